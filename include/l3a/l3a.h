@@ -1,0 +1,408 @@
+/* l3a: teach a multi-label classifier new classes, phase after phase, in closed form.
+ *
+ * This header is the whole public interface and is meant to be read from top to bottom: the context every other object
+ * belongs to, feature tables, the model with its simple calls and then its explicit ones, measuring, whole experiments,
+ * and questions about files and the machine.
+ *
+ * Conventions that hold everywhere:
+ * - Functions that can fail return an l3a_status. What went wrong, where, and what to do about it is kept in the context:
+ *   l3a_error_text() and l3a_error_hint(). An output argument is written only on success.
+ * - The library prints nothing, never exits, and keeps no global state. Objects made from different contexts may be used
+ *   from different threads at the same time. A context and all that was made from it belong to one thread at a time.
+ * - Matrices are row-major: one row an image. Strings are UTF-8 and zero-terminated. A returned pointer to const belongs
+ *   to the object it was asked from and lives as long as that object, unless said otherwise.
+ * - Every *_free() takes NULL.
+ *
+ * The method is "Label-Augmented Analytic Adaptation for Multi-Label Class-Incremental Learning" (ICML 2025). */
+#ifndef L3A_L3A_H
+#define L3A_L3A_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define L3A_PUBLIC __attribute__((visibility("default")))
+#else
+#define L3A_PUBLIC
+#endif
+
+#define L3A_VERSION "0.1.0"
+
+/* The version of the library that is running, which may differ from the header's L3A_VERSION. */
+L3A_PUBLIC const char *l3a_version(void);
+
+/* ---- Status ---------------------------------------------------------------------------------------------------------
+ * The numbers are fixed for ever. */
+typedef enum l3a_status {
+    L3A_OK = 0,
+    L3A_ERROR_ARGUMENT = 1,   /* a NULL or a size that makes no sense */
+    L3A_ERROR_OPTION = 2,     /* an unknown setting, or a value out of its range */
+    L3A_ERROR_MEMORY = 3,     /* an allocation failed, or the plan does not fit the machine */
+    L3A_ERROR_NOT_FOUND = 4,  /* no such file or folder */
+    L3A_ERROR_IO = 5,         /* a file operation failed: no permission, disk full, … */
+    L3A_ERROR_FORMAT = 6,     /* the bytes are not a file of the kind asked for */
+    L3A_ERROR_TRUNCATED = 7,  /* the file ends before its own header says */
+    L3A_ERROR_CHECKSUM = 8,   /* the bytes changed since they were written */
+    L3A_ERROR_VERSION = 9,    /* written by a newer version of this library */
+    L3A_ERROR_DATA = 10,      /* a NaN, a label that is not -1, 0 or 1, a phase with no image */
+    L3A_ERROR_CLASS = 11,     /* a class twice, learned already, missing, or class lists that differ */
+    L3A_ERROR_MISMATCH = 12,  /* two things that do not belong together: widths, lengths, backbones, settings */
+    L3A_ERROR_NUMERIC = 13,   /* the system of equations could not be solved */
+    L3A_ERROR_STATE = 14,     /* calls in an order that makes no sense */
+    L3A_ERROR_CANCELLED = 15, /* the event callback asked to stop */
+    L3A_ERROR_EXISTS = 16     /* would overwrite what is there */
+} l3a_status;
+
+/* "L3A_ERROR_IO" and so on; never NULL. */
+L3A_PUBLIC const char *l3a_status_name(l3a_status status);
+
+/* ---- Context --------------------------------------------------------------------------------------------------------
+ * Carries what all objects share: threads, memory, the event callback, and the text of the last error. */
+typedef struct l3a_context l3a_context;
+
+typedef enum l3a_event_kind {
+    L3A_EVENT_PROGRESS = 0, /* stage, done, total (0: not known) */
+    L3A_EVENT_WARNING = 1,  /* text */
+    L3A_EVENT_TIMING = 2,   /* stage, seconds: a stage has ended */
+    L3A_EVENT_RESULT = 3    /* text: a phase of an experiment is finished and on disk */
+} l3a_event_kind;
+
+typedef struct l3a_event {
+    l3a_event_kind kind;
+    const char *stage;
+    const char *text;
+    uint64_t done, total;
+    double seconds;
+} l3a_event;
+
+/* Called on the thread that called the library. Returning non-zero cancels the call in progress, which then returns
+ * L3A_ERROR_CANCELLED. The event and its strings live only during the call. */
+typedef int l3a_event_callback(const l3a_event *event, void *user);
+
+typedef struct l3a_context_options {
+    int threads;            /* 0: all processors this process may use */
+    uint64_t memory_limit;  /* bytes that one object may plan for; 0: what the machine has free */
+    l3a_event_callback *on_event; /* may be NULL */
+    void *event_user;
+    void *(*allocate)(void *user, size_t bytes); /* both or neither; aligned like malloc */
+    void (*release)(void *user, void *memory);
+    void *memory_user;
+} l3a_context_options;
+
+L3A_PUBLIC void l3a_context_options_default(l3a_context_options *options);
+/* options may be NULL for the defaults. */
+L3A_PUBLIC l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **context);
+/* Free what was made from the context first. */
+L3A_PUBLIC void l3a_context_free(l3a_context *context);
+L3A_PUBLIC int l3a_context_threads(const l3a_context *context);
+/* What, where and why, of the last call that failed; "" before the first. Valid until the next failure. */
+L3A_PUBLIC const char *l3a_error_text(const l3a_context *context);
+/* What to do about it; "" where there is nothing useful to say. */
+L3A_PUBLIC const char *l3a_error_hint(const l3a_context *context);
+
+/* ---- Settings -------------------------------------------------------------------------------------------------------
+ * The settings of the method. Always start from l3a_options_default(). */
+typedef enum l3a_weighting { L3A_WEIGHTS_SQRT, L3A_WEIGHTS_INV, L3A_WEIGHTS_LOG, L3A_WEIGHTS_NONE } l3a_weighting;
+typedef enum l3a_scaling { L3A_SCALING_NORMALISED, L3A_SCALING_LITERAL } l3a_scaling;
+typedef enum l3a_pseudo { L3A_PSEUDO_FIXED, L3A_PSEUDO_DYNAMIC, L3A_PSEUDO_OFF } l3a_pseudo;
+typedef enum l3a_precision { L3A_PRECISION_MIXED, L3A_PRECISION_DOUBLE } l3a_precision;
+typedef enum l3a_solver { L3A_SOLVER_AUTO, L3A_SOLVER_SUMS, L3A_SOLVER_RECURSIVE } l3a_solver;
+typedef enum l3a_store { L3A_STORE_FLOAT64, L3A_STORE_FLOAT32 } l3a_store;
+
+typedef struct l3a_options {
+    uint64_t dim;            /* width of the random layer */
+    uint64_t seed;           /* of the random layer */
+    double gamma;            /* ridge */
+    l3a_weighting weights;   /* class weight from the class's number of images f: f^-1/2, 1/f, 1/(log f + 1), 1 */
+    l3a_scaling scaling;     /* class weights scaled to mean 1, or as they stand in the paper's formula */
+    l3a_pseudo pseudo;       /* labels of old classes on new images: fixed threshold, dynamic threshold, none */
+    double eta;              /* probability above which an old class becomes a pseudo-label */
+    double tau;              /* dynamic threshold: labels an image carries on average, over all classes */
+    uint64_t total_classes;  /* dynamic threshold: how many classes "all" are; 0: those seen so far */
+    double theta;            /* probability above which a class counts as predicted, in the metrics */
+    l3a_precision precision; /* float32 products added to float64 sums, or float64 throughout */
+    l3a_solver solver;       /* sums and Cholesky, the paper's recursion on the inverse, or the cheaper of the two */
+    l3a_store store;         /* how a model file keeps its d x d matrix */
+    uint64_t block;          /* rows worked on at a time */
+} l3a_options;
+
+L3A_PUBLIC void l3a_options_default(l3a_options *options);
+L3A_PUBLIC l3a_status l3a_options_check(l3a_context *context, const l3a_options *options);
+
+/* The same settings by name: this table is what command lines, records of runs and manuals are made from. */
+typedef enum l3a_option_type { L3A_OPTION_INTEGER, L3A_OPTION_NUMBER, L3A_OPTION_CHOICE } l3a_option_type;
+
+typedef struct l3a_option_info {
+    const char *name;     /* "gamma" */
+    l3a_option_type type;
+    double low, high;     /* range of a number; low_open, high_open: the end itself is not allowed */
+    int low_open, high_open;
+    const char *choices;  /* "sqrt|inv|log|none" for a choice, else NULL */
+    const char *fallback; /* the default, as text */
+    const char *help;
+} l3a_option_info;
+
+/* NULL when index is past the last option. */
+L3A_PUBLIC const l3a_option_info *l3a_option_at(size_t index);
+L3A_PUBLIC l3a_status l3a_options_set(l3a_context *context, l3a_options *options, const char *name, const char *value);
+/* Writes the value as text, cut to capacity, and returns the length it wanted; 0 for an unknown name. */
+L3A_PUBLIC size_t l3a_options_get(const l3a_options *options, const char *name, char *text, size_t capacity);
+/* The name among count candidates that is closest to a mistyped one, or NULL when none is close. */
+L3A_PUBLIC const char *l3a_closest(const char *mistyped, const char *const *candidates, size_t count);
+
+/* ---- Feature tables -------------------------------------------------------------------------------------------------
+ * Rows of backbone features with labels: 1 present, 0 absent, -1 unknown. Files are read a block at a time. */
+typedef struct l3a_features l3a_features;
+
+/* A feature file (safetensors with `features`, and optionally `labels`, `ids`). Checksums are verified where there are any. */
+L3A_PUBLIC l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_features **features);
+/* NumPy files: features [N,k]; labels [N,K] or NULL; names, a text file with a class a line, or NULL: "class 0", "class 1", … */
+L3A_PUBLIC l3a_status l3a_features_open_npy(l3a_context *context, const char *features_path, const char *labels_path,
+                                            const char *names_path, l3a_features **features);
+/* The caller's own memory, which must outlive the table; class names are copied. labels may be NULL when class_count is 0. */
+L3A_PUBLIC l3a_status l3a_features_wrap(l3a_context *context, const float *values, const int8_t *labels, size_t rows,
+                                        size_t width, const char *const *classes, size_t class_count,
+                                        l3a_features **features);
+/* Writes a feature file (float32) in one step: afterwards the path holds all of it, or what it held before. */
+L3A_PUBLIC l3a_status l3a_features_save(l3a_features *features, const char *path);
+L3A_PUBLIC void l3a_features_free(l3a_features *features);
+
+L3A_PUBLIC size_t l3a_features_rows(const l3a_features *features);
+L3A_PUBLIC size_t l3a_features_width(const l3a_features *features);
+L3A_PUBLIC size_t l3a_features_class_count(const l3a_features *features);
+L3A_PUBLIC const char *l3a_features_class(const l3a_features *features, size_t index);
+/* [rows x class_count], in the order of the file's classes; NULL when there are none. */
+L3A_PUBLIC const int8_t *l3a_features_labels(const l3a_features *features);
+/* The name of a row's picture, or NULL where the file has none. */
+L3A_PUBLIC const char *l3a_features_id(const l3a_features *features, size_t row);
+/* How the features were made: "backbone", "sha256", "preprocess", "pool"; NULL where not recorded. */
+L3A_PUBLIC const char *l3a_features_record(const l3a_features *features, const char *key);
+L3A_PUBLIC l3a_status l3a_features_set_record(l3a_features *features, const char *key, const char *value);
+/* Copies count rows, those named in rows, or the ones from first on when rows is NULL. A NaN or infinity is an error that
+ * names row and column. */
+L3A_PUBLIC l3a_status l3a_features_read(l3a_features *features, const size_t *rows, size_t first, size_t count,
+                                        float *values);
+/* XXH3-64 of the whole file, or of the caller's memory. */
+L3A_PUBLIC l3a_status l3a_features_checksum(l3a_features *features, uint64_t *checksum);
+
+/* ---- Model: simple calls --------------------------------------------------------------------------------------------
+ * A model keeps sums, never an image or a feature. */
+typedef struct l3a_model l3a_model;
+
+typedef struct l3a_metrics { /* percent */
+    double mean_ap;
+    double class_precision, class_recall, class_f1;       /* CP, CR, CF1: means over classes */
+    double overall_precision, overall_recall, overall_f1; /* OP, OR, OF1: over all image-class pairs */
+    size_t images;                                        /* that were measured on */
+} l3a_metrics;
+
+/* An empty model for features of the given width. */
+L3A_PUBLIC l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_options *options, l3a_model **model);
+L3A_PUBLIC l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **model);
+/* Afterwards the path holds the new model or, whatever happens, what it held before. Not during a phase. */
+L3A_PUBLIC l3a_status l3a_model_save(l3a_model *model, const char *path);
+L3A_PUBLIC void l3a_model_free(l3a_model *model);
+
+/* One phase: learns the named classes from those rows of the table in which at least one of them is labelled present. The
+ * table must know all the classes; its other labels are not looked at. On failure the model scores as before; after a
+ * failure in the middle of a phase it refuses to learn more or to be saved: load it again. */
+L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes,
+                                      size_t class_count);
+/* Scores [rows x classes of the model] for features [rows x width]. The probability of a class is 1 / (1 + exp(-score)). */
+L3A_PUBLIC l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores);
+/* The metrics on the rows that have at least one of the model's classes. The table must know all of them.
+ * average_precision, where not NULL, gets a number for each class of the model. */
+L3A_PUBLIC l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metrics *metrics,
+                                         double *average_precision);
+/* Whether the table can be used with the model: width and the record of how the features were made. */
+L3A_PUBLIC l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features);
+
+/* ---- Model: what it holds ------------------------------------------------------------------------------------------- */
+typedef struct l3a_phase_info {
+    size_t first, last;     /* classes [first, last) of the model */
+    uint64_t images;        /* with weight above 0 */
+    uint64_t skipped;       /* images with no label, true or pseudo: weight 0 */
+    uint64_t pseudo_labels;
+    double eta;             /* the threshold that was used; 0 when there was none */
+    int recursive;          /* 1 when the recursion was used */
+} l3a_phase_info;
+
+L3A_PUBLIC const l3a_options *l3a_model_options(const l3a_model *model);
+L3A_PUBLIC size_t l3a_model_width(const l3a_model *model);
+L3A_PUBLIC size_t l3a_model_class_count(const l3a_model *model);
+L3A_PUBLIC const char *l3a_model_class(const l3a_model *model, size_t index);
+/* Number of training images with the class. */
+L3A_PUBLIC uint64_t l3a_model_class_images(const l3a_model *model, size_t index);
+L3A_PUBLIC size_t l3a_model_phase_count(const l3a_model *model);
+/* NULL when index is past the last phase. */
+L3A_PUBLIC const l3a_phase_info *l3a_model_phase(const l3a_model *model, size_t index);
+/* [dim x classes] */
+L3A_PUBLIC const double *l3a_model_weights(const l3a_model *model);
+/* The model keeps either the sum A or the inverse R = (A + gamma I)^-1. Copies rows [first, first + count) of the packed
+ * lower triangle's matrix to a full [count x dim] block, the upper part by symmetry. */
+L3A_PUBLIC l3a_status l3a_model_matrix(const l3a_model *model, size_t first, size_t count, double *rows);
+L3A_PUBLIC int l3a_model_is_inverse(const l3a_model *model);
+/* [dim x classes], the sum C */
+L3A_PUBLIC const double *l3a_model_cross(const l3a_model *model);
+/* Free text kept in the model file: the backbone's record, the method, … NULL where there is none. */
+L3A_PUBLIC const char *l3a_model_record(const l3a_model *model, const char *key);
+L3A_PUBLIC l3a_status l3a_model_set_record(l3a_model *model, const char *key, const char *value);
+
+/* What a model would need, before it is made. */
+typedef struct l3a_plan {
+    uint64_t memory;   /* bytes at the peak */
+    uint64_t file;     /* bytes of the model file */
+    double row_flops;  /* to learn one row */
+    double score_flops; /* to score one row */
+    double solve_flops; /* at the end of a phase */
+} l3a_plan;
+
+L3A_PUBLIC l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size_t width, size_t classes,
+                                     l3a_plan *plan);
+
+/* ---- Model: a phase by hand -----------------------------------------------------------------------------------------
+ * For rows that are not in a table. The class weights need the number of images of each class before the first row is
+ * added, so the labels are shown twice: begin, count (all labels), learn (all rows), end. Rows may be handed over in
+ * blocks of any size; the result does not depend on it. A block is taken whole or, on error, not at all. labels is
+ * [rows x classes of the phase]. With a dynamic threshold the features are surveyed once between count and learn. */
+L3A_PUBLIC l3a_status l3a_phase_begin(l3a_model *model, const char *const *classes, size_t class_count);
+L3A_PUBLIC l3a_status l3a_phase_count(l3a_model *model, const int8_t *labels, size_t rows);
+L3A_PUBLIC l3a_status l3a_phase_survey(l3a_model *model, const float *features, size_t rows);
+L3A_PUBLIC l3a_status l3a_phase_learn(l3a_model *model, const float *features, const int8_t *labels, size_t rows);
+/* Solves. On a numeric error the phase stays open and the model scores as before. */
+L3A_PUBLIC l3a_status l3a_phase_end(l3a_model *model);
+/* Leaves the phase. A model that has taken rows of it still scores, but refuses to learn more or to be saved. */
+L3A_PUBLIC void l3a_phase_abandon(l3a_model *model);
+
+/* ---- Measuring ------------------------------------------------------------------------------------------------------
+ * scores, labels: [rows x classes]. Pairs with label -1 are left out. average_precision may be NULL. */
+L3A_PUBLIC l3a_status l3a_measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows,
+                                  size_t classes, double theta, l3a_metrics *metrics, double *average_precision);
+
+/* ---- Protocols ------------------------------------------------------------------------------------------------------
+ * "B<b>-C<c>" over a number of classes. edges has room for classes + 1; phase t has classes [edges[t], edges[t + 1]). */
+L3A_PUBLIC l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t classes, size_t *edges,
+                                         size_t *phases);
+/* Fills order with a permutation of the names: "lexicographic", "shuffle:SEED", or the path of a file with a name a line. */
+L3A_PUBLIC l3a_status l3a_class_order(l3a_context *context, const char *const *names, size_t count, const char *how,
+                                      size_t *order);
+
+/* ---- Experiments ----------------------------------------------------------------------------------------------------
+ * Every method and seed over every phase of a protocol, with results in a folder that an interrupted run can be resumed
+ * from. */
+typedef struct l3a_run_options {
+    l3a_features *train, *test;
+    const char *protocol;
+    const char *class_order;
+    const char *const *methods; /* names from l3a_method_at() */
+    size_t method_count;
+    const uint64_t *seeds; /* of the random layer; overrides settings.seed */
+    size_t seed_count;
+    l3a_options settings;
+    const char *folder;  /* NULL: nothing is written */
+    int resume;          /* go on with the run in the folder */
+    const char *command; /* recorded, so that the run can be repeated; may be NULL */
+} l3a_run_options;
+
+typedef struct l3a_result {
+    const char *method;
+    uint64_t seed;
+    size_t phase;       /* from 1 */
+    size_t first, last; /* classes of the phase, in the run's class order */
+    uint64_t train_images, test_images, pseudo_labels;
+    l3a_metrics metrics;
+    double seconds; /* learning and evaluating the phase */
+} l3a_result;
+
+typedef struct l3a_results l3a_results;
+
+typedef struct l3a_method_info {
+    const char *name;
+    const char *help;
+} l3a_method_info;
+
+L3A_PUBLIC void l3a_run_options_default(l3a_run_options *options);
+L3A_PUBLIC const l3a_method_info *l3a_method_at(size_t index);
+
+/* What a run would do: images of each phase, and the plan of its largest model. */
+typedef struct l3a_run_plan {
+    size_t classes, phases;
+    size_t edges[1025];
+    uint64_t train_images[1024], test_images[1024];
+    l3a_plan model;
+    double flops; /* all methods and seeds */
+} l3a_run_plan;
+
+L3A_PUBLIC l3a_status l3a_run_prepare(l3a_context *context, const l3a_run_options *options, l3a_run_plan *plan);
+L3A_PUBLIC l3a_status l3a_run(l3a_context *context, const l3a_run_options *options, l3a_results **results);
+/* The results of a folder, finished or not. */
+L3A_PUBLIC l3a_status l3a_results_load(l3a_context *context, const char *folder, l3a_results **results);
+L3A_PUBLIC void l3a_results_free(l3a_results *results);
+L3A_PUBLIC size_t l3a_results_count(const l3a_results *results);
+L3A_PUBLIC const l3a_result *l3a_results_at(const l3a_results *results, size_t index);
+/* AP in percent of the classes [0, last) after that phase, in the run's class order. */
+L3A_PUBLIC const double *l3a_results_average_precision(const l3a_results *results, size_t index);
+/* The run's class names, in its order. */
+L3A_PUBLIC size_t l3a_results_class_count(const l3a_results *results);
+L3A_PUBLIC const char *l3a_results_class(const l3a_results *results, size_t index);
+
+/* Over the seeds of one method: mean and standard deviation (of the sample; 0 for one seed). */
+typedef struct l3a_summary {
+    const char *method;
+    size_t seeds;
+    double average_map[2], last_map[2], last_class_f1[2], last_overall_f1[2], forgetting[2]; /* mean, deviation */
+} l3a_summary;
+
+L3A_PUBLIC l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method,
+                                          l3a_summary *summary);
+
+/* ---- Files and machine ---------------------------------------------------------------------------------------------- */
+typedef struct l3a_file l3a_file;
+
+typedef struct l3a_tensor_info {
+    const char *name;
+    const char *type; /* "F32" */
+    size_t rank;
+    uint64_t shape[8];
+    uint64_t bytes;
+    int verified; /* 1: has a checksum, and it holds */
+} l3a_tensor_info;
+
+/* Opens any file this library knows, and verifies its checksums. */
+L3A_PUBLIC l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file);
+L3A_PUBLIC void l3a_file_free(l3a_file *file);
+/* "model", "features", "safetensors", "npy" */
+L3A_PUBLIC const char *l3a_file_kind(const l3a_file *file);
+L3A_PUBLIC uint64_t l3a_file_size(const l3a_file *file);
+/* Metadata strings, in the file's order; both NULL past the last. */
+L3A_PUBLIC void l3a_file_record(const l3a_file *file, size_t index, const char **key, const char **value);
+/* Returns 0 past the last. */
+L3A_PUBLIC int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_info *info);
+
+typedef struct l3a_machine {
+    char processor[96];
+    char instructions[96];
+    char blas[160];
+    char better_kernels[32]; /* not "": the matrix library runs on old kernels; OPENBLAS_CORETYPE=this would be faster */
+    char compiler[64];
+    int processors, threads;
+    uint64_t memory_total, memory_available; /* bytes, within the limits set for this process */
+} l3a_machine;
+
+L3A_PUBLIC void l3a_machine_query(const l3a_context *context, l3a_machine *machine);
+/* Floating-point operations a second of a matrix product, measured now: takes about a tenth of a second. */
+L3A_PUBLIC l3a_status l3a_machine_speed(l3a_context *context, double *single_precision, double *double_precision);
+
+/* The one random rule: the uniform number in [0, 1) with the given index (from 0) of the stream started at seed: the top
+ * 24 bits of splitmix64's output. */
+L3A_PUBLIC double l3a_uniform(uint64_t seed, uint64_t index);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

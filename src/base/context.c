@@ -1,0 +1,151 @@
+#include "base/context.h"
+
+#include "base/file.h"
+#include "base/machine.h"
+#include "base/matrix.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+const char *l3a_version(void) {
+    return L3A_VERSION;
+}
+
+const char *l3a_status_name(l3a_status status) {
+    static const char *const names[] = {"L3A_OK",
+                                        "L3A_ERROR_ARGUMENT",
+                                        "L3A_ERROR_OPTION",
+                                        "L3A_ERROR_MEMORY",
+                                        "L3A_ERROR_NOT_FOUND",
+                                        "L3A_ERROR_IO",
+                                        "L3A_ERROR_FORMAT",
+                                        "L3A_ERROR_TRUNCATED",
+                                        "L3A_ERROR_CHECKSUM",
+                                        "L3A_ERROR_VERSION",
+                                        "L3A_ERROR_DATA",
+                                        "L3A_ERROR_CLASS",
+                                        "L3A_ERROR_MISMATCH",
+                                        "L3A_ERROR_NUMERIC",
+                                        "L3A_ERROR_STATE",
+                                        "L3A_ERROR_CANCELLED",
+                                        "L3A_ERROR_EXISTS"};
+    const size_t index = (size_t)status;
+    return index < sizeof names / sizeof names[0] ? names[index] : "unknown status";
+}
+
+void l3a_context_options_default(l3a_context_options *options) {
+    memset(options, 0, sizeof *options);
+}
+
+static void *default_allocate(void *user, size_t bytes) {
+    (void)user;
+    return bytes > SIZE_MAX - 63 ? NULL : aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static void default_release(void *user, void *memory) {
+    (void)user;
+    free(memory);
+}
+
+l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **context) {
+    l3a_context_options chosen;
+    l3a_context_options_default(&chosen);
+    if (options) {
+        chosen = *options;
+    }
+    if (!context || chosen.threads < 0 || !chosen.allocate != !chosen.release) {
+        return L3A_ERROR_ARGUMENT;
+    }
+    if (!chosen.allocate) {
+        chosen.allocate = default_allocate;
+        chosen.release = default_release;
+    }
+    l3a_context *made = chosen.allocate(chosen.memory_user, sizeof *made);
+    if (!made) {
+        return L3A_ERROR_MEMORY;
+    }
+    memset(made, 0, sizeof *made);
+    made->options = chosen;
+    made->threads = chosen.threads ? chosen.threads : machine_processors();
+    made->files = &posix_files;
+    made->matrix = &cpu_matrix;
+    *context = made;
+    return L3A_OK;
+}
+
+void l3a_context_free(l3a_context *context) {
+    if (context) {
+        context->options.release(context->options.memory_user, context);
+    }
+}
+
+int l3a_context_threads(const l3a_context *context) {
+    return context->threads;
+}
+
+const char *l3a_error_text(const l3a_context *context) {
+    return context ? context->error_text : "";
+}
+
+const char *l3a_error_hint(const l3a_context *context) {
+    return context ? context->error_hint : "";
+}
+
+l3a_status fail(l3a_context *context, l3a_status status, const char *hint, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(context->error_text, sizeof context->error_text, format, arguments);
+    va_end(arguments);
+    snprintf(context->error_hint, sizeof context->error_hint, "%s", hint ? hint : "");
+    return status;
+}
+
+l3a_status fail_in(l3a_context *context, l3a_status status, const char *format, ...) {
+    char inner[sizeof context->error_text];
+    memcpy(inner, context->error_text, sizeof inner);
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(context->error_text, sizeof context->error_text, format, arguments);
+    va_end(arguments);
+    if (length >= 0 && (size_t)length < sizeof context->error_text) {
+        snprintf(context->error_text + length, sizeof context->error_text - (size_t)length, ": %s", inner);
+    }
+    return status;
+}
+
+static int send_event(const l3a_context *context, const l3a_event *event) {
+    return context->options.on_event ? context->options.on_event(event, context->options.event_user) : 0;
+}
+
+l3a_status report_progress(l3a_context *context, const char *stage, uint64_t done, uint64_t total) {
+    const l3a_event event = {.kind = L3A_EVENT_PROGRESS, .stage = stage, .text = "", .done = done, .total = total};
+    return send_event(context, &event) ? fail(context, L3A_ERROR_CANCELLED, NULL, "%s: cancelled", stage) : L3A_OK;
+}
+
+void report_warning(l3a_context *context, const char *format, ...) {
+    char text[sizeof context->error_text];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    const l3a_event event = {.kind = L3A_EVENT_WARNING, .stage = "", .text = text};
+    send_event(context, &event);
+}
+
+void report_timing(l3a_context *context, const char *stage, double seconds) {
+    const l3a_event event = {.kind = L3A_EVENT_TIMING, .stage = stage, .text = "", .seconds = seconds};
+    send_event(context, &event);
+}
+
+l3a_status report_result(l3a_context *context, const char *text) {
+    const l3a_event event = {.kind = L3A_EVENT_RESULT, .stage = "run", .text = text};
+    return send_event(context, &event) ? fail(context, L3A_ERROR_CANCELLED, NULL, "run: cancelled") : L3A_OK;
+}
+
+double clock_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}

@@ -1,0 +1,57 @@
+/* The context: what every object shares, and the one place where errors are made.
+ *
+ * A function that can fail returns l3a_status and keeps it in a variable called `status`; TRY forwards a failure to the
+ * label `done`, where what was acquired is released. */
+#ifndef L3A_CONTEXT_H
+#define L3A_CONTEXT_H
+
+#include "l3a/l3a.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+
+struct file_operations;
+struct matrix_operations;
+
+struct l3a_context {
+    l3a_context_options options;
+    int threads;
+    const struct file_operations *files;
+    const struct matrix_operations *matrix;
+    char error_text[1024];
+    char error_hint[512];
+};
+
+/* Records an error and returns its status. hint may be NULL. */
+__attribute__((format(printf, 4, 5))) l3a_status fail(l3a_context *context, l3a_status status, const char *hint, const char *format,
+                                                      ...);
+
+/* Puts "prefix: " before the text of the error just recorded, and returns the same status. */
+__attribute__((format(printf, 3, 4))) l3a_status fail_in(l3a_context *context, l3a_status status, const char *format, ...);
+
+#define TRY(call)                                                                                                                  \
+    do {                                                                                                                           \
+        status = (call);                                                                                                           \
+        if (status != L3A_OK) {                                                                                                    \
+            goto done;                                                                                                             \
+        }                                                                                                                          \
+    } while (0)
+
+#define FAIL_IF(condition, ...)                                                                                                    \
+    do {                                                                                                                           \
+        if (condition) {                                                                                                           \
+            status = fail(__VA_ARGS__);                                                                                            \
+            goto done;                                                                                                             \
+        }                                                                                                                          \
+    } while (0)
+
+/* Events. report_progress returns L3A_ERROR_CANCELLED when the callback wants to stop. */
+l3a_status report_progress(l3a_context *context, const char *stage, uint64_t done, uint64_t total);
+__attribute__((format(printf, 2, 3))) void report_warning(l3a_context *context, const char *format, ...);
+void report_timing(l3a_context *context, const char *stage, double seconds);
+l3a_status report_result(l3a_context *context, const char *text);
+
+/* Seconds of a clock that only goes forward. */
+double clock_seconds(void);
+
+#endif

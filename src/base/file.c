@@ -1,0 +1,311 @@
+#include "base/file.h"
+
+#include "base/memory.h"
+
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int posix_open(const char *path, int flags, mode_t mode) {
+    return open(path, flags | O_CLOEXEC, mode);
+}
+
+static int posix_size(int file, uint64_t *bytes) {
+    struct stat about;
+    if (fstat(file, &about)) {
+        return -1;
+    }
+    if (S_ISDIR(about.st_mode)) {
+        errno = EISDIR;
+        return -1;
+    }
+    *bytes = (uint64_t)about.st_size;
+    return 0;
+}
+
+static int posix_lock(int file) {
+    return flock(file, LOCK_EX | LOCK_NB);
+}
+
+const file_operations posix_files = {.open = posix_open,
+                                     .read = pread,
+                                     .write = pwrite,
+                                     .size = posix_size,
+                                     .lock = posix_lock,
+                                     .truncate = ftruncate,
+                                     .sync = fsync,
+                                     .close = close,
+                                     .rename = rename,
+                                     .remove = unlink,
+                                     .make_folder = mkdir};
+
+static l3a_status fail_system(l3a_context *context, const char *path, const char *action, int code) {
+    const char *hint = NULL;
+    switch (code) {
+    case ENOSPC:
+    case EDQUOT: hint = "the disk is full: make room, or write to another folder"; break;
+    case EACCES:
+    case EPERM: hint = "check the permissions of the file and of its folder"; break;
+    case EROFS: hint = "the file system is read-only: write to another folder"; break;
+    case ENOENT:
+    case ENOTDIR: hint = "check the path"; break;
+    case EISDIR: hint = "this is a folder: name a file"; break;
+    default: break;
+    }
+    char reason[128];
+    const char *text = strerror_r(code, reason, sizeof reason);
+    return fail(context, code == ENOENT || code == ENOTDIR ? L3A_ERROR_NOT_FOUND : L3A_ERROR_IO, hint, "%s: cannot %s: %s", path,
+                action, text);
+}
+
+l3a_status input_open(l3a_context *context, const char *path, input_file *input) {
+    l3a_status status = L3A_OK;
+    memset(input, 0, sizeof *input);
+    input->context = context;
+    input->file = -1;
+    TRY(copy_text(context, path, strlen(path), &input->path));
+    input->file = context->files->open(path, O_RDONLY, 0);
+    if (input->file < 0) {
+        status = fail_system(context, path, "open", errno);
+    } else if (context->files->size(input->file, &input->size)) {
+        status = fail_system(context, path, "read", errno);
+    }
+done:
+    if (status != L3A_OK) {
+        input_close(input);
+    }
+    return status;
+}
+
+l3a_status input_read(const input_file *input, uint64_t offset, void *bytes, size_t count) {
+    char *to = bytes;
+    while (count) {
+        const ssize_t got = input->context->files->read(input->file, to, count, (off_t)offset);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return fail_system(input->context, input->path, "read", errno);
+        }
+        if (got == 0) {
+            return fail(input->context, L3A_ERROR_TRUNCATED, "copy or make the file again",
+                        "%s: ends at byte %llu, %zu bytes too early", input->path, (unsigned long long)offset, count);
+        }
+        to += got;
+        offset += (uint64_t)got;
+        count -= (size_t)got;
+    }
+    return L3A_OK;
+}
+
+l3a_status input_checksum(const input_file *input, uint64_t offset, uint64_t count, uint64_t *checksum) {
+    enum { CHUNK = 1 << 20 };
+    l3a_status status = L3A_OK;
+    char *chunk = NULL;
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    TRY(allocate(input->context, CHUNK, 1, &chunk));
+    while (count) {
+        const size_t size = count < CHUNK ? (size_t)count : CHUNK;
+        TRY(input_read(input, offset, chunk, size));
+        XXH3_64bits_update(&state, chunk, size);
+        offset += size;
+        count -= size;
+    }
+    *checksum = XXH3_64bits_digest(&state);
+done:
+    release(input->context, chunk);
+    return status;
+}
+
+void input_close(input_file *input) {
+    if (!input->context) {
+        return;
+    }
+    if (input->file >= 0) {
+        input->context->files->close(input->file);
+    }
+    release(input->context, input->path);
+    memset(input, 0, sizeof *input);
+    input->file = -1;
+}
+
+l3a_status read_whole(l3a_context *context, const char *path, uint64_t limit, char **text, size_t *length) {
+    l3a_status status = L3A_OK;
+    char *made = NULL;
+    input_file input;
+    TRY(input_open(context, path, &input));
+    FAIL_IF(input.size > limit, context, L3A_ERROR_FORMAT, "is this the right file?",
+            "%s: %llu bytes, where at most %llu are expected", path, (unsigned long long)input.size, (unsigned long long)limit);
+    TRY(allocate(context, (size_t)input.size + 1, 1, &made));
+    TRY(input_read(&input, 0, made, (size_t)input.size));
+    made[input.size] = '\0';
+    *text = made;
+    *length = (size_t)input.size;
+    made = NULL;
+done:
+    release(context, made);
+    input_close(&input);
+    return status;
+}
+
+l3a_status file_exists(l3a_context *context, const char *path, bool *exists) {
+    const int file = context->files->open(path, O_RDONLY, 0);
+    if (file >= 0) {
+        context->files->close(file);
+        *exists = true;
+        return L3A_OK;
+    }
+    *exists = false;
+    return errno == ENOENT ? L3A_OK : fail_system(context, path, "open", errno);
+}
+
+l3a_status output_open(l3a_context *context, const char *path, output_file *output) {
+    l3a_status status = L3A_OK;
+    memset(output, 0, sizeof *output);
+    output->context = context;
+    output->file = -1;
+    const size_t length = strlen(path);
+    TRY(copy_text(context, path, length, &output->path));
+    TRY(allocate(context, length + 5, 1, &output->temporary));
+    snprintf(output->temporary, length + 5, "%s.tmp", path);
+    output->file = context->files->open(output->temporary, O_RDWR | O_CREAT, 0666);
+    if (output->file < 0) {
+        status = fail_system(context, output->temporary, "write", errno);
+        goto done;
+    }
+    if (context->files->lock(output->file)) {
+        const int code = errno;
+        context->files->close(output->file);
+        output->file = -1;
+        status = code == EWOULDBLOCK ? fail(context, L3A_ERROR_IO, "wait until it is done, or write to another place",
+                                            "%s: another process is writing this file now", output->temporary)
+                                     : fail_system(context, output->temporary, "lock", code);
+        goto done;
+    }
+    if (context->files->truncate(output->file, 0)) {
+        status = fail_system(context, output->temporary, "write", errno);
+    }
+done:
+    if (status != L3A_OK) {
+        output_discard(output);
+    }
+    return status;
+}
+
+l3a_status output_write(const output_file *output, uint64_t offset, const void *bytes, size_t count) {
+    const char *from = bytes;
+    while (count) {
+        const ssize_t put = output->context->files->write(output->file, from, count, (off_t)offset);
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put <= 0) {
+            return fail_system(output->context, output->path, "write", put ? errno : ENOSPC);
+        }
+        from += put;
+        offset += (uint64_t)put;
+        count -= (size_t)put;
+    }
+    return L3A_OK;
+}
+
+/* A rename lasts only once its folder is on disk too. Some file systems cannot sync a folder, and say EINVAL. */
+static l3a_status sync_folder_of(l3a_context *context, const char *path) {
+    l3a_status status = L3A_OK;
+    char *folder = NULL;
+    const char *slash = strrchr(path, '/');
+    const size_t length = slash ? (size_t)(slash - path) : 0;
+    TRY(copy_text(context, length ? path : slash ? "/" : ".", length ? length : 1, &folder));
+    const int file = context->files->open(folder, O_RDONLY | O_DIRECTORY, 0);
+    if (file < 0) {
+        status = fail_system(context, folder, "open", errno);
+        goto done;
+    }
+    if (context->files->sync(file) && errno != EINVAL) {
+        status = fail_system(context, folder, "sync", errno);
+    }
+    context->files->close(file);
+done:
+    release(context, folder);
+    return status;
+}
+
+l3a_status output_commit(output_file *output) {
+    l3a_context *context = output->context;
+    const file_operations *files = context->files;
+    l3a_status status = L3A_OK;
+    if (files->sync(output->file)) {
+        status = fail_system(context, output->path, "sync", errno);
+        goto done;
+    }
+    if (files->rename(output->temporary, output->path)) {
+        status = fail_system(context, output->path, "put the new file in place", errno);
+        goto done;
+    }
+    release(context, output->temporary);
+    output->temporary = NULL;
+    const int closed = files->close(output->file);
+    output->file = -1;
+    if (closed) {
+        status = fail_system(context, output->path, "close", errno);
+        goto done;
+    }
+    status = sync_folder_of(context, output->path);
+done:
+    output_discard(output);
+    return status;
+}
+
+void output_discard(output_file *output) {
+    l3a_context *context = output->context;
+    if (!context) {
+        return;
+    }
+    if (output->file >= 0 && output->temporary) {
+        context->files->remove(output->temporary);
+    }
+    if (output->file >= 0) {
+        context->files->close(output->file);
+    }
+    release(context, output->path);
+    release(context, output->temporary);
+    memset(output, 0, sizeof *output);
+    output->file = -1;
+}
+
+l3a_status write_whole(l3a_context *context, const char *path, const char *text, size_t length) {
+    l3a_status status = L3A_OK;
+    output_file output;
+    TRY(output_open(context, path, &output));
+    TRY(output_write(&output, 0, text, length));
+    TRY(output_commit(&output));
+done:
+    output_discard(&output);
+    return status;
+}
+
+l3a_status remove_file(l3a_context *context, const char *path) {
+    return context->files->remove(path) && errno != ENOENT ? fail_system(context, path, "remove", errno) : L3A_OK;
+}
+
+l3a_status make_folder(l3a_context *context, const char *path) {
+    return context->files->make_folder(path, 0777) && errno != EEXIST ? fail_system(context, path, "make this folder", errno)
+                                                                      : L3A_OK;
+}
+
+l3a_status join_path(l3a_context *context, const char *folder, const char *name, char **path) {
+    const size_t size = strlen(folder) + strlen(name) + 2;
+    const l3a_status status = allocate(context, size, 1, path);
+    if (status == L3A_OK) {
+        snprintf(*path, size, "%s/%s", folder, name);
+    }
+    return status;
+}

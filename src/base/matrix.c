@@ -1,0 +1,119 @@
+/* The table of matrix operations on OpenBLAS. */
+#include "base/matrix.h"
+
+#include "base/threads.h"
+
+#include <cblas.h>
+#include <stdio.h>
+#include <string.h>
+
+void dpotrf_(const char *triangle, const int *n, double *a, const int *stride, int *info);
+void dpotri_(const char *triangle, const int *n, double *a, const int *stride, int *info);
+
+static void multiply(int threads, real type, bool transpose_a, bool transpose_b, size_t m, size_t n, size_t inner, double scale,
+                     const void *a, size_t a_stride, const void *b, size_t b_stride, double keep, void *c, size_t c_stride) {
+    const CBLAS_TRANSPOSE ta = transpose_a ? CblasTrans : CblasNoTrans, tb = transpose_b ? CblasTrans : CblasNoTrans;
+    if (!m || !n) {
+        return;
+    }
+    const int before = threads_use(threads);
+    if (type == REAL_SINGLE) {
+        cblas_sgemm(CblasRowMajor, ta, tb, (int)m, (int)n, (int)inner, (float)scale, a, (int)a_stride, b, (int)b_stride,
+                    (float)keep, c, (int)c_stride);
+    } else {
+        cblas_dgemm(CblasRowMajor, ta, tb, (int)m, (int)n, (int)inner, scale, a, (int)a_stride, b, (int)b_stride, keep, c,
+                    (int)c_stride);
+    }
+    threads_use(before);
+}
+
+static void rank_update(int threads, real type, size_t n, size_t rows, double scale, const void *a, size_t a_stride, double keep,
+                        void *c, size_t c_stride) {
+    const int before = threads_use(threads);
+    if (type == REAL_SINGLE) {
+        cblas_ssyrk(CblasRowMajor, CblasLower, CblasTrans, (int)n, (int)rows, (float)scale, a, (int)a_stride, (float)keep, c,
+                    (int)c_stride);
+    } else {
+        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)n, (int)rows, scale, a, (int)a_stride, keep, c, (int)c_stride);
+    }
+    threads_use(before);
+}
+
+static void multiply_symmetric(int threads, size_t rows, size_t n, const double *a, size_t a_stride, const double *s,
+                               size_t s_stride, double *c, size_t c_stride) {
+    const int before = threads_use(threads);
+    cblas_dsymm(CblasRowMajor, CblasRight, CblasLower, (int)rows, (int)n, 1, s, (int)s_stride, a, (int)a_stride, 0, c,
+                (int)c_stride);
+    threads_use(before);
+}
+
+/* LAPACK is column-major: a row-major upper triangle is its lower one. */
+static bool factor(int threads, size_t n, double *a, size_t a_stride) {
+    const int before = threads_use(threads), order = (int)n, stride = (int)a_stride;
+    int info = 0;
+    dpotrf_("L", &order, a, &stride, &info);
+    threads_use(before);
+    return info == 0;
+}
+
+static bool invert(int threads, size_t n, double *u, size_t u_stride) {
+    const int before = threads_use(threads), order = (int)n, stride = (int)u_stride;
+    int info = 0;
+    dpotri_("L", &order, u, &stride, &info);
+    threads_use(before);
+    return info == 0;
+}
+
+static void solve_either(int threads, CBLAS_TRANSPOSE transpose, size_t n, size_t columns, const double *u, size_t u_stride,
+                         double *b, size_t b_stride) {
+    if (!columns) {
+        return;
+    }
+    const int before = threads_use(threads);
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasUpper, transpose, CblasNonUnit, (int)n, (int)columns, 1, u, (int)u_stride, b,
+                (int)b_stride);
+    threads_use(before);
+}
+
+static void solve_transposed(int threads, size_t n, size_t columns, const double *u, size_t u_stride, double *b, size_t b_stride) {
+    solve_either(threads, CblasTrans, n, columns, u, u_stride, b, b_stride);
+}
+
+static void solve(int threads, size_t n, size_t columns, const double *u, size_t u_stride, double *b, size_t b_stride) {
+    solve_either(threads, CblasNoTrans, n, columns, u, u_stride, b, b_stride);
+}
+
+/* OpenBLAS picks its kernels by processor model, and takes its oldest for a model made after it. */
+static const char *better_kernels_than(const char *core) {
+    static const char *const outdated[] = {"Prescott", "Core2", "Nehalem", "Sandybridge", "Unknown"};
+    bool slow = false;
+    for (size_t i = 0; i < sizeof outdated / sizeof outdated[0]; i++) {
+        slow = slow || strcmp(core, outdated[i]) == 0;
+    }
+#if defined(__x86_64__)
+    if (slow && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd")) {
+        return "SkylakeX";
+    }
+    if (slow && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        return "Haswell";
+    }
+#endif
+    (void)slow;
+    return NULL;
+}
+
+static void describe(char *text, size_t capacity, const char **better_kernels) {
+    const char *core = openblas_get_corename();
+    snprintf(text, capacity, "%s, kernels %s", openblas_get_config(), core);
+    *better_kernels = better_kernels_than(core);
+}
+
+const matrix_operations cpu_matrix = {.multiply = multiply,
+                                      .rank_update = rank_update,
+                                      .multiply_symmetric = multiply_symmetric,
+                                      .factor = factor,
+                                      .solve_transposed = solve_transposed,
+                                      .solve = solve,
+                                      .invert = invert,
+                                      .describe = describe};

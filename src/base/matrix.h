@@ -1,0 +1,41 @@
+/* The operations on matrices that learning needs, as a table: a back end is a file that fills one. Nothing else in the
+ * project knows the name of a matrix library.
+ *
+ * All matrices are row-major. A symmetric matrix has only its lower triangle read and written, and a triangular factor is
+ * stored as the upper one: U with UᵀU = the matrix. */
+#ifndef L3A_MATRIX_H
+#define L3A_MATRIX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum real { REAL_SINGLE, REAL_DOUBLE } real;
+
+static inline size_t real_size(real type) {
+    return type == REAL_SINGLE ? sizeof(float) : sizeof(double);
+}
+
+typedef struct matrix_operations {
+    /* c (m x n) = scale · op(a) op(b) + keep · c; op transposes where asked; inner is the shared size. */
+    void (*multiply)(int threads, real type, bool transpose_a, bool transpose_b, size_t m, size_t n, size_t inner, double scale,
+                     const void *a, size_t a_stride, const void *b, size_t b_stride, double keep, void *c, size_t c_stride);
+    /* c (n x n, symmetric) = scale · aᵀa + keep · c, a being rows x n. */
+    void (*rank_update)(int threads, real type, size_t n, size_t rows, double scale, const void *a, size_t a_stride, double keep,
+                        void *c, size_t c_stride);
+    /* c (rows x n) = a s, s being symmetric n x n; double. */
+    void (*multiply_symmetric)(int threads, size_t rows, size_t n, const double *a, size_t a_stride, const double *s,
+                               size_t s_stride, double *c, size_t c_stride);
+    /* In place: the upper triangle of a positive definite matrix becomes U. False when it is not positive definite. */
+    bool (*factor)(int threads, size_t n, double *a, size_t a_stride);
+    /* In place, b being n x columns: b = U⁻ᵀ b, or b = U⁻¹ b. */
+    void (*solve_transposed)(int threads, size_t n, size_t columns, const double *u, size_t u_stride, double *b, size_t b_stride);
+    void (*solve)(int threads, size_t n, size_t columns, const double *u, size_t u_stride, double *b, size_t b_stride);
+    /* In place: U becomes the upper triangle of (UᵀU)⁻¹. False when U is singular. */
+    bool (*invert)(int threads, size_t n, double *u, size_t u_stride);
+    /* What the back end is, and, where it runs on slower kernels than the machine has, the OPENBLAS_CORETYPE that fits. */
+    void (*describe)(char *text, size_t capacity, const char **better_kernels);
+} matrix_operations;
+
+extern const matrix_operations cpu_matrix;
+
+#endif

@@ -1,0 +1,186 @@
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool multiply_sizes(uint64_t left, uint64_t right, uint64_t *product) {
+    return !__builtin_mul_overflow(left, right, product);
+}
+
+l3a_status allocate(l3a_context *context, size_t count, size_t size, void *memory) {
+    uint64_t bytes = 0;
+    void *made = NULL;
+    if (multiply_sizes(count, size, &bytes)) {
+        made = context->options.allocate(context->options.memory_user, bytes ? (size_t)bytes : 1);
+    }
+    memcpy(memory, &made, sizeof made);
+    return made ? L3A_OK
+                : fail(context, L3A_ERROR_MEMORY, "free memory, or use a smaller --dim or --block",
+                       "out of memory: %zu x %zu bytes were refused", count, size);
+}
+
+l3a_status allocate_zeroed(l3a_context *context, size_t count, size_t size, void *memory) {
+    const l3a_status status = allocate(context, count, size, memory);
+    if (status == L3A_OK) {
+        void *made;
+        memcpy(&made, memory, sizeof made);
+        memset(made, 0, count * size);
+    }
+    return status;
+}
+
+l3a_status copy_text(l3a_context *context, const char *text, size_t length, char **copy) {
+    const l3a_status status = allocate(context, length + 1, 1, copy);
+    if (status == L3A_OK) {
+        memcpy(*copy, text, length);
+        (*copy)[length] = '\0';
+    }
+    return status;
+}
+
+void release(l3a_context *context, void *memory) {
+    if (memory) {
+        context->options.release(context->options.memory_user, memory);
+    }
+}
+
+l3a_status text_list_add(l3a_context *context, text_list *list, const char *text, size_t length) {
+    if (list->count == list->capacity) {
+        const size_t capacity = list->capacity ? 2 * list->capacity : 16;
+        char **items;
+        const l3a_status status = allocate(context, capacity, sizeof *items, &items);
+        if (status != L3A_OK) {
+            return status;
+        }
+        if (list->count) {
+            memcpy(items, list->items, list->count * sizeof *items);
+        }
+        release(context, list->items);
+        list->items = items;
+        list->capacity = capacity;
+    }
+    const l3a_status status = copy_text(context, text, length, &list->items[list->count]);
+    list->count += status == L3A_OK;
+    return status;
+}
+
+l3a_status text_list_split_lines(l3a_context *context, text_list *list, const char *text, size_t length) {
+    const char *end = text + length;
+    while (text < end) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        const char *stop = newline ? newline : end;
+        size_t size = (size_t)(stop - text);
+        if (size && text[size - 1] == '\r') {
+            size--;
+        }
+        const l3a_status status = text_list_add(context, list, text, size);
+        if (status != L3A_OK) {
+            return status;
+        }
+        text = newline ? newline + 1 : end;
+    }
+    return L3A_OK;
+}
+
+size_t text_list_find(const text_list *list, const char *text) {
+    size_t i = 0;
+    while (i < list->count && strcmp(list->items[i], text) != 0) {
+        i++;
+    }
+    return i;
+}
+
+l3a_status text_record_set(l3a_context *context, text_list *keys, text_list *values, const char *key, const char *value) {
+    l3a_status status = L3A_OK;
+    const size_t index = text_list_find(keys, key);
+    if (index < values->count) {
+        char *copy;
+        TRY(copy_text(context, value, strlen(value), &copy));
+        release(context, values->items[index]);
+        values->items[index] = copy;
+        return L3A_OK;
+    }
+    if (index == keys->count) {
+        TRY(text_list_add(context, keys, key, strlen(key)));
+    }
+    TRY(text_list_add(context, values, value, strlen(value)));
+done:
+    return status;
+}
+
+void text_list_clear(l3a_context *context, text_list *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        release(context, list->items[i]);
+    }
+    release(context, list->items);
+    memset(list, 0, sizeof *list);
+}
+
+static bool reserve(text_builder *builder, size_t more) {
+    if (builder->status != L3A_OK) {
+        return false;
+    }
+    if (builder->capacity - builder->length <= more) {
+        const size_t capacity = 2 * builder->capacity + more + 256;
+        char *text;
+        builder->status = allocate(builder->context, capacity, 1, &text);
+        if (builder->status != L3A_OK) {
+            return false;
+        }
+        if (builder->length) {
+            memcpy(text, builder->text, builder->length);
+        }
+        text[builder->length] = '\0';
+        release(builder->context, builder->text);
+        builder->text = text;
+        builder->capacity = capacity;
+    }
+    return true;
+}
+
+void text_builder_append(text_builder *builder, const char *text, size_t length) {
+    if (reserve(builder, length)) {
+        memcpy(builder->text + builder->length, text, length);
+        builder->length += length;
+        builder->text[builder->length] = '\0';
+    }
+}
+
+void text_builder_print(text_builder *builder, const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length >= 0 && (size_t)length < sizeof text) {
+        text_builder_append(builder, text, (size_t)length);
+    } else if (length >= 0 && reserve(builder, (size_t)length + 1)) {
+        va_start(arguments, format);
+        vsnprintf(builder->text + builder->length, (size_t)length + 1, format, arguments);
+        va_end(arguments);
+        builder->length += (size_t)length;
+    }
+}
+
+void text_builder_json_string(text_builder *builder, const char *text) {
+    text_builder_append(builder, "\"", 1);
+    for (; *text; text++) {
+        const unsigned char byte = (unsigned char)*text;
+        if (byte == '"' || byte == '\\') {
+            text_builder_print(builder, "\\%c", byte);
+        } else if (byte == '\n') {
+            text_builder_append(builder, "\\n", 2);
+        } else if (byte < 0x20) {
+            text_builder_print(builder, "\\u%04x", byte);
+        } else {
+            text_builder_append(builder, text, 1);
+        }
+    }
+    text_builder_append(builder, "\"", 1);
+}
+
+void text_builder_free(text_builder *builder) {
+    release(builder->context, builder->text);
+    builder->text = NULL;
+    builder->length = builder->capacity = 0;
+}

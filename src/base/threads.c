@@ -1,0 +1,34 @@
+#include "base/threads.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#else
+/* Other compilers than gcc bring another OpenMP runtime than the matrix library's. Without ours, loops run on one thread and
+ * the matrix library still uses all of them. */
+int omp_get_max_threads(void);
+void omp_set_num_threads(int threads);
+#endif
+
+int threads_use(int threads) {
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(threads);
+    return before;
+}
+
+void parallel_for(int threads, size_t count, size_t grain, loop_body *body, void *argument) {
+    const size_t parts = (count + grain - 1) / grain;
+    if (threads > 1 && parts > 1) {
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+        for (size_t part = 0; part < parts; part++) {
+            const size_t first = part * grain;
+            body(argument, first, first + grain < count ? first + grain : count);
+        }
+        return;
+#endif
+    }
+    for (size_t part = 0; part < parts; part++) {
+        const size_t first = part * grain;
+        body(argument, first, first + grain < count ? first + grain : count);
+    }
+}

@@ -1,0 +1,444 @@
+#include "data/features.h"
+
+#include "format/npy.h"
+
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAMES_LIMIT = 16 << 20 };
+
+static l3a_status features_new(l3a_context *context, const char *path, l3a_features **features) {
+    l3a_status status = L3A_OK;
+    l3a_features *made = NULL;
+    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
+    made->context = context;
+    made->input.file = -1;
+    TRY(copy_text(context, path, strlen(path), &made->path));
+    *features = made;
+    made = NULL;
+done:
+    release(context, made);
+    return status;
+}
+
+void l3a_features_free(l3a_features *features) {
+    if (!features) {
+        return;
+    }
+    l3a_context *context = features->context;
+    release(context, features->path);
+    text_list_clear(context, &features->classes);
+    text_list_clear(context, &features->ids);
+    text_list_clear(context, &features->record_keys);
+    text_list_clear(context, &features->record_values);
+    release(context, features->owned_labels);
+    release(context, features->owned_values);
+    input_close(&features->input);
+    release(context, features->features.name);
+    release(context, features);
+}
+
+static l3a_status check_classes(l3a_features *features) {
+    const text_list *classes = &features->classes;
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < classes->count; i++) {
+        FAIL_IF(!classes->items[i][0] || strchr(classes->items[i], '\n'), features->context, L3A_ERROR_CLASS,
+                "give every class a name, on one line", "%s: class %zu has no usable name", features->path, i);
+        const size_t first = text_list_find(classes, classes->items[i]);
+        FAIL_IF(first != i, features->context, L3A_ERROR_CLASS, "every class needs its own column and its own name",
+                "%s: class '%s' stands twice, at %zu and %zu", features->path, classes->items[i], first, i);
+    }
+done:
+    return status;
+}
+
+static l3a_status check_matrix(l3a_features *features, const struct tensor *tensor, const char *path, const char *what) {
+    return tensor->rank == 2 ? L3A_OK
+                             : fail(features->context, L3A_ERROR_FORMAT, "a matrix with a row an image is expected",
+                                    "%s: %s have %zu dimensions instead of 2", path, what, tensor->rank);
+}
+
+static l3a_status take_labels(l3a_features *features, const input_file *input, const struct tensor *labels) {
+    l3a_status status = L3A_OK;
+    TRY(check_matrix(features, labels, input->path, "the labels"));
+    FAIL_IF(labels->shape[0] != features->rows, features->context, L3A_ERROR_MISMATCH,
+            "features and labels need a row for each image", "%s: %llu rows of labels for %zu rows of features", input->path,
+            (unsigned long long)labels->shape[0], features->rows);
+    TRY(allocate(features->context, features->rows, (size_t)labels->shape[1], &features->owned_labels));
+    TRY(tensor_read_labels(input, labels, features->owned_labels));
+    features->labels = features->owned_labels;
+done:
+    return status;
+}
+
+static l3a_status check_label_columns(l3a_features *features, uint64_t columns) {
+    return columns == features->classes.count
+               ? L3A_OK
+               : fail(features->context, L3A_ERROR_MISMATCH, "name every column of the labels, in order",
+                      "%s: %llu columns of labels for %zu class names", features->path, (unsigned long long)columns,
+                      features->classes.count);
+}
+
+static l3a_status take_ids(l3a_features *features, const safetensors *file) {
+    l3a_status status = L3A_OK;
+    char *text = NULL;
+    const struct tensor *ids = safetensors_find(file, "ids");
+    if (!ids) {
+        return L3A_OK;
+    }
+    FAIL_IF(ids->type != TENSOR_U8 || ids->rank != 1, features->context, L3A_ERROR_FORMAT, NULL,
+            "%s: 'ids' must be bytes (U8) with a name a line", features->path);
+    TRY(allocate(features->context, (size_t)ids->bytes, 1, &text));
+    TRY(input_read(&file->input, ids->offset, text, (size_t)ids->bytes));
+    TRY(text_list_split_lines(features->context, &features->ids, text, (size_t)ids->bytes));
+    FAIL_IF(features->ids.count != features->rows, features->context, L3A_ERROR_MISMATCH, "make the file again",
+            "%s: %zu ids for %zu rows of features", features->path, features->ids.count, features->rows);
+done:
+    release(features->context, text);
+    return status;
+}
+
+static l3a_status take_records(l3a_features *features, const safetensors *file) {
+    static const char *const kept[] = {"backbone", "sha256", "preprocess", "pool"};
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        const char *value = safetensors_metadata(file, kept[i]);
+        if (value) {
+            TRY(l3a_features_set_record(features, kept[i], value));
+        }
+    }
+done:
+    return status;
+}
+
+l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_features **features) {
+    static const uint64_t any[2] = {0, 0};
+    l3a_status status = L3A_OK;
+    l3a_features *made = NULL;
+    safetensors file = {0};
+    const struct tensor *values, *labels;
+    TRY(features_new(context, path, &made));
+    TRY(safetensors_open(context, path, &file));
+    TRY(safetensors_verify(&file));
+    TRY(safetensors_expect(&file, "features", 2, any, &values));
+    made->rows = (size_t)values->shape[0];
+    made->width = (size_t)values->shape[1];
+    FAIL_IF(!made->rows || !made->width, context, L3A_ERROR_DATA, "is it the right file?", "%s: no features", path);
+    const char *classes = safetensors_metadata(&file, "classes");
+    if (classes) {
+        TRY(text_list_split_lines(context, &made->classes, classes, strlen(classes)));
+    }
+    TRY(check_classes(made));
+    labels = safetensors_find(&file, "labels");
+    if (labels) {
+        TRY(take_labels(made, &file.input, labels));
+        TRY(check_label_columns(made, labels->shape[1]));
+    }
+    TRY(take_ids(made, &file));
+    TRY(take_records(made, &file));
+    made->features = *values;
+    made->features.name = NULL;
+    made->input = file.input;
+    file.input = (input_file){.file = -1};
+    *features = made;
+    made = NULL;
+done:
+    safetensors_close(&file);
+    l3a_features_free(made);
+    return status;
+}
+
+static l3a_status default_names(l3a_features *features, uint64_t count) {
+    l3a_status status = L3A_OK;
+    for (uint64_t i = 0; i < count; i++) {
+        char name[32];
+        const int length = snprintf(name, sizeof name, "class %llu", (unsigned long long)i);
+        TRY(text_list_add(features->context, &features->classes, name, (size_t)length));
+    }
+done:
+    return status;
+}
+
+static l3a_status read_names(l3a_features *features, const char *path) {
+    l3a_status status = L3A_OK;
+    char *text = NULL;
+    size_t length;
+    TRY(read_whole(features->context, path, NAMES_LIMIT, &text, &length));
+    TRY(text_list_split_lines(features->context, &features->classes, text, length));
+done:
+    release(features->context, text);
+    return status;
+}
+
+l3a_status l3a_features_open_npy(l3a_context *context, const char *features_path, const char *labels_path, const char *names_path,
+                                 l3a_features **features) {
+    l3a_status status = L3A_OK;
+    l3a_features *made = NULL;
+    input_file label_input = {.file = -1};
+    struct tensor labels = {0};
+    TRY(features_new(context, features_path, &made));
+    TRY(npy_open(context, features_path, &made->input, &made->features));
+    TRY(check_matrix(made, &made->features, features_path, "the features"));
+    made->rows = (size_t)made->features.shape[0];
+    made->width = (size_t)made->features.shape[1];
+    FAIL_IF(!made->rows || !made->width, context, L3A_ERROR_DATA, "is it the right file?", "%s: no features", features_path);
+    if (made->features.fortran) {
+        TRY(allocate(context, made->rows, made->width * sizeof(float), &made->owned_values));
+        TRY(tensor_read_fortran(&made->input, &made->features, made->owned_values));
+        made->values = made->owned_values;
+    }
+    if (names_path) {
+        TRY(read_names(made, names_path));
+    }
+    if (labels_path) {
+        TRY(npy_open(context, labels_path, &label_input, &labels));
+        TRY(take_labels(made, &label_input, &labels));
+        if (!names_path) {
+            TRY(default_names(made, labels.shape[1]));
+        }
+        TRY(check_label_columns(made, labels.shape[1]));
+    }
+    TRY(check_classes(made));
+    *features = made;
+    made = NULL;
+done:
+    input_close(&label_input);
+    l3a_features_free(made);
+    return status;
+}
+
+l3a_status l3a_features_wrap(l3a_context *context, const float *values, const int8_t *labels, size_t rows, size_t width,
+                             const char *const *classes, size_t class_count, l3a_features **features) {
+    l3a_status status = L3A_OK;
+    l3a_features *made = NULL;
+    FAIL_IF(!values || !rows || !width || (class_count && (!classes || !labels)), context, L3A_ERROR_ARGUMENT, NULL,
+            "l3a_features_wrap: no values, or classes without labels");
+    TRY(features_new(context, "features in memory", &made));
+    made->rows = rows;
+    made->width = width;
+    made->values = values;
+    made->labels = class_count ? labels : NULL;
+    for (size_t i = 0; i < class_count; i++) {
+        TRY(text_list_add(context, &made->classes, classes[i], strlen(classes[i])));
+    }
+    TRY(check_classes(made));
+    for (size_t i = 0; i < rows * class_count; i++) {
+        FAIL_IF(labels[i] < -1 || labels[i] > 1, context, L3A_ERROR_DATA, "labels are 1 (present), 0 (absent) or -1 (unknown)",
+                "%s: row %zu, column %zu: label %d", made->path, i / class_count, i % class_count, labels[i]);
+    }
+    *features = made;
+    made = NULL;
+done:
+    l3a_features_free(made);
+    return status;
+}
+
+static l3a_status fill_features(void *argument, uint64_t offset, void *bytes, size_t count) {
+    l3a_features *features = argument;
+    const size_t width = features->width;
+    l3a_status status = L3A_OK;
+    float *row = NULL;
+    char *to = bytes;
+    TRY(allocate(features->context, width, sizeof *row, &row));
+    while (count) {
+        const size_t within = (size_t)(offset % (width * sizeof *row)), left = width * sizeof *row - within;
+        const size_t size = count < left ? count : left;
+        TRY(l3a_features_read(features, NULL, (size_t)(offset / (width * sizeof *row)), 1, row));
+        memcpy(to, (const char *)row + within, size);
+        to += size;
+        offset += size;
+        count -= size;
+    }
+done:
+    release(features->context, row);
+    return status;
+}
+
+static void join_lines(text_builder *text, const text_list *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        text_builder_print(text, "%s%s", i ? "\n" : "", list->items[i]);
+    }
+}
+
+l3a_status l3a_features_save(l3a_features *features, const char *path) {
+    l3a_context *context = features->context;
+    l3a_status status = L3A_OK;
+    text_list keys = {0}, values = {0};
+    text_builder classes = {.context = context}, ids = {.context = context};
+    tensor_source sources[3];
+    size_t count = 0;
+    join_lines(&classes, &features->classes);
+    TRY(classes.status);
+    join_lines(&ids, &features->ids);
+    TRY(ids.status);
+    TRY(text_list_add(context, &keys, "classes", 7));
+    TRY(text_list_add(context, &values, classes.length ? classes.text : "", classes.length));
+    for (size_t i = 0; i < features->record_keys.count; i++) {
+        TRY(text_list_add(context, &keys, features->record_keys.items[i], strlen(features->record_keys.items[i])));
+        TRY(text_list_add(context, &values, features->record_values.items[i], strlen(features->record_values.items[i])));
+    }
+    sources[count++] = (tensor_source){"features", TENSOR_F32, 2, {features->rows, features->width}, fill_features, features};
+    if (features->labels) {
+        void *labels;
+        memcpy(&labels, &features->labels, sizeof labels);
+        sources[count++] =
+            (tensor_source){"labels", TENSOR_I8, 2, {features->rows, features->classes.count}, fill_from_memory, labels};
+    }
+    if (ids.length) {
+        sources[count++] = (tensor_source){"ids", TENSOR_U8, 1, {ids.length}, fill_from_memory, ids.text};
+    }
+    TRY(safetensors_write(context, path, &keys, &values, sources, count));
+done:
+    text_list_clear(context, &keys);
+    text_list_clear(context, &values);
+    text_builder_free(&classes);
+    text_builder_free(&ids);
+    return status;
+}
+
+size_t l3a_features_rows(const l3a_features *features) {
+    return features->rows;
+}
+
+size_t l3a_features_width(const l3a_features *features) {
+    return features->width;
+}
+
+size_t l3a_features_class_count(const l3a_features *features) {
+    return features->classes.count;
+}
+
+const char *l3a_features_class(const l3a_features *features, size_t index) {
+    return index < features->classes.count ? features->classes.items[index] : NULL;
+}
+
+const int8_t *l3a_features_labels(const l3a_features *features) {
+    return features->labels;
+}
+
+const char *l3a_features_id(const l3a_features *features, size_t row) {
+    return row < features->ids.count ? features->ids.items[row] : NULL;
+}
+
+const char *l3a_features_record(const l3a_features *features, const char *key) {
+    const size_t index = text_list_find(&features->record_keys, key);
+    return index < features->record_values.count ? features->record_values.items[index] : NULL;
+}
+
+l3a_status l3a_features_set_record(l3a_features *features, const char *key, const char *value) {
+    return text_record_set(features->context, &features->record_keys, &features->record_values, key, value);
+}
+
+/* Without branches, so that the compiler can work on many numbers at a time. */
+size_t find_non_finite(const float *values, size_t count) {
+    enum { STEP = 1024 };
+    for (size_t first = 0; first < count; first += STEP) {
+        const size_t last = first + STEP < count ? first + STEP : count;
+        float poison = 0;
+        for (size_t i = first; i < last; i++) {
+            poison += values[i] * 0.0F;
+        }
+        for (size_t i = first; poison != 0 && i < last; i++) {
+            if (!isfinite(values[i])) {
+                return i;
+            }
+        }
+    }
+    return count;
+}
+
+l3a_status l3a_features_read(l3a_features *features, const size_t *rows, size_t first, size_t count, float *values) {
+    l3a_status status = L3A_OK;
+    const size_t width = features->width;
+    size_t done = 0;
+    while (done < count) {
+        const size_t start = rows ? rows[done] : first + done;
+        size_t run = 1;
+        while (done + run < count && (rows ? rows[done + run] : first + done + run) == start + run) {
+            run++;
+        }
+        FAIL_IF(start >= features->rows || run > features->rows - start, features->context, L3A_ERROR_ARGUMENT, NULL,
+                "%s: row %zu is asked for, and there are %zu", features->path, start + run - 1, features->rows);
+        if (features->values) {
+            memcpy(values + done * width, features->values + start * width, run * width * sizeof *values);
+        } else {
+            TRY(tensor_read_rows(&features->input, &features->features, start, run, values + done * width));
+        }
+        done += run;
+    }
+    const size_t bad = find_non_finite(values, count * width);
+    if (bad < count * width) {
+        const size_t row = rows ? rows[bad / width] : first + bad / width;
+        const char *id = l3a_features_id(features, row);
+        status = fail(features->context, L3A_ERROR_DATA, "extract this image's features again, or leave the row out",
+                      "%s: row %zu, column %zu%s%s%s: the feature is %s", features->path, row, bad % width, id ? " (" : "",
+                      id ? id : "", id ? ")" : "", isnan(values[bad]) ? "not a number" : "infinite");
+    }
+done:
+    return status;
+}
+
+l3a_status l3a_features_checksum(l3a_features *features, uint64_t *checksum) {
+    if (features->input.file >= 0) {
+        return input_checksum(&features->input, 0, features->input.size, checksum);
+    }
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, features->values, features->rows * features->width * sizeof *features->values);
+    if (features->labels) {
+        XXH3_64bits_update(&state, features->labels, features->rows * features->classes.count);
+    }
+    *checksum = XXH3_64bits_digest(&state);
+    return L3A_OK;
+}
+
+l3a_status features_columns(l3a_features *features, const char *const *classes, size_t count, size_t *columns) {
+    l3a_status status = L3A_OK;
+    FAIL_IF(!features->labels, features->context, L3A_ERROR_DATA, "give a file with labels, or --labels with a .npy file",
+            "%s: no labels", features->path);
+    for (size_t i = 0; i < count; i++) {
+        columns[i] = text_list_find(&features->classes, classes[i]);
+        if (columns[i] == features->classes.count) {
+            const char *close = l3a_closest(classes[i], (const char *const *)features->classes.items, features->classes.count);
+            char hint[256];
+            snprintf(hint, sizeof hint, close ? "did you mean '%.200s'?" : "'l3a info' lists the classes of a file", close);
+            status = fail(features->context, L3A_ERROR_CLASS, hint, "%s: no class '%s'", features->path, classes[i]);
+            goto done;
+        }
+    }
+done:
+    return status;
+}
+
+l3a_status features_rows_with(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count) {
+    l3a_status status = L3A_OK;
+    size_t *found = NULL;
+    TRY(allocate(features->context, features->rows, sizeof *found, &found));
+    *count = 0;
+    for (size_t i = 0; i < features->rows; i++) {
+        const int8_t *labels = features->labels + i * features->classes.count;
+        bool any = false;
+        for (size_t j = 0; j < column_count && !any; j++) {
+            any = labels[columns[j]] == 1;
+        }
+        found[*count] = i;
+        *count += any;
+    }
+    *rows = found;
+done:
+    return status;
+}
+
+void features_gather_labels(const l3a_features *features, const size_t *rows, size_t row_count, const size_t *columns,
+                            size_t column_count, int8_t *labels) {
+    for (size_t i = 0; i < row_count; i++) {
+        const int8_t *from = features->labels + rows[i] * features->classes.count;
+        for (size_t j = 0; j < column_count; j++) {
+            labels[i * column_count + j] = from[columns[j]];
+        }
+    }
+}

@@ -1,0 +1,124 @@
+/* Protocols and class orders: which classes come in which phase. */
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/number.h"
+#include "base/random.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ORDER_FILE_LIMIT = 16 << 20 };
+
+static bool parse_part(const char **at, char letter, uint64_t *value) {
+    if (**at != letter) {
+        return false;
+    }
+    const char *digits = ++*at;
+    while (**at >= '0' && **at <= '9') {
+        (*at)++;
+    }
+    return integer_parse(digits, (size_t)(*at - digits), value);
+}
+
+l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t classes, size_t *edges, size_t *phases) {
+    l3a_status status = L3A_OK;
+    uint64_t base = 0, step = 0;
+    const char *at = protocol;
+    const bool good = parse_part(&at, 'B', &base) && *at++ == '-' && parse_part(&at, 'C', &step) && !*at && step > 0;
+    FAIL_IF(!good, context, L3A_ERROR_OPTION, "B0-C10: ten classes a phase; B40-C10: forty first, then ten a phase",
+            "protocol '%s' is not of the form B<base>-C<classes a phase>", protocol);
+    FAIL_IF(base > classes, context, L3A_ERROR_OPTION, "the base cannot have more classes than the data",
+            "protocol '%s' starts with %llu classes, and there are %zu", protocol, (unsigned long long)base, classes);
+    size_t count = 0;
+    uint64_t edge = base ? base : step < classes ? step : classes;
+    edges[0] = 0;
+    while (edges[count] < classes) {
+        edges[++count] = (size_t)edge;
+        edge = step < classes - edge ? edge + step : classes;
+    }
+    *phases = count;
+done:
+    return status;
+}
+
+typedef struct named {
+    const char *name;
+    size_t index;
+} named;
+
+static int compare_names(const void *left, const void *right) {
+    return strcmp(((const named *)left)->name, ((const named *)right)->name);
+}
+
+static l3a_status order_by_name(l3a_context *context, const char *const *names, size_t count, size_t *order) {
+    named *sorted;
+    const l3a_status status = allocate(context, count, sizeof *sorted, &sorted);
+    if (status != L3A_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < count; i++) {
+        sorted[i] = (named){names[i], i};
+    }
+    qsort(sorted, count, sizeof *sorted, compare_names);
+    for (size_t i = 0; i < count; i++) {
+        order[i] = sorted[i].index;
+    }
+    release(context, sorted);
+    return L3A_OK;
+}
+
+static l3a_status order_from_file(l3a_context *context, const char *const *names, size_t count, const char *path, size_t *order) {
+    l3a_status status = L3A_OK;
+    char *text = NULL;
+    bool *taken = NULL;
+    text_list lines = {0};
+    size_t length;
+    TRY(read_whole(context, path, ORDER_FILE_LIMIT, &text, &length));
+    TRY(text_list_split_lines(context, &lines, text, length));
+    TRY(allocate_zeroed(context, count, sizeof *taken, &taken));
+    for (size_t i = 0; i < lines.count; i++) {
+        size_t index = 0;
+        while (index < count && strcmp(names[index], lines.items[i]) != 0) {
+            index++;
+        }
+        FAIL_IF(index == count, context, L3A_ERROR_CLASS, "name every class of the data once, a line each",
+                "%s: line %zu: no class '%s' in the data", path, i + 1, lines.items[i]);
+        FAIL_IF(taken[index], context, L3A_ERROR_CLASS, "name every class of the data once, a line each",
+                "%s: line %zu: class '%s' stands twice", path, i + 1, lines.items[i]);
+        taken[index] = true;
+        order[i] = index;
+    }
+    for (size_t i = 0; i < count; i++) {
+        FAIL_IF(!taken[i], context, L3A_ERROR_CLASS, "name every class of the data once, a line each", "%s: class '%s' is missing",
+                path, names[i]);
+    }
+done:
+    text_list_clear(context, &lines);
+    release(context, text);
+    release(context, taken);
+    return status;
+}
+
+l3a_status l3a_class_order(l3a_context *context, const char *const *names, size_t count, const char *how, size_t *order) {
+    static const char shuffle[] = "shuffle:";
+    const size_t prefix = sizeof shuffle - 1;
+    l3a_status status = L3A_OK;
+    if (strcmp(how, "lexicographic") == 0) {
+        return order_by_name(context, names, count, order);
+    }
+    if (strncmp(how, shuffle, prefix) != 0) {
+        return order_from_file(context, names, count, how, order);
+    }
+    uint64_t seed;
+    FAIL_IF(!integer_parse(how + prefix, strlen(how + prefix), &seed), context, L3A_ERROR_OPTION, "for example shuffle:1",
+            "class order '%s': the seed must be a whole number", how);
+    TRY(order_by_name(context, names, count, order));
+    for (size_t i = count; i-- > 1;) {
+        const size_t j = (size_t)(random_bits(seed, count - 1 - i) % (i + 1)), swapped = order[i];
+        order[i] = order[j];
+        order[j] = swapped;
+    }
+done:
+    return status;
+}

@@ -1,0 +1,345 @@
+#include "format/json.h"
+
+#include "base/memory.h"
+#include "base/number.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void json_begin(struct json *json, l3a_context *context, const char *name, const char *text, size_t length) {
+    *json = (struct json){.context = context, .name = name, .start = text, .at = text, .end = text + length};
+}
+
+l3a_status json_fail(struct json *json, const char *format, ...) {
+    size_t line = 1, column = 1;
+    for (const char *c = json->start; c < json->at; c++) {
+        column = *c == '\n' ? 1 : column + 1;
+        line += *c == '\n';
+    }
+    char what[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    return fail(json->context, json->at == json->end ? L3A_ERROR_TRUNCATED : L3A_ERROR_FORMAT,
+                "the file is damaged or not of this kind: copy or make it again", "%s: line %zu, column %zu: %s", json->name, line,
+                column, what);
+}
+
+static void skip_space(struct json *json) {
+    while (json->at < json->end && (*json->at == ' ' || *json->at == '\n' || *json->at == '\r' || *json->at == '\t')) {
+        json->at++;
+    }
+}
+
+json_kind json_peek(struct json *json) {
+    skip_space(json);
+    switch (json->at < json->end ? *json->at : '\0') {
+    case '{': return JSON_OBJECT;
+    case '[': return JSON_ARRAY;
+    case '"': return JSON_STRING;
+    case 't':
+    case 'f': return JSON_BOOLEAN;
+    case 'n': return JSON_NULL;
+    case '-':
+    case '0':
+    case '1':
+    case '2':
+    case '3':
+    case '4':
+    case '5':
+    case '6':
+    case '7':
+    case '8':
+    case '9': return JSON_NUMBER;
+    default: return JSON_NOTHING;
+    }
+}
+
+static l3a_status expect(struct json *json, char wanted) {
+    skip_space(json);
+    if (json->at == json->end) {
+        return json_fail(json, "the text ends where '%c' is expected", wanted);
+    }
+    if (*json->at != wanted) {
+        return json_fail(json, "'%c' is expected", wanted);
+    }
+    json->at++;
+    return L3A_OK;
+}
+
+static l3a_status open_container(struct json *json, char bracket) {
+    l3a_status status = L3A_OK;
+    TRY(expect(json, bracket));
+    if (++json->depth > JSON_DEPTH) {
+        status = json_fail(json, "more than %d levels deep", JSON_DEPTH);
+    }
+    json->first = true;
+done:
+    return status;
+}
+
+/* After a value: a comma and *more, or the closing bracket. */
+static l3a_status next_value(struct json *json, char bracket, bool *more) {
+    l3a_status status = L3A_OK;
+    skip_space(json);
+    if (json->at < json->end && *json->at == bracket) {
+        json->at++;
+        json->depth--;
+        json->first = false;
+        *more = false;
+        return L3A_OK;
+    }
+    if (!json->first) {
+        TRY(expect(json, ','));
+    }
+    json->first = false;
+    *more = true;
+done:
+    return status;
+}
+
+l3a_status json_object(struct json *json) {
+    return open_container(json, '{');
+}
+
+l3a_status json_array(struct json *json) {
+    return open_container(json, '[');
+}
+
+l3a_status json_next_key(struct json *json, json_text *key, bool *more) {
+    l3a_status status = L3A_OK;
+    TRY(next_value(json, '}', more));
+    if (*more) {
+        TRY(json_string(json, key));
+        TRY(expect(json, ':'));
+    }
+done:
+    return status;
+}
+
+l3a_status json_next_item(struct json *json, bool *more) {
+    return next_value(json, ']', more);
+}
+
+l3a_status json_string(struct json *json, json_text *text) {
+    l3a_status status = L3A_OK;
+    TRY(expect(json, '"'));
+    text->at = json->at;
+    text->escaped = false;
+    for (;;) {
+        if (json->at == json->end) {
+            return json_fail(json, "a string has no end");
+        }
+        const unsigned char c = (unsigned char)*json->at;
+        if (c == '"') {
+            break;
+        }
+        if (c < 0x20) {
+            return json_fail(json, "a control character in a string");
+        }
+        if (c == '\\') {
+            text->escaped = true;
+            json->at++;
+            if (json->at == json->end) {
+                return json_fail(json, "a string has no end");
+            }
+        }
+        json->at++;
+    }
+    text->length = (size_t)(json->at - text->at);
+    json->at++;
+done:
+    return status;
+}
+
+static l3a_status number_text(struct json *json, const char **text, size_t *length) {
+    if (json_peek(json) != JSON_NUMBER) {
+        return json_fail(json, "a number is expected");
+    }
+    *text = json->at;
+    while (json->at < json->end && strchr("+-.eE0123456789", *json->at) && *json->at) {
+        json->at++;
+    }
+    *length = (size_t)(json->at - *text);
+    return L3A_OK;
+}
+
+l3a_status json_number(struct json *json, double *value) {
+    l3a_status status = L3A_OK;
+    const char *text = NULL;
+    size_t length = 0;
+    TRY(number_text(json, &text, &length));
+    if (!number_parse(text, length, value)) {
+        status = json_fail(json, "not a number");
+    }
+done:
+    return status;
+}
+
+l3a_status json_integer(struct json *json, uint64_t *value) {
+    l3a_status status = L3A_OK;
+    const char *text = NULL;
+    size_t length = 0;
+    TRY(number_text(json, &text, &length));
+    if (!integer_parse(text, length, value)) {
+        status = json_fail(json, "a whole number from 0 on is expected");
+    }
+done:
+    return status;
+}
+
+static bool take_word(struct json *json, const char *word) {
+    const size_t length = strlen(word);
+    if ((size_t)(json->end - json->at) < length || memcmp(json->at, word, length) != 0) {
+        return false;
+    }
+    json->at += length;
+    return true;
+}
+
+l3a_status json_boolean(struct json *json, bool *value) {
+    skip_space(json);
+    *value = take_word(json, "true");
+    return *value || take_word(json, "false") ? L3A_OK : json_fail(json, "true or false is expected");
+}
+
+static l3a_status skip_scalar(struct json *json) {
+    json_text text;
+    double number;
+    bool boolean;
+    switch (json_peek(json)) {
+    case JSON_STRING: return json_string(json, &text);
+    case JSON_NUMBER: return json_number(json, &number);
+    case JSON_BOOLEAN: return json_boolean(json, &boolean);
+    case JSON_NULL: return take_word(json, "null") ? L3A_OK : json_fail(json, "null is expected");
+    default: return json_fail(json, json->at == json->end ? "the text ends where a value is expected" : "a value is expected");
+    }
+}
+
+l3a_status json_skip(struct json *json) {
+    l3a_status status = L3A_OK;
+    bool in_object[JSON_DEPTH + 1];
+    const unsigned outside = json->depth;
+    do {
+        const json_kind kind = json_peek(json);
+        if (kind == JSON_OBJECT || kind == JSON_ARRAY) {
+            TRY(open_container(json, kind == JSON_OBJECT ? '{' : '['));
+            in_object[json->depth] = kind == JSON_OBJECT;
+        } else {
+            TRY(skip_scalar(json));
+        }
+        bool more = false;
+        while (json->depth > outside && !more) {
+            json_text key;
+            TRY(in_object[json->depth] ? json_next_key(json, &key, &more) : json_next_item(json, &more));
+        }
+    } while (json->depth > outside);
+done:
+    return status;
+}
+
+l3a_status json_end(struct json *json) {
+    skip_space(json);
+    return json->at == json->end ? L3A_OK : json_fail(json, "text after the end");
+}
+
+bool json_text_is(json_text text, const char *expected) {
+    return !text.escaped && strlen(expected) == text.length && memcmp(text.at, expected, text.length) == 0;
+}
+
+static int hex_digit(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Four hex digits; -1 when they are not there. */
+static int hex_unit(const char *at, const char *end) {
+    int value = 0;
+    if (end - at < 4) {
+        return -1;
+    }
+    for (int i = 0; i < 4; i++) {
+        const int digit = hex_digit(at[i]);
+        if (digit < 0) {
+            return -1;
+        }
+        value = 16 * value + digit;
+    }
+    return value;
+}
+
+static char *put_utf8(char *to, unsigned code) {
+    if (code < 0x80) {
+        *to++ = (char)code;
+    } else if (code < 0x800) {
+        *to++ = (char)(0xC0 | code >> 6);
+        *to++ = (char)(0x80 | (code & 0x3F));
+    } else if (code < 0x10000) {
+        *to++ = (char)(0xE0 | code >> 12);
+        *to++ = (char)(0x80 | (code >> 6 & 0x3F));
+        *to++ = (char)(0x80 | (code & 0x3F));
+    } else {
+        *to++ = (char)(0xF0 | code >> 18);
+        *to++ = (char)(0x80 | (code >> 12 & 0x3F));
+        *to++ = (char)(0x80 | (code >> 6 & 0x3F));
+        *to++ = (char)(0x80 | (code & 0x3F));
+    }
+    return to;
+}
+
+/* Decodes one escape, *from being after its backslash. False when it is none. */
+static bool decode_escape(const char **from, const char *end, char **to) {
+    static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+    const char letter = *(*from)++;
+    const char *known = letter ? strchr(letters, letter) : NULL;
+    if (known) {
+        *(*to)++ = meanings[known - letters];
+        return true;
+    }
+    int unit = letter == 'u' ? hex_unit(*from, end) : -1;
+    if (unit <= 0 || (unit >= 0xDC00 && unit <= 0xDFFF)) {
+        return false;
+    }
+    *from += 4;
+    unsigned code = (unsigned)unit;
+    if (unit >= 0xD800 && unit <= 0xDBFF) {
+        if (end - *from < 6 || (*from)[0] != '\\' || (*from)[1] != 'u') {
+            return false;
+        }
+        const int low = hex_unit(*from + 2, end);
+        if (low < 0xDC00 || low > 0xDFFF) {
+            return false;
+        }
+        *from += 6;
+        code = 0x10000 + (((unsigned)unit - 0xD800) << 10) + ((unsigned)low - 0xDC00);
+    }
+    *to = put_utf8(*to, code);
+    return true;
+}
+
+l3a_status json_text_copy(struct json *json, json_text text, char **copy) {
+    l3a_status status = L3A_OK;
+    char *made = NULL;
+    TRY(copy_text(json->context, text.at, text.length, &made));
+    if (text.escaped) {
+        const char *from = text.at, *const end = text.at + text.length;
+        char *to = made;
+        while (from < end) {
+            if (*from != '\\') {
+                *to++ = *from++;
+                continue;
+            }
+            from++;
+            if (!decode_escape(&from, end, &to)) {
+                status = json_fail(json, "a string has an escape that means nothing");
+                goto done;
+            }
+        }
+        *to = '\0';
+    }
+    *copy = made;
+    made = NULL;
+done:
+    release(json->context, made);
+    return status;
+}

@@ -1,0 +1,151 @@
+#include "format/tensor.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t size;
+} types[TENSOR_TYPES] = {
+    [TENSOR_F16] = {"F16", 2}, [TENSOR_BF16] = {"BF16", 2}, [TENSOR_F32] = {"F32", 4}, [TENSOR_F64] = {"F64", 8},
+    [TENSOR_I8] = {"I8", 1},   [TENSOR_U8] = {"U8", 1},     [TENSOR_I32] = {"I32", 4}, [TENSOR_I64] = {"I64", 8}};
+
+const char *tensor_type_name(tensor_type type) {
+    return types[type].name;
+}
+
+size_t tensor_type_size(tensor_type type) {
+    return types[type].size;
+}
+
+tensor_type tensor_type_find(const char *name, size_t length) {
+    tensor_type type = 0;
+    while (type < TENSOR_TYPES && (strlen(types[type].name) != length || memcmp(types[type].name, name, length) != 0)) {
+        type++;
+    }
+    return type;
+}
+
+bool tensor_count(const struct tensor *tensor, uint64_t *elements, uint64_t *bytes) {
+    *elements = 1;
+    for (size_t i = 0; i < tensor->rank; i++) {
+        if (!multiply_sizes(*elements, tensor->shape[i], elements)) {
+            return false;
+        }
+    }
+    return multiply_sizes(*elements, tensor_type_size(tensor->type), bytes);
+}
+
+static float float_of_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static float float_of_half(uint16_t half) {
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, magnitude = half & 0x7FFF;
+    const float subnormal = (float)magnitude * 0x1p-24f;
+    uint32_t bits = (magnitude << 13) + ((uint32_t)112 << 23);
+    if (magnitude >= 0x7C00) {
+        bits += (uint32_t)112 << 23;
+    }
+    if (magnitude < 0x0400) {
+        memcpy(&bits, &subnormal, sizeof bits);
+    }
+    return float_of_bits(sign | bits);
+}
+
+#define CONVERT(stored, expression)                                                                                                \
+    for (size_t i = 0; i < count; i++) {                                                                                           \
+        stored x;                                                                                                                  \
+        memcpy(&x, (const char *)from + i * sizeof x, sizeof x);                                                                   \
+        to[i] = (expression);                                                                                                      \
+    }                                                                                                                              \
+    break
+
+#define CONVERT_ALL(number)                                                                                                        \
+    switch (type) {                                                                                                                \
+    case TENSOR_F16: CONVERT(uint16_t, (number)float_of_half(x));                                                                  \
+    case TENSOR_BF16: CONVERT(uint16_t, (number)float_of_bits((uint32_t)x << 16));                                                 \
+    case TENSOR_F32: CONVERT(float, (number)x);                                                                                    \
+    case TENSOR_F64: CONVERT(double, (number)x);                                                                                   \
+    case TENSOR_I8: CONVERT(int8_t, (number)x);                                                                                    \
+    case TENSOR_U8: CONVERT(uint8_t, (number)x);                                                                                   \
+    case TENSOR_I32: CONVERT(int32_t, (number)x);                                                                                  \
+    case TENSOR_I64: CONVERT(int64_t, (number)x);                                                                                  \
+    case TENSOR_TYPES: break;                                                                                                      \
+    }
+
+void tensor_to_double(tensor_type type, const void *from, double *to, size_t count) {
+    CONVERT_ALL(double)
+}
+
+void tensor_to_float(tensor_type type, const void *from, float *to, size_t count){CONVERT_ALL(float)}
+
+l3a_status tensor_read_rows(const input_file *input, const struct tensor *tensor, uint64_t first, size_t count, float *values) {
+    enum { CHUNK = 16384 };
+    const size_t width = (size_t)tensor->shape[1], size = tensor_type_size(tensor->type);
+    const uint64_t start = tensor->offset + first * width * size;
+    if (tensor->type == TENSOR_F32) {
+        return input_read(input, start, values, count * width * size);
+    }
+    char chunk[CHUNK];
+    const size_t total = count * width, step = CHUNK / size;
+    for (size_t done = 0; done < total; done += step) {
+        const size_t now = total - done < step ? total - done : step;
+        const l3a_status status = input_read(input, start + done * size, chunk, now * size);
+        if (status != L3A_OK) {
+            return status;
+        }
+        tensor_to_float(tensor->type, chunk, values + done, now);
+    }
+    return L3A_OK;
+}
+
+l3a_status tensor_read_fortran(const input_file *input, const struct tensor *tensor, float *values) {
+    l3a_status status = L3A_OK;
+    const size_t rows = (size_t)tensor->shape[0], columns = (size_t)tensor->shape[1], size = tensor_type_size(tensor->type);
+    char *bytes = NULL;
+    float *column = NULL;
+    TRY(allocate(input->context, rows, size, &bytes));
+    TRY(allocate(input->context, rows, sizeof *column, &column));
+    for (size_t j = 0; j < columns; j++) {
+        TRY(input_read(input, tensor->offset + (uint64_t)j * rows * size, bytes, rows * size));
+        tensor_to_float(tensor->type, bytes, column, rows);
+        for (size_t i = 0; i < rows; i++) {
+            values[i * columns + j] = column[i];
+        }
+    }
+done:
+    release(input->context, bytes);
+    release(input->context, column);
+    return status;
+}
+
+l3a_status tensor_read_labels(const input_file *input, const struct tensor *tensor, int8_t *labels) {
+    l3a_status status = L3A_OK;
+    const size_t rows = (size_t)tensor->shape[0], columns = (size_t)tensor->shape[1];
+    const size_t size = tensor_type_size(tensor->type);
+    char *line = NULL;
+    double *numbers = NULL;
+    const size_t lines = tensor->fortran ? columns : rows, length = tensor->fortran ? rows : columns;
+    TRY(allocate(input->context, length, size, &line));
+    TRY(allocate(input->context, length, sizeof *numbers, &numbers));
+    for (size_t i = 0; i < lines; i++) {
+        TRY(input_read(input, tensor->offset + (uint64_t)i * length * size, line, length * size));
+        tensor_to_double(tensor->type, line, numbers, length);
+        for (size_t j = 0; j < length; j++) {
+            const size_t row = tensor->fortran ? j : i, column = tensor->fortran ? i : j;
+            const double value = numbers[j];
+            FAIL_IF(!(value == -1 || value == 0 || value == 1), input->context, L3A_ERROR_DATA,
+                    "labels are 1 (present), 0 (absent) or -1 (unknown)", "%s: row %zu, column %zu: label %g", input->path, row,
+                    column, value);
+            labels[row * columns + column] = (int8_t)value;
+        }
+    }
+done:
+    release(input->context, line);
+    release(input->context, numbers);
+    return status;
+}

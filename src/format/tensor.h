@@ -1,0 +1,47 @@
+/* A tensor in a file: its type, its shape, where it stands; and the conversion of its numbers. */
+#ifndef L3A_TENSOR_H
+#define L3A_TENSOR_H
+
+#include "base/file.h"
+
+enum { TENSOR_RANK = 8 };
+
+typedef enum tensor_type {
+    TENSOR_F16,
+    TENSOR_BF16,
+    TENSOR_F32,
+    TENSOR_F64,
+    TENSOR_I8,
+    TENSOR_U8,
+    TENSOR_I32,
+    TENSOR_I64,
+    TENSOR_TYPES
+} tensor_type;
+
+struct tensor {
+    char *name;
+    tensor_type type;
+    size_t rank;
+    uint64_t shape[TENSOR_RANK];
+    uint64_t offset, bytes; /* in the file */
+    bool fortran;           /* first index fastest */
+};
+
+/* "F32", and its bytes. */
+const char *tensor_type_name(tensor_type type);
+size_t tensor_type_size(tensor_type type);
+/* TENSOR_TYPES when there is none of that name. */
+tensor_type tensor_type_find(const char *name, size_t length);
+/* Number of elements, and bytes; false when they do not fit. */
+bool tensor_count(const struct tensor *tensor, uint64_t *elements, uint64_t *bytes);
+/* count numbers, little-endian and not aligned. */
+void tensor_to_double(tensor_type type, const void *from, double *to, size_t count);
+void tensor_to_float(tensor_type type, const void *from, float *to, size_t count);
+/* Rows [first, first + count) of a matrix in a file, in C order, as float. */
+l3a_status tensor_read_rows(const input_file *input, const struct tensor *tensor, uint64_t first, size_t count, float *values);
+/* A whole matrix in Fortran order, as float in C order. */
+l3a_status tensor_read_fortran(const input_file *input, const struct tensor *tensor, float *values);
+/* A whole [rows, columns] matrix of labels; a value other than -1, 0, 1 is an error that names its place. */
+l3a_status tensor_read_labels(const input_file *input, const struct tensor *tensor, int8_t *labels);
+
+#endif

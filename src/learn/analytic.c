@@ -1,0 +1,249 @@
+#include "learn/analytic.h"
+
+#include "base/memory.h"
+#include "base/number.h"
+#include "base/threads.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TILE = 64 };
+
+l3a_status analytic_create(l3a_context *context, size_t dim, double gamma, struct analytic *analytic) {
+    *analytic = (struct analytic){.context = context, .dim = dim, .gamma = gamma};
+    return allocate_zeroed(context, dim, (dim + 1) * sizeof(double), &analytic->square);
+}
+
+void analytic_free(struct analytic *analytic) {
+    if (analytic->context) {
+        release(analytic->context, analytic->square);
+    }
+    memset(analytic, 0, sizeof *analytic);
+}
+
+static size_t stride(const struct analytic *analytic) {
+    return analytic->dim + 1;
+}
+
+double *analytic_row(const struct analytic *analytic, size_t i) {
+    return analytic->square + i * stride(analytic);
+}
+
+/* The second triangle, upper, with its diagonal. */
+static double *factor_of(const struct analytic *analytic) {
+    return analytic->square + 1;
+}
+
+struct mirror {
+    const struct analytic *analytic;
+    bool back; /* from the second triangle to the first */
+};
+
+/* Tiles, so that both the row read and the column written stay in the cache. */
+static void mirror_rows(void *argument, size_t first, size_t last) {
+    const struct mirror *mirror = argument;
+    const size_t step = stride(mirror->analytic);
+    double *lower = mirror->analytic->square, *upper = factor_of(mirror->analytic);
+    for (size_t tile = 0; tile < last; tile += TILE) {
+        for (size_t i = first; i < last; i++) {
+            const size_t end = tile + TILE < i + 1 ? tile + TILE : i + 1;
+            for (size_t j = tile; j < end; j++) {
+                if (mirror->back) {
+                    lower[i * step + j] = upper[j * step + i];
+                } else {
+                    upper[j * step + i] = lower[i * step + j];
+                }
+            }
+        }
+    }
+}
+
+static void mirror_triangle(const struct analytic *analytic, bool back) {
+    struct mirror mirror = {analytic, back};
+    parallel_for(analytic->context->threads, analytic->dim, TILE, mirror_rows, &mirror);
+}
+
+static void add_to_diagonal(double *triangle, size_t step, size_t dim, double value) {
+    for (size_t i = 0; i < dim; i++) {
+        triangle[i * step + i] += value;
+    }
+}
+
+/* The second triangle becomes the factor of the first + shift·I. */
+static l3a_status factor(const struct analytic *analytic, double shift) {
+    const l3a_context *context = analytic->context;
+    mirror_triangle(analytic, false);
+    add_to_diagonal(factor_of(analytic), stride(analytic), analytic->dim, shift);
+    if (context->matrix->factor(context->threads, analytic->dim, factor_of(analytic), stride(analytic))) {
+        return L3A_OK;
+    }
+    char gamma[NUMBER_TEXT];
+    return fail(analytic->context, L3A_ERROR_NUMERIC, "use a larger --gamma, or --precision double, or scale the features down",
+                "the sums with gamma = %s on the diagonal are not positive definite: gamma is too small for these features",
+                number_format(analytic->gamma, gamma));
+}
+
+static bool is_empty(const struct analytic *analytic) {
+    const double expected = analytic->inverse ? 1 / analytic->gamma : 0;
+    bool empty = true;
+    for (size_t i = 0; empty && i < analytic->dim; i++) {
+        const double *row = analytic_row(analytic, i);
+        empty = row[i] == expected;
+        for (size_t j = 0; empty && j < i; j++) {
+            empty = row[j] == 0;
+        }
+    }
+    return empty;
+}
+
+l3a_status analytic_use_inverse(struct analytic *analytic, bool inverse) {
+    l3a_status status = L3A_OK;
+    const l3a_context *context = analytic->context;
+    const size_t d = analytic->dim, step = stride(analytic);
+    if (analytic->inverse == inverse) {
+        return L3A_OK;
+    }
+    if (is_empty(analytic)) {
+        for (size_t i = 0; i < d; i++) {
+            analytic_row(analytic, i)[i] = inverse ? 1 / analytic->gamma : 0;
+        }
+    } else {
+        TRY(factor(analytic, inverse ? analytic->gamma : 0));
+        FAIL_IF(!context->matrix->invert(context->threads, d, factor_of(analytic), step), analytic->context, L3A_ERROR_NUMERIC,
+                "use a larger --gamma", "the matrix cannot be inverted: gamma is too small for these features");
+        mirror_triangle(analytic, true);
+        if (!inverse) {
+            add_to_diagonal(analytic->square, step, d, -analytic->gamma);
+        }
+    }
+    analytic->inverse = inverse;
+done:
+    return status;
+}
+
+typedef struct panel_sum {
+    const struct analytic *analytic;
+    const float *panel;
+    size_t first, width; /* the panel's rows of A, and the floats in a row of it */
+} panel_sum;
+
+static void add_panel_rows(void *argument, size_t first, size_t last) {
+    const panel_sum *sum = argument;
+    for (size_t i = first; i < last; i++) {
+        double *to = analytic_row(sum->analytic, sum->first + i);
+        const float *from = sum->panel + i * sum->width;
+        for (size_t j = 0; j <= sum->first + i; j++) {
+            to[j] += (double)from[j];
+        }
+    }
+}
+
+/* A panel of rows of the triangle at a time: a product for what lies left of the diagonal block, a rank update for the block,
+ * and the sum of both to the doubles while they are in the cache. */
+static void add_mixed(const struct analytic *analytic, const float *rows, size_t count, float *panel) {
+    const l3a_context *context = analytic->context;
+    const matrix_operations *matrix = context->matrix;
+    const size_t d = analytic->dim;
+    for (size_t first = 0; first < d; first += ANALYTIC_PANEL) {
+        const size_t size = d - first < ANALYTIC_PANEL ? d - first : ANALYTIC_PANEL, width = first + size;
+        matrix->multiply(context->threads, REAL_SINGLE, true, false, size, first, count, 1, rows + first, d, rows, d, 0, panel,
+                         width);
+        matrix->rank_update(context->threads, REAL_SINGLE, size, count, 1, rows + first, d, 0, panel + first, width);
+        panel_sum sum = {analytic, panel, first, width};
+        parallel_for(context->threads, size, 16, add_panel_rows, &sum);
+    }
+}
+
+void analytic_add(const struct analytic *analytic, real type, const void *rows, size_t count, float *panel) {
+    if (type == REAL_SINGLE) {
+        add_mixed(analytic, rows, count, panel);
+    } else {
+        analytic->context->matrix->rank_update(analytic->context->threads, REAL_DOUBLE, analytic->dim, count, 1, rows,
+                                               analytic->dim, 1, analytic->square, stride(analytic));
+    }
+}
+
+static l3a_status check_weights(const struct analytic *analytic, const double *weights, size_t columns) {
+    char gamma[NUMBER_TEXT];
+    for (size_t i = 0; i < analytic->dim * columns; i++) {
+        if (!isfinite(weights[i])) {
+            return fail(analytic->context, L3A_ERROR_NUMERIC, "use a larger --gamma, or scale the features down",
+                        "the solution is not finite with gamma = %s", number_format(analytic->gamma, gamma));
+        }
+    }
+    return L3A_OK;
+}
+
+l3a_status analytic_solve(const struct analytic *analytic, size_t columns, double *weights) {
+    l3a_status status = L3A_OK;
+    const l3a_context *context = analytic->context;
+    const size_t d = analytic->dim, step = stride(analytic);
+    TRY(factor(analytic, analytic->gamma));
+    context->matrix->solve_transposed(context->threads, d, columns, factor_of(analytic), step, weights, columns);
+    context->matrix->solve(context->threads, d, columns, factor_of(analytic), step, weights, columns);
+    TRY(check_weights(analytic, weights, columns));
+done:
+    return status;
+}
+
+l3a_status recursion_create(l3a_context *context, size_t dim, size_t columns, size_t count, struct recursion *recursion) {
+    const size_t rows = count < RECURSION_ROWS ? count : RECURSION_ROWS;
+    l3a_status status = L3A_OK;
+    TRY(allocate(context, rows, dim * sizeof(double), &recursion->rows));
+    TRY(allocate(context, rows, dim * sizeof(double), &recursion->gain));
+    TRY(allocate(context, rows, rows * sizeof(double), &recursion->system));
+    TRY(allocate(context, rows, columns * sizeof(double), &recursion->error));
+done:
+    return status;
+}
+
+void recursion_free(l3a_context *context, struct recursion *recursion) {
+    release(context, recursion->rows);
+    release(context, recursion->gain);
+    release(context, recursion->system);
+    release(context, recursion->error);
+    memset(recursion, 0, sizeof *recursion);
+}
+
+static void widen(real type, const void *from, size_t first, double *to, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        to[i] = type == REAL_SINGLE ? (double)((const float *)from)[first + i] : ((const double *)from)[first + i];
+    }
+}
+
+static l3a_status recurse(const struct analytic *analytic, struct recursion *work, size_t n, size_t columns, double *weights) {
+    l3a_status status = L3A_OK;
+    const l3a_context *context = analytic->context;
+    const matrix_operations *matrix = context->matrix;
+    const int threads = context->threads;
+    const size_t d = analytic->dim, step = stride(analytic);
+    matrix->multiply_symmetric(threads, n, d, work->rows, d, analytic->square, step, work->gain, d);
+    matrix->multiply(threads, REAL_DOUBLE, false, true, n, n, d, 1, work->rows, d, work->gain, d, 0, work->system, n);
+    add_to_diagonal(work->system, n, n, 1);
+    FAIL_IF(!matrix->factor(threads, n, work->system, n), analytic->context, L3A_ERROR_NUMERIC,
+            "use a larger --gamma, or --solver sums", "the recursion lost its positive definite matrix: gamma is too small");
+    matrix->multiply(threads, REAL_DOUBLE, false, false, n, columns, d, -1, work->rows, d, weights, columns, 1, work->error,
+                     columns);
+    matrix->solve_transposed(threads, n, d, work->system, n, work->gain, d);
+    matrix->solve_transposed(threads, n, columns, work->system, n, work->error, columns);
+    matrix->rank_update(threads, REAL_DOUBLE, d, n, -1, work->gain, d, 1, analytic->square, step);
+    matrix->multiply(threads, REAL_DOUBLE, true, false, d, columns, n, 1, work->gain, d, work->error, columns, 1, weights, columns);
+    TRY(check_weights(analytic, weights, columns));
+done:
+    return status;
+}
+
+l3a_status recursion_add(const struct analytic *analytic, struct recursion *recursion, real type, const void *rows,
+                         const void *targets, size_t count, size_t columns, double *weights) {
+    l3a_status status = L3A_OK;
+    const size_t d = analytic->dim;
+    for (size_t first = 0; first < count; first += RECURSION_ROWS) {
+        const size_t n = count - first < RECURSION_ROWS ? count - first : RECURSION_ROWS;
+        widen(type, rows, first * d, recursion->rows, n * d);
+        widen(type, targets, first * columns, recursion->error, n * columns);
+        TRY(recurse(analytic, recursion, n, columns, weights));
+    }
+done:
+    return status;
+}

@@ -1,0 +1,56 @@
+/* The analytic classifier (SPEC §3, steps 4 and 5; the paper's weighted ridge regression):
+ *
+ *   A = Σ ω x xᵀ   (d x d, symmetric)     C = Σ ω x ŷᵀ   (d x K)     (A + γI) W = C
+ *
+ * and the same as the paper's theorem, a recursion on R = (A + γI)⁻¹, which starts at I/γ. With the rows of a block scaled by
+ * √ω, X̃ = Ω^½ X and Ỹ = Ω^½ Ŷ, and I + X̃ R X̃ᵀ = L Lᵀ:
+ *
+ *   G = L⁻¹ X̃ R       R ← R - GᵀG       W ← W + Gᵀ L⁻¹ (Ỹ - X̃ W)
+ *
+ * which is R ← R - R Xᵀ(Ω⁻¹ + X R Xᵀ)⁻¹ X R and W ← W + R Xᵀ Ω (Ŷ - X W) without the inverse of Ω, so that a row of weight 0
+ * changes nothing. Costs for n rows: the sums n d² (float32 in mixed precision) and d³/3 for each solve; the recursion 3 n d².
+ *
+ * Both share one square of d rows of d + 1 doubles. Its lower triangle with the diagonal, (i, j ≤ i), holds A or R; what
+ * lies above, (i, j + 1 > i), is a second triangle with a diagonal, where the matrix is factored. */
+#ifndef L3A_ANALYTIC_H
+#define L3A_ANALYTIC_H
+
+#include "base/context.h"
+#include "base/matrix.h"
+
+enum { ANALYTIC_PANEL = 1024, RECURSION_ROWS = 512 };
+
+struct analytic {
+    l3a_context *context;
+    size_t dim;
+    double gamma;
+    bool inverse; /* the square holds R, not A */
+    double *square;
+};
+
+/* Holds A = 0. */
+l3a_status analytic_create(l3a_context *context, size_t dim, double gamma, struct analytic *analytic);
+void analytic_free(struct analytic *analytic);
+/* Row i of the triangle: elements (i, 0) to (i, i). */
+double *analytic_row(const struct analytic *analytic, size_t i);
+
+/* Turns A into R or back, d³ operations; nothing when it is so already. A failure leaves the square as it was. */
+l3a_status analytic_use_inverse(struct analytic *analytic, bool inverse);
+
+/* A += X̃ᵀX̃. panel has room for ANALYTIC_PANEL x d floats; unused in double precision. */
+void analytic_add(const struct analytic *analytic, real type, const void *rows, size_t count, float *panel);
+/* W = (A + γI)⁻¹ C, for weights that come in as C. */
+l3a_status analytic_solve(const struct analytic *analytic, size_t columns, double *weights);
+
+/* Work space of the recursion, for at most RECURSION_ROWS rows at a time. */
+struct recursion {
+    double *rows, *gain, *system, *error;
+};
+
+l3a_status recursion_create(l3a_context *context, size_t dim, size_t columns, size_t count, struct recursion *recursion);
+void recursion_free(l3a_context *context, struct recursion *recursion);
+/* Rows [count x d] and targets [count x columns], both scaled by √ω: updates R and weights [d x columns]. */
+l3a_status recursion_add(const struct analytic *analytic, struct recursion *recursion, real type, const void *rows,
+                         const void *targets, size_t count, size_t columns, double *weights);
+
+#endif

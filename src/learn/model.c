@@ -1,0 +1,351 @@
+/* Models: their life, their questions, scoring, and learning a phase from a table. */
+#include "learn/model.h"
+
+#include "base/machine.h"
+#include "base/threads.h"
+#include "data/features.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SCORE_ROWS = 1024, READ_ROWS = 512 };
+
+real model_real(const l3a_model *model) {
+    return model->options.precision == L3A_PRECISION_MIXED ? REAL_SINGLE : REAL_DOUBLE;
+}
+
+/* Bytes and operations, as the code allocates and computes them. */
+l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size_t width, size_t classes, l3a_plan *plan) {
+    l3a_status status = L3A_OK;
+    TRY(l3a_options_check(context, options));
+    const bool mixed = options->precision == L3A_PRECISION_MIXED;
+    const double d = (double)options->dim, k = (double)width, K = (double)classes, n = (double)options->block;
+    const double size = mixed ? 4 : 8, panel = d < ANALYTIC_PANEL ? d : ANALYTIC_PANEL;
+    const double square = d * (d + 1) * 8, layer = k * d * size;
+    const double block = n * (k * 4 + (mixed ? 0 : k * 8) + d * size + K * (2 * size + 1) + 8) + READ_ROWS * (k * 4 + K);
+    const double columns = d * K * (4 * 8 + 2 * size);
+    const double extra = mixed ? panel * d * 4 : 0;
+    const double recursion = options->solver == L3A_SOLVER_RECURSIVE ? 8.0 * RECURSION_ROWS * (2 * d + RECURSION_ROWS + K) : 0;
+    const double total = square + layer + block + columns + extra + recursion;
+    const double matrix = d * (d + 1) / 2 * (options->store == L3A_STORE_FLOAT32 ? 4 : 8);
+    plan->memory = total < 9e18 ? (uint64_t)total : UINT64_MAX;
+    plan->file = (uint64_t)(matrix + 16 * d * K);
+    plan->row_flops = 2 * k * d + (options->solver == L3A_SOLVER_RECURSIVE ? 4 : 1) * d * d + 4 * d * K;
+    plan->score_flops = 2 * k * d + 2 * d * K;
+    plan->solve_flops = options->solver == L3A_SOLVER_RECURSIVE ? 0 : d * d * d / 3 + 2 * d * d * K;
+done:
+    return status;
+}
+
+l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes) {
+    l3a_status status = L3A_OK;
+    l3a_plan plan;
+    TRY(l3a_model_plan(context, options, width, classes, &plan));
+    const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : machine_memory_available();
+    FAIL_IF(limit && plan.memory > limit, context, L3A_ERROR_MEMORY, "use a smaller --dim, or a smaller --block",
+            "dim %" PRIu64 " and features %zu wide need %.2f GiB of memory, and %.2f GiB are free", options->dim, width,
+            (double)plan.memory * 0x1p-30, (double)limit * 0x1p-30);
+done:
+    return status;
+}
+
+l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_options *options, l3a_model **model) {
+    l3a_status status = L3A_OK;
+    l3a_model *made = NULL;
+    FAIL_IF(!width || width > INT32_MAX, context, L3A_ERROR_ARGUMENT, NULL, "features %zu wide make no model", width);
+    TRY(model_check_memory(context, options, width, 0));
+    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
+    made->context = context;
+    made->options = *options;
+    made->width = width;
+    TRY(analytic_create(context, (size_t)options->dim, options->gamma, &made->analytic));
+    *model = made;
+    made = NULL;
+done:
+    l3a_model_free(made);
+    return status;
+}
+
+void l3a_model_free(l3a_model *model) {
+    if (!model) {
+        return;
+    }
+    l3a_context *context = model->context;
+    l3a_phase_abandon(model);
+    text_list_clear(context, &model->classes);
+    text_list_clear(context, &model->record_keys);
+    text_list_clear(context, &model->record_values);
+    release(context, model->counts);
+    release(context, model->cross);
+    release(context, model->weights);
+    release(context, model->phases);
+    analytic_free(&model->analytic);
+    buffer_free(&model->buffer);
+    release(context, model);
+}
+
+l3a_status model_buffer(l3a_model *model) {
+    if (model->buffer.matrix) {
+        return L3A_OK;
+    }
+    return buffer_create(model->context, model->width, (size_t)model->options.dim, model->options.seed, model_real(model),
+                         &model->buffer);
+}
+
+l3a_status model_working_weights(const l3a_model *model, void **weights) {
+    const real type = model_real(model);
+    const size_t count = (size_t)model->options.dim * model->classes.count;
+    const l3a_status status = allocate(model->context, count, real_size(type), weights);
+    for (size_t i = 0; status == L3A_OK && i < count; i++) {
+        if (type == REAL_SINGLE) {
+            ((float *)*weights)[i] = (float)model->weights[i];
+        } else {
+            ((double *)*weights)[i] = model->weights[i];
+        }
+    }
+    return status;
+}
+
+const l3a_options *l3a_model_options(const l3a_model *model) {
+    return &model->options;
+}
+
+size_t l3a_model_width(const l3a_model *model) {
+    return model->width;
+}
+
+size_t l3a_model_class_count(const l3a_model *model) {
+    return model->classes.count;
+}
+
+const char *l3a_model_class(const l3a_model *model, size_t index) {
+    return index < model->classes.count ? model->classes.items[index] : NULL;
+}
+
+uint64_t l3a_model_class_images(const l3a_model *model, size_t index) {
+    return index < model->classes.count ? model->counts[index] : 0;
+}
+
+size_t l3a_model_phase_count(const l3a_model *model) {
+    return model->phase_count;
+}
+
+const l3a_phase_info *l3a_model_phase(const l3a_model *model, size_t index) {
+    return index < model->phase_count ? &model->phases[index] : NULL;
+}
+
+const double *l3a_model_weights(const l3a_model *model) {
+    return model->weights;
+}
+
+const double *l3a_model_cross(const l3a_model *model) {
+    return model->cross;
+}
+
+int l3a_model_is_inverse(const l3a_model *model) {
+    return model->analytic.inverse;
+}
+
+l3a_status l3a_model_matrix(const l3a_model *model, size_t first, size_t count, double *rows) {
+    const size_t d = model->analytic.dim;
+    if (first > d || count > d - first) {
+        return fail(model->context, L3A_ERROR_ARGUMENT, NULL, "rows %zu to %zu of a matrix with %zu", first, first + count, d);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const size_t row = first + i;
+        memcpy(rows + i * d, analytic_row(&model->analytic, row), (row + 1) * sizeof *rows);
+        for (size_t j = row + 1; j < d; j++) {
+            rows[i * d + j] = analytic_row(&model->analytic, j)[row];
+        }
+    }
+    return L3A_OK;
+}
+
+const char *l3a_model_record(const l3a_model *model, const char *key) {
+    const size_t index = text_list_find(&model->record_keys, key);
+    return index < model->record_values.count ? model->record_values.items[index] : NULL;
+}
+
+l3a_status l3a_model_set_record(l3a_model *model, const char *key, const char *value) {
+    return text_record_set(model->context, &model->record_keys, &model->record_values, key, value);
+}
+
+l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores) {
+    l3a_context *context = model->context;
+    l3a_status status = L3A_OK;
+    const real type = model_real(model);
+    const size_t d = (size_t)model->options.dim, k = model->width, classes = model->classes.count;
+    const size_t block = rows < SCORE_ROWS ? rows : SCORE_ROWS;
+    void *expanded = NULL, *weights = NULL;
+    double *wide = NULL, *exact = NULL;
+    FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn a phase first", "the model has learned no class yet");
+    const size_t bad = find_non_finite(features, rows * k);
+    FAIL_IF(bad < rows * k, context, L3A_ERROR_DATA, NULL, "row %zu, column %zu: the feature is not finite", bad / k, bad % k);
+    TRY(model_buffer(model));
+    TRY(allocate(context, block, d * real_size(type), &expanded));
+    TRY(model_working_weights(model, &weights));
+    if (type == REAL_DOUBLE) {
+        TRY(allocate(context, block, k * sizeof *wide, &wide));
+        TRY(allocate(context, block, classes * sizeof *exact, &exact));
+    }
+    for (size_t first = 0; first < rows; first += block) {
+        const size_t n = rows - first < block ? rows - first : block;
+        float *out = scores + first * classes;
+        buffer_expand(&model->buffer, features + first * k, n, wide, expanded);
+        context->matrix->multiply(context->threads, type, false, false, n, classes, d, 1, expanded, d, weights, classes, 0,
+                                  exact ? (void *)exact : out, classes);
+        for (size_t i = 0; exact && i < n * classes; i++) {
+            out[i] = (float)exact[i];
+        }
+    }
+done:
+    release(context, expanded);
+    release(context, weights);
+    release(context, wide);
+    release(context, exact);
+    return status;
+}
+
+static const char *const provenance[] = {"backbone", "sha256", "preprocess", "pool"};
+
+l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features) {
+    l3a_status status = L3A_OK;
+    FAIL_IF(features->width != model->width, model->context, L3A_ERROR_MISMATCH,
+            "use features of the backbone that the model was learned with", "%s: features %zu wide, where the model takes %zu",
+            features->path, features->width, model->width);
+    for (size_t i = 0; i < sizeof provenance / sizeof provenance[0]; i++) {
+        const char *mine = l3a_model_record(model, provenance[i]), *theirs = l3a_features_record(features, provenance[i]);
+        FAIL_IF(mine && theirs && strcmp(mine, theirs) != 0, model->context, L3A_ERROR_MISMATCH,
+                "features of another backbone or another preprocessing mean nothing to this model",
+                "%s: %s is '%s', where the model was learned with '%s'", features->path, provenance[i], theirs, mine);
+    }
+done:
+    return status;
+}
+
+static l3a_status keep_provenance(l3a_model *model, const l3a_features *features) {
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < sizeof provenance / sizeof provenance[0]; i++) {
+        const char *value = l3a_features_record(features, provenance[i]);
+        if (value && !l3a_model_record(model, provenance[i])) {
+            TRY(l3a_model_set_record(model, provenance[i], value));
+        }
+    }
+done:
+    return status;
+}
+
+struct pass {
+    const char *stage;
+    l3a_features *features;
+    const size_t *rows;
+    size_t count;
+    const size_t *columns;
+    size_t column_count;
+};
+
+/* Hands the rows of a table over, in blocks; survey says to which of the two calls. */
+static l3a_status hand_over(l3a_model *model, const struct pass *pass, bool survey) {
+    l3a_context *context = model->context;
+    l3a_status status = L3A_OK;
+    float *values = NULL;
+    int8_t *labels = NULL;
+    TRY(allocate(context, READ_ROWS, model->width * sizeof *values, &values));
+    TRY(allocate(context, READ_ROWS, pass->column_count, &labels));
+    for (size_t first = 0; first < pass->count; first += READ_ROWS) {
+        const size_t n = pass->count - first < READ_ROWS ? pass->count - first : READ_ROWS;
+        TRY(report_progress(context, pass->stage, first, pass->count));
+        TRY(l3a_features_read(pass->features, pass->rows + first, 0, n, values));
+        if (survey) {
+            TRY(l3a_phase_survey(model, values, n));
+        } else {
+            features_gather_labels(pass->features, pass->rows + first, n, pass->columns, pass->column_count, labels);
+            TRY(l3a_phase_learn(model, values, labels, n));
+        }
+    }
+    TRY(report_progress(context, pass->stage, pass->count, pass->count));
+done:
+    release(context, values);
+    release(context, labels);
+    return status;
+}
+
+static l3a_status count_rows(l3a_model *model, const struct pass *pass) {
+    l3a_context *context = model->context;
+    l3a_status status = L3A_OK;
+    int8_t *labels = NULL;
+    TRY(allocate(context, pass->count, pass->column_count, &labels));
+    features_gather_labels(pass->features, pass->rows, pass->count, pass->columns, pass->column_count, labels);
+    TRY(l3a_phase_count(model, labels, pass->count));
+done:
+    release(context, labels);
+    return status;
+}
+
+l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count) {
+    l3a_context *context = model->context;
+    l3a_status status = L3A_OK;
+    size_t *columns = NULL, *rows = NULL, count = 0;
+    bool begun = false;
+    TRY(l3a_model_accepts(model, features));
+    TRY(l3a_phase_begin(model, classes, class_count));
+    begun = true;
+    TRY(allocate(context, class_count, sizeof *columns, &columns));
+    TRY(features_columns(features, classes, class_count, columns));
+    TRY(features_rows_with(features, columns, class_count, &rows, &count));
+    FAIL_IF(!count, context, L3A_ERROR_DATA, "a phase needs images that show its classes",
+            "%s: no image has any of the %zu classes of this phase ('%s'%s)", features->path, class_count, classes[0],
+            class_count > 1 ? ", …" : "");
+    struct pass pass = {"survey", features, rows, count, columns, class_count};
+    TRY(count_rows(model, &pass));
+    if (model->options.pseudo == L3A_PSEUDO_DYNAMIC && model->classes.count) {
+        TRY(hand_over(model, &pass, true));
+    }
+    pass.stage = "learn";
+    TRY(hand_over(model, &pass, false));
+    TRY(keep_provenance(model, features));
+    TRY(l3a_phase_end(model));
+done:
+    if (status != L3A_OK && begun) {
+        l3a_phase_abandon(model);
+    }
+    release(context, columns);
+    release(context, rows);
+    return status;
+}
+
+l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metrics *metrics, double *average_precision) {
+    l3a_context *context = model->context;
+    l3a_status status = L3A_OK;
+    const size_t classes = model->classes.count;
+    size_t *columns = NULL, *rows = NULL, count = 0;
+    float *values = NULL, *scores = NULL;
+    int8_t *labels = NULL;
+    FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn a phase first", "the model has learned no class yet");
+    TRY(l3a_model_accepts(model, features));
+    TRY(allocate(context, classes, sizeof *columns, &columns));
+    TRY(features_columns(features, (const char *const *)model->classes.items, classes, columns));
+    TRY(features_rows_with(features, columns, classes, &rows, &count));
+    FAIL_IF(!count, context, L3A_ERROR_DATA, "measure on images that show the model's classes",
+            "%s: no image has any of the model's classes", features->path);
+    TRY(allocate(context, SCORE_ROWS, model->width * sizeof *values, &values));
+    TRY(allocate(context, count, classes * sizeof *scores, &scores));
+    TRY(allocate(context, count, classes, &labels));
+    features_gather_labels(features, rows, count, columns, classes, labels);
+    for (size_t first = 0; first < count; first += SCORE_ROWS) {
+        const size_t n = count - first < SCORE_ROWS ? count - first : SCORE_ROWS;
+        TRY(report_progress(context, "evaluate", first, count));
+        TRY(l3a_features_read(features, rows + first, 0, n, values));
+        TRY(l3a_model_score(model, values, n, scores + first * classes));
+    }
+    TRY(report_progress(context, "evaluate", count, count));
+    TRY(l3a_measure(context, scores, labels, count, classes, model->options.theta, metrics, average_precision));
+done:
+    release(context, columns);
+    release(context, rows);
+    release(context, values);
+    release(context, scores);
+    release(context, labels);
+    return status;
+}

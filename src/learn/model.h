@@ -1,0 +1,68 @@
+/* The model: what it keeps between phases, and the phase that may be going on. */
+#ifndef L3A_MODEL_H
+#define L3A_MODEL_H
+
+#include "base/memory.h"
+#include "learn/analytic.h"
+#include "learn/buffer.h"
+#include "learn/pseudo_label.h"
+
+typedef enum model_state {
+    MODEL_READY,
+    MODEL_COUNTING, /* in a phase, before its first row */
+    MODEL_LEARNING,
+    MODEL_BROKEN /* left a phase after some of its rows were added to the sums */
+} model_state;
+
+/* A phase going on. Class arrays cover all classes, the phase's own being the last. */
+struct phase {
+    text_list classes;
+    uint64_t *counts;  /* f, with what this phase's labels added */
+    uint64_t *learned; /* the same count, over the rows that were learned */
+    double *class_weight;
+    double *cross, *weights; /* of the next model */
+    uint64_t rows;           /* that were counted */
+    uint64_t rows_learned;
+    bool recursive;
+    bool dirty; /* rows of this phase are in the sums */
+    l3a_phase_info info;
+    threshold_survey survey;
+
+    size_t block, staged; /* rows that fit, and rows that wait */
+    float *features;      /* [block x k] */
+    int8_t *labels;       /* [block x classes] */
+    double *wide;         /* features as double; double precision only */
+    void *expanded;       /* x [block x d] */
+    void *scores;         /* [block x old classes] */
+    void *old_weights;    /* the model's weights in the working precision */
+    void *targets;        /* [block x classes], ŷ scaled by √ω */
+    double *row_scale;    /* √ω */
+    float *panel;
+    float *cross_block;
+    struct recursion recursion;
+};
+
+struct l3a_model {
+    l3a_context *context;
+    l3a_options options;
+    size_t width;
+    text_list classes;
+    uint64_t *counts;
+    double *cross, *weights; /* C and W, [d x classes] */
+    struct analytic analytic;
+    struct buffer buffer; /* made when it is first needed */
+    l3a_phase_info *phases;
+    size_t phase_count;
+    text_list record_keys, record_values;
+    model_state state;
+    struct phase phase;
+};
+
+real model_real(const l3a_model *model);
+l3a_status model_buffer(l3a_model *model);
+/* The weights as single where the model works in single: a copy the caller releases, or NULL on failure. */
+l3a_status model_working_weights(const l3a_model *model, void **weights);
+/* Whether the plan fits the memory there is. */
+l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes);
+
+#endif

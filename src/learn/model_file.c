@@ -1,0 +1,309 @@
+/* Model files: safetensors with tensors
+ *
+ *   gram or inverse [d(d+1)/2]  the lower triangle of A or R, row after row; F64, or F32 by the setting `store`
+ *   cross, weights  [d, K]      C and W; F64
+ *   counts          [K]         images of each class; I64
+ *
+ * and metadata: format, version, width, classes (a line each), phases (a line each: first last images skipped pseudo-labels
+ * eta recursive), every setting under its name, and free records as `record.KEY`. */
+#include "base/number.h"
+#include "format/safetensors.h"
+#include "learn/model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char format_name[] = "l3a-model", format_version[] = "1", record_prefix[] = "record.";
+
+struct triangle {
+    const struct analytic *analytic;
+    size_t element; /* bytes */
+    size_t row;     /* where the next byte comes from, so that a chunk begins where the last ended */
+    uint64_t row_start;
+};
+
+/* Chunks come in order; each lies in a run of rows. */
+static l3a_status fill_triangle(void *argument, uint64_t offset, void *bytes, size_t count) {
+    struct triangle *triangle = argument;
+    char *to = bytes;
+    while (count) {
+        const uint64_t row_bytes = (uint64_t)(triangle->row + 1) * triangle->element;
+        if (offset == triangle->row_start + row_bytes) {
+            triangle->row_start += row_bytes;
+            triangle->row++;
+            continue;
+        }
+        const double *row = analytic_row(triangle->analytic, triangle->row);
+        const size_t within = (size_t)(offset - triangle->row_start);
+        size_t size = (size_t)(row_bytes - within) < count ? (size_t)(row_bytes - within) : count;
+        if (triangle->element == sizeof *row) {
+            memcpy(to, (const char *)row + within, size);
+        } else {
+            const size_t elements = size / sizeof(float);
+            for (size_t i = 0; i < elements; i++) {
+                const float value = (float)row[within / sizeof(float) + i];
+                memcpy(to + i * sizeof value, &value, sizeof value);
+            }
+            size = elements * sizeof(float);
+        }
+        to += size;
+        offset += size;
+        count -= size;
+    }
+    return L3A_OK;
+}
+
+__attribute__((format(printf, 5, 6))) static l3a_status add_metadata(l3a_context *context, text_list *keys, text_list *values,
+                                                                     const char *key, const char *format, ...) {
+    l3a_status status = L3A_OK;
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    TRY(text_list_add(context, keys, key, strlen(key)));
+    TRY(text_list_add(context, values, text, length < (int)sizeof text ? (size_t)length : sizeof text - 1));
+done:
+    return status;
+}
+
+static l3a_status add_text(l3a_context *context, text_list *keys, text_list *values, const char *key, const text_builder *text) {
+    l3a_status status = text->status;
+    if (status == L3A_OK) {
+        status = text_list_add(context, keys, key, strlen(key));
+    }
+    return status == L3A_OK ? text_list_add(context, values, text->length ? text->text : "", text->length) : status;
+}
+
+static l3a_status describe_model(const l3a_model *model, text_list *keys, text_list *values) {
+    l3a_context *context = model->context;
+    l3a_status status = L3A_OK;
+    text_builder classes = {.context = context}, phases = {.context = context};
+    TRY(add_metadata(context, keys, values, "format", "%s", format_name));
+    TRY(add_metadata(context, keys, values, "version", "%s", format_version));
+    TRY(add_metadata(context, keys, values, "width", "%zu", model->width));
+    for (size_t i = 0; i < model->classes.count; i++) {
+        text_builder_print(&classes, "%s%s", i ? "\n" : "", model->classes.items[i]);
+    }
+    TRY(add_text(context, keys, values, "classes", &classes));
+    for (size_t i = 0; i < model->phase_count; i++) {
+        const l3a_phase_info *phase = &model->phases[i];
+        char eta[NUMBER_TEXT];
+        text_builder_print(&phases, "%s%zu %zu %" PRIu64 " %" PRIu64 " %" PRIu64 " %s %d", i ? "\n" : "", phase->first, phase->last,
+                           phase->images, phase->skipped, phase->pseudo_labels, number_format(phase->eta, eta), phase->recursive);
+    }
+    TRY(add_text(context, keys, values, "phases", &phases));
+    for (size_t i = 0; l3a_option_at(i); i++) {
+        char text[64];
+        l3a_options_get(&model->options, l3a_option_at(i)->name, text, sizeof text);
+        TRY(add_metadata(context, keys, values, l3a_option_at(i)->name, "%s", text));
+    }
+    for (size_t i = 0; i < model->record_values.count; i++) {
+        char key[256];
+        snprintf(key, sizeof key, "%s%s", record_prefix, model->record_keys.items[i]);
+        TRY(text_list_add(context, keys, key, strlen(key)));
+        TRY(text_list_add(context, values, model->record_values.items[i], strlen(model->record_values.items[i])));
+    }
+done:
+    text_builder_free(&classes);
+    text_builder_free(&phases);
+    return status;
+}
+
+l3a_status l3a_model_save(l3a_model *model, const char *path) {
+    l3a_context *context = model->context;
+    l3a_status status = L3A_OK;
+    text_list keys = {0}, values = {0};
+    const uint64_t d = model->options.dim, classes = model->classes.count;
+    const bool narrow = model->options.store == L3A_STORE_FLOAT32;
+    FAIL_IF(model->state != MODEL_READY, context, L3A_ERROR_STATE,
+            model->state == MODEL_BROKEN ? "load the model again from its file" : "end the phase first",
+            "%s: the model is in the middle of a phase and is not saved", path);
+    TRY(describe_model(model, &keys, &values));
+    struct triangle triangle = {&model->analytic, narrow ? sizeof(float) : sizeof(double), 0, 0};
+    const tensor_source sources[] = {
+        {model->analytic.inverse ? "inverse" : "gram",
+         narrow ? TENSOR_F32 : TENSOR_F64,
+         1,
+         {d * (d + 1) / 2},
+         fill_triangle,
+         &triangle},
+        {"cross", TENSOR_F64, 2, {d, classes}, fill_from_memory, model->cross},
+        {"weights", TENSOR_F64, 2, {d, classes}, fill_from_memory, model->weights},
+        {"counts", TENSOR_I64, 1, {classes}, fill_from_memory, model->counts},
+    };
+    TRY(safetensors_write(context, path, &keys, &values, sources, sizeof sources / sizeof sources[0]));
+done:
+    text_list_clear(context, &keys);
+    text_list_clear(context, &values);
+    return status;
+}
+
+static l3a_status fail_model(const safetensors *file, const char *what) {
+    return fail(file->context, L3A_ERROR_FORMAT, "the file is damaged or not a model of this program", "%s: %s", file->input.path,
+                what);
+}
+
+static l3a_status load_options(const safetensors *file, l3a_options *options, size_t *width) {
+    l3a_status status = L3A_OK;
+    uint64_t number;
+    l3a_options_default(options);
+    for (size_t i = 0; l3a_option_at(i); i++) {
+        const char *name = l3a_option_at(i)->name, *value = safetensors_metadata(file, name);
+        FAIL_IF(!value, file->context, L3A_ERROR_FORMAT, "the file is damaged or not a model of this program",
+                "%s: setting '%s' is missing", file->input.path, name);
+        if (l3a_options_set(file->context, options, name, value) != L3A_OK) {
+            status = fail_in(file->context, L3A_ERROR_FORMAT, "%s", file->input.path);
+            goto done;
+        }
+    }
+    const char *text = safetensors_metadata(file, "width");
+    if (!text || !integer_parse(text, strlen(text), &number) || !number || number > INT32_MAX) {
+        return fail_model(file, "the width of the features is missing");
+    }
+    *width = (size_t)number;
+done:
+    return status;
+}
+
+static l3a_status load_phases(const safetensors *file, l3a_model *model) {
+    l3a_status status = L3A_OK;
+    text_list lines = {0};
+    const char *text = safetensors_metadata(file, "phases");
+    if (!text) {
+        return fail_model(file, "the list of phases is missing");
+    }
+    TRY(text_list_split_lines(file->context, &lines, text, strlen(text)));
+    TRY(allocate_zeroed(file->context, lines.count, sizeof *model->phases, &model->phases));
+    for (size_t i = 0; i < lines.count; i++) {
+        l3a_phase_info *phase = &model->phases[i];
+        char eta[NUMBER_TEXT];
+        const int fields = sscanf(lines.items[i], "%zu %zu %" SCNu64 " %" SCNu64 " %" SCNu64 " %31s %d", &phase->first,
+                                  &phase->last, &phase->images, &phase->skipped, &phase->pseudo_labels, eta, &phase->recursive);
+        const size_t expected = i ? model->phases[i - 1].last : 0;
+        const bool good = fields == 7 && number_parse(eta, strlen(eta), &phase->eta) && phase->first == expected &&
+                          phase->last > phase->first && phase->last <= model->classes.count;
+        FAIL_IF(!good, file->context, L3A_ERROR_FORMAT, "the file is damaged", "%s: phase %zu makes no sense", file->input.path,
+                i + 1);
+    }
+    model->phase_count = lines.count;
+    if ((lines.count ? model->phases[lines.count - 1].last : 0) != model->classes.count) {
+        status = fail_model(file, "the phases do not cover the classes");
+    }
+done:
+    text_list_clear(file->context, &lines);
+    return status;
+}
+
+static l3a_status load_records(const safetensors *file, l3a_model *model) {
+    l3a_status status = L3A_OK;
+    const size_t prefix = sizeof record_prefix - 1;
+    for (size_t i = 0; i < file->values.count; i++) {
+        if (strncmp(file->keys.items[i], record_prefix, prefix) == 0) {
+            TRY(l3a_model_set_record(model, file->keys.items[i] + prefix, file->values.items[i]));
+        }
+    }
+done:
+    return status;
+}
+
+static l3a_status load_triangle(const safetensors *file, l3a_model *model) {
+    l3a_status status = L3A_OK;
+    const size_t d = (size_t)model->options.dim;
+    const uint64_t shape[1] = {(uint64_t)d * (d + 1) / 2};
+    const struct tensor *tensor;
+    char *bytes = NULL;
+    model->analytic.inverse = safetensors_find(file, "inverse") != NULL;
+    TRY(safetensors_expect(file, model->analytic.inverse ? "inverse" : "gram", 1, shape, &tensor));
+    if (tensor->type != TENSOR_F64 && tensor->type != TENSOR_F32) {
+        return fail_model(file, "the matrix must be F64 or F32");
+    }
+    const size_t size = tensor_type_size(tensor->type);
+    TRY(allocate(file->context, d, size, &bytes));
+    uint64_t offset = tensor->offset;
+    for (size_t i = 0; i < d; i++) {
+        TRY(input_read(&file->input, offset, bytes, (i + 1) * size));
+        tensor_to_double(tensor->type, bytes, analytic_row(&model->analytic, i), i + 1);
+        offset += (i + 1) * size;
+    }
+done:
+    release(file->context, bytes);
+    return status;
+}
+
+static l3a_status load_columns(const safetensors *file, const char *name, const l3a_model *model, double **columns) {
+    l3a_status status = L3A_OK;
+    const size_t d = (size_t)model->options.dim, classes = model->classes.count;
+    const uint64_t shape[2] = {d, classes};
+    const struct tensor *tensor;
+    TRY(safetensors_expect(file, name, 2, shape, &tensor));
+    if (tensor->type != TENSOR_F64) {
+        return fail_model(file, "the sums and weights must be F64");
+    }
+    TRY(allocate(file->context, d, classes * sizeof **columns, columns));
+    TRY(input_read(&file->input, tensor->offset, *columns, (size_t)tensor->bytes));
+done:
+    return status;
+}
+
+static l3a_status load_counts(const safetensors *file, l3a_model *model) {
+    l3a_status status = L3A_OK;
+    const uint64_t shape[1] = {model->classes.count};
+    const struct tensor *tensor;
+    TRY(safetensors_expect(file, "counts", 1, shape, &tensor));
+    if (tensor->type != TENSOR_I64) {
+        return fail_model(file, "the counts must be I64");
+    }
+    TRY(allocate(file->context, model->classes.count, sizeof *model->counts, &model->counts));
+    TRY(input_read(&file->input, tensor->offset, model->counts, (size_t)tensor->bytes));
+done:
+    return status;
+}
+
+static l3a_status check_kind(const safetensors *file) {
+    const char *format = safetensors_metadata(file, "format"), *version = safetensors_metadata(file, "version");
+    if (!format || strcmp(format, format_name) != 0) {
+        return fail(file->context, L3A_ERROR_FORMAT, "'l3a info' says what a file holds; 'l3a learn' makes a model",
+                    "%s: a safetensors file, but not a model of this program", file->input.path);
+    }
+    if (!version || strcmp(version, format_version) != 0) {
+        return fail(file->context, L3A_ERROR_VERSION, "use the version of l3a that wrote it, or a newer one",
+                    "%s: model format version %s, where %s is known", file->input.path, version ? version : "(none)",
+                    format_version);
+    }
+    return file->summed ? L3A_OK
+                        : fail(file->context, L3A_ERROR_CHECKSUM, "the file is damaged: copy or make it again",
+                               "%s: a model without checksums", file->input.path);
+}
+
+l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **model) {
+    l3a_status status = L3A_OK;
+    l3a_model *made = NULL;
+    safetensors file = {0};
+    l3a_options options;
+    size_t width = 0;
+    TRY(safetensors_open(context, path, &file));
+    TRY(check_kind(&file));
+    TRY(load_options(&file, &options, &width));
+    TRY(safetensors_verify(&file));
+    TRY(l3a_model_create(context, width, &options, &made));
+    const char *classes = safetensors_metadata(&file, "classes");
+    if (!classes) {
+        status = fail_model(&file, "the list of classes is missing");
+        goto done;
+    }
+    TRY(text_list_split_lines(context, &made->classes, classes, strlen(classes)));
+    TRY(load_phases(&file, made));
+    TRY(load_records(&file, made));
+    TRY(load_triangle(&file, made));
+    TRY(load_columns(&file, "cross", made, &made->cross));
+    TRY(load_columns(&file, "weights", made, &made->weights));
+    TRY(load_counts(&file, made));
+    *model = made;
+    made = NULL;
+done:
+    safetensors_close(&file);
+    l3a_model_free(made);
+    return status;
+}

@@ -1,0 +1,250 @@
+/* The settings of the method, as one table: names, types, ranges, defaults, help. */
+#include "base/context.h"
+#include "base/number.h"
+
+#include <float.h>
+#include <stdio.h>
+#include <string.h>
+
+struct setting {
+    l3a_option_info info;
+    size_t offset; /* in l3a_options */
+};
+
+#define INTEGER(field, name, low, high, fallback, help)                                                                            \
+    { {name, L3A_OPTION_INTEGER, low, high, 0, 0, NULL, fallback, help}, offsetof(l3a_options, field) }
+#define NUMBER(field, name, low, high, low_open, high_open, fallback, help)                                                        \
+    { {name, L3A_OPTION_NUMBER, low, high, low_open, high_open, NULL, fallback, help}, offsetof(l3a_options, field) }
+#define CHOICE(field, name, choices, fallback, help)                                                                               \
+    { {name, L3A_OPTION_CHOICE, 0, 0, 0, 0, choices, fallback, help}, offsetof(l3a_options, field) }
+
+/* Whole numbers up to 2^53 have a double of their own, so that a range can be one of doubles. */
+static const double LARGEST = 9007199254740992.0;
+
+static const struct setting settings[] = {
+    INTEGER(dim, "dim", 1, 1 << 20, "8192", "width of the random layer"),
+    INTEGER(seed, "seed", 0, LARGEST, "2025", "seed of the random layer"),
+    NUMBER(gamma, "gamma", 0, DBL_MAX, 1, 0, "1000", "ridge: larger means smoother"),
+    CHOICE(weights, "weights", "sqrt|inv|log|none", "sqrt",
+           "class weight from its number of images f: f^-1/2, 1/f, 1/(log f + 1), 1"),
+    CHOICE(scaling, "scaling", "normalised|literal", "normalised", "class weights with mean 1, or as in the paper's formula"),
+    CHOICE(pseudo, "pseudo", "fixed|dynamic|off", "fixed",
+           "labels of old classes on new images: threshold eta, a threshold found by tau, none"),
+    NUMBER(eta, "eta", 0, 1, 1, 1, "0.7", "probability above which an old class becomes a pseudo-label"),
+    NUMBER(tau, "tau", 0, 1e6, 1, 0, "2.9", "dynamic threshold: labels an image has on average over all classes"),
+    INTEGER(total_classes, "total-classes", 0, 1 << 20, "0", "dynamic threshold: how many all classes are; 0: those seen so far"),
+    NUMBER(theta, "theta", 0, 1, 1, 1, "0.525", "probability above which a class counts as predicted"),
+    CHOICE(precision, "precision", "mixed|double", "mixed", "float32 products in float64 sums, or float64 throughout"),
+    CHOICE(solver, "solver", "auto|sums|recursive", "auto",
+           "sums and Cholesky, recursion on the inverse, or the one that fits the phase"),
+    CHOICE(store, "store", "float64|float32", "float64", "how a model file keeps its matrix"),
+    INTEGER(block, "block", 1, 1 << 20, "4096", "rows worked on at a time"),
+};
+
+enum { SETTINGS = sizeof settings / sizeof settings[0] };
+
+const l3a_option_info *l3a_option_at(size_t index) {
+    return index < SETTINGS ? &settings[index].info : NULL;
+}
+
+static const struct setting *find_setting(const char *name) {
+    for (size_t i = 0; i < SETTINGS; i++) {
+        if (strcmp(settings[i].info.name, name) == 0) {
+            return &settings[i];
+        }
+    }
+    return NULL;
+}
+
+static bool in_range(const l3a_option_info *info, double value) {
+    return (info->low_open ? value > info->low : value >= info->low) &&
+           (info->high_open ? value < info->high : value <= info->high);
+}
+
+/* The index of a choice, or -1. */
+static int find_choice(const char *choices, const char *value) {
+    const size_t length = strlen(value);
+    for (int index = 0;; index++) {
+        const size_t size = strcspn(choices, "|");
+        if (size == length && memcmp(choices, value, length) == 0) {
+            return index;
+        }
+        if (!choices[size]) {
+            return -1;
+        }
+        choices += size + 1;
+    }
+}
+
+/* Choices are enums, which are all stored as unsigned ints here. */
+static void store_choice(char *field, int index) {
+    const unsigned value = (unsigned)index;
+    memcpy(field, &value, sizeof value);
+}
+
+static unsigned load_choice(const char *field) {
+    unsigned value;
+    memcpy(&value, field, sizeof value);
+    return value;
+}
+
+_Static_assert(sizeof(l3a_weighting) == sizeof(unsigned) && sizeof(l3a_solver) == sizeof(unsigned), "an enum is an unsigned int");
+
+static void range_text(const l3a_option_info *info, char *text, size_t capacity) {
+    char low[NUMBER_TEXT], high[NUMBER_TEXT];
+    if (info->high >= DBL_MAX) {
+        snprintf(text, capacity, "%s %s", info->low_open ? "above" : "at least", number_format(info->low, low));
+    } else {
+        snprintf(text, capacity, "%s%s, %s%s", info->low_open ? "in (" : "in [", number_format(info->low, low),
+                 number_format(info->high, high), info->high_open ? ")" : "]");
+    }
+}
+
+static l3a_status fail_value(l3a_context *context, const l3a_option_info *info, const char *value) {
+    char range[128], hint[256];
+    if (info->type == L3A_OPTION_CHOICE) {
+        snprintf(hint, sizeof hint, "choose one of %s", info->choices);
+    } else {
+        range_text(info, range, sizeof range);
+        snprintf(hint, sizeof hint, "%s must be %s %s; the default is %s", info->name,
+                 info->type == L3A_OPTION_INTEGER ? "a whole number" : "a number", range, info->fallback);
+    }
+    return fail(context, L3A_ERROR_OPTION, hint, "%s: '%s' is not allowed", info->name, value);
+}
+
+l3a_status l3a_options_set(l3a_context *context, l3a_options *options, const char *name, const char *value) {
+    const struct setting *setting = find_setting(name);
+    if (!setting) {
+        const char *names[SETTINGS];
+        for (size_t i = 0; i < SETTINGS; i++) {
+            names[i] = settings[i].info.name;
+        }
+        const char *close = l3a_closest(name, names, SETTINGS);
+        char hint[128] = "";
+        if (close) {
+            snprintf(hint, sizeof hint, "did you mean '%s'?", close);
+        }
+        return fail(context, L3A_ERROR_OPTION, hint, "there is no setting '%s'", name);
+    }
+    char *field = (char *)options + setting->offset;
+    const l3a_option_info *info = &setting->info;
+    uint64_t integer;
+    double number;
+    int choice;
+    switch (info->type) {
+    case L3A_OPTION_INTEGER:
+        if (!integer_parse(value, strlen(value), &integer) || !in_range(info, (double)integer)) {
+            return fail_value(context, info, value);
+        }
+        memcpy(field, &integer, sizeof integer);
+        break;
+    case L3A_OPTION_NUMBER:
+        if (!number_parse(value, strlen(value), &number) || !in_range(info, number)) {
+            return fail_value(context, info, value);
+        }
+        memcpy(field, &number, sizeof number);
+        break;
+    case L3A_OPTION_CHOICE:
+        choice = find_choice(info->choices, value);
+        if (choice < 0) {
+            return fail_value(context, info, value);
+        }
+        store_choice(field, choice);
+        break;
+    }
+    return L3A_OK;
+}
+
+size_t l3a_options_get(const l3a_options *options, const char *name, char *text, size_t capacity) {
+    const struct setting *setting = find_setting(name);
+    if (!setting) {
+        return 0;
+    }
+    const char *field = (const char *)options + setting->offset;
+    char number[NUMBER_TEXT];
+    uint64_t integer;
+    double value;
+    const char *choice;
+    switch (setting->info.type) {
+    case L3A_OPTION_INTEGER:
+        memcpy(&integer, field, sizeof integer);
+        return (size_t)snprintf(text, capacity, "%llu", (unsigned long long)integer);
+    case L3A_OPTION_NUMBER:
+        memcpy(&value, field, sizeof value);
+        return (size_t)snprintf(text, capacity, "%s", number_format(value, number));
+    case L3A_OPTION_CHOICE:
+        choice = setting->info.choices;
+        for (unsigned left = load_choice(field); left && *choice; left--) {
+            choice += strcspn(choice, "|");
+            choice += *choice == '|';
+        }
+        return (size_t)snprintf(text, capacity, "%.*s", (int)strcspn(choice, "|"), choice);
+    }
+    return 0;
+}
+
+void l3a_options_default(l3a_options *options) {
+    l3a_context quiet = {0};
+    memset(options, 0, sizeof *options);
+    for (size_t i = 0; i < SETTINGS; i++) {
+        l3a_options_set(&quiet, options, settings[i].info.name, settings[i].info.fallback);
+    }
+}
+
+/* A value is good when it can be written as text and read back. */
+l3a_status l3a_options_check(l3a_context *context, const l3a_options *options) {
+    l3a_options copy = *options;
+    for (size_t i = 0; i < SETTINGS; i++) {
+        char text[64];
+        l3a_options_get(options, settings[i].info.name, text, sizeof text);
+        const l3a_status status = l3a_options_set(context, &copy, settings[i].info.name, text);
+        if (status != L3A_OK) {
+            return status;
+        }
+    }
+    return L3A_OK;
+}
+
+static size_t smallest(size_t a, size_t b, size_t c) {
+    const size_t least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+/* Levenshtein's distance, a transposed pair of letters counting one. */
+static size_t edit_distance(const char *left, const char *right) {
+    enum { LONGEST = 63 };
+    size_t before[LONGEST + 1], last[LONGEST + 1], now[LONGEST + 1];
+    const size_t m = strlen(left), n = strlen(right);
+    if (m > LONGEST || n > LONGEST) {
+        return LONGEST;
+    }
+    for (size_t j = 0; j <= n; j++) {
+        last[j] = j;
+        before[j] = j;
+    }
+    for (size_t i = 1; i <= m; i++) {
+        now[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            now[j] = smallest(last[j] + 1, now[j - 1] + 1, last[j - 1] + (left[i - 1] != right[j - 1]));
+            if (i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1] && before[j - 2] + 1 < now[j]) {
+                now[j] = before[j - 2] + 1;
+            }
+        }
+        memcpy(before, last, sizeof before);
+        memcpy(last, now, sizeof last);
+    }
+    return last[n];
+}
+
+const char *l3a_closest(const char *mistyped, const char *const *candidates, size_t count) {
+    const char *best = NULL;
+    size_t least = strlen(mistyped) / 3 + 2;
+    for (size_t i = 0; i < count; i++) {
+        const size_t distance = edit_distance(mistyped, candidates[i]);
+        if (distance < least) {
+            least = distance;
+            best = candidates[i];
+        }
+    }
+    return best;
+}
