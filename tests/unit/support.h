@@ -1,0 +1,36 @@
+/* What the unit tests share. Include this first: it brings cmocka in the order that it wants. */
+#ifndef L3A_TEST_SUPPORT_H
+#define L3A_TEST_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/context.h"
+
+/* A context that the test frees. threads 0: all. */
+l3a_context *make_context(int threads);
+/* Fails with the error's text and hint. */
+#define assert_ok(context, call) assert_ok_at(context, call, #call, __FILE__, __LINE__)
+void assert_ok_at(l3a_context *context, l3a_status status, const char *what, const char *file, int line);
+/* The status is the expected one, and the text says `contains`. */
+#define assert_fails(context, call, expected, contains) assert_fails_at(context, call, expected, contains, #call, __FILE__, __LINE__)
+void assert_fails_at(l3a_context *context, l3a_status status, l3a_status expected, const char *contains, const char *what,
+                     const char *file, int line);
+
+/* A new folder below the system's temporary one, removed by remove_folder with all it holds. */
+char *make_temporary_folder(void);
+void remove_folder(char *folder);
+/* "folder/name", to be freed. */
+char *path_in(const char *folder, const char *name);
+void write_bytes(const char *path, const void *bytes, size_t count);
+/* The bytes of a file, to be freed. */
+char *read_bytes(const char *path, size_t *count);
+
+/* Features with values in [-1, 1) and labels of which about one in `every` is 1, at least one a row; a seed, the same numbers. */
+void random_table(uint64_t seed, size_t rows, size_t width, size_t classes, unsigned every, float *features, int8_t *labels);
+
+#endif
