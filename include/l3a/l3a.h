@@ -232,6 +232,9 @@ typedef struct l3a_phase_info {
 } l3a_phase_info;
 
 L3A_PUBLIC const l3a_options *l3a_model_options(const l3a_model *model);
+/* Changes a setting for the phases to come. dim, seed, gamma and precision are the model's for ever: another value for one of
+ * them is refused. */
+L3A_PUBLIC l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value);
 L3A_PUBLIC size_t l3a_model_width(const l3a_model *model);
 L3A_PUBLIC size_t l3a_model_class_count(const l3a_model *model);
 L3A_PUBLIC const char *l3a_model_class(const l3a_model *model, size_t index);

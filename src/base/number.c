@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char number_characters[] = "0123456789+-einfa";
+
+/* A locale's decimal point can be more than one byte. */
 const char *number_format(double value, char text[NUMBER_TEXT]) {
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, NUMBER_TEXT, "%.*g", digits, value);
@@ -13,10 +16,10 @@ const char *number_format(double value, char text[NUMBER_TEXT]) {
             break;
         }
     }
-    for (char *c = text; *c; c++) {
-        if (!strchr("0123456789+-eEinfa", *c)) {
-            *c = '.';
-        }
+    const size_t before = strspn(text, number_characters), point = strcspn(text + before, number_characters);
+    if (point) {
+        text[before] = '.';
+        memmove(text + before + 1, text + before + point, strlen(text + before + point) + 1);
     }
     return text;
 }

@@ -1,3 +1,148 @@
-int main(void) {
-    return 0;
+/* The command `l3a`: which command it is, and what surrounds each. */
+#include "cli.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+volatile int interrupted;
+
+const struct command commands[] = {
+    {"run", "--train F --test F --protocol B0-C10 -o DIR", "learn and measure every phase of a protocol", run_options, true,
+     run_command},
+    {"learn", "MODEL --features F --classes a,b,c", "teach a model one more phase (makes it if there is none)", learn_options, true,
+     learn_command},
+    {"eval", "MODEL --features F", "measure a model", eval_options, false, eval_command},
+    {"predict", "MODEL --features F", "tag the rows of a feature file", predict_options, false, predict_command},
+    {"info", "FILE", "what a file holds; verifies its checksums", info_options, false, info_command},
+    {"doctor", "", "what this machine will use", doctor_options, false, doctor_command},
+    {"demo", "[-o DIR]", "a run on features it makes itself", demo_options, false, demo_command},
+    {NULL, NULL, NULL, NULL, false, NULL},
+};
+
+const struct command *command_find(const char *name) {
+    for (const struct command *command = commands; command->name; command++) {
+        if (strcmp(command->name, name) == 0) {
+            return command;
+        }
+    }
+    return NULL;
+}
+
+/* A second Ctrl-C ends at once. */
+static void interrupt(int number) {
+    interrupted = 1;
+    signal(number, SIG_DFL);
+}
+
+/* The matrix library chooses its kernels when it is loaded. Where it chose old ones, start again with the right ones named. */
+static void restart_with_better_kernels(char **texts) {
+    l3a_context *context;
+    if (getenv("OPENBLAS_CORETYPE") || l3a_context_create(NULL, &context) != L3A_OK) {
+        return;
+    }
+    l3a_machine machine;
+    l3a_machine_query(context, &machine);
+    l3a_context_free(context);
+    if (machine.better_kernels[0] && setenv("OPENBLAS_CORETYPE", machine.better_kernels, 1) == 0) {
+        execv("/proc/self/exe", texts);
+        unsetenv("OPENBLAS_CORETYPE");
+    }
+}
+
+static int unknown_command(const char *name) {
+    const char *names[16];
+    size_t count = 0;
+    while (count < 16 && commands[count].name) {
+        names[count] = commands[count].name;
+        count++;
+    }
+    const char *close = l3a_closest(name, names, count);
+    fprintf(stderr, "l3a: there is no command '%s'\n", name);
+    if (close) {
+        fprintf(stderr, "  did you mean '%s'?\n", close);
+    }
+    fprintf(stderr, "  'l3a help' lists the commands\n");
+    return EXIT_USAGE;
+}
+
+static int show_help(const char *name) {
+    const struct command *command = name ? command_find(name) : NULL;
+    if (name && !command) {
+        return unknown_command(name);
+    }
+    if (command) {
+        print_help(stdout, command);
+    } else {
+        print_overview(stdout);
+    }
+    return EXIT_DONE;
+}
+
+static char *join_words(int count, char **texts) {
+    size_t size = 1;
+    for (int i = 0; i < count; i++) {
+        size += strlen(texts[i]) + 3;
+    }
+    char *line = calloc(size, 1);
+    for (int i = 0; line && i < count; i++) {
+        const bool quoted = strpbrk(texts[i], " \t'\"") != NULL;
+        strcat(line, i ? " " : "");
+        strcat(line, quoted ? "'" : "");
+        strcat(line, i ? texts[i] : "l3a");
+        strcat(line, quoted ? "'" : "");
+    }
+    return line;
+}
+
+static int start_command(const struct command *command, int count, char **texts) {
+    struct arguments arguments = {.command = command};
+    struct progress progress = {.terminal = isatty(STDERR_FILENO)};
+    l3a_context_options options;
+    l3a_context_options_default(&options);
+    int code = arguments_parse(&arguments, count - 2, texts + 2, &options.threads);
+    if (code != EXIT_DONE || !arguments.command) {
+        return code;
+    }
+    char *line = join_words(count, texts);
+    arguments.line = line;
+    progress.quiet = arguments.quiet;
+    options.on_event = show_event;
+    options.event_user = &progress;
+    if (l3a_context_create(&options, &arguments.context) != L3A_OK) {
+        free(line);
+        return complain(&arguments, "out of memory");
+    }
+    code = command->run(&arguments);
+    progress_end(&progress);
+    l3a_context_free(arguments.context);
+    free(line);
+    if (fflush(stdout) || ferror(stdout)) {
+        fprintf(stderr, "l3a %s: the results cannot be written to the standard output\n", command->name);
+        return code == EXIT_DONE ? EXIT_FAILED : code;
+    }
+    return code;
+}
+
+int main(int count, char **texts) {
+    if (count < 2) {
+        print_overview(stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(texts[1], "--version") == 0 || strcmp(texts[1], "version") == 0) {
+        printf("l3a %s\n", l3a_version());
+        return EXIT_DONE;
+    }
+    if (strcmp(texts[1], "--help") == 0 || strcmp(texts[1], "-h") == 0 || strcmp(texts[1], "help") == 0) {
+        return show_help(count > 2 ? texts[2] : NULL);
+    }
+    const struct command *command = command_find(texts[1]);
+    if (!command) {
+        return unknown_command(texts[1]);
+    }
+    restart_with_better_kernels(texts);
+    signal(SIGINT, interrupt);
+    signal(SIGTERM, interrupt);
+    return start_command(command, count, texts);
 }

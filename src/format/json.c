@@ -72,6 +72,7 @@ static l3a_status open_container(struct json *json, char bracket) {
     l3a_status status = L3A_OK;
     TRY(expect(json, bracket));
     if (++json->depth > JSON_DEPTH) {
+        json->at--;
         status = json_fail(json, "more than %d levels deep", JSON_DEPTH);
     }
     json->first = true;
@@ -171,6 +172,7 @@ l3a_status json_number(struct json *json, double *value) {
     size_t length = 0;
     TRY(number_text(json, &text, &length));
     if (!number_parse(text, length, value)) {
+        json->at = text;
         status = json_fail(json, "not a number");
     }
 done:
@@ -183,6 +185,7 @@ l3a_status json_integer(struct json *json, uint64_t *value) {
     size_t length = 0;
     TRY(number_text(json, &text, &length));
     if (!integer_parse(text, length, value)) {
+        json->at = text;
         status = json_fail(json, "a whole number from 0 on is expected");
     }
 done:
@@ -329,8 +332,9 @@ l3a_status json_text_copy(struct json *json, json_text text, char **copy) {
                 *to++ = *from++;
                 continue;
             }
-            from++;
+            const char *const escape = from++;
             if (!decode_escape(&from, end, &to)) {
+                json->at = escape;
                 status = json_fail(json, "a string has an escape that means nothing");
                 goto done;
             }

@@ -84,6 +84,15 @@ static bool find_type(const char *name, size_t length, tensor_type *type) {
     return false;
 }
 
+static l3a_status fail_type(l3a_context *context, const char *path, const char *name, size_t length) {
+    const bool big_endian = length && *name == '>';
+    return fail(context, L3A_ERROR_FORMAT,
+                big_endian ? "save array.astype(array.dtype.newbyteorder('<')) instead"
+                           : "float16, float32, float64, int8, uint8, bool, int32 and int64 are read",
+                "%s: %sarrays of type '%.*s' are not read", path, big_endian ? "big-endian " : "", (int)(length < 40 ? length : 40),
+                name);
+}
+
 static l3a_status parse_header(l3a_context *context, const char *path, const char *text, size_t length, struct tensor *tensor) {
     static const char hint[] = "write it with numpy.save";
     struct header header = {text, text + length};
@@ -98,8 +107,7 @@ static l3a_status parse_header(l3a_context *context, const char *path, const cha
         if (key_length == 5 && memcmp(key, "descr", 5) == 0) {
             good = type = take_string(&header, &value, &value_length);
             if (good && !find_type(value, value_length, &tensor->type)) {
-                return fail(context, L3A_ERROR_FORMAT, "float16, float32, float64, int8, uint8, bool, int32 and int64 are read",
-                            "%s: arrays of type '%.*s' are not read", path, (int)(value_length < 40 ? value_length : 40), value);
+                return fail_type(context, path, value, value_length);
             }
         } else if (key_length == 13 && memcmp(key, "fortran_order", 13) == 0) {
             tensor->fortran = take(&header, "True");

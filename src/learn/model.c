@@ -111,6 +111,24 @@ const l3a_options *l3a_model_options(const l3a_model *model) {
     return &model->options;
 }
 
+l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value) {
+    static const char *const fixed[] = {"dim", "seed", "gamma", "precision"};
+    l3a_status status = L3A_OK;
+    l3a_options changed = model->options;
+    TRY(l3a_options_set(model->context, &changed, name, value));
+    FAIL_IF(model->state != MODEL_READY, model->context, L3A_ERROR_STATE, "end the phase first", "a phase is going on");
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
+        char before[64], after[64];
+        l3a_options_get(&model->options, fixed[i], before, sizeof before);
+        l3a_options_get(&changed, fixed[i], after, sizeof after);
+        FAIL_IF(strcmp(before, after) != 0, model->context, L3A_ERROR_MISMATCH, "leave the setting out, or make a new model",
+                "%s: the model was made with %s, and %s is asked for", fixed[i], before, after);
+    }
+    model->options = changed;
+done:
+    return status;
+}
+
 size_t l3a_model_width(const l3a_model *model) {
     return model->width;
 }

@@ -133,7 +133,7 @@ l3a_status l3a_options_set(l3a_context *context, l3a_options *options, const cha
     int choice;
     switch (info->type) {
     case L3A_OPTION_INTEGER:
-        if (!integer_parse(value, strlen(value), &integer) || !in_range(info, (double)integer)) {
+        if (!integer_parse(value, strlen(value), &integer) || integer > (uint64_t)LARGEST || !in_range(info, (double)integer)) {
             return fail_value(context, info, value);
         }
         memcpy(field, &integer, sizeof integer);
@@ -216,7 +216,7 @@ static size_t edit_distance(const char *left, const char *right) {
     size_t before[LONGEST + 1], last[LONGEST + 1], now[LONGEST + 1];
     const size_t m = strlen(left), n = strlen(right);
     if (m > LONGEST || n > LONGEST) {
-        return LONGEST;
+        return SIZE_MAX;
     }
     for (size_t j = 0; j <= n; j++) {
         last[j] = j;

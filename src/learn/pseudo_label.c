@@ -44,7 +44,7 @@ double survey_threshold(const threshold_survey *survey, double target) {
         mean[i] = survey->images ? (double)count / (double)survey->images : 0;
     }
     size_t at = START, best = START;
-    for (int step = 0; step < STEPS; step++) {
+    for (int steps = 0; steps <= STEPS; steps++) {
         const double gap = mean[at] - target;
         if (fabs(gap) < fabs(mean[best] - target)) {
             best = at;

@@ -1,0 +1,41 @@
+/* l3a doctor: what this machine will use. */
+#include "cli.h"
+
+#include <stdlib.h>
+
+const struct option doctor_options[] = {
+    {NULL, NULL, NULL},
+};
+
+int doctor_command(struct arguments *arguments) {
+    l3a_machine machine;
+    l3a_plan plan;
+    l3a_options options;
+    double single, exact;
+    char text[32];
+    l3a_machine_query(arguments->context, &machine);
+    printf("l3a          %s, built with %s\n", l3a_version(), machine.compiler);
+    printf("processor    %s, %s\n", machine.processor, machine.instructions);
+    printf("threads      %d of %d processors\n", machine.threads, machine.processors);
+    printf("memory       %s", size_text(machine.memory_total, text));
+    printf(", %s free\n", size_text(machine.memory_available, text));
+    printf("matrices     %s\n", machine.blas);
+    if (machine.better_kernels[0]) {
+        printf("             slow kernels: set OPENBLAS_CORETYPE=%s\n", machine.better_kernels);
+    } else if (getenv("OPENBLAS_CORETYPE")) {
+        printf("             chosen by OPENBLAS_CORETYPE=%s; a program of yours that uses the library needs it too\n",
+               getenv("OPENBLAS_CORETYPE"));
+    }
+    const l3a_status status = l3a_machine_speed(arguments->context, &single, &exact);
+    if (status != L3A_OK) {
+        return explain(arguments, status);
+    }
+    printf("speed        %.0f GFLOP/s in single, %.0f in double precision (a product of 1024 x 1024 matrices, now)\n",
+           single * 1e-9, exact * 1e-9);
+    l3a_options_default(&options);
+    if (l3a_model_plan(arguments->context, &options, 2048, 80, &plan) == L3A_OK) {
+        printf("learning     dim 8192 from features 2048 wide: about %.0f rows/s, %s of memory\n", single / plan.row_flops,
+               size_text(plan.memory, text));
+    }
+    return EXIT_DONE;
+}

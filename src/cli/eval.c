@@ -1,0 +1,95 @@
+/* l3a eval: the metrics of a model on a feature file. */
+#include "cli.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct option eval_options[] = {
+    {"features", "FILE", "features with labels"},
+    {"labels", "Y.npy", "labels, when --features is a .npy file"},
+    {"names", "FILE", "class names, a line each, for .npy files"},
+    {"theta", "X", "probability above which a class counts as predicted [the model's]"},
+    {"format", "table|json|csv", "what is printed [table]"},
+    {NULL, NULL, NULL},
+};
+
+static void print_table(const l3a_model *model, const l3a_metrics *m, const double *precisions) {
+    int width = 5;
+    for (size_t k = 0; k < l3a_model_class_count(model); k++) {
+        const int name = display_width(l3a_model_class(model, k));
+        width = name > width ? name : width;
+    }
+    printf("%zu images, %zu classes\n\n", m->images, l3a_model_class_count(model));
+    printf("   mAP     CP     CR    CF1     OP     OR    OF1\n");
+    printf("%6.2f %6.2f %6.2f %6.2f %6.2f %6.2f %6.2f\n\n", m->mean_ap, m->class_precision, m->class_recall, m->class_f1,
+           m->overall_precision, m->overall_recall, m->overall_f1);
+    printf("class%*s  learned from      AP\n", width - 5, "");
+    for (size_t k = 0; k < l3a_model_class_count(model); k++) {
+        const char *name = l3a_model_class(model, k);
+        printf("%s%*s  %12" PRIu64 "  %6.2f\n", name, width - display_width(name), "", l3a_model_class_images(model, k),
+               precisions[k]);
+    }
+}
+
+static void print_programs(const l3a_model *model, const l3a_metrics *m, const double *precisions, bool json) {
+    if (json) {
+        printf("{\"images\": %zu, \"mAP\": %.6f, \"CP\": %.6f, \"CR\": %.6f, \"CF1\": %.6f, \"OP\": %.6f, \"OR\": %.6f, \"OF1\": "
+               "%.6f, "
+               "\"AP\": {",
+               m->images, m->mean_ap, m->class_precision, m->class_recall, m->class_f1, m->overall_precision, m->overall_recall,
+               m->overall_f1);
+    } else {
+        printf("class,images,AP\n");
+    }
+    for (size_t k = 0; k < l3a_model_class_count(model); k++) {
+        if (json) {
+            printf("%s", k ? ", " : "");
+            print_json_string(l3a_model_class(model, k));
+            printf(": %.6f", precisions[k]);
+        } else {
+            print_csv_field(l3a_model_class(model, k));
+            printf(",%" PRIu64 ",%.6f\n", l3a_model_class_images(model, k), precisions[k]);
+        }
+    }
+    if (json) {
+        printf("}}\n");
+    }
+}
+
+int eval_command(struct arguments *arguments) {
+    const char *features_path = argument_needed(arguments, "features");
+    const char *format = argument_choice(arguments, "format", "table|json|csv"), *theta = argument(arguments, "theta");
+    l3a_features *features = NULL;
+    l3a_model *model = NULL;
+    double *precisions = NULL;
+    l3a_metrics metrics;
+    if (!features_path || !format) {
+        return EXIT_USAGE;
+    }
+    if (arguments->positional_count != 1) {
+        return complain(arguments, "name one model file");
+    }
+    l3a_status status = l3a_model_load(arguments->context, arguments->positionals[0], &model);
+    if (status == L3A_OK && theta) {
+        status = l3a_model_set_option(model, "theta", theta);
+    }
+    if (status == L3A_OK) {
+        status = open_features(arguments->context, features_path, argument(arguments, "labels"), argument(arguments, "names"),
+                               &features);
+    }
+    if (status == L3A_OK) {
+        precisions = calloc(l3a_model_class_count(model) + 1, sizeof *precisions);
+        status = precisions ? l3a_model_evaluate(model, features, &metrics, precisions) : L3A_ERROR_MEMORY;
+    }
+    if (status == L3A_OK && strcmp(format, "table") == 0) {
+        print_table(model, &metrics, precisions);
+    } else if (status == L3A_OK) {
+        print_programs(model, &metrics, precisions, strcmp(format, "json") == 0);
+    }
+    const int code = explain(arguments, status);
+    free(precisions);
+    l3a_model_free(model);
+    l3a_features_free(features);
+    return code;
+}

@@ -1,0 +1,95 @@
+/* l3a info: what a file holds. */
+#include "cli.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+const struct option info_options[] = {
+    {"format", "table|json", "what is printed [table]"},
+    {NULL, NULL, NULL},
+};
+
+static void print_tensors(const l3a_file *file) {
+    l3a_tensor_info tensor;
+    for (size_t i = 0; l3a_file_tensor(file, i, &tensor); i++) {
+        char size[32];
+        printf("  tensor %s %s [", tensor.name, tensor.type);
+        for (size_t j = 0; j < tensor.rank; j++) {
+            printf("%s%" PRIu64, j ? ", " : "", tensor.shape[j]);
+        }
+        printf("] %s%s\n", size_text(tensor.bytes, size), tensor.verified ? ", checksum holds" : "");
+    }
+}
+
+/* A text of several lines as its number of lines and its beginning. */
+static void print_record(const char *key, const char *value) {
+    enum { SHOWN = 60 };
+    size_t lines = 1;
+    for (const char *c = value; *c; c++) {
+        lines += *c == '\n';
+    }
+    printf("  %s: ", key);
+    if (lines > 1) {
+        printf("%zu: ", lines);
+    }
+    size_t shown = 0;
+    for (; value[shown] && shown < SHOWN; shown++) {
+        printf(value[shown] == '\n' ? ", " : "%c", value[shown]);
+    }
+    printf("%s\n", value[shown] ? "…" : "");
+}
+
+static void print_records(const l3a_file *file) {
+    const char *key, *value;
+    for (size_t i = 0; l3a_file_record(file, i, &key, &value), key; i++) {
+        if (strncmp(key, "xxh3.", 5) != 0) {
+            print_record(key, value);
+        }
+    }
+}
+
+static void print_json(const l3a_file *file) {
+    l3a_tensor_info tensor;
+    const char *key, *value;
+    printf("{\"kind\": \"%s\", \"bytes\": %" PRIu64 ", \"metadata\": {", l3a_file_kind(file), l3a_file_size(file));
+    for (size_t i = 0; l3a_file_record(file, i, &key, &value), key; i++) {
+        printf("%s", i ? ", " : "");
+        print_json_string(key);
+        printf(": ");
+        print_json_string(value);
+    }
+    printf("}, \"tensors\": [");
+    for (size_t i = 0; l3a_file_tensor(file, i, &tensor); i++) {
+        printf("%s{\"name\": ", i ? ", " : "");
+        print_json_string(tensor.name);
+        printf(", \"type\": \"%s\", \"shape\": [", tensor.type);
+        for (size_t j = 0; j < tensor.rank; j++) {
+            printf("%s%" PRIu64, j ? ", " : "", tensor.shape[j]);
+        }
+        printf("], \"bytes\": %" PRIu64 ", \"verified\": %s}", tensor.bytes, tensor.verified ? "true" : "false");
+    }
+    printf("]}\n");
+}
+
+int info_command(struct arguments *arguments) {
+    const char *format = argument_choice(arguments, "format", "table|json");
+    l3a_file *file = NULL;
+    if (!format) {
+        return EXIT_USAGE;
+    }
+    if (arguments->positional_count != 1) {
+        return complain(arguments, "name one file");
+    }
+    const l3a_status status = l3a_file_open(arguments->context, arguments->positionals[0], &file);
+    if (status == L3A_OK && strcmp(format, "json") == 0) {
+        print_json(file);
+    } else if (status == L3A_OK) {
+        char size[32];
+        printf("%s: %s, %s\n", arguments->positionals[0], l3a_file_kind(file), size_text(l3a_file_size(file), size));
+        print_records(file);
+        print_tensors(file);
+    }
+    const int code = explain(arguments, status);
+    l3a_file_free(file);
+    return code;
+}

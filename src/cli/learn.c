@@ -1,0 +1,81 @@
+/* l3a learn: one more phase. */
+#include "cli.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+const struct option learn_options[] = {
+    {"features", "FILE", "features with labels"},
+    {"labels", "Y.npy", "labels, when --features is a .npy file"},
+    {"names", "FILE", "class names, a line each, for .npy files"},
+    {"classes", "A,B", "the new classes, or @FILE with a name a line"},
+    {NULL, NULL, NULL},
+};
+
+static l3a_status open_model(const struct arguments *arguments, const char *path, size_t width, l3a_model **model) {
+    l3a_status status = L3A_OK;
+    if (access(path, F_OK) && errno == ENOENT) {
+        l3a_options options;
+        l3a_options_default(&options);
+        status = apply_settings(arguments, &options);
+        return status == L3A_OK ? l3a_model_create(arguments->context, width, &options, model) : status;
+    }
+    status = l3a_model_load(arguments->context, path, model);
+    for (size_t i = 0; status == L3A_OK && i < arguments->setting_count; i++) {
+        status = l3a_model_set_option(*model, arguments->setting_names[i], arguments->setting_values[i]);
+    }
+    return status;
+}
+
+static void print_phase(const l3a_model *model, const l3a_features *features, const char *path) {
+    const size_t index = l3a_model_phase_count(model) - 1;
+    const l3a_phase_info *phase = l3a_model_phase(model, index);
+    const uint64_t rows = l3a_features_rows(features);
+    printf("phase %zu: %zu new classes, %zu in all\n", index + 1, phase->last - phase->first, phase->last);
+    printf("  %" PRIu64 " of %" PRIu64 " images learned; %" PRIu64 " show none of the new classes (weight 0)\n", phase->images,
+           rows, rows - phase->images);
+    if (phase->eta > 0) {
+        printf("  %" PRIu64 " pseudo-labels, threshold %g\n", phase->pseudo_labels, phase->eta);
+    }
+    printf("  solved by %s; saved to %s\n", phase->recursive ? "recursion" : "sums and Cholesky", path);
+}
+
+int learn_command(struct arguments *arguments) {
+    const char *features_path = argument_needed(arguments, "features");
+    const char *classes = features_path ? argument_needed(arguments, "classes") : NULL;
+    struct list list = {0};
+    l3a_features *features = NULL;
+    l3a_model *model = NULL;
+    if (!classes) {
+        return EXIT_USAGE;
+    }
+    if (arguments->positional_count != 1) {
+        return complain(arguments, "name one model file");
+    }
+    const char *path = arguments->positionals[0];
+    if (!list_parse(classes, &list)) {
+        list_free(&list);
+        return EXIT_USAGE;
+    }
+    l3a_status status =
+        open_features(arguments->context, features_path, argument(arguments, "labels"), argument(arguments, "names"), &features);
+    if (status == L3A_OK) {
+        status = open_model(arguments, path, l3a_features_width(features), &model);
+    }
+    if (status == L3A_OK) {
+        status = l3a_model_learn(model, features, list.items, list.count);
+    }
+    if (status == L3A_OK) {
+        status = l3a_model_save(model, path);
+    }
+    if (status == L3A_OK) {
+        print_phase(model, features, path);
+    }
+    const int code = explain(arguments, status);
+    l3a_model_free(model);
+    l3a_features_free(features);
+    list_free(&list);
+    return code;
+}

@@ -1,0 +1,196 @@
+/* The results of a run: the table a person reads, with the paper's columns; CSV and JSON for programs. */
+#include "cli.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { METHODS = 64 };
+
+/* The methods in the order they appear. */
+static size_t list_methods(const l3a_results *results, const char *methods[METHODS]) {
+    size_t count = 0;
+    for (size_t i = 0; i < l3a_results_count(results); i++) {
+        const char *method = l3a_results_at(results, i)->method;
+        size_t j = 0;
+        while (j < count && strcmp(methods[j], method) != 0) {
+            j++;
+        }
+        if (j == count && count < METHODS) {
+            methods[count++] = method;
+        }
+    }
+    return count;
+}
+
+static void print_phases(const l3a_results *results) {
+    printf("%-12s %6s %5s  %-9s %8s %8s %8s  %6s %6s %6s %8s\n", "method", "seed", "phase", "classes", "train", "test", "pseudo",
+           "mAP", "CF1", "OF1", "seconds");
+    for (size_t i = 0; i < l3a_results_count(results); i++) {
+        const l3a_result *row = l3a_results_at(results, i);
+        char classes[32];
+        snprintf(classes, sizeof classes, "%zu-%zu", row->first + 1, row->last);
+        printf("%-12s %6" PRIu64 " %5zu  %-9s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 "  %6.2f %6.2f %6.2f %8.1f\n", row->method,
+               row->seed, row->phase, classes, row->train_images, row->test_images, row->pseudo_labels, row->metrics.mean_ap,
+               row->metrics.class_f1, row->metrics.overall_f1, row->seconds);
+    }
+}
+
+/* mAP after a phase, a mean over the seeds that have it; the method's own single phase stands in the last column. */
+static double phase_map(const l3a_results *results, const char *method, size_t last_class) {
+    double sum = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < l3a_results_count(results); i++) {
+        const l3a_result *row = l3a_results_at(results, i);
+        if (row->last == last_class && strcmp(row->method, method) == 0) {
+            sum += row->metrics.mean_ap;
+            count++;
+        }
+    }
+    return count ? sum / (double)count : -1;
+}
+
+/* Where the phases end, over all methods, rising. */
+static size_t list_edges(const l3a_results *results, size_t edges[1024]) {
+    size_t count = 0;
+    for (size_t i = 0; i < l3a_results_count(results); i++) {
+        const size_t edge = l3a_results_at(results, i)->last;
+        size_t j = 0;
+        while (j < count && edges[j] < edge) {
+            j++;
+        }
+        if ((j == count || edges[j] != edge) && count < 1024) {
+            memmove(edges + j + 1, edges + j, (count - j) * sizeof *edges);
+            edges[j] = edge;
+            count++;
+        }
+    }
+    return count;
+}
+
+static void print_spread(const double value[2], size_t seeds) {
+    if (seeds > 1) {
+        printf("  %6.2f ± %-5.2f", value[0], value[1]);
+    } else {
+        printf("  %6.2f", value[0]);
+    }
+}
+
+static l3a_status print_paper_table(l3a_context *context, const l3a_results *results) {
+    const char *methods[METHODS];
+    size_t edges[1024];
+    const size_t count = list_methods(results, methods), phases = list_edges(results, edges);
+    bool several = false;
+    l3a_summary summary;
+    for (size_t i = 0; i < count; i++) {
+        const l3a_status status = l3a_results_summary(context, results, methods[i], &summary);
+        if (status != L3A_OK) {
+            return status;
+        }
+        several = several || summary.seeds > 1;
+    }
+    const int wide = several ? 14 : 6;
+    printf("\nmAP after phase, and after the last one\n%-12s", "method");
+    for (size_t t = 0; t < phases; t++) {
+        printf(" %6zu", t + 1);
+    }
+    printf("  %*s  %*s  %*s  %*s  %*s\n", wide, "avg", wide, "last", wide, "CF1", wide, "OF1", wide, "forget");
+    for (size_t i = 0; i < count; i++) {
+        l3a_results_summary(context, results, methods[i], &summary);
+        printf("%-12s", methods[i]);
+        for (size_t t = 0; t < phases; t++) {
+            const double map = phase_map(results, methods[i], edges[t]);
+            if (map < 0) {
+                printf(" %6s", "");
+            } else {
+                printf(" %6.2f", map);
+            }
+        }
+        print_spread(summary.average_map, summary.seeds);
+        print_spread(summary.last_map, summary.seeds);
+        print_spread(summary.last_class_f1, summary.seeds);
+        print_spread(summary.last_overall_f1, summary.seeds);
+        print_spread(summary.forgetting, summary.seeds);
+        printf("\n");
+    }
+    if (several) {
+        printf("± is the standard deviation over seeds; single columns are means.\n");
+    }
+    return L3A_OK;
+}
+
+static void print_csv(const l3a_results *results) {
+    printf("method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds\n");
+    for (size_t i = 0; i < l3a_results_count(results); i++) {
+        const l3a_result *row = l3a_results_at(results, i);
+        const l3a_metrics *m = &row->metrics;
+        printf("%s,%" PRIu64 ",%zu,%zu,%zu,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.3f\n",
+               row->method, row->seed, row->phase, row->first, row->last, row->train_images, row->test_images, row->pseudo_labels,
+               m->mean_ap, m->class_precision, m->class_recall, m->class_f1, m->overall_precision, m->overall_recall, m->overall_f1,
+               row->seconds);
+    }
+}
+
+static void print_json_row(const l3a_results *results, size_t index) {
+    const l3a_result *row = l3a_results_at(results, index);
+    const l3a_metrics *m = &row->metrics;
+    const double *precisions = l3a_results_average_precision(results, index);
+    printf(
+        "{\"method\": \"%s\", \"seed\": %" PRIu64 ", \"phase\": %zu, \"first\": %zu, \"last\": %zu, \"train_images\": %" PRIu64
+        ", \"test_images\": %" PRIu64 ", \"pseudo_labels\": %" PRIu64
+        ", \"mAP\": %.6f, \"CP\": %.6f, \"CR\": %.6f, \"CF1\": %.6f, \"OP\": %.6f, \"OR\": %.6f, \"OF1\": %.6f, \"seconds\": %.3f, "
+        "\"AP\": [",
+        row->method, row->seed, row->phase, row->first, row->last, row->train_images, row->test_images, row->pseudo_labels,
+        m->mean_ap, m->class_precision, m->class_recall, m->class_f1, m->overall_precision, m->overall_recall, m->overall_f1,
+        row->seconds);
+    for (size_t k = 0; k < row->last; k++) {
+        printf("%s%.4f", k ? ", " : "", precisions[k]);
+    }
+    printf("]}");
+}
+
+static void print_json_spread(const char *name, const double value[2], const char *after) {
+    printf("\"%s\": {\"mean\": %.6f, \"deviation\": %.6f}%s", name, value[0], value[1], after);
+}
+
+static l3a_status print_json(l3a_context *context, const l3a_results *results) {
+    const char *methods[METHODS];
+    const size_t count = list_methods(results, methods);
+    printf("{\n  \"classes\": [");
+    for (size_t i = 0; i < l3a_results_class_count(results); i++) {
+        printf("%s", i ? ", " : "");
+        print_json_string(l3a_results_class(results, i));
+    }
+    printf("],\n  \"rows\": [");
+    for (size_t i = 0; i < l3a_results_count(results); i++) {
+        printf("%s\n    ", i ? "," : "");
+        print_json_row(results, i);
+    }
+    printf("\n  ],\n  \"summary\": [");
+    for (size_t i = 0; i < count; i++) {
+        l3a_summary summary;
+        const l3a_status status = l3a_results_summary(context, results, methods[i], &summary);
+        if (status != L3A_OK) {
+            return status;
+        }
+        printf("%s\n    {\"method\": \"%s\", \"seeds\": %zu, ", i ? "," : "", methods[i], summary.seeds);
+        print_json_spread("avg_mAP", summary.average_map, ", ");
+        print_json_spread("last_mAP", summary.last_map, ", ");
+        print_json_spread("CF1", summary.last_class_f1, ", ");
+        print_json_spread("OF1", summary.last_overall_f1, ", ");
+        print_json_spread("forgetting", summary.forgetting, "}");
+    }
+    printf("\n  ]\n}\n");
+    return L3A_OK;
+}
+
+l3a_status print_results(l3a_context *context, const l3a_results *results, const char *format) {
+    if (strcmp(format, "json") == 0) {
+        return print_json(context, results);
+    }
+    if (strcmp(format, "csv") == 0) {
+        print_csv(results);
+        return L3A_OK;
+    }
+    print_phases(results);
+    return print_paper_table(context, results);
+}

@@ -1,0 +1,141 @@
+/* l3a run: every phase of a protocol, for every method and seed. */
+#include "cli.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct option run_options[] = {
+    {"train", "FILE", "features to learn from"},
+    {"test", "FILE", "features to measure on"},
+    {"train-labels", "Y.npy", "labels, when --train is a .npy file"},
+    {"test-labels", "Y.npy", "labels, when --test is a .npy file"},
+    {"names", "FILE", "class names, a line each, for .npy files"},
+    {"protocol", "B<b>-C<c>", "b classes first (c when b is 0), then c a phase [B0-C10]"},
+    {"class-order", "HOW", "lexicographic, shuffle:SEED, or a file with a name a line [lexicographic]"},
+    {"method", "A,B", "methods to run [l3a]"},
+    {"seed", "N,M", "seeds of the random layer; several give mean and deviation [2025]"},
+    {"o", "DIR", "folder for run.json, metrics.csv, per_class.csv, model.safetensors"},
+    {"resume", NULL, "go on with the run in DIR"},
+    {"dry-run", NULL, "print the plan and stop"},
+    {"format", "table|json|csv", "what is printed on the standard output [table]"},
+    {NULL, NULL, NULL},
+};
+
+static void print_plan(FILE *to, const struct arguments *arguments, const l3a_run_options *options, const l3a_run_plan *plan) {
+    char memory[32], file[32];
+    double single = 0, exact = 0;
+    uint64_t rows = 0;
+    fprintf(to, "plan: %zu classes in %zu phases, features %zu wide, dim %" PRIu64 "\n", plan->classes, plan->phases,
+            l3a_features_width(options->train), options->settings.dim);
+    for (size_t t = 0; t < plan->phases; t++) {
+        fprintf(to, "  phase %zu: classes %zu-%zu, %" PRIu64 " images to learn, %" PRIu64 " to measure\n", t + 1,
+                plan->edges[t] + 1, plan->edges[t + 1], plan->train_images[t], plan->test_images[t]);
+        rows += plan->train_images[t];
+    }
+    fprintf(to, "  %zu methods x %zu seeds, %" PRIu64 " rows to learn in each; memory %s, model file %s", options->method_count,
+            options->seed_count, rows, size_text(plan->model.memory, memory), size_text(plan->model.file, file));
+    if (l3a_machine_speed(arguments->context, &single, &exact) == L3A_OK) {
+        const bool mixed = options->settings.precision == L3A_PRECISION_MIXED && options->settings.solver != L3A_SOLVER_RECURSIVE;
+        fprintf(to, ", about %.0f s", 1.2 * plan->flops / (mixed ? single : exact) + 1);
+    }
+    fprintf(to, "\n");
+}
+
+static bool parse_seeds(const struct arguments *arguments, const struct list *list, uint64_t *seeds) {
+    for (size_t i = 0; i < list->count; i++) {
+        l3a_options checked;
+        l3a_options_default(&checked);
+        const l3a_status status = l3a_options_set(arguments->context, &checked, "seed", list->items[i]);
+        if (status != L3A_OK) {
+            explain(arguments, status);
+            return false;
+        }
+        seeds[i] = checked.seed;
+    }
+    return true;
+}
+
+static int execute(const struct arguments *arguments, l3a_run_options *options, const char *format) {
+    l3a_context *context = arguments->context;
+    const bool dry = argument(arguments, "dry-run") != NULL;
+    l3a_results *results = NULL;
+    l3a_run_plan *plan = calloc(1, sizeof *plan);
+    if (!plan) {
+        return complain(arguments, "out of memory");
+    }
+    l3a_status status = l3a_run_prepare(context, options, plan);
+    if (status == L3A_OK && (dry || !arguments->quiet)) {
+        print_plan(dry ? stdout : stderr, arguments, options, plan);
+    }
+    if (status == L3A_OK && !dry) {
+        status = l3a_run(context, options, &results);
+    }
+    if (status == L3A_OK && !dry) {
+        status = print_results(context, results, format);
+    }
+    const int code = explain(arguments, status);
+    if (status == L3A_ERROR_CANCELLED && options->folder) {
+        fprintf(stderr, "  the finished phases are in %s; go on with --resume\n", options->folder);
+    }
+    l3a_results_free(results);
+    free(plan);
+    return code;
+}
+
+int run_command(struct arguments *arguments) {
+    l3a_context *context = arguments->context;
+    const char *train = argument_needed(arguments, "train"), *test = train ? argument_needed(arguments, "test") : NULL;
+    const char *format = argument_choice(arguments, "format", "table|json|csv");
+    const char *methods = argument(arguments, "method"), *seeds = argument(arguments, "seed");
+    const char *folder = argument(arguments, "o"), *names = argument(arguments, "names");
+    struct list method_list = {0}, seed_list = {0};
+    uint64_t *numbers = NULL;
+    l3a_run_options options;
+    int code = EXIT_USAGE;
+    l3a_run_options_default(&options);
+    if (!test || !format || !list_parse(methods ? methods : "l3a", &method_list) ||
+        !list_parse(seeds ? seeds : "2025", &seed_list)) {
+        goto done;
+    }
+    if (arguments->positional_count) {
+        code = complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
+        goto done;
+    }
+    if (!folder && !argument(arguments, "dry-run")) {
+        argument_needed(arguments, "o");
+        goto done;
+    }
+    numbers = calloc(seed_list.count + 1, sizeof *numbers);
+    if (!numbers || !parse_seeds(arguments, &seed_list, numbers)) {
+        goto done;
+    }
+    l3a_status status = apply_settings(arguments, &options.settings);
+    if (status == L3A_OK) {
+        status = open_features(context, train, argument(arguments, "train-labels"), names, &options.train);
+    }
+    if (status == L3A_OK) {
+        status = open_features(context, test, argument(arguments, "test-labels"), names, &options.test);
+    }
+    if (status != L3A_OK) {
+        code = explain(arguments, status);
+        goto done;
+    }
+    options.protocol = argument(arguments, "protocol") ? argument(arguments, "protocol") : options.protocol;
+    options.class_order = argument(arguments, "class-order") ? argument(arguments, "class-order") : options.class_order;
+    options.methods = method_list.items;
+    options.method_count = method_list.count;
+    options.seeds = numbers;
+    options.seed_count = seed_list.count;
+    options.folder = folder;
+    options.resume = argument(arguments, "resume") != NULL;
+    options.command = arguments->line;
+    code = execute(arguments, &options, format);
+done:
+    l3a_features_free(options.train);
+    l3a_features_free(options.test);
+    list_free(&method_list);
+    list_free(&seed_list);
+    free(numbers);
+    return code;
+}

@@ -1,0 +1,418 @@
+#include "report/results.h"
+
+#include "base/file.h"
+#include "base/number.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FILE_LIMIT = 1 << 30, FIELDS = 16 };
+
+static const char metrics_header[] =
+    "method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds\n";
+static const char classes_header[] = "method,seed,phase,class,AP\n";
+
+l3a_status results_create(l3a_context *context, l3a_results **results) {
+    const l3a_status status = allocate_zeroed(context, 1, sizeof **results, results);
+    if (status == L3A_OK) {
+        (*results)->context = context;
+    }
+    return status;
+}
+
+void l3a_results_free(l3a_results *results) {
+    if (!results) {
+        return;
+    }
+    l3a_context *context = results->context;
+    for (size_t i = 0; i < results->count; i++) {
+        release(context, results->average_precision[i]);
+    }
+    release(context, results->average_precision);
+    release(context, results->rows);
+    text_list_clear(context, &results->methods);
+    text_list_clear(context, &results->classes);
+    release(context, results);
+}
+
+size_t l3a_results_count(const l3a_results *results) {
+    return results->count;
+}
+
+const l3a_result *l3a_results_at(const l3a_results *results, size_t index) {
+    return index < results->count ? &results->rows[index] : NULL;
+}
+
+const double *l3a_results_average_precision(const l3a_results *results, size_t index) {
+    return index < results->count ? results->average_precision[index] : NULL;
+}
+
+size_t l3a_results_class_count(const l3a_results *results) {
+    return results->classes.count;
+}
+
+const char *l3a_results_class(const l3a_results *results, size_t index) {
+    return index < results->classes.count ? results->classes.items[index] : NULL;
+}
+
+static l3a_status reserve_row(l3a_results *results) {
+    l3a_context *context = results->context;
+    l3a_status status = L3A_OK;
+    l3a_result *rows = NULL;
+    double **precisions = NULL;
+    if (results->count < results->capacity) {
+        return L3A_OK;
+    }
+    const size_t capacity = results->capacity ? 2 * results->capacity : 16;
+    TRY(allocate(context, capacity, sizeof *rows, &rows));
+    TRY(allocate(context, capacity, sizeof *precisions, &precisions));
+    if (results->count) {
+        memcpy(rows, results->rows, results->count * sizeof *rows);
+        memcpy(precisions, results->average_precision, results->count * sizeof *precisions);
+    }
+    release(context, results->rows);
+    release(context, results->average_precision);
+    results->rows = rows;
+    results->average_precision = precisions;
+    results->capacity = capacity;
+    rows = NULL;
+    precisions = NULL;
+done:
+    release(context, rows);
+    release(context, precisions);
+    return status;
+}
+
+l3a_status results_add(l3a_results *results, const l3a_result *row, const double *average_precision) {
+    l3a_context *context = results->context;
+    l3a_status status = L3A_OK;
+    double *copy = NULL;
+    TRY(reserve_row(results));
+    TRY(allocate(context, row->last, sizeof *copy, &copy));
+    memcpy(copy, average_precision, row->last * sizeof *copy);
+    size_t method = text_list_find(&results->methods, row->method);
+    if (method == results->methods.count) {
+        TRY(text_list_add(context, &results->methods, row->method, strlen(row->method)));
+    }
+    results->rows[results->count] = *row;
+    results->rows[results->count].method = results->methods.items[method];
+    results->average_precision[results->count++] = copy;
+    copy = NULL;
+done:
+    release(context, copy);
+    return status;
+}
+
+static bool is_of(const l3a_result *row, const char *method, uint64_t seed) {
+    return row->seed == seed && strcmp(row->method, method) == 0;
+}
+
+size_t results_rows_of(const l3a_results *results, const char *method, uint64_t seed) {
+    size_t count = 0;
+    for (size_t i = 0; i < results->count; i++) {
+        count += is_of(&results->rows[i], method, seed);
+    }
+    return count;
+}
+
+void results_cut(l3a_results *results, const char *method, uint64_t seed, size_t keep) {
+    size_t kept = 0;
+    for (size_t i = 0; i < results->count; i++) {
+        if (is_of(&results->rows[i], method, seed) && results->rows[i].phase > keep) {
+            release(results->context, results->average_precision[i]);
+            continue;
+        }
+        results->rows[kept] = results->rows[i];
+        results->average_precision[kept++] = results->average_precision[i];
+    }
+    results->count = kept;
+}
+
+static void print_number(text_builder *text, double value) {
+    char number[NUMBER_TEXT];
+    text_builder_print(text, ",%s", number_format(value, number));
+}
+
+/* A field in quotes where it must be. */
+static void print_field(text_builder *text, const char *field) {
+    if (!strpbrk(field, ",\"\r\n")) {
+        text_builder_print(text, "%s", field);
+        return;
+    }
+    text_builder_append(text, "\"", 1);
+    for (; *field; field++) {
+        text_builder_append(text, "\"\"", *field == '"' ? 2 : 0);
+        text_builder_append(text, field, *field != '"');
+    }
+    text_builder_append(text, "\"", 1);
+}
+
+static l3a_status write_table(const l3a_results *results, const char *folder, const char *name, const text_builder *text) {
+    l3a_status status = L3A_OK;
+    char *path = NULL;
+    TRY(text->status);
+    TRY(join_path(results->context, folder, name, &path));
+    TRY(write_whole(results->context, path, text->text, text->length));
+done:
+    release(results->context, path);
+    return status;
+}
+
+l3a_status results_write(const l3a_results *results, const char *folder) {
+    l3a_status status = L3A_OK;
+    text_builder metrics = {.context = results->context}, classes = {.context = results->context};
+    text_builder_print(&metrics, "%s", metrics_header);
+    text_builder_print(&classes, "%s", classes_header);
+    for (size_t i = 0; i < results->count; i++) {
+        const l3a_result *row = &results->rows[i];
+        const l3a_metrics *m = &row->metrics;
+        text_builder_print(&metrics, "%s,%" PRIu64 ",%zu,%zu,%zu,%" PRIu64 ",%" PRIu64 ",%" PRIu64, row->method, row->seed,
+                           row->phase, row->first, row->last, row->train_images, row->test_images, row->pseudo_labels);
+        const double numbers[] = {m->mean_ap,           m->class_precision, m->class_recall, m->class_f1,
+                                  m->overall_precision, m->overall_recall,  m->overall_f1,   round(row->seconds * 1e3) / 1e3};
+        for (size_t j = 0; j < sizeof numbers / sizeof numbers[0]; j++) {
+            print_number(&metrics, numbers[j]);
+        }
+        text_builder_print(&metrics, "\n");
+        for (size_t k = 0; k < row->last; k++) {
+            text_builder_print(&classes, "%s,%" PRIu64 ",%zu,", row->method, row->seed, row->phase);
+            print_field(&classes, results->classes.items[k]);
+            print_number(&classes, results->average_precision[i][k]);
+            text_builder_print(&classes, "\n");
+        }
+    }
+    TRY(write_table(results, folder, "per_class.csv", &classes));
+    TRY(write_table(results, folder, "metrics.csv", &metrics));
+done:
+    text_builder_free(&metrics);
+    text_builder_free(&classes);
+    return status;
+}
+
+/* A text being taken apart: the fields of a line, unquoted in place. */
+struct csv {
+    l3a_context *context;
+    const char *path;
+    char *text, *at;
+    size_t line;
+    char *fields[FIELDS];
+    size_t count;
+};
+
+/* One field; returns what ended it: a comma, a newline, or zero for the end of the text. */
+static char take_field(struct csv *csv, char **field) {
+    char *to = csv->at;
+    const bool quoted = *csv->at == '"';
+    *field = to;
+    csv->at += quoted;
+    while (*csv->at && (quoted || (*csv->at != ',' && *csv->at != '\n'))) {
+        if (quoted && *csv->at == '"' && *++csv->at != '"') {
+            break;
+        }
+        *to++ = *csv->at++;
+    }
+    const char end = *csv->at;
+    csv->at += end != '\0';
+    *to = '\0';
+    return end;
+}
+
+/* The next line's fields; false at the end. */
+static bool next_line(struct csv *csv) {
+    if (!*csv->at) {
+        return false;
+    }
+    csv->line++;
+    csv->count = 0;
+    while (csv->count < FIELDS && take_field(csv, &csv->fields[csv->count++]) == ',') {
+    }
+    return true;
+}
+
+static l3a_status fail_line(const struct csv *csv) {
+    return fail(csv->context, L3A_ERROR_FORMAT, "the folder's files were changed: start the run again in a new folder",
+                "%s: line %zu cannot be understood", csv->path, csv->line);
+}
+
+static bool field_integer(const struct csv *csv, size_t index, uint64_t *value) {
+    return index < csv->count && integer_parse(csv->fields[index], strlen(csv->fields[index]), value);
+}
+
+static bool field_number(const struct csv *csv, size_t index, double *value) {
+    return index < csv->count && number_parse(csv->fields[index], strlen(csv->fields[index]), value);
+}
+
+static bool parse_row(const struct csv *csv, const l3a_results *results, l3a_result *row) {
+    uint64_t integers[7];
+    double numbers[8];
+    bool good = csv->count == FIELDS;
+    for (size_t i = 0; i < 7; i++) {
+        good = good && field_integer(csv, i + 1, &integers[i]);
+    }
+    for (size_t i = 0; i < 8; i++) {
+        good = good && field_number(csv, i + 8, &numbers[i]);
+    }
+    if (!good || integers[3] > results->classes.count || integers[2] >= integers[3] || !integers[1]) {
+        return false;
+    }
+    *row = (l3a_result){
+        .method = csv->fields[0],
+        .seed = integers[0],
+        .phase = (size_t)integers[1],
+        .first = (size_t)integers[2],
+        .last = (size_t)integers[3],
+        .train_images = integers[4],
+        .test_images = integers[5],
+        .pseudo_labels = integers[6],
+        .metrics = {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6], (size_t)integers[5]},
+        .seconds = numbers[7]};
+    return true;
+}
+
+static l3a_status open_table(l3a_results *results, const char *folder, const char *name, const char *header, struct csv *csv,
+                             char **path) {
+    l3a_context *context = results->context;
+    l3a_status status = L3A_OK;
+    bool exists = false;
+    size_t length = 0;
+    memset(csv, 0, sizeof *csv);
+    TRY(join_path(context, folder, name, path));
+    csv->context = context;
+    csv->path = *path;
+    TRY(file_exists(context, *path, &exists));
+    if (exists) {
+        TRY(read_whole(context, *path, FILE_LIMIT, &csv->text, &length));
+        csv->line = 1;
+        if (strncmp(csv->text, header, strlen(header)) != 0 || strlen(csv->text) != length) {
+            status = fail_line(csv);
+            goto done;
+        }
+        csv->at = csv->text + strlen(header);
+    }
+done:
+    return status;
+}
+
+/* The AP of a row's classes: the next lines of per_class.csv that are of its method, seed and phase. */
+static l3a_status take_precisions(struct csv *classes, const l3a_result *row, double *precisions) {
+    size_t found = 0;
+    while (found < row->last && next_line(classes)) {
+        uint64_t seed, phase;
+        if (!field_integer(classes, 1, &seed) || !field_integer(classes, 2, &phase)) {
+            return fail_line(classes);
+        }
+        if (strcmp(classes->fields[0], row->method) == 0 && seed == row->seed && phase == row->phase) {
+            if (!field_number(classes, 4, &precisions[found++])) {
+                return fail_line(classes);
+            }
+        }
+    }
+    return found == row->last ? L3A_OK : fail_line(classes);
+}
+
+l3a_status results_read(l3a_results *results, const char *folder) {
+    l3a_context *context = results->context;
+    l3a_status status = L3A_OK;
+    struct csv metrics = {0}, classes = {0};
+    char *metrics_path = NULL, *classes_path = NULL;
+    double *precisions = NULL;
+    TRY(open_table(results, folder, "metrics.csv", metrics_header, &metrics, &metrics_path));
+    if (!metrics.text) {
+        goto done;
+    }
+    TRY(open_table(results, folder, "per_class.csv", classes_header, &classes, &classes_path));
+    TRY(allocate(context, results->classes.count, sizeof *precisions, &precisions));
+    while (next_line(&metrics)) {
+        l3a_result row;
+        if (!parse_row(&metrics, results, &row) || !classes.text) {
+            status = fail_line(&metrics);
+            goto done;
+        }
+        TRY(take_precisions(&classes, &row, precisions));
+        TRY(results_add(results, &row, precisions));
+    }
+done:
+    release(context, metrics.text);
+    release(context, classes.text);
+    release(context, metrics_path);
+    release(context, classes_path);
+    release(context, precisions);
+    return status;
+}
+
+/* Best earlier AP less the last, a mean over the classes that were measured before the last phase. */
+static double forgetting(const l3a_results *results, const char *method, uint64_t seed, size_t last_row) {
+    const l3a_result *last = &results->rows[last_row];
+    double sum = 0;
+    size_t classes = 0;
+    for (size_t k = 0; k < last->last; k++) {
+        double best = -1;
+        for (size_t i = 0; i < results->count; i++) {
+            const l3a_result *row = &results->rows[i];
+            if (is_of(row, method, seed) && row->phase < last->phase && k < row->last && results->average_precision[i][k] > best) {
+                best = results->average_precision[i][k];
+            }
+        }
+        if (best >= 0) {
+            sum += best - results->average_precision[last_row][k];
+            classes++;
+        }
+    }
+    return classes ? sum / (double)classes : 0;
+}
+
+struct spread {
+    size_t count;
+    double sum, squares;
+};
+
+static void spread_add(struct spread *spread, double value) {
+    spread->count++;
+    spread->sum += value;
+    spread->squares += value * value;
+}
+
+static void spread_finish(const struct spread *spread, double result[2]) {
+    const double n = (double)spread->count, mean = spread->sum / n;
+    const double variance = spread->count > 1 ? (spread->squares - n * mean * mean) / (n - 1) : 0;
+    result[0] = mean;
+    result[1] = sqrt(variance > 0 ? variance : 0);
+}
+
+l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method, l3a_summary *summary) {
+    struct spread spreads[5] = {{0}};
+    for (size_t i = 0; i < results->count; i++) {
+        const l3a_result *first = &results->rows[i];
+        if (first->phase != 1 || strcmp(first->method, method) != 0) {
+            continue;
+        }
+        size_t last = i, phases = 0;
+        double sum = 0;
+        for (size_t j = 0; j < results->count; j++) {
+            if (is_of(&results->rows[j], method, first->seed)) {
+                sum += results->rows[j].metrics.mean_ap;
+                phases++;
+                last = results->rows[j].phase > results->rows[last].phase ? j : last;
+            }
+        }
+        const l3a_metrics *m = &results->rows[last].metrics;
+        const double values[5] = {sum / (double)phases, m->mean_ap, m->class_f1, m->overall_f1,
+                                  forgetting(results, method, first->seed, last)};
+        for (size_t j = 0; j < 5; j++) {
+            spread_add(&spreads[j], values[j]);
+        }
+    }
+    if (!spreads[0].count) {
+        return fail(context, L3A_ERROR_ARGUMENT, NULL, "there are no results of method '%s'", method);
+    }
+    summary->method = method;
+    summary->seeds = spreads[0].count;
+    spread_finish(&spreads[0], summary->average_map);
+    spread_finish(&spreads[1], summary->last_map);
+    spread_finish(&spreads[2], summary->last_class_f1);
+    spread_finish(&spreads[3], summary->last_overall_f1);
+    spread_finish(&spreads[4], summary->forgetting);
+    return L3A_OK;
+}

@@ -1,0 +1,376 @@
+/* A whole experiment: every method and seed over every phase, resumable.
+ *
+ * What is on disk after each phase, in this order: per_class.csv, metrics.csv, the model. So the tables are never behind the
+ * model, and a run that was killed goes on after the model's last phase, dropping what the tables have beyond it. The first
+ * method and seed leave model.safetensors; each other works in partial.safetensors, which goes when it is done. */
+#include "base/file.h"
+#include "data/features.h"
+#include "learn/model.h"
+#include "report/results.h"
+#include "run/method.h"
+#include "run/record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PHASES = 1024 };
+
+struct run {
+    l3a_context *context;
+    const l3a_run_options *options;
+    l3a_options settings;
+    size_t classes, phases;
+    const char **names; /* in the run's order */
+    size_t *order;      /* of the training table's columns */
+    size_t edges[PHASES + 1];
+    char *record_path, *model_path, *partial_path;
+    l3a_results *results;
+};
+
+void l3a_run_options_default(l3a_run_options *options) {
+    static const char *const method[] = {"l3a"};
+    static const uint64_t seed[] = {2025};
+    memset(options, 0, sizeof *options);
+    options->protocol = "B0-C10";
+    options->class_order = "lexicographic";
+    options->methods = method;
+    options->method_count = 1;
+    options->seeds = seed;
+    options->seed_count = 1;
+    l3a_options_default(&options->settings);
+}
+
+static l3a_status check_tables(l3a_context *context, l3a_features *train, l3a_features *test) {
+    l3a_status status = L3A_OK;
+    FAIL_IF(!train || !test, context, L3A_ERROR_ARGUMENT, NULL, "a run needs a training and a test table");
+    FAIL_IF(train->width != test->width, context, L3A_ERROR_MISMATCH, "both must come from one backbone",
+            "%s has features %zu wide, and %s %zu", train->path, train->width, test->path, test->width);
+    FAIL_IF(!train->labels || !test->labels, context, L3A_ERROR_DATA, "give files with labels, or .npy files with --labels",
+            "%s: no labels", train->labels ? test->path : train->path);
+    for (size_t i = 0; i < train->classes.count; i++) {
+        FAIL_IF(text_list_find(&test->classes, train->classes.items[i]) == test->classes.count, context, L3A_ERROR_CLASS,
+                "training and test data need the same classes", "%s has no class '%s', which %s has", test->path,
+                train->classes.items[i], train->path);
+    }
+    for (size_t i = 0; i < test->classes.count; i++) {
+        FAIL_IF(text_list_find(&train->classes, test->classes.items[i]) == train->classes.count, context, L3A_ERROR_CLASS,
+                "training and test data need the same classes", "%s has no class '%s', which %s has", train->path,
+                test->classes.items[i], test->path);
+    }
+done:
+    return status;
+}
+
+static l3a_status check_methods(l3a_context *context, const l3a_run_options *options) {
+    l3a_status status = L3A_OK;
+    FAIL_IF(!options->method_count || !options->seed_count, context, L3A_ERROR_OPTION, NULL, "a run needs a method and a seed");
+    for (size_t i = 0; i < options->method_count; i++) {
+        const char *names[16], *close;
+        size_t count = 0;
+        char hint[128];
+        while (count < 16 && l3a_method_at(count)) {
+            names[count] = l3a_method_at(count)->name;
+            count++;
+        }
+        close = l3a_closest(options->methods[i], names, count);
+        snprintf(hint, sizeof hint, close ? "did you mean '%s'?" : "'l3a help run' lists the methods", close);
+        FAIL_IF(!method_find(options->methods[i]), context, L3A_ERROR_OPTION, hint, "there is no method '%s'", options->methods[i]);
+        for (size_t j = 0; j < i; j++) {
+            FAIL_IF(strcmp(options->methods[i], options->methods[j]) == 0, context, L3A_ERROR_OPTION, "name every method once",
+                    "method '%s' stands twice", options->methods[i]);
+        }
+    }
+    for (size_t i = 1; i < options->seed_count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            FAIL_IF(options->seeds[i] == options->seeds[j], context, L3A_ERROR_OPTION, "name every seed once",
+                    "seed %" PRIu64 " stands twice", options->seeds[i]);
+        }
+    }
+done:
+    return status;
+}
+
+static void run_free(struct run *run) {
+    release(run->context, run->names);
+    release(run->context, run->order);
+    release(run->context, run->record_path);
+    release(run->context, run->model_path);
+    release(run->context, run->partial_path);
+    l3a_results_free(run->results);
+}
+
+static l3a_status run_create(l3a_context *context, const l3a_run_options *options, struct run *run) {
+    l3a_status status = L3A_OK;
+    size_t *edges = NULL;
+    *run = (struct run){.context = context, .options = options, .settings = options->settings};
+    TRY(l3a_options_check(context, &options->settings));
+    TRY(check_tables(context, options->train, options->test));
+    TRY(check_methods(context, options));
+    run->classes = options->train->classes.count;
+    if (!run->settings.total_classes) {
+        run->settings.total_classes = run->classes;
+    }
+    TRY(allocate(context, run->classes + 1, sizeof *edges, &edges));
+    TRY(l3a_protocol_parse(context, options->protocol, run->classes, edges, &run->phases));
+    FAIL_IF(run->phases > PHASES, context, L3A_ERROR_OPTION, "use more classes a phase", "%zu phases are more than %d", run->phases,
+            PHASES);
+    memcpy(run->edges, edges, (run->phases + 1) * sizeof *edges);
+    TRY(allocate(context, run->classes, sizeof *run->order, &run->order));
+    TRY(allocate(context, run->classes, sizeof *run->names, &run->names));
+    TRY(l3a_class_order(context, (const char *const *)options->train->classes.items, run->classes, options->class_order,
+                        run->order));
+    for (size_t i = 0; i < run->classes; i++) {
+        run->names[i] = options->train->classes.items[run->order[i]];
+    }
+done:
+    release(context, edges);
+    return status;
+}
+
+/* Rows of a table with at least one of the classes [first, last) of the run's order. */
+static l3a_status count_images(const struct run *run, l3a_features *features, size_t first, size_t last, uint64_t *images) {
+    l3a_status status = L3A_OK;
+    size_t *columns = NULL, *rows = NULL, count = 0;
+    TRY(allocate(run->context, last - first, sizeof *columns, &columns));
+    TRY(features_columns(features, run->names + first, last - first, columns));
+    TRY(features_rows_with(features, columns, last - first, &rows, &count));
+    *images = count;
+done:
+    release(run->context, columns);
+    release(run->context, rows);
+    return status;
+}
+
+static l3a_status make_plan(const struct run *run, l3a_run_plan *plan) {
+    const l3a_run_options *options = run->options;
+    l3a_status status = L3A_OK;
+    memset(plan, 0, sizeof *plan);
+    plan->classes = run->classes;
+    plan->phases = run->phases;
+    memcpy(plan->edges, run->edges, sizeof run->edges);
+    TRY(l3a_model_plan(run->context, &run->settings, options->train->width, run->classes, &plan->model));
+    double phased = 0;
+    uint64_t all_train = 0, all_test = 0;
+    for (size_t t = 0; t < run->phases; t++) {
+        TRY(count_images(run, options->train, run->edges[t], run->edges[t + 1], &plan->train_images[t]));
+        TRY(count_images(run, options->test, 0, run->edges[t + 1], &plan->test_images[t]));
+        FAIL_IF(!plan->train_images[t], run->context, L3A_ERROR_DATA, "choose another protocol or class order, or add images",
+                "phase %zu has no image: no training image has any of its classes ('%s'%s)", t + 1, run->names[run->edges[t]],
+                run->edges[t + 1] - run->edges[t] > 1 ? ", …" : "");
+        phased += (double)plan->train_images[t] * plan->model.row_flops + (double)plan->test_images[t] * plan->model.score_flops +
+                  plan->model.solve_flops;
+    }
+    TRY(count_images(run, options->train, 0, run->classes, &all_train));
+    TRY(count_images(run, options->test, 0, run->classes, &all_test));
+    const double at_once =
+        (double)all_train * plan->model.row_flops + (double)all_test * plan->model.score_flops + plan->model.solve_flops;
+    for (size_t i = 0; i < options->method_count; i++) {
+        plan->flops += (double)options->seed_count * (method_find(options->methods[i])->all_at_once ? at_once : phased);
+    }
+done:
+    return status;
+}
+
+l3a_status l3a_run_prepare(l3a_context *context, const l3a_run_options *options, l3a_run_plan *plan) {
+    l3a_status status = L3A_OK;
+    struct run run = {0};
+    TRY(run_create(context, options, &run));
+    TRY(model_check_memory(context, &run.settings, options->train->width, run.classes));
+    TRY(make_plan(&run, plan));
+done:
+    run_free(&run);
+    return status;
+}
+
+static l3a_status open_folder(struct run *run) {
+    l3a_context *context = run->context;
+    const l3a_run_options *options = run->options;
+    l3a_status status = L3A_OK;
+    text_builder identity = {.context = context};
+    bool exists = false;
+    TRY(make_folder(context, options->folder));
+    TRY(join_path(context, options->folder, "run.json", &run->record_path));
+    TRY(join_path(context, options->folder, "model.safetensors", &run->model_path));
+    TRY(join_path(context, options->folder, "partial.safetensors", &run->partial_path));
+    TRY(record_identity(context, options, run->order, &identity));
+    TRY(file_exists(context, run->record_path, &exists));
+    FAIL_IF(exists && !options->resume, context, L3A_ERROR_EXISTS, "go on with it by --resume, or choose another folder",
+            "%s: this folder holds a run already", options->folder);
+    if (exists) {
+        TRY(record_compare(context, run->record_path, &identity));
+        TRY(results_read(run->results, options->folder));
+    } else {
+        TRY(file_exists(context, run->model_path, &exists));
+        FAIL_IF(exists, context, L3A_ERROR_EXISTS, "choose another folder", "%s: would be overwritten by this run",
+                run->model_path);
+        TRY(record_write(context, run->record_path, options->command, &identity));
+    }
+done:
+    text_builder_free(&identity);
+    return status;
+}
+
+struct job {
+    const struct method *method;
+    uint64_t seed;
+    size_t phases;
+    const char *path; /* of its model; NULL: not kept */
+    bool keep;        /* the model stays when the job is done */
+};
+
+/* The model on disk when it is this job's, or none. */
+static l3a_status load_own_model(const struct run *run, const struct job *job, l3a_model **model) {
+    l3a_status status = L3A_OK;
+    bool exists = false;
+    l3a_model *loaded = NULL;
+    TRY(file_exists(run->context, job->path, &exists));
+    if (exists) {
+        TRY(l3a_model_load(run->context, job->path, &loaded));
+        const char *method = l3a_model_record(loaded, "method");
+        if (method && strcmp(method, job->method->info.name) == 0 && l3a_model_options(loaded)->seed == job->seed) {
+            *model = loaded;
+            loaded = NULL;
+        }
+    }
+done:
+    l3a_model_free(loaded);
+    return status;
+}
+
+/* Where the job stands: its model, and the tables cut to what the model knows. */
+static l3a_status resume_job(const struct run *run, const struct job *job, l3a_model **model, size_t *done_phases) {
+    l3a_status status = L3A_OK;
+    const char *name = job->method->info.name;
+    const size_t rows = results_rows_of(run->results, name, job->seed);
+    *done_phases = 0;
+    if (!job->path || !rows) {
+        return L3A_OK;
+    }
+    TRY(load_own_model(run, job, model));
+    const size_t learned = *model ? l3a_model_phase_count(*model) : 0;
+    if (!*model && !job->keep && rows == job->phases) {
+        *done_phases = rows;
+        goto done;
+    }
+    FAIL_IF(learned > rows, run->context, L3A_ERROR_MISMATCH, "start the run again in a new folder",
+            "%s has %zu phases, and metrics.csv only %zu", job->path, learned, rows);
+    results_cut(run->results, name, job->seed, learned);
+    *done_phases = learned;
+done:
+    return status;
+}
+
+static l3a_status new_model(const struct run *run, const struct job *job, l3a_model **model) {
+    l3a_status status = L3A_OK;
+    l3a_options settings = method_options(job->method, &run->settings);
+    settings.seed = job->seed;
+    TRY(l3a_model_create(run->context, run->options->train->width, &settings, model));
+    TRY(l3a_model_set_record(*model, "method", job->method->info.name));
+    TRY(l3a_model_set_record(*model, "protocol", run->options->protocol));
+done:
+    return status;
+}
+
+static l3a_status announce(const struct run *run, const l3a_result *row, size_t phases) {
+    char text[256];
+    snprintf(text, sizeof text,
+             "%s, seed %" PRIu64 ", phase %zu of %zu: %" PRIu64 " images, %" PRIu64
+             " pseudo-labels, mAP %.2f, CF1 %.2f, OF1 %.2f, %.1f s",
+             row->method, row->seed, row->phase, phases, row->train_images, row->pseudo_labels, row->metrics.mean_ap,
+             row->metrics.class_f1, row->metrics.overall_f1, row->seconds);
+    return report_result(run->context, text);
+}
+
+static l3a_status run_phase(const struct run *run, const struct job *job, l3a_model *model, size_t t) {
+    l3a_context *context = run->context;
+    l3a_status status = L3A_OK;
+    double *precisions = NULL;
+    const size_t first = job->phases == 1 ? 0 : run->edges[t], last = job->phases == 1 ? run->classes : run->edges[t + 1];
+    l3a_result row = {.method = job->method->info.name, .seed = job->seed, .phase = t + 1, .first = first, .last = last};
+    const double start = clock_seconds();
+    TRY(allocate(context, run->classes, sizeof *precisions, &precisions));
+    TRY(l3a_model_learn(model, run->options->train, run->names + first, last - first));
+    TRY(l3a_model_evaluate(model, run->options->test, &row.metrics, precisions));
+    const l3a_phase_info *info = l3a_model_phase(model, t);
+    row.train_images = info->images + info->skipped;
+    row.pseudo_labels = info->pseudo_labels;
+    row.test_images = row.metrics.images;
+    row.seconds = clock_seconds() - start;
+    TRY(results_add(run->results, &row, precisions));
+    if (job->path) {
+        TRY(results_write(run->results, run->options->folder));
+        TRY(l3a_model_save(model, job->path));
+    }
+    TRY(announce(run, &row, job->phases));
+done:
+    release(context, precisions);
+    return status;
+}
+
+static l3a_status run_job(const struct run *run, const struct job *job) {
+    l3a_status status = L3A_OK;
+    l3a_model *model = NULL;
+    size_t t = 0;
+    TRY(resume_job(run, job, &model, &t));
+    if (t < job->phases && !model) {
+        TRY(new_model(run, job, &model));
+    }
+    for (; t < job->phases; t++) {
+        TRY(run_phase(run, job, model, t));
+    }
+    if (job->path && !job->keep) {
+        TRY(remove_file(run->context, job->path));
+    }
+done:
+    l3a_model_free(model);
+    return status;
+}
+
+l3a_status l3a_run(l3a_context *context, const l3a_run_options *options, l3a_results **results) {
+    l3a_status status = L3A_OK;
+    struct run run = {0};
+    TRY(run_create(context, options, &run));
+    TRY(results_create(context, &run.results));
+    for (size_t i = 0; i < run.classes; i++) {
+        TRY(text_list_add(context, &run.results->classes, run.names[i], strlen(run.names[i])));
+    }
+    if (options->folder) {
+        TRY(open_folder(&run));
+    }
+    for (size_t i = 0; i < options->method_count; i++) {
+        for (size_t j = 0; j < options->seed_count; j++) {
+            const struct method *method = method_find(options->methods[i]);
+            const bool first = i == 0 && j == 0;
+            const struct job job = {.method = method,
+                             .seed = options->seeds[j],
+                             .phases = method->all_at_once ? 1 : run.phases,
+                             .path = !options->folder ? NULL
+                                     : first          ? run.model_path
+                                                      : run.partial_path,
+                             .keep = first};
+            TRY(run_job(&run, &job));
+        }
+    }
+    *results = run.results;
+    run.results = NULL;
+done:
+    run_free(&run);
+    return status;
+}
+
+l3a_status l3a_results_load(l3a_context *context, const char *folder, l3a_results **results) {
+    l3a_status status = L3A_OK;
+    l3a_results *made = NULL;
+    char *path = NULL;
+    TRY(results_create(context, &made));
+    TRY(join_path(context, folder, "run.json", &path));
+    TRY(record_classes(context, path, &made->classes));
+    TRY(results_read(made, folder));
+    *results = made;
+    made = NULL;
+done:
+    l3a_results_free(made);
+    release(context, path);
+    return status;
+}

@@ -1,0 +1,203 @@
+#include "run/record.h"
+
+#include "base/file.h"
+#include "format/json.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { RECORD_LIMIT = 64 << 20 };
+
+static void print_string(text_builder *text, const char *key, const char *value, const char *after) {
+    text_builder_json_string(text, key);
+    text_builder_print(text, ": ");
+    text_builder_json_string(text, value);
+    text_builder_print(text, "%s", after);
+}
+
+static l3a_status print_table(text_builder *text, const char *key, l3a_features *features) {
+    static const char *const records[] = {"backbone", "sha256", "preprocess", "pool"};
+    l3a_status status = L3A_OK;
+    uint64_t checksum;
+    TRY(l3a_features_checksum(features, &checksum));
+    text_builder_print(text, "    \"%s\": {\"rows\": %zu, \"width\": %zu, ", key, l3a_features_rows(features),
+                       l3a_features_width(features));
+    for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
+        const char *value = l3a_features_record(features, records[i]);
+        if (value) {
+            print_string(text, records[i], value, ", ");
+        }
+    }
+    text_builder_print(text, "\"xxh3\": \"%016" PRIx64 "\"},\n", checksum);
+done:
+    return status;
+}
+
+l3a_status record_identity(l3a_context *context, const l3a_run_options *options, const size_t *order, text_builder *text) {
+    l3a_status status = L3A_OK;
+    text_builder_print(text, "{\n    ");
+    print_string(text, "version", l3a_version(), ",\n    ");
+    print_string(text, "protocol", options->protocol, ",\n    \"methods\": [");
+    for (size_t i = 0; i < options->method_count; i++) {
+        text_builder_print(text, "%s\"%s\"", i ? ", " : "", options->methods[i]);
+    }
+    text_builder_print(text, "],\n    \"seeds\": [");
+    for (size_t i = 0; i < options->seed_count; i++) {
+        text_builder_print(text, "%s%" PRIu64, i ? ", " : "", options->seeds[i]);
+    }
+    text_builder_print(text, "],\n    \"threads\": %d,\n", context->threads);
+    for (size_t i = 0; l3a_option_at(i); i++) {
+        const l3a_option_info *info = l3a_option_at(i);
+        char value[64];
+        if (strcmp(info->name, "seed") == 0) {
+            continue;
+        }
+        l3a_options_get(&options->settings, info->name, value, sizeof value);
+        text_builder_print(text, info->type == L3A_OPTION_CHOICE ? "    \"%s\": \"%s\",\n" : "    \"%s\": %s,\n", info->name,
+                           value);
+    }
+    TRY(print_table(text, "train", options->train));
+    TRY(print_table(text, "test", options->test));
+    text_builder_print(text, "    \"classes\": [");
+    for (size_t i = 0; i < l3a_features_class_count(options->train); i++) {
+        text_builder_print(text, i ? ", " : "");
+        text_builder_json_string(text, l3a_features_class(options->train, order[i]));
+    }
+    text_builder_print(text, "]\n  }");
+    status = text->status;
+done:
+    return status;
+}
+
+l3a_status record_write(l3a_context *context, const char *path, const char *command, const text_builder *identity) {
+    l3a_status status = L3A_OK;
+    text_builder text = {.context = context};
+    l3a_machine machine;
+    l3a_machine_query(context, &machine);
+    text_builder_print(&text, "{\n  ");
+    print_string(&text, "program", "l3a", ",\n  ");
+    print_string(&text, "command", command ? command : "", ",\n  \"machine\": {");
+    print_string(&text, "processor", machine.processor, ", ");
+    print_string(&text, "instructions", machine.instructions, ", ");
+    print_string(&text, "blas", machine.blas, ", ");
+    print_string(&text, "compiler", machine.compiler, ", ");
+    text_builder_print(&text, "\"processors\": %d, \"memory\": %" PRIu64 "},\n  \"run\": ", machine.processors,
+                       machine.memory_total);
+    text_builder_append(&text, identity->text, identity->length);
+    text_builder_print(&text, "\n}\n");
+    TRY(text.status);
+    TRY(write_whole(context, path, text.text, text.length));
+done:
+    text_builder_free(&text);
+    return status;
+}
+
+/* Moves into the object "run" of a file's text. */
+static l3a_status find_run(struct json *json) {
+    l3a_status status = L3A_OK;
+    bool more;
+    TRY(json_object(json));
+    for (;;) {
+        json_text key;
+        TRY(json_next_key(json, &key, &more));
+        if (!more) {
+            return json_fail(json, "there is no object \"run\"");
+        }
+        if (json_text_is(key, "run")) {
+            break;
+        }
+        TRY(json_skip(json));
+    }
+    status = json_object(json);
+done:
+    return status;
+}
+
+/* The next member of an object, its value as it stands in the text. */
+static l3a_status next_member(struct json *json, json_text *key, json_text *value, bool *more) {
+    l3a_status status = L3A_OK;
+    TRY(json_next_key(json, key, more));
+    if (*more) {
+        json_peek(json);
+        value->at = json->at;
+        TRY(json_skip(json));
+        value->length = (size_t)(json->at - value->at);
+    }
+done:
+    return status;
+}
+
+static bool same(json_text left, json_text right) {
+    return left.length == right.length && memcmp(left.at, right.at, left.length) == 0;
+}
+
+static int shown(json_text text) {
+    return (int)(text.length < 60 ? text.length : 60);
+}
+
+l3a_status record_compare(l3a_context *context, const char *path, const text_builder *identity) {
+    l3a_status status = L3A_OK;
+    char *text = NULL;
+    size_t length;
+    bool stored_more, more;
+    struct json stored, wanted;
+    TRY(read_whole(context, path, RECORD_LIMIT, &text, &length));
+    json_begin(&stored, context, path, text, length);
+    TRY(find_run(&stored));
+    json_begin(&wanted, context, "this run", identity->text, identity->length);
+    TRY(json_object(&wanted));
+    for (;;) {
+        json_text key = {0}, value = {0}, stored_key = {0}, stored_value = {0};
+        TRY(next_member(&stored, &stored_key, &stored_value, &stored_more));
+        TRY(next_member(&wanted, &key, &value, &more));
+        if (!stored_more && !more) {
+            break;
+        }
+        const bool agree = stored_more == more && same(key, stored_key) && same(value, stored_value);
+        FAIL_IF(!agree, context, L3A_ERROR_MISMATCH, "resume with the command in run.json, or choose another folder",
+                "%s: the run in this folder has %.*s = %.*s, and this one has %.*s = %.*s", path, shown(stored_key), stored_key.at,
+                shown(stored_value), stored_value.at, shown(key), key.at, shown(value), value.at);
+    }
+done:
+    release(context, text);
+    return status;
+}
+
+l3a_status record_classes(l3a_context *context, const char *path, text_list *classes) {
+    l3a_status status = L3A_OK;
+    char *text = NULL, *name = NULL;
+    size_t length;
+    struct json json;
+    bool more;
+    TRY(read_whole(context, path, RECORD_LIMIT, &text, &length));
+    json_begin(&json, context, path, text, length);
+    TRY(find_run(&json));
+    for (;;) {
+        json_text key;
+        TRY(json_next_key(&json, &key, &more));
+        if (!more) {
+            break;
+        }
+        if (!json_text_is(key, "classes")) {
+            TRY(json_skip(&json));
+            continue;
+        }
+        TRY(json_array(&json));
+        for (;;) {
+            json_text item;
+            TRY(json_next_item(&json, &more));
+            if (!more) {
+                break;
+            }
+            TRY(json_string(&json, &item));
+            TRY(json_text_copy(&json, item, &name));
+            TRY(text_list_add(context, classes, name, strlen(name)));
+            release(context, name);
+            name = NULL;
+        }
+    }
+done:
+    release(context, text);
+    release(context, name);
+    return status;
+}
