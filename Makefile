@@ -1,0 +1,57 @@
+# The front door. Everything happens in $(BUILD); CMake does the work.
+#   make            the command at build/l3a, the library at build/libl3a.so
+#   make demo       a run on features it makes itself
+#   make test       all tests          (CC=clang, SANITIZE=address,undefined and BUILD=folder for the other jobs of CI)
+#   make bench      measurements against bare BLAS and PyTorch
+#   make install PREFIX=/usr/local, make uninstall
+BUILD ?= build
+PREFIX ?= /usr/local
+SANITIZE ?=
+WERROR ?= OFF
+JOBS ?= $(shell nproc)
+
+configure = cmake -S . -B $(BUILD) -DCMAKE_C_COMPILER=$(CC) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DL3A_SANITIZE=$(SANITIZE) \
+            -DL3A_WERROR=$(WERROR) > $(BUILD).log || { cat $(BUILD).log; exit 1; }
+
+.PHONY: all demo test bench fuzz install uninstall format clean
+all:
+	@tools/install-packages build
+	@$(configure)
+	@cmake --build $(BUILD) -j $(JOBS)
+
+demo: all
+	@rm -rf $(BUILD)/demo
+	@$(BUILD)/l3a demo -o $(BUILD)/demo
+
+test:
+	@tools/install-packages build test
+	@$(configure)
+	@cmake -S . -B $(BUILD) -DL3A_TESTS=ON > $(BUILD).log
+	@cmake --build $(BUILD) -j $(JOBS)
+	@cd $(BUILD) && ctest --output-on-failure
+
+bench:
+	@tools/install-packages build test bench
+	@$(configure)
+	@cmake -S . -B $(BUILD) -DL3A_BENCH=ON > $(BUILD).log
+	@cmake --build $(BUILD) -j $(JOBS)
+	@L3A_BUILD=$(BUILD) /usr/bin/python3 bench/run.py
+
+fuzz:
+	@tools/install-packages build fuzz
+	@cmake -S . -B $(BUILD)-fuzz -DCMAKE_C_COMPILER=clang -DL3A_FUZZ=ON > $(BUILD)-fuzz.log
+	@cmake --build $(BUILD)-fuzz -j $(JOBS)
+	@echo "fuzz targets are in $(BUILD)-fuzz/fuzz; run one as: $(BUILD)-fuzz/fuzz/fuzz_json fuzz/corpus/json"
+
+install: all
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+uninstall:
+	@test -f $(BUILD)/install_manifest.txt || { echo "nothing was installed from $(BUILD)"; exit 1; }
+	@xargs -d '\n' rm -fv < $(BUILD)/install_manifest.txt
+
+format:
+	@clang-format -i include/l3a/*.h src/*/*.[ch] tests/unit/*.[ch] fuzz/*.c bench/*.c examples/*.c
+
+clean:
+	@rm -rf build build-* build*.log
