@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 const char *l3a_version(void) {
@@ -39,9 +40,20 @@ void l3a_context_options_default(l3a_context_options *options) {
     memset(options, 0, sizeof *options);
 }
 
+/* Large matrices on large pages: fewer faults when they are first touched, fewer misses when they are walked. */
 static void *default_allocate(void *user, size_t bytes) {
+    enum { LINE = 64, LARGE_PAGE = 2 << 20 };
+    const size_t alignment = bytes < 4 * (size_t)LARGE_PAGE ? LINE : LARGE_PAGE;
     (void)user;
-    return bytes > SIZE_MAX - 63 ? NULL : aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (bytes > SIZE_MAX - alignment) {
+        return NULL;
+    }
+    const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    void *memory = aligned_alloc(alignment, rounded);
+    if (memory && alignment == LARGE_PAGE) {
+        madvise(memory, rounded, MADV_HUGEPAGE);
+    }
+    return memory;
 }
 
 static void default_release(void *user, void *memory) {

@@ -64,23 +64,20 @@ static bool invert(int threads, size_t n, double *u, size_t u_stride) {
     return info == 0;
 }
 
-static void solve_either(int threads, CBLAS_TRANSPOSE transpose, size_t n, size_t columns, const double *u, size_t u_stride,
-                         double *b, size_t b_stride) {
-    if (!columns) {
-        return;
-    }
+static void solve_transposed(int threads, size_t n, size_t columns, const double *u, size_t u_stride, double *b, size_t b_stride) {
     const int before = threads_use(threads);
-    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasUpper, transpose, CblasNonUnit, (int)n, (int)columns, 1, u, (int)u_stride, b,
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasUpper, CblasTrans, CblasNonUnit, (int)n, (int)columns, 1, u, (int)u_stride, b,
                 (int)b_stride);
     threads_use(before);
 }
 
-static void solve_transposed(int threads, size_t n, size_t columns, const double *u, size_t u_stride, double *b, size_t b_stride) {
-    solve_either(threads, CblasTrans, n, columns, u, u_stride, b, b_stride);
-}
-
-static void solve(int threads, size_t n, size_t columns, const double *u, size_t u_stride, double *b, size_t b_stride) {
-    solve_either(threads, CblasNoTrans, n, columns, u, u_stride, b, b_stride);
+static void solve_rows(int threads, size_t n, size_t rows, const double *u, size_t u_stride, double *b, size_t b_stride) {
+    const int before = threads_use(threads);
+    cblas_dtrsm(CblasRowMajor, CblasRight, CblasUpper, CblasNoTrans, CblasNonUnit, (int)rows, (int)n, 1, u, (int)u_stride, b,
+                (int)b_stride);
+    cblas_dtrsm(CblasRowMajor, CblasRight, CblasUpper, CblasTrans, CblasNonUnit, (int)rows, (int)n, 1, u, (int)u_stride, b,
+                (int)b_stride);
+    threads_use(before);
 }
 
 /* OpenBLAS picks its kernels by processor model, and takes its oldest for a model made after it. */
@@ -114,6 +111,6 @@ const matrix_operations cpu_matrix = {.multiply = multiply,
                                       .multiply_symmetric = multiply_symmetric,
                                       .factor = factor,
                                       .solve_transposed = solve_transposed,
-                                      .solve = solve,
+                                      .solve_rows = solve_rows,
                                       .invert = invert,
                                       .describe = describe};

@@ -71,12 +71,12 @@ static l3a_status order_by_name(l3a_context *context, const char *const *names, 
 static l3a_status order_from_file(l3a_context *context, const char *const *names, size_t count, const char *path, size_t *order) {
     l3a_status status = L3A_OK;
     char *text = NULL;
-    bool *taken = NULL;
+    size_t *line_of = NULL; /* of each name, from 1 */
     text_list lines = {0};
     size_t length;
     TRY(read_whole(context, path, ORDER_FILE_LIMIT, &text, &length));
     TRY(text_list_split_lines(context, &lines, text, length));
-    TRY(allocate_zeroed(context, count, sizeof *taken, &taken));
+    TRY(allocate_zeroed(context, count, sizeof *line_of, &line_of));
     for (size_t i = 0; i < lines.count; i++) {
         size_t index = 0;
         while (index < count && strcmp(names[index], lines.items[i]) != 0) {
@@ -84,19 +84,21 @@ static l3a_status order_from_file(l3a_context *context, const char *const *names
         }
         FAIL_IF(index == count, context, L3A_ERROR_CLASS, "name every class of the data once, a line each",
                 "%s: line %zu: no class '%s' in the data", path, i + 1, lines.items[i]);
-        FAIL_IF(taken[index], context, L3A_ERROR_CLASS, "name every class of the data once, a line each",
+        FAIL_IF(line_of[index], context, L3A_ERROR_CLASS, "name every class of the data once, a line each",
                 "%s: line %zu: class '%s' stands twice", path, i + 1, lines.items[i]);
-        taken[index] = true;
-        order[i] = index;
+        line_of[index] = i + 1;
     }
     for (size_t i = 0; i < count; i++) {
-        FAIL_IF(!taken[i], context, L3A_ERROR_CLASS, "name every class of the data once, a line each", "%s: class '%s' is missing",
-                path, names[i]);
+        FAIL_IF(!line_of[i], context, L3A_ERROR_CLASS, "name every class of the data once, a line each",
+                "%s: class '%s' is missing", path, names[i]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        order[line_of[i] - 1] = i;
     }
 done:
     text_list_clear(context, &lines);
     release(context, text);
-    release(context, taken);
+    release(context, line_of);
     return status;
 }
 

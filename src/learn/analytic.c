@@ -10,9 +10,15 @@
 
 enum { TILE = 64 };
 
+/* Whole cache lines, and an odd number of them, so that the rows of a column do not fall into the same few sets of the cache. */
+size_t analytic_stride(size_t dim) {
+    const size_t lines = (dim + 1 + 7) / 8;
+    return 8 * (lines | 1);
+}
+
 l3a_status analytic_create(l3a_context *context, size_t dim, double gamma, struct analytic *analytic) {
-    *analytic = (struct analytic){.context = context, .dim = dim, .gamma = gamma};
-    return allocate_zeroed(context, dim, (dim + 1) * sizeof(double), &analytic->square);
+    *analytic = (struct analytic){.context = context, .dim = dim, .stride = analytic_stride(dim), .gamma = gamma};
+    return allocate_zeroed(context, dim, analytic->stride * sizeof(double), &analytic->square);
 }
 
 void analytic_free(struct analytic *analytic) {
@@ -22,12 +28,8 @@ void analytic_free(struct analytic *analytic) {
     memset(analytic, 0, sizeof *analytic);
 }
 
-static size_t stride(const struct analytic *analytic) {
-    return analytic->dim + 1;
-}
-
 double *analytic_row(const struct analytic *analytic, size_t i) {
-    return analytic->square + i * stride(analytic);
+    return analytic->square + i * analytic->stride;
 }
 
 /* The second triangle, upper, with its diagonal. */
@@ -43,7 +45,7 @@ struct mirror {
 /* Tiles, so that both the row read and the column written stay in the cache. */
 static void mirror_rows(void *argument, size_t first, size_t last) {
     const struct mirror *mirror = argument;
-    const size_t step = stride(mirror->analytic);
+    const size_t step = mirror->analytic->stride;
     double *lower = mirror->analytic->square, *upper = factor_of(mirror->analytic);
     for (size_t tile = 0; tile < last; tile += TILE) {
         for (size_t i = first; i < last; i++) {
@@ -70,12 +72,26 @@ static void add_to_diagonal(double *triangle, size_t step, size_t dim, double va
     }
 }
 
+/* Of the sums, since no element is larger than the larger of its two diagonal ones. */
+static bool is_finite(const struct analytic *analytic) {
+    bool finite = true;
+    for (size_t i = 0; finite && i < analytic->dim; i++) {
+        finite = isfinite(analytic_row(analytic, i)[i]);
+    }
+    return finite;
+}
+
 /* The second triangle becomes the factor of the first + shift·I. */
 static l3a_status factor(const struct analytic *analytic, double shift) {
     const l3a_context *context = analytic->context;
+    /* A factoring of infinities may well succeed, with a solution of zeros. */
+    if (!is_finite(analytic)) {
+        return fail(analytic->context, L3A_ERROR_NUMERIC, "scale the features down, or use --precision double",
+                    "the sums are not finite: these features are too large");
+    }
     mirror_triangle(analytic, false);
-    add_to_diagonal(factor_of(analytic), stride(analytic), analytic->dim, shift);
-    if (context->matrix->factor(context->threads, analytic->dim, factor_of(analytic), stride(analytic))) {
+    add_to_diagonal(factor_of(analytic), analytic->stride, analytic->dim, shift);
+    if (context->matrix->factor(context->threads, analytic->dim, factor_of(analytic), analytic->stride)) {
         return L3A_OK;
     }
     char gamma[NUMBER_TEXT];
@@ -100,7 +116,7 @@ static bool is_empty(const struct analytic *analytic) {
 l3a_status analytic_use_inverse(struct analytic *analytic, bool inverse) {
     l3a_status status = L3A_OK;
     const l3a_context *context = analytic->context;
-    const size_t d = analytic->dim, step = stride(analytic);
+    const size_t d = analytic->dim, step = analytic->stride;
     if (analytic->inverse == inverse) {
         return L3A_OK;
     }
@@ -160,7 +176,7 @@ void analytic_add(const struct analytic *analytic, real type, const void *rows, 
         add_mixed(analytic, rows, count, panel);
     } else {
         analytic->context->matrix->rank_update(analytic->context->threads, REAL_DOUBLE, analytic->dim, count, 1, rows,
-                                               analytic->dim, 1, analytic->square, stride(analytic));
+                                               analytic->dim, 1, analytic->square, analytic->stride);
     }
 }
 
@@ -175,15 +191,31 @@ static l3a_status check_weights(const struct analytic *analytic, const double *w
     return L3A_OK;
 }
 
-l3a_status analytic_solve(const struct analytic *analytic, size_t columns, double *weights) {
+static void transpose(const double *from, size_t rows, size_t columns, double *to) {
+    for (size_t first = 0; first < rows; first += TILE) {
+        const size_t last = first + TILE < rows ? first + TILE : rows;
+        for (size_t j = 0; j < columns; j++) {
+            for (size_t i = first; i < last; i++) {
+                to[j * rows + i] = from[i * columns + j];
+            }
+        }
+    }
+}
+
+/* Transposed, the triangular solves run along contiguous rows. */
+l3a_status analytic_solve(const struct analytic *analytic, size_t columns, const double *cross, double *weights) {
     l3a_status status = L3A_OK;
     const l3a_context *context = analytic->context;
-    const size_t d = analytic->dim, step = stride(analytic);
+    const size_t d = analytic->dim;
+    double *rows = NULL;
+    TRY(allocate(analytic->context, columns, d * sizeof *rows, &rows));
     TRY(factor(analytic, analytic->gamma));
-    context->matrix->solve_transposed(context->threads, d, columns, factor_of(analytic), step, weights, columns);
-    context->matrix->solve(context->threads, d, columns, factor_of(analytic), step, weights, columns);
+    transpose(cross, d, columns, rows);
+    context->matrix->solve_rows(context->threads, d, columns, factor_of(analytic), analytic->stride, rows, d);
+    transpose(rows, columns, d, weights);
     TRY(check_weights(analytic, weights, columns));
 done:
+    release(analytic->context, rows);
     return status;
 }
 
@@ -217,7 +249,7 @@ static l3a_status recurse(const struct analytic *analytic, struct recursion *wor
     const l3a_context *context = analytic->context;
     const matrix_operations *matrix = context->matrix;
     const int threads = context->threads;
-    const size_t d = analytic->dim, step = stride(analytic);
+    const size_t d = analytic->dim, step = analytic->stride;
     matrix->multiply_symmetric(threads, n, d, work->rows, d, analytic->square, step, work->gain, d);
     matrix->multiply(threads, REAL_DOUBLE, false, true, n, n, d, 1, work->rows, d, work->gain, d, 0, work->system, n);
     add_to_diagonal(work->system, n, n, 1);

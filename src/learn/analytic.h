@@ -10,8 +10,9 @@
  * which is R ← R - R Xᵀ(Ω⁻¹ + X R Xᵀ)⁻¹ X R and W ← W + R Xᵀ Ω (Ŷ - X W) without the inverse of Ω, so that a row of weight 0
  * changes nothing. Costs for n rows: the sums n d² (float32 in mixed precision) and d³/3 for each solve; the recursion 3 n d².
  *
- * Both share one square of d rows of d + 1 doubles. Its lower triangle with the diagonal, (i, j ≤ i), holds A or R; what
- * lies above, (i, j + 1 > i), is a second triangle with a diagonal, where the matrix is factored. */
+ * Both share one square of d rows of d + 1 doubles and a little more, so that rows begin where the processor likes it. Its lower
+ * triangle with the diagonal, (i, j ≤ i), holds A or R; what lies above, (i, j + 1 > i), is a second triangle with a diagonal,
+ * where the matrix is factored. */
 #ifndef L3A_ANALYTIC_H
 #define L3A_ANALYTIC_H
 
@@ -22,12 +23,14 @@ enum { ANALYTIC_PANEL = 1024, RECURSION_ROWS = 512 };
 
 struct analytic {
     l3a_context *context;
-    size_t dim;
+    size_t dim, stride;
     double gamma;
     bool inverse; /* the square holds R, not A */
     double *square;
 };
 
+/* Doubles in a row of the square. */
+size_t analytic_stride(size_t dim);
 /* Holds A = 0. */
 l3a_status analytic_create(l3a_context *context, size_t dim, double gamma, struct analytic *analytic);
 void analytic_free(struct analytic *analytic);
@@ -39,8 +42,8 @@ l3a_status analytic_use_inverse(struct analytic *analytic, bool inverse);
 
 /* A += X̃ᵀX̃. panel has room for ANALYTIC_PANEL x d floats; unused in double precision. */
 void analytic_add(const struct analytic *analytic, real type, const void *rows, size_t count, float *panel);
-/* W = (A + γI)⁻¹ C, for weights that come in as C. */
-l3a_status analytic_solve(const struct analytic *analytic, size_t columns, double *weights);
+/* weights = (A + γI)⁻¹ cross, both [d x columns] */
+l3a_status analytic_solve(const struct analytic *analytic, size_t columns, const double *cross, double *weights);
 
 /* Work space of the recursion, for at most RECURSION_ROWS rows at a time. */
 struct recursion {

@@ -22,7 +22,7 @@ l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size
     const bool mixed = options->precision == L3A_PRECISION_MIXED;
     const double d = (double)options->dim, k = (double)width, K = (double)classes, n = (double)options->block;
     const double size = mixed ? 4 : 8, panel = d < ANALYTIC_PANEL ? d : ANALYTIC_PANEL;
-    const double square = d * (d + 1) * 8, layer = k * d * size;
+    const double square = d * (double)analytic_stride((size_t)options->dim) * 8, layer = k * d * size;
     const double block = n * (k * 4 + (mixed ? 0 : k * 8) + d * size + K * (2 * size + 1) + 8) + READ_ROWS * (k * 4 + K);
     const double columns = d * K * (4 * 8 + 2 * size);
     const double extra = mixed ? panel * d * 4 : 0;

@@ -24,7 +24,8 @@ struct phase {
     uint64_t rows;           /* that were counted */
     uint64_t rows_learned;
     bool recursive;
-    bool dirty; /* rows of this phase are in the sums */
+    bool dirty;  /* rows of this phase are in the sums */
+    bool failed; /* a block of rows could be added only in part */
     l3a_phase_info info;
     threshold_survey survey;
 

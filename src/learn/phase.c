@@ -43,6 +43,10 @@ static l3a_status check_state(const l3a_model *model, bool in_phase) {
     if ((model->state != MODEL_READY) != in_phase) {
         return fail(model->context, L3A_ERROR_STATE, NULL, in_phase ? "no phase has been begun" : "a phase is going on");
     }
+    if (in_phase && model->phase.failed) {
+        return fail(model->context, L3A_ERROR_STATE, "leave the phase, and load the model again from its file",
+                    "the phase cannot go on after rows that could not be learned");
+    }
     return L3A_OK;
 }
 
@@ -382,8 +386,9 @@ static l3a_status work_on_block(l3a_model *model) {
     } else {
         analytic_add(&model->analytic, model_real(model), phase->expanded, rows, phase->panel);
     }
-    phase->staged = 0;
 done:
+    phase->staged = 0;
+    phase->failed = status != L3A_OK;
     return status;
 }
 
@@ -459,10 +464,9 @@ l3a_status l3a_phase_end(l3a_model *model) {
     FAIL_IF(!phase->info.images, context, L3A_ERROR_DATA, "a phase needs images that show its classes",
             "none of the %" PRIu64 " images of the phase has a label", phase->rows);
     if (!phase->recursive) {
-        memcpy(phase->weights, phase->cross, (size_t)model->options.dim * phase->classes.count * sizeof *phase->weights);
         const double start = clock_seconds();
         TRY(report_progress(context, "solve", 0, 1));
-        TRY(analytic_solve(&model->analytic, phase->classes.count, phase->weights));
+        TRY(analytic_solve(&model->analytic, phase->classes.count, phase->cross, phase->weights));
         report_timing(context, "solve", clock_seconds() - start);
     }
     if (phase->info.skipped) {
