@@ -94,7 +94,8 @@ typedef struct l3a_context_options {
 } l3a_context_options;
 
 L3A_PUBLIC void l3a_context_options_default(l3a_context_options *options);
-/* options may be NULL for the defaults. */
+/* options may be NULL for the defaults. Where the matrix library does not know the processor and chose old kernels, a warning event
+ * says what to set: it has to be in the environment before the program starts. */
 L3A_PUBLIC l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **context);
 /* Free what was made from the context first. */
 L3A_PUBLIC void l3a_context_free(l3a_context *context);

@@ -61,6 +61,17 @@ static void default_release(void *user, void *memory) {
     free(memory);
 }
 
+static void warn_of_slow_kernels(l3a_context *context) {
+    char text[160];
+    const char *better = NULL;
+    context->matrix->describe(text, sizeof text, &better);
+    if (better) {
+        report_warning(context, "the matrix library does not know this processor and runs several times slower than it could; set "
+                                "OPENBLAS_CORETYPE=%s before the program starts",
+                       better);
+    }
+}
+
 l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **context) {
     l3a_context_options chosen;
     l3a_context_options_default(&chosen);
@@ -83,6 +94,7 @@ l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **
     made->threads = chosen.threads ? chosen.threads : machine_processors();
     made->files = &posix_files;
     made->matrix = &cpu_matrix;
+    warn_of_slow_kernels(made);
     *context = made;
     return L3A_OK;
 }

@@ -1,0 +1,105 @@
+#!/usr/bin/python3
+"""The arithmetic of the authors' released program on the CPU, for comparison: what it computes in a phase, without its networks.
+
+Batches of 64 rows. Each is expanded in float32; old classes get pseudo-labels from their scores; its sample weights come from a Python loop over samples and labels; the full
+product, weighted, is computed in float64 and added in place to float32 sums. The phase ends with an explicit float32 inverse.
+Left out, in its favour: the class weights it computes anew for each sample, a second product with the weights.
+"""
+import argparse
+import ctypes
+import json
+import math
+import sys
+import time
+
+BATCH = 64
+GAMMA = 1000.0
+ETA = 0.7
+
+
+def matrix_libraries():
+    """What PyTorch's matrix products run on, read from the libraries this process has loaded."""
+    with open("/proc/self/maps") as maps:
+        paths = sorted({line.split()[-1] for line in maps if "libopenblas" in line})
+    names = []
+    for path in paths:
+        library = ctypes.CDLL(path)
+        library.openblas_get_config.restype = ctypes.c_char_p
+        names.append(library.openblas_get_config().decode())
+    return "; ".join(names) or "no OpenBLAS"
+
+
+def sample_weights(labels, class_weight):
+    weights = torch.zeros(len(labels), dtype=torch.float64)
+    for i in range(len(labels)):
+        total, count = 0.0, 0
+        for k in range(labels.shape[1]):
+            if labels[i, k] == 1:
+                total += class_weight[k]
+                count += 1
+        weights[i] = total / count if count else 0.0
+    return weights
+
+
+def add_batch(features, labels, layer, old_weights, class_weight, gram, cross):
+    expanded = torch.relu(features @ layer)
+    labels = labels.clone()
+    labels[:, :old_weights.shape[1]] = (torch.sigmoid(expanded @ old_weights) > ETA).float()
+    expanded = expanded.double()
+    weighted = expanded.T @ torch.diag(sample_weights(labels, class_weight))
+    gram += weighted @ expanded
+    cross += weighted @ labels.double()
+
+
+def solve(gram, cross):
+    return torch.inverse(gram + GAMMA * torch.eye(len(gram))) @ cross
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rows", type=int, default=640)
+    parser.add_argument("--width", type=int, default=2048)
+    parser.add_argument("--dim", type=int, default=8192)
+    parser.add_argument("--classes", type=int, default=80)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", action="store_true", help="print one line of JSON")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(1)
+
+    features = torch.rand(options.rows, options.width)
+    labels = (torch.rand(options.rows, options.classes) < 0.05).float()
+    labels[torch.arange(options.rows), torch.arange(options.rows) % options.classes] = 1
+    layer = (2 * torch.rand(options.width, options.dim) - 1) / math.sqrt(options.width)
+    class_weight = torch.rand(options.classes, dtype=torch.float64) + 0.5
+    old_weights = 0.001 * torch.randn(options.dim, options.classes // 2)
+    gram = torch.zeros(options.dim, options.dim)
+    cross = torch.zeros(options.dim, options.classes)
+
+    add_batch(features[:BATCH], labels[:BATCH], layer, old_weights, class_weight, gram, cross)
+    start = time.perf_counter()
+    for first in range(0, options.rows, BATCH):
+        rows = slice(first, first + BATCH)
+        add_batch(features[rows], labels[rows], layer, old_weights, class_weight, gram, cross)
+    accumulated = time.perf_counter()
+    solve(gram, cross)
+    end = time.perf_counter()
+
+    result = {
+        "rows": options.rows, "width": options.width, "dim": options.dim, "classes": options.classes,
+        "threads": torch.get_num_threads(), "torch": torch.__version__, "matrices": matrix_libraries(),
+        "rows_per_second": options.rows / (accumulated - start), "inverse_seconds": end - accumulated,
+    }
+    if options.json:
+        print(json.dumps(result))
+    else:
+        print(f"PyTorch {result['torch']}, {result['threads']} threads, {result['matrices']}")
+        print(f"{result['rows_per_second']:.1f} rows/s, inverse {result['inverse_seconds']:.2f} s")
+
+
+if __name__ == "__main__":
+    try:
+        import torch
+    except ImportError:
+        sys.exit("released.py: this Python has no PyTorch; apt-get install python3-torch, and run it with /usr/bin/python3")
+    main()
