@@ -184,7 +184,7 @@ L3A_PUBLIC const char *l3a_features_id(const l3a_features *features, size_t row)
 L3A_PUBLIC const char *l3a_features_record(const l3a_features *features, const char *key);
 L3A_PUBLIC l3a_status l3a_features_set_record(l3a_features *features, const char *key, const char *value);
 /* Copies count rows, those named in rows, or the ones from first on when rows is NULL. A NaN or infinity is an error that
- * names row and column. */
+ * names row and column; values then hold the rows all the same. */
 L3A_PUBLIC l3a_status l3a_features_read(l3a_features *features, const size_t *rows, size_t first, size_t count,
                                         float *values);
 /* XXH3-64 of the whole file, or of the caller's memory. */

@@ -183,11 +183,14 @@ l3a_status output_open(l3a_context *context, const char *path, output_file *outp
     }
     if (context->files->lock(output->file)) {
         const int code = errno;
-        context->files->close(output->file);
-        output->file = -1;
-        status = code == EWOULDBLOCK ? fail(context, L3A_ERROR_IO, "wait until it is done, or write to another place",
-                                            "%s: another process is writing this file now", output->temporary)
-                                     : fail_system(context, output->temporary, "lock", code);
+        if (code == EWOULDBLOCK) {
+            context->files->close(output->file);
+            output->file = -1;
+            status = fail(context, L3A_ERROR_IO, "wait until it is done, or write to another place",
+                          "%s: another process is writing this file now", output->temporary);
+        } else {
+            status = fail_system(context, output->temporary, "lock", code);
+        }
         goto done;
     }
     if (context->files->truncate(output->file, 0)) {

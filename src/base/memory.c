@@ -100,10 +100,11 @@ l3a_status text_record_set(l3a_context *context, text_list *keys, text_list *val
         values->items[index] = copy;
         return L3A_OK;
     }
-    if (index == keys->count) {
-        TRY(text_list_add(context, keys, key, strlen(key)));
+    TRY(text_list_add(context, keys, key, strlen(key)));
+    status = text_list_add(context, values, value, strlen(value));
+    if (status != L3A_OK) {
+        release(context, keys->items[--keys->count]);
     }
-    TRY(text_list_add(context, values, value, strlen(value)));
 done:
     return status;
 }

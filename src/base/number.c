@@ -11,7 +11,7 @@ static const char number_characters[] = "0123456789+-einfa";
 /* A locale's decimal point can be more than one byte. */
 const char *number_format(double value, char text[NUMBER_TEXT]) {
     char made[NUMBER_TEXT];
-    for (int digits = 1; digits <= 17; digits++) {
+    for (int digits = 15; digits <= 17; digits++) {
         snprintf(made, sizeof made, "%.*g", digits, value);
         if (digits == 17 || strtod(made, NULL) == value) {
             break;

@@ -8,7 +8,7 @@
 
 enum { NUMBER_TEXT = 32 };
 
-/* The shortest text that reads back as the same double. */
+/* A short text that reads back as the same double. */
 const char *number_format(double value, char text[NUMBER_TEXT]);
 /* False unless all of the text is a finite decimal number. */
 bool number_parse(const char *text, size_t length, double *value);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAMES_LIMIT = 16 << 20 };
+enum { NAMES_LIMIT = 16 << 20, CLASS_LIMIT = 1 << 14 };
 
 static l3a_status features_new(l3a_context *context, const char *path, l3a_features **features) {
     l3a_status status = L3A_OK;
@@ -45,6 +45,8 @@ void l3a_features_free(l3a_features *features) {
 static l3a_status check_classes(l3a_features *features) {
     const text_list *classes = &features->classes;
     l3a_status status = L3A_OK;
+    FAIL_IF(classes->count > CLASS_LIMIT, features->context, L3A_ERROR_CLASS, "is it the right file?", "%s: more than %d classes",
+            features->path, CLASS_LIMIT);
     for (size_t i = 0; i < classes->count; i++) {
         FAIL_IF(!classes->items[i][0] || strchr(classes->items[i], '\n'), features->context, L3A_ERROR_CLASS,
                 "give every class a name, on one line", "%s: class %zu has no usable name", features->path, i);

@@ -38,11 +38,12 @@ done:
     return status;
 }
 
-l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes) {
+l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t held) {
     l3a_status status = L3A_OK;
     l3a_plan plan;
     TRY(l3a_model_plan(context, options, width, classes, &plan));
-    const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : machine_memory_available();
+    const uint64_t free = machine_memory_available();
+    const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : free ? free + held : 0;
     FAIL_IF(limit && plan.memory > limit, context, L3A_ERROR_MEMORY, "use a smaller --dim, or a smaller --block",
             "dim %" PRIu64 " and features %zu wide need %.2f GiB of memory, and %.2f GiB are free", options->dim, width,
             (double)plan.memory * 0x1p-30, (double)limit * 0x1p-30);
@@ -50,11 +51,16 @@ done:
     return status;
 }
 
+uint64_t model_memory(const l3a_model *model) {
+    const uint64_t d = model->analytic.dim, layer = model->buffer.matrix ? model->width * d * real_size(model_real(model)) : 0;
+    return d * model->analytic.stride * sizeof(double) + layer + 2 * d * model->classes.count * sizeof(double);
+}
+
 l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_options *options, l3a_model **model) {
     l3a_status status = L3A_OK;
     l3a_model *made = NULL;
     FAIL_IF(!width || width > INT32_MAX, context, L3A_ERROR_ARGUMENT, NULL, "features %zu wide make no model", width);
-    TRY(model_check_memory(context, options, width, 0));
+    TRY(model_check_memory(context, options, width, 0, 0));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     made->options = *options;

@@ -63,7 +63,9 @@ real model_real(const l3a_model *model);
 l3a_status model_buffer(l3a_model *model);
 /* The weights as single where the model works in single: a copy the caller releases, or NULL on failure. */
 l3a_status model_working_weights(const l3a_model *model, void **weights);
-/* Whether the plan fits the memory there is. */
-l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes);
+/* Whether the plan fits the memory there is, held bytes of it being taken already. */
+l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t held);
+/* Bytes of the matrices that the model holds. */
+uint64_t model_memory(const l3a_model *model);
 
 #endif

@@ -91,7 +91,7 @@ l3a_status l3a_phase_begin(l3a_model *model, const char *const *classes, size_t 
     model->state = MODEL_COUNTING;
     status = collect_classes(model, classes, class_count);
     if (status == L3A_OK) {
-        status = model_check_memory(context, &model->options, model->width, phase->classes.count);
+        status = model_check_memory(context, &model->options, model->width, phase->classes.count, model_memory(model));
     }
     const size_t all = phase->classes.count;
     if (status == L3A_OK) {

@@ -2,7 +2,8 @@
  *
  * What is on disk after each phase, in this order: per_class.csv, metrics.csv, the model. So the tables are never behind the
  * model, and a run that was killed goes on after the model's last phase, dropping what the tables have beyond it. The first
- * method and seed leave model.safetensors; each other works in partial.safetensors, which goes when it is done. */
+ * method and seed leave model.safetensors; each other works in partial.safetensors, which goes when it is done and is not
+ * written after its last phase. */
 #include "base/file.h"
 #include "data/features.h"
 #include "learn/model.h"
@@ -176,7 +177,7 @@ l3a_status l3a_run_prepare(l3a_context *context, const l3a_run_options *options,
     l3a_status status = L3A_OK;
     struct run run = {0};
     TRY(run_create(context, options, &run));
-    TRY(model_check_memory(context, &run.settings, options->train->width, run.classes));
+    TRY(model_check_memory(context, &run.settings, options->train->width, run.classes, 0));
     TRY(make_plan(&run, plan));
 done:
     run_free(&run);
@@ -300,6 +301,8 @@ static l3a_status run_phase(const struct run *run, const struct job *job, l3a_mo
     TRY(results_add(run->results, &row, precisions));
     if (job->path) {
         TRY(results_write(run->results, run->options->folder));
+    }
+    if (job->path && (job->keep || t + 1 < job->phases)) {
         TRY(l3a_model_save(model, job->path));
     }
     TRY(announce(run, &row, job->phases));

@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "base/context.h" /* before cmocka, whose macro `fail` would hide the function of that name */
 
-#include "base/context.h"
+#include <cmocka.h>
 
 /* A context that the test frees. threads 0: all. */
 l3a_context *make_context(int threads);

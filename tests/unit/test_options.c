@@ -1,0 +1,366 @@
+/* The settings: every field gets its default, every range has its ends, and what is mistyped is answered with a suggestion.
+ * Defaults and ranges stand here a second time, so that a change of either is a change of both on purpose. */
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static l3a_context *context;
+
+static int set_up(void **state) {
+    (void)state;
+    context = make_context(1);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    l3a_context_free(context);
+    return 0;
+}
+
+static l3a_options defaults(void) {
+    l3a_options options;
+    l3a_options_default(&options);
+    return options;
+}
+
+static const struct {
+    const char *name, *value;
+} default_texts[] = {{"dim", "8192"},           {"seed", "2025"},    {"gamma", "1000"},      {"weights", "sqrt"},
+                     {"scaling", "normalised"}, {"pseudo", "fixed"}, {"eta", "0.7"},         {"tau", "2.9"},
+                     {"total-classes", "0"},    {"theta", "0.525"},  {"precision", "mixed"}, {"solver", "auto"},
+                     {"store", "float64"},      {"block", "4096"}};
+enum { SETTINGS = sizeof default_texts / sizeof default_texts[0] };
+
+static void every_field_gets_its_default(void **state) {
+    (void)state;
+    l3a_options options;
+    memset(&options, 0xA5, sizeof options);
+    l3a_options_default(&options);
+    assert_int_equal(options.dim, 8192);
+    assert_int_equal(options.seed, 2025);
+    assert_true(options.gamma == 1000);
+    assert_int_equal(options.weights, L3A_WEIGHTS_SQRT);
+    assert_int_equal(options.scaling, L3A_SCALING_NORMALISED);
+    assert_int_equal(options.pseudo, L3A_PSEUDO_FIXED);
+    assert_true(options.eta == 0.7);
+    assert_true(options.tau == 2.9);
+    assert_int_equal(options.total_classes, 0);
+    assert_true(options.theta == 0.525);
+    assert_int_equal(options.precision, L3A_PRECISION_MIXED);
+    assert_int_equal(options.solver, L3A_SOLVER_AUTO);
+    assert_int_equal(options.store, L3A_STORE_FLOAT64);
+    assert_int_equal(options.block, 4096);
+}
+
+static void no_byte_of_garbage_outlives_the_defaults(void **state) {
+    (void)state;
+    l3a_options left, right;
+    memset(&left, 0xA5, sizeof left);
+    memset(&right, 0x5A, sizeof right);
+    l3a_options_default(&left);
+    l3a_options_default(&right);
+    assert_memory_equal(&left, &right, sizeof left);
+    assert_ok(context, l3a_options_check(context, &left));
+}
+
+static void the_table_lists_every_setting_with_its_default(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SETTINGS; i++) {
+        const l3a_option_info *info = l3a_option_at(i);
+        assert_non_null(info);
+        assert_string_equal(info->name, default_texts[i].name);
+        assert_string_equal(info->fallback, default_texts[i].value);
+        assert_true(strlen(info->help) > 0);
+        assert_int_equal(info->choices != NULL, info->type == L3A_OPTION_CHOICE);
+    }
+    assert_null(l3a_option_at(SETTINGS));
+    assert_null(l3a_option_at(SIZE_MAX));
+}
+
+static l3a_status set(const char *name, const char *value) {
+    l3a_options options = defaults();
+    const l3a_options before = options;
+    const l3a_status status = l3a_options_set(context, &options, name, value);
+    if (status == L3A_OK) {
+        assert_ok(context, l3a_options_check(context, &options));
+    } else {
+        assert_memory_equal(&options, &before, sizeof options);
+    }
+    return status;
+}
+
+static void values_in_range_are_accepted_up_to_the_ends(void **state) {
+    (void)state;
+    static const char *const good[][2] = {{"dim", "1"},
+                                          {"dim", "1048576"},
+                                          {"seed", "0"},
+                                          {"seed", "9007199254740992"},
+                                          {"gamma", "5e-324"},
+                                          {"gamma", "1.7976931348623157e308"},
+                                          {"eta", "5e-324"},
+                                          {"eta", "0.9999999999999999"},
+                                          {"tau", "1e-9"},
+                                          {"tau", "1e6"},
+                                          {"tau", "1000000"},
+                                          {"total-classes", "0"},
+                                          {"total-classes", "1048576"},
+                                          {"theta", "1e-300"},
+                                          {"theta", "0.9999999999999999"},
+                                          {"block", "1"},
+                                          {"block", "1048576"},
+                                          {"weights", "sqrt"},
+                                          {"weights", "inv"},
+                                          {"weights", "log"},
+                                          {"weights", "none"},
+                                          {"scaling", "normalised"},
+                                          {"scaling", "literal"},
+                                          {"pseudo", "fixed"},
+                                          {"pseudo", "dynamic"},
+                                          {"pseudo", "off"},
+                                          {"precision", "mixed"},
+                                          {"precision", "double"},
+                                          {"solver", "auto"},
+                                          {"solver", "sums"},
+                                          {"solver", "recursive"},
+                                          {"store", "float64"},
+                                          {"store", "float32"}};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_ok(context, set(good[i][0], good[i][1]));
+    }
+}
+
+static void values_out_of_range_are_refused_and_change_nothing(void **state) {
+    (void)state;
+    static const char *const bad[][2] = {{"dim", "0"},
+                                         {"dim", "1048577"},
+                                         {"dim", "-1"},
+                                         {"dim", "8192.0"},
+                                         {"dim", "8e3"},
+                                         {"dim", ""},
+                                         {"dim", " 5"},
+                                         {"dim", "5 "},
+                                         {"seed", "9007199254740993"},
+                                         {"seed", "18446744073709551615"},
+                                         {"seed", "18446744073709551616"},
+                                         {"gamma", "0"},
+                                         {"gamma", "-0.0"},
+                                         {"gamma", "-1"},
+                                         {"gamma", "1e309"},
+                                         {"gamma", "inf"},
+                                         {"gamma", "nan"},
+                                         {"gamma", "0x10"},
+                                         {"gamma", "1,5"},
+                                         {"gamma", ""},
+                                         {"eta", "0"},
+                                         {"eta", "1"},
+                                         {"tau", "0"},
+                                         {"tau", "1000000.1"},
+                                         {"total-classes", "1048577"},
+                                         {"theta", "0"},
+                                         {"theta", "1"},
+                                         {"block", "0"},
+                                         {"block", "1048577"},
+                                         {"weights", "sqr"},
+                                         {"weights", "sqrt|inv"},
+                                         {"weights", "SQRT"},
+                                         {"scaling", ""},
+                                         {"pseudo", "on"},
+                                         {"precision", "single"},
+                                         {"solver", "0"},
+                                         {"store", "float"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char text[80];
+        snprintf(text, sizeof text, "%s: '%s' is not allowed", bad[i][0], bad[i][1]);
+        assert_fails(context, set(bad[i][0], bad[i][1]), L3A_ERROR_OPTION, text);
+    }
+}
+
+static void a_refused_value_is_answered_with_what_is_allowed(void **state) {
+    (void)state;
+    assert_int_equal(set("eta", "1"), L3A_ERROR_OPTION);
+    assert_string_equal(l3a_error_hint(context), "eta must be a number in (0, 1); the default is 0.7");
+    assert_int_equal(set("gamma", "0"), L3A_ERROR_OPTION);
+    assert_string_equal(l3a_error_hint(context), "gamma must be a number above 0; the default is 1000");
+    assert_int_equal(set("weights", "square"), L3A_ERROR_OPTION);
+    assert_string_equal(l3a_error_hint(context), "choose one of sqrt|inv|log|none");
+}
+
+static void an_unknown_setting_is_answered_with_the_closest_one(void **state) {
+    (void)state;
+    static const char *const mistyped[][2] = {{"gama", "gamma"},         {"wieghts", "weights"}, {"total_classes", "total-classes"},
+                                              {"precison", "precision"}, {"dmi", "dim"},         {"Theta", "theta"}};
+    for (size_t i = 0; i < sizeof mistyped / sizeof mistyped[0]; i++) {
+        char hint[64];
+        snprintf(hint, sizeof hint, "did you mean '%s'?", mistyped[i][1]);
+        assert_fails(context, set(mistyped[i][0], "1"), L3A_ERROR_OPTION, mistyped[i][0]);
+        assert_string_equal(l3a_error_hint(context), hint);
+    }
+    assert_fails(context, set("learning-rate", "1"), L3A_ERROR_OPTION, "there is no setting 'learning-rate'");
+    assert_string_equal(l3a_error_hint(context), "");
+}
+
+static void the_closest_name_is_found_or_none(void **state) {
+    (void)state;
+    static const char *const names[] = {"person", "bicycle", "car", "cat", "dining table"};
+    assert_string_equal(l3a_closest("bycicle", names, 5), "bicycle");
+    assert_string_equal(l3a_closest("diningtable", names, 5), "dining table");
+    assert_string_equal(l3a_closest("act", names, 5), "cat");
+    assert_string_equal(l3a_closest("car", names, 5), "car");
+    assert_null(l3a_closest("zebra", names, 5));
+    assert_null(l3a_closest("", names, 5));
+    assert_null(l3a_closest("person", names, 0));
+}
+
+static void two_letters_that_changed_places_are_one_mistake(void **state) {
+    (void)state;
+    static const char *const names[] = {"arts", "cat"};
+    assert_string_equal(l3a_closest("act", names, 2), "cat");
+}
+
+static void a_name_longer_than_any_has_no_closest_one(void **state) {
+    (void)state;
+    static const char *const names[] = {"gamma", "dim"};
+    char name[501];
+    memset(name, 'x', 500);
+    for (size_t length = 20; length <= 500; length += 20) {
+        name[length] = '\0';
+        assert_null(l3a_closest(name, names, 2));
+        name[length] = 'x';
+    }
+}
+
+static void assert_round_trip(const char *name, const char *value) {
+    l3a_options options = defaults(), again = defaults();
+    char text[64];
+    assert_ok(context, l3a_options_set(context, &options, name, value));
+    const size_t length = l3a_options_get(&options, name, text, sizeof text);
+    assert_int_equal(length, strlen(text));
+    assert_ok(context, l3a_options_set(context, &again, name, text));
+    assert_memory_equal(&again, &options, sizeof options);
+}
+
+static void what_was_set_can_be_got_and_set_again(void **state) {
+    (void)state;
+    static const char *const values[][2] = {{"dim", "12345"},
+                                            {"seed", "9007199254740991"},
+                                            {"gamma", "0.1"},
+                                            {"gamma", "123456.789"},
+                                            {"eta", "0.30000000000000004"},
+                                            {"tau", "1e-300"},
+                                            {"total-classes", "80"},
+                                            {"theta", "0.3333333333333333"},
+                                            {"weights", "log"},
+                                            {"scaling", "literal"},
+                                            {"pseudo", "off"},
+                                            {"precision", "double"},
+                                            {"solver", "recursive"},
+                                            {"store", "float32"},
+                                            {"block", "7"}};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        assert_round_trip(values[i][0], values[i][1]);
+    }
+}
+
+static void setting_by_name_sets_the_field_of_that_name(void **state) {
+    (void)state;
+    l3a_options options = defaults(), expected = defaults();
+    static const char *const values[][2] = {{"dim", "3"},         {"seed", "4"},           {"gamma", "5.5"},
+                                            {"weights", "inv"},   {"scaling", "literal"},  {"pseudo", "dynamic"},
+                                            {"eta", "0.25"},      {"tau", "1.5"},          {"total-classes", "6"},
+                                            {"theta", "0.75"},    {"precision", "double"}, {"solver", "sums"},
+                                            {"store", "float32"}, {"block", "8"}};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        assert_ok(context, l3a_options_set(context, &options, values[i][0], values[i][1]));
+    }
+    expected.dim = 3;
+    expected.seed = 4;
+    expected.gamma = 5.5;
+    expected.weights = L3A_WEIGHTS_INV;
+    expected.scaling = L3A_SCALING_LITERAL;
+    expected.pseudo = L3A_PSEUDO_DYNAMIC;
+    expected.eta = 0.25;
+    expected.tau = 1.5;
+    expected.total_classes = 6;
+    expected.theta = 0.75;
+    expected.precision = L3A_PRECISION_DOUBLE;
+    expected.solver = L3A_SOLVER_SUMS;
+    expected.store = L3A_STORE_FLOAT32;
+    expected.block = 8;
+    assert_memory_equal(&options, &expected, sizeof options);
+}
+
+static void a_text_that_is_too_long_is_cut_and_its_length_told(void **state) {
+    (void)state;
+    const l3a_options options = defaults();
+    char text[8] = "unused";
+    assert_int_equal(l3a_options_get(&options, "scaling", text, 5), strlen("normalised"));
+    assert_string_equal(text, "norm");
+    assert_int_equal(l3a_options_get(&options, "scaling", NULL, 0), strlen("normalised"));
+    assert_int_equal(l3a_options_get(&options, "nothing", text, sizeof text), 0);
+}
+
+static void a_struct_of_garbage_is_refused(void **state) {
+    (void)state;
+    static const int garbage[] = {0x00, 0x5A, 0xA5, 0xFF};
+    for (size_t i = 0; i < sizeof garbage / sizeof garbage[0]; i++) {
+        l3a_options options;
+        memset(&options, garbage[i], sizeof options);
+        assert_int_equal(l3a_options_check(context, &options), L3A_ERROR_OPTION);
+    }
+}
+
+/* Sets one field to garbage and expects an error that names the setting. */
+#define ASSERT_CHECKED(field, garbage, name)                                                                                       \
+    do {                                                                                                                           \
+        l3a_options options = defaults();                                                                                          \
+        options.field = (garbage);                                                                                                 \
+        assert_fails(context, l3a_options_check(context, &options), L3A_ERROR_OPTION, name ": '");                                 \
+    } while (0)
+
+static void garbage_in_any_one_field_is_refused(void **state) {
+    (void)state;
+    ASSERT_CHECKED(dim, 0, "dim");
+    ASSERT_CHECKED(dim, UINT64_MAX, "dim");
+    ASSERT_CHECKED(seed, UINT64_MAX, "seed");
+    ASSERT_CHECKED(gamma, (double)NAN, "gamma");
+    ASSERT_CHECKED(gamma, (double)INFINITY, "gamma");
+    ASSERT_CHECKED(gamma, -1, "gamma");
+    ASSERT_CHECKED(weights, (l3a_weighting)4, "weights");
+    ASSERT_CHECKED(scaling, (l3a_scaling)2, "scaling");
+    ASSERT_CHECKED(pseudo, (l3a_pseudo)3, "pseudo");
+    ASSERT_CHECKED(eta, 1, "eta");
+    ASSERT_CHECKED(eta, (double)NAN, "eta");
+    ASSERT_CHECKED(tau, 0, "tau");
+    ASSERT_CHECKED(tau, -(double)NAN, "tau");
+    ASSERT_CHECKED(total_classes, UINT64_MAX, "total-classes");
+    ASSERT_CHECKED(theta, -0.5, "theta");
+    ASSERT_CHECKED(precision, (l3a_precision)2, "precision");
+    ASSERT_CHECKED(solver, (l3a_solver)3, "solver");
+    ASSERT_CHECKED(store, (l3a_store)2, "store");
+    ASSERT_CHECKED(block, 0, "block");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_field_gets_its_default),
+        cmocka_unit_test(no_byte_of_garbage_outlives_the_defaults),
+        cmocka_unit_test(the_table_lists_every_setting_with_its_default),
+        cmocka_unit_test(values_in_range_are_accepted_up_to_the_ends),
+        cmocka_unit_test(values_out_of_range_are_refused_and_change_nothing),
+        cmocka_unit_test(a_refused_value_is_answered_with_what_is_allowed),
+        cmocka_unit_test(an_unknown_setting_is_answered_with_the_closest_one),
+        cmocka_unit_test(the_closest_name_is_found_or_none),
+        cmocka_unit_test(two_letters_that_changed_places_are_one_mistake),
+        cmocka_unit_test(a_name_longer_than_any_has_no_closest_one),
+        cmocka_unit_test(what_was_set_can_be_got_and_set_again),
+        cmocka_unit_test(setting_by_name_sets_the_field_of_that_name),
+        cmocka_unit_test(a_text_that_is_too_long_is_cut_and_its_length_told),
+        cmocka_unit_test(a_struct_of_garbage_is_refused),
+        cmocka_unit_test(garbage_in_any_one_field_is_refused),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
