@@ -303,11 +303,28 @@ static l3a_status run_phase(const struct run *run, const struct job *job, l3a_mo
         TRY(results_write(run->results, run->options->folder));
     }
     if (job->path && (job->keep || t + 1 < job->phases)) {
+        model->options.store = t + 1 < job->phases ? L3A_STORE_FLOAT64 : run->settings.store;
         TRY(l3a_model_save(model, job->path));
     }
     TRY(announce(run, &row, job->phases));
 done:
     release(context, precisions);
+    return status;
+}
+
+/* What a job that is done leaves: its model, unless it was done before and the file is a later job's; and what a kill in the
+ * middle of saving it left. */
+static l3a_status discard_partial(l3a_context *context, const char *path, bool own) {
+    l3a_status status = L3A_OK;
+    text_builder temporary = {.context = context};
+    if (own) {
+        TRY(remove_file(context, path));
+    }
+    text_builder_print(&temporary, "%s.tmp", path);
+    TRY(temporary.status);
+    TRY(remove_file(context, temporary.text));
+done:
+    text_builder_free(&temporary);
     return status;
 }
 
@@ -323,7 +340,7 @@ static l3a_status run_job(const struct run *run, const struct job *job) {
         TRY(run_phase(run, job, model, t));
     }
     if (job->path && !job->keep) {
-        TRY(remove_file(run->context, job->path));
+        TRY(discard_partial(run->context, job->path, model != NULL));
     }
 done:
     l3a_model_free(model);
@@ -346,12 +363,12 @@ l3a_status l3a_run(l3a_context *context, const l3a_run_options *options, l3a_res
             const struct method *method = method_find(options->methods[i]);
             const bool first = i == 0 && j == 0;
             const struct job job = {.method = method,
-                             .seed = options->seeds[j],
-                             .phases = method->all_at_once ? 1 : run.phases,
-                             .path = !options->folder ? NULL
-                                     : first          ? run.model_path
-                                                      : run.partial_path,
-                             .keep = first};
+                                    .seed = options->seeds[j],
+                                    .phases = method->all_at_once ? 1 : run.phases,
+                                    .path = !options->folder ? NULL
+                                            : first          ? run.model_path
+                                                             : run.partial_path,
+                                    .keep = first};
             TRY(run_job(&run, &job));
         }
     }

@@ -1,0 +1,106 @@
+#!/bin/bash
+# A run that is killed or interrupted, at any moment, and resumed ends with the files of one that was left in peace.
+. "$(dirname "$0")/support.sh"
+
+RANDOM=7
+data=$work/data
+make_features "$data" --rows 12000 --test-rows 3000 --width 32 --classes 20 --odd-names
+
+# start FOLDER OPTION...: in the background; $pid is the command itself
+start() {
+    "$L3A_BUILD/l3a" run --train "$data/train.safetensors" --test "$data/test.safetensors" --protocol B0-C2 --gamma 10 -o "$1" --resume "${@:2}" >"$work/stdout" 2>"$work/stderr" &
+    pid=$!
+}
+ended() {
+    wait $pid 2>/dev/null
+    code=$?
+}
+same_run() {
+    check "$3: metrics" diff <(metrics "$1") <(metrics "$2")
+    check "$3: AP of each class" cmp "$1/per_class.csv" "$2/per_class.csv"
+    check "$3: model" cmp "$1/model.safetensors" "$2/model.safetensors"
+    check "$3: files" diff <(ls "$1") <(ls "$2")
+}
+
+# reference FOLDER OPTION...: a run left in peace, and the seconds it takes
+reference() {
+    local from=$EPOCHREALTIME
+    start "$@" --quiet
+    ended
+    check "the reference run in $1" test $code -eq 0
+    seconds=$(awk -v from="$from" -v to="$EPOCHREALTIME" 'BEGIN { print to - from }')
+}
+
+# kill_often FOLDER OPTION...: killed after a random part of its time and resumed, until it is done
+kill_often() {
+    local round=0
+    kills=0
+    for ((round = 0; round < 60; round++)); do
+        start "$@" --quiet
+        sleep "$(awk -v t="$seconds" -v r=$RANDOM 'BEGIN { print t * (0.03 + 0.37 * r / 32768) }')"
+        kill -KILL $pid 2>/dev/null
+        ended
+        [ $code -eq 137 ] || break
+        kills=$((kills + 1))
+        if ! grep -q '^l3a,1,10,' "$1/metrics.csv" 2>/dev/null; then
+            head -c 5000 /dev/urandom >"$1/model.safetensors.tmp"
+        fi
+    done
+    check "done after $kills kills in $1" test $code -eq 0
+    [ $code -eq 0 ] || cat "$work/stderr"
+}
+
+methods=(--dim 512 --method l3a,l3a-no-wac,joint --seed 1,2)
+reference "$work/whole" "${methods[@]}"
+total=0
+for ((i = 0; i < 12 && total < 15; i++)); do
+    kill_often "$work/killed-$i" "${methods[@]}"
+    same_run "$work/whole" "$work/killed-$i" "killed $kills times"
+    total=$((total + kills))
+    [ $kills -ge 3 ] || seconds=$(awk -v t="$seconds" 'BEGIN { print t / 2 }')
+done
+echo "$total kills in $i runs"
+check 'kills enough' test $total -ge 15
+
+recursion=(--dim 256 --method l3a --seed 1 --solver recursive --precision double)
+reference "$work/recursion" "${recursion[@]}"
+kill_often "$work/recursion-killed" "${recursion[@]}"
+same_run "$work/recursion" "$work/recursion-killed" "the recursion, killed $kills times"
+
+# interrupt FOLDER SIGNAL TEXT: stopped by a signal once the text stands on stderr
+interrupt() {
+    start "$1" "${methods[@]}"
+    for ((i = 0; i < 1200; i++)); do
+        grep -q "$3" "$work/stderr" && break
+        sleep 0.05
+    done
+    kill -"$2" $pid
+    ended
+    check "exit $code after $2 in '$3'" test $code -eq 130
+    check "what $2 in '$3' says" grep -qF "the finished phases are in $1; go on with --resume" "$work/stderr"
+    no_leftovers "$1"
+    check "the model after $2" "$L3A_BUILD/l3a" info "$1/model.safetensors"
+}
+interrupt "$work/interrupted" INT 'l3a, seed 1, phase 1 of'
+interrupt "$work/interrupted" TERM 'l3a, seed 1, phase 6 of'
+interrupt "$work/interrupted" INT 'l3a-no-wac, seed 1, phase 4 of'
+start "$work/interrupted" "${methods[@]}"
+ended
+check 'resumed after interruptions' test $code -eq 0
+check 'only the rest is done' test "$(grep -cE ' phase [0-9]+ of' "$work/stderr")" -le 18
+same_run "$work/whole" "$work/interrupted" interrupted
+
+# a run that is done, and one killed while it saved its last model
+cp -r "$work/whole" "$work/done"
+start "$work/done" "${methods[@]}"
+ended
+check 'resuming what is done' test $code -eq 0
+check 'nothing is done again' test "$(grep -cE ' phase [0-9]+ of' "$work/stderr")" -eq 0
+cut -d, -f1-3 "$work/done/metrics.csv" >"$work/rows"
+check 'the table again' test "$(grep -cE '^(l3a|joint)' "$work/stdout")" -eq $(($(wc -l <"$work/rows") - 1 + 3))
+head -c 5000 /dev/urandom >"$work/done/partial.safetensors.tmp"
+start "$work/done" "${methods[@]}" --quiet
+ended
+check 'resuming with a piece of a model' test $code -eq 0
+same_run "$work/whole" "$work/done" 'killed in its last save'
+finish
