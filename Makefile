@@ -9,6 +9,7 @@ PREFIX ?= /usr/local
 SANITIZE ?=
 WERROR ?= OFF
 JOBS ?= $(shell nproc)
+MAKEFLAGS += --no-print-directory
 
 configure = cmake -S . -B $(BUILD) -DCMAKE_C_COMPILER=$(CC) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DL3A_SANITIZE=$(SANITIZE) \
             -DL3A_WERROR=$(WERROR) > $(BUILD).log || { cat $(BUILD).log; exit 1; }

@@ -30,8 +30,17 @@ static int posix_size(int file, uint64_t *bytes) {
     return 0;
 }
 
-static int posix_lock(int file) {
-    return flock(file, LOCK_EX | LOCK_NB);
+/* Between opening and locking, another process may have renamed the file to its final place. */
+static int posix_lock(int file, const char *path) {
+    struct stat held, there;
+    if (flock(file, LOCK_EX | LOCK_NB)) {
+        return -1;
+    }
+    if (fstat(file, &held) || stat(path, &there) || held.st_dev != there.st_dev || held.st_ino != there.st_ino) {
+        errno = EWOULDBLOCK;
+        return -1;
+    }
+    return 0;
 }
 
 const file_operations posix_files = {.open = posix_open,
@@ -181,7 +190,7 @@ l3a_status output_open(l3a_context *context, const char *path, output_file *outp
         status = fail_system(context, output->temporary, "write", errno);
         goto done;
     }
-    if (context->files->lock(output->file)) {
+    if (context->files->lock(output->file, output->temporary)) {
         const int code = errno;
         if (code == EWOULDBLOCK) {
             context->files->close(output->file);

@@ -12,7 +12,7 @@ typedef struct file_operations {
     ssize_t (*read)(int file, void *bytes, size_t count, off_t offset);
     ssize_t (*write)(int file, const void *bytes, size_t count, off_t offset);
     int (*size)(int file, uint64_t *bytes);
-    int (*lock)(int file);
+    int (*lock)(int file, const char *path); /* EWOULDBLOCK: another process has it, or has just put it elsewhere */
     int (*truncate)(int file, off_t bytes);
     int (*sync)(int file);
     int (*close)(int file);

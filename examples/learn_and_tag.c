@@ -1,0 +1,59 @@
+/* Teaches a model two classes, then two more, and tags an image with what it knows.
+ *
+ *   cc learn_and_tag.c $(pkg-config --cflags --libs l3a) -lm */
+#include <l3a/l3a.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { IMAGES = 8, WIDTH = 4, CLASSES = 4 };
+
+static const char *const names[CLASSES] = {"cat", "dog", "tree", "car"};
+
+/* A row an image. Real features come from a backbone network; here each class simply has a column of its own. */
+static const float features[IMAGES][WIDTH] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {1, 1, 0, 0}, {1, 0, 1, 0},
+                                              {0, 0, 1, 0}, {0, 0, 0, 1}, {0, 1, 0, 1}, {0, 0, 1, 1}};
+static const int8_t labels[IMAGES][CLASSES] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {1, 1, 0, 0}, {1, 0, 1, 0},
+                                               {0, 0, 1, 0}, {0, 0, 0, 1}, {0, 1, 0, 1}, {0, 0, 1, 1}};
+
+static void check(const l3a_context *context, l3a_status status) {
+    if (status != L3A_OK) {
+        fprintf(stderr, "error: %s\nhint: %s\n", l3a_error_text(context), l3a_error_hint(context));
+        exit(1);
+    }
+}
+
+int main(int count, char **arguments) {
+    const char *path = count > 1 ? arguments[1] : "tags.safetensors";
+    l3a_context *context = NULL;
+    l3a_features *table = NULL;
+    l3a_model *model = NULL, *loaded = NULL;
+    l3a_options options;
+    float scores[CLASSES];
+
+    check(NULL, l3a_context_create(NULL, &context));
+    check(context, l3a_features_wrap(context, features[0], labels[0], IMAGES, WIDTH, names, CLASSES, &table));
+    l3a_options_default(&options);
+    options.dim = 64;
+    options.gamma = 0.01;
+    check(context, l3a_model_create(context, WIDTH, &options, &model));
+    check(context, l3a_model_learn(model, table, names, 2));     /* cat, dog */
+    check(context, l3a_model_learn(model, table, names + 2, 2)); /* tree, car; cat and dog are not shown again */
+    check(context, l3a_model_save(model, path));
+
+    check(context, l3a_model_load(context, path, &loaded));
+    check(context, l3a_model_score(loaded, features[3], 1, scores));
+    for (size_t i = 0; i < l3a_model_class_count(loaded); i++) {
+        const double probability = 1 / (1 + exp(-(double)scores[i]));
+        if (probability > l3a_model_options(loaded)->theta) {
+            printf("%s %.2f\n", l3a_model_class(loaded, i), probability);
+        }
+    }
+
+    l3a_model_free(loaded);
+    l3a_model_free(model);
+    l3a_features_free(table);
+    l3a_context_free(context);
+    return 0;
+}

@@ -1,0 +1,740 @@
+/* One loop for all failures: the N-th allocation or file operation goes wrong, N = 1, 2, 3 … until an attempt meets no
+ * failure. After each one the status and the text are right, nothing leaks, files are wholly old or wholly new, and the work
+ * can be done again. */
+#include "support.h"
+
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+enum { WIDTH = 6, CLASSES = 4, STEP = 2, ROWS = 800, RUN_ROWS = 40, DIM = 16, SOILED = 1 << 14 };
+
+static const char *const class_names[CLASSES] = {"ant", "bee", "cat", "dog"};
+
+/* ---- Faults ---- */
+
+enum operation { ALLOCATE, OPEN, READ, WRITE, SIZE, LOCK, TRUNCATE, SYNC, CLOSE, RENAME, REMOVE, MAKE_FOLDER, ANY_FILE_OPERATION };
+
+enum manner { ONCE, FROM_THEN_ON, CUT_SHORT, ENDS };
+
+struct fault {
+    const char *name;
+    enum operation operation;
+    enum manner manner;
+    int code;
+    l3a_status expected;
+    bool may_pass; /* some calls of the kind decide nothing, such as closing a file that was read */
+};
+
+static const struct fault faults[] = {
+    {"no memory, once", ALLOCATE, ONCE, ENOMEM, L3A_ERROR_MEMORY, false},
+    {"no memory any more", ALLOCATE, FROM_THEN_ON, ENOMEM, L3A_ERROR_MEMORY, false},
+    {"cannot open", OPEN, ONCE, EACCES, L3A_ERROR_IO, false},
+    {"nothing to open", OPEN, ONCE, ENOENT, L3A_ERROR_NOT_FOUND, false},
+    {"cannot read", READ, ONCE, EIO, L3A_ERROR_IO, false},
+    {"read interrupted", READ, ONCE, EINTR, L3A_OK, false},
+    {"short read", READ, CUT_SHORT, 0, L3A_OK, false},
+    {"early end", READ, ENDS, 0, L3A_ERROR_TRUNCATED, false},
+    {"cannot write", WRITE, ONCE, EIO, L3A_ERROR_IO, false},
+    {"disk full", WRITE, FROM_THEN_ON, ENOSPC, L3A_ERROR_IO, false},
+    {"disk full, nothing written", WRITE, ENDS, 0, L3A_ERROR_IO, false},
+    {"write interrupted", WRITE, ONCE, EINTR, L3A_OK, false},
+    {"short write", WRITE, CUT_SHORT, 0, L3A_OK, false},
+    {"no size", SIZE, ONCE, EIO, L3A_ERROR_IO, false},
+    {"no locks", LOCK, ONCE, ENOLCK, L3A_ERROR_IO, false},
+    {"cannot truncate", TRUNCATE, ONCE, EIO, L3A_ERROR_IO, false},
+    {"cannot sync", SYNC, ONCE, EIO, L3A_ERROR_IO, false},
+    {"cannot close", CLOSE, ONCE, EIO, L3A_ERROR_IO, true},
+    {"cannot rename", RENAME, ONCE, EIO, L3A_ERROR_IO, false},
+    {"cannot remove", REMOVE, ONCE, EIO, L3A_ERROR_IO, false},
+    {"cannot make a folder", MAKE_FOLDER, ONCE, EROFS, L3A_ERROR_IO, false},
+    {"disk gone", ANY_FILE_OPERATION, FROM_THEN_ON, EIO, L3A_ERROR_IO, true},
+};
+
+enum { FAULTS = sizeof faults / sizeof faults[0] };
+
+/* What the probed operations share. File operations have no argument of their own, so this is global. */
+static struct {
+    const char *scenario;
+    const struct fault *fault; /* NULL: nothing goes wrong */
+    size_t number, seen;
+    bool met;
+    long blocks; /* of memory that were not released */
+    size_t renames;
+    bool removal_failed;
+    unsigned results_left; /* the run is cancelled at the last of them; 0: never */
+} probe;
+
+static const struct fault *armed;
+
+static void require(bool condition, const char *what) {
+    if (!condition) {
+        print_error("%s; %s, number %zu: %s\n", probe.scenario, armed ? armed->name : "undisturbed", probe.number, what);
+        assert_true(condition);
+    }
+}
+
+static bool strikes(enum operation operation) {
+    const struct fault *fault = probe.fault;
+    if (!fault || (fault->operation != operation && (fault->operation != ANY_FILE_OPERATION || operation == ALLOCATE))) {
+        return false;
+    }
+    probe.seen++;
+    const bool strike = fault->manner == FROM_THEN_ON ? probe.seen >= probe.number : probe.seen == probe.number;
+    probe.met = probe.met || strike;
+    errno = strike ? fault->code : errno;
+    return strike;
+}
+
+static void *probed_allocate(void *user, size_t bytes) {
+    (void)user;
+    void *memory = strikes(ALLOCATE) ? NULL : malloc(bytes);
+    if (memory) {
+        memset(memory, 0xA5, bytes < SOILED ? bytes : SOILED);
+        probe.blocks++;
+    }
+    return memory;
+}
+
+static void probed_release(void *user, void *memory) {
+    (void)user;
+    free(memory);
+    probe.blocks--;
+}
+
+static int probed_open(const char *path, int flags, mode_t mode) {
+    return strikes(OPEN) ? -1 : posix_files.open(path, flags, mode);
+}
+
+/* How many bytes an operation on `count` of them does; negative: it fails. */
+static ssize_t granted(enum operation operation, size_t count) {
+    if (!strikes(operation)) {
+        return (ssize_t)count;
+    }
+    switch (probe.fault->manner) {
+    case CUT_SHORT: return count > 1 ? (ssize_t)count / 2 : (ssize_t)count;
+    case ENDS: return 0;
+    case ONCE:
+    case FROM_THEN_ON: break;
+    }
+    return -1;
+}
+
+static ssize_t probed_read(int file, void *bytes, size_t count, off_t offset) {
+    const ssize_t size = granted(READ, count);
+    return size > 0 ? posix_files.read(file, bytes, (size_t)size, offset) : size;
+}
+
+static ssize_t probed_write(int file, const void *bytes, size_t count, off_t offset) {
+    const ssize_t size = granted(WRITE, count);
+    return size > 0 ? posix_files.write(file, bytes, (size_t)size, offset) : size;
+}
+
+static int probed_size(int file, uint64_t *bytes) {
+    return strikes(SIZE) ? -1 : posix_files.size(file, bytes);
+}
+
+static int probed_lock(int file, const char *path) {
+    return strikes(LOCK) ? -1 : posix_files.lock(file, path);
+}
+
+static int probed_truncate(int file, off_t bytes) {
+    return strikes(TRUNCATE) ? -1 : posix_files.truncate(file, bytes);
+}
+
+/* No test here pulls the plug, and thousands of real syncs would take minutes. */
+static int probed_sync(int file) {
+    (void)file;
+    return strikes(SYNC) ? -1 : 0;
+}
+
+/* The descriptor is gone even where close says that it failed. */
+static int probed_close(int file) {
+    const bool strike = strikes(CLOSE);
+    const int code = errno, closed = posix_files.close(file);
+    errno = strike ? code : errno;
+    return strike ? -1 : closed;
+}
+
+static int probed_rename(const char *from, const char *to) {
+    const int done = strikes(RENAME) ? -1 : posix_files.rename(from, to);
+    probe.renames += done == 0;
+    return done;
+}
+
+static int probed_remove(const char *path) {
+    const bool strike = strikes(REMOVE);
+    probe.removal_failed = probe.removal_failed || strike;
+    return strike ? -1 : posix_files.remove(path);
+}
+
+static int probed_make_folder(const char *path, mode_t mode) {
+    return strikes(MAKE_FOLDER) ? -1 : posix_files.make_folder(path, mode);
+}
+
+static const file_operations probed_files = {.open = probed_open,
+                                             .read = probed_read,
+                                             .write = probed_write,
+                                             .size = probed_size,
+                                             .lock = probed_lock,
+                                             .truncate = probed_truncate,
+                                             .sync = probed_sync,
+                                             .close = probed_close,
+                                             .rename = probed_rename,
+                                             .remove = probed_remove,
+                                             .make_folder = probed_make_folder};
+
+static int cancel_after_results(const l3a_event *event, void *user) {
+    (void)user;
+    return event->kind == L3A_EVENT_RESULT && probe.results_left && --probe.results_left == 0;
+}
+
+static l3a_status create_probed_context(l3a_context **context) {
+    l3a_context_options options;
+    l3a_context_options_default(&options);
+    options.threads = 1;
+    options.memory_limit = UINT64_C(1) << 30;
+    options.on_event = cancel_after_results;
+    options.allocate = probed_allocate;
+    options.release = probed_release;
+    const l3a_status status = l3a_context_create(&options, context);
+    if (status == L3A_OK) {
+        (*context)->files = &probed_files;
+    }
+    return status;
+}
+
+/* ---- What the scenarios work on ---- */
+
+/* Files that all scenarios read. */
+static struct {
+    char *folder;
+    char *table, *run_table, *npy_values, *npy_labels, *npy_names, *model;
+} input;
+
+static const char old_text[] = "what was there before";
+
+/* One attempt at a scenario; all that it holds is freed by the loop. */
+struct stage {
+    l3a_context *context;
+    char *folder, *path;
+    l3a_features *train, *test;
+    l3a_model *model;
+    l3a_results *results;
+};
+
+/* The bytes that the undisturbed attempt, which comes first, left behind. */
+static char *kept;
+static size_t kept_size;
+
+static void same_as_undisturbed(const void *bytes, size_t size) {
+    if (!kept) {
+        kept = malloc(size);
+        assert_non_null(kept);
+        memcpy(kept, bytes, size);
+        kept_size = size;
+    }
+    require(size == kept_size && memcmp(kept, bytes, size) == 0, "the outcome differs from the undisturbed one");
+}
+
+static l3a_options small_options(void) {
+    l3a_options options;
+    l3a_options_default(&options);
+    options.dim = DIM;
+    options.gamma = 1;
+    options.eta = 0.6;
+    options.tau = 1.4;
+    options.block = 8;
+    return options;
+}
+
+static void write_npy(const char *path, const char *type, size_t columns, const void *data, size_t bytes) {
+    char header[128 + 1] = "\x93NUMPY\x01";
+    header[8] = 118;
+    const int used =
+        snprintf(header + 10, 119, "{'descr': '%s', 'fortran_order': False, 'shape': (%d, %zu), }", type, ROWS, columns);
+    memset(header + 10 + used, ' ', (size_t)(118 - used));
+    char *file = malloc(128 + bytes);
+    assert_non_null(file);
+    memcpy(file, header, 128);
+    memcpy(file + 128, data, bytes);
+    write_bytes(path, file, 128 + bytes);
+    free(file);
+}
+
+static void save_table(l3a_context *context, const char *path, const float *values, const int8_t *labels, size_t rows) {
+    l3a_features *table = NULL;
+    assert_ok(context, l3a_features_wrap(context, values, labels, rows, WIDTH, class_names, CLASSES, &table));
+    assert_ok(context, l3a_features_set_record(table, "backbone", "none"));
+    assert_ok(context, l3a_features_set_record(table, "pool", "mean"));
+    assert_ok(context, l3a_features_save(table, path));
+    l3a_features_free(table);
+}
+
+static void save_learned_model(l3a_context *context) {
+    const l3a_options options = small_options();
+    l3a_features *table = NULL;
+    l3a_model *model = NULL;
+    assert_ok(context, l3a_features_open(context, input.run_table, &table));
+    assert_ok(context, l3a_model_create(context, WIDTH, &options, &model));
+    assert_ok(context, l3a_model_learn(model, table, class_names, CLASSES));
+    assert_ok(context, l3a_model_save(model, input.model));
+    l3a_model_free(model);
+    l3a_features_free(table);
+}
+
+static int make_inputs(void **state) {
+    (void)state;
+    static float values[ROWS * WIDTH];
+    static int8_t labels[ROWS * CLASSES];
+    l3a_context *context = make_context(1);
+    random_table(3, ROWS, WIDTH, CLASSES, 2, values, labels);
+    input.folder = make_temporary_folder();
+    input.table = path_in(input.folder, "table.safetensors");
+    input.run_table = path_in(input.folder, "run.safetensors");
+    input.npy_values = path_in(input.folder, "values.npy");
+    input.npy_labels = path_in(input.folder, "labels.npy");
+    input.npy_names = path_in(input.folder, "names.txt");
+    input.model = path_in(input.folder, "model.safetensors");
+    save_table(context, input.table, values, labels, ROWS);
+    save_table(context, input.run_table, values, labels, RUN_ROWS);
+    write_npy(input.npy_values, "<f4", WIDTH, values, sizeof values);
+    write_npy(input.npy_labels, "|i1", CLASSES, labels, sizeof labels);
+    write_bytes(input.npy_names, "ant\nbee\ncat\ndog\n", 16);
+    save_learned_model(context);
+    l3a_context_free(context);
+    return 0;
+}
+
+static int remove_inputs(void **state) {
+    (void)state;
+    char *const paths[] = {input.table, input.run_table, input.npy_values, input.npy_labels, input.npy_names, input.model, kept};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        free(paths[i]);
+    }
+    remove_folder(input.folder);
+    return 0;
+}
+
+/* ---- Scenarios: opening tables ---- */
+
+static l3a_status open_safetensors(struct stage *stage) {
+    return l3a_features_open(stage->context, input.table, &stage->train);
+}
+
+static l3a_status open_npy(struct stage *stage) {
+    return l3a_features_open_npy(stage->context, input.npy_values, input.npy_labels, input.npy_names, &stage->train);
+}
+
+static void check_table(struct stage *stage, l3a_status status) {
+    static float values[ROWS * WIDTH];
+    if (status != L3A_OK) {
+        require(!stage->train, "a table in spite of the failure");
+        return;
+    }
+    assert_ok(stage->context, l3a_features_read(stage->train, NULL, 0, ROWS, values));
+    require(strcmp(l3a_features_class(stage->train, CLASSES - 1), class_names[CLASSES - 1]) == 0, "other classes");
+    same_as_undisturbed(values, sizeof values);
+}
+
+/* ---- Scenarios: learning ---- */
+
+static l3a_status learn_rest(struct stage *stage) {
+    l3a_status status = L3A_OK;
+    while (status == L3A_OK && l3a_model_phase_count(stage->model) < CLASSES / STEP) {
+        status = l3a_model_learn(stage->model, stage->train, class_names + STEP * l3a_model_phase_count(stage->model), STEP);
+    }
+    return status;
+}
+
+static l3a_status learn_with(struct stage *stage, l3a_solver solver, l3a_pseudo pseudo) {
+    l3a_options options = small_options();
+    options.solver = solver;
+    options.pseudo = pseudo;
+    l3a_status status = l3a_features_open(stage->context, input.table, &stage->train);
+    if (status == L3A_OK) {
+        status = l3a_model_create(stage->context, WIDTH, &options, &stage->model);
+    }
+    return status == L3A_OK ? learn_rest(stage) : status;
+}
+
+static l3a_status learn_by_sums(struct stage *stage) {
+    return learn_with(stage, L3A_SOLVER_SUMS, L3A_PSEUDO_FIXED);
+}
+
+static l3a_status learn_recursively(struct stage *stage) {
+    return learn_with(stage, L3A_SOLVER_RECURSIVE, L3A_PSEUDO_FIXED);
+}
+
+static l3a_status learn_with_survey(struct stage *stage) {
+    return learn_with(stage, L3A_SOLVER_SUMS, L3A_PSEUDO_DYNAMIC);
+}
+
+/* The model either refuses to go on and to be saved, or goes on as if nothing had happened. It scores either way. */
+static void check_learning(struct stage *stage, l3a_status status) {
+    const float row[WIDTH] = {1, 0, -1};
+    float scores[CLASSES];
+    if (!stage->model) {
+        return;
+    }
+    if (status != L3A_OK && l3a_model_phase_count(stage->model)) {
+        assert_ok(stage->context, l3a_model_score(stage->model, row, 1, scores));
+    }
+    const l3a_status again = learn_rest(stage);
+    if (again != L3A_OK) {
+        require(status != L3A_OK && again == L3A_ERROR_STATE, "the model neither goes on nor refuses");
+        require(l3a_model_save(stage->model, stage->path) == L3A_ERROR_STATE, "half a phase can be saved");
+        return;
+    }
+    require(strcmp(l3a_model_record(stage->model, "pool"), "mean") == 0, "a record is lost");
+    same_as_undisturbed(l3a_model_weights(stage->model), DIM * CLASSES * sizeof(double));
+}
+
+/* ---- Scenarios: files written over old ones ---- */
+
+static void put_old_file(struct stage *stage) {
+    write_bytes(stage->path, old_text, sizeof old_text);
+}
+
+static l3a_status save_features(struct stage *stage) {
+    const l3a_status status = l3a_features_open(stage->context, input.run_table, &stage->train);
+    return status == L3A_OK ? l3a_features_save(stage->train, stage->path) : status;
+}
+
+static l3a_status load_model(struct stage *stage) {
+    return l3a_model_load(stage->context, input.model, &stage->model);
+}
+
+static l3a_status save_model(struct stage *stage) {
+    const l3a_status status = load_model(stage);
+    return status == L3A_OK ? l3a_model_save(stage->model, stage->path) : status;
+}
+
+static void check_file(struct stage *stage, l3a_status status) {
+    size_t size;
+    char *bytes = read_bytes(stage->path, &size);
+    require(status != L3A_OK || probe.renames == 1, "success without a new file");
+    if (probe.renames) {
+        same_as_undisturbed(bytes, size);
+    } else {
+        require(size == sizeof old_text && memcmp(bytes, old_text, size) == 0, "the old file is damaged");
+    }
+    free(bytes);
+}
+
+static void check_loaded(struct stage *stage, l3a_status status) {
+    if (status != L3A_OK) {
+        require(!stage->model, "a model in spite of the failure");
+        return;
+    }
+    same_as_undisturbed(l3a_model_weights(stage->model), DIM * CLASSES * sizeof(double));
+}
+
+/* ---- Scenarios: whole runs ---- */
+
+static l3a_status run_both(struct stage *stage, int resume) {
+    static const char *const methods[] = {"l3a", "joint"};
+    static const uint64_t seeds[] = {1, 2};
+    l3a_run_options options;
+    l3a_run_options_default(&options);
+    options.train = stage->train;
+    options.test = stage->test;
+    options.protocol = "B0-C2";
+    options.methods = methods;
+    options.method_count = 2;
+    options.seeds = seeds;
+    options.seed_count = 2;
+    options.settings = small_options();
+    options.folder = stage->path;
+    options.resume = resume;
+    return l3a_run(stage->context, &options, &stage->results);
+}
+
+static l3a_status open_and_run(struct stage *stage, int resume) {
+    l3a_status status = L3A_OK;
+    if (!stage->train) {
+        status = l3a_features_open(stage->context, input.run_table, &stage->train);
+    }
+    if (status == L3A_OK && !stage->test) {
+        status = l3a_features_open(stage->context, input.run_table, &stage->test);
+    }
+    return status == L3A_OK ? run_both(stage, resume) : status;
+}
+
+static l3a_status run_afresh(struct stage *stage) {
+    return open_and_run(stage, 0);
+}
+
+static l3a_status run_resumed(struct stage *stage) {
+    return open_and_run(stage, 1);
+}
+
+/* Leaves model.safetensors with one phase of two. */
+static void run_one_phase(struct stage *stage) {
+    probe.results_left = 1;
+    assert_int_equal(open_and_run(stage, 0), L3A_ERROR_CANCELLED);
+}
+
+/* Leaves model.safetensors finished, and partial.safetensors with one phase of two. */
+static void run_three_phases(struct stage *stage) {
+    probe.results_left = 3;
+    assert_int_equal(open_and_run(stage, 0), L3A_ERROR_CANCELLED);
+}
+
+static void print_results(FILE *out, const l3a_results *results) {
+    for (size_t i = 0; i < l3a_results_count(results); i++) {
+        const l3a_result *row = l3a_results_at(results, i);
+        const l3a_metrics *m = &row->metrics;
+        fprintf(out, "%s %" PRIu64 " %zu: %" PRIu64 " %" PRIu64 " %" PRIu64 " %a %a %a %a %a %a %a %zu\n", row->method, row->seed,
+                row->phase, row->train_images, row->test_images, row->pseudo_labels, m->mean_ap, m->class_precision,
+                m->class_recall, m->class_f1, m->overall_precision, m->overall_recall, m->overall_f1, m->images);
+        for (size_t k = 0; k < row->last; k++) {
+            fprintf(out, "%a\n", l3a_results_average_precision(results, i)[k]);
+        }
+    }
+}
+
+static size_t count_entries(const char *folder, const char *ending) {
+    size_t count = 0;
+    DIR *entries = opendir(folder);
+    for (struct dirent *entry = entries ? readdir(entries) : NULL; entry; entry = readdir(entries)) {
+        const size_t length = strlen(entry->d_name), tail = strlen(ending);
+        count += length >= tail && strcmp(entry->d_name + length - tail, ending) == 0;
+    }
+    if (entries) {
+        closedir(entries);
+    }
+    return count;
+}
+
+static void check_model_file(const struct stage *stage, FILE *out) {
+    size_t size;
+    char *path = path_in(stage->path, "model.safetensors"), *bytes = read_bytes(path, &size);
+    fwrite(bytes, 1, size, out);
+    free(bytes);
+    free(path);
+}
+
+/* A run that failed can be resumed, and then leaves what an undisturbed one leaves. */
+static void check_run(struct stage *stage, l3a_status status) {
+    char *text = NULL;
+    size_t size = 0;
+    if (status != L3A_OK) {
+        require(!stage->results, "results in spite of the failure");
+        assert_ok(stage->context, open_and_run(stage, 1));
+    }
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    print_results(out, stage->results);
+    check_model_file(stage, out);
+    fclose(out);
+    same_as_undisturbed(text, size);
+    free(text);
+    require(count_entries(stage->path, "partial.safetensors") == 0, "a partial model is left");
+    require(count_entries(stage->path, ".tmp") == 0, "a temporary file is left after the run was resumed");
+    require(count_entries(stage->path, "") == 2 + 4, "other files than run.json, metrics.csv, per_class.csv and the model");
+}
+
+/* ---- The loop ---- */
+
+struct scenario {
+    const char *name;
+    void (*prepare)(struct stage *);
+    l3a_status (*act)(struct stage *);
+    void (*check)(struct stage *, l3a_status);
+    bool looks; /* asks whether files exist, so that "nothing there" is an answer */
+};
+
+static const struct scenario scenarios[] = {
+    {"open a safetensors table", NULL, open_safetensors, check_table, false},
+    {"open .npy files", NULL, open_npy, check_table, false},
+    {"save a table", put_old_file, save_features, check_file, false},
+    {"learn by sums", NULL, learn_by_sums, check_learning, false},
+    {"learn recursively", NULL, learn_recursively, check_learning, false},
+    {"learn with a dynamic threshold", NULL, learn_with_survey, check_learning, false},
+    {"save a model", put_old_file, save_model, check_file, false},
+    {"load a model", NULL, load_model, check_loaded, false},
+    {"run", NULL, run_afresh, check_run, true},
+    {"resume in the first model", run_one_phase, run_resumed, check_run, true},
+    {"resume in a partial model", run_three_phases, run_resumed, check_run, true},
+};
+
+enum { SCENARIOS = sizeof scenarios / sizeof scenarios[0] };
+
+static void check_status(const struct stage *stage, l3a_status status) {
+    if (!armed || !probe.met) {
+        assert_ok(stage->context, status);
+        return;
+    }
+    if (status != armed->expected && !(armed->may_pass && status == L3A_OK)) {
+        print_error("%s: %s\n", l3a_status_name(status), l3a_error_text(stage->context));
+        require(false, "the status is wrong");
+    }
+    require(status == L3A_OK || l3a_error_text(stage->context)[0], "no text");
+}
+
+static void check_temporaries(const struct stage *stage) {
+    const size_t left = count_entries(stage->folder, ".tmp") + count_entries(stage->path, ".tmp");
+    require(!left || probe.removal_failed, "a temporary file is left");
+}
+
+static void stage_free(struct stage *stage) {
+    l3a_results_free(stage->results);
+    l3a_model_free(stage->model);
+    l3a_features_free(stage->train);
+    l3a_features_free(stage->test);
+    l3a_context_free(stage->context);
+    remove_folder(stage->folder);
+    free(stage->path);
+}
+
+/* Returns whether the fault was met. */
+static bool attempt(const struct scenario *scenario, const struct fault *fault, size_t number) {
+    struct stage stage = {0};
+    const size_t files = count_entries("/proc/self/fd", "");
+    memset(&probe, 0, sizeof probe);
+    probe.scenario = scenario->name;
+    armed = fault;
+    assert_int_equal(create_probed_context(&stage.context), L3A_OK);
+    stage.folder = make_temporary_folder();
+    stage.path = path_in(stage.folder, "out");
+    if (scenario->prepare) {
+        scenario->prepare(&stage);
+    }
+    probe.number = number;
+    probe.renames = 0;
+    probe.fault = fault;
+    const l3a_status status = scenario->act(&stage);
+    probe.fault = NULL;
+    check_status(&stage, status);
+    check_temporaries(&stage);
+    scenario->check(&stage, status);
+    stage_free(&stage);
+    require(probe.blocks == 0, "memory leaks");
+    require(count_entries("/proc/self/fd", "") == files, "a file stays open");
+    return probe.met;
+}
+
+static void test_scenario(void **state) {
+    const struct scenario *scenario = *state;
+    free(kept);
+    kept = NULL;
+    attempt(scenario, NULL, 0);
+    for (size_t i = 0; i < FAULTS; i++) {
+        if (scenario->looks && faults[i].code == ENOENT) {
+            continue;
+        }
+        size_t number = 1;
+        while (attempt(scenario, &faults[i], number)) {
+            number++;
+        }
+        require(number > 1 || faults[i].operation != ALLOCATE, "the fault was never met");
+    }
+}
+
+/* ---- By themselves ---- */
+
+static void test_context_without_memory(void **state) {
+    (void)state;
+    l3a_context *context = NULL;
+    memset(&probe, 0, sizeof probe);
+    probe.number = 1;
+    probe.fault = &faults[0];
+    assert_int_equal(create_probed_context(&context), L3A_ERROR_MEMORY);
+    assert_null(context);
+    assert_int_equal(probe.blocks, 0);
+}
+
+/* A record that could not be set leaves the others where they belong. */
+static void test_record_without_memory(void **state) {
+    (void)state;
+    const l3a_options options = small_options();
+    memset(&probe, 0, sizeof probe);
+    for (size_t number = 1; number < 3; number++) {
+        l3a_context *context = NULL;
+        l3a_model *model = NULL;
+        assert_int_equal(create_probed_context(&context), L3A_OK);
+        assert_ok(context, l3a_model_create(context, WIDTH, &options, &model));
+        assert_ok(context, l3a_model_set_record(model, "first", "1"));
+        probe.number = number;
+        probe.seen = 0;
+        probe.fault = &faults[0];
+        assert_int_equal(l3a_model_set_record(model, "second", "2"), L3A_ERROR_MEMORY);
+        probe.fault = NULL;
+        assert_ok(context, l3a_model_set_record(model, "third", "3"));
+        assert_string_equal(l3a_model_record(model, "first"), "1");
+        assert_null(l3a_model_record(model, "second"));
+        assert_string_equal(l3a_model_record(model, "third"), "3");
+        l3a_model_free(model);
+        l3a_context_free(context);
+        assert_int_equal(probe.blocks, 0);
+    }
+}
+
+/* Two writers of one file: the second is told so, and disturbs nothing. */
+static void test_other_writer(void **state) {
+    (void)state;
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL;
+    char *folder = make_temporary_folder(), *path = path_in(folder, "model"), *temporary = path_in(folder, "model.tmp");
+    assert_ok(context, l3a_model_load(context, input.model, &model));
+    write_bytes(temporary, "half", 4);
+    const int other = open(temporary, O_RDWR);
+    assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
+    assert_fails(context, l3a_model_save(model, path), L3A_ERROR_IO, "another process");
+    size_t size;
+    char *bytes = read_bytes(temporary, &size);
+    assert_string_equal(bytes, "half");
+    free(bytes);
+    close(other);
+    assert_ok(context, l3a_model_save(model, path));
+    assert_int_equal(count_entries(folder, ".tmp"), 0);
+    l3a_model_free(model);
+    l3a_context_free(context);
+    free(path);
+    free(temporary);
+    remove_folder(folder);
+}
+
+/* A temporary file that a killed program left, longer than the new file. */
+static void test_stale_temporary(void **state) {
+    (void)state;
+    static const char stale[1 << 16] = {1};
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL, *loaded = NULL;
+    char *folder = make_temporary_folder(), *path = path_in(folder, "model"), *temporary = path_in(folder, "model.tmp");
+    assert_ok(context, l3a_model_load(context, input.model, &model));
+    write_bytes(temporary, stale, sizeof stale);
+    assert_ok(context, l3a_model_save(model, path));
+    assert_ok(context, l3a_model_load(context, path, &loaded));
+    assert_int_equal(count_entries(folder, ".tmp"), 0);
+    l3a_model_free(model);
+    l3a_model_free(loaded);
+    l3a_context_free(context);
+    free(path);
+    free(temporary);
+    remove_folder(folder);
+}
+
+int main(void) {
+    if (access("/dev/shm", W_OK) == 0) {
+        setenv("TMPDIR", "/dev/shm", 1);
+    }
+    struct CMUnitTest tests[SCENARIOS + 4] = {cmocka_unit_test(test_context_without_memory),
+                                              cmocka_unit_test(test_record_without_memory), cmocka_unit_test(test_other_writer),
+                                              cmocka_unit_test(test_stale_temporary)};
+    static struct scenario states[SCENARIOS];
+    memcpy(states, scenarios, sizeof states);
+    for (size_t i = 0; i < SCENARIOS; i++) {
+        tests[4 + i] = (struct CMUnitTest){scenarios[i].name, test_scenario, NULL, NULL, &states[i]};
+    }
+    return cmocka_run_group_tests(tests, make_inputs, remove_inputs);
+}
