@@ -216,7 +216,7 @@ l3a_status json_boolean(struct json *json, bool *value) {
     return *value || take_word(json, "false") ? L3A_OK : json_fail(json, "true or false is expected");
 }
 
-static const char *after_digits(const char *at, const char *end) {
+static const char *pass_digits(const char *at, const char *end) {
     while (at < end && *at >= '0' && *at <= '9') {
         at++;
     }
@@ -226,11 +226,11 @@ static const char *after_digits(const char *at, const char *end) {
 /* A number without exponent, and of a length that cannot overflow, needs no conversion to be known as one. */
 static l3a_status skip_number(struct json *json) {
     enum { SURELY_FINITE = 100 };
-    const char *const digits = json->at + (*json->at == '-'), *at = after_digits(digits, json->end);
+    const char *const digits = json->at + (*json->at == '-'), *at = pass_digits(digits, json->end);
     bool plain = at > digits;
     if (plain && at < json->end && *at == '.') {
         const char *const fraction = at + 1;
-        at = after_digits(fraction, json->end);
+        at = pass_digits(fraction, json->end);
         plain = at > fraction;
     }
     if (plain && at - json->at < SURELY_FINITE && (at == json->end || !strchr("+-.eE", *at) || !*at)) {
@@ -291,17 +291,16 @@ static struct number_bytes classify(const char *text) {
 #endif
 
 /* Whether the window, up to a comma, is a list of plain numbers: each an optional blank, an optional minus, digits, and
- * perhaps a point and digits. A rule for all numbers at once is a rule about neighbouring bits. */
+ * perhaps a point and digits. A rule for all numbers at once is a rule about neighbouring bits: what may stand before a
+ * digit, a point, a comma. A blank or a minus in a wrong place has one of these somewhere after it, and so needs no rule. */
 static bool only_numbers(const struct number_bytes *b) {
     const uint64_t starts = b->comma << 1 | 1;
     const uint64_t values = (starts & ~b->blank) | (starts & b->blank) << 1;
     const uint64_t first_digits = (values & ~b->minus) | (values & b->minus) << 1;
-    const uint64_t fractions = b->point << 1;
-    const uint64_t after_fractions = (fractions + b->digit) & ~b->digit; /* the sum carries through a run of digits */
-    const uint64_t all = b->digit | b->point | b->comma | b->minus | b->blank;
-    const uint64_t wrong = (b->blank & ~starts) | (b->minus & ~values) | (first_digits & all & ~b->digit) |
-                           (fractions & ~b->digit) | (b->point & ~(b->digit << 1)) | (b->comma & ~(b->digit << 1)) |
-                           (after_fractions & b->point) | (b->digit & ~(first_digits | b->digit << 1 | fractions));
+    const uint64_t after_digits = b->digit << 1, fractions = b->point << 1;
+    const uint64_t second_points = (fractions + b->digit) & b->point; /* the sum carries through a run of digits */
+    const uint64_t wrong = (b->digit & ~(first_digits | after_digits | fractions)) | (b->point & ~after_digits) |
+                           (b->comma & ~after_digits) | second_points;
     return !wrong;
 }
 
