@@ -5,12 +5,15 @@
  * are the bytes turned into floats, straight to where the caller wants them: a slot is a quarter of the size, and the
  * numbers are written once.
  *
+ * With one thread to use there is no second one to start: each picture is made when it is asked for.
+ *
  * The mutex guards the counters and the slots' `ready`; what else a slot holds belongs to the thread that fills it until it
  * is ready, and then to the caller's until it is delivered. Each thread has a context of its own, on the same allocator, so
  * that errors are written by one thread only. */
 #include "image/picture.h"
 #include "image/resize.h"
 
+#include "base/machine.h"
 #include "base/memory.h"
 
 #include <math.h>
@@ -76,6 +79,17 @@ done:
     return status;
 }
 
+static struct slot *fill(struct worker *worker, size_t index) {
+    l3a_loader *loader = worker->loader;
+    struct slot *slot = &loader->slots[index % loader->ahead];
+    slot->status = load(worker, loader->paths[index], slot);
+    if (slot->status != L3A_OK) {
+        memcpy(slot->error_text, worker->context->error_text, sizeof slot->error_text);
+        memcpy(slot->error_hint, worker->context->error_hint, sizeof slot->error_hint);
+    }
+    return slot;
+}
+
 /* False when there is nothing left to do. */
 static bool take(l3a_loader *loader, size_t *index) {
     pthread_mutex_lock(&loader->lock);
@@ -99,16 +113,10 @@ static void hand_over(l3a_loader *loader, size_t index) {
 
 static void *work(void *argument) {
     struct worker *worker = argument;
-    l3a_loader *loader = worker->loader;
     size_t index;
-    while (take(loader, &index)) {
-        struct slot *slot = &loader->slots[index % loader->ahead];
-        slot->status = load(worker, loader->paths[index], slot);
-        if (slot->status != L3A_OK) {
-            memcpy(slot->error_text, worker->context->error_text, sizeof slot->error_text);
-            memcpy(slot->error_hint, worker->context->error_hint, sizeof slot->error_hint);
-        }
-        hand_over(loader, index);
+    while (take(worker->loader, &index)) {
+        fill(worker, index);
+        hand_over(worker->loader, index);
     }
     return NULL;
 }
@@ -130,11 +138,10 @@ done:
 static l3a_status make_slots(l3a_loader *loader) {
     l3a_status status = L3A_OK;
     const l3a_loader_options *options = &loader->options;
-    const uint64_t limit = loader->context->options.memory_limit;
+    const uint64_t asked = loader->context->options.memory_limit, limit = asked ? asked : machine_memory_available();
     const size_t wanted = options->ahead ? options->ahead : 2 * loader->worker_count;
     uint64_t pixels, bytes;
-    loader->ahead = wanted < loader->count ? wanted : loader->count;
-    loader->ahead = loader->ahead ? loader->ahead : 1;
+    loader->ahead = loader->worker_count == 1 ? 1 : wanted < loader->count ? wanted : loader->count;
     FAIL_IF(!multiply_sizes(options->width, options->height, &pixels) ||
                 !multiply_sizes(pixels, CHANNELS * loader->ahead, &bytes) || (limit && bytes > limit),
             loader->context, L3A_ERROR_MEMORY, "use a smaller size or fewer pictures ahead",
@@ -167,12 +174,12 @@ done:
     return status;
 }
 
-/* Signals are the host's threads' business. One thread is enough to go on with. */
-static l3a_status start(l3a_loader *loader) {
+/* Signals are the host's threads' business. Where no thread can be started, the caller's does the work. */
+static void start(l3a_loader *loader) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (loader->started < loader->worker_count) {
+    while (loader->worker_count > 1 && loader->started < loader->worker_count) {
         struct worker *worker = &loader->workers[loader->started];
         if (pthread_create(&worker->thread, NULL, work, worker)) {
             break;
@@ -180,9 +187,6 @@ static l3a_status start(l3a_loader *loader) {
         loader->started++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return loader->started || !loader->worker_count
-               ? L3A_OK
-               : fail(loader->context, L3A_ERROR_MEMORY, "raise the limit on threads (ulimit -u)", "no thread could be started");
 }
 
 static l3a_status make_lock(l3a_loader *loader) {
@@ -216,11 +220,11 @@ l3a_status l3a_loader_create(l3a_context *context, const char *const *paths, siz
         made->offset[c] = (float)(-(double)made->options.mean[c] / (double)made->options.deviation[c]);
     }
     const size_t threads = context->threads < THREAD_LIMIT ? (size_t)context->threads : THREAD_LIMIT;
-    made->worker_count = threads < count ? threads : count;
+    made->worker_count = threads < count ? threads : count ? count : 1;
     TRY(make_lock(made));
     TRY(make_slots(made));
     TRY(make_workers(made));
-    TRY(start(made));
+    start(made);
     *loader = made;
     made = NULL;
 done:
@@ -236,6 +240,10 @@ static struct slot *wait_for_next(l3a_loader *loader) {
     }
     pthread_mutex_unlock(&loader->lock);
     return slot;
+}
+
+static struct slot *load_next(l3a_loader *loader) {
+    return fill(&loader->workers[0], loader->delivered);
 }
 
 static void free_slot(l3a_loader *loader, struct slot *slot) {
@@ -256,7 +264,7 @@ l3a_status l3a_loader_next(l3a_loader *loader, size_t *index, float *planes) {
     if (loader->delivered == loader->count) {
         return L3A_OK;
     }
-    struct slot *slot = wait_for_next(loader);
+    struct slot *slot = loader->started ? wait_for_next(loader) : load_next(loader);
     const size_t pixels = loader->options.width * loader->options.height;
     float *const to[CHANNELS] = {planes, planes + pixels, planes + 2 * pixels};
     status = slot->status;

@@ -16,8 +16,7 @@
  *
  * Sums of integers do not depend on their order, so the vector loops give the same bytes as the plain ones. A weight has 23
  * bits and a sign, too many for an instruction that multiplies 16-bit numbers and adds neighbours, the fastest there is; so
- * it is split in two parts of which each fits, w = 2^11 h + l, and the two sums are put together at the end. They may wrap
- * around on the way; their combination does not, and arithmetic modulo 2^32 does not care.
+ * it is split in two parts of which each fits, w = 2^16 h + l, and the two sums are put together at the end.
  *
  * The cost is m · taps a row across, and width · taps for each row down, multiplications for each of three channels. */
 #include "image/resize.h"
@@ -71,8 +70,9 @@ static int32_t to_fixed(double weight) {
 
 static void split(struct axis *axis) {
     for (size_t i = 0; i < axis->output * axis->taps; i++) {
-        axis->low[i] = (int16_t)(axis->weight[i] & ((1 << LOW_BITS) - 1));
-        axis->high[i] = (int16_t)((axis->weight[i] - axis->low[i]) / (1 << LOW_BITS));
+        axis->high[i] = (int16_t)((axis->weight[i] + (1 << (LOW_BITS - 1))) >> LOW_BITS);
+        axis->low[i] = (int16_t)(axis->weight[i] - axis->high[i] * (1 << LOW_BITS));
+        axis->high8[i] = (int8_t)axis->high[i];
     }
 }
 
@@ -93,34 +93,45 @@ static l3a_status axis_allocate(l3a_context *context, struct axis *axis, const s
     FAIL_IF(!multiply_sizes(axis->output, axis->taps, &count), context, L3A_ERROR_MEMORY, "ask for a smaller picture",
             "the weights of a side of %zu pixels do not fit any memory", axis->output);
     TRY(allocate(context, axis->output, sizeof *axis->first, &axis->first));
-    TRY(allocate_zeroed(context, count, sizeof(int32_t) + 2 * sizeof(int16_t), &axis->weight));
+    TRY(allocate_zeroed(context, count, sizeof(int32_t) + 2 * sizeof(int16_t) + sizeof(int8_t), &axis->weight));
     axis->low = (int16_t *)(axis->weight + count);
     axis->high = axis->low + count;
+    axis->high8 = (int8_t *)(axis->high + count);
 done:
     return status;
 }
 
-/* The weights of a picture's far end are moved so that its padding stands before, where there are pixels. */
-static l3a_status axis_make(l3a_context *context, size_t input, size_t output, const struct filter *filter, struct axis *axis) {
+/* The weights of one output. Those of a picture's far end are moved so that their padding stands before, where there are
+ * pixels. `exact` has room for them. */
+static void weigh(struct axis *axis, const struct filter *filter, size_t index, double *exact) {
+    const double scale = (double)axis->input / (double)axis->output, shrink = 1 / (scale > 1 ? scale : 1);
+    const struct reach reach = reach_of(axis, filter, index);
+    double sum = 0;
+    for (size_t j = 0; j < reach.count; j++) {
+        exact[j] = filter->value(((double)(j + reach.first) - reach.centre + 0.5) * shrink);
+        sum += exact[j];
+    }
+    const size_t latest = axis->input > axis->taps ? axis->input - axis->taps : 0;
+    const size_t first = reach.first < latest ? reach.first : latest;
+    int32_t *weight = axis->weight + index * axis->taps + (reach.first - first);
+    for (size_t j = 0; j < reach.count; j++) {
+        weight[j] = to_fixed(sum != 0 ? exact[j] / sum : exact[j]);
+    }
+    axis->first[index] = (uint32_t)first;
+}
+
+static l3a_status axis_make(l3a_context *context, size_t input, size_t output, l3a_filter filter, struct axis *axis) {
     l3a_status status = L3A_OK;
     double *exact = NULL;
-    *axis = (struct axis){.input = input, .output = output};
-    const double scale = (double)input / (double)output, shrink = 1 / (scale > 1 ? scale : 1);
-    TRY(axis_allocate(context, axis, filter));
+    if (axis->first && axis->input == input && axis->output == output && axis->filter == filter) {
+        return L3A_OK;
+    }
+    axis_free(context, axis);
+    *axis = (struct axis){.input = input, .output = output, .filter = filter};
+    TRY(axis_allocate(context, axis, &filters[filter]));
     TRY(allocate(context, axis->taps, sizeof *exact, &exact));
     for (size_t i = 0; i < output; i++) {
-        const struct reach reach = reach_of(axis, filter, i);
-        double sum = 0;
-        for (size_t j = 0; j < reach.count; j++) {
-            exact[j] = filter->value(((double)(j + reach.first) - reach.centre + 0.5) * shrink);
-            sum += exact[j];
-        }
-        const size_t latest = input > axis->taps ? input - axis->taps : 0, first = reach.first < latest ? reach.first : latest;
-        int32_t *weight = axis->weight + i * axis->taps + (reach.first - first);
-        for (size_t j = 0; j < reach.count; j++) {
-            weight[j] = to_fixed(sum != 0 ? exact[j] / sum : exact[j]);
-        }
-        axis->first[i] = (uint32_t)first;
+        weigh(axis, &filters[filter], i, exact);
     }
     split(axis);
 done:
@@ -195,29 +206,27 @@ l3a_status resize(struct resizer *resizer, const struct raster *from, size_t wid
                   struct raster *to) {
     l3a_status status = L3A_OK;
     l3a_context *context = resizer->context;
+    struct axis *x = &resizer->x, *y = &resizer->y;
     const bool across = width != from->width, down = height != from->height;
-    struct axis x = {0}, y = {0};
     TRY(resize_check(context, from->width, from->height, filter));
     if (across) {
-        TRY(axis_make(context, from->width, width, &filters[filter], &x));
+        TRY(axis_make(context, from->width, width, filter, x));
     }
     if (down) {
-        TRY(axis_make(context, from->height, height, &filters[filter], &y));
+        TRY(axis_make(context, from->height, height, filter, y));
     }
     if (across && down) {
-        TRY(pass_across(resizer, from, &x, &resizer->between));
-        TRY(pass_down(resizer, &resizer->between, &y, to));
+        TRY(pass_across(resizer, from, x, &resizer->between));
+        TRY(pass_down(resizer, &resizer->between, y, to));
     } else if (across) {
-        TRY(pass_across(resizer, from, &x, to));
+        TRY(pass_across(resizer, from, x, to));
     } else if (down) {
-        TRY(pass_down(resizer, from, &y, to));
+        TRY(pass_down(resizer, from, y, to));
     } else {
         TRY(raster_shape(context, to, width, height));
         memcpy(to->pixels, from->pixels, CHANNELS * width * height);
     }
 done:
-    axis_free(context, &x);
-    axis_free(context, &y);
     return status;
 }
 
@@ -229,6 +238,8 @@ void resizer_trim(struct resizer *resizer) {
 
 void resizer_free(struct resizer *resizer) {
     if (resizer->context) {
+        axis_free(resizer->context, &resizer->x);
+        axis_free(resizer->context, &resizer->y);
         raster_free(resizer->context, &resizer->between);
     }
 }

@@ -6,13 +6,15 @@
 
 /* One direction: output i is the sum of inputs first[i] … first[i] + taps - 1, each times its weight, in units of
  * 1 / 2^WEIGHT_BITS. taps is even and the same for all; where fewer inputs count, the other weights are 0. */
-enum { WEIGHT_BITS = 22, LOW_BITS = 11, GUARD = 16 };
+enum { WEIGHT_BITS = 22, LOW_BITS = 16, GUARD = 16 };
 
 struct axis {
     size_t input, output, taps;
+    l3a_filter filter;
     uint32_t *first;
     int32_t *weight;     /* [output x taps] */
-    int16_t *low, *high; /* weight = high · 2^LOW_BITS + low, 0 <= low < 2^LOW_BITS */
+    int16_t *low, *high; /* weight = high · 2^LOW_BITS + low, -2^15 <= low < 2^15 */
+    int8_t *high8;       /* high, which is that small */
 };
 
 typedef struct kernel_table {
@@ -32,6 +34,7 @@ const kernel_table *picture_kernels(void);
 struct resizer {
     l3a_context *context;
     const kernel_table *kernels;
+    struct axis x, y;      /* of the last picture; the next one often has the same size */
     struct raster between; /* after the horizontal pass */
 };
 
