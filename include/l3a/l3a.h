@@ -364,6 +364,90 @@ typedef struct l3a_summary {
 L3A_PUBLIC l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method,
                                           l3a_summary *summary);
 
+/* ---- Pictures -------------------------------------------------------------------------------------------------------
+ * JPEG and PNG to RGB bytes, and to the size a backbone wants: what Pillow's Image.open(path).convert("RGB").resize(size)
+ * gives, byte for byte. A file of which a part is missing or damaged is an error that names the byte. */
+typedef enum l3a_filter { L3A_FILTER_BILINEAR, L3A_FILTER_BICUBIC } l3a_filter;
+
+typedef struct l3a_picture_options {
+    uint64_t pixel_limit; /* a picture with more is refused before memory is taken for it */
+    int orient;           /* 1: turn as the EXIF orientation says; 0: as the bytes are, like the paper's program */
+} l3a_picture_options;
+
+typedef struct l3a_picture {
+    size_t width, height;
+    uint8_t *pixels; /* RGB, row after row */
+} l3a_picture;
+
+L3A_PUBLIC void l3a_picture_options_default(l3a_picture_options *options);
+/* options may be NULL for the defaults. The picture is the caller's to free; what the struct held before is not looked at. */
+L3A_PUBLIC l3a_status l3a_picture_read(l3a_context *context, const char *path, const l3a_picture_options *options,
+                                       l3a_picture *picture);
+/* The same from memory; name stands for the file in messages. */
+L3A_PUBLIC l3a_status l3a_picture_decode(l3a_context *context, const char *name, const void *bytes, size_t count,
+                                         const l3a_picture_options *options, l3a_picture *picture);
+/* resized is a new picture, not the same struct. */
+L3A_PUBLIC l3a_status l3a_picture_resize(l3a_context *context, const l3a_picture *picture, size_t width, size_t height,
+                                         l3a_filter filter, l3a_picture *resized);
+/* Clears the struct; harmless on one that is clear. */
+L3A_PUBLIC void l3a_picture_free(l3a_context *context, l3a_picture *picture);
+
+/* Pictures in order, decoded ahead by as many threads as the context has, in bounded memory. The threads call the context's
+ * allocate and release: a host that brings its own must make them safe to call from several threads at once. */
+typedef struct l3a_loader l3a_loader;
+
+typedef struct l3a_loader_options {
+    size_t width, height; /* of every picture delivered */
+    l3a_filter filter;
+    float mean[3], deviation[3]; /* a value v of 0..255 is delivered as (v / 255 - mean) / deviation */
+    l3a_picture_options picture;
+    size_t ahead; /* pictures in memory at a time; 0: enough for the threads */
+} l3a_loader_options;
+
+L3A_PUBLIC void l3a_loader_options_default(l3a_loader_options *options);
+/* options may be NULL for the defaults. The paths must outlive the loader. */
+L3A_PUBLIC l3a_status l3a_loader_create(l3a_context *context, const char *const *paths, size_t count,
+                                        const l3a_loader_options *options, l3a_loader **loader);
+/* The next picture as three planes [3 x height x width]. *index is its number, and `count` when there is none left. A
+ * picture that cannot be read gives its own error, naming the file; *index is set all the same, and the next call goes on
+ * with the picture after it. Each call sends a progress event; when that cancels, the picture waits for the next call. */
+L3A_PUBLIC l3a_status l3a_loader_next(l3a_loader *loader, size_t *index, float *planes);
+/* At any time; pictures that were not asked for are dropped. */
+L3A_PUBLIC void l3a_loader_free(l3a_loader *loader);
+
+/* ---- Data sets ------------------------------------------------------------------------------------------------------
+ * "voc:FOLDER" (holds VOC2007/ or another year), "coco:FOLDER" (holds annotations/), "list:FILE.csv" (path,label;label).
+ * Classes are in lexicographic order. */
+typedef struct l3a_dataset l3a_dataset;
+
+typedef struct l3a_dataset_options {
+    int ignore_difficult; /* VOC: 1: a class of which a picture has only difficult objects is unknown there; 0: absent */
+} l3a_dataset_options;
+
+L3A_PUBLIC void l3a_dataset_options_default(l3a_dataset_options *options);
+
+/* split: "trainval", "test", "train2014", …; an error lists those there are. NULL: all rows of a list without splits.
+ * What does not add up but can be lived with is reported as a warning event. Pictures are not looked at. */
+L3A_PUBLIC l3a_status l3a_dataset_open(l3a_context *context, const char *name, const char *split, l3a_dataset **dataset);
+/* options may be NULL for the defaults. */
+L3A_PUBLIC l3a_status l3a_dataset_open_with(l3a_context *context, const char *name, const char *split,
+                                            const l3a_dataset_options *options, l3a_dataset **dataset);
+/* The names of its splits, separated by blanks, cut to capacity. */
+L3A_PUBLIC l3a_status l3a_dataset_splits(l3a_context *context, const char *name, char *text, size_t capacity);
+L3A_PUBLIC void l3a_dataset_free(l3a_dataset *dataset);
+L3A_PUBLIC size_t l3a_dataset_rows(const l3a_dataset *dataset);
+L3A_PUBLIC size_t l3a_dataset_class_count(const l3a_dataset *dataset);
+L3A_PUBLIC const char *l3a_dataset_class(const l3a_dataset *dataset, size_t index);
+/* [rows x classes]: 1 present, 0 absent, -1 unknown (VOC: only difficult objects, where asked for) */
+L3A_PUBLIC const int8_t *l3a_dataset_labels(const l3a_dataset *dataset);
+/* [rows x classes]: 1 where the picture belongs to the class's phase: it is labelled, or has a crowd of the class (COCO). */
+L3A_PUBLIC const int8_t *l3a_dataset_members(const l3a_dataset *dataset);
+/* "000012" (VOC), "000000000009" (COCO), the path as it stands in the list. */
+L3A_PUBLIC const char *l3a_dataset_id(const l3a_dataset *dataset, size_t row);
+L3A_PUBLIC const char *l3a_dataset_path(const l3a_dataset *dataset, size_t row);
+/* Picture-class pairs on which the set disagrees with itself (VOC: the annotations and the lists of each class). */
+L3A_PUBLIC size_t l3a_dataset_disagreements(const l3a_dataset *dataset);
+
 /* ---- Files and machine ---------------------------------------------------------------------------------------------- */
 typedef struct l3a_file l3a_file;
 

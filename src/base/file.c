@@ -5,11 +5,14 @@
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,6 +46,32 @@ static int posix_lock(int file, const char *path) {
     return 0;
 }
 
+static void *posix_map(int file, size_t bytes) {
+    void *mapped = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+    if (mapped == MAP_FAILED) {
+        return NULL;
+    }
+    madvise(mapped, bytes, MADV_SEQUENTIAL);
+    return mapped;
+}
+
+static void posix_unmap(void *bytes, size_t count) {
+    munmap(bytes, count);
+}
+
+static int posix_list(const char *path, int (*each)(const char *name, void *user), void *user) {
+    DIR *folder = opendir(path);
+    if (!folder) {
+        return -1;
+    }
+    int stop = 0;
+    for (const struct dirent *entry; !stop && (entry = readdir(folder));) {
+        stop = each(entry->d_name, user);
+    }
+    closedir(folder);
+    return 0;
+}
+
 const file_operations posix_files = {.open = posix_open,
                                      .read = pread,
                                      .write = pwrite,
@@ -53,7 +82,10 @@ const file_operations posix_files = {.open = posix_open,
                                      .close = close,
                                      .rename = rename,
                                      .remove = unlink,
-                                     .make_folder = mkdir};
+                                     .make_folder = mkdir,
+                                     .map = posix_map,
+                                     .unmap = posix_unmap,
+                                     .list = posix_list};
 
 static l3a_status fail_system(l3a_context *context, const char *path, const char *action, int code) {
     const char *hint = NULL;
@@ -163,6 +195,71 @@ done:
     release(context, made);
     input_close(&input);
     return status;
+}
+
+l3a_status view_open(l3a_context *context, const char *path, uint64_t limit, file_view *view) {
+    l3a_status status = L3A_OK;
+    input_file input;
+    *view = (file_view){.context = context};
+    TRY(input_open(context, path, &input));
+    FAIL_IF(input.size > limit, context, L3A_ERROR_FORMAT, "is this the right file?",
+            "%s: %llu bytes, where at most %llu are expected", path, (unsigned long long)input.size, (unsigned long long)limit);
+    view->length = (size_t)input.size;
+    if (view->length && context->files->map) {
+        view->mapped = context->files->map(input.file, view->length);
+    }
+    if (!view->mapped) {
+        TRY(allocate(context, view->length, 1, &view->copied));
+        TRY(input_read(&input, 0, view->copied, view->length));
+    }
+    view->bytes = view->mapped ? view->mapped : view->copied;
+done:
+    input_close(&input);
+    if (status != L3A_OK) {
+        view_close(view);
+    }
+    return status;
+}
+
+void view_close(file_view *view) {
+    if (!view->context) {
+        return;
+    }
+    if (view->mapped) {
+        view->context->files->unmap(view->mapped, view->length);
+    }
+    release(view->context, view->copied);
+    memset(view, 0, sizeof *view);
+}
+
+struct listing {
+    l3a_context *context;
+    text_list *names;
+    l3a_status status;
+};
+
+static int add_name(const char *name, void *user) {
+    struct listing *listing = user;
+    if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
+        listing->status = text_list_add(listing->context, listing->names, name, strlen(name));
+    }
+    return listing->status != L3A_OK;
+}
+
+static int compare_texts(const void *left, const void *right) {
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+l3a_status list_folder(l3a_context *context, const char *path, text_list *names) {
+    struct listing listing = {context, names, L3A_OK};
+    const size_t before = names->count;
+    if (context->files->list(path, add_name, &listing)) {
+        return fail_system(context, path, "list this folder", errno);
+    }
+    if (names->count > before) {
+        qsort(names->items + before, names->count - before, sizeof *names->items, compare_texts);
+    }
+    return listing.status;
 }
 
 l3a_status file_exists(l3a_context *context, const char *path, bool *exists) {

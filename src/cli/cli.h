@@ -94,6 +94,7 @@ const char *size_text(uint64_t bytes, char text[32]);
 /* Columns a text takes on a terminal. */
 int display_width(const char *text);
 
+int data_command(struct arguments *arguments);
 int run_command(struct arguments *arguments);
 int learn_command(struct arguments *arguments);
 int eval_command(struct arguments *arguments);
@@ -102,8 +103,8 @@ int info_command(struct arguments *arguments);
 int doctor_command(struct arguments *arguments);
 int demo_command(struct arguments *arguments);
 
-extern const struct option run_options[], learn_options[], eval_options[], predict_options[], info_options[], doctor_options[],
-    demo_options[];
+extern const struct option data_options[], run_options[], learn_options[], eval_options[], predict_options[], info_options[],
+    doctor_options[], demo_options[];
 
 /* The tables of a run, as people read them. */
 l3a_status print_results(l3a_context *context, const l3a_results *results, const char *format);

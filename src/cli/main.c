@@ -9,6 +9,7 @@
 volatile int interrupted;
 
 const struct command commands[] = {
+    {"data", "DATASET [--protocol B0-C4]", "check and describe a data set", data_options, false, data_command},
     {"run", "--train F --test F --protocol B0-C10 -o DIR", "learn and measure every phase of a protocol", run_options, true,
      run_command},
     {"learn", "MODEL --features F --classes a,b,c", "teach a model one more phase (makes it if there is none)", learn_options, true,

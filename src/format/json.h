@@ -53,6 +53,8 @@ l3a_status json_boolean(struct json *json, bool *value);
 l3a_status json_skip(struct json *json);
 /* Nothing but white space may follow. */
 l3a_status json_end(struct json *json);
+/* Line and column, from 1 and in bytes, of a place in the text. */
+void json_place(const struct json *json, const char *at, size_t *line, size_t *column);
 /* An error at the place the parser is at. */
 __attribute__((format(printf, 2, 3))) l3a_status json_fail(struct json *json, const char *format, ...);
 

@@ -1,0 +1,502 @@
+/* l3a data: checks and describes a data set. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+const struct option data_options[] = {
+    {"split", "NAME", "the split to describe [the one that is usually learned from]"},
+    {"protocol", "B<b>-C<c>", "count the pictures of each phase: b classes first (c when b is 0), then c a phase"},
+    {"class-order", "HOW", "lexicographic, shuffle:SEED, or a file with a name a line [lexicographic]"},
+    {"difficult", "absent|ignore", "VOC: what a class is of which a picture has only difficult objects [absent]"},
+    {"check-pictures", NULL, "decode every picture"},
+    {"format", "table|json", "what is printed [table]"},
+    {NULL, NULL, NULL},
+};
+
+enum { PAIRS_SHOWN = 5, PROBLEMS_SHOWN = 5, PAIR_CLASSES = 4096, BAR = 30 };
+
+/* Splits that are learned from and measured on. */
+static const char *const usual[][2] = {
+    {"trainval", "test"}, {"train2014", "val2014"}, {"train2017", "val2017"}, {"train", "test"}, {"train", "val"}};
+
+struct pair {
+    size_t first, second, pictures;
+};
+
+struct phases {
+    size_t count;
+    size_t *order, *edges, *learned, *measured;
+};
+
+/* Pictures that are not there, or that cannot be decoded. */
+struct problems {
+    size_t count, shown;
+    char *texts[PROBLEMS_SHOWN];
+};
+
+struct description {
+    const char *name, *train_split, *test_split; /* test_split is NULL without a second split */
+    l3a_dataset *train, *test;
+    size_t rows, classes, labels, unknown, without, most;
+    size_t *counts, *members; /* pictures of each class */
+    size_t largest, smallest; /* classes */
+    struct pair pairs[PAIRS_SHOWN];
+    size_t pair_count;
+    const char *protocol;
+    struct phases phases;
+    size_t pictures;
+    bool checked;
+    struct problems missing, unreadable;
+};
+
+static void description_free(struct description *about) {
+    for (size_t i = 0; i < PROBLEMS_SHOWN; i++) {
+        free(about->missing.texts[i]);
+        free(about->unreadable.texts[i]);
+    }
+    free(about->counts);
+    free(about->members);
+    free(about->phases.order);
+    free(about->phases.edges);
+    free(about->phases.learned);
+    free(about->phases.measured);
+    l3a_dataset_free(about->train);
+    l3a_dataset_free(about->test);
+}
+
+static bool has_word(const char *words, const char *word) {
+    const size_t length = strlen(word);
+    for (const char *at = words; *at; at += strspn(at, " ")) {
+        const size_t here = strcspn(at, " ");
+        if (here == length && strncmp(at, word, length) == 0) {
+            return true;
+        }
+        at += here;
+    }
+    return false;
+}
+
+/* The split asked for, or the usual one; and the one measured on, where the first is one that is learned from. */
+static void choose_splits(struct description *about, const char *splits, const char *asked) {
+    about->train_split = asked;
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++) {
+        const bool fits = asked ? strcmp(asked, usual[i][0]) == 0 : has_word(splits, usual[i][0]);
+        if (fits && has_word(splits, usual[i][1])) {
+            about->train_split = usual[i][0];
+            about->test_split = usual[i][1];
+            return;
+        }
+    }
+    if (!asked && splits[0] && !strchr(splits, ' ')) {
+        about->train_split = splits;
+    }
+}
+
+static bool same_classes(const l3a_dataset *left, const l3a_dataset *right) {
+    const size_t count = l3a_dataset_class_count(left);
+    bool same = count == l3a_dataset_class_count(right);
+    for (size_t i = 0; same && i < count; i++) {
+        same = strcmp(l3a_dataset_class(left, i), l3a_dataset_class(right, i)) == 0;
+    }
+    return same;
+}
+
+static bool count_labels(struct description *about) {
+    const int8_t *labels = l3a_dataset_labels(about->train), *members = l3a_dataset_members(about->train);
+    about->counts = calloc(about->classes, sizeof *about->counts);
+    about->members = calloc(about->classes, sizeof *about->members);
+    if (!about->counts || !about->members) {
+        return false;
+    }
+    for (size_t i = 0; i < about->rows; i++) {
+        size_t here = 0;
+        for (size_t k = 0; k < about->classes; k++) {
+            const int8_t label = labels[i * about->classes + k];
+            about->counts[k] += label == 1;
+            about->members[k] += members[i * about->classes + k] == 1;
+            about->unknown += label == -1;
+            here += label == 1;
+        }
+        about->labels += here;
+        about->without += here == 0;
+        about->most = here > about->most ? here : about->most;
+    }
+    for (size_t k = 1; k < about->classes; k++) {
+        about->largest = about->counts[k] > about->counts[about->largest] ? k : about->largest;
+        about->smallest = about->counts[k] < about->counts[about->smallest] ? k : about->smallest;
+    }
+    return true;
+}
+
+/* Keeps the strongest pairs, strongest first. */
+static void offer_pair(struct description *about, struct pair pair) {
+    size_t at = about->pair_count < PAIRS_SHOWN ? about->pair_count++ : PAIRS_SHOWN;
+    while (at > 0 && about->pairs[at - 1].pictures < pair.pictures) {
+        if (at < PAIRS_SHOWN) {
+            about->pairs[at] = about->pairs[at - 1];
+        }
+        at--;
+    }
+    if (at < PAIRS_SHOWN) {
+        about->pairs[at] = pair;
+    }
+}
+
+static bool count_pairs(struct description *about) {
+    const size_t classes = about->classes;
+    const int8_t *labels = l3a_dataset_labels(about->train);
+    if (classes > PAIR_CLASSES) {
+        return true;
+    }
+    size_t *together = calloc(classes * classes, sizeof *together), *here = calloc(classes, sizeof *here);
+    const bool good = together && here;
+    for (size_t i = 0; good && i < about->rows; i++) {
+        size_t count = 0;
+        for (size_t k = 0; k < classes; k++) {
+            if (labels[i * classes + k] == 1) {
+                for (size_t j = 0; j < count; j++) {
+                    together[here[j] * classes + k]++;
+                }
+                here[count++] = k;
+            }
+        }
+    }
+    for (size_t i = 0; good && i < classes * classes; i++) {
+        if (together[i]) {
+            offer_pair(about, (struct pair){i / classes, i % classes, together[i]});
+        }
+    }
+    free(together);
+    free(here);
+    return good;
+}
+
+/* Pictures with 1 in any of the columns order[first … last). */
+static size_t rows_with(const l3a_dataset *dataset, const int8_t *marks, const size_t *order, size_t first, size_t last) {
+    const size_t rows = l3a_dataset_rows(dataset), classes = l3a_dataset_class_count(dataset);
+    size_t count = 0;
+    for (size_t i = 0; i < rows; i++) {
+        size_t k = first;
+        while (k < last && marks[i * classes + order[k]] != 1) {
+            k++;
+        }
+        count += k < last;
+    }
+    return count;
+}
+
+static bool make_phases(struct phases *phases, size_t classes) {
+    phases->order = calloc(classes, sizeof *phases->order);
+    phases->edges = calloc(classes + 1, sizeof *phases->edges);
+    phases->learned = calloc(classes, sizeof *phases->learned);
+    phases->measured = calloc(classes, sizeof *phases->measured);
+    return phases->order && phases->edges && phases->learned && phases->measured;
+}
+
+static int count_phases(const struct arguments *arguments, struct description *about) {
+    struct phases *phases = &about->phases;
+    const l3a_dataset *test = about->test ? about->test : about->train;
+    const char *how = argument(arguments, "class-order");
+    const char **names = calloc(about->classes, sizeof *names);
+    if (!names || !make_phases(phases, about->classes)) {
+        free(names);
+        return complain(arguments, "out of memory");
+    }
+    for (size_t k = 0; k < about->classes; k++) {
+        names[k] = l3a_dataset_class(about->train, k);
+    }
+    l3a_status status = l3a_class_order(arguments->context, names, about->classes, how ? how : "lexicographic", phases->order);
+    if (status == L3A_OK && about->protocol) {
+        status = l3a_protocol_parse(arguments->context, about->protocol, about->classes, phases->edges, &phases->count);
+    }
+    for (size_t t = 0; status == L3A_OK && t < phases->count; t++) {
+        phases->learned[t] =
+            rows_with(about->train, l3a_dataset_members(about->train), phases->order, phases->edges[t], phases->edges[t + 1]);
+        phases->measured[t] = rows_with(test, l3a_dataset_labels(test), phases->order, 0, phases->edges[t + 1]);
+    }
+    free(names);
+    return explain(arguments, status);
+}
+
+static void add_problem(struct problems *problems, const char *path, const char *what) {
+    if (problems->shown < PROBLEMS_SHOWN) {
+        const size_t size = strlen(path) + strlen(what) + 1;
+        char *text = malloc(size);
+        if (text) {
+            snprintf(text, size, "%s%s", path, what);
+            problems->texts[problems->shown++] = text;
+        }
+    }
+    problems->count++;
+}
+
+static const char *file_problem(const char *path) {
+    struct stat about;
+    if (stat(path, &about)) {
+        return ": is not there";
+    }
+    return !S_ISREG(about.st_mode) ? ": is not a file" : about.st_size == 0 ? ": is empty" : NULL;
+}
+
+static void show_checked(const struct arguments *arguments, size_t row, size_t rows, time_t *shown) {
+    const time_t now = time(NULL);
+    if (!arguments->quiet && now - *shown >= 5) {
+        fprintf(stderr, "check: %zu of %zu pictures\n", row, rows);
+        *shown = now;
+    }
+}
+
+/* Whether each picture is there and, where asked for, whether it can be decoded. */
+static void check_pictures(const struct arguments *arguments, struct description *about, const l3a_dataset *dataset) {
+    const size_t rows = dataset ? l3a_dataset_rows(dataset) : 0;
+    time_t shown = time(NULL);
+    about->pictures += rows;
+    for (size_t i = 0; i < rows && !interrupted; i++) {
+        const char *path = l3a_dataset_path(dataset, i), *problem = file_problem(path);
+        l3a_picture picture = {0};
+        if (problem) {
+            add_problem(&about->missing, path, problem);
+        } else if (about->checked) {
+            if (l3a_picture_read(arguments->context, path, NULL, &picture) != L3A_OK) {
+                add_problem(&about->unreadable, "", l3a_error_text(arguments->context));
+            }
+            l3a_picture_free(arguments->context, &picture);
+            show_checked(arguments, i, rows, &shown);
+        }
+    }
+}
+
+static void print_class(const struct description *about, size_t class, int width) {
+    const char *name = l3a_dataset_class(about->train, class);
+    const size_t most = about->counts[about->largest] ? about->counts[about->largest] : 1;
+    const int bar = (int)(about->counts[class] * BAR / most);
+    printf("  %s%*s %7zu  %.*s", name, width - display_width(name), "", about->counts[class], bar,
+           "##############################");
+    if (about->members[class] != about->counts[class]) {
+        printf("  (%zu with crowds)", about->members[class]);
+    }
+    printf("\n");
+}
+
+static void print_classes(const struct description *about) {
+    int width = 0;
+    for (size_t k = 0; k < about->classes; k++) {
+        const int here = display_width(l3a_dataset_class(about->train, k));
+        width = here > width ? here : width;
+    }
+    printf("pictures of each class\n");
+    for (size_t k = 0; k < about->classes; k++) {
+        print_class(about, k, width);
+    }
+}
+
+static void print_pairs(const struct description *about) {
+    if (about->pair_count) {
+        printf("most often together\n");
+    }
+    for (size_t i = 0; i < about->pair_count; i++) {
+        const struct pair *pair = &about->pairs[i];
+        const size_t rarer = about->counts[pair->first] < about->counts[pair->second] ? pair->first : pair->second;
+        printf("  %s and %s: %zu, %.0f%% of the pictures with %s\n", l3a_dataset_class(about->train, pair->first),
+               l3a_dataset_class(about->train, pair->second), pair->pictures,
+               100.0 * (double)pair->pictures / (double)about->counts[rarer], l3a_dataset_class(about->train, rarer));
+    }
+}
+
+static const char *class_at(const struct description *about, size_t index) {
+    return l3a_dataset_class(about->train, about->phases.order[index]);
+}
+
+static void print_phases(const struct description *about) {
+    const struct phases *phases = &about->phases;
+    if (!phases->count) {
+        return;
+    }
+    printf("phases of %s\n  phase  to learn (%s)  to measure (%s)  classes\n", about->protocol, about->train_split,
+           about->test_split ? about->test_split : about->train_split);
+    for (size_t t = 0; t < phases->count; t++) {
+        const size_t first = phases->edges[t], last = phases->edges[t + 1] - 1;
+        printf("  %5zu  %*zu  %*zu  %s", t + 1, (int)strlen(about->train_split) + 11, phases->learned[t],
+               (int)strlen(about->test_split ? about->test_split : about->train_split) + 13, phases->measured[t],
+               class_at(about, first));
+        printf(last > first ? " … %s (%zu)\n" : "\n", class_at(about, last), last - first + 1);
+    }
+}
+
+static double imbalance(const struct description *about) {
+    const size_t smallest = about->counts[about->smallest];
+    return smallest ? (double)about->counts[about->largest] / (double)smallest : 0;
+}
+
+static void print_table(const struct description *about) {
+    printf("%s: %s, %zu pictures, %zu classes\n", about->name, about->train_split, about->rows, about->classes);
+    printf("labels: %zu, %.2f a picture, at most %zu; %zu pictures without any", about->labels,
+           (double)about->labels / (double)about->rows, about->most, about->without);
+    if (about->unknown) {
+        printf("; %zu unknown", about->unknown);
+    }
+    printf("\nimbalance: %s %zu, %s %zu", l3a_dataset_class(about->train, about->largest), about->counts[about->largest],
+           l3a_dataset_class(about->train, about->smallest), about->counts[about->smallest]);
+    if (about->counts[about->smallest]) {
+        printf(", %.1f to 1", imbalance(about));
+    }
+    printf("\n");
+    print_classes(about);
+    print_pairs(about);
+    print_phases(about);
+    printf("picture files: %zu, %zu missing or empty", about->pictures, about->missing.count);
+    if (about->checked) {
+        printf(", %zu unreadable", about->unreadable.count);
+    }
+    printf("\n");
+}
+
+static void print_problems_json(const char *key, const struct problems *problems) {
+    printf(", \"%s\": {\"count\": %zu, \"first\": [", key, problems->count);
+    for (size_t i = 0; i < problems->shown; i++) {
+        printf("%s", i ? ", " : "");
+        print_json_string(problems->texts[i]);
+    }
+    printf("]}");
+}
+
+static void print_phases_json(const struct description *about) {
+    const struct phases *phases = &about->phases;
+    printf(", \"protocol\": ");
+    print_json_string(about->protocol);
+    printf(", \"phases\": [");
+    for (size_t t = 0; t < phases->count; t++) {
+        printf("%s{\"phase\": %zu, \"classes\": [", t ? ", " : "", t + 1);
+        for (size_t k = phases->edges[t]; k < phases->edges[t + 1]; k++) {
+            printf("%s", k > phases->edges[t] ? ", " : "");
+            print_json_string(class_at(about, k));
+        }
+        printf("], \"train_images\": %zu, \"test_images\": %zu}", phases->learned[t], phases->measured[t]);
+    }
+    printf("]");
+}
+
+static void print_classes_json(const struct description *about) {
+    printf(", \"classes\": [");
+    for (size_t k = 0; k < about->classes; k++) {
+        printf("%s{\"name\": ", k ? ", " : "");
+        print_json_string(l3a_dataset_class(about->train, k));
+        printf(", \"pictures\": %zu, \"members\": %zu}", about->counts[k], about->members[k]);
+    }
+    printf("], \"pairs\": [");
+    for (size_t i = 0; i < about->pair_count; i++) {
+        printf("%s{\"classes\": [", i ? ", " : "");
+        print_json_string(l3a_dataset_class(about->train, about->pairs[i].first));
+        printf(", ");
+        print_json_string(l3a_dataset_class(about->train, about->pairs[i].second));
+        printf("], \"pictures\": %zu}", about->pairs[i].pictures);
+    }
+    printf("]");
+}
+
+static void print_json(const struct description *about) {
+    printf("{\"dataset\": ");
+    print_json_string(about->name);
+    printf(", \"split\": ");
+    print_json_string(about->train_split);
+    printf(", \"test_split\": ");
+    if (about->test_split) {
+        print_json_string(about->test_split);
+    } else {
+        printf("null");
+    }
+    printf(", \"pictures\": %zu, \"labels\": %zu, \"unknown_labels\": %zu, \"without_labels\": %zu, \"most_labels\": %zu",
+           about->rows, about->labels, about->unknown, about->without, about->most);
+    printf(", \"labels_a_picture\": %.6f, \"imbalance\": %.6f, \"disagreements\": %zu", (double)about->labels / (double)about->rows,
+           imbalance(about), l3a_dataset_disagreements(about->train) + (about->test ? l3a_dataset_disagreements(about->test) : 0));
+    print_classes_json(about);
+    if (about->protocol) {
+        print_phases_json(about);
+    }
+    printf(", \"files\": %zu", about->pictures);
+    print_problems_json("missing", &about->missing);
+    if (about->checked) {
+        print_problems_json("unreadable", &about->unreadable);
+    }
+    printf("}\n");
+}
+
+static int complain_about(const struct arguments *arguments, const struct problems *problems, size_t files, const char *what) {
+    if (!problems->count) {
+        return EXIT_DONE;
+    }
+    complain(arguments, "%zu of %zu pictures %s", problems->count, files, what);
+    for (size_t i = 0; i < problems->shown; i++) {
+        fprintf(stderr, "  %s\n", problems->texts[i]);
+    }
+    if (problems->count > problems->shown) {
+        fprintf(stderr, "  …\n");
+    }
+    return EXIT_USAGE;
+}
+
+static int describe(const struct arguments *arguments, struct description *about, const char *format) {
+    about->rows = l3a_dataset_rows(about->train);
+    about->classes = l3a_dataset_class_count(about->train);
+    if (!count_labels(about) || !count_pairs(about)) {
+        return complain(arguments, "out of memory");
+    }
+    const int code = count_phases(arguments, about);
+    if (code != EXIT_DONE) {
+        return code;
+    }
+    check_pictures(arguments, about, about->train);
+    check_pictures(arguments, about, about->test);
+    if (interrupted) {
+        return EXIT_INTERRUPTED;
+    }
+    if (strcmp(format, "json") == 0) {
+        print_json(about);
+    } else {
+        print_table(about);
+    }
+    fflush(stdout);
+    const int missing = complain_about(arguments, &about->missing, about->pictures, "are missing or empty");
+    const int unreadable = complain_about(arguments, &about->unreadable, about->pictures, "cannot be decoded");
+    return missing != EXIT_DONE ? missing : unreadable;
+}
+
+int data_command(struct arguments *arguments) {
+    l3a_context *context = arguments->context;
+    const char *difficult = argument_choice(arguments, "difficult", "absent|ignore");
+    l3a_dataset_options options;
+    struct description about = {.checked = argument(arguments, "check-pictures") != NULL,
+                                .protocol = argument(arguments, "protocol")};
+    char splits[1024] = "";
+    l3a_dataset_options_default(&options);
+    options.ignore_difficult = difficult && strcmp(difficult, "ignore") == 0;
+    const char *format = argument_choice(arguments, "format", "table|json");
+    if (!difficult || !format) {
+        return EXIT_USAGE;
+    }
+    if (arguments->positional_count != 1) {
+        return complain(arguments, "name one data set: voc:FOLDER, coco:FOLDER or list:FILE.csv");
+    }
+    about.name = arguments->positionals[0];
+    l3a_status status = l3a_dataset_splits(context, about.name, splits, sizeof splits);
+    if (status == L3A_OK) {
+        choose_splits(&about, splits, argument(arguments, "split"));
+        status = l3a_dataset_open_with(context, about.name, about.train_split, &options, &about.train);
+    }
+    if (status == L3A_OK && about.test_split) {
+        status = l3a_dataset_open_with(context, about.name, about.test_split, &options, &about.test);
+    }
+    int code;
+    if (status != L3A_OK) {
+        code = explain(arguments, status);
+    } else if (about.test && !same_classes(about.train, about.test)) {
+        code = complain(arguments, "%s: %s and %s have different classes", about.name, about.train_split, about.test_split);
+    } else {
+        code = describe(arguments, &about, format);
+    }
+    description_free(&about);
+    return code;
+}

@@ -1,0 +1,358 @@
+/* Data sets: which kind a name means, and what all kinds have in common. */
+#include "data/dataset.h"
+
+#include "base/file.h"
+#include "base/machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLASS_LIMIT = 1 << 16, CLASS_NAME_LIMIT = 256 };
+
+static const struct dataset_kind *const kinds[] = {&voc_kind, &coco_kind, &list_kind};
+
+/* *place: what follows the colon. */
+static l3a_status find_kind(l3a_context *context, const char *name, const struct dataset_kind **kind, const char **place) {
+    char forms[128] = "";
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const size_t length = strlen(kinds[i]->prefix), used = strlen(forms);
+        if (strncmp(name, kinds[i]->prefix, length) == 0 && name[length] == ':' && name[length + 1]) {
+            *kind = kinds[i];
+            *place = name + length + 1;
+            return L3A_OK;
+        }
+        snprintf(forms + used, sizeof forms - used, "%s%s", i ? ", " : "", kinds[i]->form);
+    }
+    return fail(context, L3A_ERROR_OPTION, "for example voc:VOCdevkit", "'%s' does not name a data set; it has one of the forms %s",
+                name, forms);
+}
+
+void l3a_dataset_options_default(l3a_dataset_options *options) {
+    memset(options, 0, sizeof *options);
+}
+
+l3a_status l3a_dataset_open(l3a_context *context, const char *name, const char *split, l3a_dataset **dataset) {
+    return l3a_dataset_open_with(context, name, split, NULL, dataset);
+}
+
+l3a_status l3a_dataset_open_with(l3a_context *context, const char *name, const char *split, const l3a_dataset_options *options,
+                                 l3a_dataset **dataset) {
+    l3a_status status = L3A_OK;
+    const struct dataset_kind *kind;
+    const char *place;
+    l3a_dataset_options chosen;
+    l3a_dataset *made = NULL;
+    l3a_dataset_options_default(&chosen);
+    TRY(find_kind(context, name, &kind, &place));
+    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
+    made->context = context;
+    TRY(kind->open(made, place, split, options ? options : &chosen));
+    *dataset = made;
+    made = NULL;
+done:
+    l3a_dataset_free(made);
+    return status;
+}
+
+l3a_status l3a_dataset_splits(l3a_context *context, const char *name, char *text, size_t capacity) {
+    l3a_status status = L3A_OK;
+    const struct dataset_kind *kind;
+    const char *place;
+    text_list splits = {0};
+    FAIL_IF(!capacity, context, L3A_ERROR_ARGUMENT, NULL, "no room for the names of the splits");
+    TRY(find_kind(context, name, &kind, &place));
+    TRY(kind->splits(context, place, &splits));
+    text[0] = '\0';
+    for (size_t i = 0, used = 0; i < splits.count && used < capacity; i++) {
+        used += (size_t)snprintf(text + used, capacity - used, "%s%s", i ? " " : "", splits.items[i]);
+    }
+done:
+    text_list_clear(context, &splits);
+    return status;
+}
+
+void l3a_dataset_free(l3a_dataset *dataset) {
+    if (!dataset) {
+        return;
+    }
+    l3a_context *context = dataset->context;
+    text_list_clear(context, &dataset->classes);
+    text_pool_clear(context, &dataset->ids);
+    text_pool_clear(context, &dataset->paths);
+    release(context, dataset->labels);
+    release(context, dataset->members);
+    release(context, dataset);
+}
+
+size_t l3a_dataset_rows(const l3a_dataset *dataset) {
+    return dataset->ids.count;
+}
+
+size_t l3a_dataset_class_count(const l3a_dataset *dataset) {
+    return dataset->classes.count;
+}
+
+const char *l3a_dataset_class(const l3a_dataset *dataset, size_t index) {
+    return index < dataset->classes.count ? dataset->classes.items[index] : NULL;
+}
+
+const int8_t *l3a_dataset_labels(const l3a_dataset *dataset) {
+    return dataset->labels;
+}
+
+const int8_t *l3a_dataset_members(const l3a_dataset *dataset) {
+    return dataset->members;
+}
+
+const char *l3a_dataset_id(const l3a_dataset *dataset, size_t row) {
+    return row < dataset->ids.count ? dataset->ids.text + dataset->ids.starts[row] : NULL;
+}
+
+const char *l3a_dataset_path(const l3a_dataset *dataset, size_t row) {
+    return row < dataset->paths.count ? dataset->paths.text + dataset->paths.starts[row] : NULL;
+}
+
+size_t l3a_dataset_disagreements(const l3a_dataset *dataset) {
+    return dataset->disagreements;
+}
+
+l3a_status grow_array(l3a_context *context, void *memory, size_t used, size_t *capacity, size_t needed, size_t size) {
+    if (needed <= *capacity) {
+        return L3A_OK;
+    }
+    const size_t larger = 2 * *capacity > needed ? 2 * *capacity : needed + 1024;
+    void *made, *old;
+    const l3a_status status = allocate(context, larger, size, &made);
+    if (status == L3A_OK) {
+        memcpy(&old, memory, sizeof old);
+        if (used) {
+            memcpy(made, old, used * size);
+        }
+        release(context, old);
+        memcpy(memory, &made, sizeof made);
+        *capacity = larger;
+    }
+    return status;
+}
+
+l3a_status text_pool_add(l3a_context *context, text_pool *pool, const char *text, size_t length) {
+    l3a_status status = L3A_OK;
+    TRY(grow_array(context, &pool->text, pool->length, &pool->capacity, pool->length + length + 1, 1));
+    TRY(grow_array(context, &pool->starts, pool->count, &pool->start_capacity, pool->count + 1, sizeof *pool->starts));
+    memcpy(pool->text + pool->length, text, length);
+    pool->text[pool->length + length] = '\0';
+    pool->starts[pool->count++] = pool->length;
+    pool->length += length + 1;
+done:
+    return status;
+}
+
+void text_pool_clear(l3a_context *context, text_pool *pool) {
+    release(context, pool->text);
+    release(context, pool->starts);
+    memset(pool, 0, sizeof *pool);
+}
+
+bool stays_below(const char *file) {
+    if (!file[0] || file[0] == '/') {
+        return false;
+    }
+    for (const char *part = file; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (strncmp(part, "..", 2) == 0 && (!part[2] || part[2] == '/')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Bytes of the character that starts here; 0 when there is none. Overlong forms and surrogates are none. */
+static size_t character_length(const unsigned char *c) {
+    if (c[0] < 0x80) {
+        return 1;
+    }
+    const size_t length = c[0] >= 0xC2 && c[0] < 0xE0 ? 2 : c[0] >= 0xE0 && c[0] < 0xF0 ? 3 : c[0] >= 0xF0 && c[0] < 0xF5 ? 4 : 0;
+    for (size_t i = 1; i < length; i++) {
+        if ((c[i] & 0xC0) != 0x80) {
+            return 0;
+        }
+    }
+    const bool overlong = (c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xF0 && c[1] < 0x90);
+    const bool outside = (c[0] == 0xED && c[1] > 0x9F) || (c[0] == 0xF4 && c[1] > 0x8F);
+    return overlong || outside ? 0 : length;
+}
+
+bool is_utf8(const char *text) {
+    while (*text) {
+        const size_t length = character_length((const unsigned char *)text);
+        if (!length) {
+            return false;
+        }
+        text += length;
+    }
+    return true;
+}
+
+static bool has_control_character(const char *text) {
+    while (*text && (unsigned char)*text >= 0x20 && *text != 0x7F) {
+        text++;
+    }
+    return *text != '\0';
+}
+
+l3a_status dataset_set_classes(struct l3a_dataset *dataset, const char *place, text_list *names) {
+    l3a_context *context = dataset->context;
+    l3a_status status = L3A_OK;
+    dataset->classes = *names;
+    memset(names, 0, sizeof *names);
+    const text_list *classes = &dataset->classes;
+    FAIL_IF(!classes->count, context, L3A_ERROR_CLASS, "a data set needs labels to learn from", "%s: not one class", place);
+    FAIL_IF(classes->count > CLASS_LIMIT, context, L3A_ERROR_CLASS, NULL, "%s: %zu classes, where at most %d are expected", place,
+            classes->count, CLASS_LIMIT);
+    for (size_t i = 0; i < classes->count; i++) {
+        const char *name = classes->items[i];
+        FAIL_IF(!name[0] || strlen(name) > CLASS_NAME_LIMIT || has_control_character(name) || !is_utf8(name), context,
+                L3A_ERROR_CLASS, "a class name is UTF-8 text on one line, of at most 256 bytes",
+                "%s: '%.64s' cannot be the name of a class", place, name);
+        FAIL_IF(i && strcmp(classes->items[i - 1], name) == 0, context, L3A_ERROR_CLASS, "every class needs its own name",
+                "%s: class '%s' stands twice", place, name);
+    }
+done:
+    return status;
+}
+
+static int compare_texts(const void *left, const void *right) {
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+void sort_texts(char **texts, size_t count) {
+    if (count) {
+        qsort(texts, count, sizeof *texts, compare_texts);
+    }
+}
+
+size_t dataset_find_class(const struct l3a_dataset *dataset, const char *name) {
+    const text_list *classes = &dataset->classes;
+    char *const *found =
+        classes->count ? bsearch(&name, classes->items, classes->count, sizeof *classes->items, compare_texts) : NULL;
+    return found ? (size_t)(found - classes->items) : classes->count;
+}
+
+l3a_status dataset_add_row(struct l3a_dataset *dataset, const char *id, const char *folder, const char *file) {
+    l3a_status status = L3A_OK;
+    char *path = NULL;
+    TRY(join_path(dataset->context, folder, file, &path));
+    TRY(text_pool_add(dataset->context, &dataset->paths, path, strlen(path)));
+    TRY(text_pool_add(dataset->context, &dataset->ids, id, strlen(id)));
+done:
+    release(dataset->context, path);
+    return status;
+}
+
+struct sorted_row {
+    const char *id;
+    size_t row;
+};
+
+static int compare_rows(const void *left, const void *right) {
+    return strcmp(((const struct sorted_row *)left)->id, ((const struct sorted_row *)right)->id);
+}
+
+l3a_status dataset_sort_rows(const struct l3a_dataset *dataset, size_t **order) {
+    l3a_status status = L3A_OK;
+    const size_t rows = dataset->ids.count;
+    struct sorted_row *sorted = NULL;
+    size_t *made = NULL;
+    TRY(allocate(dataset->context, rows, sizeof *sorted, &sorted));
+    TRY(allocate(dataset->context, rows, sizeof *made, &made));
+    for (size_t i = 0; i < rows; i++) {
+        sorted[i] = (struct sorted_row){l3a_dataset_id(dataset, i), i};
+    }
+    qsort(sorted, rows, sizeof *sorted, compare_rows);
+    for (size_t i = 0; i < rows; i++) {
+        made[i] = sorted[i].row;
+    }
+    *order = made;
+done:
+    release(dataset->context, sorted);
+    return status;
+}
+
+size_t dataset_find_row(const struct l3a_dataset *dataset, const size_t *order, const char *id) {
+    size_t low = 0, high = dataset->ids.count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int side = strcmp(l3a_dataset_id(dataset, order[middle]), id);
+        if (side == 0) {
+            return order[middle];
+        }
+        low = side < 0 ? middle + 1 : low;
+        high = side < 0 ? high : middle;
+    }
+    return dataset->ids.count;
+}
+
+static l3a_status refuse_double_ids(const struct l3a_dataset *dataset, const char *place) {
+    l3a_status status = L3A_OK;
+    size_t *order = NULL;
+    TRY(dataset_sort_rows(dataset, &order));
+    for (size_t i = 1; i < dataset->ids.count; i++) {
+        const char *id = l3a_dataset_id(dataset, order[i]);
+        FAIL_IF(strcmp(l3a_dataset_id(dataset, order[i - 1]), id) == 0, dataset->context, L3A_ERROR_DATA, "name every picture once",
+                "%s: picture '%s' stands twice", place, id);
+    }
+done:
+    release(dataset->context, order);
+    return status;
+}
+
+l3a_status dataset_make_labels(struct l3a_dataset *dataset, const char *place) {
+    l3a_context *context = dataset->context;
+    l3a_status status = L3A_OK;
+    const size_t rows = dataset->ids.count, classes = dataset->classes.count;
+    const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : machine_memory_available();
+    FAIL_IF(!rows, context, L3A_ERROR_DATA, "is this the right split?", "%s: not one picture", place);
+    TRY(refuse_double_ids(dataset, place));
+    FAIL_IF(limit && rows > limit / 2 / classes, context, L3A_ERROR_MEMORY, "is this the right file?",
+            "%s: the labels of %zu pictures and %zu classes do not fit into memory", place, rows, classes);
+    TRY(allocate_zeroed(context, rows, classes, &dataset->labels));
+    TRY(allocate_zeroed(context, rows, classes, &dataset->members));
+done:
+    return status;
+}
+
+static void append(char *text, size_t capacity, const char *separator, const char *more) {
+    const size_t used = strlen(text);
+    snprintf(text + used, capacity - used, "%s%s", separator, more);
+}
+
+l3a_status check_split(l3a_context *context, const char *place, const char *split, const text_list *splits) {
+    if (split && text_list_find(splits, split) < splits->count) {
+        return L3A_OK;
+    }
+    char there[400] = "";
+    for (size_t i = 0; i < splits->count && i < 16; i++) {
+        append(there, sizeof there, " ", splits->items[i]);
+    }
+    return split ? fail(context, L3A_ERROR_NOT_FOUND, "choose one of those with --split", "%s: no split '%s'; there are:%s%s",
+                        place, split, there, splits->count > 16 ? " …" : "")
+                 : fail(context, L3A_ERROR_OPTION, "choose one with --split", "%s: has splits:%s%s", place, there,
+                        splits->count > 16 ? " …" : "");
+}
+
+void describe_folder(l3a_context *context, const char *path, char *text, size_t capacity) {
+    enum { SHOWN = 8 };
+    text_list names = {0};
+    snprintf(text, capacity, "it cannot be listed");
+    if (list_folder(context, path, &names) == L3A_OK) {
+        snprintf(text, capacity, names.count ? "it holds" : "it is empty");
+        for (size_t i = 0; i < names.count && i < SHOWN; i++) {
+            append(text, capacity, i ? ", " : " ", names.items[i]);
+        }
+        if (names.count > SHOWN) {
+            append(text, capacity, ", ", "…");
+        }
+    }
+    text_list_clear(context, &names);
+}

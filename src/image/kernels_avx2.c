@@ -1,0 +1,207 @@
+/* The loops over pixels for AVX2, and the choice between them and the plain ones. L3A_PLAIN_KERNELS leaves them out. */
+#include "image/resize.h"
+
+#if defined(__x86_64__) && !defined(L3A_PLAIN_KERNELS)
+
+#include <immintrin.h>
+#include <string.h>
+
+#define AVX2 __attribute__((target("avx2")))
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+enum { CHANNELS = 3 };
+
+/* The two sums of each channel: of the weights' low parts, and of their high parts. */
+struct sums {
+    __m256i low, high;
+};
+
+/* Two neighbouring weights, in every lane. */
+AVX2 static inline __m256i pair_at(const int16_t *weights) {
+    int32_t both;
+    memcpy(&both, weights, sizeof both);
+    return _mm256_set1_epi32(both);
+}
+
+AVX2 static inline __m256i small_pair_at(const int8_t *weights) {
+    int16_t both;
+    memcpy(&both, weights, sizeof both);
+    return _mm256_set1_epi16(both);
+}
+
+AVX2 static inline struct sums add_products(struct sums sums, __m256i pixels, const int16_t *low, const int16_t *high) {
+    sums.low = _mm256_add_epi32(sums.low, _mm256_madd_epi16(pixels, pair_at(low)));
+    sums.high = _mm256_add_epi32(sums.high, _mm256_madd_epi16(pixels, pair_at(high)));
+    return sums;
+}
+
+/* The same bytes of two rows, one in each half. */
+AVX2 static inline __m256i load_rows(const uint8_t *const from[2], size_t at) {
+    const __m128i first = _mm_loadu_si128((const __m128i *)(from[0] + at));
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(first), _mm_loadu_si128((const __m128i *)(from[1] + at)), 1);
+}
+
+/* One output pixel of two rows, as integers red, green, blue, 0. Neighbours are put side by side, as 16 bits: r0 r1 g0 g1 … */
+AVX2 ALWAYS_INLINE __m256i pixel_across(const struct axis *axis, size_t taps, size_t index, const uint8_t *const from[2]) {
+    const __m256i near = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1));
+    const __m256i far = _mm256_broadcastsi128_si256(_mm_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1));
+    const int16_t *low = axis->low + index * taps, *high = axis->high + index * taps;
+    struct sums sums = {_mm256_set1_epi32(1 << (WEIGHT_BITS - 1)), _mm256_setzero_si256()};
+    size_t at = (size_t)CHANNELS * axis->first[index], tap = 0;
+    for (; tap + 4 <= taps; tap += 4, at += 4 * CHANNELS) {
+        const __m256i pixels = load_rows(from, at);
+        sums = add_products(sums, _mm256_shuffle_epi8(pixels, near), low + tap, high + tap);
+        sums = add_products(sums, _mm256_shuffle_epi8(pixels, far), low + tap + 2, high + tap + 2);
+    }
+    if (tap < taps) {
+        sums = add_products(sums, _mm256_shuffle_epi8(load_rows(from, at), near), low + tap, high + tap);
+    }
+    return _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(sums.high, LOW_BITS), sums.low), WEIGHT_BITS);
+}
+
+/* Four output pixels of two rows: 12 bytes and 4 of no meaning in each half. */
+AVX2 ALWAYS_INLINE __m256i pixels_across(const struct axis *axis, size_t taps, const size_t index[4],
+                                         const uint8_t *const from[2]) {
+    const __m256i order = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
+    const __m256i first = _mm256_packs_epi32(pixel_across(axis, taps, index[0], from), pixel_across(axis, taps, index[1], from));
+    const __m256i second = _mm256_packs_epi32(pixel_across(axis, taps, index[2], from), pixel_across(axis, taps, index[3], from));
+    return _mm256_shuffle_epi8(_mm256_packus_epi16(first, second), order);
+}
+
+/* A store of 16 bytes spills over the next pixels, which are written later; the end of a row goes through a copy. */
+AVX2 ALWAYS_INLINE void rows_across(const struct axis *axis, size_t taps, const uint8_t *const from[2], uint8_t *const to[2]) {
+    enum { GROUP = 4 };
+    size_t i = 0;
+    for (; i + 2 * GROUP <= axis->output; i += GROUP) {
+        const size_t index[GROUP] = {i, i + 1, i + 2, i + 3};
+        const __m256i pixels = pixels_across(axis, taps, index, from);
+        _mm_storeu_si128((__m128i *)(to[0] + CHANNELS * i), _mm256_castsi256_si128(pixels));
+        _mm_storeu_si128((__m128i *)(to[1] + CHANNELS * i), _mm256_extracti128_si256(pixels, 1));
+    }
+    for (; i < axis->output; i += GROUP) {
+        const size_t last = axis->output - 1, left = axis->output - i, bytes = CHANNELS * (left < GROUP ? left : GROUP);
+        const size_t index[GROUP] = {i, i + 1 < last ? i + 1 : last, i + 2 < last ? i + 2 : last, i + 3 < last ? i + 3 : last};
+        uint8_t copy[32];
+        _mm256_storeu_si256((__m256i *)copy, pixels_across(axis, taps, index, from));
+        memcpy(to[0] + CHANNELS * i, copy, bytes);
+        memcpy(to[1] + CHANNELS * i, copy + 16, bytes);
+    }
+}
+
+/* A number of taps that the compiler knows is a loop less. */
+AVX2 static void across(const struct axis *axis, const uint8_t *const from[2], uint8_t *const to[2]) {
+    switch (axis->taps) {
+    case 2: rows_across(axis, 2, from, to); break;
+    case 4: rows_across(axis, 4, from, to); break;
+    case 6: rows_across(axis, 6, from, to); break;
+    case 8: rows_across(axis, 8, from, to); break;
+    default: rows_across(axis, axis->taps, from, to); break;
+    }
+}
+
+/* 32 bytes of an output row. The bytes of two rows are put side by side. Unpacking works in each half by itself, and so does
+ * packing back, so the order comes out right. The high parts of the weights and their sums fit into 8 and 16 bits; the sum
+ * of the low parts is shifted to the same unit before the two are added, which loses nothing that the last shift would
+ * keep. */
+AVX2 ALWAYS_INLINE void chunk_down(const struct axis *axis, size_t taps, size_t index, const uint8_t *from, size_t stride,
+                                   uint8_t *to) {
+    const int16_t *low = axis->low + index * taps;
+    const int8_t *high = axis->high8 + index * taps;
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i low0 = zero, low1 = zero, low2 = zero, low3 = zero;
+    __m256i high0 = _mm256_set1_epi16(1 << (WEIGHT_BITS - LOW_BITS - 1)), high1 = high0;
+    for (size_t tap = 0; tap < taps; tap += 2, from += 2 * stride) {
+        const __m256i upper = _mm256_loadu_si256((const __m256i *)from),
+                      lower = _mm256_loadu_si256((const __m256i *)(from + stride));
+        const __m256i left = _mm256_unpacklo_epi8(upper, lower), right = _mm256_unpackhi_epi8(upper, lower);
+        const __m256i weights = pair_at(low + tap), tops = small_pair_at(high + tap);
+        low0 = _mm256_add_epi32(low0, _mm256_madd_epi16(_mm256_unpacklo_epi8(left, zero), weights));
+        low1 = _mm256_add_epi32(low1, _mm256_madd_epi16(_mm256_unpackhi_epi8(left, zero), weights));
+        low2 = _mm256_add_epi32(low2, _mm256_madd_epi16(_mm256_unpacklo_epi8(right, zero), weights));
+        low3 = _mm256_add_epi32(low3, _mm256_madd_epi16(_mm256_unpackhi_epi8(right, zero), weights));
+        high0 = _mm256_add_epi16(high0, _mm256_maddubs_epi16(left, tops));
+        high1 = _mm256_add_epi16(high1, _mm256_maddubs_epi16(right, tops));
+    }
+    high0 = _mm256_add_epi16(high0, _mm256_packs_epi32(_mm256_srai_epi32(low0, LOW_BITS), _mm256_srai_epi32(low1, LOW_BITS)));
+    high1 = _mm256_add_epi16(high1, _mm256_packs_epi32(_mm256_srai_epi32(low2, LOW_BITS), _mm256_srai_epi32(low3, LOW_BITS)));
+    const __m256i left = _mm256_srai_epi16(high0, WEIGHT_BITS - LOW_BITS), right = _mm256_srai_epi16(high1, WEIGHT_BITS - LOW_BITS);
+    _mm256_storeu_si256((__m256i *)to, _mm256_packus_epi16(left, right));
+}
+
+enum { CHUNK = 32 };
+
+/* The last chunk of a row begins early rather than being short. */
+AVX2 ALWAYS_INLINE void row_down(const struct axis *axis, size_t taps, size_t index, const uint8_t *from, size_t count,
+                                 uint8_t *to) {
+    const uint8_t *row = from + axis->first[index] * count;
+    for (size_t x = 0; x + CHUNK <= count; x += CHUNK) {
+        chunk_down(axis, taps, index, row + x, count, to + x);
+    }
+    if (count % CHUNK) {
+        chunk_down(axis, taps, index, row + count - CHUNK, count, to + count - CHUNK);
+    }
+}
+
+/* Above 256 taps a sum of low parts would overflow. */
+AVX2 static void down(const struct axis *axis, size_t index, const uint8_t *from, size_t count, uint8_t *to) {
+    enum { TAPS_LIMIT = 256 };
+    if (count < CHUNK || axis->taps > axis->input || axis->taps > TAPS_LIMIT) {
+        plain_kernels.down(axis, index, from, count, to);
+        return;
+    }
+    switch (axis->taps) {
+    case 2: row_down(axis, 2, index, from, count, to); break;
+    case 4: row_down(axis, 4, index, from, count, to); break;
+    case 6: row_down(axis, 6, index, from, count, to); break;
+    default: row_down(axis, axis->taps, index, from, count, to); break;
+    }
+}
+
+/* One channel of `count` pixels, a multiple of 8. Eight pixels are 24 bytes: the first half of a register gets bytes 0 to 15,
+ * the second 8 to 23. */
+AVX2 static inline void plane(const uint8_t *pixels, size_t count, int channel, float scale, float offset, float *to) {
+    enum { NONE = -1 };
+    const __m256i red = _mm256_setr_epi8(0, NONE, NONE, NONE, 3, NONE, NONE, NONE, 6, NONE, NONE, NONE, 9, NONE, NONE, NONE, 4,
+                                         NONE, NONE, NONE, 7, NONE, NONE, NONE, 10, NONE, NONE, NONE, 13, NONE, NONE, NONE);
+    const __m256i order = _mm256_add_epi32(red, _mm256_set1_epi32(channel));
+    const __m256 factor = _mm256_set1_ps(scale), constant = _mm256_set1_ps(offset);
+    for (size_t i = 0; i < count; i += 8) {
+        const uint8_t *at = pixels + CHANNELS * i;
+        const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)at)),
+                                                     _mm_loadu_si128((const __m128i *)(at + 8)), 1);
+        const __m256 value = _mm256_cvtepi32_ps(_mm256_shuffle_epi8(both, order));
+        _mm256_storeu_ps(to + i, _mm256_add_ps(_mm256_mul_ps(value, factor), constant));
+    }
+}
+
+/* What it costs is the writing, which is twice as fast when whole cache lines come one after the other: so a piece of
+ * pixels that stays in the nearest cache is gone through once for each plane, from an address that is a multiple of 32. */
+AVX2 static void planes(const uint8_t *pixels, size_t count, const float scale[3], const float offset[3], float *const to[3]) {
+    enum { PIECE = 2048, GROUP = 8 };
+    const size_t odd = (32 - ((uintptr_t)to[0] & 31)) % 32 / sizeof(float), first = odd < count ? odd : count;
+    plain_kernels.planes(pixels, first, scale, offset, to);
+    size_t done = first;
+    while (count - done >= GROUP) {
+        const size_t left = (count - done) / GROUP * GROUP, size = left < PIECE ? left : PIECE;
+        for (int c = 0; c < CHANNELS; c++) {
+            plane(pixels + CHANNELS * done, size, c, scale[c], offset[c], to[c] + done);
+        }
+        done += size;
+    }
+    float *const rest[CHANNELS] = {to[0] + done, to[1] + done, to[2] + done};
+    plain_kernels.planes(pixels + CHANNELS * done, count - done, scale, offset, rest);
+}
+
+static const kernel_table avx2_kernels = {.across = across, .down = down, .planes = planes};
+
+const kernel_table *picture_kernels(void) {
+    return __builtin_cpu_supports("avx2") ? &avx2_kernels : &plain_kernels;
+}
+
+#else
+
+const kernel_table *picture_kernels(void) {
+    return &plain_kernels;
+}
+
+#endif

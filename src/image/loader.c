@@ -1,0 +1,313 @@
+/* Pictures in order, made ready ahead of the one who asks.
+ *
+ * Picture i goes to slot i mod `ahead` of a ring. Threads take the next picture in turn, as long as its slot is free, and
+ * leave in the slot the resized bytes or the error. The caller's thread waits for the slot of its picture, and only there
+ * are the bytes turned into floats, straight to where the caller wants them: a slot is a quarter of the size, and the
+ * numbers are written once.
+ *
+ * With one thread to use there is no second one to start: each picture is made when it is asked for.
+ *
+ * The mutex guards the counters and the slots' `ready`; what else a slot holds belongs to the thread that fills it until it
+ * is ready, and then to the caller's until it is delivered. Each thread has a context of its own, on the same allocator, so
+ * that errors are written by one thread only. */
+#include "image/picture.h"
+#include "image/resize.h"
+
+#include "base/machine.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CHANNELS = 3, THREAD_LIMIT = 1024 };
+
+struct slot {
+    bool ready;
+    struct raster picture;
+    l3a_status status;
+    char error_text[sizeof((l3a_context *)0)->error_text];
+    char error_hint[sizeof((l3a_context *)0)->error_hint];
+};
+
+struct worker {
+    l3a_loader *loader;
+    l3a_context *context;
+    struct picture_reader reader;
+    struct resizer resizer;
+    pthread_t thread;
+};
+
+struct l3a_loader {
+    l3a_context *context;
+    l3a_loader_options options;
+    const char *const *paths;
+    size_t count;
+    float scale[CHANNELS], offset[CHANNELS];
+    struct slot *slots;
+    size_t ahead;
+    struct worker *workers;
+    size_t worker_count, started;
+    bool has_lock;
+    pthread_mutex_t lock;
+    pthread_cond_t room, arrival;
+    size_t taken, delivered; /* pictures [delivered, taken) are in slots */
+    bool stop;
+};
+
+void l3a_loader_options_default(l3a_loader_options *options) {
+    memset(options, 0, sizeof *options);
+    options->width = options->height = 224;
+    options->filter = L3A_FILTER_BILINEAR;
+    for (size_t c = 0; c < CHANNELS; c++) {
+        options->deviation[c] = 1;
+    }
+    l3a_picture_options_default(&options->picture);
+}
+
+static l3a_status load(struct worker *worker, const char *path, struct slot *slot) {
+    l3a_status status = L3A_OK;
+    const l3a_loader_options *options = &worker->loader->options;
+    struct raster *picture;
+    TRY(picture_reader_read(&worker->reader, path, &options->picture, &picture));
+    TRY(resize(&worker->resizer, picture, options->width, options->height, options->filter, &slot->picture));
+done:
+    picture_reader_trim(&worker->reader);
+    resizer_trim(&worker->resizer);
+    return status;
+}
+
+static struct slot *fill(struct worker *worker, size_t index) {
+    l3a_loader *loader = worker->loader;
+    struct slot *slot = &loader->slots[index % loader->ahead];
+    slot->status = load(worker, loader->paths[index], slot);
+    if (slot->status != L3A_OK) {
+        memcpy(slot->error_text, worker->context->error_text, sizeof slot->error_text);
+        memcpy(slot->error_hint, worker->context->error_hint, sizeof slot->error_hint);
+    }
+    return slot;
+}
+
+/* False when there is nothing left to do. */
+static bool take(l3a_loader *loader, size_t *index) {
+    pthread_mutex_lock(&loader->lock);
+    while (!loader->stop && loader->taken < loader->count && loader->taken - loader->delivered == loader->ahead) {
+        pthread_cond_wait(&loader->room, &loader->lock);
+    }
+    const bool more = !loader->stop && loader->taken < loader->count;
+    *index = more ? loader->taken++ : loader->taken;
+    pthread_mutex_unlock(&loader->lock);
+    return more;
+}
+
+static void hand_over(l3a_loader *loader, size_t index) {
+    pthread_mutex_lock(&loader->lock);
+    loader->slots[index % loader->ahead].ready = true;
+    if (index == loader->delivered) {
+        pthread_cond_signal(&loader->arrival);
+    }
+    pthread_mutex_unlock(&loader->lock);
+}
+
+static void *work(void *argument) {
+    struct worker *worker = argument;
+    size_t index;
+    while (take(worker->loader, &index)) {
+        fill(worker, index);
+        hand_over(worker->loader, index);
+    }
+    return NULL;
+}
+
+static l3a_status check_options(l3a_context *context, const l3a_loader_options *options) {
+    l3a_status status = L3A_OK;
+    TRY(resize_check(context, options->width, options->height, options->filter));
+    for (size_t c = 0; c < CHANNELS; c++) {
+        FAIL_IF(!isfinite(options->mean[c]) || !isfinite(options->deviation[c]) || options->deviation[c] <= 0, context,
+                L3A_ERROR_ARGUMENT, "start from l3a_loader_options_default()",
+                "mean %g and deviation %g of channel %zu: the deviation must be above 0, and both finite", (double)options->mean[c],
+                (double)options->deviation[c], c);
+    }
+done:
+    return status;
+}
+
+/* Two pictures a thread: one in work, one waiting. */
+static l3a_status make_slots(l3a_loader *loader) {
+    l3a_status status = L3A_OK;
+    const l3a_loader_options *options = &loader->options;
+    const uint64_t asked = loader->context->options.memory_limit, limit = asked ? asked : machine_memory_available();
+    const size_t wanted = options->ahead ? options->ahead : 2 * loader->worker_count;
+    uint64_t pixels, bytes;
+    loader->ahead = loader->worker_count == 1 ? 1 : wanted < loader->count ? wanted : loader->count;
+    FAIL_IF(!multiply_sizes(options->width, options->height, &pixels) ||
+                !multiply_sizes(pixels, CHANNELS * loader->ahead, &bytes) || (limit && bytes > limit),
+            loader->context, L3A_ERROR_MEMORY, "use a smaller size or fewer pictures ahead",
+            "%zu pictures of %zu x %zu pixels ahead do not fit into the memory limit", loader->ahead, options->width,
+            options->height);
+    TRY(allocate_zeroed(loader->context, loader->ahead, sizeof *loader->slots, &loader->slots));
+    for (size_t i = 0; i < loader->ahead; i++) {
+        TRY(raster_shape(loader->context, &loader->slots[i].picture, options->width, options->height));
+    }
+done:
+    return status;
+}
+
+static l3a_status make_workers(l3a_loader *loader) {
+    l3a_status status = L3A_OK;
+    l3a_context_options options = loader->context->options;
+    options.on_event = NULL;
+    options.threads = 1;
+    TRY(allocate_zeroed(loader->context, loader->worker_count, sizeof *loader->workers, &loader->workers));
+    for (size_t i = 0; i < loader->worker_count; i++) {
+        struct worker *worker = &loader->workers[i];
+        FAIL_IF(l3a_context_create(&options, &worker->context) != L3A_OK, loader->context, L3A_ERROR_MEMORY, NULL,
+                "no memory for the threads that read pictures");
+        worker->context->files = loader->context->files;
+        worker->loader = loader;
+        worker->reader.context = worker->context;
+        worker->resizer = (struct resizer){.context = worker->context, .kernels = picture_kernels()};
+    }
+done:
+    return status;
+}
+
+/* Signals are the host's threads' business. Where no thread can be started, the caller's does the work. */
+static void start(l3a_loader *loader) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (loader->worker_count > 1 && loader->started < loader->worker_count) {
+        struct worker *worker = &loader->workers[loader->started];
+        if (pthread_create(&worker->thread, NULL, work, worker)) {
+            break;
+        }
+        loader->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static l3a_status make_lock(l3a_loader *loader) {
+    if (pthread_mutex_init(&loader->lock, NULL)) {
+        return fail(loader->context, L3A_ERROR_MEMORY, NULL, "no memory for a lock");
+    }
+    pthread_cond_init(&loader->room, NULL);
+    pthread_cond_init(&loader->arrival, NULL);
+    loader->has_lock = true;
+    return L3A_OK;
+}
+
+l3a_status l3a_loader_create(l3a_context *context, const char *const *paths, size_t count, const l3a_loader_options *options,
+                             l3a_loader **loader) {
+    l3a_status status = L3A_OK;
+    l3a_loader *made = NULL;
+    if (!context || (!paths && count) || !loader) {
+        return L3A_ERROR_ARGUMENT;
+    }
+    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
+    made->context = context;
+    made->paths = paths;
+    made->count = count;
+    l3a_loader_options_default(&made->options);
+    if (options) {
+        made->options = *options;
+    }
+    TRY(check_options(context, &made->options));
+    for (size_t c = 0; c < CHANNELS; c++) {
+        made->scale[c] = (float)(1 / (255 * (double)made->options.deviation[c]));
+        made->offset[c] = (float)(-(double)made->options.mean[c] / (double)made->options.deviation[c]);
+    }
+    const size_t threads = context->threads < THREAD_LIMIT ? (size_t)context->threads : THREAD_LIMIT;
+    made->worker_count = threads < count ? threads : count ? count : 1;
+    TRY(make_lock(made));
+    TRY(make_slots(made));
+    TRY(make_workers(made));
+    start(made);
+    *loader = made;
+    made = NULL;
+done:
+    l3a_loader_free(made);
+    return status;
+}
+
+static struct slot *wait_for_next(l3a_loader *loader) {
+    struct slot *slot = &loader->slots[loader->delivered % loader->ahead];
+    pthread_mutex_lock(&loader->lock);
+    while (!slot->ready) {
+        pthread_cond_wait(&loader->arrival, &loader->lock);
+    }
+    pthread_mutex_unlock(&loader->lock);
+    return slot;
+}
+
+static struct slot *load_next(l3a_loader *loader) {
+    return fill(&loader->workers[0], loader->delivered);
+}
+
+static void free_slot(l3a_loader *loader, struct slot *slot) {
+    pthread_mutex_lock(&loader->lock);
+    slot->ready = false;
+    loader->delivered++;
+    pthread_cond_signal(&loader->room);
+    pthread_mutex_unlock(&loader->lock);
+}
+
+l3a_status l3a_loader_next(l3a_loader *loader, size_t *index, float *planes) {
+    l3a_status status = L3A_OK;
+    if (!loader || !index || !planes) {
+        return L3A_ERROR_ARGUMENT;
+    }
+    TRY(report_progress(loader->context, "pictures", loader->delivered, loader->count));
+    *index = loader->delivered;
+    if (loader->delivered == loader->count) {
+        return L3A_OK;
+    }
+    struct slot *slot = loader->started ? wait_for_next(loader) : load_next(loader);
+    const size_t pixels = loader->options.width * loader->options.height;
+    float *const to[CHANNELS] = {planes, planes + pixels, planes + 2 * pixels};
+    status = slot->status;
+    if (status == L3A_OK) {
+        picture_kernels()->planes(slot->picture.pixels, pixels, loader->scale, loader->offset, to);
+    } else {
+        fail(loader->context, status, slot->error_hint, "%s", slot->error_text);
+    }
+    free_slot(loader, slot);
+done:
+    return status;
+}
+
+static void stop(l3a_loader *loader) {
+    pthread_mutex_lock(&loader->lock);
+    loader->stop = true;
+    pthread_cond_broadcast(&loader->room);
+    pthread_mutex_unlock(&loader->lock);
+    for (size_t i = 0; i < loader->started; i++) {
+        pthread_join(loader->workers[i].thread, NULL);
+    }
+    pthread_cond_destroy(&loader->room);
+    pthread_cond_destroy(&loader->arrival);
+    pthread_mutex_destroy(&loader->lock);
+}
+
+void l3a_loader_free(l3a_loader *loader) {
+    if (!loader) {
+        return;
+    }
+    l3a_context *context = loader->context;
+    if (loader->has_lock) {
+        stop(loader);
+    }
+    for (size_t i = 0; loader->workers && i < loader->worker_count; i++) {
+        picture_reader_free(&loader->workers[i].reader);
+        resizer_free(&loader->workers[i].resizer);
+        l3a_context_free(loader->workers[i].context);
+    }
+    for (size_t i = 0; loader->slots && i < loader->ahead; i++) {
+        raster_free(context, &loader->slots[i].picture);
+    }
+    release(context, loader->workers);
+    release(context, loader->slots);
+    release(context, loader);
+}

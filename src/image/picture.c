@@ -1,0 +1,239 @@
+/* Pictures from files and from memory: which format it is, the limits that hold before memory is taken, and the public
+ * calls. */
+#include "image/picture.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "image/resize.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PIXEL_LIMIT = 64000000, METADATA_LIMIT = 64 << 20, BYTES_A_PIXEL = 8, KEPT = 32 << 20, CHANNELS = 3 };
+
+void l3a_picture_options_default(l3a_picture_options *options) {
+    memset(options, 0, sizeof *options);
+    options->pixel_limit = PIXEL_LIMIT;
+}
+
+/* The largest size that the decoders, which count in int, and the address space can take. */
+static bool raster_bytes(size_t width, size_t height, size_t *bytes) {
+    uint64_t pixels, all;
+    if (width > INT32_MAX / 8 || height > INT32_MAX / 8 || !multiply_sizes(width, height, &pixels) ||
+        !multiply_sizes(pixels, CHANNELS, &all) || all > SIZE_MAX / 2) {
+        return false;
+    }
+    *bytes = (size_t)all;
+    return true;
+}
+
+l3a_status raster_shape(l3a_context *context, struct raster *raster, size_t width, size_t height) {
+    l3a_status status = L3A_OK;
+    size_t bytes;
+    FAIL_IF(!raster_bytes(width, height, &bytes), context, L3A_ERROR_MEMORY, "ask for a smaller picture",
+            "a picture of %zu x %zu pixels is larger than any memory", width, height);
+    if (bytes > raster->capacity) {
+        raster_free(context, raster);
+        TRY(allocate(context, bytes, 1, &raster->pixels));
+        raster->capacity = bytes;
+    }
+    raster->width = width;
+    raster->height = height;
+done:
+    return status;
+}
+
+void raster_free(l3a_context *context, struct raster *raster) {
+    release(context, raster->pixels);
+    memset(raster, 0, sizeof *raster);
+}
+
+l3a_status check_pixels(const struct picture_bytes *source, uint64_t width, uint64_t height) {
+    uint64_t pixels;
+    return multiply_sizes(width, height, &pixels) && pixels <= source->options.pixel_limit
+               ? L3A_OK
+               : fail(source->context, L3A_ERROR_MEMORY, "shrink the picture, or raise pixel_limit if you trust the file",
+                      "%s: claims to have %llu x %llu pixels, where at most %llu in all are read", source->name,
+                      (unsigned long long)width, (unsigned long long)height, (unsigned long long)source->options.pixel_limit);
+}
+
+static const char *other_format(const uint8_t *bytes, size_t count) {
+    static const struct {
+        const char *start;
+        size_t offset;
+        const char *name;
+    } known[] = {{"GIF8", 0, "a GIF picture"},
+                 {"WEBP", 8, "a WebP picture"},
+                 {"BM", 0, "a BMP picture"},
+                 {"II*", 0, "a TIFF picture"},
+                 {"MM", 0, "a TIFF picture"},
+                 {"ftypavif", 4, "an AVIF picture"},
+                 {"ftypheic", 4, "a HEIC picture"},
+                 {"<!DOCTYPE", 0, "a web page"},
+                 {"<html", 0, "a web page"},
+                 {"<?xml", 0, "an XML text"},
+                 {"<svg", 0, "an SVG drawing"},
+                 {"PK\x03\x04", 0, "a zip archive"},
+                 {"version https://git-lfs", 0, "a Git LFS pointer, not the file itself"}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        const size_t length = strlen(known[i].start);
+        if (count >= known[i].offset + length && memcmp(bytes + known[i].offset, known[i].start, length) == 0) {
+            return known[i].name;
+        }
+    }
+    return "a file of another kind";
+}
+
+static l3a_status fail_unknown(const struct picture_bytes *source) {
+    if (!source->count) {
+        return fail(source->context, L3A_ERROR_TRUNCATED, "copy or download the picture again", "%s: the file is empty",
+                    source->name);
+    }
+    return fail(source->context, L3A_ERROR_FORMAT, "JPEG and PNG are read: convert the picture, or take it off the list",
+                "%s: neither JPEG nor PNG at byte 0, but %s", source->name, other_format(source->bytes, source->count));
+}
+
+l3a_status picture_reader_decode(struct picture_reader *reader, const char *name, const void *bytes, size_t count,
+                                 const l3a_picture_options *options, struct raster **picture) {
+    l3a_status status = L3A_OK;
+    struct picture_bytes source = {.context = reader->context, .name = name, .bytes = bytes, .count = count};
+    int orientation = 1;
+    l3a_picture_options_default(&source.options);
+    if (options) {
+        source.options = *options;
+    }
+    if (jpeg_recognise(bytes, count)) {
+        TRY(jpeg_decode(&source, &reader->decoded, &orientation));
+    } else if (png_recognise(bytes, count)) {
+        TRY(png_decode(&source, &reader->decoded, &orientation));
+    } else {
+        TRY(fail_unknown(&source));
+    }
+    *picture = &reader->decoded;
+    if (orientation != 1) {
+        TRY(turn(reader->context, &reader->decoded, orientation, &reader->turned));
+        *picture = &reader->turned;
+    }
+done:
+    return status;
+}
+
+/* A picture takes at most eight bytes a pixel, uncompressed, and what its maker wrote beside them. */
+static l3a_status check_size(const input_file *input, const l3a_picture_options *options) {
+    uint64_t limit;
+    if (!multiply_sizes(options ? options->pixel_limit : PIXEL_LIMIT, BYTES_A_PIXEL, &limit) || limit > INT64_MAX) {
+        limit = INT64_MAX;
+    }
+    limit += METADATA_LIMIT;
+    return input->size <= limit ? L3A_OK
+                                : fail(input->context, L3A_ERROR_FORMAT, "is this a picture?",
+                                       "%s: %llu bytes, where a picture within the limit of pixels has at most %llu", input->path,
+                                       (unsigned long long)input->size, (unsigned long long)limit);
+}
+
+l3a_status picture_reader_read(struct picture_reader *reader, const char *path, const l3a_picture_options *options,
+                               struct raster **picture) {
+    l3a_status status = L3A_OK;
+    input_file input;
+    TRY(input_open(reader->context, path, &input));
+    TRY(check_size(&input, options));
+    const size_t count = (size_t)input.size;
+    if (count > reader->file_capacity) {
+        release(reader->context, reader->file);
+        reader->file_capacity = 0;
+        TRY(allocate(reader->context, count, 1, &reader->file));
+        reader->file_capacity = count;
+    }
+    TRY(input_read(&input, 0, reader->file, count));
+    input_close(&input);
+    TRY(picture_reader_decode(reader, path, reader->file, count, options, picture));
+done:
+    input_close(&input);
+    return status;
+}
+
+void picture_reader_trim(struct picture_reader *reader) {
+    if (reader->file_capacity > KEPT) {
+        release(reader->context, reader->file);
+        reader->file = NULL;
+        reader->file_capacity = 0;
+    }
+    if (reader->decoded.capacity > KEPT) {
+        raster_free(reader->context, &reader->decoded);
+    }
+    if (reader->turned.capacity > KEPT) {
+        raster_free(reader->context, &reader->turned);
+    }
+}
+
+void picture_reader_free(struct picture_reader *reader) {
+    if (reader->context) {
+        release(reader->context, reader->file);
+        raster_free(reader->context, &reader->decoded);
+        raster_free(reader->context, &reader->turned);
+    }
+}
+
+/* Hands the pixels to the caller. */
+static void give(struct raster *raster, l3a_picture *picture) {
+    picture->width = raster->width;
+    picture->height = raster->height;
+    picture->pixels = raster->pixels;
+    raster->pixels = NULL;
+}
+
+l3a_status l3a_picture_read(l3a_context *context, const char *path, const l3a_picture_options *options, l3a_picture *picture) {
+    if (!context || !path || !picture) {
+        return L3A_ERROR_ARGUMENT;
+    }
+    struct picture_reader reader = {.context = context};
+    struct raster *raster;
+    const l3a_status status = picture_reader_read(&reader, path, options, &raster);
+    if (status == L3A_OK) {
+        give(raster, picture);
+    }
+    picture_reader_free(&reader);
+    return status;
+}
+
+l3a_status l3a_picture_decode(l3a_context *context, const char *name, const void *bytes, size_t count,
+                              const l3a_picture_options *options, l3a_picture *picture) {
+    if (!context || !name || (!bytes && count) || !picture) {
+        return L3A_ERROR_ARGUMENT;
+    }
+    struct picture_reader reader = {.context = context};
+    struct raster *raster;
+    const l3a_status status = picture_reader_decode(&reader, name, bytes, count, options, &raster);
+    if (status == L3A_OK) {
+        give(raster, picture);
+    }
+    picture_reader_free(&reader);
+    return status;
+}
+
+l3a_status l3a_picture_resize(l3a_context *context, const l3a_picture *picture, size_t width, size_t height, l3a_filter filter,
+                              l3a_picture *resized) {
+    if (!context || !picture || !picture->pixels || !resized) {
+        return L3A_ERROR_ARGUMENT;
+    }
+    struct raster to = {0};
+    struct resizer resizer = {.context = context, .kernels = picture_kernels()};
+    const struct raster from = {.width = picture->width, .height = picture->height, .pixels = picture->pixels};
+    l3a_status status = resize_check(context, width, height, filter);
+    if (status == L3A_OK) {
+        status = resize(&resizer, &from, width, height, filter, &to);
+    }
+    if (status == L3A_OK) {
+        give(&to, resized);
+    }
+    raster_free(context, &to);
+    resizer_free(&resizer);
+    return status;
+}
+
+void l3a_picture_free(l3a_context *context, l3a_picture *picture) {
+    if (context && picture) {
+        release(context, picture->pixels);
+        memset(picture, 0, sizeof *picture);
+    }
+}

@@ -1,0 +1,56 @@
+/* Pictures inside the library: bytes of a file, a decoder for each format, and buffers that are used again for the next
+ * picture. A decoder is handed the bytes and fills a raster; what it says in an error names the file and the byte. */
+#ifndef L3A_PICTURE_H
+#define L3A_PICTURE_H
+
+#include "base/context.h"
+
+/* RGB, row after row; memory that only grows. */
+struct raster {
+    size_t width, height;
+    uint8_t *pixels;
+    size_t capacity;
+};
+
+/* Room for width x height pixels, whose values are undefined. */
+l3a_status raster_shape(l3a_context *context, struct raster *raster, size_t width, size_t height);
+void raster_free(l3a_context *context, struct raster *raster);
+
+struct picture_bytes {
+    l3a_context *context;
+    const char *name; /* stands for the file in messages */
+    const uint8_t *bytes;
+    size_t count;
+    l3a_picture_options options;
+};
+
+bool jpeg_recognise(const uint8_t *bytes, size_t count);
+bool png_recognise(const uint8_t *bytes, size_t count);
+/* *orientation is EXIF's, 1 to 8, where the options ask for it, and else 1. */
+l3a_status jpeg_decode(const struct picture_bytes *source, struct raster *raster, int *orientation);
+l3a_status png_decode(const struct picture_bytes *source, struct raster *raster, int *orientation);
+l3a_status check_pixels(const struct picture_bytes *source, uint64_t width, uint64_t height);
+
+/* The orientation in a TIFF block as EXIF has it, without "Exif\0\0" before it; 1 where there is none. */
+int exif_orientation(const uint8_t *tiff, size_t count);
+/* As PIL.ImageOps.exif_transpose turns it. */
+l3a_status turn(l3a_context *context, const struct raster *from, int orientation, struct raster *to);
+
+/* One thread's buffers. Start from zeroes with a context. */
+struct picture_reader {
+    l3a_context *context;
+    uint8_t *file;
+    size_t file_capacity;
+    struct raster decoded, turned;
+};
+
+/* The picture is reader->decoded or reader->turned, until the next call. */
+l3a_status picture_reader_decode(struct picture_reader *reader, const char *name, const void *bytes, size_t count,
+                                 const l3a_picture_options *options, struct raster **picture);
+l3a_status picture_reader_read(struct picture_reader *reader, const char *path, const l3a_picture_options *options,
+                               struct raster **picture);
+/* Gives back memory that an unusually large picture took. */
+void picture_reader_trim(struct picture_reader *reader);
+void picture_reader_free(struct picture_reader *reader);
+
+#endif

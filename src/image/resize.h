@@ -1,0 +1,48 @@
+/* Resizing as Pillow does, and the loops over pixels as a table that is filled twice: in plain C, and for AVX2. */
+#ifndef L3A_RESIZE_H
+#define L3A_RESIZE_H
+
+#include "image/picture.h"
+
+/* One direction: output i is the sum of inputs first[i] … first[i] + taps - 1, each times its weight, in units of
+ * 1 / 2^WEIGHT_BITS. taps is even and the same for all; where fewer inputs count, the other weights are 0. */
+enum { WEIGHT_BITS = 22, LOW_BITS = 16, GUARD = 16 };
+
+struct axis {
+    size_t input, output, taps;
+    l3a_filter filter;
+    uint32_t *first;
+    int32_t *weight;     /* [output x taps] */
+    int16_t *low, *high; /* weight = high · 2^LOW_BITS + low, -2^15 <= low < 2^15 */
+    int8_t *high8;       /* high, which is that small */
+};
+
+typedef struct kernel_table {
+    /* Two rows of RGB at a time, which may be the same. Reads up to GUARD bytes past the last tap. */
+    void (*across)(const struct axis *axis, const uint8_t *const from[2], uint8_t *const to[2]);
+    /* Row number `index` of the output, `count` bytes, from the rows of `from`, which has that many bytes a row. */
+    void (*down)(const struct axis *axis, size_t index, const uint8_t *from, size_t count, uint8_t *to);
+    /* planes[c][i] = pixels[3 i + c] · scale[c] + offset[c] */
+    void (*planes)(const uint8_t *pixels, size_t count, const float scale[3], const float offset[3], float *const planes[3]);
+} kernel_table;
+
+extern const kernel_table plain_kernels;
+/* The fastest table for this processor. */
+const kernel_table *picture_kernels(void);
+
+/* One thread's buffers. Start from zeroes with a context and kernels. */
+struct resizer {
+    l3a_context *context;
+    const kernel_table *kernels;
+    struct axis x, y;      /* of the last picture; the next one often has the same size */
+    struct raster between; /* after the horizontal pass */
+};
+
+l3a_status resize_check(l3a_context *context, size_t width, size_t height, l3a_filter filter);
+/* to may have memory already; it is not `from`. */
+l3a_status resize(struct resizer *resizer, const struct raster *from, size_t width, size_t height, l3a_filter filter,
+                  struct raster *to);
+void resizer_trim(struct resizer *resizer);
+void resizer_free(struct resizer *resizer);
+
+#endif

@@ -1,0 +1,355 @@
+#!/usr/bin/python3
+"""Pictures against Pillow, byte for byte: every format, real pictures, hundreds of sizes, and all EXIF orientations.
+
+The library is called as a program would, through libl3a.so. The resizing part runs twice: with the library as it is built,
+which takes the vector loops on a processor that has them, and with a copy built here without them."""
+import ctypes
+import glob
+import io
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import warnings
+import zlib
+
+
+def skip(reason):
+    print("skipped:", reason)
+    sys.exit(77)
+
+
+source = os.environ.get("L3A_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+build = os.environ.get("L3A_BUILD", os.path.join(source, "build"))
+shared = os.environ.get("L3A_SHARED", os.path.join(source, "..", "shared"))
+if os.environ.get("L3A_SANITIZE"):
+    skip("a library with sanitizers cannot be loaded into Python")
+try:
+    import numpy
+    from PIL import Image, ImageOps
+except ImportError as error:
+    skip(f"{error}; apt-get install python3-pil python3-numpy")
+
+photographs = sorted(glob.glob(os.path.join(shared, "data/voc2007-small/VOCdevkit/VOC2007/JPEGImages/*.jpg")))
+FILTERS = {0: Image.BILINEAR, 1: Image.BICUBIC}
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("pixel_limit", ctypes.c_uint64), ("orient", ctypes.c_int)]
+
+
+class Picture(ctypes.Structure):
+    _fields_ = [("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("pixels", ctypes.POINTER(ctypes.c_uint8))]
+
+    def array(self):
+        return numpy.ctypeslib.as_array(self.pixels, (self.height, self.width, 3)).copy()
+
+
+class LoaderOptions(ctypes.Structure):
+    _fields_ = [("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("filter", ctypes.c_int),
+                ("mean", ctypes.c_float * 3), ("deviation", ctypes.c_float * 3), ("picture", Options),
+                ("ahead", ctypes.c_size_t)]
+
+
+class Library:
+    def __init__(self, path):
+        self.path = path
+        self.c = ctypes.CDLL(path)
+        self.c.l3a_error_text.restype = ctypes.c_char_p
+        self.context = ctypes.c_void_p()
+        self.check(self.c.l3a_context_create(None, ctypes.byref(self.context)))
+
+    def check(self, status):
+        if status:
+            raise AssertionError(f"status {status}: {self.c.l3a_error_text(self.context).decode()}")
+
+    def take(self, picture):
+        array = picture.array()
+        self.c.l3a_picture_free(self.context, ctypes.byref(picture))
+        return array
+
+    def read(self, path, orient=0):
+        picture, options = Picture(), Options(64000000, orient)
+        self.check(self.c.l3a_picture_read(self.context, path.encode(), ctypes.byref(options), ctypes.byref(picture)))
+        return self.take(picture)
+
+    def resize(self, array, width, height, filter):
+        array = numpy.ascontiguousarray(array)
+        pixels = array.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+        picture, resized = Picture(array.shape[1], array.shape[0], pixels), Picture()
+        self.check(self.c.l3a_picture_resize(self.context, ctypes.byref(picture), ctypes.c_size_t(width),
+                                             ctypes.c_size_t(height), filter, ctypes.byref(resized)))
+        return self.take(resized)
+
+
+def plain_library(folder):
+    path = os.path.join(folder, "libplain.so")
+    code = [file for part in ("base", "image") for file in sorted(glob.glob(f"{source}/src/{part}/*.c"))]
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "openblas", "libxxhash", "libjpeg", "libpng"],
+                           capture_output=True, text=True, check=True).stdout.split()
+    subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE", "-DL3A_PLAIN_KERNELS", "-O2", "-fPIC", "-shared",
+                    "-w", f"-I{source}/include", f"-I{source}/src", "-o", path, *code, *flags, "-lgomp", "-lpthread", "-lm"],
+                   check=True)
+    return Library(path)
+
+
+def same(what, found, expected):
+    expected = numpy.asarray(expected)
+    assert found.shape == expected.shape, f"{what}: {found.shape}, Pillow {expected.shape}"
+    if not numpy.array_equal(found, expected):
+        where = numpy.argwhere(found != expected)
+        y, x, c = where[0]
+        raise AssertionError(f"{what}: {len(where)} of {found.size} bytes differ, first at row {y}, column {x}, channel {c}: "
+                             f"{found[y, x, c]}, Pillow {expected[y, x, c]}")
+
+
+def pillow(path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Image.open(path).convert("RGB")
+
+
+def test_photographs(library):
+    chosen = photographs[:: max(1, len(photographs) // 300)]
+    for path in chosen:
+        expected = pillow(path)
+        found = library.read(path)
+        same(path, found, expected)
+        for filter, method in FILTERS.items():
+            same(f"{path} resized", library.resize(found, 224, 224, filter), expected.resize((224, 224), method))
+    assert len(chosen) >= 200, f"only {len(chosen)} pictures"
+    return f"{len(chosen)} photographs read, and resized with both filters"
+
+
+def noise(width, height, seed=1):
+    return Image.fromarray(numpy.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=numpy.uint8))
+
+
+def scene(width, height):
+    """Smooth colours with edges and some noise, so that JPEG has something to do."""
+    y, x = numpy.mgrid[0:height, 0:width]
+    parts = [127 + 120 * numpy.sin(x / 9 + c) * numpy.cos(y / 7 - c) for c in range(3)]
+    values = numpy.stack(parts, 2) + numpy.random.default_rng(3).normal(0, 12, (height, width, 3))
+    values[height // 3 : height // 2, width // 4 : width // 2] = (255, 0, 40)
+    return Image.fromarray(values.clip(0, 255).astype(numpy.uint8))
+
+
+def adobe_segment(transform):
+    return b"\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00" + bytes([transform])
+
+
+def find_adobe(data):
+    return data.find(b"\xff\xee\x00\x0eAdobe")
+
+
+def four_colour_variants(picture):
+    """Pillow writes CMYK with an Adobe marker of transform 0. The same data read as YCCK (2), and without the marker."""
+    stream = io.BytesIO()
+    picture.convert("CMYK").save(stream, "JPEG", quality=90)
+    data = stream.getvalue()
+    at = find_adobe(data)
+    bare = data[:at] + data[at + 16 :] if at >= 0 else data
+    yield "cmyk as written", data
+    yield "cmyk without adobe marker", bare
+    for transform in (0, 2):
+        yield f"cmyk adobe {transform}", bare[:2] + adobe_segment(transform) + bare[2:]
+
+
+def jpeg_variants():
+    for width, height in ((97, 61), (8, 8), (1, 1), (17, 33), (3, 200), (640, 16)):
+        picture = scene(width, height)
+        for sampling in (0, 1, 2):
+            for progressive in (False, True):
+                for quality in (30, 95):
+                    stream = io.BytesIO()
+                    picture.save(stream, "JPEG", quality=quality, subsampling=sampling, progressive=progressive)
+                    yield f"jpeg {width}x{height} sampling {sampling} progressive {progressive} quality {quality}", stream.getvalue()
+        for progressive in (False, True):
+            stream = io.BytesIO()
+            picture.convert("L").save(stream, "JPEG", progressive=progressive)
+            yield f"grey jpeg {width}x{height} progressive {progressive}", stream.getvalue()
+        for name, data in four_colour_variants(picture):
+            yield f"{name} {width}x{height}", data
+    stream = io.BytesIO()
+    scene(97, 61).save(stream, "JPEG")
+    data = stream.getvalue()
+    yield "colours stored as RGB (adobe 0)", data[:2] + adobe_segment(0) + data[2:].replace(b"JFIF", b"JFXX", 1)
+    yield "bytes after the end", data + b"more bytes" * 100
+
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
+
+
+def pack_row(samples, bits):
+    if bits == 16:
+        return struct.pack(f">{len(samples)}H", *samples)
+    if bits == 8:
+        return bytes(samples)
+    row, per = bytearray(-(-len(samples) * bits // 8)), 8 // bits
+    for i, sample in enumerate(samples):
+        row[i // per] |= sample << (8 - bits - bits * (i % per))
+    return bytes(row)
+
+
+def png_bytes(width, height, bits, colours, interlaced, extra=b"", palette=256):
+    """A PNG of random samples, written here, because Pillow cannot write most of the kinds it reads."""
+    channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[colours]
+    generator = numpy.random.default_rng(bits + 20 * colours + width)
+    samples = generator.integers(0, 1 << bits, (height, width, channels))
+    if colours == 0 and bits == 16:
+        samples[::2] %= 300
+    raw = b""
+    for x0, y0, dx, dy in ADAM7 if interlaced else ((0, 0, 1, 1),):
+        part = samples[y0::dy, x0::dx]
+        if part.size:
+            for row in part:
+                raw += b"\0" + pack_row(row.ravel().tolist(), bits)
+    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, colours, 0, 0, int(interlaced)))
+    if colours == 3:
+        count = min(1 << bits, palette)
+        data += chunk(b"PLTE", generator.integers(0, 256, 3 * count, dtype=numpy.uint8).tobytes())
+    return data + extra + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b"")
+
+
+def png_variants():
+    kinds = [(bits, 0) for bits in (1, 2, 4, 8, 16)] + [(bits, 3) for bits in (1, 2, 4, 8)]
+    kinds += [(bits, colours) for colours in (2, 4, 6) for bits in (8, 16)]
+    for bits, colours in kinds:
+        for interlaced in (False, True):
+            for width, height in ((37, 29), (1, 1), (5, 3), (8, 64)):
+                yield f"png {width}x{height} bits {bits} colours {colours} interlaced {interlaced}", png_bytes(width, height, bits, colours, interlaced)
+    yield "palette with transparency", png_bytes(20, 20, 8, 3, False, chunk(b"tRNS", bytes(range(200))))
+    yield "palette with one transparent colour", png_bytes(20, 20, 4, 3, True, chunk(b"tRNS", b"\xff\x00"))
+    yield "grey with a transparent value", png_bytes(20, 20, 8, 0, False, chunk(b"tRNS", b"\x00\x10"))
+    yield "RGB with a transparent colour", png_bytes(20, 20, 8, 2, False, chunk(b"tRNS", b"\x00\x10\x00\x11\x00\x12"))
+    yield "palette shorter than its indices", png_bytes(20, 20, 8, 3, False, palette=7)
+    yield "gamma is not applied", png_bytes(20, 20, 8, 2, False, chunk(b"gAMA", struct.pack(">I", 100000)))
+    for mode in ("1", "L", "P", "RGB", "RGBA", "LA"):
+        stream = io.BytesIO()
+        scene(51, 23).convert(mode).save(stream, "PNG")
+        yield f"png by Pillow, mode {mode}", stream.getvalue()
+
+
+def test_formats(library, folder):
+    count = 0
+    for name, data in [*jpeg_variants(), *png_variants()]:
+        path = os.path.join(folder, "variant")
+        with open(path, "wb") as file:
+            file.write(data)
+        same(name, library.read(path), pillow(path))
+        count += 1
+    return f"{count} kinds of JPEG and PNG"
+
+
+def with_orientation(orientation, order):
+    ends = "<" if order == b"II" else ">"
+    tiff = order + struct.pack(ends + "HIH", 42, 8, 2) + struct.pack(ends + "HHII", 0x010F, 2, 1, 0)
+    return tiff + struct.pack(ends + "HHIHH", 0x0112, 3, 1, orientation, 0) + struct.pack(ends + "I", 0)
+
+
+def test_orientation(library, folder):
+    count = 0
+    picture = scene(45, 28)
+    for orientation in range(0, 10):
+        for order in (b"II", b"MM"):
+            exif = with_orientation(orientation, order)
+            for kind in ("JPEG", "PNG", "PNG after the pixels"):
+                path = os.path.join(folder, "turned")
+                stream = io.BytesIO()
+                picture.save(stream, kind[:4].strip())
+                data = stream.getvalue()
+                if kind == "JPEG":
+                    data = data[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 8) + b"Exif\0\0" + exif + data[2:]
+                else:
+                    at = data.index(b"IDAT") - 4 if kind == "PNG" else data.index(b"IEND") - 4
+                    data = data[:at] + chunk(b"eXIf", exif) + data[at:]
+                with open(path, "wb") as file:
+                    file.write(data)
+                opened = Image.open(path)
+                opened.load()
+                same(f"{kind} orientation {orientation}", library.read(path, 1), ImageOps.exif_transpose(opened).convert("RGB"))
+                same(f"{kind} orientation {orientation} ignored", library.read(path), pillow(path))
+                count += 1
+    return f"{count} pictures with an orientation"
+
+
+def sizes():
+    chosen = [(1, 1, 1, 1), (1, 1, 224, 224), (1, 7, 5, 1), (2, 1, 1, 2), (3, 3, 2, 2), (1000, 1, 1, 1), (1, 1000, 1, 3),
+              (1, 1, 9, 1), (1, 1, 1, 9), (2, 2, 500, 3), (500, 375, 224, 224), (375, 500, 224, 224), (224, 168, 224, 224),
+              (168, 224, 224, 224), (224, 224, 224, 224), (1024, 768, 224, 224), (4000, 30, 7, 30), (30, 3000, 30, 7),
+              (9000, 1, 1, 1), (1, 9000, 1, 1), (333, 333, 332, 334)]
+    chooser = random.Random(7)
+    while len(chosen) < 560:
+        limit = chooser.choice((4, 16, 64, 300))
+        chosen.append(tuple(chooser.randint(1, limit) for _ in range(4)))
+    return chosen
+
+
+def extremes(width, height, kind):
+    """Noise, or only black and white, which drives the cubic filter over both ends."""
+    values = numpy.asarray(noise(width, height, width * 7 + height))
+    return values if kind else numpy.where(values < 128, 0, 255).astype(numpy.uint8)
+
+
+def test_sizes(library):
+    chosen = sizes()
+    for number, (width, height, to_width, to_height) in enumerate(chosen):
+        array = extremes(width, height, number % 3)
+        for filter, method in FILTERS.items():
+            same(f"{width}x{height} to {to_width}x{to_height}, filter {filter}, {library.path}",
+                 library.resize(array, to_width, to_height, filter),
+                 Image.fromarray(array).resize((to_width, to_height), method))
+    return f"{len(chosen)} sizes with both filters, {os.path.basename(library.path)}"
+
+
+def test_loader(library):
+    chosen = photographs[:40]
+    paths = [path.encode() for path in chosen]
+    paths.insert(5, b"/no/such/picture.jpg")
+    mean, deviation = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    options = LoaderOptions(224, 224, 1, (ctypes.c_float * 3)(*mean), (ctypes.c_float * 3)(*deviation), Options(64000000, 0), 0)
+    loader, index = ctypes.c_void_p(), ctypes.c_size_t()
+    array = (ctypes.c_char_p * len(paths))(*paths)
+    library.check(library.c.l3a_loader_create(library.context, array, ctypes.c_size_t(len(paths)), ctypes.byref(options),
+                                              ctypes.byref(loader)))
+    planes = numpy.empty((3, 224, 224), numpy.float32)
+    out = planes.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+    for number, path in enumerate(paths):
+        status = library.c.l3a_loader_next(loader, ctypes.byref(index), out)
+        assert index.value == number
+        if number == 5:
+            assert status == 4, status
+            continue
+        library.check(status)
+        values = numpy.asarray(pillow(path.decode()).resize((224, 224), Image.BICUBIC), numpy.float64).transpose(2, 0, 1)
+        expected = (values / 255 - numpy.reshape(mean, (3, 1, 1))) / numpy.reshape(deviation, (3, 1, 1))
+        worst = numpy.abs(planes - expected).max()
+        assert worst < 1e-6, f"{path}: off by {worst}"
+    library.check(library.c.l3a_loader_next(loader, ctypes.byref(index), out))
+    assert index.value == len(paths)
+    library.c.l3a_loader_free(loader)
+    return f"{len(chosen)} pictures through the loader"
+
+
+def main():
+    library = Library(os.path.join(build, "libl3a.so"))
+    with tempfile.TemporaryDirectory() as folder:
+        print(test_formats(library, folder))
+        print(test_orientation(library, folder))
+        print(test_sizes(library))
+        plain = plain_library(folder)
+        print(test_sizes(plain))
+        if not photographs:
+            skip(f"the rest needs {shared}/data/voc2007-small")
+        print(test_photographs(library))
+        print(test_photographs(plain))
+        print(test_loader(library))
+
+
+main()
