@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/number.h"
+#include "format/csv.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -191,49 +192,9 @@ done:
     return status;
 }
 
-/* A text being taken apart: the fields of a line, unquoted in place. */
-struct csv {
-    l3a_context *context;
-    const char *path;
-    char *text, *at;
-    size_t line;
-    char *fields[FIELDS];
-    size_t count;
-};
-
-/* One field; returns what ended it: a comma, a newline, or zero for the end of the text. */
-static char take_field(struct csv *csv, char **field) {
-    char *to = csv->at;
-    const bool quoted = *csv->at == '"';
-    *field = to;
-    csv->at += quoted;
-    while (*csv->at && (quoted || (*csv->at != ',' && *csv->at != '\n'))) {
-        if (quoted && *csv->at == '"' && *++csv->at != '"') {
-            break;
-        }
-        *to++ = *csv->at++;
-    }
-    const char end = *csv->at;
-    csv->at += end != '\0';
-    *to = '\0';
-    return end;
-}
-
-/* The next line's fields; false at the end. */
-static bool next_line(struct csv *csv) {
-    if (!*csv->at) {
-        return false;
-    }
-    csv->line++;
-    csv->count = 0;
-    while (csv->count < FIELDS && take_field(csv, &csv->fields[csv->count++]) == ',') {
-    }
-    return true;
-}
-
 static l3a_status fail_line(const struct csv *csv) {
     return fail(csv->context, L3A_ERROR_FORMAT, "the folder's files were changed: start the run again in a new folder",
-                "%s: line %zu cannot be understood", csv->path, csv->line);
+                "%s: line %zu cannot be understood", csv->name, csv->line);
 }
 
 static bool field_integer(const struct csv *csv, size_t index, uint64_t *value) {
@@ -271,25 +232,23 @@ static bool parse_row(const struct csv *csv, const l3a_results *results, l3a_res
     return true;
 }
 
+/* The text of a table after its header; NULL when there is no such file. */
 static l3a_status open_table(l3a_results *results, const char *folder, const char *name, const char *header, struct csv *csv,
-                             char **path) {
+                             char **path, char **text) {
     l3a_context *context = results->context;
     l3a_status status = L3A_OK;
     bool exists = false;
     size_t length = 0;
-    memset(csv, 0, sizeof *csv);
     TRY(join_path(context, folder, name, path));
-    csv->context = context;
-    csv->path = *path;
     TRY(file_exists(context, *path, &exists));
     if (exists) {
-        TRY(read_whole(context, *path, FILE_LIMIT, &csv->text, &length));
+        TRY(read_whole(context, *path, FILE_LIMIT, text, &length));
+        const size_t start = strlen(header);
+        const bool good = strncmp(*text, header, start) == 0;
+        csv_begin(csv, context, *path, *text + (good ? start : 0), length - (good ? start : 0));
         csv->line = 1;
-        if (strncmp(csv->text, header, strlen(header)) != 0 || strlen(csv->text) != length) {
-            status = fail_line(csv);
-            goto done;
-        }
-        csv->at = csv->text + strlen(header);
+        csv->next_line = 2;
+        status = good ? L3A_OK : fail_line(csv);
     }
 done:
     return status;
@@ -297,36 +256,40 @@ done:
 
 /* The AP of a row's classes: the next lines of per_class.csv that are of its method, seed and phase. */
 static l3a_status take_precisions(struct csv *classes, const l3a_result *row, double *precisions) {
-    size_t found = 0;
-    while (found < row->last && next_line(classes)) {
+    l3a_status status = L3A_OK;
+    bool more = true;
+    for (size_t found = 0; found < row->last;) {
         uint64_t seed, phase;
-        if (!field_integer(classes, 1, &seed) || !field_integer(classes, 2, &phase)) {
+        TRY(csv_next_row(classes, &more));
+        if (!more || !field_integer(classes, 1, &seed) || !field_integer(classes, 2, &phase)) {
             return fail_line(classes);
         }
-        if (strcmp(classes->fields[0], row->method) == 0 && seed == row->seed && phase == row->phase) {
-            if (!field_number(classes, 4, &precisions[found++])) {
-                return fail_line(classes);
-            }
+        if (strcmp(classes->fields[0], row->method) == 0 && seed == row->seed && phase == row->phase &&
+            !field_number(classes, 4, &precisions[found++])) {
+            return fail_line(classes);
         }
     }
-    return found == row->last ? L3A_OK : fail_line(classes);
+done:
+    return status;
 }
 
 l3a_status results_read(l3a_results *results, const char *folder) {
     l3a_context *context = results->context;
     l3a_status status = L3A_OK;
-    struct csv metrics = {0}, classes = {0};
-    char *metrics_path = NULL, *classes_path = NULL;
+    struct csv metrics, classes;
+    char *paths[2] = {NULL, NULL}, *texts[2] = {NULL, NULL};
     double *precisions = NULL;
-    TRY(open_table(results, folder, "metrics.csv", metrics_header, &metrics, &metrics_path));
-    if (!metrics.text) {
-        goto done;
-    }
-    TRY(open_table(results, folder, "per_class.csv", classes_header, &classes, &classes_path));
+    bool more = true;
+    TRY(open_table(results, folder, "metrics.csv", metrics_header, &metrics, &paths[0], &texts[0]));
+    TRY(open_table(results, folder, "per_class.csv", classes_header, &classes, &paths[1], &texts[1]));
     TRY(allocate(context, results->classes.count, sizeof *precisions, &precisions));
-    while (next_line(&metrics)) {
+    while (texts[0]) {
         l3a_result row;
-        if (!parse_row(&metrics, results, &row) || !classes.text) {
+        TRY(csv_next_row(&metrics, &more));
+        if (!more) {
+            break;
+        }
+        if (!parse_row(&metrics, results, &row) || !texts[1]) {
             status = fail_line(&metrics);
             goto done;
         }
@@ -334,10 +297,10 @@ l3a_status results_read(l3a_results *results, const char *folder) {
         TRY(results_add(results, &row, precisions));
     }
 done:
-    release(context, metrics.text);
-    release(context, classes.text);
-    release(context, metrics_path);
-    release(context, classes_path);
+    for (size_t i = 0; i < 2; i++) {
+        release(context, texts[i]);
+        release(context, paths[i]);
+    }
     release(context, precisions);
     return status;
 }
