@@ -227,7 +227,7 @@ l3a_status resize(struct resizer *resizer, const struct raster *from, size_t wid
                   struct raster *to) {
     l3a_status status = L3A_OK;
     l3a_context *context = resizer->context;
-    struct axis *x = &resizer->x, *y = &resizer->y;
+    struct axis *x = &resizer->x[from->width % AXES], *y = &resizer->y[from->height % AXES];
     const bool across = width != from->width, down = height != from->height;
     TRY(resize_check(context, from->width, from->height, filter));
     if (across) {
@@ -251,7 +251,17 @@ done:
     return status;
 }
 
+/* A side that large is rare, and its weights are too. */
 void resizer_trim(struct resizer *resizer) {
+    enum { SIDE_KEPT = 8192 };
+    for (size_t i = 0; i < AXES; i++) {
+        if (resizer->x[i].input > SIDE_KEPT) {
+            axis_free(resizer->context, &resizer->x[i]);
+        }
+        if (resizer->y[i].input > SIDE_KEPT) {
+            axis_free(resizer->context, &resizer->y[i]);
+        }
+    }
     if (resizer->between.capacity > KEPT) {
         raster_free(resizer->context, &resizer->between);
     }
@@ -259,8 +269,10 @@ void resizer_trim(struct resizer *resizer) {
 
 void resizer_free(struct resizer *resizer) {
     if (resizer->context) {
-        axis_free(resizer->context, &resizer->x);
-        axis_free(resizer->context, &resizer->y);
+        for (size_t i = 0; i < AXES; i++) {
+            axis_free(resizer->context, &resizer->x[i]);
+            axis_free(resizer->context, &resizer->y[i]);
+        }
         raster_free(resizer->context, &resizer->between);
     }
 }

@@ -41,12 +41,14 @@ size_t picture_kernels_usable(const kernel_table *tables[KERNEL_TABLES]);
 /* The fastest of them. */
 const kernel_table *picture_kernels(void);
 
+enum { AXES = 32 };
+
 /* One thread's buffers. Start from zeroes with a context and kernels. */
 struct resizer {
     l3a_context *context;
     const kernel_table *kernels;
-    struct axis x, y;      /* of the last picture; the next one often has the same size */
-    struct raster between; /* after the horizontal pass */
+    struct axis x[AXES], y[AXES]; /* weights of sizes met lately, at the input size modulo AXES: pictures share few sizes */
+    struct raster between;        /* after the horizontal pass */
 };
 
 l3a_status resize_check(l3a_context *context, size_t width, size_t height, l3a_filter filter);
