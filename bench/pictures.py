@@ -3,7 +3,8 @@
 and against libjpeg-turbo's own decoding of the same bytes, already in memory.
 
 The rivals take turns in every round, and what is compared is the processor time of the process, threads included, so that
-other programs disturb as little as possible. Each line has the ratio of the medians, its target, and the range over rounds.
+other programs disturb as little as possible. Each line has the ratio of the medians, its target, the range over rounds, and
+the ratio of the fastest rounds, which is the better guess on a machine that is not idle.
 
     bench/pictures.py [--pictures N] [--rounds N]        L3A_BUILD: the build folder; L3A_SHARED: where data/ is
 """
@@ -100,8 +101,8 @@ def report(what, above, below, target, at_least):
     ratio = statistics.median(above) / statistics.median(below)
     each = sorted(a / b for a, b in zip(above, below))
     met = ratio >= target if at_least else ratio <= target
-    print(f"{what:60} {ratio:6.2f}  (target {'at least' if at_least else 'at most'} {target:g}: {'met' if met else 'MISSED'}; "
-          f"rounds {each[0]:.2f} to {each[-1]:.2f})")
+    print(f"{what:55} {ratio:6.2f}  (target {'at least' if at_least else 'at most'} {target:g}: {'met' if met else 'MISSED'}; "
+          f"rounds {each[0]:.2f} to {each[-1]:.2f}, fastest by fastest {min(above) / min(below):.2f})")
 
 
 def enlarged(paths, folder):

@@ -1,4 +1,4 @@
-/* The loops over pixels for AVX2, and the choice between them and the plain ones. L3A_PLAIN_KERNELS leaves them out. */
+/* The loops over pixels for AVX2. L3A_PLAIN_KERNELS leaves them out. */
 #include "image/resize.h"
 
 #if defined(__x86_64__) && !defined(L3A_PLAIN_KERNELS)
@@ -142,10 +142,8 @@ AVX2 ALWAYS_INLINE void row_down(const struct axis *axis, size_t taps, size_t in
     }
 }
 
-/* Above 256 taps a sum of low parts would overflow. */
 AVX2 static void down(const struct axis *axis, size_t index, const uint8_t *from, size_t count, uint8_t *to) {
-    enum { TAPS_LIMIT = 256 };
-    if (count < CHUNK || axis->taps > axis->input || axis->taps > TAPS_LIMIT) {
+    if (count < CHUNK || axis->taps > axis->input || axis->taps > DOWN_TAPS_LIMIT) {
         plain_kernels.down(axis, index, from, count, to);
         return;
     }
@@ -192,16 +190,6 @@ AVX2 static void planes(const uint8_t *pixels, size_t count, const float scale[3
     plain_kernels.planes(pixels + CHANNELS * done, count - done, scale, offset, rest);
 }
 
-static const kernel_table avx2_kernels = {.across = across, .down = down, .planes = planes};
-
-const kernel_table *picture_kernels(void) {
-    return __builtin_cpu_supports("avx2") ? &avx2_kernels : &plain_kernels;
-}
-
-#else
-
-const kernel_table *picture_kernels(void) {
-    return &plain_kernels;
-}
+const kernel_table avx2_kernels = {.across = across, .down = down, .planes = planes};
 
 #endif

@@ -55,8 +55,8 @@ struct reach {
 };
 
 static struct reach reach_of(const struct axis *axis, const struct filter *filter, size_t index) {
-    const double scale = (double)axis->input / (double)axis->output, radius = filter->radius * (scale > 1 ? scale : 1);
-    struct reach reach = {.centre = ((double)index + 0.5) * scale};
+    const double radius = filter->radius * axis->stretch;
+    struct reach reach = {.centre = ((double)index + 0.5) * axis->scale};
     const double low = reach.centre - radius + 0.5, high = reach.centre + radius + 0.5;
     const size_t end = high > (double)axis->input ? axis->input : (size_t)high;
     reach.first = low < 0 ? 0 : (size_t)low;
@@ -79,6 +79,7 @@ static void split(struct axis *axis) {
 static void axis_free(l3a_context *context, struct axis *axis) {
     release(context, axis->first);
     release(context, axis->weight);
+    release(context, axis->table);
     memset(axis, 0, sizeof *axis);
 }
 
@@ -104,7 +105,7 @@ done:
 /* The weights of one output. Those of a picture's far end are moved so that their padding stands before, where there are
  * pixels. `exact` has room for them. */
 static void weigh(struct axis *axis, const struct filter *filter, size_t index, double *exact) {
-    const double scale = (double)axis->input / (double)axis->output, shrink = 1 / (scale > 1 ? scale : 1);
+    const double shrink = 1 / axis->stretch;
     const struct reach reach = reach_of(axis, filter, index);
     double sum = 0;
     for (size_t j = 0; j < reach.count; j++) {
@@ -127,7 +128,8 @@ static l3a_status axis_make(l3a_context *context, size_t input, size_t output, l
         return L3A_OK;
     }
     axis_free(context, axis);
-    *axis = (struct axis){.input = input, .output = output, .filter = filter};
+    *axis = (struct axis){.input = input, .output = output, .filter = filter, .scale = (double)input / (double)output};
+    axis->stretch = axis->scale > 1 ? axis->scale : 1;
     TRY(axis_allocate(context, axis, &filters[filter]));
     TRY(allocate(context, axis->taps, sizeof *exact, &exact));
     for (size_t i = 0; i < output; i++) {
@@ -138,6 +140,25 @@ done:
     release(context, exact);
     if (status != L3A_OK) {
         axis_free(context, axis);
+    }
+    return status;
+}
+
+/* The same for the horizontal pass, whose loops may want the weights in an order of their own. */
+static l3a_status axis_make_across(const struct resizer *resizer, size_t input, size_t output, l3a_filter filter,
+                                   struct axis *axis) {
+    l3a_status status = L3A_OK;
+    const kernel_table *kernels = resizer->kernels;
+    const bool fresh = !axis->first || axis->input != input || axis->output != output || axis->filter != filter;
+    TRY(axis_make(resizer->context, input, output, filter, axis));
+    const size_t bytes = fresh && kernels->table_size ? kernels->table_size(axis) : 0;
+    if (bytes) {
+        TRY(allocate_zeroed(resizer->context, bytes, 1, &axis->table));
+        kernels->fill_table(axis);
+    }
+done:
+    if (status != L3A_OK) {
+        axis_free(resizer->context, axis);
     }
     return status;
 }
@@ -206,11 +227,11 @@ l3a_status resize(struct resizer *resizer, const struct raster *from, size_t wid
                   struct raster *to) {
     l3a_status status = L3A_OK;
     l3a_context *context = resizer->context;
-    struct axis *x = &resizer->x, *y = &resizer->y;
+    struct axis *x = &resizer->x[from->width % AXES], *y = &resizer->y[from->height % AXES];
     const bool across = width != from->width, down = height != from->height;
     TRY(resize_check(context, from->width, from->height, filter));
     if (across) {
-        TRY(axis_make(context, from->width, width, filter, x));
+        TRY(axis_make_across(resizer, from->width, width, filter, x));
     }
     if (down) {
         TRY(axis_make(context, from->height, height, filter, y));
@@ -230,7 +251,17 @@ done:
     return status;
 }
 
+/* A side that large is rare, and its weights are too. */
 void resizer_trim(struct resizer *resizer) {
+    enum { SIDE_KEPT = 8192 };
+    for (size_t i = 0; i < AXES; i++) {
+        if (resizer->x[i].input > SIDE_KEPT) {
+            axis_free(resizer->context, &resizer->x[i]);
+        }
+        if (resizer->y[i].input > SIDE_KEPT) {
+            axis_free(resizer->context, &resizer->y[i]);
+        }
+    }
     if (resizer->between.capacity > KEPT) {
         raster_free(resizer->context, &resizer->between);
     }
@@ -238,8 +269,10 @@ void resizer_trim(struct resizer *resizer) {
 
 void resizer_free(struct resizer *resizer) {
     if (resizer->context) {
-        axis_free(resizer->context, &resizer->x);
-        axis_free(resizer->context, &resizer->y);
+        for (size_t i = 0; i < AXES; i++) {
+            axis_free(resizer->context, &resizer->x[i]);
+            axis_free(resizer->context, &resizer->y[i]);
+        }
         raster_free(resizer->context, &resizer->between);
     }
 }

@@ -1,4 +1,5 @@
-/* Resizing as Pillow does, and the loops over pixels as a table that is filled twice: in plain C, and for AVX2. */
+/* Resizing as Pillow does, and the loops over pixels as a table that is filled three times: in plain C, for AVX2, and for
+ * AVX-512. */
 #ifndef L3A_RESIZE_H
 #define L3A_RESIZE_H
 
@@ -6,15 +7,17 @@
 
 /* One direction: output i is the sum of inputs first[i] … first[i] + taps - 1, each times its weight, in units of
  * 1 / 2^WEIGHT_BITS. taps is even and the same for all; where fewer inputs count, the other weights are 0. */
-enum { WEIGHT_BITS = 22, LOW_BITS = 16, GUARD = 16 };
+enum { WEIGHT_BITS = 22, LOW_BITS = 16, GUARD = 64 };
 
 struct axis {
     size_t input, output, taps;
     l3a_filter filter;
+    double scale, stretch; /* input / output, and the same where it shrinks */
     uint32_t *first;
     int32_t *weight;     /* [output x taps] */
     int16_t *low, *high; /* weight = high · 2^LOW_BITS + low, -2^15 <= low < 2^15 */
     int8_t *high8;       /* high, which is that small */
+    uint8_t *table;      /* of the kernels' own, for the horizontal pass; may be NULL */
 };
 
 typedef struct kernel_table {
@@ -22,20 +25,30 @@ typedef struct kernel_table {
     void (*across)(const struct axis *axis, const uint8_t *const from[2], uint8_t *const to[2]);
     /* Row number `index` of the output, `count` bytes, from the rows of `from`, which has that many bytes a row. */
     void (*down)(const struct axis *axis, size_t index, const uint8_t *from, size_t count, uint8_t *to);
+    /* Both or neither: the bytes that an axis needs for `across`, 0 for none, and filling them. */
+    size_t (*table_size)(const struct axis *axis);
+    void (*fill_table)(struct axis *axis);
     /* planes[c][i] = pixels[3 i + c] · scale[c] + offset[c] */
     void (*planes)(const uint8_t *pixels, size_t count, const float scale[3], const float offset[3], float *const planes[3]);
 } kernel_table;
 
-extern const kernel_table plain_kernels;
-/* The fastest table for this processor. */
+/* With more, the sum of the weights' low parts could overflow where `down` keeps the parts separate. */
+enum { DOWN_TAPS_LIMIT = 256, KERNEL_TABLES = 3 };
+
+extern const kernel_table plain_kernels, avx2_kernels, avx512_kernels;
+/* The tables that this processor can use, the slowest first, and how many there are. */
+size_t picture_kernels_usable(const kernel_table *tables[KERNEL_TABLES]);
+/* The fastest of them. */
 const kernel_table *picture_kernels(void);
+
+enum { AXES = 32 };
 
 /* One thread's buffers. Start from zeroes with a context and kernels. */
 struct resizer {
     l3a_context *context;
     const kernel_table *kernels;
-    struct axis x, y;      /* of the last picture; the next one often has the same size */
-    struct raster between; /* after the horizontal pass */
+    struct axis x[AXES], y[AXES]; /* weights of sizes met lately, at the input size modulo AXES: pictures share few sizes */
+    struct raster between;        /* after the horizontal pass */
 };
 
 l3a_status resize_check(l3a_context *context, size_t width, size_t height, l3a_filter filter);
