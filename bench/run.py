@@ -114,6 +114,14 @@ def report_coco(dim, environment):
                result["peak_gib"] <= 1.6)
 
 
+def report_script(name, arguments, environment):
+    """A script that prints its own targets and measurements."""
+    print(f"{name}:")
+    sys.stdout.flush()
+    if subprocess.run([PYTHON, os.path.join(HERE, name), *arguments], env=environment).returncode:
+        print(f"{name}: not measured")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works; the targets are for the full ones")
@@ -132,6 +140,9 @@ def main():
         report_released(learned, released)
     report_bare(learned)
     report_coco(sizes["dim"], environment)
+    report_script("pictures.py", ["--pictures", "20", "--rounds", "3"] if options.quick else ["--pictures", "100", "--rounds", "31"],
+                  environment)
+    report_script("coco_annotations.py", ["--images", "2000"] if options.quick else [], environment)
     return 0
 
 
