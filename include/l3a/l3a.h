@@ -485,6 +485,29 @@ L3A_PUBLIC const l3a_backbone_info *l3a_backbone_describe(const l3a_backbone *ba
 /* features [count x width] of pictures [count x 3 x size x size], already scaled and centred as the info says (the loader does that). */
 L3A_PUBLIC l3a_status l3a_backbone_run(l3a_backbone *backbone, const float *pictures, size_t count, float *features);
 
+/* ---- Extraction -----------------------------------------------------------------------------------------------------
+ * From the pictures of a data set to a feature file. What has been done is kept in PATH.part, so that an extraction that was killed
+ * goes on where it was; when the feature file stands, PATH.part goes. */
+typedef struct l3a_extract_options {
+    int half;   /* 1: features as float16, else float32 */
+    int strict; /* 1: a picture that cannot be read ends the extraction; 0: it is left out, and named in the file's record `bad` */
+    l3a_picture_options picture;
+} l3a_extract_options;
+
+typedef struct l3a_extract_report {
+    size_t rows;    /* in the feature file */
+    size_t bad;     /* pictures left out */
+    size_t resumed; /* pictures that an earlier extraction had done */
+    double seconds;
+} l3a_extract_report;
+
+L3A_PUBLIC void l3a_extract_options_default(l3a_extract_options *options);
+/* options may be NULL for the defaults; report may be NULL. */
+L3A_PUBLIC l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset,
+                                  const l3a_extract_options *options, const char *path, l3a_extract_report *report);
+/* What feature files of this backbone record, put into a table: backbone, sha256, preprocess, pool. */
+L3A_PUBLIC l3a_status l3a_backbone_sign(const l3a_backbone *backbone, l3a_features *features);
+
 /* ---- Files and machine ---------------------------------------------------------------------------------------------- */
 typedef struct l3a_file l3a_file;
 
