@@ -1,7 +1,7 @@
 /* Checkpoints: named tensors from a .safetensors file or from either form of torch's .pth files, recognised by content.
  *
- * Names come without what wraps them: the dict that holds the weights is found (the top, or `model`, `state_dict`, `model_state`), and
- * the prefix `module.` goes. Values come as float, in C order, whatever type, stride or storage they had. */
+ * Names come without what wraps them: the dict that holds the weights is found (the top, or `model`, `state_dict`, `model_state`),
+ * and the prefix `module.` goes. Values come as float, in C order, whatever type, stride or storage they had. */
 #ifndef L3A_CHECKPOINT_H
 #define L3A_CHECKPOINT_H
 
@@ -30,6 +30,10 @@ const struct checkpoint_tensor *checkpoint_at(const struct checkpoint *checkpoin
 const struct checkpoint_tensor *checkpoint_find(const struct checkpoint *checkpoint, const char *name);
 /* All elements, as float; values has room for tensor->elements. A NaN or infinity is an error that names the tensor. */
 l3a_status checkpoint_read(struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor, float *values);
+/* Verifies every checksum there is, and says whether a tensor has one. */
+l3a_status checkpoint_verify(struct checkpoint *checkpoint);
+bool checkpoint_is_summed(const struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor);
+uint64_t checkpoint_size(const struct checkpoint *checkpoint);
 /* SHA-256 of the whole file, in hexadecimal. */
 l3a_status checkpoint_sha256(struct checkpoint *checkpoint, char text[65]);
 
