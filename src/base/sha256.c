@@ -29,19 +29,31 @@ static void make_schedule(uint32_t words[64], const uint8_t *block) {
     }
 }
 
+/* Round i of eight: the eight words move on by one place a round, so that after eight each is where it was. */
+#define ROUND(i)                                                                                                                   \
+    do {                                                                                                                           \
+        const uint32_t a = s[(8 - i) % 8], b = s[(9 - i) % 8], c = s[(10 - i) % 8];                                                \
+        const uint32_t e = s[(12 - i) % 8], f = s[(13 - i) % 8], g = s[(14 - i) % 8];                                              \
+        const uint32_t first = s[(15 - i) % 8] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) +           \
+                               constants[k + i] + words[k + i];                                                                    \
+        s[(11 - i) % 8] += first;                                                                                                  \
+        s[(15 - i) % 8] = first + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));                  \
+    } while (0)
+
 static void compress_plain(uint32_t state[8], const uint8_t *blocks, size_t count) {
     for (; count; count--, blocks += SHA256_BLOCK) {
         uint32_t words[64], s[8];
         make_schedule(words, blocks);
         memcpy(s, state, sizeof s);
-        for (size_t i = 0; i < 64; i++) {
-            const uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]), majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-            const uint32_t first =
-                s[7] + (rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25)) + choice + constants[i] + words[i];
-            const uint32_t second = (rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22)) + majority;
-            memmove(s + 1, s, 7 * sizeof *s);
-            s[4] += first;
-            s[0] = first + second;
+        for (size_t k = 0; k < 64; k += 8) {
+            ROUND(0);
+            ROUND(1);
+            ROUND(2);
+            ROUND(3);
+            ROUND(4);
+            ROUND(5);
+            ROUND(6);
+            ROUND(7);
         }
         for (size_t i = 0; i < 8; i++) {
             state[i] += s[i];

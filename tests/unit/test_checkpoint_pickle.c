@@ -227,6 +227,27 @@ static void test_a_tensor_of_untyped_bytes_has_the_type_it_says(void **state) {
     finish(&machine);
 }
 
+static void test_a_tensor_of_a_class_of_its_own_is_still_a_tensor(void **state) {
+    (void)state;
+    struct machine machine;
+    RUN(&machine, "ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\ncmy\nTensor\n(" STORAGE
+                  "K\0K\6\x85K\1\x85\x89Nt}tR.");
+    assert_int_equal(root(&machine)->kind, PICKLE_TENSOR);
+    assert_int_equal(machine.pickle.tensors[root(&machine)->as.index].shape[0], 6);
+    finish(&machine);
+}
+
+static void test_a_storage_that_is_a_view_of_another(void **state) {
+    (void)state;
+    struct machine machine;
+    RUN(&machine, "(U\7storagectorch.cuda\nHalfStorage\nU\1"
+                  "0U\3cpuK\6(U\1vK\2K\3ttQ.");
+    assert_int_equal(root(&machine)->kind, PICKLE_STORAGE);
+    assert_int_equal(machine.pickle.storages[0].first, 2);
+    assert_int_equal(machine.pickle.storages[0].type, TENSOR_F16);
+    finish(&machine);
+}
+
 static void test_values_that_contain_themselves(void **state) {
     (void)state;
     struct machine machine;
@@ -361,6 +382,8 @@ int main(void) {
         cmocka_unit_test(test_the_ordered_dict_of_python_2),
         cmocka_unit_test(test_a_tensor_and_its_parameter),
         cmocka_unit_test(test_a_tensor_of_untyped_bytes_has_the_type_it_says),
+        cmocka_unit_test(test_a_tensor_of_a_class_of_its_own_is_still_a_tensor),
+        cmocka_unit_test(test_a_storage_that_is_a_view_of_another),
         cmocka_unit_test(test_values_that_contain_themselves),
         cmocka_unit_test(test_refusals_name_the_byte),
         cmocka_unit_test(test_too_much_of_anything_is_refused),
