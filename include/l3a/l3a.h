@@ -448,6 +448,67 @@ L3A_PUBLIC const char *l3a_dataset_path(const l3a_dataset *dataset, size_t row);
 /* Picture-class pairs on which the set disagrees with itself (VOC: the annotations and the lists of each class). */
 L3A_PUBLIC size_t l3a_dataset_disagreements(const l3a_dataset *dataset);
 
+/* ---- Backbones ------------------------------------------------------------------------------------------------------
+ * Frozen networks read from a checkpoint: .safetensors, or .pth/.pt in both forms torch has written. Which network it is, is found
+ * from the names and shapes of its tensors: ViT, ResNet, TResNet. Nothing in a checkpoint is ever executed. */
+typedef struct l3a_backbone l3a_backbone;
+
+typedef enum l3a_pool { L3A_POOL_DEFAULT, L3A_POOL_CLS, L3A_POOL_MEAN, L3A_POOL_CLS_MEAN } l3a_pool;
+
+typedef struct l3a_backbone_options {
+    l3a_pool pool;        /* ViT: the class token (default), the mean of the patches, or both one after the other */
+    size_t size;          /* side of the pictures; 0: the network's own (224) */
+    int set_mean;         /* 1: mean and deviation below replace the family's */
+    float mean[3], deviation[3];
+    l3a_filter filter;    /* how pictures are resized */
+} l3a_backbone_options;
+
+typedef struct l3a_backbone_info {
+    const char *family;    /* "vit", "resnet", "tresnet" */
+    char name[64];         /* "resnet50", "tresnet_m", "vit, width 192, depth 12, heads 3, patch 16" */
+    size_t size, width;    /* side of a picture, numbers in a feature */
+    uint64_t parameters;
+    double flops;          /* multiplications and additions for a picture */
+    float mean[3], deviation[3];
+    l3a_filter filter;
+    const char *pool;      /* "cls", "mean", "cls+mean", "average" */
+    char preprocess[128];  /* "rgb 224x224 bilinear mean 0.5 std 0.5": what feature files record */
+    char sha256[65];       /* of the checkpoint file */
+    const char *engine;    /* "onednn" or "blas" */
+} l3a_backbone_info;
+
+L3A_PUBLIC void l3a_backbone_options_default(l3a_backbone_options *options);
+/* options may be NULL for the defaults. */
+L3A_PUBLIC l3a_status l3a_backbone_open(l3a_context *context, const char *path, const l3a_backbone_options *options,
+                                        l3a_backbone **backbone);
+L3A_PUBLIC void l3a_backbone_free(l3a_backbone *backbone);
+L3A_PUBLIC const l3a_backbone_info *l3a_backbone_describe(const l3a_backbone *backbone);
+/* features [count x width] of pictures [count x 3 x size x size], already scaled and centred as the info says (the loader does that). */
+L3A_PUBLIC l3a_status l3a_backbone_run(l3a_backbone *backbone, const float *pictures, size_t count, float *features);
+
+/* ---- Extraction -----------------------------------------------------------------------------------------------------
+ * From the pictures of a data set to a feature file. What has been done is kept in PATH.part, so that an extraction that was killed
+ * goes on where it was; when the feature file stands, PATH.part goes. */
+typedef struct l3a_extract_options {
+    int half;   /* 1: features as float16, else float32 */
+    int strict; /* 1: a picture that cannot be read ends the extraction; 0: it is left out, and named in the file's record `bad` */
+    l3a_picture_options picture;
+} l3a_extract_options;
+
+typedef struct l3a_extract_report {
+    size_t rows;    /* in the feature file */
+    size_t bad;     /* pictures left out */
+    size_t resumed; /* pictures that an earlier extraction had done */
+    double seconds;
+} l3a_extract_report;
+
+L3A_PUBLIC void l3a_extract_options_default(l3a_extract_options *options);
+/* options may be NULL for the defaults; report may be NULL. */
+L3A_PUBLIC l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset,
+                                  const l3a_extract_options *options, const char *path, l3a_extract_report *report);
+/* What feature files of this backbone record, put into a table: backbone, sha256, preprocess, pool. */
+L3A_PUBLIC l3a_status l3a_backbone_sign(const l3a_backbone *backbone, l3a_features *features);
+
 /* ---- Files and machine ---------------------------------------------------------------------------------------------- */
 typedef struct l3a_file l3a_file;
 

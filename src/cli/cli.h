@@ -87,6 +87,9 @@ extern volatile int interrupted;
 /* A feature file, or .npy files. */
 l3a_status open_features(l3a_context *context, const char *path, const char *labels, const char *names, l3a_features **features);
 
+/* --pool, --size, --mean, --std and --filter; false, explained, when one makes no sense. */
+bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options *options);
+
 void print_json_string(const char *text);
 void print_csv_field(const char *text);
 /* "12.3 GiB" */
@@ -98,13 +101,14 @@ int data_command(struct arguments *arguments);
 int run_command(struct arguments *arguments);
 int learn_command(struct arguments *arguments);
 int eval_command(struct arguments *arguments);
+int extract_command(struct arguments *arguments);
 int predict_command(struct arguments *arguments);
 int info_command(struct arguments *arguments);
 int doctor_command(struct arguments *arguments);
 int demo_command(struct arguments *arguments);
 
-extern const struct option data_options[], run_options[], learn_options[], eval_options[], predict_options[], info_options[],
-    doctor_options[], demo_options[];
+extern const struct option data_options[], run_options[], learn_options[], eval_options[], predict_options[], extract_options[],
+    info_options[], doctor_options[], demo_options[];
 
 /* The tables of a run, as people read them. */
 l3a_status print_results(l3a_context *context, const l3a_results *results, const char *format);

@@ -1,4 +1,4 @@
-/* l3a predict: tags for the rows of a feature file. */
+/* l3a predict: tags for pictures, or for the rows of a feature file. */
 #include "cli.h"
 
 #include <math.h>
@@ -6,10 +6,16 @@
 #include <string.h>
 
 const struct option predict_options[] = {
-    {"features", "FILE", "features; labels are not needed"},
+    {"backbone", "FILE", "checkpoint to see pictures with: the one the model's features came from"},
+    {"features", "FILE", "features instead of pictures; labels are not needed"},
     {"top", "N", "the N most probable classes of each row"},
     {"threshold", "X", "the classes more probable than this [the model's theta]"},
     {"format", "table|json|csv", "what is printed [table]"},
+    {"pool", "cls|mean|cls+mean", "as for extract"},
+    {"size", "N", "as for extract"},
+    {"mean", "X or R,G,B", "as for extract"},
+    {"std", "X or R,G,B", "as for extract"},
+    {"filter", "bilinear|bicubic", "as for extract"},
     {NULL, NULL, NULL},
 };
 
@@ -68,7 +74,15 @@ static void print_row(const l3a_model *model, const char *id, const struct tag *
     printf(json ? "]}" : csv ? "" : count ? "\n" : " -\n");
 }
 
-static l3a_status predict(l3a_model *model, l3a_features *features, struct choice choice, const char *format) {
+static void print_start(const char *format) {
+    printf("%s", strcmp(format, "json") == 0 ? "[" : strcmp(format, "csv") == 0 ? "id,class,probability\n" : "");
+}
+
+static void print_end(const char *format) {
+    printf("%s", strcmp(format, "json") == 0 ? "\n]\n" : "");
+}
+
+static l3a_status predict_rows(l3a_model *model, l3a_features *features, struct choice choice, const char *format) {
     enum { BLOCK = 512 };
     const size_t rows = l3a_features_rows(features), classes = l3a_model_class_count(model);
     float *values = calloc(BLOCK * l3a_features_width(features), sizeof *values),
@@ -82,7 +96,7 @@ static l3a_status predict(l3a_model *model, l3a_features *features, struct choic
             status = l3a_model_score(model, values, count, scores);
         }
         if (status == L3A_OK && !first) {
-            printf("%s", strcmp(format, "json") == 0 ? "[" : strcmp(format, "csv") == 0 ? "id,class,probability\n" : "");
+            print_start(format);
         }
         for (size_t i = 0; status == L3A_OK && i < count; i++) {
             char number[32];
@@ -92,8 +106,8 @@ static l3a_status predict(l3a_model *model, l3a_features *features, struct choic
                       first + i == 0);
         }
     }
-    if (status == L3A_OK && strcmp(format, "json") == 0) {
-        printf("\n]\n");
+    if (status == L3A_OK) {
+        print_end(format);
     }
     free(values);
     free(scores);
@@ -101,32 +115,169 @@ static l3a_status predict(l3a_model *model, l3a_features *features, struct choic
     return status;
 }
 
-int predict_command(struct arguments *arguments) {
-    const char *features_path = argument_needed(arguments, "features");
-    const char *format = argument_choice(arguments, "format", "table|json|csv");
-    struct choice choice = {0, -1};
+/* The pictures named as arguments, and those on the standard input where one of them is "-". */
+static bool list_pictures(const struct arguments *arguments, struct list *list) {
+    size_t capacity = 0, length = 0;
+    memset(list, 0, sizeof *list);
+    FILE *memory = open_memstream(&list->text, &length);
+    char *line = NULL;
+    for (size_t i = 1; memory && i < arguments->positional_count; i++) {
+        if (strcmp(arguments->positionals[i], "-") != 0) {
+            fprintf(memory, "%s%c", arguments->positionals[i], '\0');
+            list->count++;
+            continue;
+        }
+        while (getline(&line, &capacity, stdin) > 0) {
+            line[strcspn(line, "\r\n")] = '\0';
+            if (line[0]) {
+                fprintf(memory, "%s%c", line, '\0');
+                list->count++;
+            }
+        }
+    }
+    free(line);
+    if (!memory || fclose(memory)) {
+        return false;
+    }
+    list->items = calloc(list->count + 1, sizeof *list->items);
+    const char *at = list->text;
+    for (size_t i = 0; list->items && i < list->count; i++) {
+        list->items[i] = at;
+        at += strlen(at) + 1;
+    }
+    return list->items != NULL;
+}
+
+/* Whether the model's features came from this backbone. */
+static l3a_status check_backbone(l3a_context *context, l3a_model *model, const l3a_backbone *backbone) {
+    const size_t width = l3a_backbone_describe(backbone)->width;
+    float *values = calloc(width, sizeof *values);
     l3a_features *features = NULL;
-    l3a_model *model = NULL;
-    if (!features_path || !format || !argument_number(arguments, "top", 1, 1e6, &choice.top) ||
-        !argument_number(arguments, "threshold", 0, 1, &choice.threshold)) {
+    l3a_status status = values ? l3a_features_wrap(context, values, NULL, 1, width, NULL, 0, &features) : L3A_ERROR_MEMORY;
+    if (status == L3A_OK) {
+        status = l3a_backbone_sign(backbone, features);
+    }
+    if (status == L3A_OK) {
+        status = l3a_model_accepts(model, features);
+    }
+    l3a_features_free(features);
+    free(values);
+    return status;
+}
+
+struct picture_run {
+    l3a_model *model;
+    l3a_backbone *backbone;
+    l3a_loader *loader;
+    struct choice choice;
+    const char *format;
+    float *planes, *features, *scores;
+    struct tag *tags;
+    size_t bad;
+    bool printed;
+};
+
+static l3a_status predict_pictures(const struct arguments *arguments, struct picture_run *run, const struct list *pictures) {
+    const size_t classes = l3a_model_class_count(run->model);
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; status == L3A_OK && i < pictures->count; i++) {
+        size_t index;
+        const l3a_status loaded = l3a_loader_next(run->loader, &index, run->planes);
+        if (loaded != L3A_OK) {
+            explain(arguments, loaded);
+            run->bad++;
+            continue;
+        }
+        status = l3a_backbone_run(run->backbone, run->planes, 1, run->features);
+        if (status == L3A_OK) {
+            status = l3a_model_score(run->model, run->features, 1, run->scores);
+        }
+        if (status == L3A_OK) {
+            print_row(run->model, pictures->items[index], run->tags, choose_tags(run->scores, classes, run->choice, run->tags),
+                      run->format, !run->printed);
+            run->printed = true;
+        }
+    }
+    return status;
+}
+
+static int tag_pictures(const struct arguments *arguments, l3a_model *model, struct choice choice, const char *format) {
+    l3a_context *context = arguments->context;
+    struct picture_run run = {.model = model, .choice = choice, .format = format};
+    struct list pictures = {0};
+    l3a_backbone_options options;
+    l3a_loader_options loading;
+    if (!backbone_arguments(arguments, &options) || !list_pictures(arguments, &pictures)) {
+        list_free(&pictures);
         return EXIT_USAGE;
     }
-    if (arguments->positional_count != 1) {
-        return complain(arguments, "name one model file");
+    l3a_status status = l3a_backbone_open(context, argument(arguments, "backbone"), &options, &run.backbone);
+    if (status == L3A_OK) {
+        status = check_backbone(context, model, run.backbone);
+    }
+    if (status == L3A_OK) {
+        const l3a_backbone_info *info = l3a_backbone_describe(run.backbone);
+        l3a_loader_options_default(&loading);
+        loading.width = loading.height = info->size;
+        loading.filter = info->filter;
+        memcpy(loading.mean, info->mean, sizeof loading.mean);
+        memcpy(loading.deviation, info->deviation, sizeof loading.deviation);
+        run.planes = calloc(3 * info->size * info->size, sizeof *run.planes);
+        run.features = calloc(info->width, sizeof *run.features);
+        run.scores = calloc(l3a_model_class_count(model) + 1, sizeof *run.scores);
+        run.tags = calloc(l3a_model_class_count(model) + 1, sizeof *run.tags);
+        status = l3a_loader_create(context, pictures.items, pictures.count, &loading, &run.loader);
+    }
+    if (status == L3A_OK && run.planes && run.features && run.scores && run.tags) {
+        print_start(format);
+        status = predict_pictures(arguments, &run, &pictures);
+        print_end(format);
+    }
+    const int code = explain(arguments, status);
+    l3a_loader_free(run.loader);
+    l3a_backbone_free(run.backbone);
+    list_free(&pictures);
+    free(run.planes);
+    free(run.features);
+    free(run.scores);
+    free(run.tags);
+    return code == EXIT_DONE && run.bad ? EXIT_USAGE : code;
+}
+
+static int tag_features(const struct arguments *arguments, l3a_model *model, struct choice choice, const char *format) {
+    l3a_features *features = NULL;
+    l3a_status status = open_features(arguments->context, argument(arguments, "features"), NULL, NULL, &features);
+    if (status == L3A_OK) {
+        status = predict_rows(model, features, choice, format);
+    }
+    l3a_features_free(features);
+    return explain(arguments, status);
+}
+
+int predict_command(struct arguments *arguments) {
+    const char *format = argument_choice(arguments, "format", "table|json|csv");
+    const bool pictures = argument(arguments, "backbone") != NULL, rows = argument(arguments, "features") != NULL;
+    struct choice choice = {0, -1};
+    l3a_model *model = NULL;
+    if (!format || !argument_number(arguments, "top", 1, 1e6, &choice.top) ||
+        !argument_number(arguments, "threshold", 0, 1, &choice.threshold)) {
+        return EXIT_USAGE;
     }
     if (choice.top > 0 && choice.threshold >= 0) {
         return complain(arguments, "--top and --threshold exclude each other");
     }
+    if (pictures == rows) {
+        return complain(arguments, "give either --backbone and pictures, or --features");
+    }
+    if (pictures ? arguments->positional_count < 2 : arguments->positional_count != 1) {
+        return complain(arguments, pictures ? "name a model file and at least one picture" : "name one model file");
+    }
     l3a_status status = l3a_model_load(arguments->context, arguments->positionals[0], &model);
-    if (status == L3A_OK) {
-        choice.threshold = choice.threshold < 0 ? l3a_model_options(model)->theta : choice.threshold;
-        status = open_features(arguments->context, features_path, NULL, NULL, &features);
+    if (status != L3A_OK) {
+        return explain(arguments, status);
     }
-    if (status == L3A_OK) {
-        status = predict(model, features, choice, format);
-    }
-    const int code = explain(arguments, status);
+    choice.threshold = choice.threshold < 0 ? l3a_model_options(model)->theta : choice.threshold;
+    const int code = pictures ? tag_pictures(arguments, model, choice, format) : tag_features(arguments, model, choice, format);
     l3a_model_free(model);
-    l3a_features_free(features);
     return code;
 }

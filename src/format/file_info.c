@@ -1,6 +1,8 @@
 /* What a file holds, whatever this library knows of. */
+#include "format/checkpoint.h"
 #include "format/npy.h"
 #include "format/safetensors.h"
+#include "format/torch.h"
 
 #include <string.h>
 
@@ -9,19 +11,19 @@ struct l3a_file {
     const char *kind;
     uint64_t size;
     safetensors safetensors;
-    struct tensor array; /* of a .npy file */
+    struct tensor array;           /* of a .npy file */
+    struct checkpoint *checkpoint; /* of torch's */
 };
 
-static l3a_status looks_like_npy(l3a_context *context, const char *path, bool *is_npy) {
+static l3a_status recognise(l3a_context *context, const char *path, bool *is_npy, bool *is_torch) {
     l3a_status status = L3A_OK;
-    char start[6];
+    char start[TORCH_START];
     input_file input;
-    *is_npy = false;
     TRY(input_open(context, path, &input));
-    if (input.size >= sizeof start) {
-        TRY(input_read(&input, 0, start, sizeof start));
-        *is_npy = npy_recognise(start, sizeof start);
-    }
+    const size_t count = input.size < sizeof start ? (size_t)input.size : sizeof start;
+    TRY(input_read(&input, 0, start, count));
+    *is_npy = npy_recognise(start, count);
+    *is_torch = torch_recognise(start, count);
 done:
     input_close(&input);
     return status;
@@ -30,8 +32,8 @@ done:
 l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file) {
     l3a_status status = L3A_OK;
     l3a_file *made = NULL;
-    bool is_npy;
-    TRY(looks_like_npy(context, path, &is_npy));
+    bool is_npy = false, is_torch = false;
+    TRY(recognise(context, path, &is_npy, &is_torch));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     if (is_npy) {
@@ -40,6 +42,11 @@ l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file
         made->kind = "npy";
         made->size = input.size;
         input_close(&input);
+    } else if (is_torch) {
+        TRY(checkpoint_open(context, path, &made->checkpoint));
+        TRY(checkpoint_verify(made->checkpoint));
+        made->kind = "checkpoint";
+        made->size = checkpoint_size(made->checkpoint);
     } else {
         TRY(safetensors_open(context, path, &made->safetensors));
         TRY(safetensors_verify(&made->safetensors));
@@ -59,6 +66,7 @@ done:
 void l3a_file_free(l3a_file *file) {
     if (file) {
         safetensors_close(&file->safetensors);
+        checkpoint_free(file->checkpoint);
         release(file->context, file);
     }
 }
@@ -72,12 +80,35 @@ uint64_t l3a_file_size(const l3a_file *file) {
 }
 
 void l3a_file_record(const l3a_file *file, size_t index, const char **key, const char **value) {
+    if (file->checkpoint) {
+        *key = index ? NULL : "form";
+        *value = index ? NULL : checkpoint_form(file->checkpoint);
+        return;
+    }
     const bool there = index < file->safetensors.values.count;
     *key = there ? file->safetensors.keys.items[index] : NULL;
     *value = there ? file->safetensors.values.items[index] : NULL;
 }
 
+static int describe_checkpoint_tensor(const struct checkpoint *checkpoint, size_t index, l3a_tensor_info *info) {
+    const struct checkpoint_tensor *tensor = checkpoint_at(checkpoint, index);
+    if (!tensor) {
+        return 0;
+    }
+    memset(info, 0, sizeof *info);
+    info->name = tensor->name;
+    info->type = tensor->type;
+    info->rank = tensor->rank;
+    memcpy(info->shape, tensor->shape, tensor->rank * sizeof *info->shape);
+    info->bytes = tensor->elements * tensor_type_size(tensor_type_find(tensor->type, strlen(tensor->type)));
+    info->verified = checkpoint_is_summed(checkpoint, tensor);
+    return 1;
+}
+
 int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_info *info) {
+    if (file->checkpoint) {
+        return describe_checkpoint_tensor(file->checkpoint, index, info);
+    }
     const bool npy = strcmp(file->kind, "npy") == 0;
     if (index >= (npy ? 1 : file->safetensors.count)) {
         return 0;

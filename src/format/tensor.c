@@ -56,6 +56,30 @@ static float float_of_half(uint16_t half) {
     return float_of_bits(sign | bits);
 }
 
+/* The exponent is moved by adding a number whose last bit is a half's, so that the addition itself rounds to nearest, ties to even.
+ */
+static uint16_t half_of_float(float value) {
+    uint32_t bits, rounded;
+    memcpy(&bits, &value, sizeof bits);
+    const uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
+    if (magnitude > 0x7F800000) {
+        return (uint16_t)(sign | 0x7E00);
+    }
+    if (magnitude < 0x38800000) {
+        const float shifted = float_of_bits(magnitude) + 0.5F;
+        memcpy(&rounded, &shifted, sizeof rounded);
+        return (uint16_t)(sign | (rounded - 0x3F000000));
+    }
+    rounded = magnitude + 0xFFF + (magnitude >> 13 & 1);
+    return (uint16_t)(sign | (rounded >= 0x47800000 ? 0x7C00 : (rounded - 0x38000000) >> 13));
+}
+
+void halves_of_floats(const float *from, uint16_t *to, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        to[i] = half_of_float(from[i]);
+    }
+}
+
 #define CONVERT(stored, expression)                                                                                                \
     for (size_t i = 0; i < count; i++) {                                                                                           \
         stored x;                                                                                                                  \

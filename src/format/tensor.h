@@ -37,6 +37,8 @@ bool tensor_count(const struct tensor *tensor, uint64_t *elements, uint64_t *byt
 /* count numbers, little-endian and not aligned. */
 void tensor_to_double(tensor_type type, const void *from, double *to, size_t count);
 void tensor_to_float(tensor_type type, const void *from, float *to, size_t count);
+/* To float16, to nearest, ties to even. */
+void halves_of_floats(const float *from, uint16_t *to, size_t count);
 /* Rows [first, first + count) of a matrix in a file, in C order, as float. */
 l3a_status tensor_read_rows(const input_file *input, const struct tensor *tensor, uint64_t first, size_t count, float *values);
 /* A whole matrix in Fortran order, as float in C order. */

@@ -1,0 +1,121 @@
+/* l3a extract: the pictures of a data set through a backbone, to a feature file. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const struct option extract_options[] = {
+    {"backbone", "FILE", "checkpoint: .safetensors, .pth or .pt"},
+    {"data", "DATASET", "voc:FOLDER, coco:FOLDER or list:FILE.csv"},
+    {"split", "NAME", "which part of it: trainval, test, train2014, …"},
+    {"o", "FILE", "the feature file"},
+    {"pool", "cls|mean|cls+mean", "ViT: the class token, the mean of the patches, or both [cls]"},
+    {"size", "N", "side of the pictures [the network's]"},
+    {"mean", "X or R,G,B", "replaces the family's mean, in 0..1"},
+    {"std", "X or R,G,B", "replaces the family's deviation"},
+    {"filter", "bilinear|bicubic", "how pictures are resized [bilinear]"},
+    {"float16", NULL, "features as float16 instead of float32"},
+    {"orient", NULL, "turn pictures as their EXIF orientation says"},
+    {"strict", NULL, "stop at the first picture that cannot be read"},
+    {NULL, NULL, NULL},
+};
+
+/* "0.5" or "0.485,0.456,0.406" */
+static bool parse_channels(const struct arguments *arguments, const char *name, float channels[3]) {
+    struct list list;
+    const char *text = argument(arguments, name);
+    bool good = text && list_parse(text, &list);
+    if (!text || !good) {
+        return !text;
+    }
+    good = list.count == 1 || list.count == 3;
+    for (size_t i = 0; good && i < 3; i++) {
+        char *end;
+        const char *item = list.items[list.count == 3 ? i : 0];
+        channels[i] = strtof(item, &end);
+        good = end != item && !*end && channels[i] >= 0 && channels[i] <= 10;
+    }
+    list_free(&list);
+    if (!good) {
+        complain(arguments, "--%s: '%s' is neither a number nor three with commas between them", name, text);
+    }
+    return good;
+}
+
+bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options *options) {
+    const char *pool = argument(arguments, "pool") ? argument_choice(arguments, "pool", "cls|mean|cls+mean") : "";
+    if (!pool) {
+        return false;
+    }
+    l3a_backbone_options_default(options);
+    options->pool = strcmp(pool, "cls") == 0    ? L3A_POOL_CLS
+                    : strcmp(pool, "mean") == 0 ? L3A_POOL_MEAN
+                    : pool[0]                   ? L3A_POOL_CLS_MEAN
+                                                : L3A_POOL_DEFAULT;
+    const char *filter = argument_choice(arguments, "filter", "bilinear|bicubic");
+    double size = 0;
+    if (!filter || !argument_number(arguments, "size", 32, 4096, &size)) {
+        return false;
+    }
+    options->filter = strcmp(filter, "bicubic") == 0 ? L3A_FILTER_BICUBIC : L3A_FILTER_BILINEAR;
+    options->size = (size_t)size;
+    const bool mean = argument(arguments, "mean") != NULL, deviation = argument(arguments, "std") != NULL;
+    if (mean != deviation) {
+        complain(arguments, "--mean and --std go together");
+        return false;
+    }
+    options->set_mean = mean;
+    return parse_channels(arguments, "mean", options->mean) && parse_channels(arguments, "std", options->deviation);
+}
+
+static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3a_dataset *dataset, const char *path) {
+    l3a_extract_options options;
+    l3a_extract_report report;
+    l3a_extract_options_default(&options);
+    options.half = argument(arguments, "float16") != NULL;
+    options.strict = argument(arguments, "strict") != NULL;
+    options.picture.orient = argument(arguments, "orient") != NULL;
+    const l3a_backbone_info *info = l3a_backbone_describe(backbone);
+    if (!arguments->quiet) {
+        fprintf(stderr, "%s (%s), %.2f GFLOP a picture, features %zu wide; %s\n", info->name, info->engine, info->flops * 1e-9,
+                info->width, info->preprocess);
+    }
+    const l3a_status status = l3a_extract(arguments->context, backbone, dataset, &options, path, &report);
+    if (status == L3A_ERROR_CANCELLED) {
+        explain(arguments, status);
+        fprintf(stderr, "  the same command goes on where this one stopped\n");
+        return EXIT_INTERRUPTED;
+    }
+    if (status != L3A_OK) {
+        return explain(arguments, status);
+    }
+    printf("%s: %zu rows of %zu features in %.1f s", path, report.rows, info->width, report.seconds);
+    if (report.resumed) {
+        printf(", %zu of them done before", report.resumed);
+    }
+    printf("\n");
+    return report.bad ? complain(arguments, "%zu pictures could not be read and were left out", report.bad) : EXIT_DONE;
+}
+
+int extract_command(struct arguments *arguments) {
+    const char *checkpoint = argument_needed(arguments, "backbone");
+    const char *data = checkpoint ? argument_needed(arguments, "data") : NULL,
+               *path = data ? argument_needed(arguments, "o") : NULL;
+    l3a_backbone_options options;
+    l3a_backbone *backbone = NULL;
+    l3a_dataset *dataset = NULL;
+    if (!path || !backbone_arguments(arguments, &options)) {
+        return EXIT_USAGE;
+    }
+    if (arguments->positional_count) {
+        return complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
+    }
+    l3a_status status = l3a_dataset_open(arguments->context, data, argument(arguments, "split"), &dataset);
+    if (status == L3A_OK) {
+        status = l3a_backbone_open(arguments->context, checkpoint, &options, &backbone);
+    }
+    const int code = status == L3A_OK ? execute(arguments, backbone, dataset, path) : explain(arguments, status);
+    l3a_backbone_free(backbone);
+    l3a_dataset_free(dataset);
+    return code;
+}

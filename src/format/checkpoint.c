@@ -1,0 +1,233 @@
+#include "format/checkpoint.h"
+
+#include "base/memory.h"
+#include "base/sha256.h"
+#include "format/safetensors.h"
+#include "format/torch.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK = 1 << 20 };
+_Static_assert((int)CHECKPOINT_RANK == (int)TENSOR_RANK, "both are the most dimensions a tensor has");
+
+struct checkpoint {
+    l3a_context *context;
+    const char *form;
+    bool is_torch;
+    safetensors safetensors;
+    struct torch_file torch;
+    struct checkpoint_tensor *tensors; /* in the order of the file that is open */
+    const struct checkpoint_tensor **sorted;
+    size_t count;
+};
+
+/* ---- Opening ---- */
+
+static l3a_status fail_foreign(l3a_context *context, const char *path, const char *start, size_t count) {
+    static const char pointer[] = "version https://git-lfs";
+    static const char general[] = "a checkpoint is a .safetensors file, or a .pth file that torch.save wrote";
+    const bool is_pointer = count >= sizeof pointer - 1 && memcmp(start, pointer, sizeof pointer - 1) == 0;
+    const bool is_page = count && *start == '<';
+    return fail(context, L3A_ERROR_FORMAT,
+                is_pointer ? "this is Git LFS's pointer to the file: fetch the file itself with git lfs pull"
+                : is_page  ? "this looks like a web page: download the file itself"
+                           : general,
+                "%s: not a checkpoint: its first bytes are neither safetensors' nor torch's", path);
+}
+
+static l3a_status recognise(l3a_context *context, const char *path, bool *is_torch) {
+    l3a_status status = L3A_OK;
+    input_file input;
+    char start[TORCH_START];
+    TRY(input_open(context, path, &input));
+    const size_t count = input.size < sizeof start ? (size_t)input.size : sizeof start;
+    TRY(input_read(&input, 0, start, count));
+    *is_torch = torch_recognise(start, count);
+    if (!*is_torch && (count < 9 || start[8] != '{')) {
+        status = fail_foreign(context, path, start, count);
+    }
+done:
+    input_close(&input);
+    return status;
+}
+
+static void describe(const struct checkpoint *checkpoint, size_t index, struct checkpoint_tensor *to) {
+    if (checkpoint->is_torch) {
+        const struct torch_tensor *tensor = &checkpoint->torch.tensors[index];
+        to->name = tensor->name;
+        to->type = tensor_type_name(tensor->type);
+        to->rank = tensor->rank;
+        memcpy(to->shape, tensor->shape, sizeof to->shape);
+        to->elements = tensor->elements;
+    } else {
+        const struct tensor *tensor = &checkpoint->safetensors.tensors[index];
+        to->name = tensor->name;
+        to->type = tensor_type_name(tensor->type);
+        to->rank = tensor->rank;
+        memcpy(to->shape, tensor->shape, sizeof to->shape);
+        to->elements = tensor->bytes / tensor_type_size(tensor->type);
+    }
+    if (strncmp(to->name, "module.", 7) == 0) {
+        to->name += 7;
+    }
+}
+
+static int compare_names(const void *left, const void *right) {
+    const struct checkpoint_tensor *a = *(const struct checkpoint_tensor *const *)left;
+    const struct checkpoint_tensor *b = *(const struct checkpoint_tensor *const *)right;
+    return strcmp(a->name, b->name);
+}
+
+static l3a_status list_tensors(struct checkpoint *checkpoint, size_t count) {
+    l3a_status status = L3A_OK;
+    TRY(allocate_zeroed(checkpoint->context, count, sizeof *checkpoint->tensors, &checkpoint->tensors));
+    TRY(allocate(checkpoint->context, count, sizeof *checkpoint->sorted, &checkpoint->sorted));
+    for (size_t i = 0; i < count; i++) {
+        describe(checkpoint, i, &checkpoint->tensors[i]);
+        checkpoint->sorted[i] = &checkpoint->tensors[i];
+    }
+    checkpoint->count = count;
+    qsort(checkpoint->sorted, count, sizeof *checkpoint->sorted, compare_names);
+    for (size_t i = 1; i < count; i++) {
+        FAIL_IF(strcmp(checkpoint->sorted[i - 1]->name, checkpoint->sorted[i]->name) == 0, checkpoint->context, L3A_ERROR_FORMAT,
+                "save the weights again, each under one name", "%s: tensor '%s' is there twice", checkpoint_path(checkpoint),
+                checkpoint->sorted[i]->name);
+    }
+done:
+    return status;
+}
+
+l3a_status checkpoint_open(l3a_context *context, const char *path, struct checkpoint **checkpoint) {
+    l3a_status status = L3A_OK;
+    struct checkpoint *made = NULL;
+    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
+    made->context = context;
+    TRY(recognise(context, path, &made->is_torch));
+    if (made->is_torch) {
+        TRY(torch_open(context, path, &made->torch));
+        made->form = made->torch.zipped ? "torch zip" : "torch legacy";
+    } else {
+        TRY(safetensors_open(context, path, &made->safetensors));
+        made->form = "safetensors";
+    }
+    TRY(list_tensors(made, made->is_torch ? made->torch.count : made->safetensors.count));
+    *checkpoint = made;
+    made = NULL;
+done:
+    checkpoint_free(made);
+    return status;
+}
+
+void checkpoint_free(struct checkpoint *checkpoint) {
+    if (checkpoint) {
+        l3a_context *context = checkpoint->context;
+        safetensors_close(&checkpoint->safetensors);
+        torch_close(&checkpoint->torch);
+        release(context, checkpoint->tensors);
+        release(context, checkpoint->sorted);
+        release(context, checkpoint);
+    }
+}
+
+/* ---- What it holds ---- */
+
+static const input_file *input_of(const struct checkpoint *checkpoint) {
+    return checkpoint->is_torch ? &checkpoint->torch.input : &checkpoint->safetensors.input;
+}
+
+const char *checkpoint_path(const struct checkpoint *checkpoint) {
+    return input_of(checkpoint)->path;
+}
+
+uint64_t checkpoint_size(const struct checkpoint *checkpoint) {
+    return input_of(checkpoint)->size;
+}
+
+const char *checkpoint_form(const struct checkpoint *checkpoint) {
+    return checkpoint->form;
+}
+
+size_t checkpoint_count(const struct checkpoint *checkpoint) {
+    return checkpoint->count;
+}
+
+const struct checkpoint_tensor *checkpoint_at(const struct checkpoint *checkpoint, size_t index) {
+    return index < checkpoint->count ? &checkpoint->tensors[index] : NULL;
+}
+
+const struct checkpoint_tensor *checkpoint_find(const struct checkpoint *checkpoint, const char *name) {
+    const struct checkpoint_tensor key = {.name = name}, *wanted = &key;
+    const struct checkpoint_tensor *const *found =
+        bsearch(&wanted, checkpoint->sorted, checkpoint->count, sizeof *checkpoint->sorted, compare_names);
+    return found ? *found : NULL;
+}
+
+/* ---- Numbers ---- */
+
+static l3a_status read_safetensors(const struct checkpoint *checkpoint, const struct tensor *tensor, float *values) {
+    l3a_status status = L3A_OK;
+    const input_file *input = &checkpoint->safetensors.input;
+    const size_t size = tensor_type_size(tensor->type), step = CHUNK / size, count = (size_t)(tensor->bytes / size);
+    char *chunk = NULL;
+    TRY(allocate(checkpoint->context, count < step ? count : step, size, &chunk));
+    for (size_t done = 0; done < count; done += step) {
+        const size_t now = count - done < step ? count - done : step;
+        TRY(input_read(input, tensor->offset + done * size, chunk, now * size));
+        tensor_to_float(tensor->type, chunk, values + done, now);
+    }
+done:
+    release(checkpoint->context, chunk);
+    return status;
+}
+
+l3a_status checkpoint_read(struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor, float *values) {
+    l3a_status status = L3A_OK;
+    FAIL_IF(!tensor, checkpoint->context, L3A_ERROR_ARGUMENT, "l3a info FILE lists the tensors", "%s: no such tensor",
+            checkpoint_path(checkpoint));
+    const size_t index = (size_t)(tensor - checkpoint->tensors);
+    TRY(checkpoint->is_torch ? torch_read(&checkpoint->torch, &checkpoint->torch.tensors[index], values)
+                             : read_safetensors(checkpoint, &checkpoint->safetensors.tensors[index], values));
+    for (uint64_t i = 0; i < tensor->elements; i++) {
+        FAIL_IF(!isfinite(values[i]), checkpoint->context, L3A_ERROR_DATA, "use a checkpoint from before training went wrong",
+                "%s: tensor '%s': element %" PRIu64 " is %g, not a number that a float can hold", checkpoint_path(checkpoint),
+                tensor->name, i, (double)values[i]);
+    }
+done:
+    return status;
+}
+
+l3a_status checkpoint_verify(struct checkpoint *checkpoint) {
+    return checkpoint->is_torch ? torch_verify(&checkpoint->torch) : safetensors_verify(&checkpoint->safetensors);
+}
+
+bool checkpoint_is_summed(const struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor) {
+    return checkpoint->is_torch
+               ? checkpoint->torch.zipped
+               : safetensors_is_summed(&checkpoint->safetensors, &checkpoint->safetensors.tensors[tensor - checkpoint->tensors]);
+}
+
+l3a_status checkpoint_sha256(struct checkpoint *checkpoint, char text[65]) {
+    l3a_status status = L3A_OK;
+    const input_file *input = input_of(checkpoint);
+    struct sha256 sha256;
+    uint8_t digest[SHA256_BYTES];
+    char *chunk = NULL;
+    sha256_begin(&sha256);
+    TRY(allocate(checkpoint->context, CHUNK, 1, &chunk));
+    for (uint64_t offset = 0; offset < input->size; offset += CHUNK) {
+        const size_t size = input->size - offset < CHUNK ? (size_t)(input->size - offset) : CHUNK;
+        TRY(input_read(input, offset, chunk, size));
+        sha256_add(&sha256, chunk, size);
+    }
+    sha256_end(&sha256, digest);
+    for (size_t i = 0; i < SHA256_BYTES; i++) {
+        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    }
+done:
+    release(checkpoint->context, chunk);
+    return status;
+}

@@ -1,0 +1,35 @@
+/* The layers that are no matrix product, as loops over numbers. The loops are written once, in kernels_body.h, and compiled for
+ * each kind of processor; kernels_pick() says which this machine can run. */
+#ifndef L3A_KERNELS_H
+#define L3A_KERNELS_H
+
+#include "net/engine.h"
+
+struct kernel_call {
+    const struct layer *layer;
+    const struct engine *engine;
+    struct layout from, to;
+    const float *input, *added;
+    float *output;
+};
+
+/* Tasks [first, last) of a layer; those of different tasks write different places. */
+typedef void kernel_function(const struct kernel_call *call, size_t first, size_t last);
+
+struct kernels {
+    const char *name;
+    kernel_function *run[LAYER_JOIN + 1]; /* NULL for the engine's layers */
+    /* rows x width: adds bias (may be NULL) to output, applies the activation. For engines that cannot do it on the way. */
+    void (*finish)(enum activation activation, float slope, const float *bias, size_t rows, size_t width, float *output);
+};
+
+/* How many tasks a layer has for so many pictures. */
+size_t kernel_tasks(const struct kernel_call *call, size_t batch);
+const struct kernels *kernels_pick(void);
+
+extern const struct kernels kernels_plain;
+#if defined(__x86_64__) && !defined(L3A_PLAIN_KERNELS)
+extern const struct kernels kernels_avx2, kernels_avx512;
+#endif
+
+#endif

@@ -1,0 +1,8 @@
+/* The loops for processors with AVX2; compiled with the options that CMakeLists.txt gives this file. */
+#if defined(__x86_64__) && !defined(L3A_PLAIN_KERNELS)
+#define KERNELS kernels_avx2
+#define KERNELS_NAME "avx2"
+#include "net/kernels_body.h"
+#else
+typedef int nothing_here;
+#endif

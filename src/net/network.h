@@ -1,0 +1,152 @@
+/* A network as a list of layers. A family's file (vit.c, resnet.c, tresnet.c) describes its network with the calls below, in the
+ * order in which data flows; program.c turns the list into steps of an engine.
+ *
+ * Every call returns the number of the value it makes, to be handed to later calls; shapes follow from the input's. The first
+ * failure is remembered, later calls then do nothing, and network_finish() reports it: a description needs no error path of its
+ * own.
+ *
+ * Names of tensors are relative to the prefix that is set, as in `network_prefix(net, "layer%zu.%zu.", stage, block)`.
+ *
+ * To add a family: a file with a `struct family`, and a line in the table in backbone.c. */
+#ifndef L3A_NETWORK_H
+#define L3A_NETWORK_H
+
+#include "net/weights.h"
+
+enum activation { LINEAR_ACTIVATION, RELU, LEAKY_RELU, GELU };
+
+enum layer_kind {
+    LAYER_SPACE_TO_DEPTH,
+    LAYER_CONVOLUTION,
+    LAYER_MAX_POOL,
+    LAYER_AVERAGE_POOL,
+    LAYER_BLUR,
+    LAYER_SQUEEZE_EXCITE,
+    LAYER_GLOBAL_MEAN,
+    LAYER_PATCHES,
+    LAYER_LINEAR,
+    LAYER_TOKENS,
+    LAYER_NORM,
+    LAYER_ATTENTION,
+    LAYER_FIRST_TOKEN,
+    LAYER_TOKEN_MEAN,
+    LAYER_JOIN
+};
+
+/* The number of a value; NOTHING stands for "none". */
+typedef size_t value;
+enum { NOTHING = 0, PICTURE = 1 };
+
+/* channels x height x width of one picture; tokens have height = their number and width = 1. */
+struct shape {
+    size_t channels, height, width;
+};
+
+/* What kernels keep on the stack: scores of one block of queries, which stay in the second-level cache; channels that squeeze and
+ * excite can weigh, with the padding of a layout. */
+enum { ATTENTION_SCORES = 32768, EXCITE_CHANNELS = 4096, EXCITE_PADDING = 64 };
+
+struct layer {
+    enum layer_kind kind;
+    value input, add, output;
+    struct shape from, to;
+    size_t kernel, stride, padding, groups, heads;
+    enum activation activation;
+    float slope; /* of LEAKY_RELU */
+    float epsilon;
+    /* Owned. A convolution's weights are [out][in / groups][kernel][kernel], a linear layer's [out][in]. */
+    float *weight, *bias, *second_weight, *second_bias;
+    size_t hidden; /* numbers between the two linear maps of squeeze and excite */
+};
+
+struct network {
+    l3a_context *context;
+    struct weights *weights;
+    l3a_status status;
+    char prefix[96];
+    struct layer *layers;
+    size_t layer_count, layer_capacity;
+    struct shape *shapes; /* of each value */
+    size_t value_count, value_capacity;
+    value output;
+    uint64_t parameters;
+    double flops; /* multiplications and additions for a picture */
+};
+
+void network_start(l3a_context *context, struct weights *weights, size_t side, struct network *net);
+__attribute__((format(printf, 2, 3))) void network_prefix(struct network *net, const char *format, ...);
+/* The value that the network gives, as numbers [channels]. */
+l3a_status network_finish(struct network *net, value output);
+void network_free(struct network *net);
+/* Records an error of a description. */
+__attribute__((format(printf, 2, 3))) void network_fail(struct network *net, const char *format, ...);
+
+/* Square kernels, padded by half of it on each side so that stride 1 keeps the size. */
+struct conv {
+    const char *weight; /* tensor `weight`.weight; with `biased`, also `weight`.bias */
+    const char *norm;   /* batch norm, or NULL */
+    size_t out, kernel, stride;
+    size_t groups; /* 0 stands for 1 */
+    enum activation activation;
+    float slope;
+    value add; /* added before the activation; may not be used again afterwards */
+    bool biased;
+    bool magnitude; /* the batch norm's scale is |weight| + epsilon */
+};
+
+value conv(struct network *net, value input, const struct conv *what);
+
+struct linear {
+    const char *weight; /* tensors `weight`.weight and `weight`.bias */
+    size_t out;
+    enum activation activation;
+    value add; /* as in struct conv */
+};
+
+value linear(struct network *net, value input, const struct linear *what);
+
+/* 2 x 2 … side x side pixels become channels: c' = (dy · side + dx) · channels + c. */
+value space_to_depth(struct network *net, value input, size_t side);
+/* 3 x 3 windows, stride 2, padded by 1. */
+value max_pool(struct network *net, value input);
+/* 2 x 2 windows, stride 2; a window at an odd edge averages the pixels it has. */
+value average_pool(struct network *net, value input);
+/* (1 2 1)/4 in both directions, stride 2, mirrored at the edges. */
+value blur_pool(struct network *net, value input);
+/* input · sigmoid(W₂ relu(W₁ mean(input) + b₁) + b₂), plus `add` and ReLU where add is given. */
+value squeeze_excite(struct network *net, value input, const char *first, const char *second, size_t hidden, value add);
+value global_mean(struct network *net, value input);
+
+/* The picture cut into squares, a row each, and through a linear layer. */
+value patch_embedding(struct network *net, value input, const char *weight, size_t patch, size_t out);
+/* A learned token in front, and a learned number added to everything. */
+value add_tokens(struct network *net, value input, const char *token, const char *position);
+value layer_norm(struct network *net, value input, const char *name, float epsilon);
+/* input has queries, keys and values side by side. first_only: only the first token asks. */
+value attention(struct network *net, value input, size_t heads, bool first_only);
+value first_token(struct network *net, value input);
+/* The mean of all tokens but the first. */
+value token_mean(struct network *net, value input);
+value join(struct network *net, value left, value right);
+
+/* A family of networks. */
+struct backbone_recipe {
+    size_t side; /* of the pictures */
+    l3a_pool pool;
+    char name[64];
+};
+
+struct family {
+    const char *name;
+    float mean[3], deviation[3];
+    size_t batch; /* pictures worked on at a time */
+    bool pools;   /* the options' pool means something to it */
+    bool (*matches)(const struct weights *weights);
+    /* Fills the recipe's side where it is 0, and its name; shapes that make no sense for the family are an error. */
+    l3a_status (*recognise)(struct weights *weights, struct backbone_recipe *recipe);
+    value (*describe)(struct network *net, const struct backbone_recipe *recipe);
+};
+
+extern const struct family vit_family, resnet_family, tresnet_family;
+
+#endif

@@ -1,0 +1,330 @@
+/* Convolutions and linear layers on oneDNN: the one file that knows its interface.
+ *
+ * Each layer is one primitive with its bias, the sum with its shortcut and its activation done on the way out. The layout of its
+ * output is oneDNN's choice, and the next layer takes it as it is; weights are packed once, as the primitive wants them. A layer
+ * borrows the packing of its twin, the same layer for another number of pictures, where that has the same form. Memory that
+ * primitives need while they run comes from the program's arena. */
+#ifdef L3A_HAVE_ONEDNN
+#include "net/engine.h"
+#include "base/memory.h"
+
+#include <dnnl.h>
+#include <stdint.h>
+#include <string.h>
+
+struct state {
+    l3a_context *context;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    size_t block; /* of channels */
+};
+
+enum { ARGUMENTS = 5, ALIGNMENT = 64 };
+
+struct operation {
+    const struct state *state;
+    dnnl_primitive_desc_t description;
+    dnnl_primitive_t primitive;
+    dnnl_memory_t source, weight, bias, output, scratchpad;
+    dnnl_memory_desc_t weight_form;
+    float *packed; /* aligned within memory; the twin's where memory is NULL */
+    void *memory;
+};
+
+#define CHECK(call)                                                                                                                \
+    do {                                                                                                                           \
+        const dnnl_status_t result = (call);                                                                                       \
+        if (result != dnnl_success) {                                                                                              \
+            status = refused(state, result, #call);                                                                                \
+            goto done;                                                                                                             \
+        }                                                                                                                          \
+    } while (0)
+
+static l3a_status refused(const struct state *state, dnnl_status_t result, const char *call) {
+    return result == dnnl_out_of_memory
+               ? fail(state->context, L3A_ERROR_MEMORY, "free memory, or use a smaller network", "oneDNN is out of memory")
+               : fail(state->context, L3A_ERROR_STATE, "build with -DL3A_ONEDNN=OFF to do without oneDNN",
+                      "oneDNN refused (status %d): %s", (int)result, call);
+}
+
+static void close_state(void *opaque) {
+    struct state *state = opaque;
+    if (state) {
+        dnnl_stream_destroy(state->stream);
+        dnnl_engine_destroy(state->engine);
+        release(state->context, state);
+    }
+}
+
+static l3a_status open_state(l3a_context *context, void **opened) {
+    struct state *state = NULL;
+    l3a_status status = L3A_OK;
+    TRY(allocate_zeroed(context, 1, sizeof *state, &state));
+    state->context = context;
+    CHECK(dnnl_engine_create(&state->engine, dnnl_cpu, 0));
+    CHECK(dnnl_stream_create(&state->stream, state->engine, dnnl_stream_default_flags));
+    state->block = dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_mic ? 16 : 8;
+    *opened = state;
+    state = NULL;
+done:
+    close_state(state);
+    return status;
+}
+
+static size_t block_of(const void *state, size_t channels) {
+    (void)channels;
+    return ((const struct state *)state)->block;
+}
+
+/* A map of channels as oneDNN describes it; `any` leaves its layout open. */
+static dnnl_status_t map_form(const struct layout *layout, size_t batch, bool any, dnnl_memory_desc_t *form) {
+    const dnnl_dims_t sizes = {(dnnl_dim_t)batch, (dnnl_dim_t)layout->channels, (dnnl_dim_t)layout->height,
+                               (dnnl_dim_t)layout->width};
+    const dnnl_format_tag_t tag = any                                 ? dnnl_format_tag_any
+                                  : layout->block == 1                ? dnnl_nchw
+                                  : layout->block == layout->channels ? dnnl_nhwc
+                                  : layout->block == 16               ? dnnl_nChw16c
+                                                                      : dnnl_nChw8c;
+    return dnnl_memory_desc_init_by_tag(form, 4, sizes, dnnl_f32, tag);
+}
+
+/* The layout that oneDNN chose; false for one that this project has no word for. */
+static bool read_layout(const dnnl_memory_desc_t *form, struct layout *layout) {
+    const dnnl_blocking_desc_t *blocking = &form->format_desc.blocking;
+    layout->padded = (size_t)form->padded_dims[1];
+    if (form->format_kind != dnnl_blocked || blocking->inner_nblks > 1) {
+        return false;
+    }
+    if (blocking->inner_nblks == 1) {
+        layout->block = (size_t)blocking->inner_blks[0];
+        return blocking->inner_idxs[0] == 1;
+    }
+    layout->block = blocking->strides[1] == 1 ? layout->channels : 1;
+    return true;
+}
+
+static void release_operation(void *opaque) {
+    struct operation *operation = opaque;
+    if (operation) {
+        dnnl_memory_destroy(operation->source);
+        dnnl_memory_destroy(operation->weight);
+        dnnl_memory_destroy(operation->bias);
+        dnnl_memory_destroy(operation->output);
+        dnnl_memory_destroy(operation->scratchpad);
+        dnnl_primitive_destroy(operation->primitive);
+        dnnl_primitive_desc_destroy(operation->description);
+        release(operation->state->context, operation->memory);
+        release(operation->state->context, operation);
+    }
+}
+
+static l3a_status make_attributes(const struct state *state, const struct layer *layer, dnnl_primitive_attr_t *attributes) {
+    dnnl_post_ops_t after = NULL;
+    l3a_status status = L3A_OK;
+    CHECK(dnnl_primitive_attr_create(attributes));
+    CHECK(dnnl_primitive_attr_set_scratchpad_mode(*attributes, dnnl_scratchpad_mode_user));
+    CHECK(dnnl_post_ops_create(&after));
+    if (layer->add) {
+        CHECK(dnnl_post_ops_append_sum(after, 1.0F));
+    }
+    if (layer->activation == RELU || layer->activation == LEAKY_RELU) {
+        CHECK(dnnl_post_ops_append_eltwise(after, 1.0F, dnnl_eltwise_relu, layer->activation == RELU ? 0.0F : layer->slope, 0.0F));
+    } else if (layer->activation == GELU) {
+        CHECK(dnnl_post_ops_append_eltwise(after, 1.0F, dnnl_eltwise_gelu_erf, 0.0F, 0.0F));
+    }
+    CHECK(dnnl_primitive_attr_set_post_ops(*attributes, after));
+done:
+    dnnl_post_ops_destroy(after);
+    return status;
+}
+
+/* Weights as the checkpoint has them. */
+static l3a_status plain_weights(const struct state *state, const struct layer *layer, bool any, dnnl_memory_desc_t *form) {
+    const dnnl_dim_t out = (dnnl_dim_t)layer->to.channels, in = (dnnl_dim_t)layer->from.channels,
+                     kernel = (dnnl_dim_t)layer->kernel;
+    const dnnl_dim_t groups = (dnnl_dim_t)layer->groups;
+    l3a_status status = L3A_OK;
+    if (layer->kind == LAYER_LINEAR) {
+        CHECK(dnnl_memory_desc_init_by_tag(form, 2, (const dnnl_dims_t){out, in}, dnnl_f32, any ? dnnl_format_tag_any : dnnl_oi));
+    } else if (groups == 1) {
+        CHECK(dnnl_memory_desc_init_by_tag(form, 4, (const dnnl_dims_t){out, in, kernel, kernel}, dnnl_f32,
+                                           any ? dnnl_format_tag_any : dnnl_oihw));
+    } else {
+        CHECK(dnnl_memory_desc_init_by_tag(form, 5, (const dnnl_dims_t){groups, out / groups, in / groups, kernel, kernel},
+                                           dnnl_f32, any ? dnnl_format_tag_any : dnnl_goihw));
+    }
+done:
+    return status;
+}
+
+static l3a_status bias_form(const struct state *state, const struct layer *layer, dnnl_memory_desc_t *form) {
+    l3a_status status = L3A_OK;
+    memset(form, 0, sizeof *form);
+    if (layer->bias) {
+        CHECK(dnnl_memory_desc_init_by_tag(form, 1, (const dnnl_dims_t){(dnnl_dim_t)layer->to.channels}, dnnl_f32, dnnl_a));
+    }
+done:
+    return status;
+}
+
+static l3a_status describe_convolution(const struct state *state, const struct layer *layer, size_t batch,
+                                       const struct layout *from, const struct layout *to, const_dnnl_primitive_attr_t attributes,
+                                       struct operation *operation) {
+    const dnnl_dim_t stride = (dnnl_dim_t)layer->stride, padding = (dnnl_dim_t)layer->padding;
+    dnnl_memory_desc_t source, weight, bias, output;
+    dnnl_convolution_desc_t what;
+    l3a_status status = L3A_OK;
+    CHECK(map_form(from, batch, false, &source));
+    CHECK(map_form(to, batch, to->block == 0, &output));
+    TRY(plain_weights(state, layer, true, &weight));
+    TRY(bias_form(state, layer, &bias));
+    CHECK(dnnl_convolution_forward_desc_init(&what, dnnl_forward_inference, dnnl_convolution_direct, &source, &weight,
+                                             layer->bias ? &bias : NULL, &output, (const dnnl_dims_t){stride, stride},
+                                             (const dnnl_dims_t){padding, padding}, (const dnnl_dims_t){padding, padding}));
+    CHECK(dnnl_primitive_desc_create(&operation->description, &what, attributes, state->engine, NULL));
+done:
+    return status;
+}
+
+static l3a_status describe_linear(const struct state *state, const struct layer *layer, size_t batch,
+                                  const_dnnl_primitive_attr_t attributes, struct operation *operation) {
+    const dnnl_dim_t rows = (dnnl_dim_t)(batch * layer->to.height * layer->to.width);
+    dnnl_memory_desc_t source, weight, bias, output;
+    dnnl_inner_product_desc_t what;
+    l3a_status status = L3A_OK;
+    CHECK(dnnl_memory_desc_init_by_tag(&source, 2, (const dnnl_dims_t){rows, (dnnl_dim_t)layer->from.channels}, dnnl_f32, dnnl_nc));
+    CHECK(dnnl_memory_desc_init_by_tag(&output, 2, (const dnnl_dims_t){rows, (dnnl_dim_t)layer->to.channels}, dnnl_f32, dnnl_nc));
+    TRY(plain_weights(state, layer, true, &weight));
+    TRY(bias_form(state, layer, &bias));
+    CHECK(
+        dnnl_inner_product_forward_desc_init(&what, dnnl_forward_inference, &source, &weight, layer->bias ? &bias : NULL, &output));
+    CHECK(dnnl_primitive_desc_create(&operation->description, &what, attributes, state->engine, NULL));
+done:
+    return status;
+}
+
+static l3a_status describe(const struct state *state, const struct layer *layer, size_t batch, const struct layout *from,
+                           struct layout *to, struct operation *operation) {
+    dnnl_primitive_attr_t attributes = NULL;
+    l3a_status status = L3A_OK;
+    TRY(make_attributes(state, layer, &attributes));
+    if (layer->kind == LAYER_LINEAR) {
+        to->padded = to->block = to->channels;
+        TRY(describe_linear(state, layer, batch, attributes, operation));
+        goto done;
+    }
+    TRY(describe_convolution(state, layer, batch, from, to, attributes, operation));
+    if (!read_layout(dnnl_primitive_desc_query_md(operation->description, dnnl_query_dst_md, 0), to)) {
+        dnnl_primitive_desc_destroy(operation->description);
+        operation->description = NULL;
+        to->padded = to->block = to->channels;
+        TRY(describe_convolution(state, layer, batch, from, to, attributes, operation));
+    }
+done:
+    dnnl_primitive_attr_destroy(attributes);
+    return status;
+}
+
+static l3a_status pack(const struct state *state, const struct layer *layer, const struct operation *twin,
+                       struct operation *operation) {
+    dnnl_memory_desc_t plain;
+    dnnl_primitive_desc_t reorder_description = NULL;
+    dnnl_primitive_t reorder = NULL;
+    dnnl_memory_t from = NULL;
+    l3a_status status = L3A_OK;
+    operation->weight_form = *dnnl_primitive_desc_query_md(operation->description, dnnl_query_weights_md, 0);
+    if (twin && dnnl_memory_desc_equal(&twin->weight_form, &operation->weight_form)) {
+        operation->packed = twin->packed;
+        CHECK(dnnl_memory_create(&operation->weight, &operation->weight_form, state->engine, operation->packed));
+        goto done;
+    }
+    TRY(allocate(state->context, dnnl_memory_desc_get_size(&operation->weight_form) + ALIGNMENT, 1, &operation->memory));
+    operation->packed = (float *)(((uintptr_t)operation->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    TRY(plain_weights(state, layer, false, &plain));
+    CHECK(dnnl_memory_create(&operation->weight, &operation->weight_form, state->engine, operation->packed));
+    CHECK(dnnl_memory_create(&from, &plain, state->engine, layer->weight));
+    CHECK(dnnl_reorder_primitive_desc_create(&reorder_description, &plain, state->engine, &operation->weight_form, state->engine,
+                                             NULL));
+    CHECK(dnnl_primitive_create(&reorder, reorder_description));
+    CHECK(dnnl_primitive_execute(reorder, state->stream, 2,
+                                 (const dnnl_exec_arg_t[]){{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, operation->weight}}));
+    CHECK(dnnl_stream_wait(state->stream));
+done:
+    dnnl_memory_destroy(from);
+    dnnl_primitive_destroy(reorder);
+    dnnl_primitive_desc_destroy(reorder_description);
+    return status;
+}
+
+static l3a_status make_memories(const struct state *state, const struct layer *layer, size_t *scratch,
+                                struct operation *operation) {
+    const dnnl_memory_desc_t *pad = dnnl_primitive_desc_query_md(operation->description, dnnl_query_scratchpad_md, 0);
+    dnnl_memory_desc_t bias;
+    l3a_status status = L3A_OK;
+    CHECK(dnnl_memory_create(&operation->source, dnnl_primitive_desc_query_md(operation->description, dnnl_query_src_md, 0),
+                             state->engine, DNNL_MEMORY_NONE));
+    CHECK(dnnl_memory_create(&operation->output, dnnl_primitive_desc_query_md(operation->description, dnnl_query_dst_md, 0),
+                             state->engine, DNNL_MEMORY_NONE));
+    CHECK(dnnl_memory_create(&operation->scratchpad, pad, state->engine, DNNL_MEMORY_NONE));
+    *scratch = dnnl_memory_desc_get_size(pad) / sizeof(float) + 1;
+    if (layer->bias) {
+        TRY(bias_form(state, layer, &bias));
+        CHECK(dnnl_memory_create(&operation->bias, &bias, state->engine, layer->bias));
+    }
+done:
+    return status;
+}
+
+static l3a_status prepare(void *opaque, const struct layer *layer, size_t batch, const struct layout *from, const void *twin,
+                          struct layout *to, size_t *scratch, void **prepared) {
+    const struct state *state = opaque;
+    struct operation *operation = NULL;
+    l3a_status status = L3A_OK;
+    TRY(allocate_zeroed(state->context, 1, sizeof *operation, &operation));
+    operation->state = state;
+    TRY(describe(state, layer, batch, from, to, operation));
+    CHECK(dnnl_primitive_create(&operation->primitive, operation->description));
+    TRY(pack(state, layer, twin, operation));
+    TRY(make_memories(state, layer, scratch, operation));
+    *prepared = operation;
+    operation = NULL;
+done:
+    release_operation(operation);
+    return status;
+}
+
+static l3a_status run(void *opaque, const float *input, float *output, float *scratch) {
+    const struct operation *operation = opaque;
+    const struct state *state = operation->state;
+    l3a_status status = L3A_OK;
+    CHECK(dnnl_memory_set_data_handle(operation->source, (void *)(uintptr_t)input));
+    CHECK(dnnl_memory_set_data_handle(operation->output, output));
+    CHECK(dnnl_memory_set_data_handle(operation->scratchpad, scratch));
+    const dnnl_exec_arg_t arguments[ARGUMENTS] = {{DNNL_ARG_SRC, operation->source},
+                                                  {DNNL_ARG_WEIGHTS, operation->weight},
+                                                  {DNNL_ARG_DST, operation->output},
+                                                  {DNNL_ARG_SCRATCHPAD, operation->scratchpad},
+                                                  {DNNL_ARG_BIAS, operation->bias}};
+    CHECK(dnnl_primitive_execute(operation->primitive, state->stream, operation->bias ? ARGUMENTS : ARGUMENTS - 1, arguments));
+    CHECK(dnnl_stream_wait(state->stream));
+done:
+    return status;
+}
+
+static void multiply(bool transpose_b, size_t m, size_t n, size_t inner, float scale, const float *a, size_t a_stride,
+                     const float *b, size_t b_stride, float *c, size_t c_stride) {
+    dnnl_sgemm('N', transpose_b ? 'T' : 'N', (dnnl_dim_t)m, (dnnl_dim_t)n, (dnnl_dim_t)inner, scale, a, (dnnl_dim_t)a_stride, b,
+               (dnnl_dim_t)b_stride, 0.0F, c, (dnnl_dim_t)c_stride);
+}
+
+const struct engine onednn_engine = {.name = "onednn",
+                                     .open = open_state,
+                                     .close = close_state,
+                                     .block = block_of,
+                                     .prepare = prepare,
+                                     .run = run,
+                                     .release = release_operation,
+                                     .multiply = multiply};
+#else
+typedef int nothing_here;
+#endif

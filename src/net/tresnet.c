@@ -1,0 +1,151 @@
+/* TResNet M, L and XL ("TResNet: high performance GPU-dedicated architecture", Ridnik et al., 2021), under timm's names and under
+ * those of the first release.
+ *
+ * Squares of 4 x 4 pixels become channels, and a 3 x 3 convolution follows; two stages of basic blocks, two of bottlenecks; the
+ * mean over what is left. A block that halves the side does so by a blur after a convolution of stride 1, and by an average pool on
+ * its shortcut. All stages but the last weigh the channels by squeeze and excite. Activations are leaky: 0.01 after the stem, 0.001
+ * within blocks, and plain ReLU after the sum.
+ *
+ * The first release normalises with an in-place activated batch norm, whose scale is |weight| + epsilon; its checkpoints number the
+ * parts of a convolution (0 kernel, 1 norm, and one more level where a blur follows) where timm's name them. */
+#include "net/network.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { STAGES = 4, STEM_SQUARE = 4 };
+static const float stem_slope = 1e-2F, block_slope = 1e-3F;
+
+struct sizes {
+    size_t width, blocks[STAGES];
+    bool numbered; /* names of the first release */
+};
+
+static const struct {
+    const char *name;
+    struct sizes sizes;
+} known[] = {{"tresnet_m", {.width = 64, .blocks = {3, 4, 11, 3}}},
+             {"tresnet_l", {.width = 76, .blocks = {4, 5, 18, 3}}},
+             {"tresnet_xl", {.width = 83, .blocks = {4, 5, 24, 3}}}};
+
+static const char *stem_name(const struct weights *weights) {
+    return weights_find(weights, "body.conv1.conv.weight") ? "body.conv1.conv.weight" : "body.conv1.0.weight";
+}
+
+static bool matches(const struct weights *weights) {
+    return weights_find(weights, stem_name(weights)) && weights_count_parts(weights, "body.layer1.");
+}
+
+static l3a_status measure(struct weights *weights, struct sizes *sizes) {
+    const struct checkpoint_tensor *stem = weights_find(weights, stem_name(weights));
+    l3a_status status = L3A_OK;
+    FAIL_IF(stem->rank != 4 || !stem->shape[0] || stem->shape[1] != 3 * STEM_SQUARE * STEM_SQUARE, weights->context,
+            L3A_ERROR_MISMATCH, NULL, "the tensor %s has an unexpected shape; expected [width, 48, 3, 3]", stem->name);
+    *sizes = (struct sizes){.width = (size_t)stem->shape[0], .numbered = strcmp(stem->name, "body.conv1.0.weight") == 0};
+    for (size_t stage = 0; stage < STAGES; stage++) {
+        char prefix[24];
+        snprintf(prefix, sizeof prefix, "body.layer%zu.", stage + 1);
+        sizes->blocks[stage] = weights_count_parts(weights, prefix);
+        FAIL_IF(!sizes->blocks[stage], weights->context, L3A_ERROR_MISMATCH, NULL, "the tensors of %s0 are missing", prefix);
+    }
+done:
+    return status;
+}
+
+static l3a_status recognise(struct weights *weights, struct backbone_recipe *recipe) {
+    struct sizes sizes;
+    l3a_status status = L3A_OK;
+    TRY(measure(weights, &sizes));
+    recipe->side = recipe->side ? recipe->side : 224;
+    snprintf(recipe->name, sizeof recipe->name, "tresnet, width %zu, blocks %zu %zu %zu %zu", sizes.width, sizes.blocks[0],
+             sizes.blocks[1], sizes.blocks[2], sizes.blocks[3]);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (known[i].sizes.width == sizes.width && memcmp(known[i].sizes.blocks, sizes.blocks, sizeof sizes.blocks) == 0) {
+            snprintf(recipe->name, sizeof recipe->name, "%s", known[i].name);
+        }
+    }
+done:
+    return status;
+}
+
+struct part {
+    const char *name;
+    size_t out, kernel;
+    float slope; /* 0: no activation */
+    value add;   /* with ReLU after the sum */
+    bool blurred;
+};
+
+/* Convolution and norm, and the blur where one follows, under the names that the checkpoint uses. */
+static value part(struct network *net, const struct sizes *sizes, value x, const struct part *what) {
+    char weight[64], norm[64];
+    snprintf(weight, sizeof weight, "%s%s", what->name, !sizes->numbered ? ".conv" : what->blurred ? ".0.0" : ".0");
+    snprintf(norm, sizeof norm, "%s%s", what->name, !sizes->numbered ? ".bn" : what->blurred ? ".0.1" : ".1");
+    x = conv(net, x,
+             &(struct conv){.weight = weight,
+                            .norm = norm,
+                            .out = what->out,
+                            .kernel = what->kernel,
+                            .stride = 1,
+                            .activation = what->add         ? RELU
+                                          : what->slope > 0 ? LEAKY_RELU
+                                                            : LINEAR_ACTIVATION,
+                            .slope = what->slope,
+                            .add = what->add,
+                            .magnitude = sizes->numbered});
+    return what->blurred ? blur_pool(net, x) : x;
+}
+
+static size_t at_least_64(size_t channels) {
+    return channels < 64 ? 64 : channels;
+}
+
+static value shortcut(struct network *net, const struct sizes *sizes, value x, size_t out, bool halve) {
+    if (halve) {
+        x = average_pool(net, x);
+    }
+    return part(net, sizes, x, &(struct part){.name = halve ? "downsample.1" : "downsample.0", .out = out, .kernel = 1});
+}
+
+static value basic_block(struct network *net, const struct sizes *sizes, value x, size_t width, bool halve, bool widen) {
+    value y =
+        part(net, sizes, x, &(struct part){.name = "conv1", .out = width, .kernel = 3, .slope = block_slope, .blurred = halve});
+    y = part(net, sizes, y, &(struct part){.name = "conv2", .out = width, .kernel = 3});
+    if (widen) {
+        x = shortcut(net, sizes, x, width, halve);
+    }
+    return squeeze_excite(net, y, "se.fc1", "se.fc2", at_least_64(width / 4), x);
+}
+
+static value bottleneck(struct network *net, const struct sizes *sizes, value x, size_t width, bool halve, bool widen,
+                        bool excite) {
+    value y = part(net, sizes, x, &(struct part){.name = "conv1", .out = width, .kernel = 1, .slope = block_slope});
+    y = part(net, sizes, y, &(struct part){.name = "conv2", .out = width, .kernel = 3, .slope = block_slope, .blurred = halve});
+    if (excite) {
+        y = squeeze_excite(net, y, "se.fc1", "se.fc2", at_least_64(4 * width / 8), NOTHING);
+    }
+    if (widen) {
+        x = shortcut(net, sizes, x, 4 * width, halve);
+    }
+    return part(net, sizes, y, &(struct part){.name = "conv3", .out = 4 * width, .kernel = 1, .add = x});
+}
+
+static value describe(struct network *net, const struct backbone_recipe *recipe) {
+    struct sizes sizes = {0};
+    (void)recipe;
+    net->status = net->status == L3A_OK ? measure(net->weights, &sizes) : net->status;
+    value x = space_to_depth(net, PICTURE, STEM_SQUARE);
+    x = part(net, &sizes, x, &(struct part){.name = "body.conv1", .out = sizes.width, .kernel = 3, .slope = stem_slope});
+    for (size_t stage = 0; stage < STAGES; stage++) {
+        for (size_t i = 0; i < sizes.blocks[stage]; i++) {
+            const bool halve = stage && !i;
+            network_prefix(net, "body.layer%zu.%zu.", stage + 1, i);
+            x = stage < 2 ? basic_block(net, &sizes, x, sizes.width << stage, halve, halve)
+                          : bottleneck(net, &sizes, x, sizes.width << stage, halve, halve, stage < STAGES - 1);
+        }
+    }
+    return global_mean(net, x);
+}
+
+const struct family tresnet_family = {
+    .name = "tresnet", .deviation = {1, 1, 1}, .batch = 8, .matches = matches, .recognise = recognise, .describe = describe};

@@ -1,0 +1,106 @@
+/* Vision transformers ("An image is worth 16x16 words", Dosovitskiy et al., 2021) under timm's names.
+ *
+ * A picture is cut into squares of `patch` pixels; each becomes a token of `width` numbers by a linear map; a learned class token
+ * goes in front and learned positions are added. Each of `depth` blocks adds to the tokens x x += W attention(norm(x)),    x += W₂
+ * gelu(W₁ norm(x)), with heads of 64 numbers. The feature is the class token after a last norm, the mean of the others, or both.
+ *
+ * Where only the class token is asked for, the last block computes nothing for the others but their keys and values. */
+#include "net/network.h"
+
+#include <stdio.h>
+
+enum { HEAD_WIDTH = 64 };
+static const float epsilon = 1e-6F;
+
+static bool matches(const struct weights *weights) {
+    return weights_find(weights, "patch_embed.proj.weight") && weights_find(weights, "cls_token");
+}
+
+struct sizes {
+    size_t width, depth, patch, tokens, hidden;
+};
+
+static l3a_status measure(struct weights *weights, struct sizes *sizes) {
+    const struct checkpoint_tensor *patch = weights_find(weights, "patch_embed.proj.weight");
+    const struct checkpoint_tensor *position = weights_find(weights, "pos_embed");
+    const struct checkpoint_tensor *hidden = weights_find(weights, "blocks.0.mlp.fc1.weight");
+    l3a_status status = L3A_OK;
+    FAIL_IF(
+        patch->rank != 4 || patch->shape[1] != 3 || patch->shape[2] != patch->shape[3] || patch->shape[2] < 1 ||
+            patch->shape[0] % HEAD_WIDTH || !patch->shape[0],
+        weights->context, L3A_ERROR_MISMATCH, NULL,
+        "the tensor patch_embed.proj.weight has an unexpected shape; expected [width, 3, patch, patch], width a multiple of 64");
+    FAIL_IF(!position || position->rank != 3 || position->shape[1] < 2, weights->context, L3A_ERROR_MISMATCH, NULL,
+            "the tensor pos_embed is missing or misshaped; expected [1, tokens, %zu]", (size_t)patch->shape[0]);
+    *sizes = (struct sizes){.width = (size_t)patch->shape[0],
+                            .depth = weights_count_parts(weights, "blocks."),
+                            .patch = (size_t)patch->shape[2],
+                            .tokens = (size_t)position->shape[1],
+                            .hidden = hidden && hidden->rank == 2 ? (size_t)hidden->shape[0] : 4 * (size_t)patch->shape[0]};
+    FAIL_IF(!sizes->depth, weights->context, L3A_ERROR_MISMATCH, NULL,
+            "the tensor blocks.0.norm1.weight is missing; expected [%zu]", sizes->width);
+done:
+    return status;
+}
+
+static l3a_status recognise(struct weights *weights, struct backbone_recipe *recipe) {
+    struct sizes sizes;
+    size_t across = 1;
+    l3a_status status = L3A_OK;
+    TRY(measure(weights, &sizes));
+    while (across * across < sizes.tokens - 1) {
+        across++;
+    }
+    FAIL_IF(across * across != sizes.tokens - 1, weights->context, L3A_ERROR_MISMATCH, NULL,
+            "the tensor pos_embed has %zu positions; expected a square and one", sizes.tokens);
+    FAIL_IF(recipe->side && recipe->side != across * sizes.patch, weights->context, L3A_ERROR_MISMATCH,
+            "leave the size to the network",
+            "pictures of %zu x %zu were asked for; the positions of this network are for %zu x %zu", recipe->side, recipe->side,
+            across * sizes.patch, across * sizes.patch);
+    recipe->side = across * sizes.patch;
+    snprintf(recipe->name, sizeof recipe->name, "vit, width %zu, depth %zu, heads %zu, patch %zu", sizes.width, sizes.depth,
+             sizes.width / HEAD_WIDTH, sizes.patch);
+done:
+    return status;
+}
+
+static value block(struct network *net, value x, size_t width, size_t hidden, bool first_only) {
+    const value queries =
+        linear(net, layer_norm(net, x, "norm1", epsilon), &(struct linear){.weight = "attn.qkv", .out = 3 * width});
+    const value mixed = attention(net, queries, width / HEAD_WIDTH, first_only);
+    if (first_only) {
+        x = first_token(net, x);
+    }
+    x = linear(net, mixed, &(struct linear){.weight = "attn.proj", .out = width, .add = x});
+    const value inner =
+        linear(net, layer_norm(net, x, "norm2", epsilon), &(struct linear){.weight = "mlp.fc1", .out = hidden, .activation = GELU});
+    return linear(net, inner, &(struct linear){.weight = "mlp.fc2", .out = width, .add = x});
+}
+
+static value describe(struct network *net, const struct backbone_recipe *recipe) {
+    struct sizes sizes = {0};
+    const bool class_token_only = recipe->pool == L3A_POOL_CLS || recipe->pool == L3A_POOL_DEFAULT;
+    net->status = net->status == L3A_OK ? measure(net->weights, &sizes) : net->status;
+    value x = patch_embedding(net, PICTURE, "patch_embed.proj", sizes.patch, sizes.width);
+    x = add_tokens(net, x, "cls_token", "pos_embed");
+    for (size_t i = 0; i < sizes.depth; i++) {
+        network_prefix(net, "blocks.%zu.", i);
+        x = block(net, x, sizes.width, sizes.hidden, class_token_only && i + 1 == sizes.depth);
+    }
+    network_prefix(net, "%s", "");
+    x = layer_norm(net, x, "norm", epsilon);
+    if (class_token_only) {
+        return x;
+    }
+    const value mean = token_mean(net, x);
+    return recipe->pool == L3A_POOL_MEAN ? mean : join(net, first_token(net, x), mean);
+}
+
+const struct family vit_family = {.name = "vit",
+                                  .mean = {0.5F, 0.5F, 0.5F},
+                                  .deviation = {0.5F, 0.5F, 0.5F},
+                                  .batch = 8,
+                                  .pools = true,
+                                  .matches = matches,
+                                  .recognise = recognise,
+                                  .describe = describe};

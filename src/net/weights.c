@@ -1,0 +1,168 @@
+/* Tensors by name, checked against what a description expects of them.
+ *
+ * A batch norm that no longer learns is an affine map of each channel,
+ *     y = w (x - mean) / √(variance + ε) + b = scale · x + shift,
+ * and is folded into the convolution before it: each kernel times its channel's scale, and the shift as its bias. The two numbers
+ * are computed in double, so that folding costs no accuracy. */
+#include "net/weights.h"
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_LENGTH = 256, SHAPE_TEXT = 160 };
+static const double batch_norm_epsilon = 1e-5;
+
+static const struct checkpoint_tensor *checkpoint_tensor_at(const void *owner, size_t index) {
+    return checkpoint_at(owner, index);
+}
+
+static l3a_status checkpoint_tensor_read(void *owner, const struct checkpoint_tensor *tensor, float *values) {
+    return checkpoint_read(owner, tensor, values);
+}
+
+void weight_source_checkpoint(struct checkpoint *checkpoint, struct weight_source *source) {
+    *source = (struct weight_source){
+        .owner = checkpoint, .count = checkpoint_count(checkpoint), .at = checkpoint_tensor_at, .read = checkpoint_tensor_read};
+}
+
+l3a_status weights_open(l3a_context *context, const struct weight_source *source, struct weights *weights) {
+    *weights = (struct weights){.context = context, .source = *source};
+    return allocate_zeroed(context, source->count, sizeof *weights->used, &weights->used);
+}
+
+void weights_close(struct weights *weights) {
+    if (weights->context) {
+        release(weights->context, weights->used);
+    }
+    *weights = (struct weights){0};
+}
+
+static size_t find_index(const struct weights *weights, const char *name) {
+    size_t i = 0;
+    while (i < weights->source.count && strcmp(weights->source.at(weights->source.owner, i)->name, name)) {
+        i++;
+    }
+    return i;
+}
+
+const struct checkpoint_tensor *weights_find(const struct weights *weights, const char *name) {
+    const size_t index = find_index(weights, name);
+    return index < weights->source.count ? weights->source.at(weights->source.owner, index) : NULL;
+}
+
+size_t weights_count_parts(const struct weights *weights, const char *prefix) {
+    const size_t length = strlen(prefix);
+    size_t parts = 0;
+    for (size_t i = 0; i < weights->source.count; i++) {
+        const char *name = weights->source.at(weights->source.owner, i)->name;
+        if (strncmp(name, prefix, length) == 0 && name[length] >= '0' && name[length] <= '9') {
+            char *end = NULL;
+            const unsigned long number = strtoul(name + length, &end, 10);
+            if (*end == '.' && number < 1000 && number + 1 > parts) {
+                parts = number + 1;
+            }
+        }
+    }
+    return parts;
+}
+
+static const char *shape_text(size_t rank, const uint64_t *shape, char text[SHAPE_TEXT]) {
+    size_t length = (size_t)snprintf(text, SHAPE_TEXT, "[");
+    for (size_t i = 0; i < rank && length < SHAPE_TEXT; i++) {
+        length += (size_t)snprintf(text + length, SHAPE_TEXT - length, "%s%" PRIu64, i ? ", " : "", shape[i]);
+    }
+    if (length < SHAPE_TEXT) {
+        snprintf(text + length, SHAPE_TEXT - length, "]");
+    }
+    return text;
+}
+
+l3a_status weights_take(struct weights *weights, const char *name, size_t rank, const uint64_t *shape, float **values) {
+    l3a_context *context = weights->context;
+    const size_t index = find_index(weights, name);
+    char expected[SHAPE_TEXT], found[SHAPE_TEXT];
+    l3a_status status = L3A_OK;
+    float *made = NULL;
+    FAIL_IF(index == weights->source.count, context, L3A_ERROR_MISMATCH, "is the checkpoint complete, and of this network?",
+            "the tensor %s is missing; expected one of shape %s", name, shape_text(rank, shape, expected));
+    const struct checkpoint_tensor *tensor = weights->source.at(weights->source.owner, index);
+    FAIL_IF(tensor->rank != rank || memcmp(tensor->shape, shape, rank * sizeof *shape), context, L3A_ERROR_MISMATCH, NULL,
+            "the tensor %s has shape %s; expected %s", name, shape_text(tensor->rank, tensor->shape, found),
+            shape_text(rank, shape, expected));
+    TRY(allocate(context, (size_t)tensor->elements, sizeof *made, &made));
+    TRY(weights->source.read(weights->source.owner, tensor, made));
+    weights->used[index] = true;
+    *values = made;
+    made = NULL;
+done:
+    release(context, made);
+    return status;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    const size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+static bool may_be_ignored(const char *name) {
+    return strncmp(name, "head.", 5) == 0 || strncmp(name, "fc.", 3) == 0 || ends_with(name, "num_batches_tracked");
+}
+
+l3a_status weights_check_all_used(const struct weights *weights, const char *network) {
+    for (size_t i = 0; i < weights->source.count; i++) {
+        const struct checkpoint_tensor *tensor = weights->source.at(weights->source.owner, i);
+        if (!weights->used[i] && !may_be_ignored(tensor->name)) {
+            char found[SHAPE_TEXT];
+            return fail(weights->context, L3A_ERROR_MISMATCH, "the checkpoint may be of a variant that is not supported",
+                        "the tensor %s of shape %s has no place in %s", tensor->name,
+                        shape_text(tensor->rank, tensor->shape, found), network);
+        }
+    }
+    return L3A_OK;
+}
+
+static l3a_status take_channels(struct weights *weights, const char *name, const char *part, size_t channels, float **values) {
+    char full[NAME_LENGTH];
+    snprintf(full, sizeof full, "%s.%s", name, part);
+    return weights_take(weights, full, 1, &(uint64_t){channels}, values);
+}
+
+l3a_status weights_take_batch_norm(struct weights *weights, const char *name, size_t channels, bool magnitude,
+                                   struct batch_norm *norm) {
+    l3a_context *context = weights->context;
+    float *weight = NULL, *bias = NULL, *mean = NULL, *variance = NULL;
+    l3a_status status = L3A_OK;
+    *norm = (struct batch_norm){0};
+    TRY(take_channels(weights, name, "weight", channels, &weight));
+    TRY(take_channels(weights, name, "bias", channels, &bias));
+    TRY(take_channels(weights, name, "running_mean", channels, &mean));
+    TRY(take_channels(weights, name, "running_var", channels, &variance));
+    TRY(allocate(context, channels, sizeof *norm->scale, &norm->scale));
+    TRY(allocate(context, channels, sizeof *norm->shift, &norm->shift));
+    for (size_t i = 0; i < channels; i++) {
+        FAIL_IF(!(variance[i] + batch_norm_epsilon > 0), context, L3A_ERROR_DATA, NULL,
+                "%s.running_var: channel %zu has the variance %g", name, i, (double)variance[i]);
+        const double gain = magnitude ? fabs((double)weight[i]) + batch_norm_epsilon : (double)weight[i];
+        norm->scale[i] = gain / sqrt((double)variance[i] + batch_norm_epsilon);
+        norm->shift[i] = (double)bias[i] - (double)mean[i] * norm->scale[i];
+    }
+done:
+    release(context, weight);
+    release(context, bias);
+    release(context, mean);
+    release(context, variance);
+    if (status != L3A_OK) {
+        batch_norm_free(context, norm);
+    }
+    return status;
+}
+
+void batch_norm_free(l3a_context *context, struct batch_norm *norm) {
+    release(context, norm->scale);
+    release(context, norm->shift);
+    *norm = (struct batch_norm){0};
+}
