@@ -524,7 +524,7 @@ typedef struct l3a_tensor_info {
 /* Opens any file this library knows, and verifies its checksums. */
 L3A_PUBLIC l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file);
 L3A_PUBLIC void l3a_file_free(l3a_file *file);
-/* "model", "features", "safetensors", "npy" */
+/* "model", "features", "safetensors", "npy", "checkpoint" */
 L3A_PUBLIC const char *l3a_file_kind(const l3a_file *file);
 L3A_PUBLIC uint64_t l3a_file_size(const l3a_file *file);
 /* Metadata strings, in the file's order; both NULL past the last. */

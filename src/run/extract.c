@@ -91,7 +91,7 @@ static l3a_status open_part(struct extraction *e) {
     if (e->file < 0 || files->size(e->file, &size)) {
         return fail_part(e, "write");
     }
-    if (files->lock(e->file)) {
+    if (files->lock(e->file, e->part)) {
         return fail(e->context, L3A_ERROR_IO, "wait until it is done, or choose another file",
                     "%s: another process is extracting to this file now", e->part);
     }
