@@ -203,16 +203,15 @@ bool argument_number(const struct arguments *arguments, const char *name, double
     return true;
 }
 
-const char *argument_choice(const struct arguments *arguments, const char *name, const char *choices) {
-    static char chosen[32];
-    const char *text = argument(arguments, name);
-    for (const char *choice = choices; *choice;
-         choice += choice[strcspn(choice, "|")] ? strcspn(choice, "|") + 1 : strlen(choice)) {
-        const size_t length = strcspn(choice, "|");
-        if (!text || (strlen(text) == length && strncmp(text, choice, length) == 0)) {
-            snprintf(chosen, sizeof chosen, "%.*s", (int)length, choice);
-            return chosen;
+const char *argument_choice(const struct arguments *arguments, const char *name, const char *choices, const char *fallback) {
+    const char *text = argument(arguments, name), *value = text ? text : fallback;
+    const size_t length = strlen(value);
+    for (const char *choice = choices; *choice;) {
+        const size_t size = strcspn(choice, "|");
+        if (size == length && strncmp(value, choice, size) == 0) {
+            return value;
         }
+        choice += size + (choice[size] == '|');
     }
     complain(arguments, "--%s: '%s' is not one of %s", name, text, choices);
     return NULL;

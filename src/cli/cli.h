@@ -50,8 +50,8 @@ const char *argument(const struct arguments *arguments, const char *name);
 const char *argument_needed(const struct arguments *arguments, const char *name);
 /* A number from low to high; false, explained, when it is not. *value stays when the option was not given. */
 bool argument_number(const struct arguments *arguments, const char *name, double low, double high, double *value);
-/* One of "a|b|c"; the first when not given; NULL, explained, when it is something else. */
-const char *argument_choice(const struct arguments *arguments, const char *name, const char *choices);
+/* One of "a|b|c", or the fallback when not given; NULL, explained, when it is something else. */
+const char *argument_choice(const struct arguments *arguments, const char *name, const char *choices, const char *fallback);
 /* The settings given on the command line, put into options. */
 l3a_status apply_settings(const struct arguments *arguments, l3a_options *options);
 

@@ -466,14 +466,14 @@ static int describe(const struct arguments *arguments, struct description *about
 
 int data_command(struct arguments *arguments) {
     l3a_context *context = arguments->context;
-    const char *difficult = argument_choice(arguments, "difficult", "absent|ignore");
+    const char *difficult = argument_choice(arguments, "difficult", "absent|ignore", "absent");
     l3a_dataset_options options;
     struct description about = {.checked = argument(arguments, "check-pictures") != NULL,
                                 .protocol = argument(arguments, "protocol")};
     char splits[1024] = "";
     l3a_dataset_options_default(&options);
     options.ignore_difficult = difficult && strcmp(difficult, "ignore") == 0;
-    const char *format = argument_choice(arguments, "format", "table|json");
+    const char *format = argument_choice(arguments, "format", "table|json", "table");
     if (!difficult || !format) {
         return EXIT_USAGE;
     }

@@ -59,7 +59,7 @@ static void print_programs(const l3a_model *model, const l3a_metrics *m, const d
 
 int eval_command(struct arguments *arguments) {
     const char *features_path = argument_needed(arguments, "features");
-    const char *format = argument_choice(arguments, "format", "table|json|csv"), *theta = argument(arguments, "theta");
+    const char *format = argument_choice(arguments, "format", "table|json|csv", "table"), *theta = argument(arguments, "theta");
     l3a_features *features = NULL;
     l3a_model *model = NULL;
     double *precisions = NULL;

@@ -43,7 +43,7 @@ static bool parse_channels(const struct arguments *arguments, const char *name, 
 }
 
 bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options *options) {
-    const char *pool = argument(arguments, "pool") ? argument_choice(arguments, "pool", "cls|mean|cls+mean") : "";
+    const char *pool = argument(arguments, "pool") ? argument_choice(arguments, "pool", "cls|mean|cls+mean", "cls") : "";
     if (!pool) {
         return false;
     }
@@ -52,7 +52,7 @@ bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options 
                     : strcmp(pool, "mean") == 0 ? L3A_POOL_MEAN
                     : pool[0]                   ? L3A_POOL_CLS_MEAN
                                                 : L3A_POOL_DEFAULT;
-    const char *filter = argument_choice(arguments, "filter", "bilinear|bicubic");
+    const char *filter = argument_choice(arguments, "filter", "bilinear|bicubic", "bilinear");
     double size = 0;
     if (!filter || !argument_number(arguments, "size", 32, 4096, &size)) {
         return false;

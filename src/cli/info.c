@@ -48,6 +48,10 @@ static void print_records(const l3a_file *file) {
     }
 }
 
+static bool may_hold_weights(const l3a_file *file) {
+    return strcmp(l3a_file_kind(file), "safetensors") == 0 || strcmp(l3a_file_kind(file), "checkpoint") == 0;
+}
+
 static void print_json(const l3a_file *file) {
     l3a_tensor_info tensor;
     const char *key, *value;
@@ -68,11 +72,33 @@ static void print_json(const l3a_file *file) {
         }
         printf("], \"bytes\": %" PRIu64 ", \"verified\": %s}", tensor.bytes, tensor.verified ? "true" : "false");
     }
-    printf("]}\n");
+    printf("]");
+}
+
+/* What network a file of weights holds, or why it is none that is known. */
+static void print_backbone(const struct arguments *arguments, const char *path, bool json) {
+    l3a_backbone *backbone = NULL;
+    const l3a_status status = l3a_backbone_open(arguments->context, path, NULL, &backbone);
+    if (status != L3A_OK && json) {
+        printf(", \"backbone\": null, \"why\": ");
+        print_json_string(l3a_error_text(arguments->context));
+    } else if (status != L3A_OK) {
+        printf("  no backbone: %s\n", l3a_error_text(arguments->context));
+    } else {
+        const l3a_backbone_info *info = l3a_backbone_describe(backbone);
+        printf(json ? ", \"backbone\": {\"name\": \"%s\", \"family\": \"%s\", \"parameters\": %" PRIu64
+                      ", \"flops\": %.0f, \"width\": "
+                      "%zu, \"preprocess\": \"%s\", \"pool\": \"%s\", \"sha256\": \"%s\"}"
+                    : "  backbone: %s (%s), %" PRIu64
+                      " parameters, %.0f operations a picture, features %zu wide\n  preprocess: %s\n"
+                      "  pool: %s\n  sha256: %s\n",
+               info->name, info->family, info->parameters, info->flops, info->width, info->preprocess, info->pool, info->sha256);
+    }
+    l3a_backbone_free(backbone);
 }
 
 int info_command(struct arguments *arguments) {
-    const char *format = argument_choice(arguments, "format", "table|json");
+    const char *format = argument_choice(arguments, "format", "table|json", "table");
     l3a_file *file = NULL;
     if (!format) {
         return EXIT_USAGE;
@@ -83,9 +109,16 @@ int info_command(struct arguments *arguments) {
     const l3a_status status = l3a_file_open(arguments->context, arguments->positionals[0], &file);
     if (status == L3A_OK && strcmp(format, "json") == 0) {
         print_json(file);
+        if (may_hold_weights(file)) {
+            print_backbone(arguments, arguments->positionals[0], true);
+        }
+        printf("}\n");
     } else if (status == L3A_OK) {
         char size[32];
         printf("%s: %s, %s\n", arguments->positionals[0], l3a_file_kind(file), size_text(l3a_file_size(file), size));
+        if (may_hold_weights(file)) {
+            print_backbone(arguments, arguments->positionals[0], false);
+        }
         print_records(file);
         print_tensors(file);
     }

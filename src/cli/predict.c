@@ -255,7 +255,7 @@ static int tag_features(const struct arguments *arguments, l3a_model *model, str
 }
 
 int predict_command(struct arguments *arguments) {
-    const char *format = argument_choice(arguments, "format", "table|json|csv");
+    const char *format = argument_choice(arguments, "format", "table|json|csv", "table");
     const bool pictures = argument(arguments, "backbone") != NULL, rows = argument(arguments, "features") != NULL;
     struct choice choice = {0, -1};
     l3a_model *model = NULL;

@@ -86,7 +86,7 @@ static int execute(const struct arguments *arguments, l3a_run_options *options, 
 int run_command(struct arguments *arguments) {
     l3a_context *context = arguments->context;
     const char *train = argument_needed(arguments, "train"), *test = train ? argument_needed(arguments, "test") : NULL;
-    const char *format = argument_choice(arguments, "format", "table|json|csv");
+    const char *format = argument_choice(arguments, "format", "table|json|csv", "table");
     const char *methods = argument(arguments, "method"), *seeds = argument(arguments, "seed");
     const char *folder = argument(arguments, "o"), *names = argument(arguments, "names");
     struct list method_list = {0}, seed_list = {0};

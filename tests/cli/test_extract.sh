@@ -1,0 +1,61 @@
+# Extraction and tags for pictures, with the real ViT-Tiny and real pictures.
+source "$(dirname "$0")/support.sh"
+backbone=$L3A_SHARED/backbones/vit_tiny_patch16_224.safetensors
+pictures=$L3A_SHARED/data/voc2007-small/VOCdevkit/VOC2007/JPEGImages
+[ -f "$backbone" ] && [ -d "$pictures" ] || { echo "skipped: $backbone or $pictures is not there"; exit 77; }
+[ -z "${L3A_SANITIZE:-}" ] || { echo "skipped: too slow under sanitizers; tests/unit/test_net*.c run there"; exit 77; }
+
+cd "$work"
+l3a=$L3A_BUILD/l3a
+mkdir pictures
+{
+  echo path,labels
+  n=0
+  for picture in $(ls "$pictures" | head -60); do
+    cp "$pictures/$picture" pictures/
+    n=$((n + 1))
+    echo "pictures/$picture,$([ $((n % 2)) = 0 ] && echo even || echo odd);$([ $((n % 3)) = 0 ] && echo three)"
+  done
+} > list.csv
+extract() { "$l3a" extract --backbone "$backbone" --data list:list.csv --quiet "$@"; }
+
+check "a list of pictures becomes a feature file" extract -o all.safetensors
+check "the part file is gone" test ! -e all.safetensors.part
+check "the file says how it was made" bash -c "'$l3a' info all.safetensors | grep -q 'preprocess: rgb 224x224 bilinear mean 0.5 std 0.5'"
+check "info knows the network" bash -c "'$l3a' info '$backbone' | grep -q 'backbone: vit, width 192, depth 12, heads 3, patch 16'"
+check "info is JSON for a backbone, too" bash -c "'$l3a' info --format json '$backbone' | /usr/bin/python3 -c 'import json, sys; assert json.load(sys.stdin)[\"backbone\"][\"width\"] == 192'"
+check "half precision takes half the room" bash -c "$(declare -f extract); l3a='$l3a' backbone='$backbone'; extract --float16 -o half.safetensors && '$l3a' info half.safetensors | grep -q 'features F16'"
+
+"$l3a" extract --backbone "$backbone" --data list:list.csv --quiet -o killed.safetensors > /dev/null 2>&1 &
+process=$!
+for _ in $(seq 200); do
+  [ "$(stat -c %s killed.safetensors.part 2>/dev/null || echo 0)" -gt 13000 ] && break
+  sleep 0.02
+done
+kill -9 $process 2>/dev/null
+wait $process 2>/dev/null
+check "a killed extraction leaves no feature file" test ! -e killed.safetensors
+check "it goes on where it was" bash -c "$(declare -f extract); l3a='$l3a' backbone='$backbone'; extract -o killed.safetensors | grep -q 'done before'"
+check "and gives the same bytes" cmp all.safetensors killed.safetensors
+
+cp list.csv broken.csv
+head -c 1000 "pictures/$(ls pictures | head -1)" > pictures/cut.jpg
+echo hello > pictures/text.jpg
+printf 'pictures/cut.jpg,odd\npictures/text.jpg,even\npictures/nowhere.jpg,even\n' >> broken.csv
+expect 2 "3 pictures could not be read and were left out" "$l3a" extract --backbone "$backbone" --data list:broken.csv -o broken.safetensors
+check "the bad ones are on record" bash -c "'$l3a' info broken.safetensors | grep -q 'bad: 3: pictures/cut.jpg, pictures/text.jpg'"
+expect 2 "cut.jpg" "$l3a" extract --strict --backbone "$backbone" --data list:broken.csv -o strict.safetensors
+check "strict leaves no feature file" test ! -e strict.safetensors
+expect 2 "no network" "$l3a" extract --backbone all.safetensors --data list:list.csv -o no.safetensors
+
+check "a model learns from it" "$l3a" learn model.safetensors --features all.safetensors --classes odd,even --dim 256
+first=pictures/$(ls pictures | head -1)
+check "a picture gets tags" bash -c "'$l3a' predict model.safetensors --backbone '$backbone' '$first' --top 2 | grep -Eq '(odd|even) 0\.'"
+check "pictures and features give the same tags" bash -c "
+  ls pictures/0*.jpg | '$l3a' predict model.safetensors --backbone '$backbone' - --format csv --top 2 > by_picture.csv
+  '$l3a' predict model.safetensors --features all.safetensors --format csv --top 2 > by_feature.csv
+  diff by_picture.csv by_feature.csv"
+expect 2 "text.jpg" "$l3a" predict model.safetensors --backbone "$backbone" pictures/text.jpg "$first"
+expect 2 "preprocess" "$l3a" predict model.safetensors --backbone "$backbone" --mean 0 --std 1 "$first"
+expect 2 "mean and --std go together" "$l3a" predict model.safetensors --backbone "$backbone" --mean 0 "$first"
+finish
