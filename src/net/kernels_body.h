@@ -22,7 +22,7 @@ INLINE float exponential(float x) {
     const float n = shifted - 12582912.0F;
     const float r = (bounded - n * 0.693359375F) + n * 2.12194440e-4F;
     float e = 1.0F / 720.0F;
-    int32_t bits;
+    uint32_t bits;
     float power;
     e = e * r + 1.0F / 120.0F;
     e = e * r + 1.0F / 24.0F;
@@ -30,7 +30,8 @@ INLINE float exponential(float x) {
     e = e * r + 0.5F;
     e = e * r + 1.0F;
     e = e * r + 1.0F;
-    bits = ((int32_t)n + 127) << 23;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits << 23) + (UINT32_C(127) << 23);
     memcpy(&power, &bits, sizeof power);
     return e * power;
 }

@@ -145,7 +145,7 @@ static l3a_status plain_weights(const struct state *state, const struct layer *l
     const dnnl_dim_t groups = (dnnl_dim_t)layer->groups;
     l3a_status status = L3A_OK;
     if (layer->kind == LAYER_LINEAR) {
-        CHECK(dnnl_memory_desc_init_by_tag(form, 2, (const dnnl_dims_t){out, in}, dnnl_f32, any ? dnnl_format_tag_any : dnnl_oi));
+        CHECK(dnnl_memory_desc_init_by_tag(form, 2, (const dnnl_dims_t){in, out}, dnnl_f32, any ? dnnl_format_tag_any : dnnl_ba));
     } else if (groups == 1) {
         CHECK(dnnl_memory_desc_init_by_tag(form, 4, (const dnnl_dims_t){out, in, kernel, kernel}, dnnl_f32,
                                            any ? dnnl_format_tag_any : dnnl_oihw));
@@ -160,7 +160,9 @@ done:
 static l3a_status bias_form(const struct state *state, const struct layer *layer, dnnl_memory_desc_t *form) {
     l3a_status status = L3A_OK;
     memset(form, 0, sizeof *form);
-    if (layer->bias) {
+    if (layer->bias && layer->kind == LAYER_LINEAR) {
+        CHECK(dnnl_memory_desc_init_by_tag(form, 2, (const dnnl_dims_t){1, (dnnl_dim_t)layer->to.channels}, dnnl_f32, dnnl_ab));
+    } else if (layer->bias) {
         CHECK(dnnl_memory_desc_init_by_tag(form, 1, (const dnnl_dims_t){(dnnl_dim_t)layer->to.channels}, dnnl_f32, dnnl_a));
     }
 done:
@@ -186,18 +188,18 @@ done:
     return status;
 }
 
+/* As a product rather than oneDNN's own linear layer, which reaches half the speed on these shapes (version 2.6). */
 static l3a_status describe_linear(const struct state *state, const struct layer *layer, size_t batch,
                                   const_dnnl_primitive_attr_t attributes, struct operation *operation) {
     const dnnl_dim_t rows = (dnnl_dim_t)(batch * layer->to.height * layer->to.width);
     dnnl_memory_desc_t source, weight, bias, output;
-    dnnl_inner_product_desc_t what;
+    dnnl_matmul_desc_t what;
     l3a_status status = L3A_OK;
-    CHECK(dnnl_memory_desc_init_by_tag(&source, 2, (const dnnl_dims_t){rows, (dnnl_dim_t)layer->from.channels}, dnnl_f32, dnnl_nc));
-    CHECK(dnnl_memory_desc_init_by_tag(&output, 2, (const dnnl_dims_t){rows, (dnnl_dim_t)layer->to.channels}, dnnl_f32, dnnl_nc));
+    CHECK(dnnl_memory_desc_init_by_tag(&source, 2, (const dnnl_dims_t){rows, (dnnl_dim_t)layer->from.channels}, dnnl_f32, dnnl_ab));
+    CHECK(dnnl_memory_desc_init_by_tag(&output, 2, (const dnnl_dims_t){rows, (dnnl_dim_t)layer->to.channels}, dnnl_f32, dnnl_ab));
     TRY(plain_weights(state, layer, true, &weight));
     TRY(bias_form(state, layer, &bias));
-    CHECK(
-        dnnl_inner_product_forward_desc_init(&what, dnnl_forward_inference, &source, &weight, layer->bias ? &bias : NULL, &output));
+    CHECK(dnnl_matmul_desc_init(&what, &source, &weight, layer->bias ? &bias : NULL, &output));
     CHECK(dnnl_primitive_desc_create(&operation->description, &what, attributes, state->engine, NULL));
 done:
     return status;

@@ -71,8 +71,9 @@ static l3a_status find_last_uses(const struct program *program, size_t *last_use
     last_uses[net->output] = net->layer_count;
     for (size_t i = 0; i < net->layer_count; i++) {
         const value over = taken_over(&net->layers[i]);
-        if (over && (over == PICTURE || last_uses[over] != i)) {
-            return fail(program->context, L3A_ERROR_STATE, NULL, "layer %zu overwrites a value that is used again", i);
+        const bool reads_it = over == net->layers[i].input && net->layers[i].kind != LAYER_SQUEEZE_EXCITE;
+        if (over && (over == PICTURE || reads_it || last_uses[over] != i)) {
+            return fail(program->context, L3A_ERROR_STATE, NULL, "layer %zu overwrites a value that is still needed", i);
         }
     }
     return L3A_OK;

@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -167,6 +168,254 @@ def test_golden(library, golden, folder):
     assert worst <= 1e-4, worst
 
 
+def torch_models():
+    """Plain PyTorch versions of the three families, under timm's names. Each keeps in `trace` what the library's layers make, in its
+    order: an activation or a sum belongs to the layer before it."""
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+
+    class Traced(nn.Module):
+        trace = None
+
+        def keep(self, x):
+            if Traced.trace is not None:
+                Traced.trace.append(x.detach().clone())
+            return x
+
+    class Block(Traced):  # of a transformer
+        def __init__(self, width, hidden):
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(width, eps=1e-6), nn.LayerNorm(width, eps=1e-6)
+            self.attn = nn.ModuleDict({"qkv": nn.Linear(width, 3 * width), "proj": nn.Linear(width, width)})
+            self.mlp = nn.ModuleDict({"fc1": nn.Linear(width, hidden), "fc2": nn.Linear(hidden, width)})
+            self.heads = width // 64
+
+        def forward(self, x):
+            n, tokens, width = x.shape
+            y = self.keep(self.attn["qkv"](self.keep(self.norm1(x))))
+            q, k, v = y.reshape(n, tokens, 3, self.heads, 64).permute(2, 0, 3, 1, 4)
+            y = ((q * 64 ** -0.5) @ k.transpose(-2, -1)).softmax(dim=-1) @ v
+            y = self.keep(y.transpose(1, 2).reshape(n, tokens, width))
+            x = self.keep(x + self.attn["proj"](y))
+            y = self.keep(F.gelu(self.mlp["fc1"](self.keep(self.norm2(x)))))
+            return self.keep(x + self.mlp["fc2"](y))
+
+    class ViT(Traced):
+        def __init__(self, width=192, depth=12, patch=16, side=224):
+            super().__init__()
+            self.cls_token = nn.Parameter(torch.zeros(1, 1, width))
+            self.pos_embed = nn.Parameter(torch.zeros(1, (side // patch) ** 2 + 1, width))
+            self.patch_embed = nn.ModuleDict({"proj": nn.Conv2d(3, width, patch, patch)})
+            self.blocks = nn.ModuleList(Block(width, 4 * width) for _ in range(depth))
+            self.norm = nn.LayerNorm(width, eps=1e-6)
+
+        def forward(self, x):
+            x = self.keep(self.patch_embed["proj"](x).flatten(2).transpose(1, 2))
+            x = self.keep(torch.cat([self.cls_token.expand(len(x), -1, -1), x], dim=1) + self.pos_embed)
+            for block in self.blocks:
+                x = block(x)
+            return self.keep(self.norm(x))[:, 0]
+
+    class Residual(Traced):  # of a ResNet
+        def __init__(self, before, width, stride, bottleneck, shortcut):
+            super().__init__()
+            out = 4 * width if bottleneck else width
+            sizes = [(before, width, 1, 1), (width, width, 3, stride), (width, out, 1, 1)] if bottleneck else [
+                (before, width, 3, stride), (width, width, 3, 1)]
+            for i, (a, b, kernel, step) in enumerate(sizes, 1):
+                setattr(self, f"conv{i}", nn.Conv2d(a, b, kernel, step, kernel // 2, bias=False))
+                setattr(self, f"bn{i}", nn.BatchNorm2d(b))
+            self.count = len(sizes)
+            self.downsample = nn.Sequential(nn.Conv2d(before, out, 1, stride, bias=False), nn.BatchNorm2d(out)) if shortcut else None
+
+        def forward(self, x):
+            y = x
+            for i in range(1, self.count):
+                y = self.keep(F.relu(getattr(self, f"bn{i}")(getattr(self, f"conv{i}")(y)), inplace=True))
+            if self.downsample is not None:
+                x = self.keep(self.downsample(x))
+            y = getattr(self, f"bn{self.count}")(getattr(self, f"conv{self.count}")(y))
+            return self.keep(F.relu(y.add_(x), inplace=True))
+
+    class ResNet(Traced):
+        def __init__(self, blocks=(3, 4, 6, 3), bottleneck=True):
+            super().__init__()
+            self.conv1, self.bn1, before = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), 64
+            for stage, count in enumerate(blocks):
+                width, layers = 64 << stage, []
+                for i in range(count):
+                    layers.append(Residual(before, width, 2 if stage and not i else 1, bottleneck, not i and (stage or bottleneck)))
+                    before = 4 * width if bottleneck else width
+                setattr(self, f"layer{stage + 1}", nn.Sequential(*layers))
+
+        def forward(self, x):
+            x = self.keep(F.relu(self.bn1(self.conv1(x)), inplace=True))
+            x = self.keep(F.max_pool2d(x, 3, 2, 1))
+            x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+            return self.keep(x.mean((2, 3)))
+
+    class Part(Traced):  # convolution, norm, activation and blur of a TResNet
+        def __init__(self, before, out, kernel, slope=None, blurred=False):
+            super().__init__()
+            self.conv, self.bn, self.slope = nn.Conv2d(before, out, kernel, 1, kernel // 2, bias=False), nn.BatchNorm2d(out), slope
+            taps = torch.tensor([1.0, 2.0, 1.0]) / 4
+            self.register_buffer("taps", (taps[:, None] * taps).repeat(out, 1, 1, 1) if blurred else None, persistent=False)
+
+        def forward(self, x):
+            x = self.bn(self.conv(x))
+            if self.slope is not None:
+                x = self.keep(F.leaky_relu(x, self.slope, inplace=True))
+            if self.taps is not None:
+                x = self.keep(F.conv2d(F.pad(x, (1, 1, 1, 1), mode="reflect"), self.taps, stride=2, groups=len(self.taps)))
+            return x
+
+    class Excite(Traced):
+        def __init__(self, width, hidden):
+            super().__init__()
+            self.fc1, self.fc2 = nn.Conv2d(width, hidden, 1), nn.Conv2d(hidden, width, 1)
+
+        def forward(self, x):
+            return x * torch.sigmoid(self.fc2(F.relu(self.fc1(x.mean((2, 3), keepdim=True)), inplace=True)))
+
+    class TBlock(Traced):
+        def __init__(self, before, width, halve, bottleneck, excite):
+            super().__init__()
+            out = 4 * width if bottleneck else width
+            if bottleneck:
+                self.conv1, self.conv2 = Part(before, width, 1, 1e-3), Part(width, width, 3, 1e-3, halve)
+                self.conv3 = Part(width, out, 1)
+            else:
+                self.conv1, self.conv2 = Part(before, width, 3, 1e-3, halve), Part(width, width, 3)
+            self.se = Excite(width, max(out // (8 if bottleneck else 4), 64)) if excite else None
+            self.downsample = nn.Sequential(nn.AvgPool2d(2, 2, ceil_mode=True, count_include_pad=False),
+                                            Part(before, out, 1)) if halve else None
+            self.bottleneck = bottleneck
+
+        def shortcut(self, x):
+            return x if self.downsample is None else self.keep(self.downsample[1](self.keep(self.downsample[0](x))))
+
+        def forward(self, x):
+            y = self.conv2(self.conv1(x))
+            if not self.bottleneck:
+                self.keep(y)
+                x = self.shortcut(x)
+                return self.keep(F.relu(self.se(y) + x, inplace=True))
+            if self.se is not None:
+                y = self.keep(self.se(y))
+            x = self.shortcut(x)
+            return self.keep(F.relu(self.conv3(y) + x, inplace=True))
+
+    class Body(Traced):
+        def __init__(self, width, blocks):
+            super().__init__()
+            self.conv1, before = Part(48, width, 3, 1e-2), width
+            for stage, count in enumerate(blocks):
+                layers = []
+                for i in range(count):
+                    layers.append(TBlock(before, width << stage, bool(stage) and not i, stage > 1, stage < 3))
+                    before = (width << stage) * (4 if stage > 1 else 1)
+                setattr(self, f"layer{stage + 1}", nn.Sequential(*layers))
+
+    class TResNet(Traced):
+        def __init__(self, width=64, blocks=(3, 4, 11, 3)):
+            super().__init__()
+            self.body = Body(width, blocks)
+
+        def forward(self, x):
+            n, c, h, w = x.shape
+            x = x.view(n, c, h // 4, 4, w // 4, 4).permute(0, 3, 5, 1, 2, 4).reshape(n, c * 16, h // 4, w // 4)
+            if x.stride(1) != 1 and self.body.conv1.conv.weight.is_contiguous(memory_format=torch.channels_last):
+                x = x.contiguous(memory_format=torch.channels_last)
+            body = self.body
+            x = body.layer4(body.layer3(body.layer2(body.layer1(body.conv1(self.keep(x))))))
+            return self.keep(x.mean((2, 3)))
+
+    return Traced, {"vit_tiny_patch16_224": ViT, "vit_base_patch16_224": lambda: ViT(768), "resnet50": ResNet,
+                    "resnet18": lambda: ResNet((2, 2, 2, 2), False), "tresnet_m": TResNet}
+
+
+def read_layers(path):
+    """What tests/unit/test_net_layers.c writes: kind, channels, height, width, planes."""
+    with open(path, "rb") as file:
+        while header := file.read(16):
+            kind, channels, height, width = struct.unpack("<4I", header)
+            yield kind, np.frombuffer(file.read(4 * channels * height * width), "<f4").reshape(channels, height, width)
+
+
+PATCHES, FIRST_TOKEN = 7, 12  # of enum layer_kind
+
+
+def test_layers(golden, folder):
+    import torch
+    traced, models = torch_models()
+    for name in ["vit_tiny_patch16_224", "resnet18", "resnet50", "tresnet_m"]:
+        weights = filled(name, golden[name]["tensors"])
+        paths = [os.path.join(folder, part) for part in ("weights.safetensors", "input.bin", "layers.bin")]
+        write_safetensors(paths[0], weights)
+        input_picture().astype("<f4").tofile(paths[1])
+        subprocess.run([os.path.join(BUILD, "tests", "test_net_layers"), *paths], check=True)
+        model = models[name]().eval()
+        model.load_state_dict({k: torch.from_numpy(v) for k, v in weights.items()}, strict=False)
+        model = model.double()
+        traced.trace = []
+        with torch.no_grad():
+            model(torch.from_numpy(input_picture()))
+        expected, worst, at = [x[0].numpy() for x in traced.trace], 0, 0
+        traced.trace = None
+        for kind, found in read_layers(paths[2]):
+            if kind in (PATCHES, FIRST_TOKEN):
+                continue
+            wanted = expected[at]
+            at += 1
+            if kind > PATCHES:  # tokens: the library keeps only the class token where nothing else is asked for
+                found = found[:, :, 0].T
+                wanted = wanted[:len(found)]
+            error = np.linalg.norm(found.ravel() - wanted.ravel()) / np.linalg.norm(wanted)
+            assert error < 1e-5, (name, at, kind, error)
+            worst = max(worst, error)
+        assert at == len(expected), (name, at, len(expected))
+        print(f"layers {name}: {at} layers, largest relative error {worst:.2e}")
+
+
+def test_pictures(library, count=500):
+    import torch
+    folder = os.path.join(SHARED, "data", "voc2007-small", "VOCdevkit", "VOC2007", "JPEGImages")
+    checkpoint = os.path.join(SHARED, "backbones", "vit_tiny_patch16_224.safetensors")
+    names = sorted(os.listdir(folder))[:count]
+    backbone = library.open(checkpoint)
+    info = library.info(backbone)
+    assert info.preprocess == b"rgb 224x224 bilinear mean 0.5 std 0.5", info.preprocess
+    pictures = library.load([os.path.join(folder, name) for name in names], info)
+    features = library.run(backbone, pictures)
+    model = torch_models()[1]["vit_tiny_patch16_224"]().eval()
+    model.load_state_dict({k: torch.from_numpy(v) for k, v in read_safetensors(checkpoint).items()}, strict=False)
+    with torch.no_grad():
+        expected = np.concatenate([model(torch.from_numpy(part)).numpy() for part in np.split(pictures, range(50, count, 50))])
+    cosine = (features * expected).sum(1) / np.linalg.norm(features, axis=1) / np.linalg.norm(expected, axis=1)
+    print(f"pictures: ViT-Tiny on {count} pictures, smallest cosine {cosine.min():.8f}")
+    assert cosine.min() >= 0.99999
+    for pool, name in ((2, b"mean"), (3, b"cls+mean")):
+        other = library.open(checkpoint, pool=pool)
+        assert library.info(other).pool == name
+        both = library.run(other, pictures[:9])
+        if pool == 3:
+            assert np.allclose(both[:, :192], features[:9], rtol=1e-4, atol=1e-5)
+            assert np.allclose(both[:, 192:], mean, rtol=1e-5, atol=1e-6)
+        mean = both
+        library.close(other)
+    library.close(backbone)
+
+
+def read_safetensors(path):
+    with open(path, "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        data = file.read()
+    header.pop("__metadata__", None)
+    return {name: np.frombuffer(data[slice(*about["data_offsets"])], "<f4").reshape(about["shape"]).copy()
+            for name, about in header.items()}
+
+
 def main():
     if not os.path.isdir(SHARED):
         print("skipped: no shared data")
@@ -176,6 +425,13 @@ def main():
         golden = json.load(file)["models"]
     with tempfile.TemporaryDirectory() as folder:
         test_golden(library, golden, folder)
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            print("skipped: torch is missing, so layers and pictures were not compared")
+            return 77
+        test_layers(golden, folder)
+    test_pictures(library)
     return 0
 
 
