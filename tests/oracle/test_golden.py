@@ -10,7 +10,7 @@ from pathlib import Path
 
 SHARED = Path(os.environ.get("L3A_SHARED", "../shared"))
 COMMAND = Path(os.environ["L3A_BUILD"]) / "l3a"
-SANITIZE = bool(os.environ.get("L3A_SANITIZE"))
+SANITIZE = bool((os.environ.get("L3A_SANITIZE") or os.environ.get("L3A_QUICK")))
 GOLDEN = SHARED / "golden" / "l3a_coco.json"
 TRAIN, TEST = (SHARED / "data" / "coco2014-vit-tiny" / f"{split}.safetensors" for split in ("train", "val"))
 LIMITS = {"mAP": 0.02, "CF1": 0.05, "OF1": 0.05}
