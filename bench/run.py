@@ -143,6 +143,9 @@ def main():
     report_script("pictures.py", ["--pictures", "20", "--rounds", "3"] if options.quick else ["--pictures", "100", "--rounds", "31"],
                   environment)
     report_script("coco_annotations.py", ["--images", "2000"] if options.quick else [], environment)
+    if has_torch():
+        report_script("backbones.py", ["--rounds", "1" if options.quick else "5", "--count", "16", "tresnet_m", "resnet50",
+                                       "vit_base_patch16_224"], environment)
     return 0
 
 
