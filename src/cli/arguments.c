@@ -303,7 +303,8 @@ void print_help(FILE *to, const struct command *command) {
 void print_overview(FILE *to) {
     fprintf(to, "l3a %s: teach a multi-label classifier new classes, phase after phase, in closed form\n\n", l3a_version());
     for (const struct command *command = commands; command->name; command++) {
-        fprintf(to, "  l3a %-8s %-46s %s\n", command->name, command->usage, command->help);
+        const int padding = 54 - display_width(command->usage);
+        fprintf(to, "  l3a %-8s %s%*s %s\n", command->name, command->usage, padding > 0 ? padding : 0, "", command->help);
     }
     fprintf(to, "\n'l3a help COMMAND' says more.\n");
 }

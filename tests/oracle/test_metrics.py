@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-BUILD = Path(os.environ.get("L3A_BUILD", "/work/main/build"))
+BUILD = Path(os.environ["L3A_BUILD"])
 SHARED = Path(os.environ.get("L3A_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 
 
