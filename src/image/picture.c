@@ -52,7 +52,7 @@ l3a_status check_pixels(const struct picture_bytes *source, uint64_t width, uint
     uint64_t pixels;
     return multiply_sizes(width, height, &pixels) && pixels <= source->options.pixel_limit
                ? L3A_OK
-               : fail(source->context, L3A_ERROR_MEMORY, "shrink the picture, or raise pixel_limit if you trust the file",
+               : fail(source->context, L3A_ERROR_DATA, "shrink the picture, or raise pixel_limit if you trust the file",
                       "%s: claims to have %llu x %llu pixels, where at most %llu in all are read", source->name,
                       (unsigned long long)width, (unsigned long long)height, (unsigned long long)source->options.pixel_limit);
 }

@@ -41,9 +41,11 @@ check "and gives the same bytes" cmp all.safetensors killed.safetensors
 cp list.csv broken.csv
 head -c 1000 "pictures/$(ls pictures | head -1)" > pictures/cut.jpg
 echo hello > pictures/text.jpg
-printf 'pictures/cut.jpg,odd\npictures/text.jpg,even\npictures/nowhere.jpg,even\n' >> broken.csv
-expect 2 "3 pictures could not be read and were left out" "$l3a" extract --backbone "$backbone" --data list:broken.csv -o broken.safetensors
-check "the bad ones are on record" bash -c "'$l3a' info broken.safetensors | grep -q 'bad: 3: pictures/cut.jpg, pictures/text.jpg'"
+printf '\377\330\377\300\0\021\010\352\140\352\140\003\001\042\0\002\021\001\003\021\001\377\332\0\014\003\001\0\002\021\003\021\0\077\0' > pictures/huge.jpg
+printf 'pictures/cut.jpg,odd\npictures/text.jpg,even\npictures/nowhere.jpg,even\npictures/huge.jpg,odd\n' >> broken.csv
+expect 2 "4 pictures could not be read and were left out" "$l3a" extract --backbone "$backbone" --data list:broken.csv -o broken.safetensors
+check "a picture that claims too much is left out, not the end" grep -q "claims to have 60000 x 60000 pixels" "$work/stderr"
+check "the bad ones are on record" bash -c "'$l3a' info broken.safetensors | grep -q 'bad: 4: pictures/cut.jpg, pictures/text.jpg'"
 expect 2 "cut.jpg" "$l3a" extract --strict --backbone "$backbone" --data list:broken.csv -o strict.safetensors
 check "strict leaves no feature file" test ! -e strict.safetensors
 expect 2 "no network" "$l3a" extract --backbone all.safetensors --data list:list.csv -o no.safetensors

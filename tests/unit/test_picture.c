@@ -224,20 +224,20 @@ static void test_pixel_limit(void **state) {
     uint8_t *bytes = make_jpeg(BASELINE, &count);
     l3a_picture_options_default(&options);
     options.pixel_limit = WIDTH * HEIGHT - 1;
-    assert_fails(context, l3a_picture_decode(context, "a.jpg", bytes, count, &options, &picture), L3A_ERROR_MEMORY,
+    assert_fails(context, l3a_picture_decode(context, "a.jpg", bytes, count, &options, &picture), L3A_ERROR_DATA,
                  "a.jpg: claims to have 70 x 50 pixels, where at most 3499");
     options.pixel_limit++;
     assert_ok(context, l3a_picture_decode(context, "a.jpg", bytes, count, &options, &picture));
     l3a_picture_free(context, &picture);
     put16(frame_of(bytes, count) + 5, 60000);
     put16(frame_of(bytes, count) + 7, 60000);
-    assert_fails(context, decode(context, bytes, count), L3A_ERROR_MEMORY, "60000 x 60000");
+    assert_fails(context, decode(context, bytes, count), L3A_ERROR_DATA, "60000 x 60000");
     assert_true(strstr(l3a_error_hint(context), "pixel_limit") != NULL);
     free(bytes);
     static const char huge[] = "\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\xea\x60\0\0\xea\x60\x08\x02\0\0\0"
                                "\x0f\xb0\xe2\x15"
                                "\0\0\0\0IDAT\x35\xaf\x06\x1e";
-    assert_fails(context, decode(context, huge, sizeof huge - 1), L3A_ERROR_MEMORY, "60000 x 60000");
+    assert_fails(context, decode(context, huge, sizeof huge - 1), L3A_ERROR_DATA, "60000 x 60000");
     l3a_context_free(context);
 }
 
