@@ -23,8 +23,9 @@ static void show_bar(struct progress *progress, const l3a_event *event, double s
     const double part = event->total ? (double)event->done / (double)event->total : 0;
     const int filled = (int)(part * WIDTH);
     const double rate = seconds > 0 ? (double)event->done / seconds : 0;
-    fprintf(stderr, "\r\033[K%-9s [%.*s%*s] %3.0f%%  %.0f rows/s", event->stage, filled, "========================", WIDTH - filled,
-            "", 100 * part, rate);
+    const char *unit = strcmp(event->stage, "extract") == 0 ? "pictures" : "rows";
+    fprintf(stderr, "\r\033[K%-9s [%.*s%*s] %3.0f%%  %.*f %s/s", event->stage, filled, "========================", WIDTH - filled,
+            "", 100 * part, rate < 100 ? 1 : 0, rate, unit);
     if (rate > 0 && event->done) {
         fprintf(stderr, "  %.0f s left", (double)(event->total - event->done) / rate);
     }
