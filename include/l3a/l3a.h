@@ -506,8 +506,9 @@ L3A_PUBLIC void l3a_extract_options_default(l3a_extract_options *options);
 /* options may be NULL for the defaults; report may be NULL. */
 L3A_PUBLIC l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset,
                                   const l3a_extract_options *options, const char *path, l3a_extract_report *report);
-/* What feature files of this backbone record, put into a table: backbone, sha256, preprocess, pool. */
-L3A_PUBLIC l3a_status l3a_backbone_sign(const l3a_backbone *backbone, l3a_features *features);
+/* What feature files of this backbone record, put into a table: backbone, sha256, preprocess, pool. orient: as in the pictures'
+ * options. */
+L3A_PUBLIC l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient, l3a_features *features);
 
 /* ---- Files and machine ---------------------------------------------------------------------------------------------- */
 typedef struct l3a_file l3a_file;

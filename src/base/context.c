@@ -66,8 +66,9 @@ static void warn_of_slow_kernels(l3a_context *context) {
     const char *better = NULL;
     context->matrix->describe(text, sizeof text, &better);
     if (better) {
-        report_warning(context, "the matrix library does not know this processor and runs several times slower than it could; set "
-                                "OPENBLAS_CORETYPE=%s before the program starts",
+        report_warning(context,
+                       "the matrix library does not know this processor and runs several times slower than it could; set "
+                       "OPENBLAS_CORETYPE=%s before the program starts",
                        better);
     }
 }

@@ -270,7 +270,7 @@ l3a_status file_exists(l3a_context *context, const char *path, bool *exists) {
         return L3A_OK;
     }
     *exists = false;
-    return errno == ENOENT ? L3A_OK : fail_system(context, path, "open", errno);
+    return errno == ENOENT || errno == ENOTDIR ? L3A_OK : fail_system(context, path, "open", errno);
 }
 
 l3a_status output_open(l3a_context *context, const char *path, output_file *output) {

@@ -16,6 +16,7 @@ const struct option predict_options[] = {
     {"mean", "X or R,G,B", "as for extract"},
     {"std", "X or R,G,B", "as for extract"},
     {"filter", "bilinear|bicubic", "as for extract"},
+    {"orient", NULL, "as for extract"},
     {NULL, NULL, NULL},
 };
 
@@ -149,13 +150,13 @@ static bool list_pictures(const struct arguments *arguments, struct list *list) 
 }
 
 /* Whether the model's features came from this backbone. */
-static l3a_status check_backbone(l3a_context *context, l3a_model *model, const l3a_backbone *backbone) {
+static l3a_status check_backbone(l3a_context *context, l3a_model *model, const l3a_backbone *backbone, bool orient) {
     const size_t width = l3a_backbone_describe(backbone)->width;
     float *values = calloc(width, sizeof *values);
     l3a_features *features = NULL;
     l3a_status status = values ? l3a_features_wrap(context, values, NULL, 1, width, NULL, 0, &features) : L3A_ERROR_MEMORY;
     if (status == L3A_OK) {
-        status = l3a_backbone_sign(backbone, features);
+        status = l3a_backbone_sign(backbone, orient, features);
     }
     if (status == L3A_OK) {
         status = l3a_model_accepts(model, features);
@@ -183,6 +184,9 @@ static l3a_status predict_pictures(const struct arguments *arguments, struct pic
     for (size_t i = 0; status == L3A_OK && i < pictures->count; i++) {
         size_t index;
         const l3a_status loaded = l3a_loader_next(run->loader, &index, run->planes);
+        if (loaded == L3A_ERROR_CANCELLED || loaded == L3A_ERROR_MEMORY) {
+            return loaded;
+        }
         if (loaded != L3A_OK) {
             explain(arguments, loaded);
             run->bad++;
@@ -213,13 +217,14 @@ static int tag_pictures(const struct arguments *arguments, l3a_model *model, str
     }
     l3a_status status = l3a_backbone_open(context, argument(arguments, "backbone"), &options, &run.backbone);
     if (status == L3A_OK) {
-        status = check_backbone(context, model, run.backbone);
+        status = check_backbone(context, model, run.backbone, argument(arguments, "orient") != NULL);
     }
     if (status == L3A_OK) {
         const l3a_backbone_info *info = l3a_backbone_describe(run.backbone);
         l3a_loader_options_default(&loading);
         loading.width = loading.height = info->size;
         loading.filter = info->filter;
+        loading.picture.orient = argument(arguments, "orient") != NULL;
         memcpy(loading.mean, info->mean, sizeof loading.mean);
         memcpy(loading.deviation, info->deviation, sizeof loading.deviation);
         run.planes = calloc(3 * info->size * info->size, sizeof *run.planes);
@@ -228,12 +233,13 @@ static int tag_pictures(const struct arguments *arguments, l3a_model *model, str
         run.tags = calloc(l3a_model_class_count(model) + 1, sizeof *run.tags);
         status = l3a_loader_create(context, pictures.items, pictures.count, &loading, &run.loader);
     }
-    if (status == L3A_OK && run.planes && run.features && run.scores && run.tags) {
+    const bool room = run.planes && run.features && run.scores && run.tags;
+    if (status == L3A_OK && room) {
         print_start(format);
         status = predict_pictures(arguments, &run, &pictures);
         print_end(format);
     }
-    const int code = explain(arguments, status);
+    const int code = status == L3A_OK && !room ? complain(arguments, "out of memory") : explain(arguments, status);
     l3a_loader_free(run.loader);
     l3a_backbone_free(run.backbone);
     list_free(&pictures);

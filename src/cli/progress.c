@@ -23,7 +23,7 @@ static void show_bar(struct progress *progress, const l3a_event *event, double s
     const double part = event->total ? (double)event->done / (double)event->total : 0;
     const int filled = (int)(part * WIDTH);
     const double rate = seconds > 0 ? (double)event->done / seconds : 0;
-    const char *unit = strcmp(event->stage, "extract") == 0 ? "pictures" : "rows";
+    const char *unit = strcmp(event->stage, "extract") == 0 || strcmp(event->stage, "pictures") == 0 ? "pictures" : "rows";
     fprintf(stderr, "\r\033[K%-9s [%.*s%*s] %3.0f%%  %.*f %s/s", event->stage, filled, "========================", WIDTH - filled,
             "", 100 * part, rate < 100 ? 1 : 0, rate, unit);
     if (rate > 0 && event->done) {
@@ -35,6 +35,9 @@ static void show_bar(struct progress *progress, const l3a_event *event, double s
 
 static void show_progress(struct progress *progress, const l3a_event *event) {
     const double time = now(), every = progress->terminal ? 0.1 : 5;
+    if (strcmp(event->stage, "pictures") == 0 && strcmp(progress->stage, "extract") == 0) {
+        return; /* the loader inside an extraction, which reports itself */
+    }
     if (strcmp(progress->stage, event->stage) != 0 || event->done == 0) {
         snprintf(progress->stage, sizeof progress->stage, "%s", event->stage);
         progress->started = time;

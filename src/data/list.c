@@ -95,6 +95,8 @@ static l3a_status take_row(struct list *list, const struct csv *csv) {
     }
     row.path = trim(csv->fields[list->path_column]);
     FAIL_IF(!row.path[0], list->context, L3A_ERROR_FORMAT, NULL, "%s: line %zu: no path", list->path, csv->line);
+    FAIL_IF(strpbrk(row.path, "\r\n"), list->context, L3A_ERROR_FORMAT, "rename the picture",
+            "%s: line %zu: a line break in a path", list->path, csv->line);
     if (list->split_column < list->columns) {
         row.split = trim(csv->fields[list->split_column]);
         FAIL_IF(!row.split[0] || strchr(row.split, ' '), list->context, L3A_ERROR_FORMAT, "a split is one word, for example train",

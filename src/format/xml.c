@@ -64,6 +64,9 @@ static bool is_space(char c) {
 static void XMLCALL on_end(void *user, const XML_Char *name) {
     struct reading *reading = user;
     (void)name;
+    if (reading->status != L3A_OK) {
+        return; /* after a stop expat still ends an empty element, which may not have been entered */
+    }
     char *text = reading->text;
     size_t length = reading->text_length;
     while (length && is_space(text[length - 1])) {
@@ -73,7 +76,7 @@ static void XMLCALL on_end(void *user, const XML_Char *name) {
     while (is_space(*text)) {
         text++;
     }
-    const l3a_status status = reading->status == L3A_OK ? reading->each(reading->path, text, reading->user) : reading->status;
+    const l3a_status status = reading->each(reading->path, text, reading->user);
     if (status != L3A_OK) {
         reading->status = status;
         XML_StopParser(reading->parser, XML_FALSE);

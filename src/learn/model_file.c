@@ -208,14 +208,18 @@ done:
     return status;
 }
 
+static l3a_status find_triangle(const safetensors *file, size_t dim, const struct tensor **triangle) {
+    const uint64_t shape[1] = {(uint64_t)dim * (dim + 1) / 2};
+    return safetensors_expect(file, safetensors_find(file, "inverse") ? "inverse" : "gram", 1, shape, triangle);
+}
+
 static l3a_status load_triangle(const safetensors *file, l3a_model *model) {
     l3a_status status = L3A_OK;
     const size_t d = (size_t)model->options.dim;
-    const uint64_t shape[1] = {(uint64_t)d * (d + 1) / 2};
     const struct tensor *tensor;
     char *bytes = NULL;
     model->analytic.inverse = safetensors_find(file, "inverse") != NULL;
-    TRY(safetensors_expect(file, model->analytic.inverse ? "inverse" : "gram", 1, shape, &tensor));
+    TRY(find_triangle(file, d, &tensor));
     if (tensor->type != TENSOR_F64 && tensor->type != TENSOR_F32) {
         return fail_model(file, "the matrix must be F64 or F32");
     }
@@ -281,12 +285,14 @@ l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **mo
     l3a_status status = L3A_OK;
     l3a_model *made = NULL;
     safetensors file = {0};
+    const struct tensor *matrix;
     l3a_options options;
     size_t width = 0;
     TRY(safetensors_open(context, path, &file));
     TRY(check_kind(&file));
     TRY(load_options(&file, &options, &width));
     TRY(safetensors_verify(&file));
+    TRY(find_triangle(&file, (size_t)options.dim, &matrix));
     TRY(l3a_model_create(context, width, &options, &made));
     const char *classes = safetensors_metadata(&file, "classes");
     if (!classes) {

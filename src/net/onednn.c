@@ -169,7 +169,8 @@ done:
     return status;
 }
 
-/* The engine may choose Winograd's form of a 3 x 3 convolution, with fewer multiplications; embeddings stay within 1e-6 of float64. */
+/* The engine may choose Winograd's form of a 3 x 3 convolution, with fewer multiplications; embeddings stay within 1e-6 of float64.
+ */
 static l3a_status describe_convolution(const struct state *state, const struct layer *layer, size_t batch,
                                        const struct layout *from, const struct layout *to, const_dnnl_primitive_attr_t attributes,
                                        struct operation *operation) {

@@ -3,8 +3,8 @@
  * What is on disk after each phase, in this order: per_class.csv, metrics.csv, the model. So the tables are never behind the
  * model, and a run that was killed goes on after the model's last phase, dropping what the tables have beyond it. The first
  * method and seed leave model.safetensors; each other works in partial.safetensors, which goes when it is done and is not
- * written after its last phase. Before the last phase a model is kept in full precision whatever the setting `store`, so that resuming
- * changes nothing. */
+ * written after its last phase. Before the last phase a model is kept in full precision whatever the setting `store`, so that
+ * resuming changes nothing. */
 #include "base/file.h"
 #include "data/features.h"
 #include "learn/model.h"

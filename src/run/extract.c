@@ -1,7 +1,7 @@
 /* Extraction: the pictures of a data set through a backbone, to a feature file.
  *
  * PATH.part holds a head of 32 bytes (a word that names it, the identity of the work, the width) and then a record for each picture
- * in order: a float that is 1 when it could be read, and its features. A record is written when its batch is done, so the length
+ * in order: a float that says whether it could be read, and its features. A record is written when its batch is done, so the length
  * of the file says how far an earlier extraction came. The feature file is made from it in one step at the end. */
 #include "base/file.h"
 #include "base/memory.h"
@@ -18,6 +18,8 @@
 
 enum { BATCH = 16, HEAD = 32 };
 
+/* The flag of a record that was never written, zero, is neither. */
+static const float READ = 1, UNREADABLE = 2;
 static const char part_name[16] = "l3a extraction 1";
 
 struct extraction {
@@ -55,6 +57,7 @@ static uint64_t identity(const struct extraction *e) {
         XXH3_64bits_update(&state, e->paths[i], strlen(e->paths[i]) + 1);
     }
     XXH3_64bits_update(&state, &e->options.picture.orient, sizeof e->options.picture.orient);
+    XXH3_64bits_update(&state, &e->options.picture.pixel_limit, sizeof e->options.picture.pixel_limit);
     return XXH3_64bits_digest(&state);
 }
 
@@ -81,6 +84,23 @@ static void make_head(const struct extraction *e, char head[HEAD]) {
     memcpy(head + 24, &width, sizeof width);
 }
 
+/* Whole batches only, so that every picture goes the same way as in one go; strict looks again at what was bad. */
+static l3a_status count_done(struct extraction *e, size_t held) {
+    l3a_status status = L3A_OK;
+    for (e->done = 0; e->done < held; e->done++) {
+        float flag;
+        TRY(read_part(e, HEAD + e->done * e->record, &flag, sizeof flag));
+        if (flag != READ && (flag != UNREADABLE || e->options.strict)) {
+            break;
+        }
+    }
+    if (e->done < e->rows) {
+        e->done -= e->done % BATCH;
+    }
+done:
+    return status;
+}
+
 /* Opens the part file; records of the same work count, anything else in it goes. */
 static l3a_status open_part(struct extraction *e) {
     const file_operations *files = e->context->files;
@@ -88,18 +108,21 @@ static l3a_status open_part(struct extraction *e) {
     char head[HEAD], found[HEAD];
     uint64_t size = 0;
     e->file = files->open(e->part, O_RDWR | O_CREAT, 0666);
-    if (e->file < 0 || files->size(e->file, &size)) {
+    if (e->file < 0) {
         return fail_part(e, "write");
     }
     if (files->lock(e->file, e->part)) {
         return fail(e->context, L3A_ERROR_IO, "wait until it is done, or choose another file",
                     "%s: another process is extracting to this file now", e->part);
     }
+    if (files->size(e->file, &size)) {
+        return fail_part(e, "read");
+    }
     make_head(e, head);
     if (size >= HEAD) {
         TRY(read_part(e, 0, found, HEAD));
-        e->done = memcmp(head, found, HEAD) == 0 ? (size_t)((size - HEAD) / e->record) : 0;
-        e->done = e->done < e->rows ? e->done : e->rows;
+        const size_t held = memcmp(head, found, HEAD) == 0 ? (size_t)((size - HEAD) / e->record) : 0;
+        TRY(count_done(e, held < e->rows ? held : e->rows));
     }
     if (files->truncate(e->file, (off_t)(e->done ? HEAD + e->done * e->record : 0))) {
         return fail_part(e, "write");
@@ -146,7 +169,7 @@ static l3a_status finish_batch(struct extraction *e, const bool readable[BATCH],
     memset(e->records, 0, count * e->record);
     for (size_t i = 0; i < count; i++) {
         float *record = e->records + i * (width + 1);
-        record[0] = readable[i];
+        record[0] = readable[i] ? READ : UNREADABLE;
         if (readable[i]) {
             memcpy(record + 1, e->features + good++ * width, width * sizeof *record);
         }
@@ -189,7 +212,7 @@ static l3a_status sort_out_rows(struct extraction *e) {
     for (size_t i = 0; i < e->rows; i++) {
         float flag;
         TRY(read_part(e, HEAD + i * e->record, &flag, sizeof flag));
-        if (flag == 1) {
+        if (flag == READ) {
             e->good[e->good_count++] = i;
         } else {
             const char *id = l3a_dataset_id(e->dataset, i);
@@ -235,6 +258,8 @@ static l3a_status write_features(struct extraction *e) {
     text_list keys = {0}, values = {0};
     text_builder names = {.context = context}, ids = {.context = context}, bad = {.context = context};
     int8_t *labels = NULL;
+    char preprocess[160];
+    snprintf(preprocess, sizeof preprocess, "%s%s", e->info->preprocess, e->options.picture.orient ? " oriented" : "");
     TRY(allocate(context, e->good_count, classes, &labels));
     for (size_t i = 0; i < e->good_count; i++) {
         memcpy(labels + i * classes, l3a_dataset_labels(e->dataset) + e->good[i] * classes, classes);
@@ -250,7 +275,7 @@ static l3a_status write_features(struct extraction *e) {
     TRY(add_record(context, &keys, &values, "classes", &names));
     TRY(text_record_set(context, &keys, &values, "backbone", e->info->name));
     TRY(text_record_set(context, &keys, &values, "sha256", e->info->sha256));
-    TRY(text_record_set(context, &keys, &values, "preprocess", e->info->preprocess));
+    TRY(text_record_set(context, &keys, &values, "preprocess", preprocess));
     TRY(text_record_set(context, &keys, &values, "pool", e->info->pool));
     TRY(add_record(context, &keys, &values, "bad", &bad));
     const tensor_source sources[] = {
@@ -332,12 +357,14 @@ done:
     return status;
 }
 
-l3a_status l3a_backbone_sign(const l3a_backbone *backbone, l3a_features *features) {
+l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient, l3a_features *features) {
     const l3a_backbone_info *info = l3a_backbone_describe(backbone);
     l3a_status status = L3A_OK;
     TRY(l3a_features_set_record(features, "backbone", info->name));
     TRY(l3a_features_set_record(features, "sha256", info->sha256));
-    TRY(l3a_features_set_record(features, "preprocess", info->preprocess));
+    char preprocess[160];
+    snprintf(preprocess, sizeof preprocess, "%s%s", info->preprocess, orient ? " oriented" : "");
+    TRY(l3a_features_set_record(features, "preprocess", preprocess));
     TRY(l3a_features_set_record(features, "pool", info->pool));
 done:
     return status;

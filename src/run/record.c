@@ -3,6 +3,8 @@
 #include "base/file.h"
 #include "format/json.h"
 
+#include <xxhash.h>
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -28,7 +30,10 @@ static l3a_status print_table(text_builder *text, const char *key, l3a_features 
             print_string(text, records[i], value, ", ");
         }
     }
-    text_builder_print(text, "\"xxh3\": \"%016" PRIx64 "\"},\n", checksum);
+    const int8_t *labels = l3a_features_labels(features); /* of a .npy table they are in a file of their own */
+    const size_t pairs = l3a_features_rows(features) * l3a_features_class_count(features);
+    text_builder_print(text, "\"xxh3\": \"%016" PRIx64 "\", \"labels_xxh3\": \"%016" PRIx64 "\"},\n", checksum,
+                       labels ? (uint64_t)XXH3_64bits(labels, pairs) : 0);
 done:
     return status;
 }

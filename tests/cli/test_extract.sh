@@ -46,6 +46,9 @@ printf 'pictures/cut.jpg,odd\npictures/text.jpg,even\npictures/nowhere.jpg,even\
 expect 2 "4 pictures could not be read and were left out" "$l3a" extract --backbone "$backbone" --data list:broken.csv -o broken.safetensors
 check "a picture that claims too much is left out, not the end" grep -q "claims to have 60000 x 60000 pixels" "$work/stderr"
 check "the bad ones are on record" bash -c "'$l3a' info broken.safetensors | grep -q 'bad: 4: pictures/cut.jpg, pictures/text.jpg'"
+cp broken.safetensors was.safetensors
+expect 2 "cut.jpg" "$l3a" extract --strict --backbone "$backbone" --data list:broken.csv -o broken.safetensors
+check "a strict extraction that fails leaves the old file" cmp was.safetensors broken.safetensors
 expect 2 "cut.jpg" "$l3a" extract --strict --backbone "$backbone" --data list:broken.csv -o strict.safetensors
 check "strict leaves no feature file" test ! -e strict.safetensors
 expect 2 "no network" "$l3a" extract --backbone all.safetensors --data list:list.csv -o no.safetensors
@@ -59,5 +62,6 @@ check "pictures and features give the same tags" bash -c "
   diff by_picture.csv by_feature.csv"
 expect 2 "text.jpg" "$l3a" predict model.safetensors --backbone "$backbone" pictures/text.jpg "$first"
 expect 2 "preprocess" "$l3a" predict model.safetensors --backbone "$backbone" --mean 0 --std 1 "$first"
+expect 2 "oriented" "$l3a" predict model.safetensors --backbone "$backbone" --orient "$first"
 expect 2 "mean and --std go together" "$l3a" predict model.safetensors --backbone "$backbone" --mean 0 "$first"
 finish

@@ -432,7 +432,7 @@ static void coco_files_cut_anywhere_are_refused(void **state) {
 static void list_labels_are_separated_by_semicolons(void **state) {
     (void)state;
     put("set.csv", "\xEF\xBB\xBFid,labels,path\r\n1,dog; cat "
-                   ",a.jpg\r\n\r\n2,,sub/b.jpg\r\n3,\"d\"\"og\",\"c,\nd.jpg\"\n4,k\xC3\xA4se;dog;dog,/abs/e.png");
+                   ",a.jpg\r\n\r\n2,,sub/b.jpg\r\n3,\"d\"\"og\",\"c, d.jpg\"\n4,k\xC3\xA4se;dog;dog,/abs/e.png");
     char splits[16];
     assert_ok(context, l3a_dataset_splits(context, named("list", "set.csv"), splits, sizeof splits));
     assert_string_equal(splits, "all");
@@ -442,7 +442,7 @@ static void list_labels_are_separated_by_semicolons(void **state) {
     assert_marks(dataset, l3a_dataset_members(dataset), "1010 0000 0100 0011");
     assert_row(dataset, 0, "a.jpg", "a.jpg");
     assert_row(dataset, 1, "sub/b.jpg", "sub/b.jpg");
-    assert_row(dataset, 2, "c,\nd.jpg", "c,\nd.jpg");
+    assert_row(dataset, 2, "c, d.jpg", "c, d.jpg");
     assert_string_equal(l3a_dataset_path(dataset, 3), "/abs/e.png");
     l3a_dataset_free(dataset);
     dataset = open_set(named("list", "set.csv"), "all");
@@ -478,7 +478,8 @@ static void lists_that_are_broken_are_refused(void **state) {
         {"path,class\na,cat\n", L3A_ERROR_FORMAT, "line 1: no column 'labels' or 'label'"},
         {"path,labels\na\n", L3A_ERROR_FORMAT, "line 2: 1 fields, where the first line has 2"},
         {"path,labels\na,b,c\n", L3A_ERROR_FORMAT, "line 2: 3 fields"},
-        {"path,labels\n\"a\n\",x\nb\"c,d\n", L3A_ERROR_FORMAT, "line 4: a quote inside a field"},
+        {"path,labels,note\na,x,\"n\nn\"\nb\"c,d,e\n", L3A_ERROR_FORMAT, "line 4: a quote inside a field"},
+        {"path,labels\n\"a\nb\",x\n", L3A_ERROR_FORMAT, "line 2: a line break in a path"},
         {"path,labels\n\"a\"b,c\n", L3A_ERROR_FORMAT, "line 2: text after the closing quote"},
         {"path,labels\na,\"cat\n", L3A_ERROR_FORMAT, "line 2: a quoted field has no end"},
         {"path,labels\n,cat\n", L3A_ERROR_FORMAT, "line 2: no path"},
