@@ -465,7 +465,7 @@ typedef struct l3a_backbone_options {
 
 typedef struct l3a_backbone_info {
     const char *family;    /* "vit", "resnet", "tresnet" */
-    char name[64];         /* "resnet50", "tresnet_m", "vit, width 192, depth 12, heads 3, patch 16" */
+    char name[64];         /* "resnet50", "tresnet_m", "vit_tiny_patch16_224", "vit, width 64, depth 2, heads 1, patch 4" */
     size_t size, width;    /* side of a picture, numbers in a feature */
     uint64_t parameters;
     double flops;          /* multiplications and additions for a picture */

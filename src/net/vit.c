@@ -43,6 +43,12 @@ done:
     return status;
 }
 
+/* The sizes that have a name of their own, as timm writes it. */
+static const struct {
+    const char *name;
+    size_t width, depth;
+} known[] = {{"tiny", 192, 12}, {"small", 384, 12}, {"base", 768, 12}, {"large", 1024, 24}};
+
 static l3a_status recognise(struct weights *weights, struct backbone_recipe *recipe) {
     struct sizes sizes;
     size_t across = 1;
@@ -60,6 +66,11 @@ static l3a_status recognise(struct weights *weights, struct backbone_recipe *rec
     recipe->side = across * sizes.patch;
     snprintf(recipe->name, sizeof recipe->name, "vit, width %zu, depth %zu, heads %zu, patch %zu", sizes.width, sizes.depth,
              sizes.width / HEAD_WIDTH, sizes.patch);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (known[i].width == sizes.width && known[i].depth == sizes.depth) {
+            snprintf(recipe->name, sizeof recipe->name, "vit_%s_patch%zu_%zu", known[i].name, sizes.patch, recipe->side);
+        }
+    }
 done:
     return status;
 }

@@ -22,7 +22,7 @@ extract() { "$l3a" extract --backbone "$backbone" --data list:list.csv --quiet "
 check "a list of pictures becomes a feature file" extract -o all.safetensors
 check "the part file is gone" test ! -e all.safetensors.part
 check "the file says how it was made" bash -c "'$l3a' info all.safetensors | grep -q 'preprocess: rgb 224x224 bilinear mean 0.5 std 0.5'"
-check "info knows the network" bash -c "'$l3a' info '$backbone' | grep -q 'backbone: vit, width 192, depth 12, heads 3, patch 16'"
+check "info knows the network" bash -c "'$l3a' info '$backbone' | grep -q 'backbone: vit_tiny_patch16_224'"
 check "info is JSON for a backbone, too" bash -c "'$l3a' info --format json '$backbone' | /usr/bin/python3 -c 'import json, sys; assert json.load(sys.stdin)[\"backbone\"][\"width\"] == 192'"
 check "half precision takes half the room" bash -c "$(declare -f extract); l3a='$l3a' backbone='$backbone'; extract --float16 -o half.safetensors && '$l3a' info half.safetensors | grep -q 'features F16'"
 
