@@ -11,6 +11,8 @@
 
 enum { NAMES_LIMIT = 16 << 20, CLASS_LIMIT = 1 << 14 };
 
+const char *const provenance[PROVENANCE] = {"backbone", "sha256", "preprocess", "pool"};
+
 static l3a_status features_new(l3a_context *context, const char *path, l3a_features **features) {
     l3a_status status = L3A_OK;
     l3a_features *made = NULL;
@@ -105,12 +107,11 @@ done:
 }
 
 static l3a_status take_records(l3a_features *features, const safetensors *file) {
-    static const char *const kept[] = {"backbone", "sha256", "preprocess", "pool"};
     l3a_status status = L3A_OK;
-    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
-        const char *value = safetensors_metadata(file, kept[i]);
+    for (size_t i = 0; i < PROVENANCE; i++) {
+        const char *value = safetensors_metadata(file, provenance[i]);
         if (value) {
-            TRY(l3a_features_set_record(features, kept[i], value));
+            TRY(l3a_features_set_record(features, provenance[i], value));
         }
     }
 done:

@@ -20,6 +20,10 @@ struct l3a_features {
     struct tensor features;
 };
 
+/* The records that say how features were made: what files carry, runs write down, and models compare. */
+enum { PROVENANCE = 4 };
+extern const char *const provenance[PROVENANCE];
+
 /* For each name, the table's column; an error names those that the table does not have. */
 l3a_status features_columns(l3a_features *features, const char *const *classes, size_t count, size_t *columns);
 /* The rows with label 1 in at least one of the columns; *rows is allocated. */

@@ -231,14 +231,12 @@ done:
     return status;
 }
 
-static const char *const provenance[] = {"backbone", "sha256", "preprocess", "pool"};
-
 l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features) {
     l3a_status status = L3A_OK;
     FAIL_IF(features->width != model->width, model->context, L3A_ERROR_MISMATCH,
             "use features of the backbone that the model was learned with", "%s: features %zu wide, where the model takes %zu",
             features->path, features->width, model->width);
-    for (size_t i = 0; i < sizeof provenance / sizeof provenance[0]; i++) {
+    for (size_t i = 0; i < PROVENANCE; i++) {
         const char *mine = l3a_model_record(model, provenance[i]), *theirs = l3a_features_record(features, provenance[i]);
         FAIL_IF(mine && theirs && strcmp(mine, theirs) != 0, model->context, L3A_ERROR_MISMATCH,
                 "features of another backbone or another preprocessing mean nothing to this model",
@@ -250,7 +248,7 @@ done:
 
 static l3a_status keep_provenance(l3a_model *model, const l3a_features *features) {
     l3a_status status = L3A_OK;
-    for (size_t i = 0; i < sizeof provenance / sizeof provenance[0]; i++) {
+    for (size_t i = 0; i < PROVENANCE; i++) {
         const char *value = l3a_features_record(features, provenance[i]);
         if (value && !l3a_model_record(model, provenance[i])) {
             TRY(l3a_model_set_record(model, provenance[i], value));

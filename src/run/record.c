@@ -1,6 +1,7 @@
 #include "run/record.h"
 
 #include "base/file.h"
+#include "data/features.h"
 #include "format/json.h"
 
 #include <xxhash.h>
@@ -18,16 +19,15 @@ static void print_string(text_builder *text, const char *key, const char *value,
 }
 
 static l3a_status print_table(text_builder *text, const char *key, l3a_features *features) {
-    static const char *const records[] = {"backbone", "sha256", "preprocess", "pool"};
     l3a_status status = L3A_OK;
     uint64_t checksum;
     TRY(l3a_features_checksum(features, &checksum));
     text_builder_print(text, "    \"%s\": {\"rows\": %zu, \"width\": %zu, ", key, l3a_features_rows(features),
                        l3a_features_width(features));
-    for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
-        const char *value = l3a_features_record(features, records[i]);
+    for (size_t i = 0; i < PROVENANCE; i++) {
+        const char *value = l3a_features_record(features, provenance[i]);
         if (value) {
-            print_string(text, records[i], value, ", ");
+            print_string(text, provenance[i], value, ", ");
         }
     }
     const int8_t *labels = l3a_features_labels(features); /* of a .npy table they are in a file of their own */
