@@ -7,6 +7,8 @@
  *   OP, OR, OF1: the same over all image-class pairs.
  *
  * Pairs with label -1 take no part. */
+#include "measure/metrics.h"
+
 #include "base/memory.h"
 #include "base/threads.h"
 #include "learn/pseudo_label.h"
@@ -22,7 +24,7 @@ typedef struct measurement {
     const float *scores;
     const int8_t *labels;
     size_t rows, classes;
-    double edge;
+    const double *edges; /* a score for each class */
     double *average_precision;
     struct counts *counts;
     uint32_t *work; /* 4 x rows for each thread's class */
@@ -72,7 +74,7 @@ static void measure_class(const measurement *m, size_t k, uint32_t *work) {
             continue;
         }
         const float score = m->scores[i * m->classes + k];
-        const bool predicted = (double)score > m->edge;
+        const bool predicted = (double)score > m->edges[k];
         counts.hits += predicted && label;
         counts.false_alarms += predicted && !label;
         counts.misses += !predicted && label;
@@ -131,15 +133,12 @@ static void summarise(const measurement *m, l3a_metrics *metrics) {
     metrics->images = m->rows;
 }
 
-l3a_status l3a_measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes, double theta,
-                       l3a_metrics *metrics, double *average_precision) {
+l3a_status measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes,
+                   const double *edges, l3a_metrics *metrics, double *average_precision) {
     l3a_status status = L3A_OK;
-    measurement m = {.context = context, .scores = scores, .labels = labels, .rows = rows, .classes = classes};
+    measurement m = {.context = context, .scores = scores, .labels = labels, .rows = rows, .classes = classes, .edges = edges};
     FAIL_IF(!rows || !classes || rows > UINT32_MAX, context, L3A_ERROR_DATA, "measure on at least one image and one class",
             "nothing to measure: %zu images, %zu classes", rows, classes);
-    FAIL_IF(!(theta > 0 && theta < 1), context, L3A_ERROR_OPTION, "theta must lie between 0 and 1", "theta: %g is not allowed",
-            theta);
-    m.edge = logit(theta);
     m.slots = (size_t)context->threads;
     TRY(allocate(context, classes, sizeof *m.average_precision, &m.average_precision));
     TRY(allocate(context, classes, sizeof *m.counts, &m.counts));
@@ -155,5 +154,21 @@ done:
     release(context, m.counts);
     release(context, m.work);
     release(context, m.busy);
+    return status;
+}
+
+l3a_status l3a_measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes, double theta,
+                       l3a_metrics *metrics, double *average_precision) {
+    l3a_status status = L3A_OK;
+    double *edges = NULL;
+    FAIL_IF(!(theta > 0 && theta < 1), context, L3A_ERROR_OPTION, "theta must lie between 0 and 1", "theta: %g is not allowed",
+            theta);
+    TRY(allocate(context, classes, sizeof *edges, &edges));
+    for (size_t k = 0; k < classes; k++) {
+        edges[k] = logit(theta);
+    }
+    TRY(measure(context, scores, labels, rows, classes, edges, metrics, average_precision));
+done:
+    release(context, edges);
     return status;
 }

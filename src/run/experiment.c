@@ -4,19 +4,20 @@
  * model, and a run that was killed goes on after the model's last phase, dropping what the tables have beyond it. The first
  * method and seed leave model.safetensors; each other works in partial.safetensors, which goes when it is done and is not
  * written after its last phase. Before the last phase a model is kept in full precision whatever the setting `store`, so that
- * resuming changes nothing. */
+ * resuming changes nothing. A learner that is not a model starts its job again. */
 #include "base/file.h"
 #include "data/features.h"
 #include "learn/model.h"
+#include "measure/metrics.h"
+#include "method/method.h"
 #include "report/results.h"
-#include "run/method.h"
 #include "run/record.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { PHASES = 1024 };
+enum { PHASES = 1024, SCORE_ROWS = 1024 };
 
 struct run {
     l3a_context *context;
@@ -25,6 +26,7 @@ struct run {
     size_t classes, phases;
     const char **names; /* in the run's order */
     size_t *order;      /* of the training table's columns */
+    size_t *test_order; /* of the test table's */
     size_t edges[PHASES + 1];
     char *record_path, *model_path, *partial_path;
     l3a_results *results;
@@ -68,10 +70,10 @@ static l3a_status check_methods(l3a_context *context, const l3a_run_options *opt
     l3a_status status = L3A_OK;
     FAIL_IF(!options->method_count || !options->seed_count, context, L3A_ERROR_OPTION, NULL, "a run needs a method and a seed");
     for (size_t i = 0; i < options->method_count; i++) {
-        const char *names[16], *close;
+        const char *names[64], *close;
         size_t count = 0;
         char hint[128];
-        while (count < 16 && l3a_method_at(count)) {
+        while (count < 64 && l3a_method_at(count)) {
             names[count] = l3a_method_at(count)->name;
             count++;
         }
@@ -96,6 +98,7 @@ done:
 static void run_free(struct run *run) {
     release(run->context, run->names);
     release(run->context, run->order);
+    release(run->context, run->test_order);
     release(run->context, run->record_path);
     release(run->context, run->model_path);
     release(run->context, run->partial_path);
@@ -125,6 +128,8 @@ static l3a_status run_create(l3a_context *context, const l3a_run_options *option
     for (size_t i = 0; i < run->classes; i++) {
         run->names[i] = options->train->classes.items[run->order[i]];
     }
+    TRY(allocate(context, run->classes, sizeof *run->test_order, &run->test_order));
+    TRY(features_columns(options->test, run->names, run->classes, run->test_order));
 done:
     release(context, edges);
     return status;
@@ -132,14 +137,10 @@ done:
 
 /* Rows of a table with at least one of the classes [first, last) of the run's order. */
 static l3a_status count_images(const struct run *run, l3a_features *features, size_t first, size_t last, uint64_t *images) {
-    l3a_status status = L3A_OK;
-    size_t *columns = NULL, *rows = NULL, count = 0;
-    TRY(allocate(run->context, last - first, sizeof *columns, &columns));
-    TRY(features_columns(features, run->names + first, last - first, columns));
-    TRY(features_rows_with(features, columns, last - first, &rows, &count));
+    const size_t *order = features == run->options->test ? run->test_order : run->order;
+    size_t *rows = NULL, count = 0;
+    const l3a_status status = features_rows_with(features, order + first, last - first, &rows, &count);
     *images = count;
-done:
-    release(run->context, columns);
     release(run->context, rows);
     return status;
 }
@@ -168,7 +169,7 @@ static l3a_status make_plan(const struct run *run, l3a_run_plan *plan) {
     const double at_once =
         (double)all_train * plan->model.row_flops + (double)all_test * plan->model.score_flops + plan->model.solve_flops;
     for (size_t i = 0; i < options->method_count; i++) {
-        plan->flops += (double)options->seed_count * (method_find(options->methods[i])->all_at_once ? at_once : phased);
+        plan->flops += (double)options->seed_count * (method_find(options->methods[i])->plan == ALL_AT_ONCE ? at_once : phased);
     }
 done:
     return status;
@@ -241,17 +242,20 @@ done:
 }
 
 /* Where the job stands: its model, and the tables cut to what the model knows. */
-static l3a_status resume_job(const struct run *run, const struct job *job, l3a_model **model, size_t *done_phases) {
+static l3a_status resume_job(const struct run *run, const struct job *job, void **state, size_t *done_phases) {
     l3a_status status = L3A_OK;
     const char *name = job->method->info.name;
     const size_t rows = results_rows_of(run->results, name, job->seed);
+    l3a_model *model = NULL;
     *done_phases = 0;
     if (!job->path || !rows) {
         return L3A_OK;
     }
-    TRY(load_own_model(run, job, model));
-    const size_t learned = *model ? l3a_model_phase_count(*model) : 0;
-    if (!*model && !job->keep && rows == job->phases) {
+    if (job->method->learner->is_model) {
+        TRY(load_own_model(run, job, &model));
+    }
+    const size_t learned = model ? l3a_model_phase_count(model) : 0;
+    if (!model && !job->keep && rows == job->phases) {
         *done_phases = rows;
         goto done;
     }
@@ -259,17 +263,22 @@ static l3a_status resume_job(const struct run *run, const struct job *job, l3a_m
             "%s has %zu phases, and metrics.csv only %zu", job->path, learned, rows);
     results_cut(run->results, name, job->seed, learned);
     *done_phases = learned;
+    *state = model;
+    model = NULL;
 done:
+    l3a_model_free(model);
     return status;
 }
 
-static l3a_status new_model(const struct run *run, const struct job *job, l3a_model **model) {
+static l3a_status new_state(const struct run *run, const struct job *job, void **state) {
     l3a_status status = L3A_OK;
+    const struct learner *learner = job->method->learner;
     l3a_options settings = method_options(job->method, &run->settings);
     settings.seed = job->seed;
-    TRY(l3a_model_create(run->context, run->options->train->width, &settings, model));
-    TRY(l3a_model_set_record(*model, "method", job->method->info.name));
-    TRY(l3a_model_set_record(*model, "protocol", run->options->protocol));
+    TRY(learner->create(run->context, job->method, &settings, run->options->train->width, state));
+    if (learner->is_model) {
+        TRY(l3a_model_set_record(*state, "protocol", run->options->protocol));
+    }
 done:
     return status;
 }
@@ -284,28 +293,80 @@ static l3a_status announce(const struct run *run, const l3a_result *row, size_t 
     return report_result(run->context, text);
 }
 
-static l3a_status run_phase(const struct run *run, const struct job *job, l3a_model *model, size_t t) {
+/* The metrics on the test rows that have at least one of the first `seen` classes. */
+static l3a_status evaluate(const struct run *run, const struct job *job, void *state, size_t seen, l3a_metrics *metrics,
+                           double *average_precision) {
+    l3a_context *context = run->context;
+    l3a_status status = L3A_OK;
+    l3a_features *test = run->options->test;
+    size_t *rows = NULL, count = 0;
+    float *values = NULL, *scores = NULL;
+    int8_t *labels = NULL;
+    double *edges = NULL;
+    TRY(features_rows_with(test, run->test_order, seen, &rows, &count));
+    FAIL_IF(!count, context, L3A_ERROR_DATA, "measure on images that show the classes", "%s: no image has any of the classes",
+            test->path);
+    TRY(allocate(context, SCORE_ROWS, test->width * sizeof *values, &values));
+    TRY(allocate(context, count, seen * sizeof *scores, &scores));
+    TRY(allocate(context, count, seen, &labels));
+    TRY(allocate(context, seen, sizeof *edges, &edges));
+    features_gather_labels(test, rows, count, run->test_order, seen, labels);
+    for (size_t first = 0; first < count; first += SCORE_ROWS) {
+        const size_t n = count - first < SCORE_ROWS ? count - first : SCORE_ROWS;
+        TRY(report_progress(context, "evaluate", first, count));
+        TRY(l3a_features_read(test, rows + first, 0, n, values));
+        TRY(job->method->learner->score(state, values, n, scores + first * seen));
+    }
+    TRY(report_progress(context, "evaluate", count, count));
+    job->method->learner->edges(state, edges);
+    TRY(measure(context, scores, labels, count, seen, edges, metrics, average_precision));
+done:
+    release(context, rows);
+    release(context, values);
+    release(context, scores);
+    release(context, labels);
+    release(context, edges);
+    return status;
+}
+
+static l3a_status save_state(const struct run *run, const struct job *job, l3a_model *model, size_t t) {
+    const bool last = t + 1 == job->phases;
+    if (!job->path || (last && !job->keep)) {
+        return L3A_OK;
+    }
+    model->options.store = last ? run->settings.store : L3A_STORE_FLOAT64;
+    return l3a_model_save(model, job->path);
+}
+
+static l3a_status run_phase(const struct run *run, const struct job *job, void *state, size_t t) {
     l3a_context *context = run->context;
     l3a_status status = L3A_OK;
     double *precisions = NULL;
-    const size_t first = job->phases == 1 ? 0 : run->edges[t], last = job->phases == 1 ? run->classes : run->edges[t + 1];
-    l3a_result row = {.method = job->method->info.name, .seed = job->seed, .phase = t + 1, .first = first, .last = last};
+    const bool at_once = job->method->plan != BY_PHASE;
+    const struct lesson lesson = {.train = run->options->train,
+                                  .names = run->names,
+                                  .columns = run->order,
+                                  .edges = run->edges,
+                                  .phases = run->phases,
+                                  .first = at_once ? 0 : run->edges[t],
+                                  .last = at_once ? run->classes : run->edges[t + 1]};
+    l3a_result row = {
+        .method = job->method->info.name, .seed = job->seed, .phase = t + 1, .first = lesson.first, .last = lesson.last};
+    struct outcome outcome = {0};
     const double start = clock_seconds();
     TRY(allocate(context, run->classes, sizeof *precisions, &precisions));
-    TRY(l3a_model_learn(model, run->options->train, run->names + first, last - first));
-    TRY(l3a_model_evaluate(model, run->options->test, &row.metrics, precisions));
-    const l3a_phase_info *info = l3a_model_phase(model, t);
-    row.train_images = info->images + info->skipped;
-    row.pseudo_labels = info->pseudo_labels;
+    TRY(job->method->learner->learn(state, &lesson, &outcome));
+    TRY(evaluate(run, job, state, lesson.last, &row.metrics, precisions));
+    row.train_images = outcome.images;
+    row.pseudo_labels = outcome.pseudo_labels;
     row.test_images = row.metrics.images;
     row.seconds = clock_seconds() - start;
     TRY(results_add(run->results, &row, precisions));
     if (job->path) {
         TRY(results_write(run->results, run->options->folder));
     }
-    if (job->path && (job->keep || t + 1 < job->phases)) {
-        model->options.store = t + 1 < job->phases ? L3A_STORE_FLOAT64 : run->settings.store;
-        TRY(l3a_model_save(model, job->path));
+    if (job->method->learner->is_model) {
+        TRY(save_state(run, job, state, t));
     }
     TRY(announce(run, &row, job->phases));
 done:
@@ -331,20 +392,22 @@ done:
 
 static l3a_status run_job(const struct run *run, const struct job *job) {
     l3a_status status = L3A_OK;
-    l3a_model *model = NULL;
+    void *state = NULL;
     size_t t = 0;
-    TRY(resume_job(run, job, &model, &t));
-    if (t < job->phases && !model) {
-        TRY(new_model(run, job, &model));
+    TRY(resume_job(run, job, &state, &t));
+    if (t < job->phases && !state) {
+        TRY(new_state(run, job, &state));
     }
     for (; t < job->phases; t++) {
-        TRY(run_phase(run, job, model, t));
+        TRY(run_phase(run, job, state, t));
     }
     if (job->path && !job->keep) {
-        TRY(discard_partial(run->context, job->path, model != NULL));
+        TRY(discard_partial(run->context, job->path, state && job->method->learner->is_model));
     }
 done:
-    l3a_model_free(model);
+    if (state) {
+        job->method->learner->free(state);
+    }
     return status;
 }
 
@@ -365,11 +428,11 @@ l3a_status l3a_run(l3a_context *context, const l3a_run_options *options, l3a_res
             const bool first = i == 0 && j == 0;
             const struct job job = {.method = method,
                                     .seed = options->seeds[j],
-                                    .phases = method->all_at_once ? 1 : run.phases,
+                                    .phases = method->plan == BY_PHASE ? run.phases : 1,
                                     .path = !options->folder ? NULL
                                             : first          ? run.model_path
                                                              : run.partial_path,
-                                    .keep = first};
+                                    .keep = first && method->learner->is_model};
             TRY(run_job(&run, &job));
         }
     }

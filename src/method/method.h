@@ -1,0 +1,62 @@
+/* Methods: what `run` can compare. A method is a learner (learn a phase, score) with what it prescribes; one file a learner, one
+ * line a method in methods.c. All of them work on the same frozen features, in multi-label form. */
+#ifndef L3A_METHOD_H
+#define L3A_METHOD_H
+
+#include "base/memory.h"
+
+/* One phase, as a learner sees it. Classes are numbered in the run's order. */
+struct lesson {
+    l3a_features *train;
+    const char *const *names; /* of all classes */
+    const size_t *columns;    /* of all classes, in the training table */
+    const size_t *edges;      /* of the protocol's phases: `phases` + 1 numbers */
+    size_t phases;
+    size_t first, last; /* the classes that are new in this lesson */
+};
+
+struct outcome {
+    uint64_t images, pseudo_labels;
+};
+
+struct method;
+
+/* How a learner works; the state is its own. */
+struct learner {
+    l3a_status (*create)(l3a_context *context, const struct method *method, const l3a_options *settings, size_t width,
+                         void **state);
+    l3a_status (*learn)(void *state, const struct lesson *lesson, struct outcome *outcome);
+    /* scores [rows x classes learned so far]; a class's probability is 1 / (1 + exp(-score)) */
+    l3a_status (*score)(void *state, const float *features, size_t rows, float *scores);
+    /* The score above which each class learned so far counts as predicted. */
+    void (*edges)(const void *state, double *edges);
+    void (*free)(void *state);
+    bool
+        is_model; /* the state is an l3a_model, saved after each phase and resumed from; else a job that was stopped starts again */
+};
+
+/* Which labels a lesson may look at. */
+enum lesson_plan {
+    BY_PHASE,    /* lesson after lesson, the labels of its own classes */
+    ALL_AT_ONCE, /* one lesson with all classes: every image once, with all its labels */
+    ALL_MASKED   /* one lesson with all classes: every image once for each phase it belongs to, with that phase's labels */
+};
+
+struct method {
+    l3a_method_info info;
+    enum lesson_plan plan;
+    const struct learner *learner;
+    void (*prescribe)(l3a_options *options); /* the settings that make the method; NULL: none */
+};
+
+/* NULL when there is none of that name. */
+const struct method *method_find(const char *name);
+/* The settings a run asks for, with what the method itself prescribes. */
+l3a_options method_options(const struct method *method, const l3a_options *settings);
+
+/* The rows of a lesson: those with at least one of its new classes. *rows is allocated. */
+l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count);
+
+extern const struct learner analytic_learner;
+
+#endif
