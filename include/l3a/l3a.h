@@ -129,6 +129,10 @@ typedef struct l3a_options {
     l3a_solver solver;       /* sums and Cholesky, the paper's recursion on the inverse, or the cheaper of the two */
     l3a_store store;         /* how a model file keeps its d x d matrix */
     uint64_t block;          /* rows worked on at a time */
+    /* of methods that `run` compares; a model has no use for them */
+    double ratio;        /* dsal: share of the second stream in the score */
+    double kernel_width; /* gkeal: width of a kernel, in typical distances between two images */
+    double shrinkage;    /* slda: share of the identity in the covariance */
 } l3a_options;
 
 L3A_PUBLIC void l3a_options_default(l3a_options *options);
@@ -145,6 +149,7 @@ typedef struct l3a_option_info {
     const char *choices;  /* "sqrt|inv|log|none" for a choice, else NULL */
     const char *fallback; /* the default, as text */
     const char *help;
+    const char *group;    /* "model", or "comparison": of methods that `run` compares, which no model keeps */
 } l3a_option_info;
 
 /* NULL when index is past the last option. */
@@ -302,7 +307,7 @@ typedef struct l3a_run_options {
     l3a_features *train, *test;
     const char *protocol;
     const char *class_order;
-    const char *const *methods; /* names from l3a_method_at() */
+    const char *const *methods; /* names from l3a_method_at(), of methods that run */
     size_t method_count;
     const uint64_t *seeds; /* of the random layer; overrides settings.seed */
     size_t seed_count;
@@ -326,10 +331,14 @@ typedef struct l3a_results l3a_results;
 
 typedef struct l3a_method_info {
     const char *name;
-    const char *help;
+    const char *help;   /* what it does */
+    const char *source; /* who published it, where and when */
+    const char *stores; /* what it keeps between phases */
+    int runs;           /* 0: it trains the backbone itself, so it is only named here */
 } l3a_method_info;
 
 L3A_PUBLIC void l3a_run_options_default(l3a_run_options *options);
+/* NULL when index is past the last method. */
 L3A_PUBLIC const l3a_method_info *l3a_method_at(size_t index);
 
 /* What a run would do: images of each phase, and the plan of its largest model. */

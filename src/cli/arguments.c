@@ -34,10 +34,14 @@ int explain(const struct arguments *arguments, l3a_status status) {
     return status == L3A_ERROR_CANCELLED ? EXIT_INTERRUPTED : status == L3A_ERROR_STATE ? EXIT_FAILED : EXIT_USAGE;
 }
 
-static const l3a_option_info *find_setting(const char *name, size_t length) {
+static bool takes_setting(const struct command *command, const l3a_option_info *info) {
+    return command->settings == ALL_SETTINGS || (command->settings == MODEL_SETTINGS && strcmp(info->group, "model") == 0);
+}
+
+static const l3a_option_info *find_setting(const struct command *command, const char *name, size_t length) {
     for (size_t i = 0; l3a_option_at(i); i++) {
         const l3a_option_info *info = l3a_option_at(i);
-        if (strlen(info->name) == length && strncmp(info->name, name, length) == 0) {
+        if (takes_setting(command, info) && strlen(info->name) == length && strncmp(info->name, name, length) == 0) {
             return info;
         }
     }
@@ -63,8 +67,10 @@ static int unknown_option(const struct arguments *arguments, const char *text, c
     for (const struct option *option = common; option->name; option++) {
         names[count++] = option->name;
     }
-    for (size_t i = 0; arguments->command->settings && l3a_option_at(i); i++) {
-        names[count++] = l3a_option_at(i)->name;
+    for (size_t i = 0; l3a_option_at(i); i++) {
+        if (takes_setting(arguments->command, l3a_option_at(i))) {
+            names[count++] = l3a_option_at(i)->name;
+        }
     }
     snprintf(mistyped, sizeof mistyped, "%.*s", (int)length, name);
     const char *close = l3a_closest(mistyped, names, count);
@@ -90,7 +96,7 @@ static bool match_option(const struct command *command, const char *name, size_t
     } else if (match->shared >= 0) {
         match->takes_value = common[match->shared].value != NULL;
     } else {
-        match->setting = command->settings ? find_setting(name, length) : NULL;
+        match->setting = find_setting(command, name, length);
     }
     return match->own >= 0 || match->shared >= 0 || match->setting;
 }
@@ -271,6 +277,20 @@ static void print_option(FILE *to, const char *name, const char *value, const ch
     fprintf(to, "  %-34s %s%s%s%s\n", left, help, fallback ? " [" : "", fallback ? fallback : "", fallback ? "]" : "");
 }
 
+static void print_settings(FILE *to, const struct command *command, const char *group, const char *title) {
+    fprintf(to, "\n%s:\n", title);
+    for (size_t i = 0; l3a_option_at(i); i++) {
+        const l3a_option_info *info = l3a_option_at(i);
+        if (strcmp(info->group, group) == 0 && find_option(command->options, info->name, strlen(info->name)) < 0) {
+            print_option(to, info->name,
+                         info->choices                      ? info->choices
+                         : info->type == L3A_OPTION_INTEGER ? "N"
+                                                            : "X",
+                         info->help, info->fallback);
+        }
+    }
+}
+
 void print_help(FILE *to, const struct command *command) {
     fprintf(to, "usage: l3a %s %s\n\n%s\n\n", command->name, command->usage, command->help);
     for (const struct option *option = command->options; option->name; option++) {
@@ -279,24 +299,11 @@ void print_help(FILE *to, const struct command *command) {
     for (const struct option *option = common; option->name; option++) {
         print_option(to, option->name, option->value, option->help, NULL);
     }
-    if (command->settings) {
-        fprintf(to, "\nsettings of the method:\n");
-        for (size_t i = 0; l3a_option_at(i); i++) {
-            const l3a_option_info *info = l3a_option_at(i);
-            if (find_option(command->options, info->name, strlen(info->name)) < 0) {
-                print_option(to, info->name,
-                             info->choices                      ? info->choices
-                             : info->type == L3A_OPTION_INTEGER ? "N"
-                                                                : "X",
-                             info->help, info->fallback);
-            }
-        }
+    if (command->settings != NO_SETTINGS) {
+        print_settings(to, command, "model", "settings of the method");
     }
-    if (strcmp(command->name, "run") == 0) {
-        fprintf(to, "\nmethods:\n");
-        for (size_t i = 0; l3a_method_at(i); i++) {
-            fprintf(to, "  %-34s %s\n", l3a_method_at(i)->name, l3a_method_at(i)->help);
-        }
+    if (command->settings == ALL_SETTINGS) {
+        print_settings(to, command, "comparison", "settings of methods it is compared with");
     }
 }
 

@@ -9,7 +9,9 @@
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
-enum { OPTIONS = 24, POSITIONALS = 256, SETTINGS = 32 };
+enum { OPTIONS = 24, POSITIONALS = 256, SETTINGS = 64 };
+
+enum takes_settings { NO_SETTINGS, MODEL_SETTINGS, ALL_SETTINGS };
 
 struct option {
     const char *name;  /* "features"; "o" is -o */
@@ -22,7 +24,7 @@ struct arguments;
 struct command {
     const char *name, *usage, *help;
     const struct option *options; /* ended by a NULL name */
-    bool settings;                /* takes the method's settings, too */
+    enum takes_settings settings; /* that it takes, too, by the library's table */
     int (*run)(struct arguments *arguments);
 };
 
@@ -71,6 +73,8 @@ __attribute__((format(printf, 2, 3))) int complain(const struct arguments *argum
 
 void print_help(FILE *to, const struct command *command);
 void print_overview(FILE *to);
+/* What --list-methods says. */
+void print_methods(FILE *to);
 
 /* Events, as a bar on a terminal and as lines elsewhere. */
 struct progress {

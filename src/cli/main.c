@@ -9,20 +9,20 @@
 volatile int interrupted;
 
 const struct command commands[] = {
-    {"data", "DATASET [--protocol B0-C4]", "check and describe a data set", data_options, false, data_command},
-    {"extract", "--backbone FILE --data DATASET --split NAME -o F", "features of a data set's pictures", extract_options, false,
-     extract_command},
-    {"run", "--train F --test F --protocol B0-C10 -o DIR", "learn and measure every phase of a protocol", run_options, true,
+    {"data", "DATASET [--protocol B0-C4]", "check and describe a data set", data_options, NO_SETTINGS, data_command},
+    {"extract", "--backbone FILE --data DATASET --split NAME -o F", "features of a data set's pictures", extract_options,
+     NO_SETTINGS, extract_command},
+    {"run", "--train F --test F --protocol B0-C10 -o DIR", "learn and measure every phase of a protocol", run_options, ALL_SETTINGS,
      run_command},
-    {"learn", "MODEL --features F --classes a,b,c", "teach a model one more phase (makes it if there is none)", learn_options, true,
-     learn_command},
-    {"eval", "MODEL --features F", "measure a model", eval_options, false, eval_command},
+    {"learn", "MODEL --features F --classes a,b,c", "teach a model one more phase (makes it if there is none)", learn_options,
+     MODEL_SETTINGS, learn_command},
+    {"eval", "MODEL --features F", "measure a model", eval_options, NO_SETTINGS, eval_command},
     {"predict", "MODEL --backbone FILE PICTURE… | --features F", "tag pictures, or the rows of a feature file", predict_options,
-     false, predict_command},
-    {"info", "FILE", "what a file holds; verifies its checksums", info_options, false, info_command},
-    {"doctor", "", "what this machine will use", doctor_options, false, doctor_command},
-    {"demo", "[-o DIR]", "a run on features it makes itself", demo_options, false, demo_command},
-    {NULL, NULL, NULL, NULL, false, NULL},
+     NO_SETTINGS, predict_command},
+    {"info", "FILE", "what a file holds; verifies its checksums", info_options, NO_SETTINGS, info_command},
+    {"doctor", "", "what this machine will use", doctor_options, NO_SETTINGS, doctor_command},
+    {"demo", "[-o DIR]", "a run on features it makes itself", demo_options, NO_SETTINGS, demo_command},
+    {NULL, NULL, NULL, NULL, NO_SETTINGS, NULL},
 };
 
 const struct command *command_find(const char *name) {

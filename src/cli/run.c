@@ -13,7 +13,8 @@ const struct option run_options[] = {
     {"names", "FILE", "class names, a line each, for .npy files"},
     {"protocol", "B<b>-C<c>", "b classes first (c when b is 0), then c a phase [B0-C10]"},
     {"class-order", "HOW", "lexicographic, shuffle:SEED, or a file with a name a line [lexicographic]"},
-    {"method", "A,B", "methods to run [l3a]"},
+    {"method", "A,B", "methods to run; --list-methods says which there are [l3a]"},
+    {"list-methods", NULL, "say what each method is, its source and what it stores, and stop"},
     {"seed", "N,M", "seeds of the random layer; several give mean and deviation [2025]"},
     {"o", "DIR", "folder for run.json, metrics.csv, per_class.csv, model.safetensors"},
     {"resume", NULL, "go on with the run in DIR"},
@@ -85,6 +86,10 @@ static int execute(const struct arguments *arguments, l3a_run_options *options, 
 
 int run_command(struct arguments *arguments) {
     l3a_context *context = arguments->context;
+    if (argument(arguments, "list-methods")) {
+        print_methods(stdout);
+        return EXIT_DONE;
+    }
     const char *train = argument_needed(arguments, "train"), *test = train ? argument_needed(arguments, "test") : NULL;
     const char *format = argument_choice(arguments, "format", "table|json|csv", "table");
     const char *methods = argument(arguments, "method"), *seeds = argument(arguments, "seed");

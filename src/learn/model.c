@@ -11,6 +11,10 @@
 
 enum { SCORE_ROWS = 1024, READ_ROWS = 512 };
 
+bool is_model_setting(const l3a_option_info *info) {
+    return strcmp(info->group, "model") == 0;
+}
+
 real model_real(const l3a_model *model) {
     return model->options.precision == L3A_PRECISION_MIXED ? REAL_SINGLE : REAL_DOUBLE;
 }
@@ -123,6 +127,10 @@ l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *
     l3a_options changed = model->options;
     TRY(l3a_options_set(model->context, &changed, name, value));
     FAIL_IF(model->state != MODEL_READY, model->context, L3A_ERROR_STATE, "end the phase first", "a phase is going on");
+    for (size_t i = 0; l3a_option_at(i); i++) {
+        FAIL_IF(strcmp(l3a_option_at(i)->name, name) == 0 && !is_model_setting(l3a_option_at(i)), model->context, L3A_ERROR_OPTION,
+                "leave the setting out", "%s: a setting of methods that are compared, not of a model", name);
+    }
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         char before[64], after[64];
         l3a_options_get(&model->options, fixed[i], before, sizeof before);

@@ -59,6 +59,8 @@ struct l3a_model {
     struct phase phase;
 };
 
+/* Whether it is a setting of models, which their files keep. */
+bool is_model_setting(const l3a_option_info *info);
 real model_real(const l3a_model *model);
 l3a_status model_buffer(l3a_model *model);
 /* The weights as single where the model works in single: a copy the caller releases, or NULL on failure. */

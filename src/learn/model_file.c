@@ -5,7 +5,7 @@
  *   counts          [K]         images of each class; I64
  *
  * and metadata: format, version, width, classes (a line each), phases (a line each: first last images skipped pseudo-labels
- * eta recursive), every setting under its name, and free records as `record.KEY`. */
+ * eta recursive), every setting of a model under its name, and free records as `record.KEY`. */
 #include "base/number.h"
 #include "format/safetensors.h"
 #include "learn/model.h"
@@ -96,6 +96,9 @@ static l3a_status describe_model(const l3a_model *model, text_list *keys, text_l
     TRY(add_text(context, keys, values, "phases", &phases));
     for (size_t i = 0; l3a_option_at(i); i++) {
         char text[64];
+        if (!is_model_setting(l3a_option_at(i))) {
+            continue;
+        }
         l3a_options_get(&model->options, l3a_option_at(i)->name, text, sizeof text);
         TRY(add_metadata(context, keys, values, l3a_option_at(i)->name, "%s", text));
     }
@@ -151,6 +154,9 @@ static l3a_status load_options(const safetensors *file, l3a_options *options, si
     l3a_options_default(options);
     for (size_t i = 0; l3a_option_at(i); i++) {
         const char *name = l3a_option_at(i)->name, *value = safetensors_metadata(file, name);
+        if (!is_model_setting(l3a_option_at(i))) {
+            continue;
+        }
         FAIL_IF(!value, file->context, L3A_ERROR_FORMAT, "the file is damaged or not a model of this program",
                 "%s: setting '%s' is missing", file->input.path, name);
         if (l3a_options_set(file->context, options, name, value) != L3A_OK) {

@@ -11,34 +11,43 @@ struct setting {
     size_t offset; /* in l3a_options */
 };
 
-#define INTEGER(field, name, low, high, fallback, help)                                                                            \
-    { {name, L3A_OPTION_INTEGER, low, high, 0, 0, NULL, fallback, help}, offsetof(l3a_options, field) }
-#define NUMBER(field, name, low, high, low_open, high_open, fallback, help)                                                        \
-    { {name, L3A_OPTION_NUMBER, low, high, low_open, high_open, NULL, fallback, help}, offsetof(l3a_options, field) }
-#define CHOICE(field, name, choices, fallback, help)                                                                               \
-    { {name, L3A_OPTION_CHOICE, 0, 0, 0, 0, choices, fallback, help}, offsetof(l3a_options, field) }
+#define INTEGER(group, field, name, low, high, fallback, help)                                                                     \
+    { {name, L3A_OPTION_INTEGER, low, high, 0, 0, NULL, fallback, help, group}, offsetof(l3a_options, field) }
+#define NUMBER(group, field, name, low, high, low_open, high_open, fallback, help)                                                 \
+    { {name, L3A_OPTION_NUMBER, low, high, low_open, high_open, NULL, fallback, help, group}, offsetof(l3a_options, field) }
+#define CHOICE(group, field, name, choices, fallback, help)                                                                        \
+    { {name, L3A_OPTION_CHOICE, 0, 0, 0, 0, choices, fallback, help, group}, offsetof(l3a_options, field) }
+
+#define MODEL "model"
+#define COMPARISON "comparison"
 
 /* Whole numbers up to 2^53 have a double of their own, so that a range can be one of doubles. */
 static const double LARGEST = 9007199254740992.0;
 
 static const struct setting settings[] = {
-    INTEGER(dim, "dim", 1, 1 << 20, "8192", "width of the random layer"),
-    INTEGER(seed, "seed", 0, LARGEST, "2025", "seed of the random layer"),
-    NUMBER(gamma, "gamma", 0, DBL_MAX, 1, 0, "1000", "ridge: larger means smoother"),
-    CHOICE(weights, "weights", "sqrt|inv|log|none", "sqrt",
+    INTEGER(MODEL, dim, "dim", 1, 1 << 20, "8192", "width of the random layer"),
+    INTEGER(MODEL, seed, "seed", 0, LARGEST, "2025", "seed of the random layer"),
+    NUMBER(MODEL, gamma, "gamma", 0, DBL_MAX, 1, 0, "1000", "ridge: larger means smoother"),
+    CHOICE(MODEL, weights, "weights", "sqrt|inv|log|none", "sqrt",
            "class weight from its number of images f: f^-1/2, 1/f, 1/(log f + 1), 1"),
-    CHOICE(scaling, "scaling", "normalised|literal", "normalised", "class weights with mean 1, or as in the paper's formula"),
-    CHOICE(pseudo, "pseudo", "fixed|dynamic|off", "fixed",
+    CHOICE(MODEL, scaling, "scaling", "normalised|literal", "normalised",
+           "class weights with mean 1, or as in the paper's formula"),
+    CHOICE(MODEL, pseudo, "pseudo", "fixed|dynamic|off", "fixed",
            "labels of old classes on new images: threshold eta, a threshold found by tau, none"),
-    NUMBER(eta, "eta", 0, 1, 1, 1, "0.7", "probability above which an old class becomes a pseudo-label"),
-    NUMBER(tau, "tau", 0, 1e6, 1, 0, "2.9", "dynamic threshold: labels an image has on average over all classes"),
-    INTEGER(total_classes, "total-classes", 0, 1 << 20, "0", "dynamic threshold: how many all classes are; 0: those seen so far"),
-    NUMBER(theta, "theta", 0, 1, 1, 1, "0.525", "probability above which a class counts as predicted"),
-    CHOICE(precision, "precision", "mixed|double", "mixed", "float32 products in float64 sums, or float64 throughout"),
-    CHOICE(solver, "solver", "auto|sums|recursive", "auto",
+    NUMBER(MODEL, eta, "eta", 0, 1, 1, 1, "0.7", "probability above which an old class becomes a pseudo-label"),
+    NUMBER(MODEL, tau, "tau", 0, 1e6, 1, 0, "2.9", "dynamic threshold: labels an image has on average over all classes"),
+    INTEGER(MODEL, total_classes, "total-classes", 0, 1 << 20, "0",
+            "dynamic threshold: how many all classes are; 0: those seen so far"),
+    NUMBER(MODEL, theta, "theta", 0, 1, 1, 1, "0.525", "probability above which a class counts as predicted"),
+    CHOICE(MODEL, precision, "precision", "mixed|double", "mixed", "float32 products in float64 sums, or float64 throughout"),
+    CHOICE(MODEL, solver, "solver", "auto|sums|recursive", "auto",
            "sums and Cholesky, recursion on the inverse, or the one that fits the phase"),
-    CHOICE(store, "store", "float64|float32", "float64", "how a model file keeps its matrix"),
-    INTEGER(block, "block", 1, 1 << 20, "4096", "rows worked on at a time"),
+    CHOICE(MODEL, store, "store", "float64|float32", "float64", "how a model file keeps its matrix"),
+    INTEGER(MODEL, block, "block", 1, 1 << 20, "4096", "rows worked on at a time"),
+    NUMBER(COMPARISON, ratio, "ratio", 0, 1e6, 0, 0, "1", "dsal: share of the second stream in the score"),
+    NUMBER(COMPARISON, kernel_width, "kernel-width", 0, 1e6, 1, 0, "0.5",
+           "gkeal: width of a kernel, in typical distances between two images"),
+    NUMBER(COMPARISON, shrinkage, "shrinkage", 0, 1, 1, 0, "1e-4", "slda: share of the identity in the covariance"),
 };
 
 enum { SETTINGS = sizeof settings / sizeof settings[0] };

@@ -18,15 +18,31 @@ static void without_either(l3a_options *options) {
     without_weights(options);
 }
 
+static const char l3a_paper[] = "Zhang et al., ICML 2025", acil_paper[] = "Zhuang et al., NeurIPS 2022 (GACL: 2024)";
+static const char sums[] = "sums, never an image", networks[] = "the old network";
+
+#define METHOD(name, help, source, stores, plan, learner, prescribe)                                                               \
+    { {name, help, source, stores, 1}, plan, &learner, prescribe }
+/* Trains the backbone itself, so that it is only named. */
+#define NAMED(name, help, source, stores)                                                                                          \
+    { {name, help, source, stores, 0}, BY_PHASE, NULL, NULL }
+
 static const struct method methods[] = {
-    {{"l3a", "pseudo-labels and weights, phase after phase: the paper's method"}, BY_PHASE, &analytic_learner, NULL},
-    {{"l3a-no-pl", "without pseudo-labels"}, BY_PHASE, &analytic_learner, without_pseudo_labels},
-    {{"l3a-no-wac", "without weights"}, BY_PHASE, &analytic_learner, without_weights},
-    {{"acil", "without either: plain recursive ridge regression"}, BY_PHASE, &analytic_learner, without_either},
-    {{"joint", "all classes at once with all their labels: the upper bound"},
-     ALL_AT_ONCE,
-     &analytic_learner,
-     without_pseudo_labels},
+    METHOD("l3a", "ridge regression with pseudo-labels and class weights", l3a_paper, sums, BY_PHASE, analytic_learner, NULL),
+    METHOD("l3a-no-pl", "without pseudo-labels", l3a_paper, sums, BY_PHASE, analytic_learner, without_pseudo_labels),
+    METHOD("l3a-no-wac", "without class weights", l3a_paper, sums, BY_PHASE, analytic_learner, without_weights),
+    METHOD("joint", "all classes at once, all labels: the upper bound", l3a_paper, sums, ALL_AT_ONCE, analytic_learner,
+           without_pseudo_labels),
+    METHOD("acil", "without either (GACL is the same here)", acil_paper, sums, BY_PHASE, analytic_learner, without_either),
+    NAMED("podnet", "distils pooled features of every stage", "Douillard et al., ECCV 2020", "images"),
+    NAMED("tpcil", "keeps the topology of the feature space", "Tao et al., ECCV 2020", "images"),
+    NAMED("krt", "restores and transfers what old labels taught", "Dong et al., ICCV 2023", networks),
+    NAMED("csc", "calibrates label relations and confidence", "Du et al., ECCV 2024", networks),
+    NAMED("l2p", "learns a pool of prompts for a ViT", "Wang et al., CVPR 2022", "prompts"),
+    NAMED("coda-prompt", "learns prompts that attention composes", "Smith et al., CVPR 2023", "prompts"),
+    NAMED("multi-lane", "summarises patch tokens, a lane a task", "De Min et al., CoLLAs 2024", "prompts, selectors"),
+    NAMED("ease", "adds an adapter to the network for each task", "Zhou et al., CVPR 2024", "adapters, prototypes"),
+    NAMED("real", "improves the backbone first, then as acil", "He et al., 2024", sums),
 };
 
 enum { METHODS = sizeof methods / sizeof methods[0] };

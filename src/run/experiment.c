@@ -78,8 +78,12 @@ static l3a_status check_methods(l3a_context *context, const l3a_run_options *opt
             count++;
         }
         close = l3a_closest(options->methods[i], names, count);
-        snprintf(hint, sizeof hint, close ? "did you mean '%s'?" : "'l3a help run' lists the methods", close);
-        FAIL_IF(!method_find(options->methods[i]), context, L3A_ERROR_OPTION, hint, "there is no method '%s'", options->methods[i]);
+        snprintf(hint, sizeof hint, close ? "did you mean '%s'?" : "'l3a run --list-methods' lists the methods", close);
+        const struct method *method = method_find(options->methods[i]);
+        FAIL_IF(!method, context, L3A_ERROR_OPTION, hint, "there is no method '%s'", options->methods[i]);
+        FAIL_IF(!method->info.runs, context, L3A_ERROR_OPTION, "'l3a run --list-methods' lists those that run on frozen features",
+                "method '%s' (%s) trains the backbone itself, and features of a frozen one are all there is here",
+                options->methods[i], method->info.source);
         for (size_t j = 0; j < i; j++) {
             FAIL_IF(strcmp(options->methods[i], options->methods[j]) == 0, context, L3A_ERROR_OPTION, "name every method once",
                     "method '%s' stands twice", options->methods[i]);

@@ -114,6 +114,7 @@ refuse 'GiB of memory, and' new_dim 1048576
 refuse 'use a smaller --dim' l3a run --train "$good/train.safetensors" --test "$good/test.safetensors" --dim 1048576 -o "$work/run"
 refuse 'choose one of sqrt|inv|log|none' l3a learn "$work/new" --features "$good/train.safetensors" --classes class00 --weights square
 learn_refused good 'gamma: the model was made with 12.5, and 11 is asked for' --gamma 11
+learn_refused good "unknown option '--ratio'" --ratio 1 # no setting of a model
 learn_refused good 'dim: the model was made with 128' --dim 64
 for value in 0 2.5x 2000; do
     run_refused good "--threads: '$value' is not a number from 1 to 1024" --threads $value
@@ -285,6 +286,7 @@ refuse "unknown option '-q'" l3a run -q
 refuse "unknown option '--o'" l3a run --o DIR
 refuse "unknown option '--gamma'" l3a eval "$model" --gamma 1
 run_refused good "did you mean 'l3a-no-pl'?" --method l3a,l3a-no-lp
+run_refused good 'trains the backbone itself' --method l3a,podnet
 run_refused good "method 'l3a' stands twice" --method l3a,l3a
 run_refused good 'a run needs a method' --method ,
 run_refused good 'seed 1 stands twice' --seed 1,1

@@ -75,7 +75,12 @@ shows 'mAP after phase'
 expect 0 'plan: 6 classes' run_on "$data" -o "$work/loud"
 check 'results on stdout only' test "$(grep -cE '^plan|phase . of' "$work/stdout")" = 0
 check 'messages on stderr only' test "$(grep -cE 'avg|± ' "$work/stderr")" = 0
-check 'a name for every method' test "$(l3a help run | sed -n '/^methods/,$p' | awk 'NR > 1 { print $1 }' | xargs)" = 'l3a l3a-no-pl l3a-no-wac acil joint'
+expect 0 '' l3a run --list-methods
+shows 'Zhang et al., ICML 2025'
+check 'its lines fit 100 columns' test "$(l3a run --list-methods | wc -L)" -le 100
+for method in l3a l3a-no-pl l3a-no-wac joint acil podnet tpcil krt csc l2p coda-prompt multi-lane ease real; do
+    check "$method is listed" eval "l3a run --list-methods | grep -q '^$method '"
+done
 expect 0 '' run_on "$data" --method l3a-no-pl,l3a-no-wac,acil -o "$work/methods"
 check 'no pseudo-labels where there should be none' test "$(cut -d, -f1,8 "$work/methods/metrics.csv" | grep -v no-wac | grep -vc ',0$')" = 1
 

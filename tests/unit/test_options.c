@@ -32,8 +32,18 @@ static const struct {
 } default_texts[] = {{"dim", "8192"},           {"seed", "2025"},    {"gamma", "1000"},      {"weights", "sqrt"},
                      {"scaling", "normalised"}, {"pseudo", "fixed"}, {"eta", "0.7"},         {"tau", "2.9"},
                      {"total-classes", "0"},    {"theta", "0.525"},  {"precision", "mixed"}, {"solver", "auto"},
-                     {"store", "float64"},      {"block", "4096"}};
+                     {"store", "float64"},      {"block", "4096"},   {"ratio", "1"},         {"kernel-width", "0.5"},
+                     {"shrinkage", "1e-4"}};
 enum { SETTINGS = sizeof default_texts / sizeof default_texts[0] };
+
+static bool is_for_comparison(const char *name) {
+    static const char *const names[] = {"ratio", "kernel-width", "shrinkage"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        found = found || strcmp(names[i], name) == 0;
+    }
+    return found;
+}
 
 static void every_field_gets_its_default(void **state) {
     (void)state;
@@ -54,6 +64,9 @@ static void every_field_gets_its_default(void **state) {
     assert_int_equal(options.solver, L3A_SOLVER_AUTO);
     assert_int_equal(options.store, L3A_STORE_FLOAT64);
     assert_int_equal(options.block, 4096);
+    assert_true(options.ratio == 1);
+    assert_true(options.kernel_width == 0.5);
+    assert_true(options.shrinkage == 1e-4);
 }
 
 static void no_byte_of_garbage_outlives_the_defaults(void **state) {
@@ -75,6 +88,7 @@ static void the_table_lists_every_setting_with_its_default(void **state) {
         assert_string_equal(info->name, default_texts[i].name);
         assert_string_equal(info->fallback, default_texts[i].value);
         assert_true(strlen(info->help) > 0);
+        assert_string_equal(info->group, is_for_comparison(info->name) ? "comparison" : "model");
         assert_int_equal(info->choices != NULL, info->type == L3A_OPTION_CHOICE);
     }
     assert_null(l3a_option_at(SETTINGS));
@@ -162,6 +176,10 @@ static void values_out_of_range_are_refused_and_change_nothing(void **state) {
                                          {"total-classes", "1048577"},
                                          {"theta", "0"},
                                          {"theta", "1"},
+                                         {"ratio", "-1"},
+                                         {"kernel-width", "0"},
+                                         {"shrinkage", "0"},
+                                         {"shrinkage", "1.1"},
                                          {"block", "0"},
                                          {"block", "1048577"},
                                          {"weights", "sqr"},
@@ -268,11 +286,12 @@ static void what_was_set_can_be_got_and_set_again(void **state) {
 static void setting_by_name_sets_the_field_of_that_name(void **state) {
     (void)state;
     l3a_options options = defaults(), expected = defaults();
-    static const char *const values[][2] = {{"dim", "3"},         {"seed", "4"},           {"gamma", "5.5"},
-                                            {"weights", "inv"},   {"scaling", "literal"},  {"pseudo", "dynamic"},
-                                            {"eta", "0.25"},      {"tau", "1.5"},          {"total-classes", "6"},
-                                            {"theta", "0.75"},    {"precision", "double"}, {"solver", "sums"},
-                                            {"store", "float32"}, {"block", "8"}};
+    static const char *const values[][2] = {
+        {"dim", "3"},           {"seed", "4"},         {"gamma", "5.5"},        {"weights", "inv"},
+        {"scaling", "literal"}, {"pseudo", "dynamic"}, {"eta", "0.25"},         {"tau", "1.5"},
+        {"total-classes", "6"}, {"theta", "0.75"},     {"precision", "double"}, {"solver", "sums"},
+        {"store", "float32"},   {"block", "8"},        {"ratio", "2"},          {"kernel-width", "0.125"},
+        {"shrinkage", "0.5"}};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         assert_ok(context, l3a_options_set(context, &options, values[i][0], values[i][1]));
     }
@@ -290,6 +309,9 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
     expected.solver = L3A_SOLVER_SUMS;
     expected.store = L3A_STORE_FLOAT32;
     expected.block = 8;
+    expected.ratio = 2;
+    expected.kernel_width = 0.125;
+    expected.shrinkage = 0.5;
     assert_memory_equal(&options, &expected, sizeof options);
 }
 
@@ -311,6 +333,17 @@ static void a_struct_of_garbage_is_refused(void **state) {
         memset(&options, garbage[i], sizeof options);
         assert_int_equal(l3a_options_check(context, &options), L3A_ERROR_OPTION);
     }
+}
+
+static void a_model_takes_no_setting_of_other_methods(void **state) {
+    (void)state;
+    l3a_options options = defaults();
+    l3a_model *model = NULL;
+    options.dim = 4;
+    assert_ok(context, l3a_model_create(context, 2, &options, &model));
+    assert_ok(context, l3a_model_set_option(model, "eta", "0.5"));
+    assert_fails(context, l3a_model_set_option(model, "ratio", "2"), L3A_ERROR_OPTION, "ratio: a setting of methods");
+    l3a_model_free(model);
 }
 
 /* Sets one field to garbage and expects an error that names the setting. */
@@ -342,6 +375,9 @@ static void garbage_in_any_one_field_is_refused(void **state) {
     ASSERT_CHECKED(solver, (l3a_solver)3, "solver");
     ASSERT_CHECKED(store, (l3a_store)2, "store");
     ASSERT_CHECKED(block, 0, "block");
+    ASSERT_CHECKED(ratio, -1, "ratio");
+    ASSERT_CHECKED(kernel_width, 0, "kernel-width");
+    ASSERT_CHECKED(shrinkage, 2, "shrinkage");
 }
 
 int main(void) {
@@ -359,6 +395,7 @@ int main(void) {
         cmocka_unit_test(what_was_set_can_be_got_and_set_again),
         cmocka_unit_test(setting_by_name_sets_the_field_of_that_name),
         cmocka_unit_test(a_text_that_is_too_long_is_cut_and_its_length_told),
+        cmocka_unit_test(a_model_takes_no_setting_of_other_methods),
         cmocka_unit_test(a_struct_of_garbage_is_refused),
         cmocka_unit_test(garbage_in_any_one_field_is_refused),
     };
