@@ -57,6 +57,6 @@ l3a_options method_options(const struct method *method, const l3a_options *setti
 /* The rows of a lesson: those with at least one of its new classes. *rows is allocated. */
 l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count);
 
-extern const struct learner analytic_learner;
+extern const struct learner analytic_learner, finetune_learner;
 
 #endif

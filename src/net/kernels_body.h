@@ -1,11 +1,11 @@
 /* The loops over numbers, included by one file for each kind of processor. They are written so that compilers vectorise them: no
  * branches inside, sums kept in LANES parts.
  *
- * exp(x) = 2ⁿ · e^r with n = round(x / ln 2) and a polynomial in r, |r| ≤ ln 2 / 2; relative error 2·10⁻⁷.
  * erf(x) = 1 − (a₁t + … + a₅t⁵) e^(−x²), t = 1 / (1 + p·x), x ≥ 0 (Abramowitz and Stegun 7.1.26); error 1.5·10⁻⁷.
  * softmax(s)ᵢ = e^(sᵢ − max s) / Σ e^(sⱼ − max s).
  * attention: for each head, softmax(Q Kᵀ / √width) V, a block of queries at a time.
  * layer norm: w (x − mean) / √(variance + ε) + b over the numbers of a token. */
+#include "base/vector_math.h"
 #include "net/kernels.h"
 
 #include <float.h>
@@ -14,27 +14,6 @@
 #include <string.h>
 
 enum { LANES = 16 };
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE float exponential(float x) {
-    const float bounded = x < -87.0F ? -87.0F : x > 88.0F ? 88.0F : x;
-    const float shifted = bounded * 1.44269504F + 12582912.0F; /* 1.5 · 2²³: the sum's last bits are the rounded integer */
-    const float n = shifted - 12582912.0F;
-    const float r = (bounded - n * 0.693359375F) + n * 2.12194440e-4F;
-    float e = 1.0F / 720.0F;
-    uint32_t bits;
-    float power;
-    e = e * r + 1.0F / 120.0F;
-    e = e * r + 1.0F / 24.0F;
-    e = e * r + 1.0F / 6.0F;
-    e = e * r + 0.5F;
-    e = e * r + 1.0F;
-    e = e * r + 1.0F;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits << 23) + (UINT32_C(127) << 23);
-    memcpy(&power, &bits, sizeof power);
-    return e * power;
-}
 
 INLINE float gelu(float x) {
     const float z = fabsf(x) * 0.707106781F;
