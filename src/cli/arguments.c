@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct option common[] = {
+const struct option common_options[] = {
     {"threads", "N", "threads to use; default: all processors"},
     {"quiet", NULL, "no progress and no messages"},
     {"help", NULL, "this text"},
@@ -34,7 +34,7 @@ int explain(const struct arguments *arguments, l3a_status status) {
     return status == L3A_ERROR_CANCELLED ? EXIT_INTERRUPTED : status == L3A_ERROR_STATE ? EXIT_FAILED : EXIT_USAGE;
 }
 
-static bool takes_setting(const struct command *command, const l3a_option_info *info) {
+bool takes_setting(const struct command *command, const l3a_option_info *info) {
     return command->settings == ALL_SETTINGS || (command->settings == MODEL_SETTINGS && strcmp(info->group, "model") == 0);
 }
 
@@ -64,7 +64,7 @@ static int unknown_option(const struct arguments *arguments, const char *text, c
     for (const struct option *option = arguments->command->options; option->name; option++) {
         names[count++] = option->name;
     }
-    for (const struct option *option = common; option->name; option++) {
+    for (const struct option *option = common_options; option->name; option++) {
         names[count++] = option->name;
     }
     for (size_t i = 0; l3a_option_at(i); i++) {
@@ -90,11 +90,11 @@ struct match {
 };
 
 static bool match_option(const struct command *command, const char *name, size_t length, struct match *match) {
-    *match = (struct match){find_option(command->options, name, length), find_option(common, name, length), NULL, true};
+    *match = (struct match){find_option(command->options, name, length), find_option(common_options, name, length), NULL, true};
     if (match->own >= 0) {
         match->takes_value = command->options[match->own].value != NULL;
     } else if (match->shared >= 0) {
-        match->takes_value = common[match->shared].value != NULL;
+        match->takes_value = common_options[match->shared].value != NULL;
     } else {
         match->setting = find_setting(command, name, length);
     }
@@ -125,7 +125,7 @@ static int store(struct arguments *arguments, const struct match *match, const c
         }
         arguments->values[match->own] = value;
     } else if (match->shared >= 0) {
-        return store_shared(arguments, common[match->shared].name, value, threads);
+        return store_shared(arguments, common_options[match->shared].name, value, threads);
     } else {
         for (size_t i = 0; i < arguments->setting_count; i++) {
             if (arguments->setting_names[i] == match->setting->name) {
@@ -269,49 +269,4 @@ bool list_parse(const char *value, struct list *list) {
 void list_free(struct list *list) {
     free(list->text);
     free(list->items);
-}
-
-static void print_option(FILE *to, const char *name, const char *value, const char *help, const char *fallback) {
-    char left[64];
-    snprintf(left, sizeof left, "%s%s %s", strlen(name) > 1 ? "--" : "-", name, value ? value : "");
-    fprintf(to, "  %-34s %s%s%s%s\n", left, help, fallback ? " [" : "", fallback ? fallback : "", fallback ? "]" : "");
-}
-
-static void print_settings(FILE *to, const struct command *command, const char *group, const char *title) {
-    fprintf(to, "\n%s:\n", title);
-    for (size_t i = 0; l3a_option_at(i); i++) {
-        const l3a_option_info *info = l3a_option_at(i);
-        if (strcmp(info->group, group) == 0 && find_option(command->options, info->name, strlen(info->name)) < 0) {
-            print_option(to, info->name,
-                         info->choices                      ? info->choices
-                         : info->type == L3A_OPTION_INTEGER ? "N"
-                                                            : "X",
-                         info->help, info->fallback);
-        }
-    }
-}
-
-void print_help(FILE *to, const struct command *command) {
-    fprintf(to, "usage: l3a %s %s\n\n%s\n\n", command->name, command->usage, command->help);
-    for (const struct option *option = command->options; option->name; option++) {
-        print_option(to, option->name, option->value, option->help, NULL);
-    }
-    for (const struct option *option = common; option->name; option++) {
-        print_option(to, option->name, option->value, option->help, NULL);
-    }
-    if (command->settings != NO_SETTINGS) {
-        print_settings(to, command, "model", "settings of the method");
-    }
-    if (command->settings == ALL_SETTINGS) {
-        print_settings(to, command, "comparison", "settings of methods it is compared with");
-    }
-}
-
-void print_overview(FILE *to) {
-    fprintf(to, "l3a %s: teach a multi-label classifier new classes, phase after phase, in closed form\n\n", l3a_version());
-    for (const struct command *command = commands; command->name; command++) {
-        const int padding = 54 - display_width(command->usage);
-        fprintf(to, "  l3a %-8s %s%*s %s\n", command->name, command->usage, padding > 0 ? padding : 0, "", command->help);
-    }
-    fprintf(to, "\n'l3a help COMMAND' says more.\n");
 }

@@ -30,6 +30,34 @@ struct command {
 
 extern const struct command commands[]; /* ended by a NULL name */
 const struct command *command_find(const char *name);
+/* An explanation on stderr; returns EXIT_USAGE. */
+int unknown_command(const char *name);
+
+/* The options that every command has. */
+extern const struct option common_options[];
+
+/* What help and manual pages say of a command beyond its options; NULL where there is nothing. */
+struct manual {
+    const char *command, *details, *examples;
+};
+
+const struct manual *manual_find(const char *command);
+extern const char *const exit_codes[][2]; /* code, meaning; ended by NULL */
+
+/* The options of a command one after another: its own, those of every command, and the method's settings, where it takes them. */
+enum option_source { ROW_OPTION, ROW_MODEL, ROW_COMPARISON, ROW_SOURCES };
+extern const char *const option_headings[ROW_SOURCES];
+
+struct option_row {
+    enum option_source source;
+    const char *name, *value; /* as in struct option */
+    char text[256];           /* help, range, default */
+};
+
+bool option_row(const struct command *command, size_t index, struct option_row *row);
+bool takes_setting(const struct command *command, const l3a_option_info *info);
+/* Whether it has an option that names methods. */
+bool takes_methods(const struct command *command);
 
 /* A command line taken apart. */
 struct arguments {
@@ -75,6 +103,9 @@ void print_help(FILE *to, const struct command *command);
 void print_overview(FILE *to);
 /* What --list-methods says. */
 void print_methods(FILE *to);
+/* Of l3a itself where the command is NULL. */
+void print_man_page(const struct command *command);
+void print_completion(const char *shell);
 
 /* Events, as a bar on a terminal and as lines elsewhere. */
 struct progress {
@@ -100,6 +131,8 @@ void print_csv_field(const char *text);
 const char *size_text(uint64_t bytes, char text[32]);
 /* Columns a text takes on a terminal. */
 int display_width(const char *text);
+/* Columns of the terminal a stream goes to; a large number where it goes elsewhere. */
+int terminal_columns(FILE *to);
 
 int data_command(struct arguments *arguments);
 int run_command(struct arguments *arguments);
@@ -110,9 +143,10 @@ int predict_command(struct arguments *arguments);
 int info_command(struct arguments *arguments);
 int doctor_command(struct arguments *arguments);
 int demo_command(struct arguments *arguments);
+int help_command(struct arguments *arguments);
 
 extern const struct option data_options[], run_options[], learn_options[], eval_options[], predict_options[], extract_options[],
-    info_options[], doctor_options[], demo_options[];
+    info_options[], doctor_options[], demo_options[], help_options[];
 
 /* The tables of a run, as people read them. */
 l3a_status print_results(l3a_context *context, const l3a_results *results, const char *format);

@@ -22,6 +22,7 @@ const struct command commands[] = {
     {"info", "FILE", "what a file holds; verifies its checksums", info_options, NO_SETTINGS, info_command},
     {"doctor", "", "what this machine will use", doctor_options, NO_SETTINGS, doctor_command},
     {"demo", "[-o DIR]", "a run on features it makes itself", demo_options, NO_SETTINGS, demo_command},
+    {"help", "[COMMAND]", "this list, or all about a command", help_options, NO_SETTINGS, help_command},
     {NULL, NULL, NULL, NULL, NO_SETTINGS, NULL},
 };
 
@@ -55,10 +56,10 @@ static void restart_with_better_kernels(char **texts) {
     }
 }
 
-static int unknown_command(const char *name) {
-    const char *names[16];
+int unknown_command(const char *name) {
+    const char *names[64];
     size_t count = 0;
-    while (count < 16 && commands[count].name) {
+    while (count < 64 && commands[count].name) {
         names[count] = commands[count].name;
         count++;
     }
@@ -69,19 +70,6 @@ static int unknown_command(const char *name) {
     }
     fprintf(stderr, "  'l3a help' lists the commands\n");
     return EXIT_USAGE;
-}
-
-static int show_help(const char *name) {
-    const struct command *command = name ? command_find(name) : NULL;
-    if (name && !command) {
-        return unknown_command(name);
-    }
-    if (command) {
-        print_help(stdout, command);
-    } else {
-        print_overview(stdout);
-    }
-    return EXIT_DONE;
 }
 
 static char *join_words(int count, char **texts) {
@@ -138,10 +126,8 @@ int main(int count, char **texts) {
         printf("l3a %s\n", l3a_version());
         return EXIT_DONE;
     }
-    if (strcmp(texts[1], "--help") == 0 || strcmp(texts[1], "-h") == 0 || strcmp(texts[1], "help") == 0) {
-        return show_help(count > 2 ? texts[2] : NULL);
-    }
-    const struct command *command = command_find(texts[1]);
+    const bool help = strcmp(texts[1], "--help") == 0 || strcmp(texts[1], "-h") == 0;
+    const struct command *command = command_find(help ? "help" : texts[1]);
     if (!command) {
         return unknown_command(texts[1]);
     }

@@ -1,7 +1,12 @@
 /* What commands print with. */
 #include "cli.h"
 
+#include <locale.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <wchar.h>
 
 void print_json_string(const char *text) {
     putchar('"');
@@ -42,12 +47,30 @@ const char *size_text(uint64_t bytes, char text[32]) {
     return text;
 }
 
+/* By the C library's table for UTF-8, whatever locale the user has; a character counts one where that is not installed. */
 int display_width(const char *text) {
+    static locale_t utf8;
+    utf8 = utf8 ? utf8 : newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    const locale_t before = utf8 ? uselocale(utf8) : (locale_t)0;
     int width = 0;
-    for (; *text; text++) {
-        width += ((unsigned char)*text & 0xC0) != 0x80;
+    while (*text) {
+        wchar_t code = L' ';
+        const int length = utf8 ? mbtowc(&code, text, MB_CUR_MAX) : 1;
+        const int columns = utf8 ? wcwidth(code) : ((unsigned char)*text & 0xC0) != 0x80;
+        width += length > 0 && columns >= 0 ? columns : 1;
+        text += length > 0 ? length : 1;
+    }
+    if (utf8) {
+        uselocale(before);
     }
     return width;
+}
+
+int terminal_columns(FILE *to) {
+    enum { UNLIMITED = 1 << 16 };
+    struct winsize size;
+    const bool known = isatty(fileno(to)) && ioctl(fileno(to), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    return known ? size.ws_col : isatty(fileno(to)) ? 80 : UNLIMITED;
 }
 
 l3a_status open_features(l3a_context *context, const char *path, const char *labels, const char *names, l3a_features **features) {

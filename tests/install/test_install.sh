@@ -16,7 +16,7 @@ install_copy() {
     [ ! -f "$manifest" ] || mv "$manifest" "$work/manifest"
     cmake --install "$L3A_BUILD" --prefix "$1"
     status=$?
-    rm -f "$manifest"
+    mv "$manifest" "$work/installed"
     [ ! -f "$work/manifest" ] || mv "$work/manifest" "$manifest"
     return $status
 }
@@ -90,6 +90,17 @@ names_no_folder_of_the_build() {
     ! grep -rlF -e "$L3A_BUILD" -e "$L3A_SOURCE" "$1/$lib/pkgconfig" "$1/$lib/cmake" "$1/include"
 }
 
+# Manual pages and completion are there, and in the list of what `make uninstall` removes.
+brings_the_manual() {
+    local file
+    for file in man/man1/l3a.1 man/man1/l3a-run.1 bash-completion/completions/l3a zsh/site-functions/_l3a \
+        fish/vendor_completions.d/l3a.fish; do
+        [ -s "$1/share/$file" ] || { echo "no $file" && return 1; }
+        grep -qxF "$1/share/$file" "$work/installed" || { echo "$file is not in the list" && return 1; }
+    done
+    [ "$(ls "$1/share/man/man1" | wc -l)" -eq $(($("$1/bin/l3a" help | grep -c '^  l3a ') + 1)) ]
+}
+
 version=$(sed -n 's/^#define L3A_VERSION "\(.*\)"/\1/p' "$L3A_SOURCE/include/l3a/l3a.h")
 first=$work/first
 moved="$work/moved/elsewhere"
@@ -107,6 +118,7 @@ fi
 check 'nothing but l3a_* is exported' exports_only_its_own "$first"
 check 'all that the header declares is exported' exports_the_header "$first"
 check 'no folder of the build in what is installed' names_no_folder_of_the_build "$first"
+check 'manual pages and completion' brings_the_manual "$first"
 
 mkdir "$work/moved"
 mv "$first" "$moved"

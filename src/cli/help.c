@@ -1,0 +1,207 @@
+/* l3a help: the commands, and all there is to say about one. Made from the command table, the options' tables, the library's
+ * settings and the texts of manual.c; so are manual pages (man_page.c) and the completion of shells (completion.c). */
+#include "cli.h"
+
+#include <float.h>
+#include <string.h>
+
+const struct option help_options[] = {
+    {"format", "text|man|bash|zsh|fish", "a text, a manual page, or a shell's completion script [text]"},
+    {NULL, NULL, NULL},
+};
+
+const char *const exit_codes[][2] = {
+    {"0", "done"},
+    {"1", "failed for a reason that does not lie in what was given"},
+    {"2", "a command line or an input that makes no sense, or pictures that could not be read"},
+    {"130", "stopped by Ctrl-C; what was finished is on disk"},
+    {NULL, NULL},
+};
+
+const char *const option_headings[ROW_SOURCES] = {"options", "settings of the method", "settings of methods it is compared with"};
+
+static bool has_option(const struct command *command, const char *name) {
+    const struct option *option = command->options;
+    while (option->name && strcmp(option->name, name) != 0) {
+        option++;
+    }
+    return option->name != NULL;
+}
+
+bool takes_methods(const struct command *command) {
+    return has_option(command, "method");
+}
+
+static void range_text(const l3a_option_info *info, char *text, size_t size) {
+    if (info->choices) {
+        snprintf(text, size, "[%s]", info->fallback);
+    } else if (info->high >= DBL_MAX) {
+        snprintf(text, size, "(%s %.17g) [%s]", info->low_open ? "above" : "at least", info->low, info->fallback);
+    } else if (info->low_open || info->high_open) {
+        snprintf(text, size, "(%s %.17g, %s %.17g) [%s]", info->low_open ? "above" : "at least", info->low,
+                 info->high_open ? "below" : "at most", info->high, info->fallback);
+    } else {
+        snprintf(text, size, "(%.17g to %.17g) [%s]", info->low, info->high, info->fallback);
+    }
+}
+
+bool option_row(const struct command *command, size_t index, struct option_row *row) {
+    for (const struct option *option = command->options; option->name; option++) {
+        if (index-- == 0) {
+            *row = (struct option_row){ROW_OPTION, option->name, option->value, ""};
+            snprintf(row->text, sizeof row->text, "%s", option->help);
+            return true;
+        }
+    }
+    for (const struct option *option = common_options; option->name; option++) {
+        if (index-- == 0) {
+            *row = (struct option_row){ROW_OPTION, option->name, option->value, ""};
+            snprintf(row->text, sizeof row->text, "%s", option->help);
+            return true;
+        }
+    }
+    const l3a_option_info *info;
+    for (size_t i = 0; (info = l3a_option_at(i)); i++) {
+        if (takes_setting(command, info) && !has_option(command, info->name) && index-- == 0) {
+            char range[96];
+            range_text(info, range, sizeof range);
+            *row = (struct option_row){strcmp(info->group, "model") == 0 ? ROW_MODEL : ROW_COMPARISON, info->name,
+                                       info->choices                      ? info->choices
+                                       : info->type == L3A_OPTION_INTEGER ? "N"
+                                                                          : "X",
+                                       ""};
+            snprintf(row->text, sizeof row->text, "%s %s", info->help, range);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A text with lines of at most `columns`, continued `indent` columns from the left; the cursor stands there now. */
+static void print_wrapped(FILE *to, const char *text, int indent, int columns) {
+    int at = indent;
+    while (*text) {
+        char word[256];
+        const size_t length = strcspn(text, " \n");
+        snprintf(word, sizeof word, "%.*s", (int)length, text);
+        if (at > indent && at + 1 + display_width(word) > columns) {
+            fprintf(to, "\n%*s", indent, "");
+            at = indent;
+        }
+        at += fprintf(to, "%s", at > indent ? " " : "") + display_width(word);
+        fprintf(to, "%s", word);
+        text += length;
+        if (*text == '\n') {
+            fprintf(to, "\n%*s", text[1] ? indent : 0, "");
+            at = indent;
+        }
+        text += *text != '\0';
+    }
+    fprintf(to, "\n");
+}
+
+static void print_entry(FILE *to, const char *left, const char *text, int columns) {
+    const int width = display_width(left), indent = columns < 70 ? 8 : 37;
+    fprintf(to, "  %s", left);
+    if (2 + width < indent) {
+        fprintf(to, "%*s", indent - 2 - width, "");
+    } else if (columns < 70) {
+        fprintf(to, "\n%*s", indent, "");
+    } else {
+        fprintf(to, " ");
+    }
+    print_wrapped(to, text, indent, columns);
+}
+
+static void print_heading(FILE *to, const char *heading) {
+    fprintf(to, "\n%s:\n", heading);
+}
+
+static void print_options(FILE *to, const struct command *command, int columns) {
+    struct option_row row;
+    enum option_source source = ROW_SOURCES;
+    for (size_t i = 0; option_row(command, i, &row); i++) {
+        char left[96];
+        if (row.source != source) {
+            print_heading(to, option_headings[row.source]);
+        }
+        source = row.source;
+        snprintf(left, sizeof left, "%s%s %s", row.name[1] ? "--" : "-", row.name, row.value ? row.value : "");
+        print_entry(to, left, row.text, columns);
+    }
+}
+
+static void print_examples(FILE *to, const char *examples) {
+    print_heading(to, "examples");
+    for (const char *line = examples; *line; line += strcspn(line, "\n") + 1) {
+        fprintf(to, "  %.*s\n", (int)strcspn(line, "\n"), line);
+    }
+}
+
+void print_help(FILE *to, const struct command *command) {
+    const struct manual *manual = manual_find(command->name);
+    const int columns = terminal_columns(to);
+    fprintf(to, "usage: l3a %s %s\n\n", command->name, command->usage);
+    print_wrapped(to, command->help, 0, columns);
+    if (manual) {
+        fprintf(to, "\n");
+        print_wrapped(to, manual->details, 0, columns < 100 ? columns : 100);
+    }
+    print_options(to, command, columns);
+    if (manual) {
+        print_examples(to, manual->examples);
+    }
+    print_heading(to, "exit codes");
+    for (size_t i = 0; exit_codes[i][0]; i++) {
+        print_entry(to, exit_codes[i][0], exit_codes[i][1], columns);
+    }
+    if (takes_methods(command)) {
+        print_heading(to, "methods");
+        for (size_t i = 0; l3a_method_at(i); i++) {
+            if (l3a_method_at(i)->runs) {
+                print_entry(to, l3a_method_at(i)->name, l3a_method_at(i)->help, columns);
+            }
+        }
+    }
+}
+
+/* With the usage of each command where there is room for it. */
+void print_overview(FILE *to) {
+    const int columns = terminal_columns(to);
+    const bool wide = columns >= 120;
+    fprintf(to, "l3a %s: teach a multi-label classifier new classes, phase after phase, in closed form\n\n", l3a_version());
+    for (const struct command *command = commands; command->name; command++) {
+        const int padding = 54 - display_width(command->usage);
+        fprintf(to, "  l3a %-8s ", command->name);
+        if (wide) {
+            fprintf(to, "%s%*s ", command->usage, padding > 0 ? padding : 0, "");
+        }
+        print_wrapped(to, command->help, wide ? 70 : 15, columns);
+    }
+    fprintf(to, "\n'l3a help COMMAND' says more.\n");
+}
+
+int help_command(struct arguments *arguments) {
+    const char *format = argument_choice(arguments, "format", "text|man|bash|zsh|fish", "text");
+    const char *name = arguments->positional_count ? arguments->positionals[0] : NULL;
+    const struct command *command = name ? command_find(name) : NULL;
+    if (!format) {
+        return EXIT_USAGE;
+    }
+    if (arguments->positional_count > 1) {
+        return complain(arguments, "name one command");
+    }
+    if (name && !command) {
+        return unknown_command(name);
+    }
+    if (strcmp(format, "man") == 0) {
+        print_man_page(command);
+    } else if (strcmp(format, "text") != 0) {
+        print_completion(format);
+    } else if (command) {
+        print_help(stdout, command);
+    } else {
+        print_overview(stdout);
+    }
+    return EXIT_DONE;
+}

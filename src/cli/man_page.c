@@ -1,0 +1,181 @@
+/* Manual pages, as roff: l3a(1), and l3a-COMMAND(1) for each command. */
+#include "cli.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* One character of UTF-8 as a number; *text moves on. */
+static unsigned next_code(const char **text) {
+    const unsigned char *bytes = (const unsigned char *)*text;
+    const int more = bytes[0] >= 0xF0 ? 3 : bytes[0] >= 0xE0 ? 2 : bytes[0] >= 0xC0 ? 1 : 0;
+    unsigned code = more ? bytes[0] & (0x3Fu >> more) : bytes[0];
+    for (int i = 1; i <= more; i++) {
+        code = code << 6 | (bytes[i] & 0x3Fu);
+    }
+    *text += more + 1;
+    return code;
+}
+
+/* Text as roff shows it unchanged; a paragraph for each of its lines. */
+static void print_roff(const char *text, const char *paragraph) {
+    bool first = true;
+    while (*text) {
+        const unsigned code = next_code(&text);
+        if (first && (code == '.' || code == '\'')) {
+            printf("\\&");
+        }
+        first = code == '\n';
+        if (first) {
+            printf("\n%s", *text ? paragraph : "");
+        } else if (code == '\\') {
+            printf("\\e");
+        } else if (code == '-') {
+            printf("\\-");
+        } else if (code == '\'') {
+            printf("\\(aq");
+        } else if (code >= 0x80) {
+            printf("\\[u%04X]", code);
+        } else {
+            putchar((int)code);
+        }
+    }
+}
+
+static void print_line(const char *text) {
+    print_roff(text, "");
+    putchar('\n');
+}
+
+static void print_entry(const char *name, const char *value, const char *text) {
+    printf(".TP\n\\fB");
+    print_roff(name, "");
+    printf("\\fR");
+    if (value) {
+        printf(" \\fI");
+        print_roff(value, "");
+        printf("\\fR");
+    }
+    printf("\n");
+    print_line(text);
+}
+
+static void print_section(const char *title) {
+    printf(".SH ");
+    for (; *title; title++) {
+        putchar(toupper((unsigned char)*title));
+    }
+    printf("\n");
+}
+
+static void print_options(const struct command *command) {
+    struct option_row row;
+    enum option_source source = ROW_SOURCES;
+    for (size_t i = 0; option_row(command, i, &row); i++) {
+        char name[64];
+        if (row.source != source) {
+            print_section(option_headings[row.source]);
+        }
+        source = row.source;
+        snprintf(name, sizeof name, "%s%s", row.name[1] ? "--" : "-", row.name);
+        print_entry(name, row.value, row.text);
+    }
+}
+
+static void print_examples(const char *examples) {
+    bool typed = false;
+    printf(".SH EXAMPLES\n");
+    for (const char *line = examples; *line; line += strcspn(line, "\n") + 1) {
+        char text[512];
+        snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
+        const bool command = strncmp(text, "  ", 2) == 0;
+        if (command != typed) {
+            printf(command ? ".PP\n.RS 4\n.nf\n" : ".fi\n.RE\n");
+        }
+        if (!command && line > examples) {
+            printf(".PP\n");
+        }
+        print_line(command ? text + 2 : text);
+        typed = command;
+    }
+    printf("%s", typed ? ".fi\n.RE\n" : "");
+}
+
+static void print_exit_codes(void) {
+    printf(".SH EXIT STATUS\n");
+    for (size_t i = 0; exit_codes[i][0]; i++) {
+        print_entry(exit_codes[i][0], NULL, exit_codes[i][1]);
+    }
+}
+
+static void print_environment(void) {
+    printf(".SH ENVIRONMENT\n");
+    print_entry("NO_COLOR", NULL, "when set and not empty: no colours");
+    print_entry("TERM", NULL, "when unset or dumb: no colours, and lines instead of a progress bar");
+    print_entry("OPENBLAS_CORETYPE", NULL,
+                "the kernels of the matrix library; where it is not set and the library would choose old ones, l3a sets it");
+}
+
+static void print_command(const struct command *command) {
+    const struct manual *manual = manual_find(command->name);
+    printf(".TH L3A\\-");
+    for (const char *c = command->name; *c; c++) {
+        putchar(toupper((unsigned char)*c));
+    }
+    printf(" 1 \"\" \"l3a %s\" \"l3a\"\n.SH NAME\nl3a\\-%s \\- ", l3a_version(), command->name);
+    print_line(command->help);
+    printf(".SH SYNOPSIS\n\\fBl3a %s\\fR ", command->name);
+    print_line(command->usage);
+    if (manual) {
+        printf(".SH DESCRIPTION\n");
+        print_roff(manual->details, ".PP\n");
+        printf("\n");
+    }
+    print_options(command);
+    if (takes_methods(command)) {
+        printf(".SH METHODS\n");
+        for (size_t i = 0; l3a_method_at(i); i++) {
+            if (l3a_method_at(i)->runs) {
+                print_entry(l3a_method_at(i)->name, NULL, l3a_method_at(i)->help);
+            }
+        }
+    }
+    if (manual) {
+        print_examples(manual->examples);
+    }
+    print_exit_codes();
+    printf(".SH SEE ALSO\n\\fBl3a\\fR(1)\n");
+}
+
+static void print_overview_page(void) {
+    printf(".TH L3A 1 \"\" \"l3a %s\" \"l3a\"\n.SH NAME\nl3a \\- teach an image tagger new labels, phase after phase, in closed "
+           "form\n",
+           l3a_version());
+    printf(".SH SYNOPSIS\n\\fBl3a\\fR \\fICOMMAND\\fR [\\fIARGUMENT\\fR]...\n.SH DESCRIPTION\n");
+    print_roff(
+        "l3a teaches a multi-label classifier new classes without forgetting the old ones: no picture is kept and no gradient is "
+        "computed, because each phase updates a ridge classifier in closed form. It implements Label-Augmented Analytic "
+        "Adaptation (L3A, ICML 2025), from pictures and a checkpoint, or from features of any other network, to per-phase "
+        "numbers, a model file and tags.\n"
+        "Results go to the standard output, progress and messages to the standard error.",
+        ".PP\n");
+    printf("\n.SH COMMANDS\n");
+    for (const struct command *command = commands; command->name; command++) {
+        char name[64];
+        snprintf(name, sizeof name, "l3a %s", command->name);
+        print_entry(name, command->usage, command->help);
+    }
+    print_exit_codes();
+    print_environment();
+    printf(".SH SEE ALSO\n");
+    for (const struct command *command = commands; command->name; command++) {
+        printf("\\fBl3a\\-%s\\fR(1)%s\n", command->name, command[1].name ? "," : "");
+    }
+}
+
+void print_man_page(const struct command *command) {
+    if (command) {
+        print_command(command);
+    } else {
+        print_overview_page();
+    }
+}

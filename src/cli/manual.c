@@ -1,0 +1,105 @@
+/* What there is to say about each command beyond its options: how it behaves, and how it is used. Help and manual pages print it.
+ * Lines of `examples` that begin with two blanks are typed; the others say what for. */
+#include "cli.h"
+
+#include <string.h>
+
+static const struct manual manuals[] = {
+    {"data",
+     "Describes a data set and checks that it is whole: pictures and labels, how many pictures each class has, which classes come "
+     "together, and with --protocol how many pictures each phase learns from and is measured on.\n"
+     "DATASET is voc:FOLDER (the folder that holds VOC2007), coco:FOLDER (the folder that holds annotations) or list:FILE.csv, a "
+     "CSV file with the columns path, labels (names with semicolons between them) and, where there are several parts, split. Paths "
+     "are relative to the CSV file.\n"
+     "A picture that is missing, empty or, with --check-pictures, cannot be decoded is named, and the exit code is 2.",
+     "Look at one's own pictures before work begins:\n"
+     "  l3a data list:pets.csv --check-pictures\n"
+     "How VOC 2007 falls into five phases:\n"
+     "  l3a data voc:VOCdevkit --protocol B0-C4\n"},
+    {"extract",
+     "Sends the pictures of a data set through a frozen network and writes a feature file: a row of numbers for each picture, with "
+     "its labels. Learning needs nothing else.\n"
+     "The checkpoint is a .safetensors file or a torch file (.pth, .pt), which is read without executing anything in it. Which "
+     "network it is, is found from its tensors: ViT, ResNet or TResNet; 'l3a info FILE' says which.\n"
+     "An extraction that was stopped goes on where it was when the same command is given again. A picture that cannot be read is "
+     "left out and named, the rest is written, and the exit code is 2.",
+     "Features of one's own pictures:\n"
+     "  l3a extract --backbone vit_tiny.safetensors --data list:pets.csv --split train -o train.safetensors\n"
+     "Features of VOC 2007's test pictures, in half the room:\n"
+     "  l3a extract --backbone vit_tiny.safetensors --data voc:VOCdevkit --split test --float16 -o test.safetensors\n"},
+    {"run",
+     "Learns the classes of a training table phase by phase, measures after every phase on a test table, and prints the numbers. "
+     "Several methods and seeds may be compared in one run.\n"
+     "The plan (phases, memory, time) is printed before work begins. Every finished phase is on disk: a run that was stopped goes "
+     "on with --resume, and ends with the same bits as one that was not.",
+     "Eight phases of ten classes, the paper's settings:\n"
+     "  l3a run --train train.safetensors --test test.safetensors --protocol B0-C10 -o my-run\n"
+     "The method against its upper bound, three seeds each:\n"
+     "  l3a run --train train.safetensors --test test.safetensors --protocol B0-C4 --method l3a,joint --seed 1,2,3 -o my-run\n"
+     "NumPy arrays instead of feature files:\n"
+     "  l3a run --train x.npy --train-labels y.npy --test xt.npy --test-labels yt.npy --names classes.txt --protocol B0-C4 -o "
+     "my-run\n"},
+    {"learn",
+     "Teaches the model in the file MODEL new classes, in one phase, and saves it; where there is no such file, a new model is "
+     "made. Only the labels of the classes named are looked at, and only the rows that show one of them are learned from. What the "
+     "model knew it keeps: no old picture is needed.\n"
+     "Settings given for a model that is there already replace its own where that makes sense; those that shape it (dim, seed, "
+     "gamma, precision) cannot be changed.",
+     "The first classes, then one more on another day:\n"
+     "  l3a learn pets.safetensors --features train.safetensors --classes cat,dog,sofa\n"
+     "  l3a learn pets.safetensors --features more.safetensors --classes parrot\n"
+     "Many classes, from a file with a name a line:\n"
+     "  l3a learn pets.safetensors --features train.safetensors --classes @names.txt --dim 2048\n"},
+    {"eval",
+     "Measures a model on features with labels: mAP, precision, recall and F1 over classes (CP, CR, CF1) and over all labels (OP, "
+     "OR, OF1), and the average precision (AP) of each class. Rows that show none of the model's classes are left out.",
+     "The numbers of a model:\n"
+     "  l3a eval pets.safetensors --features test.safetensors\n"
+     "The same for a program:\n"
+     "  l3a eval pets.safetensors --features test.safetensors --format json\n"},
+    {"predict",
+     "Prints the tags of pictures, most probable first; or those of the rows of a feature file. A PICTURE named '-' stands for a "
+     "list of paths on the standard input, one a line.\n"
+     "The backbone has to be the one whose features the model learned from, with the same --pool, --size, --mean, --std, --filter "
+     "and --orient: the model knows, and refuses another. A picture that cannot be read is named, the rest is tagged, and the exit "
+     "code is 2.",
+     "Tag two pictures:\n"
+     "  l3a predict pets.safetensors --backbone vit_tiny.safetensors holiday1.jpg holiday2.jpg\n"
+     "A whole folder, the three best tags each, as CSV:\n"
+     "  find photos -name '*.jpg' | l3a predict pets.safetensors --backbone vit_tiny.safetensors - --top 3 --format csv\n"},
+    {"info",
+     "Says what a file holds: a model with its classes, phases and settings, a feature file, a checkpoint and the network in it, "
+     "or "
+     "a NumPy array. Checksums are verified where the file has them.",
+     "Which network is this?\n"
+     "  l3a info vit_tiny.safetensors\n"
+     "The classes of a model, for a program:\n"
+     "  l3a info pets.safetensors --format json\n"},
+    {"doctor",
+     "Shows processor, threads, memory and matrix library as this program finds them, and measures how fast they are. Where a "
+     "program "
+     "of one's own that uses the library needs something in its environment, that is said here, too.",
+     "What this machine will use:\n"
+     "  l3a doctor\n"},
+    {"demo",
+     "Needs no data and no network: it makes its own, learns in phases, prints the table, teaches one more class, and says what to "
+     "type next.",
+     "In a folder of its own:\n"
+     "  l3a demo -o my-demo\n"},
+    {"help",
+     "Without a command, the list of commands. The same tables make the manual pages and the completion of shells: --format man "
+     "prints the page of a command, or that of l3a, and --format bash, zsh or fish prints a completion script.",
+     "What run can do:\n"
+     "  l3a help run\n"
+     "Completion in this shell, where l3a was not installed:\n"
+     "  source <(l3a help --format bash)\n"},
+};
+
+const struct manual *manual_find(const char *command) {
+    for (size_t i = 0; i < sizeof manuals / sizeof manuals[0]; i++) {
+        if (strcmp(manuals[i].command, command) == 0) {
+            return &manuals[i];
+        }
+    }
+    return NULL;
+}
