@@ -15,7 +15,8 @@ const struct option common_options[] = {
 
 int complain(const struct arguments *arguments, const char *format, ...) {
     va_list list;
-    fprintf(stderr, "l3a %s: ", arguments->command->name);
+    progress_clear();
+    fprintf(stderr, "%sl3a %s:%s ", style(stderr, STYLE_ERROR), arguments->command->name, style(stderr, STYLE_PLAIN));
     va_start(list, format);
     vfprintf(stderr, format, list);
     va_end(list);
@@ -29,7 +30,7 @@ int explain(const struct arguments *arguments, l3a_status status) {
     }
     complain(arguments, "%s", l3a_error_text(arguments->context));
     if (l3a_error_hint(arguments->context)[0]) {
-        fprintf(stderr, "  %s\n", l3a_error_hint(arguments->context));
+        print_hint("%s", l3a_error_hint(arguments->context));
     }
     return status == L3A_ERROR_CANCELLED ? EXIT_INTERRUPTED : status == L3A_ERROR_STATE ? EXIT_FAILED : EXIT_USAGE;
 }
@@ -76,9 +77,9 @@ static int unknown_option(const struct arguments *arguments, const char *text, c
     const char *close = l3a_closest(mistyped, names, count);
     complain(arguments, "unknown option '%s'", text);
     if (close) {
-        fprintf(stderr, "  did you mean '--%s'?\n", close);
+        print_hint("did you mean '--%s'?", close);
     }
-    fprintf(stderr, "  'l3a help %s' lists the options\n", arguments->command->name);
+    print_hint("'l3a help %s' lists the options", arguments->command->name);
     return EXIT_USAGE;
 }
 
@@ -189,7 +190,7 @@ const char *argument_needed(const struct arguments *arguments, const char *name)
     const char *value = argument(arguments, name);
     if (!value) {
         complain(arguments, "%s%s is needed", strlen(name) > 1 ? "--" : "-", name);
-        fprintf(stderr, "  usage: l3a %s %s\n", arguments->command->name, arguments->command->usage);
+        print_hint("usage: l3a %s %s", arguments->command->name, arguments->command->usage);
     }
     return value;
 }

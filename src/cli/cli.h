@@ -107,15 +107,12 @@ void print_methods(FILE *to);
 void print_man_page(const struct command *command);
 void print_completion(const char *shell);
 
-/* Events, as a bar on a terminal and as lines elsewhere. */
-struct progress {
-    bool quiet, terminal, bar_shown;
-    double started, shown;
-    char stage[32];
-};
-
-int show_event(const l3a_event *event, void *progress);
-void progress_end(struct progress *progress);
+/* Events, as a bar on a terminal and as lines elsewhere, on stderr. */
+void progress_start(bool quiet);
+void progress_show(const char *stage, uint64_t done, uint64_t total);
+/* Takes the bar away; before anything else is written to a terminal. */
+void progress_clear(void);
+int show_event(const l3a_event *event, void *user);
 /* Set by Ctrl-C. */
 extern volatile int interrupted;
 
@@ -125,12 +122,23 @@ l3a_status open_features(l3a_context *context, const char *path, const char *lab
 /* --pool, --size, --mean, --std and --filter; false, explained, when one makes no sense. */
 bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options *options);
 
+/* What switches a style on, where the stream shows it: a terminal, unless NO_COLOR or TERM say otherwise. "" elsewhere. */
+enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_ERROR };
+
+const char *style(FILE *to, enum style wanted);
+/* A line on stderr below an error: what to do about it. */
+__attribute__((format(printf, 1, 2))) void print_hint(const char *format, ...);
+
 void print_json_string(const char *text);
 void print_csv_field(const char *text);
 /* "12.3 GiB" */
 const char *size_text(uint64_t bytes, char text[32]);
 /* Columns a text takes on a terminal. */
 int display_width(const char *text);
+/* Bytes at the beginning of a text, whole characters, that fit into so many columns. */
+size_t fitting_bytes(const char *text, int columns);
+/* Whether a stream goes to a terminal that understands more than lines. */
+bool is_terminal(FILE *to);
 /* Columns of the terminal a stream goes to; a large number where it goes elsewhere. */
 int terminal_columns(FILE *to);
 

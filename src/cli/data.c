@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 const struct option data_options[] = {
     {"split", "NAME", "the split to describe [the one that is usually learned from]"},
@@ -241,18 +240,9 @@ static const char *file_problem(const char *path) {
     return !S_ISREG(about.st_mode) ? ": is not a file" : about.st_size == 0 ? ": is empty" : NULL;
 }
 
-static void show_checked(const struct arguments *arguments, size_t row, size_t rows, time_t *shown) {
-    const time_t now = time(NULL);
-    if (!arguments->quiet && now - *shown >= 5) {
-        fprintf(stderr, "check: %zu of %zu pictures\n", row, rows);
-        *shown = now;
-    }
-}
-
 /* Whether each picture is there and, where asked for, whether it can be decoded. */
 static void check_pictures(const struct arguments *arguments, struct description *about, const l3a_dataset *dataset) {
     const size_t rows = dataset ? l3a_dataset_rows(dataset) : 0;
-    time_t shown = time(NULL);
     about->pictures += rows;
     for (size_t i = 0; i < rows && !interrupted; i++) {
         const char *path = l3a_dataset_path(dataset, i), *problem = file_problem(path);
@@ -264,9 +254,13 @@ static void check_pictures(const struct arguments *arguments, struct description
                 add_problem(&about->unreadable, "", l3a_error_text(arguments->context));
             }
             l3a_picture_free(arguments->context, &picture);
-            show_checked(arguments, i, rows, &shown);
+            progress_show("check", i + 1, rows);
         }
     }
+}
+
+static void print_heading(const char *text) {
+    printf("%s%s%s\n", style(stdout, STYLE_BOLD), text, style(stdout, STYLE_PLAIN));
 }
 
 static void print_class(const struct description *about, size_t class, int width) {
@@ -287,7 +281,7 @@ static void print_classes(const struct description *about) {
         const int here = display_width(l3a_dataset_class(about->train, k));
         width = here > width ? here : width;
     }
-    printf("pictures of each class\n");
+    print_heading("pictures of each class");
     for (size_t k = 0; k < about->classes; k++) {
         print_class(about, k, width);
     }
@@ -295,7 +289,7 @@ static void print_classes(const struct description *about) {
 
 static void print_pairs(const struct description *about) {
     if (about->pair_count) {
-        printf("most often together\n");
+        print_heading("most often together");
     }
     for (size_t i = 0; i < about->pair_count; i++) {
         const struct pair *pair = &about->pairs[i];
@@ -315,12 +309,12 @@ static void print_phases(const struct description *about) {
     if (!phases->count) {
         return;
     }
-    printf("phases of %s\n  phase  to learn (%s)  to measure (%s)  classes\n", about->protocol, about->train_split,
-           about->test_split ? about->test_split : about->train_split);
+    printf("%sphases of %s%s\n  phase  to learn (%s)  to measure (%s)  classes\n", style(stdout, STYLE_BOLD), about->protocol,
+           style(stdout, STYLE_PLAIN), about->train_split, about->test_split ? about->test_split : about->train_split);
     for (size_t t = 0; t < phases->count; t++) {
         const size_t first = phases->edges[t], last = phases->edges[t + 1] - 1;
-        printf("  %5zu  %*zu  %*zu  %s", t + 1, (int)strlen(about->train_split) + 11, phases->learned[t],
-               (int)strlen(about->test_split ? about->test_split : about->train_split) + 13, phases->measured[t],
+        printf("  %5zu  %*zu  %*zu  %s", t + 1, display_width(about->train_split) + 11, phases->learned[t],
+               display_width(about->test_split ? about->test_split : about->train_split) + 13, phases->measured[t],
                class_at(about, first));
         printf(last > first ? " … %s (%zu)\n" : "\n", class_at(about, last), last - first + 1);
     }
@@ -453,6 +447,7 @@ static int describe(const struct arguments *arguments, struct description *about
     if (interrupted) {
         return EXIT_INTERRUPTED;
     }
+    progress_clear();
     if (strcmp(format, "json") == 0) {
         print_json(about);
     } else {

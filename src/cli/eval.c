@@ -21,10 +21,10 @@ static void print_table(const l3a_model *model, const l3a_metrics *m, const doub
         width = name > width ? name : width;
     }
     printf("%zu images, %zu classes\n\n", m->images, l3a_model_class_count(model));
-    printf("   mAP     CP     CR    CF1     OP     OR    OF1\n");
+    printf("%s   mAP     CP     CR    CF1     OP     OR    OF1%s\n", style(stdout, STYLE_BOLD), style(stdout, STYLE_PLAIN));
     printf("%6.2f %6.2f %6.2f %6.2f %6.2f %6.2f %6.2f\n\n", m->mean_ap, m->class_precision, m->class_recall, m->class_f1,
            m->overall_precision, m->overall_recall, m->overall_f1);
-    printf("class%*s  learned from      AP\n", width - 5, "");
+    printf("%sclass%*s  learned from      AP%s\n", style(stdout, STYLE_BOLD), width - 5, "", style(stdout, STYLE_PLAIN));
     for (size_t k = 0; k < l3a_model_class_count(model); k++) {
         const char *name = l3a_model_class(model, k);
         printf("%s%*s  %12" PRIu64 "  %6.2f\n", name, width - display_width(name), "", l3a_model_class_images(model, k),

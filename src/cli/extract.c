@@ -76,6 +76,7 @@ static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3
     options.strict = argument(arguments, "strict") != NULL;
     options.picture.orient = argument(arguments, "orient") != NULL;
     const l3a_backbone_info *info = l3a_backbone_describe(backbone);
+    progress_clear();
     if (!arguments->quiet) {
         fprintf(stderr, "%s (%s), %.2f GFLOP a picture, features %zu wide; %s\n", info->name, info->engine, info->flops * 1e-9,
                 info->width, info->preprocess);
@@ -83,7 +84,7 @@ static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3
     const l3a_status status = l3a_extract(arguments->context, backbone, dataset, &options, path, &report);
     if (status == L3A_ERROR_CANCELLED) {
         explain(arguments, status);
-        fprintf(stderr, "  the same command goes on where this one stopped\n");
+        print_hint("the same command goes on where this one stopped");
         return EXIT_INTERRUPTED;
     }
     if (status != L3A_OK) {

@@ -114,7 +114,7 @@ static void print_entry(FILE *to, const char *left, const char *text, int column
 }
 
 static void print_heading(FILE *to, const char *heading) {
-    fprintf(to, "\n%s:\n", heading);
+    fprintf(to, "\n%s%s:%s\n", style(to, STYLE_BOLD), heading, style(to, STYLE_PLAIN));
 }
 
 static void print_options(FILE *to, const struct command *command, int columns) {
@@ -126,7 +126,8 @@ static void print_options(FILE *to, const struct command *command, int columns) 
             print_heading(to, option_headings[row.source]);
         }
         source = row.source;
-        snprintf(left, sizeof left, "%s%s %s", row.name[1] ? "--" : "-", row.name, row.value ? row.value : "");
+        snprintf(left, sizeof left, "%s%s%s%s", row.name[1] ? "--" : "-", row.name, row.value ? " " : "",
+                 row.value ? row.value : "");
         print_entry(to, left, row.text, columns);
     }
 }
@@ -141,7 +142,10 @@ static void print_examples(FILE *to, const char *examples) {
 void print_help(FILE *to, const struct command *command) {
     const struct manual *manual = manual_find(command->name);
     const int columns = terminal_columns(to);
-    fprintf(to, "usage: l3a %s %s\n\n", command->name, command->usage);
+    char usage[256];
+    snprintf(usage, sizeof usage, "l3a %s %s\n", command->name, command->usage);
+    fprintf(to, "usage: ");
+    print_wrapped(to, usage, 7, columns);
     print_wrapped(to, command->help, 0, columns);
     if (manual) {
         fprintf(to, "\n");

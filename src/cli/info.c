@@ -32,9 +32,9 @@ static void print_record(const char *key, const char *value) {
     if (lines > 1) {
         printf("%zu: ", lines);
     }
-    size_t shown = 0;
-    for (; value[shown] && shown < SHOWN; shown++) {
-        printf(value[shown] == '\n' ? ", " : "%c", value[shown]);
+    const size_t shown = fitting_bytes(value, SHOWN);
+    for (size_t i = 0; i < shown; i++) {
+        printf(value[i] == '\n' ? ", " : "%c", value[i]);
     }
     printf("%s\n", value[shown] ? "…" : "");
 }

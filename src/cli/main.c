@@ -64,11 +64,11 @@ int unknown_command(const char *name) {
         count++;
     }
     const char *close = l3a_closest(name, names, count);
-    fprintf(stderr, "l3a: there is no command '%s'\n", name);
+    fprintf(stderr, "%sl3a:%s there is no command '%s'\n", style(stderr, STYLE_ERROR), style(stderr, STYLE_PLAIN), name);
     if (close) {
-        fprintf(stderr, "  did you mean '%s'?\n", close);
+        print_hint("did you mean '%s'?", close);
     }
-    fprintf(stderr, "  'l3a help' lists the commands\n");
+    print_hint("'l3a help' lists the commands");
     return EXIT_USAGE;
 }
 
@@ -90,7 +90,6 @@ static char *join_words(int count, char **texts) {
 
 static int start_command(const struct command *command, int count, char **texts) {
     struct arguments arguments = {.command = command};
-    struct progress progress = {.terminal = isatty(STDERR_FILENO)};
     l3a_context_options options;
     l3a_context_options_default(&options);
     int code = arguments_parse(&arguments, count - 2, texts + 2, &options.threads);
@@ -99,19 +98,18 @@ static int start_command(const struct command *command, int count, char **texts)
     }
     char *line = join_words(count, texts);
     arguments.line = line;
-    progress.quiet = arguments.quiet;
+    progress_start(arguments.quiet);
     options.on_event = show_event;
-    options.event_user = &progress;
     if (l3a_context_create(&options, &arguments.context) != L3A_OK) {
         free(line);
         return complain(&arguments, "out of memory");
     }
     code = command->run(&arguments);
-    progress_end(&progress);
+    progress_clear();
     l3a_context_free(arguments.context);
     free(line);
     if (fflush(stdout) || ferror(stdout)) {
-        fprintf(stderr, "l3a %s: the results cannot be written to the standard output\n", command->name);
+        complain(&arguments, "the results cannot be written to the standard output");
         return code == EXIT_DONE ? EXIT_FAILED : code;
     }
     return code;

@@ -1,7 +1,9 @@
 /* What commands print with. */
 #include "cli.h"
 
+#include <limits.h>
 #include <locale.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -48,22 +50,57 @@ const char *size_text(uint64_t bytes, char text[32]) {
 }
 
 /* By the C library's table for UTF-8, whatever locale the user has; a character counts one where that is not installed. */
-int display_width(const char *text) {
+static size_t measure(const char *text, int limit, int *width) {
     static locale_t utf8;
     utf8 = utf8 ? utf8 : newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
     const locale_t before = utf8 ? uselocale(utf8) : (locale_t)0;
-    int width = 0;
-    while (*text) {
+    size_t bytes = 0;
+    *width = 0;
+    while (text[bytes]) {
         wchar_t code = L' ';
-        const int length = utf8 ? mbtowc(&code, text, MB_CUR_MAX) : 1;
-        const int columns = utf8 ? wcwidth(code) : ((unsigned char)*text & 0xC0) != 0x80;
-        width += length > 0 && columns >= 0 ? columns : 1;
-        text += length > 0 ? length : 1;
+        const int length = utf8 ? mbtowc(&code, text + bytes, MB_CUR_MAX) : 1;
+        const int columns = length < 1 ? 1 : utf8 ? wcwidth(code) : ((unsigned char)text[bytes] & 0xC0) != 0x80;
+        if (*width + columns > limit) {
+            break;
+        }
+        *width += columns < 0 ? 1 : columns;
+        bytes += length < 1 ? 1 : (size_t)length;
     }
     if (utf8) {
         uselocale(before);
     }
+    return bytes;
+}
+
+int display_width(const char *text) {
+    int width;
+    measure(text, INT_MAX, &width);
     return width;
+}
+
+size_t fitting_bytes(const char *text, int columns) {
+    int width;
+    return measure(text, columns, &width);
+}
+
+bool is_terminal(FILE *to) {
+    const char *term = getenv("TERM");
+    return isatty(fileno(to)) && term && term[0] && strcmp(term, "dumb") != 0;
+}
+
+const char *style(FILE *to, enum style wanted) {
+    static const char *const codes[] = {"\033[0m", "\033[1m", "\033[2m", "\033[1;31m"};
+    const char *no_color = getenv("NO_COLOR");
+    return is_terminal(to) && !(no_color && no_color[0]) ? codes[wanted] : "";
+}
+
+void print_hint(const char *format, ...) {
+    va_list list;
+    fprintf(stderr, "  %s", style(stderr, STYLE_DIM));
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fprintf(stderr, "%s\n", style(stderr, STYLE_PLAIN));
 }
 
 int terminal_columns(FILE *to) {

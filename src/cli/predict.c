@@ -25,9 +25,16 @@ struct tag {
     double probability;
 };
 
+/* Which tags are shown, and how wide a row's name is. */
 struct choice {
     double top, threshold;
+    int width;
 };
+
+static void widen(struct choice *choice, const char *id) {
+    const int width = display_width(id);
+    choice->width = width > choice->width ? width : choice->width;
+}
 
 static int compare_tags(const void *left, const void *right) {
     const struct tag *a = left, *b = right;
@@ -47,7 +54,7 @@ static size_t choose_tags(const float *scores, size_t classes, struct choice cho
     return count;
 }
 
-static void print_row(const l3a_model *model, const char *id, const struct tag *tags, size_t count, const char *format,
+static void print_row(const l3a_model *model, const char *id, int width, const struct tag *tags, size_t count, const char *format,
                       bool first) {
     const bool json = strcmp(format, "json") == 0, csv = strcmp(format, "csv") == 0;
     if (json) {
@@ -55,7 +62,8 @@ static void print_row(const l3a_model *model, const char *id, const struct tag *
         print_json_string(id);
         printf(", \"tags\": [");
     } else if (!csv) {
-        printf("%s ", id);
+        const int padding = width - display_width(id);
+        printf("%s%*s ", id, padding > 0 ? padding : 0, "");
     }
     for (size_t i = 0; i < count; i++) {
         const char *name = l3a_model_class(model, tags[i].index);
@@ -90,6 +98,9 @@ static l3a_status predict_rows(l3a_model *model, l3a_features *features, struct 
           *scores = calloc(BLOCK * classes + 1, sizeof *scores);
     struct tag *tags = calloc(classes + 1, sizeof *tags);
     l3a_status status = values && scores && tags ? l3a_model_accepts(model, features) : L3A_ERROR_MEMORY;
+    for (size_t i = 0; i < rows; i++) {
+        widen(&choice, l3a_features_id(features, i) ? l3a_features_id(features, i) : "");
+    }
     for (size_t first = 0; status == L3A_OK && first < rows; first += BLOCK) {
         const size_t count = rows - first < BLOCK ? rows - first : BLOCK;
         status = l3a_features_read(features, NULL, first, count, values);
@@ -103,7 +114,7 @@ static l3a_status predict_rows(l3a_model *model, l3a_features *features, struct 
             char number[32];
             const char *id = l3a_features_id(features, first + i);
             snprintf(number, sizeof number, "%zu", first + i);
-            print_row(model, id ? id : number, tags, choose_tags(scores + i * classes, classes, choice, tags), format,
+            print_row(model, id ? id : number, choice.width, tags, choose_tags(scores + i * classes, classes, choice, tags), format,
                       first + i == 0);
         }
     }
@@ -197,8 +208,8 @@ static l3a_status predict_pictures(const struct arguments *arguments, struct pic
             status = l3a_model_score(run->model, run->features, 1, run->scores);
         }
         if (status == L3A_OK) {
-            print_row(run->model, pictures->items[index], run->tags, choose_tags(run->scores, classes, run->choice, run->tags),
-                      run->format, !run->printed);
+            print_row(run->model, pictures->items[index], run->choice.width, run->tags,
+                      choose_tags(run->scores, classes, run->choice, run->tags), run->format, !run->printed);
             run->printed = true;
         }
     }
@@ -214,6 +225,9 @@ static int tag_pictures(const struct arguments *arguments, l3a_model *model, str
     if (!backbone_arguments(arguments, &options) || !list_pictures(arguments, &pictures)) {
         list_free(&pictures);
         return EXIT_USAGE;
+    }
+    for (size_t i = 0; i < pictures.count; i++) {
+        widen(&run.choice, pictures.items[i]);
     }
     l3a_status status = l3a_backbone_open(context, argument(arguments, "backbone"), &options, &run.backbone);
     if (status == L3A_OK) {
@@ -263,7 +277,7 @@ static int tag_features(const struct arguments *arguments, l3a_model *model, str
 int predict_command(struct arguments *arguments) {
     const char *format = argument_choice(arguments, "format", "table|json|csv", "table");
     const bool pictures = argument(arguments, "backbone") != NULL, rows = argument(arguments, "features") != NULL;
-    struct choice choice = {0, -1};
+    struct choice choice = {0, -1, 0};
     l3a_model *model = NULL;
     if (!format || !argument_number(arguments, "top", 1, 1e6, &choice.top) ||
         !argument_number(arguments, "threshold", 0, 1, &choice.threshold)) {

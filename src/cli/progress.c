@@ -1,9 +1,38 @@
-/* Events on stderr: a bar on a terminal, a line every few seconds elsewhere. */
+/* Events on stderr. On a terminal, a bar that is drawn again in its place and fits the terminal as it is at that moment, so that a
+ * change of its size needs no signal; elsewhere, and on a dumb terminal, a line every few seconds. The bar is text and carriage
+ * returns, no escape sequence. */
 #include "cli.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+enum { LINE = 512, SHORTEST_BAR = 8, LONGEST_BAR = 30 };
+static const double FIRST_SECONDS = 0.5, BAR_SECONDS = 0.1, LINE_SECONDS = 5;
+
+/* There is one stderr. */
+static struct {
+    bool quiet, terminal;
+    int drawn; /* columns of the bar that stands there */
+    char stage[32];
+    double began;          /* when the command began */
+    double started, shown; /* when the stage began, and when it was shown last */
+    uint64_t first;        /* what was done when the stage began */
+} progress;
+
+/* Stages whose steps are no rows. */
+static const struct {
+    const char *stage, *unit;
+} units[] = {{"extract", "pictures"}, {"pictures", "pictures"}, {"check", "pictures"}, {"read", "pictures"}, {"parse", "B"}};
+
+static const char *stage_unit(const char *stage) {
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (strcmp(units[i].stage, stage) == 0) {
+            return units[i].unit;
+        }
+    }
+    return "rows";
+}
 
 static double now(void) {
     struct timespec time;
@@ -11,70 +40,149 @@ static double now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static void clear_bar(struct progress *progress) {
-    if (progress->bar_shown) {
-        fprintf(stderr, "\r\033[K");
-        progress->bar_shown = false;
+void progress_start(bool quiet) {
+    progress.quiet = quiet;
+    progress.terminal = is_terminal(stderr);
+    progress.began = progress.started = progress.shown = now();
+}
+
+void progress_clear(void) {
+    if (progress.drawn) {
+        const int columns = terminal_columns(stderr) - 1;
+        fprintf(stderr, "\r%*s\r", progress.drawn < columns ? progress.drawn : columns, "");
+        fflush(stderr);
+        progress.drawn = 0;
     }
 }
 
-static void show_bar(struct progress *progress, const l3a_event *event, double seconds) {
-    enum { WIDTH = 24 };
-    const double part = event->total ? (double)event->done / (double)event->total : 0;
-    const int filled = (int)(part * WIDTH);
-    const double rate = seconds > 0 ? (double)event->done / seconds : 0;
-    const char *unit = strcmp(event->stage, "extract") == 0 || strcmp(event->stage, "pictures") == 0 ? "pictures" : "rows";
-    fprintf(stderr, "\r\033[K%-9s [%.*s%*s] %3.0f%%  %.*f %s/s", event->stage, filled, "========================", WIDTH - filled,
-            "", 100 * part, rate < 100 ? 1 : 0, rate, unit);
-    if (rate > 0 && event->done) {
-        fprintf(stderr, "  %.0f s left", (double)(event->total - event->done) / rate);
+static void print_duration(char text[32], double seconds) {
+    const long whole = (long)seconds + 1;
+    if (whole < 60) {
+        snprintf(text, 32, "%ld s", whole);
+    } else if (whole < 3600) {
+        snprintf(text, 32, "%ld:%02ld min", whole / 60, whole % 60);
+    } else {
+        snprintf(text, 32, "%ld:%02ld h", whole / 3600, whole / 60 % 60);
     }
+}
+
+/* The parts of a message; those that are not known yet are "". */
+struct parts {
+    double share; /* of the whole, 0 to 1 */
+    char count[64], rate[64], left[64];
+};
+
+static void describe(struct parts *parts, uint64_t done, uint64_t total, double seconds) {
+    const char *unit = stage_unit(progress.stage);
+    const double rate = seconds > 0 && done > progress.first ? (double)(done - progress.first) / seconds : 0;
+    char text[32], other[32];
+    memset(parts, 0, sizeof *parts);
+    parts->share = total ? (double)done / (double)total : 0;
+    if (strcmp(unit, "B") == 0) {
+        snprintf(parts->count, sizeof parts->count, "%s/%s", size_text(done, text), size_text(total, other));
+        snprintf(parts->rate, sizeof parts->rate, "%s/s", size_text((uint64_t)rate, text));
+    } else if (total > 1) {
+        snprintf(parts->count, sizeof parts->count, "%llu/%llu", (unsigned long long)done, (unsigned long long)total);
+        snprintf(parts->rate, sizeof parts->rate, "%.*f %s/s", rate < 100 ? 1 : 0, rate, unit);
+    }
+    if (rate > 0 && total >= done) {
+        print_duration(text, (double)(total - done) / rate);
+        snprintf(parts->left, sizeof parts->left, "%s left", text);
+    } else {
+        parts->rate[0] = '\0';
+    }
+}
+
+static void append(char line[LINE], const char *text) {
+    const size_t length = strlen(line);
+    snprintf(line + length, LINE - length, "%s%s", length && text[0] ? "  " : "", text);
+}
+
+static void make_bar(char bar[LINE], double share, int width) {
+    bar[0] = '\0';
+    if (width >= SHORTEST_BAR) {
+        const int room = width - 2, filled = (int)(share * room);
+        snprintf(bar, LINE, "[%.*s%*s]", filled, "==============================", room - filled, "");
+    }
+}
+
+/* The parts that fit: first the rate goes, then the count, at last the end of what is left. */
+static void draw_bar(uint64_t done, uint64_t total, double seconds) {
+    const int columns = terminal_columns(stderr) - 1, before = progress.drawn;
+    struct parts parts;
+    char bar[LINE], line[LINE], rest[LINE] = "";
+    describe(&parts, done, total, seconds);
+    const char *const tries[][3] = {{parts.count, parts.rate, parts.left}, {parts.count, "", parts.left}, {"", "", parts.left}};
+    int room = 0;
+    for (size_t i = 0; i < 3 && room < SHORTEST_BAR; i++) {
+        rest[0] = '\0';
+        append(rest, tries[i][0]);
+        append(rest, tries[i][1]);
+        append(rest, tries[i][2]);
+        room = columns - 4 - display_width(progress.stage) - display_width(rest);
+    }
+    make_bar(bar, parts.share, !total || total == 1 ? 0 : room < LONGEST_BAR ? room : LONGEST_BAR);
+    snprintf(line, sizeof line, "%s", progress.stage);
+    append(line, bar);
+    append(line, rest);
+    line[fitting_bytes(line, columns)] = '\0';
+    progress.drawn = display_width(line);
+    fprintf(stderr, "\r%s%*s", line, before > progress.drawn && before <= columns ? before - progress.drawn : 0, "");
     fflush(stderr);
-    progress->bar_shown = true;
 }
 
-static void show_progress(struct progress *progress, const l3a_event *event) {
-    const double time = now(), every = progress->terminal ? 0.1 : 5;
-    if (strcmp(event->stage, "pictures") == 0 && strcmp(progress->stage, "extract") == 0) {
+static void print_line(uint64_t done, uint64_t total, double seconds) {
+    struct parts parts;
+    char line[LINE] = "";
+    describe(&parts, done, total, seconds);
+    append(line, parts.count);
+    append(line, parts.rate);
+    append(line, parts.left);
+    fprintf(stderr, "%s: %s\n", progress.stage, line);
+}
+
+void progress_show(const char *stage, uint64_t done, uint64_t total) {
+    const double time = now();
+    const bool inner = strcmp(stage, "pictures") == 0;
+    if (progress.quiet || (inner && strcmp(progress.stage, "extract") == 0)) {
         return; /* the loader inside an extraction, which reports itself */
     }
-    if (strcmp(progress->stage, event->stage) != 0 || event->done == 0) {
-        snprintf(progress->stage, sizeof progress->stage, "%s", event->stage);
-        progress->started = time;
-        progress->shown = time;
-        return;
+    if (inner && progress.terminal && isatty(STDOUT_FILENO)) {
+        return; /* what is printed for each picture shows how far it is */
     }
-    if (time - progress->shown < every) {
-        return;
+    const bool begins = strcmp(progress.stage, stage) != 0 || done <= progress.first;
+    if (begins) {
+        snprintf(progress.stage, sizeof progress.stage, "%s", stage);
+        progress.started = time;
+        progress.first = done;
     }
-    progress->shown = time;
-    if (progress->terminal) {
-        show_bar(progress, event, time - progress->started);
-    } else {
-        fprintf(stderr, "%s: %llu of %llu\n", event->stage, (unsigned long long)event->done, (unsigned long long)event->total);
+    if (total > 1 && done >= total) {
+        progress_clear();
+    } else if (progress.terminal && (time - progress.shown >= BAR_SECONDS || (begins && time - progress.began >= FIRST_SECONDS))) {
+        progress.shown = time;
+        draw_bar(done, total, time - progress.started);
+    } else if (!progress.terminal && !begins && time - progress.shown >= LINE_SECONDS) {
+        progress.shown = time;
+        print_line(done, total, time - progress.started);
     }
 }
 
 int show_event(const l3a_event *event, void *user) {
-    struct progress *progress = user;
-    if (progress->quiet) {
+    (void)user;
+    if (progress.quiet) {
         return interrupted;
     }
     switch (event->kind) {
-    case L3A_EVENT_PROGRESS: show_progress(progress, event); break;
+    case L3A_EVENT_PROGRESS: progress_show(event->stage, event->done, event->total); break;
     case L3A_EVENT_WARNING:
-        clear_bar(progress);
-        fprintf(stderr, "warning: %s\n", event->text);
+        progress_clear();
+        fprintf(stderr, "%swarning:%s %s\n", style(stderr, STYLE_BOLD), style(stderr, STYLE_PLAIN), event->text);
         break;
     case L3A_EVENT_RESULT:
-        clear_bar(progress);
+        progress_clear();
         fprintf(stderr, "%s\n", event->text);
         break;
-    case L3A_EVENT_TIMING: break;
+    case L3A_EVENT_TIMING: progress_clear(); break;
     }
     return interrupted;
-}
-
-void progress_end(struct progress *progress) {
-    clear_bar(progress);
 }

@@ -23,8 +23,8 @@ static size_t list_methods(const l3a_results *results, const char *methods[METHO
 }
 
 static void print_phases(const l3a_results *results) {
-    printf("%-12s %6s %5s  %-9s %8s %8s %8s  %6s %6s %6s %8s\n", "method", "seed", "phase", "classes", "train", "test", "pseudo",
-           "mAP", "CF1", "OF1", "seconds");
+    printf("%s%-12s %6s %5s  %-9s %8s %8s %8s  %6s %6s %6s %8s%s\n", style(stdout, STYLE_BOLD), "method", "seed", "phase",
+           "classes", "train", "test", "pseudo", "mAP", "CF1", "OF1", "seconds", style(stdout, STYLE_PLAIN));
     for (size_t i = 0; i < l3a_results_count(results); i++) {
         const l3a_result *row = l3a_results_at(results, i);
         char classes[32];
@@ -67,36 +67,64 @@ static size_t list_edges(const l3a_results *results, size_t edges[1024]) {
     return count;
 }
 
-static void print_spread(const double value[2], size_t seeds) {
+enum { COLUMNS = 5 };
+static const char *const columns[COLUMNS] = {"avg", "last", "CF1", "OF1", "forget"};
+
+static const double *column_value(const l3a_summary *summary, size_t column) {
+    const double *values[COLUMNS] = {summary->average_map, summary->last_map, summary->last_class_f1, summary->last_overall_f1,
+                                     summary->forgetting};
+    return values[column];
+}
+
+static void print_spread(const double value[2], size_t seeds, bool best) {
+    printf("  %s%6.2f%s", best ? style(stdout, STYLE_BOLD) : "", value[0], best ? style(stdout, STYLE_PLAIN) : "");
     if (seeds > 1) {
-        printf("  %6.2f ± %-5.2f", value[0], value[1]);
-    } else {
-        printf("  %6.2f", value[0]);
+        printf(" ± %-5.2f", value[1]);
+    }
+}
+
+/* Of the methods that learn phase by phase, the best in each column; less is better in the last. */
+static void find_best(const l3a_summary *summaries, const bool *phased, size_t count, const l3a_summary *best[COLUMNS]) {
+    for (size_t c = 0; c < COLUMNS; c++) {
+        best[c] = NULL;
+        for (size_t i = 0; i < count; i++) {
+            const double sign = c + 1 == COLUMNS ? -1 : 1, value = sign * column_value(&summaries[i], c)[0];
+            if (phased[i] && (!best[c] || value > sign * column_value(best[c], c)[0])) {
+                best[c] = &summaries[i];
+            }
+        }
     }
 }
 
 static l3a_status print_paper_table(l3a_context *context, const l3a_results *results) {
     const char *methods[METHODS];
+    l3a_summary summaries[METHODS];
+    const l3a_summary *best[COLUMNS];
+    bool phased[METHODS], several = false;
     size_t edges[1024];
     const size_t count = list_methods(results, methods), phases = list_edges(results, edges);
-    bool several = false;
-    l3a_summary summary;
+    int width = 12;
     for (size_t i = 0; i < count; i++) {
-        const l3a_status status = l3a_results_summary(context, results, methods[i], &summary);
+        const l3a_status status = l3a_results_summary(context, results, methods[i], &summaries[i]);
         if (status != L3A_OK) {
             return status;
         }
-        several = several || summary.seeds > 1;
+        const int here = display_width(methods[i]);
+        width = here > width ? here : width;
+        phased[i] = phase_map(results, methods[i], edges[0]) >= 0;
+        several = several || summaries[i].seeds > 1;
     }
-    const int wide = several ? 14 : 6;
-    printf("\nmAP after phase, and after the last one\n%-12s", "method");
+    find_best(summaries, phased, count, best);
+    printf("\nmAP after phase, and after the last one\n%s%-*s", style(stdout, STYLE_BOLD), width, "method");
     for (size_t t = 0; t < phases; t++) {
         printf(" %6zu", t + 1);
     }
-    printf("  %*s  %*s  %*s  %*s  %*s\n", wide, "avg", wide, "last", wide, "CF1", wide, "OF1", wide, "forget");
+    for (size_t c = 0; c < COLUMNS; c++) {
+        printf("  %*s", several ? 14 : 6, columns[c]);
+    }
+    printf("%s\n", style(stdout, STYLE_PLAIN));
     for (size_t i = 0; i < count; i++) {
-        l3a_results_summary(context, results, methods[i], &summary);
-        printf("%-12s", methods[i]);
+        printf("%s%*s", methods[i], width - display_width(methods[i]), "");
         for (size_t t = 0; t < phases; t++) {
             const double map = phase_map(results, methods[i], edges[t]);
             if (map < 0) {
@@ -105,11 +133,9 @@ static l3a_status print_paper_table(l3a_context *context, const l3a_results *res
                 printf(" %6.2f", map);
             }
         }
-        print_spread(summary.average_map, summary.seeds);
-        print_spread(summary.last_map, summary.seeds);
-        print_spread(summary.last_class_f1, summary.seeds);
-        print_spread(summary.last_overall_f1, summary.seeds);
-        print_spread(summary.forgetting, summary.seeds);
+        for (size_t c = 0; c < COLUMNS; c++) {
+            print_spread(column_value(&summaries[i], c), summaries[i].seeds, count > 1 && best[c] == &summaries[i]);
+        }
         printf("\n");
     }
     if (several) {

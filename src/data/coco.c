@@ -243,7 +243,7 @@ static l3a_status read_items(struct coco *coco, l3a_status (*read_item)(struct c
         }
         TRY(read_item(coco));
         if (i % REPORT_EVERY == 0) {
-            TRY(report_progress(coco->context, "read", (uint64_t)(json->at - json->start), (uint64_t)(json->end - json->start)));
+            TRY(report_progress(coco->context, "parse", (uint64_t)(json->at - json->start), (uint64_t)(json->end - json->start)));
         }
     }
 done:

@@ -177,9 +177,9 @@ P
 # predict
 expect 0 '' l3a predict "$model" --features "$test" --top 2
 check 'a line for each row' test "$(wc -l <"$work/stdout")" = 200
-check 'two tags in each' test "$(grep -cE '^test [0-9]+\.jpg  class0[0-5] 0\.[0-9]{3}, class0[0-5] 0\.[0-9]{3}$' "$work/stdout")" = 200
+check 'two tags in each' test "$(grep -cE '^test [0-9]+\.jpg +class0[0-5] 0\.[0-9]{3}, class0[0-5] 0\.[0-9]{3}$' "$work/stdout")" = 200
 expect 0 '' l3a predict "$model" --features "$test" --threshold 0.999999
-check 'no tag, but a line' test "$(grep -cE '^test [0-9]+\.jpg  -$' "$work/stdout")" = 200
+check 'no tag, but a line' test "$(grep -cE '^test [0-9]+\.jpg +-$' "$work/stdout")" = 200
 expect 0 '' l3a predict "$model" --features "$test" --threshold 0.6 --format json
 cp "$work/stdout" "$work/tags.json"
 expect 0 '' l3a predict "$model" --features "$test" --threshold 0.6 --format csv
