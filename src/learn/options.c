@@ -48,6 +48,16 @@ static const struct setting settings[] = {
     NUMBER(COMPARISON, kernel_width, "kernel-width", 0, 1e6, 1, 0, "0.5",
            "gkeal: width of a kernel, in typical distances between two images"),
     NUMBER(COMPARISON, shrinkage, "shrinkage", 0, 1, 1, 0, "1e-4", "slda: share of the identity in the covariance"),
+    CHOICE(COMPARISON, loss, "loss", "auto|asl|bce", "auto", "trained heads: asymmetric loss, binary cross-entropy, the tuned one"),
+    INTEGER(COMPARISON, epochs, "epochs", 0, 1 << 20, "0", "trained heads: passes over a phase's images; 0: the tuned number"),
+    INTEGER(COMPARISON, batch, "batch", 0, 1 << 20, "0", "trained heads: images a step; 0: 128"),
+    NUMBER(COMPARISON, first_rate, "first-rate", 0, 1e6, 0, 0, "0",
+           "trained heads: highest rate in the first phase; 0: the tuned one"),
+    NUMBER(COMPARISON, rate, "rate", 0, 1e6, 0, 0, "0", "trained heads: highest rate in later phases; 0: the tuned one"),
+    NUMBER(COMPARISON, lambda, "lambda", 0, 1e12, 0, 0, "0", "trained heads: weight of distillation or penalty; 0: the tuned one"),
+    INTEGER(COMPARISON, memory, "memory", 0, 1 << 20, "0",
+            "replay: images kept of a class, or in all by prs and ocdm; 0: 20, 1000"),
+    NUMBER(COMPARISON, head_theta, "head-theta", 0, 1, 1, 1, "0.8", "trained heads: probability above which a class is predicted"),
 };
 
 enum { SETTINGS = sizeof settings / sizeof settings[0] };

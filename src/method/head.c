@@ -8,49 +8,39 @@
 
 #include "data/features.h"
 #include "learn/pseudo_label.h"
-#include "base/random.h"
 
 #include <math.h>
 #include <string.h>
 
-/* What a method uses where the settings leave it open. */
+/* What a method uses where the settings leave it open; see tools/tune_heads.py. */
 static const struct {
     const char *method;
-    struct tuning tuning;
+    struct tuning tuning; /* loss, epochs, first_rate, rate, lambda, memory */
 } tuned[] = {
-    {"finetune", {LOSS_ASYMMETRIC, 20, 128, 1e-2, 1e-2, 0, 0.8, 0}},
-    {"joint-sgd", {LOSS_ASYMMETRIC, 20, 128, 1e-2, 1e-2, 0, 0.8, 0}},
+    {"finetune", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 0, 0}}, {"joint-sgd", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 0, 0}},
+    {"lwf", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 1, 0}},      {"ewc", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 1, 0}},
+    {"oewc", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 1, 0}},     {"rwalk", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 1, 0}},
+    {"er", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 0, 20}},      {"der++", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 0.5, 20}},
+    {"icarl", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 1, 20}},   {"bic", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 1, 20}},
+    {"prs", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 0, 1000}},   {"ocdm", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 0, 1000}},
 };
 
-enum { READ_ROWS = 1024, TUNED = sizeof tuned / sizeof tuned[0] };
+enum { READ_ROWS = 1024, BATCH = 128, TUNED = sizeof tuned / sizeof tuned[0] };
 enum { STREAM_WEIGHTS, STREAM_ORDER };
 
-uint64_t stream_bits(struct stream *stream) {
-    return random_bits(stream->seed, stream->next++);
-}
-
-double stream_uniform(struct stream *stream) {
-    return random_uniform(stream->seed, stream->next++);
-}
-
-void stream_shuffle(struct stream *stream, size_t *order, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        order[i] = i;
-    }
-    for (size_t i = count; i > 1; i--) {
-        const size_t j = (size_t)(stream_bits(stream) % i), moved = order[i - 1];
-        order[i - 1] = order[j];
-        order[j] = moved;
-    }
-}
-
 static struct tuning tuning_of(const struct method *method, const l3a_options *settings) {
-    (void)settings;
     size_t i = 0;
     while (i + 1 < TUNED && strcmp(tuned[i].method, method->info.name) != 0) {
         i++;
     }
-    return tuned[i].tuning;
+    struct tuning tuning = tuned[i].tuning;
+    tuning.loss = settings->loss != L3A_LOSS_AUTO ? settings->loss : tuning.loss;
+    tuning.epochs = settings->epochs ? settings->epochs : tuning.epochs;
+    tuning.first_rate = settings->first_rate > 0 ? settings->first_rate : tuning.first_rate;
+    tuning.rate = settings->rate > 0 ? settings->rate : tuning.rate;
+    tuning.lambda = settings->lambda > 0 ? settings->lambda : tuning.lambda;
+    tuning.memory = settings->memory ? settings->memory : tuning.memory;
+    return tuning;
 }
 
 l3a_status head_create(l3a_context *context, const struct head_rules *rules, const struct method *method,
@@ -61,9 +51,12 @@ l3a_status head_create(l3a_context *context, const struct head_rules *rules, con
     head->context = context;
     head->rules = rules;
     head->tuning = tuning_of(method, settings);
+    head->batch = settings->batch ? settings->batch : BATCH;
+    head->theta = settings->head_theta;
     head->seed = settings->seed;
     head->random.seed = random_bits(settings->seed, STREAM_ORDER);
     head->inputs = width + 1;
+    head->memory.inputs = head->inputs;
     *state = head;
 done:
     return status;
@@ -74,7 +67,9 @@ void head_free(void *state) {
     if (head->rules->release) {
         head->rules->release(head);
     }
+    memory_free(head->context, &head->memory);
     release(head->context, head->weights);
+    release(head->context, head->old_weights);
     release(head->context, head);
 }
 
@@ -97,6 +92,14 @@ static l3a_status add_classes(struct head *head, size_t classes) {
     const double bound = 1 / sqrt((double)head->inputs - 1);
     head->old = head->classes;
     head->classes += classes;
+    if (head->rules->distils && head->old) {
+        release(head->context, head->old_weights);
+        TRY(allocate(head->context, head->old, head->inputs * sizeof *head->old_weights, &head->old_weights));
+        memcpy(head->old_weights, head->weights, head->old * head->inputs * sizeof *head->old_weights);
+    }
+    if (head->memory.count) {
+        TRY(memory_resize(head->context, &head->memory, head->memory.count, head->classes));
+    }
     TRY(head_widen(head, &head->weights));
     for (size_t i = head->old * head->inputs; i < head->classes * head->inputs; i++) {
         head->weights[i] = (float)((2 * random_uniform(stream, i) - 1) * bound);
@@ -146,8 +149,9 @@ struct workspace {
 };
 
 static void workspace_free(l3a_context *context, struct workspace *work) {
-    void *const arrays[] = {work->batch.features, work->batch.targets, work->batch.scale, work->batch.scores, work->batch.gradient,
-                            work->adam.mean,      work->adam.square,   work->gradient,    work->order};
+    const struct batch *batch = &work->batch;
+    void *const arrays[] = {batch->features, batch->targets, batch->scale,    batch->slots,      batch->scores, batch->old,
+                            batch->gradient, work->gradient, work->adam.mean, work->adam.square, work->order};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
         release(context, arrays[i]);
     }
@@ -157,22 +161,26 @@ static l3a_status workspace_create(const struct head *head, const struct rows *r
     l3a_context *context = head->context;
     l3a_status status = L3A_OK;
     struct batch *batch = &work->batch;
-    const size_t capacity = head->tuning.batch * (1 + head->rules->replays), pairs = head->classes * sizeof(float);
+    const size_t capacity = head->batch * (1 + head->rules->replays), pairs = head->classes * sizeof(float);
     TRY(allocate(context, capacity, head->inputs * sizeof(float), &batch->features));
     TRY(allocate(context, capacity, pairs, &batch->targets));
     TRY(allocate(context, capacity, pairs, &batch->scores));
     TRY(allocate(context, capacity, pairs, &batch->gradient));
     TRY(allocate(context, capacity, sizeof(float), &batch->scale));
+    TRY(allocate(context, capacity, sizeof *batch->slots, &batch->slots));
     TRY(allocate_zeroed(context, head->inputs, pairs, &work->adam.mean));
     TRY(allocate_zeroed(context, head->inputs, pairs, &work->adam.square));
     TRY(allocate(context, head->inputs, pairs, &work->gradient));
     TRY(allocate(context, rows->count, sizeof *work->order, &work->order));
+    if (head->rules->distils) {
+        TRY(allocate(context, capacity, head->old * sizeof(float), &batch->old));
+    }
 done:
     return status;
 }
 
 static void fill_batch(const struct head *head, const struct rows *rows, const size_t *order, size_t count, struct batch *batch) {
-    batch->fresh = batch->rows = count;
+    batch->fresh = batch->last = batch->rows = count;
     for (size_t i = 0; i < count; i++) {
         const int8_t *labels = rows->labels + order[i] * rows->classes;
         float *targets = batch->targets + i * head->classes;
@@ -191,15 +199,36 @@ void head_multiply(const struct head *head, const float *weights, size_t classes
                                     head->inputs, 0, scores, classes);
 }
 
+/* Adds a batch from the memory, which counts as much as the phase's. */
+static void replay(struct head *head, struct batch *batch) {
+    const struct memory *memory = &head->memory;
+    const size_t first = batch->rows, count = memory_draw(&head->memory, &head->random, head->batch, batch->slots + first);
+    for (size_t i = first; i < first + count; i++) {
+        const int8_t *labels = memory->labels + batch->slots[i] * head->classes;
+        memcpy(batch->features + i * head->inputs, memory->features + batch->slots[i] * head->inputs, head->inputs * sizeof(float));
+        for (size_t k = 0; k < head->classes; k++) {
+            batch->targets[i * head->classes + k] = labels[k];
+        }
+        batch->scale[i] = 1 / (float)count;
+    }
+    batch->last = first;
+    batch->rows += count;
+}
+
 /* One thread: the matrices are too small to share. */
 static void make_step(struct head *head, struct workspace *work, double rate) {
     const struct head_rules *rules = head->rules;
     struct batch *batch = &work->batch;
-    if (rules->replay) {
-        rules->replay(head, batch);
+    for (size_t i = 0; i < rules->replays && head->memory.count; i++) {
+        replay(head, batch);
     }
     head_multiply(head, head->weights, head->classes, batch->features, batch->rows, batch->scores);
     loss_gradient(head->tuning.loss, batch->rows, head->classes, batch->scores, batch->targets, batch->scale, batch->gradient);
+    if (rules->distils && head->old) {
+        head_multiply(head, head->old_weights, head->old, batch->features, batch->rows, batch->old);
+        distil_gradient(batch->rows, head->classes, head->old, batch->scores, batch->old,
+                        (float)(head->tuning.lambda / (double)batch->rows), batch->gradient);
+    }
     if (rules->score_terms) {
         rules->score_terms(head, batch);
     }
@@ -209,20 +238,23 @@ static void make_step(struct head *head, struct workspace *work, double rate) {
         rules->weight_terms(head, work->gradient);
     }
     adam_step(&work->adam, head->classes * head->inputs, rate, work->gradient, head->weights);
+    if (rules->stepped) {
+        rules->stepped(head);
+    }
 }
 
 static l3a_status train(struct head *head, const struct rows *rows) {
     l3a_status status = L3A_OK;
     struct workspace work = {0};
     const struct tuning *tuning = &head->tuning;
-    const size_t steps = tuning->epochs * ((rows->count + tuning->batch - 1) / tuning->batch);
+    const size_t steps = tuning->epochs * ((rows->count + head->batch - 1) / head->batch);
     const double highest = head->old ? tuning->rate : tuning->first_rate;
     TRY(workspace_create(head, rows, &work));
     for (size_t epoch = 0; epoch < tuning->epochs; epoch++) {
         TRY(report_progress(head->context, "train", epoch, tuning->epochs));
         stream_shuffle(&head->random, work.order, rows->count);
-        for (size_t first = 0; first < rows->count; first += tuning->batch) {
-            const size_t count = rows->count - first < tuning->batch ? rows->count - first : tuning->batch;
+        for (size_t first = 0; first < rows->count; first += head->batch) {
+            const size_t count = rows->count - first < head->batch ? rows->count - first : head->batch;
             fill_batch(head, rows, work.order + first, count, &work.batch);
             make_step(head, &work, one_cycle(work.adam.steps, steps, highest));
         }
@@ -262,15 +294,12 @@ l3a_status head_score(void *state, const float *features, size_t rows, float *sc
     }
     head->context->matrix->multiply(head->context->threads, REAL_SINGLE, false, true, rows, head->classes, width, 1, features,
                                     width, head->weights, head->inputs, 1, scores, head->classes);
-    if (head->rules->correct) {
-        head->rules->correct(head, rows, scores);
-    }
     return L3A_OK;
 }
 
 void head_edges(const void *state, double *edges) {
     const struct head *head = state;
     for (size_t k = 0; k < head->classes; k++) {
-        edges[k] = logit(head->tuning.theta);
+        edges[k] = logit(head->theta);
     }
 }

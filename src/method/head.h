@@ -7,62 +7,47 @@
 
 #include "base/matrix.h"
 #include "method/loss.h"
+#include "method/replay.h"
 #include "method/method.h"
 #include "method/optimiser.h"
-
-/* Random numbers in a row: the job's own stream. */
-struct stream {
-    uint64_t seed, next;
-};
-
-uint64_t stream_bits(struct stream *stream);
-double stream_uniform(struct stream *stream);
-/* order becomes a permutation of 0 … count − 1. */
-void stream_shuffle(struct stream *stream, size_t *order, size_t count);
-
-/* The training rows of a phase. */
-struct rows {
-    size_t count, inputs;
-    size_t classes;  /* that are new in the phase */
-    float *features; /* [count x inputs], the last of a row being 1 */
-    int8_t *labels;  /* [count x classes]; 1: present */
-};
+#include "method/stream.h"
 
 /* What one step is made from. The first `fresh` rows are the phase's, the others replayed. */
 struct batch {
-    size_t fresh, rows;
-    float *features; /* [rows x inputs] */
-    float *targets;  /* [rows x classes], 0 where a label was not given */
-    float *scale;    /* [rows], of the loss on the targets */
-    float *scores;   /* [rows x classes] */
-    float *gradient; /* by the scores */
+    size_t fresh, last, rows; /* the last batch from the memory begins at `last` */
+    float *features;          /* [rows x inputs] */
+    float *targets;           /* [rows x classes], 0 where a label was not given */
+    float *scale;             /* [rows], of the loss on the targets */
+    size_t *slots;            /* [rows], of replayed rows: where in the memory they are */
+    float *scores;            /* [rows x classes] */
+    float *old;               /* [rows x old classes]: the scores of the head as it was before the phase; distilling methods only */
+    float *gradient;          /* by the scores */
 };
 
 struct tuning {
-    enum loss loss;
-    size_t epochs, batch;
+    l3a_loss loss;
+    size_t epochs;
     double first_rate, rate; /* highest of the cycle, in the first phase and in later ones */
-    double lambda;           /* of the method's own term */
-    double theta;            /* probability above which a class counts as predicted */
+    double lambda;           /* weight of what the method adds to the loss */
     size_t memory;           /* rows kept: for each class, or in all */
 };
 
 struct head;
 
+/* NULL where there is nothing to do. */
 struct head_rules {
     size_t size;    /* of the method's struct */
-    size_t replays; /* rows replayed for each of the phase's, at most */
-    /* Before a phase is trained; the head has its new classes already, and may take rows for itself. */
+    size_t replays; /* batches from the memory with each of the phase's */
+    bool distils;   /* lambda times the cross-entropy against the old head's probabilities, for old classes, is added to the loss */
+    /* Before a phase is trained; the head has its new classes already. May take rows away. */
     l3a_status (*prepare)(struct head *head, struct rows *rows);
-    /* Adds rows to the batch: features, targets, scale. */
-    void (*replay)(struct head *head, struct batch *batch);
     /* Add to the gradient by the scores, and by the weights. */
-    void (*score_terms)(struct head *head, struct batch *batch);
-    void (*weight_terms)(const struct head *head, float *gradient);
+    void (*score_terms)(const struct head *head, struct batch *batch);
+    void (*weight_terms)(struct head *head, float *gradient);
+    /* After a step. */
+    void (*stepped)(struct head *head);
     /* After a phase was trained. */
     l3a_status (*finish)(struct head *head, const struct rows *rows);
-    /* Changes scores [rows x classes] before they are given out. */
-    void (*correct)(const struct head *head, size_t rows, float *scores);
     void (*release)(struct head *head);
 };
 
@@ -70,12 +55,16 @@ struct head {
     l3a_context *context;
     const struct head_rules *rules;
     struct tuning tuning;
+    size_t batch; /* rows of a phase in a step */
+    double theta; /* probability above which a class counts as predicted */
     uint64_t seed;
     struct stream random;
-    size_t inputs;  /* the features and a one */
-    size_t classes; /* seen, with those of the phase */
-    size_t old;     /* seen before the phase */
-    float *weights; /* [classes x inputs] */
+    size_t inputs;      /* the features and a one */
+    size_t classes;     /* seen, with those of the phase */
+    size_t old;         /* seen before the phase */
+    float *weights;     /* [classes x inputs] */
+    float *old_weights; /* [old x inputs], before the phase; distilling methods only */
+    struct memory memory;
 };
 
 /* What a learner's create() calls. */
@@ -86,7 +75,15 @@ l3a_status head_score(void *state, const float *features, size_t rows, float *sc
 void head_edges(const void *state, double *edges);
 void head_free(void *state);
 
-/* scores [rows x classes] of features with their one, by other weights than the head's, perhaps. */
+/* A learner of these rules, `name`_learner. */
+#define HEAD_LEARNER(name, rules)                                                                                                  \
+    static l3a_status name##_create(l3a_context *context, const struct method *method, const l3a_options *settings, size_t width,  \
+                                    void **state) {                                                                                \
+        return head_create(context, &(rules), method, settings, width, state);                                                     \
+    }                                                                                                                              \
+    const struct learner name##_learner = {name##_create, head_learn, head_score, head_edges, head_free, false}
+
+/* scores [rows x classes] of features with their one. */
 void head_multiply(const struct head *head, const float *weights, size_t classes, const float *features, size_t rows,
                    float *scores);
 /* *array [old x inputs] becomes [classes x inputs], new numbers being 0. */

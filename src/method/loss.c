@@ -18,13 +18,13 @@ INLINE float asymmetric(float score, float target) {
     return target * (p - 1.0F) + (1.0F - target) * negative;
 }
 
-void loss_gradient(enum loss loss, size_t rows, size_t classes, const float *scores, const float *targets, const float *scale,
+void loss_gradient(l3a_loss loss, size_t rows, size_t classes, const float *scores, const float *targets, const float *scale,
                    float *gradient) {
     for (size_t i = 0; i < rows; i++) {
         const float *restrict s = scores + i * classes, *restrict y = targets + i * classes;
         float *restrict g = gradient + i * classes;
         const float factor = scale[i];
-        if (loss == LOSS_ASYMMETRIC) {
+        if (loss == L3A_LOSS_ASYMMETRIC) {
             for (size_t k = 0; k < classes; k++) {
                 g[k] = factor * asymmetric(s[k], y[k]);
             }

@@ -2,12 +2,10 @@
 #ifndef L3A_LOSS_H
 #define L3A_LOSS_H
 
-#include <stddef.h>
-
-enum loss { LOSS_ASYMMETRIC, LOSS_BINARY };
+#include "l3a/l3a.h"
 
 /* gradient[i, k] = scale[i] · ∂loss/∂score[i, k] for targets of 0 and 1; all of them [rows x classes]. */
-void loss_gradient(enum loss loss, size_t rows, size_t classes, const float *scores, const float *targets, const float *scale,
+void loss_gradient(l3a_loss loss, size_t rows, size_t classes, const float *scores, const float *targets, const float *scale,
                    float *gradient);
 /* gradient[i, k] += scale · ∂/∂score[i, k] of the binary cross-entropy against the probability of old[i, k], for the first
  * old_classes of each row's classes; old is [rows x old_classes]. */

@@ -57,6 +57,9 @@ l3a_options method_options(const struct method *method, const l3a_options *setti
 /* The rows of a lesson: those with at least one of its new classes. *rows is allocated. */
 l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count);
 
-extern const struct learner analytic_learner, finetune_learner;
+extern const struct learner analytic_learner;
+/* heads trained by gradient descent */
+extern const struct learner finetune_learner, lwf_learner, ewc_learner, oewc_learner, rwalk_learner, er_learner, derpp_learner,
+    icarl_learner, bic_learner, prs_learner, ocdm_learner;
 
 #endif

@@ -20,6 +20,7 @@ static void without_either(l3a_options *options) {
 
 static const char l3a_paper[] = "Zhang et al., ICML 2025", acil_paper[] = "Zhuang et al., NeurIPS 2022 (GACL: 2024)";
 static const char sums[] = "sums, never an image", networks[] = "the old network";
+static const char the_head[] = "the head", per_class[] = "20 images a class", in_all[] = "1000 images in all";
 
 #define METHOD(name, help, source, stores, plan, learner, prescribe)                                                               \
     { {name, help, source, stores, 1}, plan, &learner, prescribe }
@@ -34,10 +35,24 @@ static const struct method methods[] = {
     METHOD("joint", "all classes at once, all labels: the upper bound", l3a_paper, sums, ALL_AT_ONCE, analytic_learner,
            without_pseudo_labels),
     METHOD("acil", "without either (GACL is the same here)", acil_paper, sums, BY_PHASE, analytic_learner, without_either),
-    METHOD("finetune", "a linear head, trained on each phase in turn", "the usual lower bound", "the head", BY_PHASE,
+    METHOD("finetune", "a linear head, trained on each phase in turn", "the usual lower bound", the_head, BY_PHASE,
            finetune_learner, NULL),
-    METHOD("joint-sgd", "the same head on all classes at once", "the usual upper bound", "the head", ALL_AT_ONCE, finetune_learner,
+    METHOD("joint-sgd", "the same head on all classes at once", "the usual upper bound", the_head, ALL_AT_ONCE, finetune_learner,
            NULL),
+    METHOD("lwf", "distils the old head on new images", "Li and Hoiem, ECCV 2016", the_head, BY_PHASE, lwf_learner, NULL),
+    METHOD("ewc", "holds weights by Fisher information", "Kirkpatrick et al., PNAS 2017", "the head, two sums", BY_PHASE,
+           ewc_learner, NULL),
+    METHOD("oewc", "the same with one running Fisher", "Schwarz et al., ICML 2018", "the head, two sums", BY_PHASE, oewc_learner,
+           NULL),
+    METHOD("rwalk", "holds weights by Fisher and path", "Chaudhry et al., ECCV 2018", "the head, four sums", BY_PHASE,
+           rwalk_learner, NULL),
+    METHOD("er", "replays random images", "Chaudhry et al., 2019", per_class, BY_PHASE, er_learner, NULL),
+    METHOD("der++", "replays images with labels and old scores", "Buzzega et al., NeurIPS 2020", "20 images a class, their scores",
+           BY_PHASE, derpp_learner, NULL),
+    METHOD("icarl", "replays herded exemplars, distils", "Rebuffi et al., CVPR 2017", per_class, BY_PHASE, icarl_learner, NULL),
+    METHOD("bic", "replays, distils, corrects new scores", "Wu et al., CVPR 2019", per_class, BY_PHASE, bic_learner, NULL),
+    METHOD("prs", "replays from a partitioned reservoir", "Kim et al., ECCV 2020", in_all, BY_PHASE, prs_learner, NULL),
+    METHOD("ocdm", "replays from a memory of balanced classes", "Liang and Li, 2022", in_all, BY_PHASE, ocdm_learner, NULL),
     NAMED("podnet", "distils pooled features of every stage", "Douillard et al., ECCV 2020", "images"),
     NAMED("tpcil", "keeps the topology of the feature space", "Tao et al., ECCV 2020", "images"),
     NAMED("krt", "restores and transfers what old labels taught", "Dong et al., ICCV 2023", networks),

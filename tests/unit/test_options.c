@@ -29,15 +29,17 @@ static l3a_options defaults(void) {
 
 static const struct {
     const char *name, *value;
-} default_texts[] = {{"dim", "8192"},           {"seed", "2025"},    {"gamma", "1000"},      {"weights", "sqrt"},
-                     {"scaling", "normalised"}, {"pseudo", "fixed"}, {"eta", "0.7"},         {"tau", "2.9"},
-                     {"total-classes", "0"},    {"theta", "0.525"},  {"precision", "mixed"}, {"solver", "auto"},
-                     {"store", "float64"},      {"block", "4096"},   {"ratio", "1"},         {"kernel-width", "0.5"},
-                     {"shrinkage", "1e-4"}};
+} default_texts[] = {
+    {"dim", "8192"},         {"seed", "2025"},      {"gamma", "1000"},    {"weights", "sqrt"},    {"scaling", "normalised"},
+    {"pseudo", "fixed"},     {"eta", "0.7"},        {"tau", "2.9"},       {"total-classes", "0"}, {"theta", "0.525"},
+    {"precision", "mixed"},  {"solver", "auto"},    {"store", "float64"}, {"block", "4096"},      {"ratio", "1"},
+    {"kernel-width", "0.5"}, {"shrinkage", "1e-4"}, {"loss", "auto"},     {"epochs", "0"},        {"batch", "0"},
+    {"first-rate", "0"},     {"rate", "0"},         {"lambda", "0"},      {"memory", "0"},        {"head-theta", "0.8"}};
 enum { SETTINGS = sizeof default_texts / sizeof default_texts[0] };
 
 static bool is_for_comparison(const char *name) {
-    static const char *const names[] = {"ratio", "kernel-width", "shrinkage"};
+    static const char *const names[] = {"ratio",      "kernel-width", "shrinkage", "loss",   "epochs",    "batch",
+                                        "first-rate", "rate",         "lambda",    "memory", "head-theta"};
     bool found = false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         found = found || strcmp(names[i], name) == 0;
@@ -67,6 +69,14 @@ static void every_field_gets_its_default(void **state) {
     assert_true(options.ratio == 1);
     assert_true(options.kernel_width == 0.5);
     assert_true(options.shrinkage == 1e-4);
+    assert_int_equal(options.loss, L3A_LOSS_AUTO);
+    assert_int_equal(options.epochs, 0);
+    assert_int_equal(options.batch, 0);
+    assert_true(options.first_rate == 0);
+    assert_true(options.rate == 0);
+    assert_true(options.lambda == 0);
+    assert_int_equal(options.memory, 0);
+    assert_true(options.head_theta == 0.8);
 }
 
 static void no_byte_of_garbage_outlives_the_defaults(void **state) {
@@ -180,6 +190,14 @@ static void values_out_of_range_are_refused_and_change_nothing(void **state) {
                                          {"kernel-width", "0"},
                                          {"shrinkage", "0"},
                                          {"shrinkage", "1.1"},
+                                         {"loss", "hinge"},
+                                         {"epochs", "-1"},
+                                         {"batch", "1.5"},
+                                         {"first-rate", "-1"},
+                                         {"rate", "1e7"},
+                                         {"lambda", "-1"},
+                                         {"memory", "1048577"},
+                                         {"head-theta", "1"},
                                          {"block", "0"},
                                          {"block", "1048577"},
                                          {"weights", "sqr"},
@@ -291,7 +309,9 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
         {"scaling", "literal"}, {"pseudo", "dynamic"}, {"eta", "0.25"},         {"tau", "1.5"},
         {"total-classes", "6"}, {"theta", "0.75"},     {"precision", "double"}, {"solver", "sums"},
         {"store", "float32"},   {"block", "8"},        {"ratio", "2"},          {"kernel-width", "0.125"},
-        {"shrinkage", "0.5"}};
+        {"shrinkage", "0.5"},   {"loss", "bce"},       {"epochs", "9"},         {"batch", "10"},
+        {"first-rate", "0.25"}, {"rate", "0.75"},      {"lambda", "11.5"},      {"memory", "12"},
+        {"head-theta", "0.5"}};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         assert_ok(context, l3a_options_set(context, &options, values[i][0], values[i][1]));
     }
@@ -312,6 +332,14 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
     expected.ratio = 2;
     expected.kernel_width = 0.125;
     expected.shrinkage = 0.5;
+    expected.loss = L3A_LOSS_BINARY;
+    expected.epochs = 9;
+    expected.batch = 10;
+    expected.first_rate = 0.25;
+    expected.rate = 0.75;
+    expected.lambda = 11.5;
+    expected.memory = 12;
+    expected.head_theta = 0.5;
     assert_memory_equal(&options, &expected, sizeof options);
 }
 
@@ -378,6 +406,14 @@ static void garbage_in_any_one_field_is_refused(void **state) {
     ASSERT_CHECKED(ratio, -1, "ratio");
     ASSERT_CHECKED(kernel_width, 0, "kernel-width");
     ASSERT_CHECKED(shrinkage, 2, "shrinkage");
+    ASSERT_CHECKED(loss, (l3a_loss)3, "loss");
+    ASSERT_CHECKED(epochs, UINT64_MAX, "epochs");
+    ASSERT_CHECKED(batch, UINT64_MAX, "batch");
+    ASSERT_CHECKED(first_rate, -1, "first-rate");
+    ASSERT_CHECKED(rate, -1, "rate");
+    ASSERT_CHECKED(lambda, -1, "lambda");
+    ASSERT_CHECKED(memory, UINT64_MAX, "memory");
+    ASSERT_CHECKED(head_theta, 0, "head-theta");
 }
 
 int main(void) {

@@ -1,0 +1,72 @@
+/* Elastic Weight Consolidation (Kirkpatrick et al. 2017) and its online form (Schwarz et al. 2018): weights that mattered to
+ * earlier phases are held near their values by a penalty λ/2 Σᵢ Fᵢ (wᵢ − wᵢ*)²,  summed over earlier phases, each with its own F
+ * and w* (ewc), or with one running F and the last w* (oewc).
+ *
+ * F is the diagonal of the Fisher information, which a linear logistic head has in closed form: with p = σ(wₖᵀz), the expectation
+ * over the label of the squared derivative of the log-likelihood by the weight j of class k is p (1 − p) zⱼ², so
+ *   F[k, j] = mean over the phase's images of pₖ (1 − pₖ) zⱼ².
+ *
+ * The sum of parabolas is one parabola: ΣF and ΣF w* are all that is kept, whatever the number of phases. */
+#include "method/fisher.h"
+
+struct ewc {
+    struct head head;
+    float *fisher, *pull; /* ΣF and ΣF w*, [classes x inputs] */
+};
+
+static const float DECAY = 0.95F; /* of the running F, by phase */
+
+static l3a_status prepare(struct head *head, struct rows *rows) {
+    struct ewc *ewc = (struct ewc *)head;
+    l3a_status status = L3A_OK;
+    (void)rows;
+    TRY(head_widen(head, &ewc->fisher));
+    TRY(head_widen(head, &ewc->pull));
+done:
+    return status;
+}
+
+static void add_penalty(struct head *head, float *gradient) {
+    const struct ewc *ewc = (const struct ewc *)head;
+    const float lambda = (float)head->tuning.lambda;
+    for (size_t i = 0; i < head->old * head->inputs; i++) {
+        gradient[i] += lambda * (ewc->fisher[i] * head->weights[i] - ewc->pull[i]);
+    }
+}
+
+static l3a_status consolidate(struct head *head, const struct rows *rows, bool online) {
+    struct ewc *ewc = (struct ewc *)head;
+    l3a_status status = L3A_OK;
+    float *fisher = NULL;
+    TRY(fisher_diagonal(head, rows, &fisher));
+    for (size_t i = 0; i < head->classes * head->inputs; i++) {
+        const float kept = online ? DECAY * ewc->fisher[i] : ewc->fisher[i];
+        ewc->fisher[i] = kept + fisher[i];
+        ewc->pull[i] = online ? ewc->fisher[i] * head->weights[i] : ewc->pull[i] + fisher[i] * head->weights[i];
+    }
+done:
+    release(head->context, fisher);
+    return status;
+}
+
+static l3a_status finish(struct head *head, const struct rows *rows) {
+    return consolidate(head, rows, false);
+}
+
+static l3a_status finish_online(struct head *head, const struct rows *rows) {
+    return consolidate(head, rows, true);
+}
+
+static void release_all(struct head *head) {
+    struct ewc *ewc = (struct ewc *)head;
+    release(head->context, ewc->fisher);
+    release(head->context, ewc->pull);
+}
+
+static const struct head_rules rules = {
+    .size = sizeof(struct ewc), .prepare = prepare, .weight_terms = add_penalty, .finish = finish, .release = release_all};
+static const struct head_rules online_rules = {
+    .size = sizeof(struct ewc), .prepare = prepare, .weight_terms = add_penalty, .finish = finish_online, .release = release_all};
+
+HEAD_LEARNER(ewc, rules);
+HEAD_LEARNER(oewc, online_rules);

@@ -1,0 +1,133 @@
+/* iCaRL (Rebuffi et al. 2017) for several labels an image: exemplars of each class chosen by herding, replayed, and distillation of
+ * the old head. Its nearest-mean-of-exemplars rule names one class an image, so the scores are the head's, as in multi-label
+ * comparisons.
+ *
+ * Herding (their algorithm 4): with features φ scaled to length 1 and their mean μ over the class's images, the n-th exemplar is
+ * the image that brings the mean of the first n closest to μ: the one with the largest φᵀ(n μ − Σ φ chosen), since all have
+ * length 1. An image that several classes choose is kept once. */
+#include "method/head.h"
+
+#include <math.h>
+#include <string.h>
+
+struct herd {
+    l3a_context *context;
+    const struct rows *rows;
+    float *lengths; /* of each row's features, without the one */
+    size_t *members;
+    size_t count;             /* rows of the class */
+    double *mean, *direction; /* μ, and n μ − Σ φ chosen */
+    bool *chosen;             /* by the class */
+};
+
+static void herd_free(struct herd *herd) {
+    release(herd->context, herd->lengths);
+    release(herd->context, herd->members);
+    release(herd->context, herd->mean);
+    release(herd->context, herd->direction);
+    release(herd->context, herd->chosen);
+}
+
+static double along(const struct herd *herd, size_t row, const double *direction) {
+    const float *features = herd->rows->features + row * herd->rows->inputs;
+    double sum = 0;
+    for (size_t j = 0; j + 1 < herd->rows->inputs; j++) {
+        sum += (double)features[j] * direction[j];
+    }
+    return sum / (double)herd->lengths[row];
+}
+
+static void add_scaled(const struct herd *herd, size_t row, double scale, double *to) {
+    const float *features = herd->rows->features + row * herd->rows->inputs;
+    for (size_t j = 0; j + 1 < herd->rows->inputs; j++) {
+        to[j] += scale * (double)features[j] / (double)herd->lengths[row];
+    }
+}
+
+static l3a_status herd_create(l3a_context *context, const struct rows *rows, struct herd *herd) {
+    l3a_status status = L3A_OK;
+    *herd = (struct herd){.context = context, .rows = rows};
+    TRY(allocate(context, rows->count, sizeof *herd->lengths, &herd->lengths));
+    TRY(allocate(context, rows->count, sizeof *herd->members, &herd->members));
+    TRY(allocate(context, rows->count, sizeof *herd->chosen, &herd->chosen));
+    TRY(allocate(context, rows->inputs, sizeof *herd->mean, &herd->mean));
+    TRY(allocate(context, rows->inputs, sizeof *herd->direction, &herd->direction));
+    for (size_t i = 0; i < rows->count; i++) {
+        double square = 0;
+        for (size_t j = 0; j + 1 < rows->inputs; j++) {
+            square += (double)rows->features[i * rows->inputs + j] * (double)rows->features[i * rows->inputs + j];
+        }
+        herd->lengths[i] = square > 0 ? (float)sqrt(square) : 1;
+    }
+done:
+    return status;
+}
+
+static void gather_class(struct herd *herd, size_t k) {
+    const struct rows *rows = herd->rows;
+    herd->count = 0;
+    memset(herd->mean, 0, rows->inputs * sizeof *herd->mean);
+    for (size_t i = 0; i < rows->count; i++) {
+        if (rows->labels[i * rows->classes + k] == 1) {
+            herd->members[herd->count++] = i;
+        }
+    }
+    for (size_t i = 0; i < herd->count; i++) {
+        add_scaled(herd, herd->members[i], 1 / (double)herd->count, herd->mean);
+    }
+}
+
+/* Marks the class's exemplars in `kept`. */
+static void choose(struct herd *herd, size_t wanted, bool *kept) {
+    memset(herd->chosen, 0, herd->rows->count * sizeof *herd->chosen);
+    memset(herd->direction, 0, herd->rows->inputs * sizeof *herd->direction);
+    for (size_t n = 0; n < wanted && n < herd->count; n++) {
+        size_t best = herd->rows->count;
+        double most = 0;
+        for (size_t j = 0; j < herd->rows->inputs; j++) {
+            herd->direction[j] += herd->mean[j];
+        }
+        for (size_t i = 0; i < herd->count; i++) {
+            const size_t row = herd->members[i];
+            const double value = herd->chosen[row] ? 0 : along(herd, row, herd->direction);
+            if (!herd->chosen[row] && (best == herd->rows->count || value > most)) {
+                best = row;
+                most = value;
+            }
+        }
+        herd->chosen[best] = kept[best] = true;
+        add_scaled(herd, best, -1, herd->direction);
+    }
+}
+
+static l3a_status keep_exemplars(struct head *head, const struct rows *rows) {
+    struct memory *memory = &head->memory;
+    l3a_status status = L3A_OK;
+    struct herd herd = {0};
+    bool *kept = NULL;
+    size_t count = 0;
+    herd.context = head->context;
+    TRY(allocate_zeroed(head->context, rows->count, sizeof *kept, &kept));
+    TRY(herd_create(head->context, rows, &herd));
+    for (size_t k = 0; k < rows->classes; k++) {
+        gather_class(&herd, k);
+        choose(&herd, head->tuning.memory, kept);
+    }
+    for (size_t i = 0; i < rows->count; i++) {
+        count += kept[i];
+    }
+    TRY(memory_resize(head->context, memory, memory->count + count, head->classes));
+    for (size_t i = 0; i < rows->count; i++) {
+        if (kept[i]) {
+            memory_set(memory, memory->count++, rows, i);
+        }
+    }
+done:
+    herd_free(&herd);
+    release(head->context, kept);
+    return status;
+}
+
+static const struct head_rules rules = {.size = sizeof(struct head), .replays = 1, .distils = true, .finish = keep_exemplars};
+
+HEAD_LEARNER(icarl, rules);

@@ -1,0 +1,103 @@
+/* Riemannian Walk (Chaudhry et al. 2018): a weight is held by how much the answers hang on it (F) and by how much it lowered the
+ * loss on its way (s), each scaled to at most 1:
+ *   penalty λ/2 Σᵢ (Fᵢ/max F + sᵢ/max s) (wᵢ − wᵢ*)².
+ *
+ * F is a moving average of the squared gradient during training (their EWC++, equation 6). Each step Δw adds to the path
+ *   max(0, −g Δw / (½ F Δw² + ε)),
+ * the first-order fall of the loss over the distance moved (equation 8, at every step). At the end of a phase s becomes the mean of
+ * what it was and the phase's path (section 4.3). */
+#include "method/head.h"
+
+#include <string.h>
+
+struct rwalk {
+    struct head head;
+    float *fisher, *score, *path, *importance, *anchor; /* [classes x inputs] */
+    float *gradient, *before;                           /* of the step going on */
+};
+
+static const float NEW_SHARE = 0.1F, SMALL = 1e-8F;
+
+enum { ARRAYS = 7 };
+
+static void arrays_of(struct rwalk *walk, float **arrays[ARRAYS]) {
+    float **const all[ARRAYS] = {&walk->fisher, &walk->score,    &walk->path,  &walk->importance,
+                                 &walk->anchor, &walk->gradient, &walk->before};
+    memcpy(arrays, all, sizeof all);
+}
+
+static l3a_status prepare(struct head *head, struct rows *rows) {
+    struct rwalk *walk = (struct rwalk *)head;
+    l3a_status status = L3A_OK;
+    float **arrays[ARRAYS];
+    (void)rows;
+    arrays_of(walk, arrays);
+    for (size_t i = 0; i < ARRAYS; i++) {
+        TRY(head_widen(head, arrays[i]));
+    }
+    memset(walk->path, 0, head->classes * head->inputs * sizeof *walk->path);
+done:
+    return status;
+}
+
+static void add_penalty(struct head *head, float *gradient) {
+    struct rwalk *walk = (struct rwalk *)head;
+    const size_t bytes = head->classes * head->inputs * sizeof *gradient;
+    const float lambda = (float)head->tuning.lambda;
+    memcpy(walk->gradient, gradient, bytes);
+    memcpy(walk->before, head->weights, bytes);
+    for (size_t i = 0; i < head->old * head->inputs; i++) {
+        gradient[i] += lambda * walk->importance[i] * (head->weights[i] - walk->anchor[i]);
+    }
+}
+
+static void stepped(struct head *head) {
+    struct rwalk *walk = (struct rwalk *)head;
+    float *restrict fisher = walk->fisher, *restrict path = walk->path;
+    const float *restrict g = walk->gradient, *restrict before = walk->before, *restrict now = head->weights;
+    for (size_t i = 0; i < head->classes * head->inputs; i++) {
+        const float moved = now[i] - before[i], fall = -g[i] * moved;
+        fisher[i] = (1 - NEW_SHARE) * fisher[i] + NEW_SHARE * g[i] * g[i];
+        path[i] += (fall > 0 ? fall : 0) / (0.5F * fisher[i] * moved * moved + SMALL);
+    }
+}
+
+static float largest(const float *values, size_t count) {
+    float most = 0;
+    for (size_t i = 0; i < count; i++) {
+        most = values[i] > most ? values[i] : most;
+    }
+    return most > 0 ? most : 1;
+}
+
+static l3a_status finish(struct head *head, const struct rows *rows) {
+    struct rwalk *walk = (struct rwalk *)head;
+    const size_t count = head->classes * head->inputs, old = head->old * head->inputs;
+    (void)rows;
+    for (size_t i = 0; i < count; i++) {
+        walk->score[i] = i < old ? 0.5F * (walk->score[i] + walk->path[i]) : walk->path[i];
+        walk->anchor[i] = head->weights[i];
+    }
+    const float most_fisher = largest(walk->fisher, count), most_score = largest(walk->score, count);
+    for (size_t i = 0; i < count; i++) {
+        walk->importance[i] = walk->fisher[i] / most_fisher + walk->score[i] / most_score;
+    }
+    return L3A_OK;
+}
+
+static void release_all(struct head *head) {
+    float **arrays[ARRAYS];
+    arrays_of((struct rwalk *)head, arrays);
+    for (size_t i = 0; i < ARRAYS; i++) {
+        release(head->context, *arrays[i]);
+    }
+}
+
+static const struct head_rules rules = {.size = sizeof(struct rwalk),
+                                        .prepare = prepare,
+                                        .weight_terms = add_penalty,
+                                        .stepped = stepped,
+                                        .finish = finish,
+                                        .release = release_all};
+
+HEAD_LEARNER(rwalk, rules);

@@ -1,0 +1,29 @@
+/* Random numbers one after another, by the one random rule. */
+#ifndef L3A_STREAM_H
+#define L3A_STREAM_H
+
+#include "base/random.h"
+
+#include <stddef.h>
+
+struct stream {
+    uint64_t seed, next;
+};
+
+static inline double stream_uniform(struct stream *stream) {
+    return random_uniform(stream->seed, stream->next++);
+}
+
+/* order becomes a permutation of 0 … count − 1 (Fisher and Yates). */
+static inline void stream_shuffle(struct stream *stream, size_t *order, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        order[i] = i;
+    }
+    for (size_t i = count; i > 1; i--) {
+        const size_t j = (size_t)(random_bits(stream->seed, stream->next++) % i), moved = order[i - 1];
+        order[i - 1] = order[j];
+        order[j] = moved;
+    }
+}
+
+#endif

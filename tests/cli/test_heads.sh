@@ -1,0 +1,38 @@
+#!/bin/bash
+# Heads trained by gradient descent, as run compares them: settings, files, resuming.
+. "$(dirname "$0")/support.sh"
+
+data=$work/data
+make_features "$data" --rows 200 --test-rows 80
+run_on() { l3a run --train "$data/train.safetensors" --test "$data/test.safetensors" --protocol B0-C2 --quiet "$@"; }
+methods=finetune,joint-sgd,lwf,ewc,oewc,rwalk,er,der++,icarl,bic,prs,ocdm
+
+expect 0 '' run_on --method $methods --seed 1,2 -o "$work/run"
+check 'no model of a head' test "$(ls "$work/run" | xargs)" = 'metrics.csv per_class.csv run.json'
+check 'a line for each phase' test "$(wc -l <"$work/run/metrics.csv")" -eq $((1 + 2 * (11 * 3 + 1)))
+check 'no pseudo-labels' test "$(cut -d, -f8 "$work/run/metrics.csv" | sort -u | xargs)" = '0 pseudo_labels'
+expect 0 '' run_on --method $methods --seed 1,2 -o "$work/again"
+check 'a run repeated' diff <(metrics "$work/run") <(metrics "$work/again")
+
+# a job that was stopped starts again, and those before it stay
+for file in metrics per_class; do
+    sed '/^bic,2,3/,$d' "$work/run/$file.csv" >"$work/again/$file.csv"
+done
+expect 0 '' run_on --method $methods --seed 1,2 -o "$work/again" --resume
+check 'a run resumed' diff <(metrics "$work/run") <(metrics "$work/again")
+
+# a setting reaches what it names
+for setting in '--loss bce' '--epochs 4' '--batch 16' '--first-rate 0.1' '--rate 0.1' '--lambda 50' '--memory 2' '--head-theta 0.3'; do
+    # shellcheck disable=SC2086
+    expect 0 '' run_on --method bic --seed 1 $setting -o "$work/set$setting"
+    check "$setting changes the numbers" test "$(metrics "$work/set$setting")" != "$(metrics "$work/run" | grep -E '^(method|bic,1,)')"
+done
+
+refuse() { expect 2 "$1" run_on --method er -o "$work/none" "${@:2}"; }
+refuse 'choose one of auto|asl|bce' --loss hinge
+refuse 'lambda must be a number in [0' --lambda -1
+refuse 'epochs must be a whole number' --epochs 2.5
+refuse 'head-theta must be a number in (0, 1)' --head-theta 1
+expect 2 "unknown option '--rate'" l3a learn "$work/model" --features "$data/train.safetensors" --classes class00 --rate 1
+check 'nothing was made' test ! -e "$work/none"
+finish

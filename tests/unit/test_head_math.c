@@ -1,0 +1,660 @@
+/* What heads are trained with: losses, penalties and distillation against finite differences, Adam and the rate against plain
+ * formulas, what a memory keeps against naive choices. */
+#include "support.h"
+
+#include "base/vector_math.h"
+#include "method/fisher.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static l3a_context *context;
+
+static double near_uniform(uint64_t seed, uint64_t index, double low, double high) {
+    return low + (high - low) * l3a_uniform(seed, index);
+}
+
+static void assert_near(double value, double expected, double tolerance) {
+    if (!(fabs(value - expected) <= tolerance)) {
+        print_error("%.9g, expected %.9g\n", value, expected);
+    }
+    assert_true(fabs(value - expected) <= tolerance);
+}
+
+/* ---- Functions of one number ---- */
+
+static void exp_and_log_are_those_of_libm(void **state) {
+    (void)state;
+    for (int i = -8000; i <= 8000; i++) {
+        const float x = (float)i * 0.01F;
+        assert_near((double)exponential(x) / exp((double)x), 1, 4e-7);
+    }
+    for (int i = 1; i <= 20000; i++) {
+        const float x = (float)i * 1e-4F;
+        assert_near((double)logarithm(x), log((double)x), 2e-7 * (1 + fabs(log((double)x))));
+    }
+}
+
+static double naive_sigmoid(double s) {
+    return 1 / (1 + exp(-s));
+}
+
+static double naive_loss(l3a_loss loss, double s, double y) {
+    const double p = naive_sigmoid(s);
+    if (loss == L3A_LOSS_BINARY) {
+        return -y * log(p) - (1 - y) * log(1 - p);
+    }
+    const double q = fmax(p - 0.05, 0);
+    return y > 0.5 ? -log(p) : -pow(q, 4) * log(1 - q);
+}
+
+static void gradients_of_losses_are_those_of_finite_differences(void **state) {
+    (void)state;
+    enum { ROWS = 3, CLASSES = 37 };
+    const double h = 1e-5;
+    for (l3a_loss loss = L3A_LOSS_ASYMMETRIC; loss <= L3A_LOSS_BINARY; loss++) {
+        float scores[ROWS * CLASSES], targets[ROWS * CLASSES], gradient[ROWS * CLASSES];
+        const float scale[ROWS] = {1, 0.25F, 0};
+        for (size_t i = 0; i < ROWS * CLASSES; i++) {
+            scores[i] = (float)near_uniform(1, i, -12, 12);
+            targets[i] = i % 3 == 0;
+        }
+        loss_gradient(loss, ROWS, CLASSES, scores, targets, scale, gradient);
+        for (size_t i = 0; i < ROWS * CLASSES; i++) {
+            const double s = (double)scores[i], y = (double)targets[i];
+            const double slope = (naive_loss(loss, s + h, y) - naive_loss(loss, s - h, y)) / (2 * h);
+            assert_near((double)gradient[i], (double)scale[i / CLASSES] * slope, 2e-5);
+        }
+    }
+}
+
+static void easy_negatives_count_nothing(void **state) {
+    (void)state;
+    const float scores[2] = {-3, -2.9F}, targets[2] = {0, 0}, scale[1] = {1}; /* p = 0.047 and 0.052 */
+    float gradient[2];
+    loss_gradient(L3A_LOSS_ASYMMETRIC, 1, 2, scores, targets, scale, gradient);
+    assert_true(gradient[0] == 0);
+    assert_true(gradient[1] > 0);
+}
+
+static void gradient_of_distillation_is_that_of_finite_differences(void **state) {
+    (void)state;
+    enum { ROWS = 4, CLASSES = 5, OLD = 3 };
+    const double h = 1e-5;
+    float scores[ROWS * CLASSES], old[ROWS * OLD], gradient[ROWS * CLASSES];
+    for (size_t i = 0; i < ROWS * CLASSES; i++) {
+        scores[i] = (float)near_uniform(2, i, -5, 5);
+        gradient[i] = (float)i;
+    }
+    for (size_t i = 0; i < ROWS * OLD; i++) {
+        old[i] = (float)near_uniform(3, i, -5, 5);
+    }
+    distil_gradient(ROWS, CLASSES, OLD, scores, old, 0.5F, gradient);
+    for (size_t i = 0; i < ROWS * CLASSES; i++) {
+        const size_t k = i % CLASSES;
+        double slope = 0;
+        if (k < OLD) {
+            const double y = naive_sigmoid((double)old[i / CLASSES * OLD + k]), s = (double)scores[i];
+            slope = (naive_loss(L3A_LOSS_BINARY, s + h, y) - naive_loss(L3A_LOSS_BINARY, s - h, y)) / (2 * h);
+        }
+        assert_near((double)gradient[i], (double)i + 0.5 * slope, 1e-5);
+    }
+}
+
+/* ---- The optimiser ---- */
+
+static void adam_is_the_published_algorithm(void **state) {
+    (void)state;
+    enum { COUNT = 21, STEPS = 60 };
+    float mean[COUNT] = {0}, square[COUNT] = {0}, weights[COUNT] = {0}, gradient[COUNT];
+    double m[COUNT] = {0}, v[COUNT] = {0}, w[COUNT] = {0};
+    struct adam adam = {.mean = mean, .square = square};
+    for (size_t step = 1; step <= STEPS; step++) {
+        const double rate = 0.01 * (double)step;
+        for (size_t i = 0; i < COUNT; i++) {
+            const double g = near_uniform(step, i, -1, 1) * pow(10, (double)(i % 5) - 4);
+            gradient[i] = (float)g;
+            m[i] = 0.9 * m[i] + 0.1 * g;
+            v[i] = 0.999 * v[i] + 0.001 * g * g;
+            w[i] -= rate * (m[i] / (1 - pow(0.9, (double)step))) / (sqrt(v[i] / (1 - pow(0.999, (double)step))) + 1e-8);
+        }
+        adam_step(&adam, COUNT, rate, gradient, weights);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_near((double)weights[i], w[i], 1e-4);
+    }
+}
+
+static void the_rate_goes_up_for_a_fifth_and_down_again(void **state) {
+    (void)state;
+    const double highest = 0.5, pi = acos(-1);
+    for (size_t step = 0; step < 100; step++) {
+        const double t = (double)step, up = highest / 25, down = up / 1e4;
+        const double expected = t <= 19 ? up + (highest - up) * (1 - cos(pi * t / 19)) / 2
+                                        : down + (highest - down) * (1 + cos(pi * (t - 19) / 80)) / 2;
+        assert_near(one_cycle(step, 100, highest), expected, 1e-12);
+    }
+    for (size_t steps = 1; steps < 12; steps++) {
+        for (size_t step = 0; step < steps; step++) {
+            const double rate = one_cycle(step, steps, highest);
+            assert_true(rate > 0 && rate <= highest);
+        }
+    }
+}
+
+/* ---- A head made by hand, to try its rules on ---- */
+
+enum { WIDTH = 6, INPUTS = WIDTH + 1, CLASSES = 5, OLD = 3, NEW = 2, ROWS = 60 };
+
+struct table {
+    float features[ROWS * INPUTS];
+    int8_t labels[ROWS * CLASSES];
+};
+
+static void fill_table(uint64_t seed, size_t rows, struct table *table) {
+    for (size_t i = 0; i < rows * INPUTS; i++) {
+        table->features[i] = i % INPUTS == WIDTH ? 1 : (float)near_uniform(seed, i, -1, 1);
+    }
+    for (size_t i = 0; i < rows * CLASSES; i++) {
+        table->labels[i] = l3a_uniform(seed + 1, i) < 0.4;
+    }
+}
+
+static struct head *make_head(const char *method, const struct learner *learner, double lambda) {
+    l3a_options options;
+    void *made = NULL;
+    l3a_options_default(&options);
+    options.lambda = lambda;
+    assert_non_null(method_find(method));
+    assert_ok(context, learner->create(context, method_find(method), &options, WIDTH, &made));
+    return made;
+}
+
+/* The head comes to know so many classes more, with weights of its own. */
+static void widen(struct head *head, size_t classes, struct rows *rows) {
+    head->old = head->classes;
+    head->classes += classes;
+    assert_ok(context, head_widen(head, &head->weights));
+    for (size_t i = head->old * INPUTS; i < head->classes * INPUTS; i++) {
+        head->weights[i] = (float)near_uniform(99, i, -1, 1);
+    }
+    if (head->memory.count) {
+        assert_ok(context, memory_resize(context, &head->memory, head->memory.count, head->classes));
+    }
+    if (head->rules->prepare) {
+        assert_ok(context, head->rules->prepare(head, rows));
+    }
+}
+
+static double dot(const float *weights, const float *features) {
+    double sum = 0;
+    for (size_t j = 0; j < INPUTS; j++) {
+        sum += (double)weights[j] * (double)features[j];
+    }
+    return sum;
+}
+
+static void fisher_is_the_curvature_of_the_likelihood(void **state) {
+    (void)state;
+    static struct table table;
+    struct rows rows = {ROWS, INPUTS, CLASSES, table.features, table.labels};
+    struct head *head = make_head("finetune", &finetune_learner, 0);
+    float *fisher = NULL;
+    const double h = 1e-3;
+    fill_table(11, ROWS, &table);
+    widen(head, CLASSES, &rows);
+    assert_ok(context, fisher_diagonal(head, &rows, &fisher));
+    for (size_t i = 0; i < CLASSES * INPUTS; i++) {
+        double curve = 0; /* of −log p(y) by the weight; any label gives the same */
+        for (size_t row = 0; row < ROWS; row++) {
+            const float *z = table.features + row * INPUTS;
+            const double s = dot(head->weights + i / INPUTS * INPUTS, z), d = h * (double)z[i % INPUTS];
+            curve += (naive_loss(L3A_LOSS_BINARY, s + d, 1) + naive_loss(L3A_LOSS_BINARY, s - d, 1) -
+                      2 * naive_loss(L3A_LOSS_BINARY, s, 1)) /
+                     (h * h * ROWS);
+        }
+        assert_near((double)fisher[i], curve, 1e-5);
+    }
+    release(context, fisher);
+    head_free(head);
+}
+
+/* λ/2 Σ over phases of decay · F (w − w*)², as it is written. */
+static double naive_penalty(const double *w, double lambda, size_t phases, float *const fisher[], float *const anchor[],
+                            const size_t *known, const double *decay, bool last_anchor) {
+    double sum = 0;
+    for (size_t t = 0; t < phases; t++) {
+        for (size_t i = 0; i < known[t] * INPUTS; i++) {
+            const double apart = w[i] - (double)anchor[last_anchor ? phases - 1 : t][i];
+            sum += lambda / 2 * decay[t] * (double)fisher[t][i] * apart * apart;
+        }
+    }
+    return sum;
+}
+
+static void penalty_of_ewc(const char *name, const struct learner *learner, bool online) {
+    static struct table tables[2];
+    const double lambda = 3.5, h = 1e-4, decay[2] = {online ? 0.95 : 1, 1};
+    const size_t known[2] = {OLD, CLASSES};
+    float *fisher[2] = {0}, *anchor[2] = {0}, gradient[CLASSES * INPUTS] = {0};
+    double w[CLASSES * INPUTS];
+    struct head *head = make_head(name, learner, lambda);
+    for (size_t t = 0; t < 2; t++) {
+        fill_table(20 + 2 * t, ROWS, &tables[t]);
+        struct rows rows = {ROWS, INPUTS, t ? NEW : OLD, tables[t].features, tables[t].labels};
+        widen(head, rows.classes, &rows);
+        for (size_t i = 0; i < head->classes * INPUTS; i++) {
+            head->weights[i] += (float)near_uniform(30 + t, i, -0.3, 0.3);
+        }
+        assert_ok(context, fisher_diagonal(head, &rows, &fisher[t]));
+        assert_ok(context, allocate(context, CLASSES * INPUTS, sizeof(float), &anchor[t]));
+        memcpy(anchor[t], head->weights, head->classes * INPUTS * sizeof(float));
+        assert_ok(context, head->rules->finish(head, &rows));
+    }
+    head->old = head->classes;
+    for (size_t i = 0; i < CLASSES * INPUTS; i++) {
+        head->weights[i] += (float)near_uniform(40, i, -1, 1);
+        w[i] = (double)head->weights[i];
+    }
+    head->rules->weight_terms(head, gradient);
+    for (size_t i = 0; i < CLASSES * INPUTS; i++) {
+        const double at = w[i];
+        w[i] = at + h;
+        const double up = naive_penalty(w, lambda, 2, fisher, anchor, known, decay, online);
+        w[i] = at - h;
+        const double down = naive_penalty(w, lambda, 2, fisher, anchor, known, decay, online);
+        w[i] = at;
+        assert_near((double)gradient[i], (up - down) / (2 * h), 1e-5);
+    }
+    for (size_t t = 0; t < 2; t++) {
+        release(context, fisher[t]);
+        release(context, anchor[t]);
+    }
+    head_free(head);
+}
+
+static void gradient_of_the_penalty_is_that_of_finite_differences(void **state) {
+    (void)state;
+    penalty_of_ewc("ewc", &ewc_learner, false);
+    penalty_of_ewc("oewc", &oewc_learner, true);
+}
+
+static double largest(const double *values, size_t count) {
+    double most = 0;
+    for (size_t i = 0; i < count; i++) {
+        most = fmax(most, values[i]);
+    }
+    return most;
+}
+
+static void the_walk_is_weighed_by_fisher_and_path(void **state) {
+    (void)state;
+    enum { COUNT = OLD * INPUTS, STEPS = 30 };
+    static struct table table;
+    struct rows rows = {ROWS, INPUTS, OLD, table.features, table.labels};
+    const double lambda = 2;
+    double fisher[COUNT] = {0}, path[COUNT] = {0};
+    float gradient[COUNT], anchor[COUNT];
+    struct head *head = make_head("rwalk", &rwalk_learner, lambda);
+    fill_table(50, ROWS, &table);
+    widen(head, OLD, &rows);
+    for (size_t step = 0; step < STEPS; step++) {
+        double moves[COUNT];
+        for (size_t i = 0; i < COUNT; i++) {
+            gradient[i] = (float)near_uniform(60 + step, i, -1, 1);
+            moves[i] = (double)(float)near_uniform(160 + step, i, -0.1, 0.1);
+        }
+        head->rules->weight_terms(head, gradient); /* nothing is held in the first phase */
+        for (size_t i = 0; i < COUNT; i++) {
+            const double g = near_uniform(60 + step, i, -1, 1), before = (double)head->weights[i];
+            assert_near((double)gradient[i], g, 1e-6);
+            head->weights[i] += (float)moves[i];
+            const double moved = (double)head->weights[i] - before;
+            fisher[i] = 0.9 * fisher[i] + 0.1 * g * g;
+            path[i] += fmax(0, -g * moved) / (0.5 * fisher[i] * moved * moved + 1e-8);
+        }
+        head->rules->stepped(head);
+    }
+    assert_ok(context, head->rules->finish(head, &rows));
+    memcpy(anchor, head->weights, sizeof anchor);
+    memset(gradient, 0, sizeof gradient);
+    head->old = head->classes;
+    head->rules->weight_terms(head, gradient);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_true(gradient[i] == 0);
+        head->weights[i] += 0.25F;
+    }
+    head->rules->weight_terms(head, gradient);
+    for (size_t i = 0; i < COUNT; i++) {
+        const double importance = fisher[i] / largest(fisher, COUNT) + path[i] / largest(path, COUNT);
+        assert_near((double)gradient[i], lambda * importance * (double)(head->weights[i] - anchor[i]), 2e-4);
+    }
+    head_free(head);
+}
+
+static void stored_scores_pull_by_their_squared_distance(void **state) {
+    (void)state;
+    static struct table table;
+    struct rows rows = {ROWS, INPUTS, OLD, table.features, table.labels};
+    struct head *head = make_head("der++", &derpp_learner, 0.5);
+    enum { REPLAYED = 8, FRESH = 2 };
+    float scores[(FRESH + REPLAYED) * CLASSES], gradient[(FRESH + REPLAYED) * CLASSES], before[OLD * INPUTS];
+    size_t slots[FRESH + REPLAYED];
+    struct batch batch = {
+        .fresh = FRESH, .last = FRESH, .rows = FRESH + REPLAYED, .slots = slots, .scores = scores, .gradient = gradient};
+    fill_table(70, ROWS, &table);
+    widen(head, OLD, &rows);
+    memcpy(before, head->weights, sizeof before);
+    assert_ok(context, head->rules->finish(head, &rows));
+    assert_int_equal(head->memory.count, ROWS); /* 20 for each of 3 classes */
+    rows.classes = NEW;
+    widen(head, NEW, &rows);
+    for (size_t i = 0; i < batch.rows; i++) {
+        slots[i] = (i * 7) % ROWS;
+    }
+    for (size_t i = 0; i < batch.rows * CLASSES; i++) {
+        scores[i] = (float)near_uniform(71, i, -2, 2);
+        gradient[i] = 5;
+    }
+    head->rules->score_terms(head, &batch);
+    for (size_t i = 0; i < batch.rows; i++) {
+        for (size_t k = 0; k < CLASSES; k++) {
+            const double s = (double)scores[i * CLASSES + k], h = 1e-4;
+            double expected = i < FRESH ? 5 : 0;
+            if (i >= FRESH && k < OLD) {
+                const double stored = dot(before + k * INPUTS, head->memory.features + slots[i] * INPUTS);
+                const double up = 0.25 * pow(s + h - stored, 2) / REPLAYED, down = 0.25 * pow(s - h - stored, 2) / REPLAYED;
+                expected = (up - down) / (2 * h);
+            }
+            assert_near((double)gradient[i * CLASSES + k], expected, 1e-5);
+        }
+    }
+    head_free(head);
+}
+
+/* What bias correction makes least, with the weights before it. */
+static double correction_loss(const struct head *head, const float *before, const struct rows *held, double alpha, double beta) {
+    double loss = 0.5 * ((alpha - 1) * (alpha - 1) + beta * beta);
+    for (size_t i = 0; i < held->count; i++) {
+        for (size_t k = 0; k < NEW; k++) {
+            const double s = dot(before + (OLD + k) * INPUTS, held->features + i * INPUTS);
+            loss += naive_loss(L3A_LOSS_BINARY, alpha * s + beta, held->labels[i * NEW + k] == 1);
+        }
+    }
+    for (size_t i = 0; i < 30; i += 10) { /* the memory's, whose labels of new classes are 0 */
+        for (size_t k = 0; k < NEW; k++) {
+            loss +=
+                naive_loss(L3A_LOSS_BINARY, alpha * dot(before + (OLD + k) * INPUTS, head->memory.features + i * INPUTS) + beta, 0);
+        }
+    }
+    return loss;
+}
+
+static void bias_correction_is_the_best_scale_and_shift(void **state) {
+    (void)state;
+    static struct table tables[2], held_table;
+    const double h = 1e-3;
+    float before[CLASSES * INPUTS];
+    struct head *head = make_head("bic", &bic_learner, 0);
+    head->tuning.memory = 10;
+    fill_table(80, ROWS, &tables[0]);
+    fill_table(82, ROWS, &tables[1]);
+    struct rows first = {ROWS, INPUTS, OLD, tables[0].features, tables[0].labels};
+    struct rows second = {ROWS, INPUTS, NEW, tables[1].features, tables[1].labels};
+    widen(head, OLD, &first);
+    assert_int_equal(first.count, ROWS);
+    assert_ok(context, head->rules->finish(head, &first));
+    memcpy(&held_table, &tables[1], sizeof held_table);
+    widen(head, NEW, &second);
+    assert_int_equal(second.count, ROWS - 2); /* 3 of 30 are held in the memory: 1 for a class */
+    struct rows held = {0, INPUTS, NEW, held_table.features, held_table.labels};
+    for (size_t i = 0; i < ROWS; i++) { /* those that are in the phase no more */
+        bool there = false;
+        for (size_t j = 0; j < second.count; j++) {
+            there = there || memcmp(held_table.features + i * INPUTS, second.features + j * INPUTS, INPUTS * sizeof(float)) == 0;
+        }
+        if (!there) {
+            memmove(held.features + held.count * INPUTS, held_table.features + i * INPUTS, INPUTS * sizeof(float));
+            memmove(held.labels + held.count * NEW, held_table.labels + i * NEW, NEW);
+            held.count++;
+        }
+    }
+    assert_int_equal(held.count, 2);
+    memcpy(before, head->weights, sizeof before);
+    assert_ok(context, head->rules->finish(head, &second));
+    assert_memory_equal(before, head->weights, OLD * INPUTS * sizeof(float));
+    const double alpha = (double)(head->weights[OLD * INPUTS] / before[OLD * INPUTS]);
+    const double beta = (double)head->weights[OLD * INPUTS + WIDTH] - alpha * (double)before[OLD * INPUTS + WIDTH];
+    for (size_t i = OLD * INPUTS; i < CLASSES * INPUTS; i++) {
+        assert_near((double)head->weights[i], alpha * (double)before[i] + (i % INPUTS == WIDTH ? beta : 0), 1e-5);
+    }
+    const double least = correction_loss(head, before, &held, alpha, beta);
+    for (int i = 0; i < 8; i++) {
+        assert_true(correction_loss(head, before, &held, alpha + h * cos(i), beta + h * sin(i)) > least);
+    }
+    head_free(head);
+}
+
+/* ---- What memories keep ---- */
+
+enum { STREAM = 600, KINDS = 8, KEPT = 60 };
+
+/* The first kind is on most images, the last on few; a row's first feature is its number. */
+static void make_stream(float *features, int8_t *labels) {
+    for (size_t i = 0; i < STREAM; i++) {
+        for (size_t j = 0; j < INPUTS; j++) {
+            features[i * INPUTS + j] = j == 0 ? (float)i : j == WIDTH ? 1 : (float)near_uniform(90, i * INPUTS + j, -1, 1);
+        }
+        for (size_t k = 0; k < KINDS; k++) {
+            labels[i * KINDS + k] = l3a_uniform(91, i * KINDS + k) < 0.6 * pow(0.55, (double)k);
+        }
+        labels[i * KINDS] |= labels[i * KINDS + i % KINDS] == 0 && i % KINDS == 0;
+    }
+}
+
+static double divergence(const size_t *kept) {
+    double sum = 0, value = 0;
+    for (size_t k = 0; k < KINDS; k++) {
+        sum += (double)kept[k];
+    }
+    for (size_t k = 0; k < KINDS; k++) {
+        const double share = (double)kept[k] / sum;
+        value += share > 0 ? share * log(share * KINDS) : 0;
+    }
+    return value;
+}
+
+static void count_kinds(const int8_t *labels, const size_t *slots, size_t rows, size_t *kept) {
+    memset(kept, 0, KINDS * sizeof *kept);
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t k = 0; k < KINDS; k++) {
+            kept[k] += labels[slots[i] * KINDS + k] == 1;
+        }
+    }
+}
+
+static struct head *offer_stream(const char *method, const struct learner *learner, float *features, int8_t *labels,
+                                 size_t memory) {
+    struct head *head = make_head(method, learner, 0);
+    struct rows rows = {STREAM, INPUTS, KINDS, features, labels};
+    head->tuning.memory = memory;
+    widen(head, KINDS, &rows);
+    assert_ok(context, head->rules->finish(head, &rows));
+    return head;
+}
+
+static void rows_of(const struct head *head, size_t *rows) {
+    for (size_t i = 0; i < head->memory.count; i++) {
+        rows[i] = (size_t)head->memory.features[i * INPUTS];
+    }
+}
+
+static void balanced_memories_are_better_balanced_than_a_random_one(void **state) {
+    (void)state;
+    static float features[STREAM * INPUTS];
+    static int8_t labels[STREAM * KINDS];
+    static const struct {
+        const char *method;
+        const struct learner *learner;
+        size_t memory;
+    } cases[] = {{"er", &er_learner, KEPT / KINDS},
+                 {"prs", &prs_learner, KEPT / KINDS * KINDS},
+                 {"ocdm", &ocdm_learner, KEPT / KINDS * KINDS}};
+    double values[3];
+    make_stream(features, labels);
+    for (size_t i = 0; i < 3; i++) {
+        struct head *head = offer_stream(cases[i].method, cases[i].learner, features, labels, cases[i].memory);
+        size_t rows[KEPT], kept[KINDS];
+        assert_int_equal(head->memory.count, KEPT / KINDS * KINDS);
+        rows_of(head, rows);
+        count_kinds(labels, rows, head->memory.count, kept);
+        values[i] = divergence(kept);
+        for (size_t j = 0; j < head->memory.count; j++) { /* the memory's labels are those of its rows */
+            assert_memory_equal(head->memory.labels + j * KINDS, labels + rows[j] * KINDS, KINDS);
+        }
+        head_free(head);
+    }
+    assert_true(values[1] < 0.5 * values[0]);
+    assert_true(values[2] < 0.5 * values[0]);
+}
+
+static void ocdm_gives_up_what_a_plain_search_does(void **state) {
+    (void)state;
+    static float features[STREAM * INPUTS];
+    static int8_t labels[STREAM * KINDS];
+    make_stream(features, labels);
+    struct head *head = offer_stream("ocdm", &ocdm_learner, features, labels, KEPT);
+    struct head *other = make_head("ocdm", &ocdm_learner, 0); /* for the order of the stream */
+    size_t order[STREAM], slots[KEPT + 1], count = 0, found[KEPT];
+    stream_shuffle(&other->random, order, STREAM);
+    for (size_t i = 0; i < STREAM; i++) {
+        slots[count++] = order[i];
+        if (count > KEPT) {
+            size_t best = 0;
+            double least = INFINITY;
+            for (size_t out = 0; out < count; out++) {
+                size_t kept[KINDS], rest[KEPT];
+                for (size_t j = 0; j < KEPT; j++) {
+                    rest[j] = slots[j + (j >= out)];
+                }
+                count_kinds(labels, rest, KEPT, kept);
+                if (divergence(kept) < least - 1e-12) {
+                    least = divergence(kept);
+                    best = out;
+                }
+            }
+            slots[best] = slots[--count];
+        }
+    }
+    assert_int_equal(head->memory.count, KEPT);
+    rows_of(head, found);
+    size_t expected[KINDS], got[KINDS];
+    count_kinds(labels, slots, KEPT, expected);
+    count_kinds(labels, found, KEPT, got);
+    assert_memory_equal(got, expected, sizeof got);
+    head_free(head);
+    head_free(other);
+}
+
+static void exemplars_bring_their_mean_near_the_class_s(void **state) {
+    (void)state;
+    enum { WANTED = 4 };
+    static struct table table;
+    bool kept[ROWS] = {0};
+    size_t count = 0;
+    fill_table(95, ROWS, &table);
+    struct rows rows = {ROWS, INPUTS, OLD, table.features, table.labels};
+    for (size_t k = 0; k < OLD; k++) {
+        double unit[ROWS][WIDTH], mean[WIDTH] = {0}, sum[WIDTH] = {0}, members = 0;
+        bool chosen[ROWS] = {0};
+        for (size_t i = 0; i < ROWS; i++) {
+            double square = 0;
+            for (size_t j = 0; j < WIDTH; j++) {
+                square += (double)table.features[i * INPUTS + j] * (double)table.features[i * INPUTS + j];
+            }
+            members += table.labels[i * OLD + k];
+            for (size_t j = 0; j < WIDTH; j++) {
+                unit[i][j] = (double)table.features[i * INPUTS + j] / sqrt(square);
+                mean[j] += table.labels[i * OLD + k] ? unit[i][j] : 0;
+            }
+        }
+        for (size_t n = 1; n <= WANTED; n++) {
+            size_t best = ROWS;
+            double least = INFINITY;
+            for (size_t i = 0; i < ROWS; i++) {
+                double apart = 0;
+                for (size_t j = 0; j < WIDTH; j++) {
+                    apart += pow(mean[j] / members - (sum[j] + unit[i][j]) / (double)n, 2);
+                }
+                if (table.labels[i * OLD + k] && !chosen[i] && apart < least) {
+                    least = apart;
+                    best = i;
+                }
+            }
+            chosen[best] = kept[best] = true;
+            for (size_t j = 0; j < WIDTH; j++) {
+                sum[j] += unit[best][j];
+            }
+        }
+    }
+    struct head *head = make_head("icarl", &icarl_learner, 0);
+    head->tuning.memory = WANTED;
+    widen(head, OLD, &rows);
+    assert_ok(context, head->rules->finish(head, &rows));
+    for (size_t i = 0; i < ROWS; i++) {
+        if (kept[i]) {
+            assert_memory_equal(head->memory.features + count * INPUTS, table.features + i * INPUTS, INPUTS * sizeof(float));
+            count++;
+        }
+    }
+    assert_int_equal(head->memory.count, count);
+    head_free(head);
+}
+
+static void rows_are_drawn_in_turn_and_held_ones_never(void **state) {
+    (void)state;
+    enum { COUNT = 23, DRAW = 9, ROUNDS = 100 };
+    struct memory memory = {.inputs = INPUTS};
+    struct stream random = {.seed = 5};
+    size_t times[COUNT] = {0}, slots[COUNT];
+    assert_int_equal(memory_draw(&memory, &random, DRAW, slots), 0);
+    assert_ok(context, memory_resize(context, &memory, COUNT, 1));
+    memory.count = COUNT;
+    memory.hold_out = 10; /* 0, 10 and 20 */
+    for (size_t i = 0; i < ROUNDS; i++) {
+        assert_int_equal(memory_draw(&memory, &random, DRAW, slots), DRAW);
+        for (size_t j = 0; j < DRAW; j++) {
+            times[slots[j]]++;
+        }
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_in_range(times[i], i % 10 == 0 ? 0 : ROUNDS * DRAW / 20, i % 10 == 0 ? 0 : ROUNDS * DRAW / 20 + 1);
+    }
+    assert_int_equal(memory_draw(&memory, &random, 100, slots), 20);
+    memory_free(context, &memory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exp_and_log_are_those_of_libm),
+        cmocka_unit_test(gradients_of_losses_are_those_of_finite_differences),
+        cmocka_unit_test(easy_negatives_count_nothing),
+        cmocka_unit_test(gradient_of_distillation_is_that_of_finite_differences),
+        cmocka_unit_test(adam_is_the_published_algorithm),
+        cmocka_unit_test(the_rate_goes_up_for_a_fifth_and_down_again),
+        cmocka_unit_test(fisher_is_the_curvature_of_the_likelihood),
+        cmocka_unit_test(gradient_of_the_penalty_is_that_of_finite_differences),
+        cmocka_unit_test(the_walk_is_weighed_by_fisher_and_path),
+        cmocka_unit_test(stored_scores_pull_by_their_squared_distance),
+        cmocka_unit_test(bias_correction_is_the_best_scale_and_shift),
+        cmocka_unit_test(balanced_memories_are_better_balanced_than_a_random_one),
+        cmocka_unit_test(ocdm_gives_up_what_a_plain_search_does),
+        cmocka_unit_test(exemplars_bring_their_mean_near_the_class_s),
+        cmocka_unit_test(rows_are_drawn_in_turn_and_held_ones_never),
+    };
+    context = make_context(1);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    l3a_context_free(context);
+    return failed;
+}

@@ -1,0 +1,207 @@
+/* Methods that train a head by gradient descent, through whole runs on a small world. */
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDTH = 16, CLASSES = 6, TRAIN = 360, TEST = 180 };
+
+static const char *const class_names[CLASSES] = {"ant", "bee", "cat", "dog", "eel", "fox"};
+static const char *const heads[] = {"finetune", "joint-sgd", "lwf",   "ewc", "oewc", "rwalk",
+                                    "er",       "der++",     "icarl", "bic", "prs",  "ocdm"};
+enum { HEADS = sizeof heads / sizeof heads[0] };
+
+static float train_features[TRAIN * WIDTH], test_features[TEST * WIDTH];
+static int8_t train_labels[TRAIN * CLASSES], test_labels[TEST * CLASSES];
+
+/* Every class leaves its mark on the features, in some noise. */
+static void make_world(uint64_t seed, size_t rows, float *features, int8_t *labels) {
+    float marks[CLASSES * WIDTH];
+    int8_t unused[CLASSES];
+    random_table(77, CLASSES, WIDTH, 1, 2, marks, unused);
+    random_table(seed, rows, WIDTH, CLASSES, 5, features, labels);
+    for (size_t i = 0; i < rows * WIDTH; i++) {
+        features[i] *= 0.3F;
+        for (size_t k = 0; k < CLASSES; k++) {
+            features[i] += labels[i / WIDTH * CLASSES + k] == 1 ? marks[k * WIDTH + i % WIDTH] : 0;
+        }
+    }
+}
+
+struct plan {
+    const char *const *methods;
+    size_t method_count;
+    const char *protocol;
+    uint64_t seed, epochs;
+};
+
+/* One whole run; *results may be left NULL by a failure. */
+static l3a_status run(l3a_context *context, const struct plan *plan, l3a_results **results) {
+    l3a_status status = L3A_OK;
+    l3a_run_options options;
+    l3a_features *train = NULL, *test = NULL;
+    l3a_run_options_default(&options);
+    TRY(l3a_features_wrap(context, train_features, train_labels, TRAIN, WIDTH, class_names, CLASSES, &train));
+    TRY(l3a_features_wrap(context, test_features, test_labels, TEST, WIDTH, class_names, CLASSES, &test));
+    options.train = train;
+    options.test = test;
+    options.protocol = plan->protocol;
+    options.methods = plan->methods;
+    options.method_count = plan->method_count;
+    options.seeds = &plan->seed;
+    options.settings.dim = 8;
+    options.settings.epochs = plan->epochs;
+    options.settings.batch = 16;
+    options.settings.first_rate = options.settings.rate = 0.05;
+    options.settings.memory = 20;
+    status = l3a_run(context, &options, results);
+done:
+    l3a_features_free(train);
+    l3a_features_free(test);
+    return status;
+}
+
+static double last_map(const l3a_results *results, const char *method) {
+    double value = -1;
+    for (size_t i = 0; i < l3a_results_count(results); i++) {
+        const l3a_result *row = l3a_results_at(results, i);
+        value = strcmp(row->method, method) == 0 ? row->metrics.mean_ap : value;
+    }
+    return value;
+}
+
+static void every_method_learns_what_can_be_told_apart(void **state) {
+    (void)state;
+    l3a_context *context = make_context(1);
+    l3a_results *results = NULL;
+    assert_ok(context, run(context, &(struct plan){heads, HEADS, "B6-C1", 3, 20}, &results));
+    assert_int_equal(l3a_results_count(results), HEADS);
+    for (size_t i = 0; i < HEADS; i++) {
+        assert_true(last_map(results, heads[i]) > 97);
+    }
+    l3a_results_free(results);
+    l3a_context_free(context);
+}
+
+static void finetune_forgets_and_the_others_forget_less(void **state) {
+    (void)state;
+    l3a_context *context = make_context(1);
+    l3a_results *results = NULL;
+    assert_ok(context, run(context, &(struct plan){heads, HEADS, "B0-C2", 3, 20}, &results));
+    const double finetune = last_map(results, "finetune"), joint = last_map(results, "joint-sgd");
+    assert_true(finetune < joint - 20);
+    for (size_t i = 2; i < HEADS; i++) {
+        const double value = last_map(results, heads[i]);
+        if (!(value > finetune + 3 && value <= joint + 1)) {
+            print_error("%s: last mAP %.2f, finetune %.2f, joint-sgd %.2f\n", heads[i], value, finetune, joint);
+        }
+        assert_true(value > finetune + 3 && value <= joint + 1);
+    }
+    l3a_results_free(results);
+    l3a_context_free(context);
+}
+
+static void a_seed_gives_the_same_numbers_on_any_number_of_threads(void **state) {
+    (void)state;
+    l3a_results *results[3] = {0};
+    l3a_context *contexts[3];
+    for (size_t i = 0; i < 3; i++) {
+        contexts[i] = make_context(i == 1 ? 2 : 1);
+        assert_ok(contexts[i], run(contexts[i], &(struct plan){heads, HEADS, "B0-C2", i < 2 ? 3 : 4, 3}, &results[i]));
+    }
+    bool differs = false;
+    for (size_t i = 0; i < l3a_results_count(results[0]); i++) {
+        const l3a_metrics *one = &l3a_results_at(results[0], i)->metrics;
+        assert_memory_equal(one, &l3a_results_at(results[1], i)->metrics, sizeof *one);
+        differs = differs || one->mean_ap != l3a_results_at(results[2], i)->metrics.mean_ap;
+    }
+    assert_true(differs);
+    for (size_t i = 0; i < 3; i++) {
+        l3a_results_free(results[i]);
+        l3a_context_free(contexts[i]);
+    }
+}
+
+/* Counts what is allocated, fails at the N-th, and cancels in the middle of a phase. */
+struct probe {
+    size_t allocations, fails_at; /* 0: never */
+    long blocks;
+    uint64_t cancel_at; /* epoch; 0: never */
+    bool cancelled;
+};
+
+static void *probed_allocate(void *user, size_t bytes) {
+    struct probe *probe = user;
+    void *memory = ++probe->allocations == probe->fails_at ? NULL : malloc(bytes);
+    probe->blocks += memory != NULL;
+    return memory;
+}
+
+static void probed_release(void *user, void *memory) {
+    ((struct probe *)user)->blocks--;
+    free(memory);
+}
+
+static int on_event(const l3a_event *event, void *user) {
+    struct probe *probe = user;
+    const bool train = event->kind == L3A_EVENT_PROGRESS && strcmp(event->stage, "train") == 0;
+    probe->cancelled = probe->cancelled || (train && probe->cancel_at && event->done == probe->cancel_at);
+    return probe->cancelled;
+}
+
+static l3a_status probed_run(struct probe *probe, const struct plan *plan) {
+    l3a_context_options options;
+    l3a_context *context = NULL;
+    l3a_results *results = NULL;
+    l3a_context_options_default(&options);
+    options.threads = 1;
+    options.allocate = probed_allocate;
+    options.release = probed_release;
+    options.memory_user = probe;
+    options.on_event = on_event;
+    options.event_user = probe;
+    l3a_status status = l3a_context_create(&options, &context);
+    if (status == L3A_OK) {
+        status = run(context, plan, &results);
+    }
+    assert_int_equal(results == NULL, status != L3A_OK);
+    l3a_results_free(results);
+    l3a_context_free(context);
+    return status;
+}
+
+static void training_can_be_stopped_between_epochs(void **state) {
+    (void)state;
+    for (size_t i = 0; i < HEADS; i++) {
+        struct probe probe = {.cancel_at = 2};
+        assert_int_equal(probed_run(&probe, &(struct plan){&heads[i], 1, "B0-C2", 3, 5}), L3A_ERROR_CANCELLED);
+        assert_int_equal(probe.blocks, 0);
+    }
+}
+
+static void any_allocation_may_fail(void **state) {
+    (void)state;
+    for (size_t i = 0; i < HEADS; i++) {
+        l3a_status status = L3A_ERROR_MEMORY;
+        for (size_t n = 1; status != L3A_OK; n++) {
+            struct probe probe = {.fails_at = n};
+            status = probed_run(&probe, &(struct plan){&heads[i], 1, "B0-C3", 3, 1});
+            assert_true(status == L3A_OK || status == L3A_ERROR_MEMORY);
+            assert_int_equal(probe.blocks, 0);
+            assert_true(n < 10000);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_method_learns_what_can_be_told_apart),
+        cmocka_unit_test(finetune_forgets_and_the_others_forget_less),
+        cmocka_unit_test(a_seed_gives_the_same_numbers_on_any_number_of_threads),
+        cmocka_unit_test(training_can_be_stopped_between_epochs),
+        cmocka_unit_test(any_allocation_may_fail),
+    };
+    make_world(5, TRAIN, train_features, train_labels);
+    make_world(6, TEST, test_features, test_labels);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
