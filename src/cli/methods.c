@@ -5,7 +5,7 @@
 
 enum { COLUMNS = 4 };
 
-static const int widths[COLUMNS] = {11, 36, 27, 20}; /* with two blanks between them */
+static const int widths[COLUMNS] = {12, 35, 27, 20}; /* with two blanks between them */
 
 /* Bytes of the text's next line: as many words as fit, and at least one. */
 static size_t line_length(const char *text, int width) {

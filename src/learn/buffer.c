@@ -57,8 +57,7 @@ static void rectify_double(void *argument, size_t first, size_t last) {
     }
 }
 
-void buffer_expand(const struct buffer *buffer, const float *features, size_t rows, double *wide, void *expanded) {
-    enum { GRAIN = 1 << 16 };
+void buffer_project(const struct buffer *buffer, const float *features, size_t rows, double *wide, void *expanded) {
     const l3a_context *context = buffer->context;
     const size_t k = buffer->width, d = buffer->dim;
     const bool single = buffer->type == REAL_SINGLE;
@@ -67,5 +66,11 @@ void buffer_expand(const struct buffer *buffer, const float *features, size_t ro
     }
     context->matrix->multiply(context->threads, buffer->type, false, false, rows, d, k, 1, single ? (const void *)features : wide,
                               k, buffer->matrix, d, 0, expanded, d);
-    parallel_for(context->threads, rows * d, GRAIN, single ? rectify_single : rectify_double, expanded);
+}
+
+void buffer_expand(const struct buffer *buffer, const float *features, size_t rows, double *wide, void *expanded) {
+    enum { GRAIN = 1 << 16 };
+    buffer_project(buffer, features, rows, wide, expanded);
+    parallel_for(buffer->context->threads, rows * buffer->dim, GRAIN, buffer->type == REAL_SINGLE ? rectify_single : rectify_double,
+                 expanded);
 }

@@ -17,7 +17,9 @@ struct buffer {
 
 l3a_status buffer_create(l3a_context *context, size_t width, size_t dim, uint64_t seed, real type, struct buffer *buffer);
 void buffer_free(struct buffer *buffer);
-/* expanded [rows x dim] = ReLU(features [rows x width] B). wide has room for rows x width doubles; unused in single precision. */
+/* expanded [rows x dim] = features [rows x width] B. wide has room for rows x width doubles; unused in single precision. */
+void buffer_project(const struct buffer *buffer, const float *features, size_t rows, double *wide, void *expanded);
+/* expanded [rows x dim] = ReLU(features [rows x width] B) */
 void buffer_expand(const struct buffer *buffer, const float *features, size_t rows, double *wide, void *expanded);
 
 #endif

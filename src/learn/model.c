@@ -42,15 +42,22 @@ done:
     return status;
 }
 
+l3a_status check_memory(l3a_context *context, const l3a_options *options, size_t width, uint64_t needed, uint64_t held) {
+    l3a_status status = L3A_OK;
+    const uint64_t free = machine_memory_available();
+    const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : free ? free + held : 0;
+    FAIL_IF(limit && needed > limit, context, L3A_ERROR_MEMORY, "use a smaller --dim, or a smaller --block",
+            "dim %" PRIu64 " and features %zu wide need %.2f GiB of memory, and %.2f GiB are free", options->dim, width,
+            (double)needed * 0x1p-30, (double)limit * 0x1p-30);
+done:
+    return status;
+}
+
 l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t held) {
     l3a_status status = L3A_OK;
     l3a_plan plan;
     TRY(l3a_model_plan(context, options, width, classes, &plan));
-    const uint64_t free = machine_memory_available();
-    const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : free ? free + held : 0;
-    FAIL_IF(limit && plan.memory > limit, context, L3A_ERROR_MEMORY, "use a smaller --dim, or a smaller --block",
-            "dim %" PRIu64 " and features %zu wide need %.2f GiB of memory, and %.2f GiB are free", options->dim, width,
-            (double)plan.memory * 0x1p-30, (double)limit * 0x1p-30);
+    TRY(check_memory(context, options, width, plan.memory, held));
 done:
     return status;
 }
@@ -254,7 +261,7 @@ done:
     return status;
 }
 
-static l3a_status keep_provenance(l3a_model *model, const l3a_features *features) {
+l3a_status model_keep_provenance(l3a_model *model, const l3a_features *features) {
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < PROVENANCE; i++) {
         const char *value = l3a_features_record(features, provenance[i]);
@@ -334,7 +341,7 @@ l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char 
     }
     pass.stage = "learn";
     TRY(hand_over(model, &pass, false));
-    TRY(keep_provenance(model, features));
+    TRY(model_keep_provenance(model, features));
     TRY(l3a_phase_end(model));
 done:
     if (status != L3A_OK && begun) {

@@ -61,6 +61,10 @@ struct l3a_model {
 
 /* Whether it is a setting of models, which their files keep. */
 bool is_model_setting(const l3a_option_info *info);
+/* What the model records of how the features were made, from the first table it learns. */
+l3a_status model_keep_provenance(l3a_model *model, const l3a_features *features);
+/* Whether so many bytes fit the memory there is, held bytes of it being taken already. */
+l3a_status check_memory(l3a_context *context, const l3a_options *options, size_t width, uint64_t needed, uint64_t held);
 real model_real(const l3a_model *model);
 l3a_status model_buffer(l3a_model *model);
 /* The weights as single where the model works in single: a copy the caller releases, or NULL on failure. */

@@ -42,3 +42,4 @@ static void free_model(void *state) {
 }
 
 const struct learner analytic_learner = {create, learn, score, edges_of, free_model, true};
+const struct learner masked_learner = {create, learn_masked, score, edges_of, free_model, true};

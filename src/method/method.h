@@ -56,8 +56,16 @@ l3a_options method_options(const struct method *method, const l3a_options *setti
 
 /* The rows of a lesson: those with at least one of its new classes. *rows is allocated. */
 l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count);
+/* Takes some rows of a lesson, with the labels of its new classes [rows x new classes]. */
+typedef l3a_status lesson_block(void *argument, const float *features, const int8_t *labels, size_t rows);
+/* Hands all rows of a lesson over, at most `block` at a time. *images, where not NULL: how many they were. */
+l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t block, lesson_block *take, void *argument,
+                       uint64_t *images);
 
-extern const struct learner analytic_learner;
+/* The learning of joint-masked, on the state of analytic_learner. */
+l3a_status learn_masked(void *state, const struct lesson *lesson, struct outcome *outcome);
+
+extern const struct learner analytic_learner, masked_learner, dsal_learner, gkeal_learner, slda_learner;
 /* heads trained by gradient descent */
 extern const struct learner finetune_learner, lwf_learner, ewc_learner, oewc_learner, rwalk_learner, er_learner, derpp_learner,
     icarl_learner, bic_learner, prs_learner, ocdm_learner;

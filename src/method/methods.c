@@ -18,6 +18,11 @@ static void without_either(l3a_options *options) {
     without_weights(options);
 }
 
+static void with_inverse_weights(l3a_options *options) {
+    without_pseudo_labels(options);
+    options->weights = L3A_WEIGHTS_INV;
+}
+
 static const char l3a_paper[] = "Zhang et al., ICML 2025", acil_paper[] = "Zhuang et al., NeurIPS 2022 (GACL: 2024)";
 static const char sums[] = "sums, never an image", networks[] = "the old network";
 static const char the_head[] = "the head", per_class[] = "20 images a class", in_all[] = "1000 images in all";
@@ -34,7 +39,17 @@ static const struct method methods[] = {
     METHOD("l3a-no-wac", "without class weights", l3a_paper, sums, BY_PHASE, analytic_learner, without_weights),
     METHOD("joint", "all classes at once, all labels: the upper bound", l3a_paper, sums, ALL_AT_ONCE, analytic_learner,
            without_pseudo_labels),
+    METHOD("joint-masked", "all classes at once, the labels that phases show", l3a_paper, sums, ALL_MASKED, masked_learner,
+           without_pseudo_labels),
     METHOD("acil", "without either (GACL is the same here)", acil_paper, sums, BY_PHASE, analytic_learner, without_either),
+    METHOD("air", "without pseudo-labels, weights 1/f", "Fang et al., 2024", sums, BY_PHASE, analytic_learner,
+           with_inverse_weights),
+    METHOD("dsal", "acil, and a second stream with tanh for what it leaves", "Zhuang et al., AAAI 2024", "sums of two streams",
+           BY_PHASE, dsal_learner, without_either),
+    METHOD("gkeal", "acil on Gaussian kernels in place of the random layer", "Zhuang et al., CVPR 2023",
+           "sums; features of dim first images", BY_PHASE, gkeal_learner, NULL),
+    METHOD("slda", "streaming discriminant analysis, one against the rest", "Hayes & Kanan, CVPR workshops 2020",
+           "class means, a covariance", BY_PHASE, slda_learner, NULL),
     METHOD("finetune", "a linear head, trained on each phase in turn", "the usual lower bound", the_head, BY_PHASE,
            finetune_learner, NULL),
     METHOD("joint-sgd", "the same head on all classes at once", "the usual upper bound", the_head, ALL_AT_ONCE, finetune_learner,
@@ -89,4 +104,35 @@ l3a_options method_options(const struct method *method, const l3a_options *setti
 
 l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count) {
     return features_rows_with(lesson->train, lesson->columns + lesson->first, lesson->last - lesson->first, rows, count);
+}
+
+l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t block, lesson_block *take, void *argument,
+                       uint64_t *images) {
+    l3a_features *train = lesson->train;
+    l3a_context *context = train->context;
+    l3a_status status = L3A_OK;
+    const size_t classes = lesson->last - lesson->first;
+    size_t *rows = NULL, count = 0;
+    float *values = NULL;
+    int8_t *labels = NULL;
+    TRY(lesson_rows(lesson, &rows, &count));
+    block = block < count ? block : count;
+    TRY(allocate(context, block, train->width * sizeof *values, &values));
+    TRY(allocate(context, block, classes, &labels));
+    for (size_t first = 0; first < count; first += block) {
+        const size_t n = count - first < block ? count - first : block;
+        TRY(report_progress(context, stage, first, count));
+        TRY(l3a_features_read(train, rows + first, 0, n, values));
+        features_gather_labels(train, rows + first, n, lesson->columns + lesson->first, classes, labels);
+        TRY(take(argument, values, labels, n));
+    }
+    TRY(report_progress(context, stage, count, count));
+    if (images) {
+        *images = count;
+    }
+done:
+    release(context, rows);
+    release(context, values);
+    release(context, labels);
+    return status;
 }

@@ -1,0 +1,271 @@
+/* gkeal: Gaussian kernels in place of the random layer (Zhuang et al., CVPR 2023), then as acil.
+ *
+ *   x_j = exp(-‖z - c_j‖² / (2 σ²)),   j = 1 … m
+ *
+ * c_1 … c_m are the features of m = min(dim, images) images, drawn by the seed from the first phase's, and kept for ever: the one
+ * method here of closed form that keeps features. σ = kernel-width · s, where s² = 2 (mean ‖c‖² - ‖mean c‖²) is the mean squared
+ * distance between two centres, so that the scale of the features does not matter. Then ridge regression without weights:
+ *
+ *   A += Xᵀ X     C += Xᵀ Y     (A + γ'I) W = C,     γ' = γ · mean x² / (mean ‖c‖² / 6k)
+ *
+ * Kernels are at most 1, and the random layer's outputs are not: γ' is to the mean square of the kernels at the centres what γ is
+ * to that of ReLU(c B), whose entries of B have variance 1/3k. So one γ suits both, and acil and gkeal can stand in one table.
+ *
+ * Distances come from ‖z‖² + ‖c‖² - 2 z·c, with the mean of the centres taken off both, so that little is lost to rounding.
+ * A class counts as predicted as in acil, above logit(theta). */
+#include "base/random.h"
+#include "base/threads.h"
+#include "data/features.h"
+#include "learn/model.h"
+#include "method/method.h"
+#include "method/ridge.h"
+
+#include <math.h>
+
+struct gkeal {
+    l3a_context *context;
+    l3a_options settings;
+    size_t width, centres; /* k, m */
+    real type;
+    double *mean;   /* of the centres */
+    void *centre;   /* c - mean [m x k], in the working precision */
+    double *square; /* ‖c - mean‖² */
+    double rate;    /* 1 / (2 σ²) */
+    struct ridge ridge;
+};
+
+/* Room for rows on their way through the kernels. */
+struct block {
+    struct gkeal *gkeal;
+    void *shifted;  /* z - mean */
+    void *expanded; /* x */
+    double *targets;
+};
+
+static void free_gkeal(void *state) {
+    struct gkeal *gkeal = state;
+    release(gkeal->context, gkeal->mean);
+    release(gkeal->context, gkeal->centre);
+    release(gkeal->context, gkeal->square);
+    ridge_free(&gkeal->ridge);
+    release(gkeal->context, gkeal);
+}
+
+static l3a_status create(l3a_context *context, const struct method *method, const l3a_options *settings, size_t width,
+                         void **state) {
+    (void)method;
+    l3a_status status = L3A_OK;
+    struct gkeal *gkeal = NULL;
+    TRY(model_check_memory(context, settings, width, 0, 0));
+    TRY(allocate_zeroed(context, 1, sizeof *gkeal, &gkeal));
+    gkeal->context = context;
+    gkeal->settings = *settings;
+    gkeal->width = width;
+    gkeal->type = settings->precision == L3A_PRECISION_MIXED ? REAL_SINGLE : REAL_DOUBLE;
+    *state = gkeal;
+done:
+    return status;
+}
+
+static double value_at(const struct gkeal *gkeal, const void *values, size_t index) {
+    return gkeal->type == REAL_SINGLE ? (double)((const float *)values)[index] : ((const double *)values)[index];
+}
+
+/* z - mean of every row */
+static void shift(const struct gkeal *gkeal, const float *features, size_t rows, void *shifted) {
+    const size_t k = gkeal->width;
+    for (size_t i = 0; i < rows * k; i++) {
+        const double value = (double)features[i] - gkeal->mean[i % k];
+        if (gkeal->type == REAL_SINGLE) {
+            ((float *)shifted)[i] = (float)value;
+        } else {
+            ((double *)shifted)[i] = value;
+        }
+    }
+}
+
+static double square_of(const struct gkeal *gkeal, const void *shifted, size_t row) {
+    double sum = 0;
+    for (size_t j = 0; j < gkeal->width; j++) {
+        const double value = value_at(gkeal, shifted, row * gkeal->width + j);
+        sum += value * value;
+    }
+    return sum;
+}
+
+static l3a_status block_create(struct gkeal *gkeal, size_t rows, size_t classes, struct block *block) {
+    l3a_context *context = gkeal->context;
+    l3a_status status = L3A_OK;
+    const size_t size = real_size(gkeal->type);
+    *block = (struct block){.gkeal = gkeal};
+    TRY(allocate(context, rows, gkeal->width * size, &block->shifted));
+    TRY(allocate(context, rows, gkeal->centres * size, &block->expanded));
+    TRY(allocate(context, rows, classes * sizeof *block->targets, &block->targets));
+done:
+    return status;
+}
+
+static void block_free(struct block *block, l3a_context *context) {
+    release(context, block->shifted);
+    release(context, block->expanded);
+    release(context, block->targets);
+}
+
+/* From -2 z·c to x. */
+static void apply_kernels(void *argument, size_t first, size_t last) {
+    const struct block *block = argument;
+    const struct gkeal *gkeal = block->gkeal;
+    const size_t m = gkeal->centres;
+    for (size_t i = first; i < last; i++) {
+        const double own = square_of(gkeal, block->shifted, i);
+        for (size_t j = 0; j < m; j++) {
+            const double distance = own + gkeal->square[j] + value_at(gkeal, block->expanded, i * m + j);
+            const double exponent = distance > 0 ? -gkeal->rate * distance : 0;
+            if (gkeal->type == REAL_SINGLE) {
+                ((float *)block->expanded)[i * m + j] = expf((float)exponent);
+            } else {
+                ((double *)block->expanded)[i * m + j] = exp(exponent);
+            }
+        }
+    }
+}
+
+static void expand(const struct block *block, const float *features, size_t rows) {
+    const struct gkeal *gkeal = block->gkeal;
+    const l3a_context *context = gkeal->context;
+    const size_t k = gkeal->width, m = gkeal->centres;
+    shift(gkeal, features, rows, block->shifted);
+    context->matrix->multiply(context->threads, gkeal->type, false, true, rows, m, k, -2, block->shifted, k, gkeal->centre, k, 0,
+                              block->expanded, m);
+    struct block copy = *block;
+    parallel_for(context->threads, rows, 16, apply_kernels, &copy);
+}
+
+/* The mean of x² over all centres and kernels. */
+static l3a_status measure_kernels(struct gkeal *gkeal, const float *values, double *power) {
+    l3a_status status = L3A_OK;
+    const size_t m = gkeal->centres, rows = m < gkeal->settings.block ? m : (size_t)gkeal->settings.block;
+    struct block block = {0};
+    double sum = 0;
+    TRY(block_create(gkeal, rows, 1, &block));
+    for (size_t first = 0; first < m; first += rows) {
+        const size_t n = m - first < rows ? m - first : rows;
+        TRY(report_progress(gkeal->context, "centres", first, m));
+        expand(&block, values + first * gkeal->width, n);
+        for (size_t i = 0; i < n * m; i++) {
+            const double x = value_at(gkeal, block.expanded, i);
+            sum += x * x;
+        }
+    }
+    *power = sum / ((double)m * (double)m);
+done:
+    block_free(&block, gkeal->context);
+    return status;
+}
+
+/* The first of the rows, shuffled by the seed. */
+static void draw(size_t *rows, size_t count, size_t wanted, uint64_t seed) {
+    for (size_t i = 0; i < wanted; i++) {
+        const size_t j = i + (size_t)(random_bits(seed, i) % (count - i)), drawn = rows[j];
+        rows[j] = rows[i];
+        rows[i] = drawn;
+    }
+}
+
+/* The centres, their mean, and σ from them. *norm: mean ‖c‖² */
+static l3a_status place_centres(struct gkeal *gkeal, const float *values, size_t m, double *norm) {
+    l3a_context *context = gkeal->context;
+    l3a_status status = L3A_OK;
+    const size_t k = gkeal->width;
+    double spread = 0;
+    TRY(allocate_zeroed(context, k, sizeof *gkeal->mean, &gkeal->mean));
+    TRY(allocate(context, m, k * real_size(gkeal->type), &gkeal->centre));
+    TRY(allocate(context, m, sizeof *gkeal->square, &gkeal->square));
+    *norm = 0;
+    for (size_t i = 0; i < m * k; i++) {
+        gkeal->mean[i % k] += (double)values[i] / (double)m;
+        *norm += (double)values[i] * (double)values[i] / (double)m;
+    }
+    shift(gkeal, values, m, gkeal->centre);
+    for (size_t i = 0; i < m; i++) {
+        gkeal->square[i] = square_of(gkeal, gkeal->centre, i);
+        spread += gkeal->square[i] / (double)m;
+    }
+    gkeal->rate = 1 / (4 * gkeal->settings.kernel_width * gkeal->settings.kernel_width * spread);
+    FAIL_IF(!(spread > 0 && isfinite(gkeal->rate) && gkeal->rate > 0), context, L3A_ERROR_DATA,
+            "kernels need images that differ, and features that can be squared",
+            "gkeal: the distances between the %zu images drawn from the first phase make no width of a kernel", m);
+    gkeal->centres = m;
+done:
+    return status;
+}
+
+static l3a_status make_kernels(struct gkeal *gkeal, const struct lesson *lesson) {
+    l3a_context *context = gkeal->context;
+    l3a_status status = L3A_OK;
+    const size_t k = gkeal->width;
+    size_t *rows = NULL, count = 0;
+    float *values = NULL;
+    double norm, power;
+    TRY(lesson_rows(lesson, &rows, &count));
+    const size_t m = count < gkeal->settings.dim ? count : (size_t)gkeal->settings.dim;
+    draw(rows, count, m, gkeal->settings.seed);
+    TRY(allocate(context, m, k * sizeof *values, &values));
+    TRY(l3a_features_read(lesson->train, rows, 0, m, values));
+    TRY(place_centres(gkeal, values, m, &norm));
+    TRY(measure_kernels(gkeal, values, &power));
+    TRY(ridge_create(context, m, gkeal->settings.gamma * power * 6 * (double)k / norm, gkeal->type, &gkeal->ridge));
+done:
+    release(context, rows);
+    release(context, values);
+    return status;
+}
+
+static l3a_status take(void *argument, const float *features, const int8_t *labels, size_t rows) {
+    const struct block *block = argument;
+    struct ridge *ridge = &block->gkeal->ridge;
+    for (size_t i = 0; i < rows * (ridge->classes - ridge->first); i++) {
+        block->targets[i] = labels[i] == 1;
+    }
+    expand(block, features, rows);
+    ridge_add(ridge, block->expanded, block->targets, rows);
+    return L3A_OK;
+}
+
+static l3a_status learn(void *state, const struct lesson *lesson, struct outcome *outcome) {
+    struct gkeal *gkeal = state;
+    l3a_status status = L3A_OK;
+    const size_t own = lesson->last - lesson->first, rows = (size_t)gkeal->settings.block;
+    struct block block = {0};
+    if (!gkeal->centres) {
+        TRY(make_kernels(gkeal, lesson));
+    }
+    TRY(block_create(gkeal, rows, own, &block));
+    TRY(ridge_begin(&gkeal->ridge, own, rows));
+    TRY(lesson_read(lesson, "learn", rows, take, &block, &outcome->images));
+    TRY(ridge_end(&gkeal->ridge));
+done:
+    block_free(&block, gkeal->context);
+    return status;
+}
+
+static l3a_status score(void *state, const float *features, size_t rows, float *scores) {
+    struct gkeal *gkeal = state;
+    l3a_status status = L3A_OK;
+    struct block block = {0};
+    TRY(block_create(gkeal, rows, 1, &block));
+    expand(&block, features, rows);
+    TRY(ridge_score(&gkeal->ridge, block.expanded, rows, 1, 0, scores));
+done:
+    block_free(&block, gkeal->context);
+    return status;
+}
+
+static void edges_of(const void *state, double *edges) {
+    const struct gkeal *gkeal = state;
+    for (size_t k = 0; k < gkeal->ridge.classes; k++) {
+        edges[k] = logit(gkeal->settings.theta);
+    }
+}
+
+const struct learner gkeal_learner = {create, learn, score, edges_of, free_gkeal, false};

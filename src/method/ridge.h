@@ -1,0 +1,32 @@
+/* Ridge regression without weights on rows that some layer expanded, for methods with a layer of their own:
+ *
+ *   A += Xᵀ X     C += Xᵀ Y     (A + γI) W = C
+ *
+ * Targets of old classes on new rows are 0, so a phase adds to its own columns of C alone. */
+#ifndef L3A_RIDGE_H
+#define L3A_RIDGE_H
+
+#include "learn/analytic.h"
+
+struct ridge {
+    l3a_context *context;
+    real type;
+    struct analytic analytic;
+    size_t classes, first; /* learned so far; the first of the phase going on */
+    double *cross;         /* C [d x classes] */
+    void *weights;         /* W [d x classes], in the working precision */
+    float *panel, *cross_block, *narrow;
+};
+
+/* Afterwards, whether it succeeded or not, ridge_free may be called. */
+l3a_status ridge_create(l3a_context *context, size_t dim, double gamma, real type, struct ridge *ridge);
+void ridge_free(struct ridge *ridge);
+/* A phase with new classes, whose rows come in blocks of at most `block`. */
+l3a_status ridge_begin(struct ridge *ridge, size_t new_classes, size_t block);
+/* rows [count x d] in the working precision, targets [count x new classes] */
+void ridge_add(struct ridge *ridge, const void *rows, const double *targets, size_t count);
+l3a_status ridge_end(struct ridge *ridge);
+/* scores [count x classes] = keep · scores + scale · X W */
+l3a_status ridge_score(const struct ridge *ridge, const void *rows, size_t count, double scale, double keep, float *scores);
+
+#endif

@@ -1,0 +1,245 @@
+/* slda: streaming linear discriminant analysis (Hayes & Kanan, CVPR workshops 2020) on the backbone's features z, each class
+ * against the rest.
+ *
+ * Kept are sums alone: N images, Σ z, Σ z zᵀ, and for each class its number of images n and their Σ z. An image counts in every
+ * phase it belongs to. The rest of a class are all images seen that are not labelled with it, those of other phases too: as
+ * everywhere without pseudo-labels, no label means absent. With the means μ₊ and μ₋, δ = μ₊ - μ₋, p = n / N, T the covariance of
+ * all images, and the shrinkage ε,
+ *
+ *   M = (1 - ε) T + ε (tr T / k) I
+ *
+ * The covariance shared by a class and its rest, shrunk in the same way, is M less the part between the two, M - (1 - ε) p (1 - p)
+ * δ δᵀ; Sherman and Morrison give its inverse on δ, so that one matrix is factored for all classes:
+ *
+ *   w = M⁻¹ δ / (1 - (1 - ε) p (1 - p) δᵀ M⁻¹ δ)
+ *   s = w·z - w·(μ₊ + μ₋) / 2 + log((n + ½) / (N - n + ½))
+ *
+ * s is the logarithm of the odds that two Gaussians of one covariance give the class (with ½ an image on both sides, so that it is
+ * finite), 1 / (1 + exp(-s)) a probability, and the class predicted where it is above theta. A class without an image, or without a
+ * rest, has w = 0. The paper scores single labels, where the prior is left out; on AP it has no bearing. All is float64. */
+#include "learn/model.h"
+#include "method/method.h"
+
+#include <math.h>
+#include <string.h>
+
+struct slda {
+    l3a_context *context;
+    l3a_options settings;
+    size_t width, classes;
+    struct analytic moments; /* Σ z zᵀ */
+    double images;           /* N */
+    double *sum;             /* Σ z */
+    double *counts;          /* n */
+    double *class_sums;      /* Σ z of each class [classes x k] */
+    double *weights;         /* w [k x classes] */
+    double *bias;
+};
+
+static void free_slda(void *state) {
+    struct slda *slda = state;
+    release(slda->context, slda->sum);
+    release(slda->context, slda->counts);
+    release(slda->context, slda->class_sums);
+    release(slda->context, slda->weights);
+    release(slda->context, slda->bias);
+    analytic_free(&slda->moments);
+    release(slda->context, slda);
+}
+
+static l3a_status create(l3a_context *context, const struct method *method, const l3a_options *settings, size_t width,
+                         void **state) {
+    (void)method;
+    l3a_status status = L3A_OK;
+    struct slda *slda = NULL;
+    TRY(allocate_zeroed(context, 1, sizeof *slda, &slda));
+    slda->context = context;
+    slda->settings = *settings;
+    slda->width = width;
+    TRY(analytic_create(context, width, 1, &slda->moments));
+    TRY(allocate_zeroed(context, width, sizeof *slda->sum, &slda->sum));
+    *state = slda;
+    slda = NULL;
+done:
+    if (slda) {
+        free_slda(slda);
+    }
+    return status;
+}
+
+/* A copy of `count` doubles with zeros behind, in the place of the old ones. */
+static l3a_status extend(l3a_context *context, double **values, size_t count, size_t longer) {
+    double *made = NULL;
+    const l3a_status status = allocate_zeroed(context, longer, sizeof *made, &made);
+    if (status == L3A_OK) {
+        if (count) {
+            memcpy(made, *values, count * sizeof *made);
+        }
+        release(context, *values);
+        *values = made;
+    }
+    return status;
+}
+
+struct block {
+    struct slda *slda;
+    size_t first; /* of the lesson's classes */
+    double *wide;
+};
+
+static l3a_status take(void *argument, const float *features, const int8_t *labels, size_t rows) {
+    const struct block *block = argument;
+    struct slda *slda = block->slda;
+    const size_t k = slda->width, own = slda->classes - block->first;
+    for (size_t i = 0; i < rows; i++) {
+        const float *z = features + i * k;
+        for (size_t j = 0; j < k; j++) {
+            block->wide[i * k + j] = (double)z[j];
+            slda->sum[j] += (double)z[j];
+        }
+        for (size_t c = 0; c < own; c++) {
+            if (labels[i * own + c] != 1) {
+                continue;
+            }
+            double *sum = slda->class_sums + (block->first + c) * k;
+            slda->counts[block->first + c]++;
+            for (size_t j = 0; j < k; j++) {
+                sum[j] += (double)z[j];
+            }
+        }
+    }
+    slda->images += (double)rows;
+    analytic_add(&slda->moments, REAL_DOUBLE, block->wide, rows, NULL);
+    return L3A_OK;
+}
+
+/* M, as (1 - ε) T with ε tr T / k for its ridge. */
+static l3a_status shrunk_covariance(const struct slda *slda, struct analytic *covariance) {
+    l3a_status status = L3A_OK;
+    const size_t k = slda->width;
+    const double n = slda->images, keep = 1 - slda->settings.shrinkage;
+    double trace = 0;
+    TRY(analytic_create(slda->context, k, 0, covariance));
+    for (size_t i = 0; i < k; i++) {
+        const double *from = analytic_row(&slda->moments, i);
+        double *to = analytic_row(covariance, i);
+        for (size_t j = 0; j <= i; j++) {
+            to[j] = from[j] / n - slda->sum[i] / n * (slda->sum[j] / n);
+        }
+        trace += to[i];
+        for (size_t j = 0; j <= i; j++) {
+            to[j] *= keep;
+        }
+    }
+    covariance->gamma = slda->settings.shrinkage * trace / (double)k;
+    FAIL_IF(!(trace > 0 && isfinite(trace)), slda->context, L3A_ERROR_DATA, "scale the features, or use images that differ",
+            "slda: the features of the images have no finite variance above 0");
+done:
+    return status;
+}
+
+static bool has_both(const struct slda *slda, size_t c) {
+    return slda->counts[c] > 0 && slda->counts[c] < slda->images;
+}
+
+/* μ₊ and μ₋ of coordinate j */
+static void means_of(const struct slda *slda, size_t c, size_t j, double *present, double *rest) {
+    const double sum = slda->class_sums[c * slda->width + j];
+    *present = sum / slda->counts[c];
+    *rest = (slda->sum[j] - sum) / (slda->images - slda->counts[c]);
+}
+
+/* From M⁻¹ δ to w, and the bias. */
+static void finish_class(struct slda *slda, size_t c, const double *deltas) {
+    const size_t k = slda->width, all = slda->classes;
+    const double n = slda->counts[c], p = n / slda->images, keep = 1 - slda->settings.shrinkage;
+    double distance = 0, middle = 0;
+    for (size_t j = 0; j < k; j++) {
+        distance += deltas[j * all + c] * slda->weights[j * all + c];
+    }
+    const double left = 1 - keep * p * (1 - p) * distance;
+    for (size_t j = 0; has_both(slda, c) && j < k; j++) {
+        double present, rest;
+        means_of(slda, c, j, &present, &rest);
+        slda->weights[j * all + c] /= left;
+        middle += slda->weights[j * all + c] * (present + rest) / 2;
+    }
+    slda->bias[c] = log((n + 0.5) / (slda->images - n + 0.5)) - middle;
+}
+
+static l3a_status solve(struct slda *slda) {
+    l3a_context *context = slda->context;
+    l3a_status status = L3A_OK;
+    const size_t k = slda->width, all = slda->classes;
+    struct analytic covariance = {0};
+    double *deltas = NULL;
+    TRY(shrunk_covariance(slda, &covariance));
+    TRY(allocate_zeroed(context, k, all * sizeof *deltas, &deltas));
+    for (size_t c = 0; c < all; c++) {
+        for (size_t j = 0; has_both(slda, c) && j < k; j++) {
+            double present, rest;
+            means_of(slda, c, j, &present, &rest);
+            deltas[j * all + c] = present - rest;
+        }
+    }
+    status = analytic_solve(&covariance, all, deltas, slda->weights);
+    FAIL_IF(status == L3A_ERROR_NUMERIC, context, status, "use a larger --shrinkage",
+            "slda: the covariance of the features cannot be inverted");
+    for (size_t c = 0; status == L3A_OK && c < all; c++) {
+        finish_class(slda, c, deltas);
+    }
+done:
+    analytic_free(&covariance);
+    release(context, deltas);
+    return status;
+}
+
+static l3a_status learn(void *state, const struct lesson *lesson, struct outcome *outcome) {
+    struct slda *slda = state;
+    l3a_context *context = slda->context;
+    l3a_status status = L3A_OK;
+    const size_t k = slda->width, before = slda->classes, all = lesson->last, rows = (size_t)slda->settings.block;
+    struct block block = {slda, before, NULL};
+    TRY(extend(context, &slda->counts, before, all));
+    TRY(extend(context, &slda->class_sums, before * k, all * k));
+    TRY(extend(context, &slda->weights, 0, all * k));
+    TRY(extend(context, &slda->bias, 0, all));
+    slda->classes = all;
+    TRY(allocate(context, rows, k * sizeof *block.wide, &block.wide));
+    TRY(lesson_read(lesson, "learn", rows, take, &block, &outcome->images));
+    TRY(solve(slda));
+done:
+    release(context, block.wide);
+    return status;
+}
+
+static l3a_status score(void *state, const float *features, size_t rows, float *scores) {
+    const struct slda *slda = state;
+    l3a_context *context = slda->context;
+    l3a_status status = L3A_OK;
+    const size_t k = slda->width, all = slda->classes;
+    double *wide = NULL, *exact = NULL;
+    TRY(allocate(context, rows, k * sizeof *wide, &wide));
+    TRY(allocate(context, rows, all * sizeof *exact, &exact));
+    for (size_t i = 0; i < rows * k; i++) {
+        wide[i] = (double)features[i];
+    }
+    context->matrix->multiply(context->threads, REAL_DOUBLE, false, false, rows, all, k, 1, wide, k, slda->weights, all, 0, exact,
+                              all);
+    for (size_t i = 0; i < rows * all; i++) {
+        scores[i] = (float)(exact[i] + slda->bias[i % all]);
+    }
+done:
+    release(context, wide);
+    release(context, exact);
+    return status;
+}
+
+static void edges_of(const void *state, double *edges) {
+    const struct slda *slda = state;
+    for (size_t c = 0; c < slda->classes; c++) {
+        edges[c] = logit(slda->settings.theta);
+    }
+}
+
+const struct learner slda_learner = {create, learn, score, edges_of, free_slda, false};
