@@ -323,6 +323,7 @@ typedef struct l3a_run_options {
     const char *folder;  /* NULL: nothing is written */
     int resume;          /* go on with the run in the folder */
     const char *command; /* recorded, so that the run can be repeated; may be NULL */
+    const char *pictures; /* the data set with the test pictures, for the report; NULL: what the test table records, if it does */
 } l3a_run_options;
 
 typedef struct l3a_result {
@@ -334,6 +335,16 @@ typedef struct l3a_result {
     l3a_metrics metrics;
     double seconds; /* learning and evaluating the phase */
 } l3a_result;
+
+/* What a phase knew of a class, beside its AP. The truth about old classes comes from the training table's other labels; learning
+ * never looks at them. */
+typedef struct l3a_class_tally {
+    uint64_t images;  /* of the training table that show the class */
+    double weight;    /* of the class, after this phase; 0: the method has none */
+    uint64_t pseudo;  /* an old class: pseudo-labels it was given in this phase … */
+    uint64_t right;   /* … those of them that are true … */
+    uint64_t present; /* … and the phase's images that truly show it */
+} l3a_class_tally;
 
 typedef struct l3a_results l3a_results;
 
@@ -367,6 +378,8 @@ L3A_PUBLIC size_t l3a_results_count(const l3a_results *results);
 L3A_PUBLIC const l3a_result *l3a_results_at(const l3a_results *results, size_t index);
 /* AP in percent of the classes [0, last) after that phase, in the run's class order. */
 L3A_PUBLIC const double *l3a_results_average_precision(const l3a_results *results, size_t index);
+/* Of the same classes; NULL where an older version did not record it. */
+L3A_PUBLIC const l3a_class_tally *l3a_results_tallies(const l3a_results *results, size_t index);
 /* The run's class names, in its order. */
 L3A_PUBLIC size_t l3a_results_class_count(const l3a_results *results);
 L3A_PUBLIC const char *l3a_results_class(const l3a_results *results, size_t index);

@@ -159,7 +159,22 @@ void report_warning(l3a_context *context, const char *format, ...) {
     send_event(context, &event);
 }
 
+static void add_to_stage(struct stages *stages, const char *name, double seconds) {
+    size_t i = 0;
+    while (i < stages->count && strcmp(stages->items[i].name, name) != 0) {
+        i++;
+    }
+    if (i == stages->count && stages->count < STAGE_LIMIT) {
+        stages->items[stages->count++].name = name;
+        stages->items[i].seconds = 0;
+    }
+    if (i < stages->count) {
+        stages->items[i].seconds += seconds;
+    }
+}
+
 void report_timing(l3a_context *context, const char *stage, double seconds) {
+    add_to_stage(&context->stages, stage, seconds);
     const l3a_event event = {.kind = L3A_EVENT_TIMING, .stage = stage, .text = "", .seconds = seconds};
     send_event(context, &event);
 }

@@ -13,6 +13,16 @@
 struct file_operations;
 struct matrix_operations;
 
+/* Seconds that stages have taken since stages_clear(). */
+enum { STAGE_LIMIT = 16 };
+struct stages {
+    struct {
+        const char *name;
+        double seconds;
+    } items[STAGE_LIMIT];
+    size_t count;
+};
+
 struct l3a_context {
     l3a_context_options options;
     int threads;
@@ -20,6 +30,7 @@ struct l3a_context {
     const struct matrix_operations *matrix;
     char error_text[1024];
     char error_hint[512];
+    struct stages stages;
 };
 
 /* Records an error and returns its status. hint may be NULL. */
@@ -48,6 +59,7 @@ __attribute__((format(printf, 3, 4))) l3a_status fail_in(l3a_context *context, l
 /* Events. report_progress returns L3A_ERROR_CANCELLED when the callback wants to stop. */
 l3a_status report_progress(l3a_context *context, const char *stage, uint64_t done, uint64_t total);
 __attribute__((format(printf, 2, 3))) void report_warning(l3a_context *context, const char *format, ...);
+/* Also adds the seconds to the context's stages; stage is a literal. */
 void report_timing(l3a_context *context, const char *stage, double seconds);
 l3a_status report_result(l3a_context *context, const char *text);
 

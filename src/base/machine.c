@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 int machine_processors(void) {
     cpu_set_t set;
@@ -34,6 +35,11 @@ static uint64_t kernel_number(const char *path, const char *key) {
 
 static uint64_t at_most(uint64_t value, uint64_t limit) {
     return limit && limit < value ? limit : value;
+}
+
+uint64_t machine_memory_peak(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) ? 0 : 1024 * (uint64_t)usage.ru_maxrss;
 }
 
 uint64_t machine_memory_total(void) {

@@ -47,6 +47,8 @@ l3a_status l3a_dataset_open_with(l3a_context *context, const char *name, const c
     TRY(find_kind(context, name, &kind, &place));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
+    TRY(copy_text(context, name, strlen(name), &made->name));
+    TRY(copy_text(context, split ? split : "", split ? strlen(split) : 0, &made->split));
     TRY(kind->open(made, place, split, options ? options : &chosen));
     *dataset = made;
     made = NULL;
@@ -77,6 +79,8 @@ void l3a_dataset_free(l3a_dataset *dataset) {
         return;
     }
     l3a_context *context = dataset->context;
+    release(context, dataset->name);
+    release(context, dataset->split);
     text_list_clear(context, &dataset->classes);
     text_pool_clear(context, &dataset->ids);
     text_pool_clear(context, &dataset->paths);

@@ -21,6 +21,7 @@ void text_pool_clear(l3a_context *context, text_pool *pool);
 
 struct l3a_dataset {
     l3a_context *context;
+    char *name, *split; /* as they were given; split is "" for all rows */
     text_list classes;
     text_pool ids, paths;
     int8_t *labels, *members;

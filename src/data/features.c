@@ -12,6 +12,8 @@
 enum { NAMES_LIMIT = 16 << 20, CLASS_LIMIT = 1 << 14 };
 
 const char *const provenance[PROVENANCE] = {"backbone", "sha256", "preprocess", "pool"};
+/* Where the pictures are: for showing them, and never compared. */
+static const char *const origin[2] = {"data", "split"};
 
 static l3a_status features_new(l3a_context *context, const char *path, l3a_features **features) {
     l3a_status status = L3A_OK;
@@ -108,10 +110,11 @@ done:
 
 static l3a_status take_records(l3a_features *features, const safetensors *file) {
     l3a_status status = L3A_OK;
-    for (size_t i = 0; i < PROVENANCE; i++) {
-        const char *value = safetensors_metadata(file, provenance[i]);
+    for (size_t i = 0; i < PROVENANCE + 2; i++) {
+        const char *key = i < PROVENANCE ? provenance[i] : origin[i - PROVENANCE];
+        const char *value = safetensors_metadata(file, key);
         if (value) {
-            TRY(l3a_features_set_record(features, provenance[i], value));
+            TRY(l3a_features_set_record(features, key, value));
         }
     }
 done:

@@ -14,6 +14,12 @@ typedef enum model_state {
     MODEL_BROKEN /* left a phase after some of its rows were added to the sums */
 } model_state;
 
+/* Sees the labels of old classes that a phase gives its rows, in the order they were handed over: labels [rows x stride]. */
+struct label_witness {
+    void (*see)(void *user, uint64_t first, size_t rows, const int8_t *labels, size_t stride);
+    void *user;
+};
+
 /* A phase going on. Class arrays cover all classes, the phase's own being the last. */
 struct phase {
     text_list classes;
@@ -41,6 +47,7 @@ struct phase {
     float *panel;
     float *cross_block;
     struct recursion recursion;
+    double expand_seconds;
 };
 
 struct l3a_model {
@@ -57,6 +64,7 @@ struct l3a_model {
     text_list record_keys, record_values;
     model_state state;
     struct phase phase;
+    struct label_witness witness; /* see is NULL: nobody looks */
 };
 
 /* Whether it is a setting of models, which their files keep. */

@@ -371,11 +371,16 @@ static l3a_status work_on_block(l3a_model *model) {
         return L3A_OK;
     }
     phase->dirty = true;
+    const double start = clock_seconds();
     buffer_expand(&model->buffer, phase->features, rows, phase->wide, phase->expanded);
+    phase->expand_seconds += clock_seconds() - start;
     if (uses_pseudo_labels(model)) {
         score_old_classes(model, rows);
         phase->info.pseudo_labels +=
             pseudo_label(model_real(model), phase->scores, rows, old_classes(model), phase->info.eta, phase->labels, all);
+        if (model->witness.see) {
+            model->witness.see(model->witness.user, phase->info.images + phase->info.skipped, rows, phase->labels, all);
+        }
     }
     weigh_rows(model, rows);
     parallel_for(model->context->threads, rows, 16, scale_rows, model);
@@ -463,6 +468,7 @@ l3a_status l3a_phase_end(l3a_model *model) {
     TRY(work_on_block(model));
     FAIL_IF(!phase->info.images, context, L3A_ERROR_DATA, "a phase needs images that show its classes",
             "none of the %" PRIu64 " images of the phase has a label", phase->rows);
+    report_timing(context, "expand", phase->expand_seconds);
     if (!phase->recursive) {
         const double start = clock_seconds();
         TRY(report_progress(context, "solve", 0, 1));

@@ -172,3 +172,39 @@ done:
     release(context, edges);
     return status;
 }
+
+static void trace_curve(const measurement *m, size_t k, uint32_t *work, float *curve) {
+    uint32_t *keys = work, *order = work + m->rows;
+    size_t count = 0, positives = 0, found = 0, point = 0;
+    for (size_t i = 0; i < m->rows; i++) {
+        const int8_t label = m->labels[i * m->classes + k];
+        positives += label == 1;
+        keys[count] = falling_key(m->scores[i * m->classes + k]);
+        order[count] = (uint32_t)i;
+        count += label >= 0;
+    }
+    sort_by_key(keys, order, work + 2 * m->rows, work + 3 * m->rows, count);
+    for (size_t rank = 0; rank < count && positives; rank++) {
+        if (m->labels[order[rank] * m->classes + k] == 1) {
+            found++;
+            for (; point < CURVE_POINTS && point * positives <= found * (CURVE_POINTS - 1); point++) {
+                curve[point] = (float)percent(found, rank + 1);
+            }
+        }
+    }
+    for (; point < CURVE_POINTS; point++) {
+        curve[point] = 0;
+    }
+}
+
+l3a_status measure_curves(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes,
+                          float *curves) {
+    const measurement m = {.context = context, .scores = scores, .labels = labels, .rows = rows, .classes = classes};
+    uint32_t *work = NULL;
+    const l3a_status status = allocate(context, rows, 4 * sizeof *work, &work);
+    for (size_t k = 0; status == L3A_OK && k < classes; k++) {
+        trace_curve(&m, k, work, curves + k * CURVE_POINTS);
+    }
+    release(context, work);
+    return status;
+}

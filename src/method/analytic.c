@@ -1,5 +1,7 @@
 /* The learner behind l3a and its variants: an l3a_model. */
+#include "data/features.h"
 #include "learn/model.h"
+#include "learn/weights.h"
 #include "method/method.h"
 
 static l3a_status create(l3a_context *context, const struct method *method, const l3a_options *settings, size_t width,
@@ -15,14 +17,58 @@ done:
     return status;
 }
 
+/* Pseudo-labels beside the truth, which learning itself never sees. */
+struct comparison {
+    const struct lesson *lesson;
+    size_t *rows;
+    l3a_class_tally *tallies;
+};
+
+static void compare(void *user, uint64_t first, size_t rows, const int8_t *labels, size_t stride) {
+    const struct comparison *c = user;
+    const l3a_features *train = c->lesson->train;
+    for (size_t i = 0; i < rows; i++) {
+        const int8_t *truth = train->labels + c->rows[first + i] * train->classes.count;
+        for (size_t k = 0; k < c->lesson->first; k++) {
+            c->tallies[k].pseudo += labels[i * stride + k] == 1;
+            c->tallies[k].right += labels[i * stride + k] == 1 && truth[c->lesson->columns[k]] == 1;
+        }
+    }
+}
+
+static l3a_status tally_weights(const l3a_model *model, l3a_class_tally *tallies) {
+    const size_t classes = l3a_model_class_count(model);
+    double *weights = NULL;
+    const l3a_status status = allocate(model->context, classes, sizeof *weights, &weights);
+    if (status == L3A_OK) {
+        class_weights(model->counts, classes, model->options.weights, model->options.scaling, weights);
+        for (size_t k = 0; k < classes; k++) {
+            tallies[k].weight = weights[k];
+        }
+    }
+    release(model->context, weights);
+    return status;
+}
+
 static l3a_status learn(void *state, const struct lesson *lesson, struct outcome *outcome) {
     l3a_model *model = state;
     l3a_status status = L3A_OK;
+    struct comparison comparison = {.lesson = lesson, .tallies = outcome->classes};
+    size_t count = 0;
+    if (outcome->classes) {
+        TRY(lesson_rows(lesson, &comparison.rows, &count));
+        model->witness = (struct label_witness){compare, &comparison};
+    }
     TRY(l3a_model_learn(model, lesson->train, lesson->names + lesson->first, lesson->last - lesson->first));
     const l3a_phase_info *info = l3a_model_phase(model, l3a_model_phase_count(model) - 1);
     outcome->images = info->images + info->skipped;
     outcome->pseudo_labels = info->pseudo_labels;
+    if (outcome->classes) {
+        TRY(tally_weights(model, outcome->classes));
+    }
 done:
+    model->witness = (struct label_witness){0};
+    release(model->context, comparison.rows);
     return status;
 }
 

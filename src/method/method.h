@@ -17,6 +17,7 @@ struct lesson {
 
 struct outcome {
     uint64_t images, pseudo_labels;
+    l3a_class_tally *classes; /* [0, last), zeroed: weight, pseudo and right are the learner's to fill; NULL: nobody asks */
 };
 
 struct method;

@@ -1,6 +1,7 @@
 #include "report/results.h"
 
 #include "base/file.h"
+#include "base/machine.h"
 #include "base/number.h"
 #include "format/csv.h"
 
@@ -13,7 +14,9 @@ enum { FILE_LIMIT = 1 << 30, FIELDS = 16 };
 
 static const char metrics_header[] =
     "method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds\n";
-static const char classes_header[] = "method,seed,phase,class,AP\n";
+static const char classes_header[] = "method,seed,phase,class,AP,images,weight,pseudo,right,present,curve\n";
+static const char short_classes_header[] = "method,seed,phase,class,AP\n"; /* of version 0.1.0 */
+static const char stages_header[] = "method,seed,phase,stage,seconds,peak_memory\n";
 
 l3a_status results_create(l3a_context *context, l3a_results **results) {
     const l3a_status status = allocate_zeroed(context, 1, sizeof **results, results);
@@ -23,16 +26,23 @@ l3a_status results_create(l3a_context *context, l3a_results **results) {
     return status;
 }
 
+void details_free(l3a_context *context, struct class_details *details) {
+    release(context, details->average_precision);
+    release(context, details->tallies);
+    release(context, details->curves);
+}
+
 void l3a_results_free(l3a_results *results) {
     if (!results) {
         return;
     }
     l3a_context *context = results->context;
     for (size_t i = 0; i < results->count; i++) {
-        release(context, results->average_precision[i]);
+        details_free(context, &results->details[i]);
     }
-    release(context, results->average_precision);
+    release(context, results->details);
     release(context, results->rows);
+    release(context, results->stages);
     text_list_clear(context, &results->methods);
     text_list_clear(context, &results->classes);
     release(context, results);
@@ -47,7 +57,11 @@ const l3a_result *l3a_results_at(const l3a_results *results, size_t index) {
 }
 
 const double *l3a_results_average_precision(const l3a_results *results, size_t index) {
-    return index < results->count ? results->average_precision[index] : NULL;
+    return index < results->count ? results->details[index].average_precision : NULL;
+}
+
+const l3a_class_tally *l3a_results_tallies(const l3a_results *results, size_t index) {
+    return index < results->count ? results->details[index].tallies : NULL;
 }
 
 size_t l3a_results_class_count(const l3a_results *results) {
@@ -58,51 +72,93 @@ const char *l3a_results_class(const l3a_results *results, size_t index) {
     return index < results->classes.count ? results->classes.items[index] : NULL;
 }
 
-static l3a_status reserve_row(l3a_results *results) {
-    l3a_context *context = results->context;
-    l3a_status status = L3A_OK;
-    l3a_result *rows = NULL;
-    double **precisions = NULL;
-    if (results->count < results->capacity) {
+/* Room for one more item in an array. */
+static l3a_status reserve(l3a_context *context, void *array, size_t count, size_t *capacity, size_t size) {
+    void **const items = array;
+    void *larger = NULL;
+    if (count < *capacity) {
         return L3A_OK;
     }
-    const size_t capacity = results->capacity ? 2 * results->capacity : 16;
-    TRY(allocate(context, capacity, sizeof *rows, &rows));
-    TRY(allocate(context, capacity, sizeof *precisions, &precisions));
-    if (results->count) {
-        memcpy(rows, results->rows, results->count * sizeof *rows);
-        memcpy(precisions, results->average_precision, results->count * sizeof *precisions);
+    const size_t wanted = count ? 2 * count : 16;
+    const l3a_status status = allocate(context, wanted, size, &larger);
+    if (status == L3A_OK) {
+        if (count) {
+            memcpy(larger, *items, count * size);
+        }
+        release(context, *items);
+        *items = larger;
+        *capacity = wanted;
     }
-    release(context, results->rows);
-    release(context, results->average_precision);
-    results->rows = rows;
-    results->average_precision = precisions;
-    results->capacity = capacity;
-    rows = NULL;
-    precisions = NULL;
-done:
-    release(context, rows);
-    release(context, precisions);
     return status;
 }
 
-l3a_status results_add(l3a_results *results, const l3a_result *row, const double *average_precision) {
+static l3a_status copy_array(l3a_context *context, const void *from, size_t count, size_t size, void *to) {
+    if (!from) {
+        return L3A_OK;
+    }
+    const l3a_status status = allocate(context, count, size, to);
+    if (status == L3A_OK) {
+        memcpy(*(void **)to, from, count * size);
+    }
+    return status;
+}
+
+/* The results' own copy of a method's name. */
+static l3a_status keep_method(l3a_results *results, const char *name, const char **kept) {
+    const size_t found = text_list_find(&results->methods, name);
+    l3a_status status = L3A_OK;
+    if (found == results->methods.count) {
+        status = text_list_add(results->context, &results->methods, name, strlen(name));
+    }
+    if (status == L3A_OK) {
+        *kept = results->methods.items[found];
+    }
+    return status;
+}
+
+l3a_status results_add(l3a_results *results, const l3a_result *row, const struct class_details *details) {
     l3a_context *context = results->context;
     l3a_status status = L3A_OK;
-    double *copy = NULL;
-    TRY(reserve_row(results));
-    TRY(allocate(context, row->last, sizeof *copy, &copy));
-    memcpy(copy, average_precision, row->last * sizeof *copy);
-    size_t method = text_list_find(&results->methods, row->method);
-    if (method == results->methods.count) {
-        TRY(text_list_add(context, &results->methods, row->method, strlen(row->method)));
-    }
-    results->rows[results->count] = *row;
-    results->rows[results->count].method = results->methods.items[method];
-    results->average_precision[results->count++] = copy;
-    copy = NULL;
+    struct class_details copy = {0};
+    l3a_result kept = *row;
+    size_t capacity = results->capacity;
+    TRY(reserve(context, &results->details, results->count, &capacity, sizeof *results->details));
+    TRY(reserve(context, &results->rows, results->count, &results->capacity, sizeof *results->rows));
+    TRY(copy_array(context, details->average_precision, row->last, sizeof *copy.average_precision, &copy.average_precision));
+    TRY(copy_array(context, details->tallies, row->last, sizeof *copy.tallies, &copy.tallies));
+    TRY(copy_array(context, details->curves, row->last, CURVE_POINTS * sizeof *copy.curves, &copy.curves));
+    TRY(keep_method(results, row->method, &kept.method));
+    results->rows[results->count] = kept;
+    results->details[results->count++] = copy;
+    copy = (struct class_details){0};
 done:
-    release(context, copy);
+    details_free(context, &copy);
+    return status;
+}
+
+static l3a_status add_stage(l3a_results *results, const struct stage_time *stage) {
+    l3a_status status = L3A_OK;
+    struct stage_time kept = *stage;
+    TRY(reserve(results->context, &results->stages, results->stage_count, &results->stage_capacity, sizeof kept));
+    TRY(keep_method(results, stage->method, &kept.method));
+    results->stages[results->stage_count++] = kept;
+done:
+    return status;
+}
+
+l3a_status results_add_stages(l3a_results *results, const l3a_result *row) {
+    const struct stages *stages = &results->context->stages;
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < stages->count; i++) {
+        struct stage_time stage = {.method = row->method,
+                                   .seed = row->seed,
+                                   .phase = row->phase,
+                                   .seconds = stages->items[i].seconds,
+                                   .peak_memory = machine_memory_peak()};
+        snprintf(stage.stage, sizeof stage.stage, "%s", stages->items[i].name);
+        TRY(add_stage(results, &stage));
+    }
+done:
     return status;
 }
 
@@ -122,13 +178,21 @@ void results_cut(l3a_results *results, const char *method, uint64_t seed, size_t
     size_t kept = 0;
     for (size_t i = 0; i < results->count; i++) {
         if (is_of(&results->rows[i], method, seed) && results->rows[i].phase > keep) {
-            release(results->context, results->average_precision[i]);
+            details_free(results->context, &results->details[i]);
             continue;
         }
         results->rows[kept] = results->rows[i];
-        results->average_precision[kept++] = results->average_precision[i];
+        results->details[kept++] = results->details[i];
     }
     results->count = kept;
+    kept = 0;
+    for (size_t i = 0; i < results->stage_count; i++) {
+        const struct stage_time *stage = &results->stages[i];
+        if (stage->seed != seed || strcmp(stage->method, method) != 0 || stage->phase <= keep) {
+            results->stages[kept++] = *stage;
+        }
+    }
+    results->stage_count = kept;
 }
 
 static void print_number(text_builder *text, double value) {
@@ -136,8 +200,7 @@ static void print_number(text_builder *text, double value) {
     text_builder_print(text, ",%s", number_format(value, number));
 }
 
-/* A field in quotes where it must be. */
-static void print_field(text_builder *text, const char *field) {
+void print_field(text_builder *text, const char *field) {
     if (!strpbrk(field, ",\"\r\n")) {
         text_builder_print(text, "%s", field);
         return;
@@ -161,6 +224,21 @@ done:
     return status;
 }
 
+static void print_details(text_builder *text, const struct class_details *details, size_t k) {
+    print_number(text, details->average_precision[k]);
+    if (details->tallies) {
+        const l3a_class_tally *tally = &details->tallies[k];
+        text_builder_print(text, ",%" PRIu64, tally->images);
+        print_number(text, tally->weight);
+        text_builder_print(text, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",", tally->pseudo, tally->right, tally->present);
+        for (size_t i = 0; details->curves && i < CURVE_POINTS; i++) {
+            const unsigned tenths = (unsigned)(10 * details->curves[k * CURVE_POINTS + i] + 0.5F);
+            text_builder_print(text, "%s%u.%u", i ? " " : "", tenths / 10, tenths % 10);
+        }
+    }
+    text_builder_print(text, "\n");
+}
+
 l3a_status results_write(const l3a_results *results, const char *folder) {
     l3a_status status = L3A_OK;
     text_builder metrics = {.context = results->context}, classes = {.context = results->context};
@@ -180,8 +258,7 @@ l3a_status results_write(const l3a_results *results, const char *folder) {
         for (size_t k = 0; k < row->last; k++) {
             text_builder_print(&classes, "%s,%" PRIu64 ",%zu,", row->method, row->seed, row->phase);
             print_field(&classes, results->classes.items[k]);
-            print_number(&classes, results->average_precision[i][k]);
-            text_builder_print(&classes, "\n");
+            print_details(&classes, &results->details[i], k);
         }
     }
     TRY(write_table(results, folder, "per_class.csv", &classes));
@@ -189,6 +266,20 @@ l3a_status results_write(const l3a_results *results, const char *folder) {
 done:
     text_builder_free(&metrics);
     text_builder_free(&classes);
+    return status;
+}
+
+l3a_status results_write_stages(const l3a_results *results, const char *folder) {
+    text_builder text = {.context = results->context};
+    text_builder_print(&text, "%s", stages_header);
+    for (size_t i = 0; i < results->stage_count; i++) {
+        const struct stage_time *stage = &results->stages[i];
+        text_builder_print(&text, "%s,%" PRIu64 ",%zu,%s", stage->method, stage->seed, stage->phase, stage->stage);
+        print_number(&text, round(stage->seconds * 1e6) / 1e6);
+        text_builder_print(&text, ",%" PRIu64 "\n", stage->peak_memory);
+    }
+    const l3a_status status = write_table(results, folder, "timings.csv", &text);
+    text_builder_free(&text);
     return status;
 }
 
@@ -232,9 +323,9 @@ static bool parse_row(const struct csv *csv, const l3a_results *results, l3a_res
     return true;
 }
 
-/* The text of a table after its header; NULL when there is no such file. */
-static l3a_status open_table(l3a_results *results, const char *folder, const char *name, const char *header, struct csv *csv,
-                             char **path, char **text) {
+/* The text of a table after its header, or one that was used before; NULL when there is no such file. */
+static l3a_status open_table(l3a_results *results, const char *folder, const char *name, const char *header, const char *old_header,
+                             struct csv *csv, char **path, char **text) {
     l3a_context *context = results->context;
     l3a_status status = L3A_OK;
     bool exists = false;
@@ -243,6 +334,7 @@ static l3a_status open_table(l3a_results *results, const char *folder, const cha
     TRY(file_exists(context, *path, &exists));
     if (exists) {
         TRY(read_whole(context, *path, FILE_LIMIT, text, &length));
+        header = strncmp(*text, header, strlen(header)) != 0 && old_header ? old_header : header;
         const size_t start = strlen(header);
         const bool good = strncmp(*text, header, start) == 0;
         csv_begin(csv, context, *path, *text + (good ? start : 0), length - (good ? start : 0));
@@ -254,10 +346,38 @@ done:
     return status;
 }
 
-/* The AP of a row's classes: the next lines of per_class.csv that are of its method, seed and phase. */
-static l3a_status take_precisions(struct csv *classes, const l3a_result *row, double *precisions) {
+static bool parse_curve(const char *text, float *curve) {
+    for (size_t i = 0; i < CURVE_POINTS; i++) {
+        double value;
+        const size_t length = strcspn(text, " ");
+        if (!number_parse(text, length, &value)) {
+            return false;
+        }
+        curve[i] = (float)value;
+        text += length + (text[length] == ' ');
+    }
+    return !*text;
+}
+
+/* What a line of per_class.csv says; the short form ends after the AP. */
+static bool parse_class(const struct csv *csv, size_t k, struct class_details *details, size_t *tallies, size_t *curves) {
+    l3a_class_tally *tally = &details->tallies[k];
+    if (csv->count == 5) {
+        return field_number(csv, 4, &details->average_precision[k]);
+    }
+    ++*tallies;
+    *curves += csv->count == 11 && csv->fields[10][0];
+    return csv->count == 11 && field_number(csv, 4, &details->average_precision[k]) && field_integer(csv, 5, &tally->images) &&
+           field_number(csv, 6, &tally->weight) && field_integer(csv, 7, &tally->pseudo) && field_integer(csv, 8, &tally->right) &&
+           field_integer(csv, 9, &tally->present) &&
+           (!csv->fields[10][0] || parse_curve(csv->fields[10], details->curves + k * CURVE_POINTS));
+}
+
+/* A row with its classes: the next lines of per_class.csv that are of its method, seed and phase. details has room for all. */
+static l3a_status take_row(l3a_results *results, struct csv *classes, const l3a_result *row, struct class_details details) {
     l3a_status status = L3A_OK;
     bool more = true;
+    size_t tallies = 0, curves = 0;
     for (size_t found = 0; found < row->last;) {
         uint64_t seed, phase;
         TRY(csv_next_row(classes, &more));
@@ -265,11 +385,44 @@ static l3a_status take_precisions(struct csv *classes, const l3a_result *row, do
             return fail_line(classes);
         }
         if (strcmp(classes->fields[0], row->method) == 0 && seed == row->seed && phase == row->phase &&
-            !field_number(classes, 4, &precisions[found++])) {
+            !parse_class(classes, found++, &details, &tallies, &curves)) {
             return fail_line(classes);
         }
     }
+    details.tallies = tallies == row->last ? details.tallies : NULL;
+    details.curves = curves == row->last ? details.curves : NULL;
+    status = results_add(results, row, &details);
 done:
+    return status;
+}
+
+static l3a_status read_stages(l3a_results *results, const char *folder) {
+    l3a_context *context = results->context;
+    l3a_status status = L3A_OK;
+    struct csv csv;
+    char *path = NULL, *text = NULL;
+    bool more = true;
+    TRY(open_table(results, folder, "timings.csv", stages_header, NULL, &csv, &path, &text));
+    while (text) {
+        struct stage_time stage = {0};
+        uint64_t phase;
+        TRY(csv_next_row(&csv, &more));
+        if (!more) {
+            break;
+        }
+        if (csv.count != 6 || !field_integer(&csv, 1, &stage.seed) || !field_integer(&csv, 2, &phase) ||
+            !field_number(&csv, 4, &stage.seconds) || !field_integer(&csv, 5, &stage.peak_memory)) {
+            status = fail_line(&csv);
+            goto done;
+        }
+        stage.method = csv.fields[0];
+        stage.phase = (size_t)phase;
+        snprintf(stage.stage, sizeof stage.stage, "%s", csv.fields[3]);
+        TRY(add_stage(results, &stage));
+    }
+done:
+    release(context, text);
+    release(context, path);
     return status;
 }
 
@@ -278,11 +431,14 @@ l3a_status results_read(l3a_results *results, const char *folder) {
     l3a_status status = L3A_OK;
     struct csv metrics, classes;
     char *paths[2] = {NULL, NULL}, *texts[2] = {NULL, NULL};
-    double *precisions = NULL;
+    struct class_details details = {0};
+    const size_t count = results->classes.count;
     bool more = true;
-    TRY(open_table(results, folder, "metrics.csv", metrics_header, &metrics, &paths[0], &texts[0]));
-    TRY(open_table(results, folder, "per_class.csv", classes_header, &classes, &paths[1], &texts[1]));
-    TRY(allocate(context, results->classes.count, sizeof *precisions, &precisions));
+    TRY(open_table(results, folder, "metrics.csv", metrics_header, NULL, &metrics, &paths[0], &texts[0]));
+    TRY(open_table(results, folder, "per_class.csv", classes_header, short_classes_header, &classes, &paths[1], &texts[1]));
+    TRY(allocate(context, count, sizeof *details.average_precision, &details.average_precision));
+    TRY(allocate(context, count, sizeof *details.tallies, &details.tallies));
+    TRY(allocate(context, count, CURVE_POINTS * sizeof *details.curves, &details.curves));
     while (texts[0]) {
         l3a_result row;
         TRY(csv_next_row(&metrics, &more));
@@ -293,15 +449,15 @@ l3a_status results_read(l3a_results *results, const char *folder) {
             status = fail_line(&metrics);
             goto done;
         }
-        TRY(take_precisions(&classes, &row, precisions));
-        TRY(results_add(results, &row, precisions));
+        TRY(take_row(results, &classes, &row, details));
     }
+    TRY(read_stages(results, folder));
 done:
     for (size_t i = 0; i < 2; i++) {
         release(context, texts[i]);
         release(context, paths[i]);
     }
-    release(context, precisions);
+    details_free(context, &details);
     return status;
 }
 
@@ -314,12 +470,13 @@ static double forgetting(const l3a_results *results, const char *method, uint64_
         double best = -1;
         for (size_t i = 0; i < results->count; i++) {
             const l3a_result *row = &results->rows[i];
-            if (is_of(row, method, seed) && row->phase < last->phase && k < row->last && results->average_precision[i][k] > best) {
-                best = results->average_precision[i][k];
+            if (is_of(row, method, seed) && row->phase < last->phase && k < row->last &&
+                results->details[i].average_precision[k] > best) {
+                best = results->details[i].average_precision[k];
             }
         }
         if (best >= 0) {
-            sum += best - results->average_precision[last_row][k];
+            sum += best - results->details[last_row].average_precision[k];
             classes++;
         }
     }

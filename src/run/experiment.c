@@ -1,11 +1,12 @@
 /* A whole experiment: every method and seed over every phase, resumable.
  *
- * What is on disk after each phase, in this order: per_class.csv, metrics.csv, the model. So the tables are never behind the
- * model, and a run that was killed goes on after the model's last phase, dropping what the tables have beyond it. The first
- * method and seed leave model.safetensors; each other works in partial.safetensors, which goes when it is done and is not
- * written after its last phase. Before the last phase a model is kept in full precision whatever the setting `store`, so that
- * resuming changes nothing. A learner that is not a model starts its job again. */
+ * What is on disk after each phase, in this order: per_class.csv, metrics.csv, the model, timings.csv. So the tables are never
+ * behind the model (but for the timings, which only tell), and a run that was killed goes on after the model's last phase, dropping
+ * what the tables have beyond it. The first method and seed leave model.safetensors; each other works in partial.safetensors, which
+ * goes when it is done and is not written after its last phase. Before the last phase a model is kept in full precision whatever
+ * the setting `store`, so that resuming changes nothing. A learner that is not a model starts its job again. */
 #include "base/file.h"
+#include "base/number.h"
 #include "data/features.h"
 #include "learn/model.h"
 #include "measure/metrics.h"
@@ -14,10 +15,11 @@
 #include "run/record.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { PHASES = 1024, SCORE_ROWS = 1024 };
+enum { PHASES = 1024, SCORE_ROWS = 1024, SAMPLES = 18 };
 
 struct run {
     l3a_context *context;
@@ -211,7 +213,7 @@ static l3a_status open_folder(struct run *run) {
         TRY(file_exists(context, run->model_path, &exists));
         FAIL_IF(exists, context, L3A_ERROR_EXISTS, "choose another folder", "%s: would be overwritten by this run",
                 run->model_path);
-        TRY(record_write(context, run->record_path, options->command, &identity));
+        TRY(record_write(context, run->record_path, options, &identity));
     }
 done:
     text_builder_free(&identity);
@@ -222,8 +224,9 @@ struct job {
     const struct method *method;
     uint64_t seed;
     size_t phases;
-    const char *path; /* of its model; NULL: not kept */
-    bool keep;        /* the model stays when the job is done */
+    const char *path;       /* of its model; NULL: not kept */
+    bool keep;              /* the model stays when the job is done */
+    bool first, first_seed; /* of the run, of its method */
 };
 
 /* The model on disk when it is this job's, or none. */
@@ -297,9 +300,41 @@ static l3a_status announce(const struct run *run, const l3a_result *row, size_t 
     return report_result(run->context, text);
 }
 
-/* The metrics on the test rows that have at least one of the first `seen` classes. */
-static l3a_status evaluate(const struct run *run, const struct job *job, void *state, size_t seen, l3a_metrics *metrics,
-                           double *average_precision) {
+/* samples.csv: test images at even distances, with the classes that are true or predicted. */
+static l3a_status write_samples(const struct run *run, const size_t *rows, size_t count, size_t seen, const float *scores,
+                                const int8_t *labels, const double *edges) {
+    l3a_status status = L3A_OK;
+    text_builder text = {.context = run->context};
+    char *path = NULL;
+    text_builder_print(&text, "id,class,true,predicted,probability\n");
+    const size_t samples = count < SAMPLES ? count : SAMPLES;
+    for (size_t i = 0; i < samples; i++) {
+        const size_t at = (2 * i + 1) * count / (2 * samples);
+        for (size_t k = 0; k < seen; k++) {
+            const double score = (double)scores[at * seen + k];
+            char number[NUMBER_TEXT];
+            if (labels[at * seen + k] == 1 || score > edges[k]) {
+                print_field(&text, l3a_features_id(run->options->test, rows[at]));
+                text_builder_print(&text, ",");
+                print_field(&text, run->names[k]);
+                text_builder_print(&text, ",%d,%d,%s\n", labels[at * seen + k], score > edges[k],
+                                   number_format(round(1e4 / (1 + exp(-score))) / 1e4, number));
+            }
+        }
+    }
+    TRY(text.status);
+    TRY(join_path(run->context, run->options->folder, "samples.csv", &path));
+    TRY(write_whole(run->context, path, text.text, text.length));
+done:
+    text_builder_free(&text);
+    release(run->context, path);
+    return status;
+}
+
+/* The metrics on the test rows that have at least one of the first `seen` classes; after the last phase of a method's first seed,
+ * curves, too. */
+static l3a_status evaluate(const struct run *run, const struct job *job, void *state, size_t seen, bool last, l3a_metrics *metrics,
+                           struct class_details *details) {
     l3a_context *context = run->context;
     l3a_status status = L3A_OK;
     l3a_features *test = run->options->test;
@@ -323,7 +358,14 @@ static l3a_status evaluate(const struct run *run, const struct job *job, void *s
     }
     TRY(report_progress(context, "evaluate", count, count));
     job->method->learner->edges(state, edges);
-    TRY(measure(context, scores, labels, count, seen, edges, metrics, average_precision));
+    TRY(measure(context, scores, labels, count, seen, edges, metrics, details->average_precision));
+    if (last && job->first_seed) {
+        TRY(allocate(context, seen, CURVE_POINTS * sizeof *details->curves, &details->curves));
+        TRY(measure_curves(context, scores, labels, count, seen, details->curves));
+    }
+    if (last && job->first && job->path && l3a_features_id(test, 0)) {
+        TRY(write_samples(run, rows, count, seen, scores, labels, edges));
+    }
 done:
     release(context, rows);
     release(context, values);
@@ -342,10 +384,37 @@ static l3a_status save_state(const struct run *run, const struct job *job, l3a_m
     return l3a_model_save(model, job->path);
 }
 
+/* What the training table says about the classes [0, last) and the images of a lesson. */
+static l3a_status tally_images(const struct lesson *lesson, l3a_class_tally *tallies) {
+    const l3a_features *train = lesson->train;
+    size_t *rows = NULL, count = 0;
+    const l3a_status status = lesson_rows(lesson, &rows, &count);
+    for (size_t i = 0; i < train->rows; i++) {
+        for (size_t k = 0; k < lesson->last; k++) {
+            tallies[k].images += train->labels[i * train->classes.count + lesson->columns[k]] == 1;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < lesson->first; k++) {
+            tallies[k].present += train->labels[rows[i] * train->classes.count + lesson->columns[k]] == 1;
+        }
+    }
+    release(train->context, rows);
+    return status;
+}
+
+/* What learning took beyond the stages that it reported itself. */
+static void report_learning(l3a_context *context, double seconds) {
+    for (size_t i = 0; i < context->stages.count; i++) {
+        seconds -= context->stages.items[i].seconds;
+    }
+    report_timing(context, "learn", seconds);
+}
+
 static l3a_status run_phase(const struct run *run, const struct job *job, void *state, size_t t) {
     l3a_context *context = run->context;
     l3a_status status = L3A_OK;
-    double *precisions = NULL;
+    struct class_details details = {0};
     const bool at_once = job->method->plan != BY_PHASE;
     const struct lesson lesson = {.train = run->options->train,
                                   .names = run->names,
@@ -357,24 +426,37 @@ static l3a_status run_phase(const struct run *run, const struct job *job, void *
     l3a_result row = {
         .method = job->method->info.name, .seed = job->seed, .phase = t + 1, .first = lesson.first, .last = lesson.last};
     struct outcome outcome = {0};
+    TRY(allocate(context, run->classes, sizeof *details.average_precision, &details.average_precision));
+    TRY(allocate_zeroed(context, run->classes, sizeof *details.tallies, &details.tallies));
+    TRY(tally_images(&lesson, details.tallies));
+    outcome.classes = details.tallies;
+    context->stages.count = 0;
     const double start = clock_seconds();
-    TRY(allocate(context, run->classes, sizeof *precisions, &precisions));
     TRY(job->method->learner->learn(state, &lesson, &outcome));
-    TRY(evaluate(run, job, state, lesson.last, &row.metrics, precisions));
+    const double learned = clock_seconds();
+    report_learning(context, learned - start);
+    TRY(evaluate(run, job, state, lesson.last, t + 1 == job->phases, &row.metrics, &details));
+    const double evaluated = clock_seconds();
+    report_timing(context, "evaluate", evaluated - learned);
     row.train_images = outcome.images;
     row.pseudo_labels = outcome.pseudo_labels;
     row.test_images = row.metrics.images;
-    row.seconds = clock_seconds() - start;
-    TRY(results_add(run->results, &row, precisions));
+    row.seconds = evaluated - start;
+    TRY(results_add(run->results, &row, &details));
     if (job->path) {
         TRY(results_write(run->results, run->options->folder));
     }
     if (job->method->learner->is_model) {
         TRY(save_state(run, job, state, t));
     }
+    if (job->path) {
+        report_timing(context, "save", clock_seconds() - evaluated);
+        TRY(results_add_stages(run->results, &row));
+        TRY(results_write_stages(run->results, run->options->folder));
+    }
     TRY(announce(run, &row, job->phases));
 done:
-    release(context, precisions);
+    details_free(context, &details);
     return status;
 }
 
@@ -436,9 +518,14 @@ l3a_status l3a_run(l3a_context *context, const l3a_run_options *options, l3a_res
                                     .path = !options->folder ? NULL
                                             : first          ? run.model_path
                                                              : run.partial_path,
-                                    .keep = first && method->learner->is_model};
+                                    .keep = first && method->learner->is_model,
+                                    .first = first,
+                                    .first_seed = j == 0};
             TRY(run_job(&run, &job));
         }
+    }
+    if (options->folder) {
+        TRY(results_write_stages(run.results, options->folder));
     }
     *results = run.results;
     run.results = NULL;

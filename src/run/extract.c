@@ -5,6 +5,7 @@
  * of the file says how far an earlier extraction came. The feature file is made from it in one step at the end. */
 #include "base/file.h"
 #include "base/memory.h"
+#include "data/dataset.h"
 #include "data/features.h"
 #include "format/safetensors.h"
 
@@ -278,6 +279,8 @@ static l3a_status write_features(struct extraction *e) {
     TRY(text_record_set(context, &keys, &values, "preprocess", preprocess));
     TRY(text_record_set(context, &keys, &values, "pool", e->info->pool));
     TRY(add_record(context, &keys, &values, "bad", &bad));
+    TRY(text_record_set(context, &keys, &values, "data", e->dataset->name));
+    TRY(text_record_set(context, &keys, &values, "split", e->dataset->split));
     const tensor_source sources[] = {
         {"features", e->options.half ? TENSOR_F16 : TENSOR_F32, 2, {e->good_count, e->info->width}, fill_rows, e},
         {"labels", TENSOR_I8, 2, {e->good_count, classes}, fill_from_memory, labels},

@@ -74,14 +74,17 @@ done:
     return status;
 }
 
-l3a_status record_write(l3a_context *context, const char *path, const char *command, const text_builder *identity) {
+l3a_status record_write(l3a_context *context, const char *path, const l3a_run_options *options, const text_builder *identity) {
     l3a_status status = L3A_OK;
     text_builder text = {.context = context};
     l3a_machine machine;
     l3a_machine_query(context, &machine);
     text_builder_print(&text, "{\n  ");
     print_string(&text, "program", "l3a", ",\n  ");
-    print_string(&text, "command", command ? command : "", ",\n  \"machine\": {");
+    print_string(&text, "command", options->command ? options->command : "", ",\n  \"pictures\": {");
+    const char *data = l3a_features_record(options->test, "data"), *split = l3a_features_record(options->test, "split");
+    print_string(&text, "data", options->pictures ? options->pictures : data ? data : "", ", ");
+    print_string(&text, "split", !options->pictures && split ? split : "", "},\n  \"machine\": {");
     print_string(&text, "processor", machine.processor, ", ");
     print_string(&text, "instructions", machine.instructions, ", ");
     print_string(&text, "blas", machine.blas, ", ");

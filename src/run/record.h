@@ -7,7 +7,7 @@
 
 /* Appends the object "run". order is the run's class order, as columns of the training table. */
 l3a_status record_identity(l3a_context *context, const l3a_run_options *options, const size_t *order, text_builder *text);
-l3a_status record_write(l3a_context *context, const char *path, const char *command, const text_builder *identity);
+l3a_status record_write(l3a_context *context, const char *path, const l3a_run_options *options, const text_builder *identity);
 /* An error names the first setting that differs from those in the file. */
 l3a_status record_compare(l3a_context *context, const char *path, const text_builder *identity);
 /* The class names of a run. */

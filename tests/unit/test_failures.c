@@ -540,7 +540,7 @@ static void check_run(struct stage *stage, l3a_status status) {
     free(text);
     require(count_entries(stage->path, "partial.safetensors") == 0, "a partial model is left");
     require(count_entries(stage->path, ".tmp") == 0, "a temporary file is left after the run was resumed");
-    require(count_entries(stage->path, "") == 2 + 4, "other files than run.json, metrics.csv, per_class.csv and the model");
+    require(count_entries(stage->path, "") == 2 + 5, "other files than run.json, metrics.csv, per_class.csv, timings.csv and the model");
 }
 
 /* ---- The loop ---- */
