@@ -292,6 +292,9 @@ void print_help(FILE *to, const struct command *command) {
             }
         }
     }
+    for (size_t i = 0; strcmp(command->name, "sweep") == 0 && l3a_preset_at(i); i++) {
+        fprintf(to, "%s  %-34s %s\n", i ? "" : "\npresets:\n", l3a_preset_at(i)->name, l3a_preset_at(i)->help);
+    }
     if (strcmp(command->name, "run") == 0) {
         fprintf(to, "\nmethods:\n");
         for (size_t i = 0; l3a_method_at(i); i++) {
