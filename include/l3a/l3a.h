@@ -394,6 +394,60 @@ typedef struct l3a_summary {
 L3A_PUBLIC l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method,
                                           l3a_summary *summary);
 
+/* ---- Sweeps ---------------------------------------------------------------------------------------------------------
+ * A grid of experiments: every method with every combination of the values given for some settings, over every seed. Points that
+ * share the random layer are learned together: rows are read and expanded once, and the sums are computed once for all of them
+ * but for the rows on which their pseudo-labels disagree. */
+typedef struct l3a_axis {
+    const char *name;          /* of a setting */
+    const char *const *values; /* "dynamic" among those of eta means pseudo = dynamic */
+    size_t count;
+} l3a_axis;
+
+typedef struct l3a_sweep_options {
+    l3a_run_options run; /* tables, protocol, methods, seeds, the settings that do not vary, folder */
+    const l3a_axis *axes;
+    size_t axis_count;
+} l3a_sweep_options;
+
+/* A grid of the paper. Lists are separated by commas. */
+typedef struct l3a_preset {
+    const char *name, *help;
+    const char *methods; /* "all": every method that runs */
+    const char *seeds;
+    const char *setting, *values; /* NULL where only methods vary */
+} l3a_preset;
+
+/* What a sweep would do. */
+typedef struct l3a_sweep_plan {
+    size_t points, seeds, phases;
+    size_t passes;   /* over the training rows, for each seed: points that are learned together share one */
+    double flops;    /* about, over all seeds */
+    uint64_t memory; /* of the largest group of points */
+} l3a_sweep_plan;
+
+typedef struct l3a_sweep l3a_sweep;
+
+/* NULL when index is past the last preset. */
+L3A_PUBLIC const l3a_preset *l3a_preset_at(size_t index);
+L3A_PUBLIC void l3a_sweep_options_default(l3a_sweep_options *options);
+/* Lays out the points, and learns nothing yet. A combination that differs from another only in settings that its method has no use
+ * for is left out. What the options point to must outlive the sweep. */
+L3A_PUBLIC l3a_status l3a_sweep_create(l3a_context *context, const l3a_sweep_options *options, l3a_sweep **sweep);
+L3A_PUBLIC l3a_status l3a_sweep_prepare(l3a_sweep *sweep, l3a_sweep_plan *plan);
+/* Runs what the folder does not have yet: it gets sweep.json, sweep.csv (a row for each point, seed and phase), and the tables of
+ * each point. The folder of an interrupted sweep of the same grid on the same data can be resumed. */
+L3A_PUBLIC l3a_status l3a_sweep_run(l3a_sweep *sweep);
+L3A_PUBLIC void l3a_sweep_free(l3a_sweep *sweep);
+L3A_PUBLIC size_t l3a_sweep_count(const l3a_sweep *sweep);
+L3A_PUBLIC const char *l3a_sweep_method(const l3a_sweep *sweep, size_t point);
+/* "gamma=10 eta=0.7" */
+L3A_PUBLIC const char *l3a_sweep_label(const l3a_sweep *sweep, size_t point);
+/* The point's value on an axis, "-" where its method has no use for the setting; NULL past the last. */
+L3A_PUBLIC const char *l3a_sweep_value(const l3a_sweep *sweep, size_t point, size_t axis);
+/* Rows of the point's seeds; empty before the sweep is run. */
+L3A_PUBLIC const l3a_results *l3a_sweep_results(const l3a_sweep *sweep, size_t point);
+
 /* ---- Pictures -------------------------------------------------------------------------------------------------------
  * JPEG and PNG to RGB bytes, and to the size a backbone wants: what Pillow's Image.open(path).convert("RGB").resize(size)
  * gives, byte for byte. A file of which a part is missing or damaged is an error that names the byte. */

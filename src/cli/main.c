@@ -14,6 +14,8 @@ const struct command commands[] = {
      NO_SETTINGS, extract_command},
     {"run", "--train F --test F --protocol B0-C10 -o DIR", "learn and measure every phase of a protocol", run_options, ALL_SETTINGS,
      run_command},
+    {"sweep", "--train F --test F --gamma 1,10,… -o DIR", "the same over a grid of settings, methods and seeds", sweep_options,
+     ALL_SETTINGS, sweep_command},
     {"learn", "MODEL --features F --classes a,b,c", "teach a model one more phase (makes it if there is none)", learn_options,
      MODEL_SETTINGS, learn_command},
     {"eval", "MODEL --features F", "measure a model", eval_options, NO_SETTINGS, eval_command},

@@ -39,7 +39,8 @@ static double *factor_of(const struct analytic *analytic) {
 
 struct mirror {
     const struct analytic *analytic;
-    bool back; /* from the second triangle to the first */
+    bool back;                    /* from the second triangle to the first */
+    const struct analytic *added; /* its first triangle is added to the second one; NULL: copied from the first one */
 };
 
 /* Tiles, so that both the row read and the column written stay in the cache. */
@@ -47,12 +48,15 @@ static void mirror_rows(void *argument, size_t first, size_t last) {
     const struct mirror *mirror = argument;
     const size_t step = mirror->analytic->stride;
     double *lower = mirror->analytic->square, *upper = factor_of(mirror->analytic);
+    const double *added = mirror->added ? mirror->added->square : NULL;
     for (size_t tile = 0; tile < last; tile += TILE) {
         for (size_t i = first; i < last; i++) {
             const size_t end = tile + TILE < i + 1 ? tile + TILE : i + 1;
             for (size_t j = tile; j < end; j++) {
                 if (mirror->back) {
                     lower[i * step + j] = upper[j * step + i];
+                } else if (added) {
+                    upper[j * step + i] += added[i * step + j];
                 } else {
                     upper[j * step + i] = lower[i * step + j];
                 }
@@ -61,8 +65,8 @@ static void mirror_rows(void *argument, size_t first, size_t last) {
     }
 }
 
-static void mirror_triangle(const struct analytic *analytic, bool back) {
-    struct mirror mirror = {analytic, back};
+static void mirror_triangle(const struct analytic *analytic, bool back, const struct analytic *added) {
+    struct mirror mirror = {analytic, back, added};
     parallel_for(analytic->context->threads, analytic->dim, TILE, mirror_rows, &mirror);
 }
 
@@ -72,24 +76,27 @@ static void add_to_diagonal(double *triangle, size_t step, size_t dim, double va
     }
 }
 
-/* Of the sums, since no element is larger than the larger of its two diagonal ones. */
+/* Of the sums in the second triangle, since no element is larger than the larger of its two diagonal ones. */
 static bool is_finite(const struct analytic *analytic) {
     bool finite = true;
     for (size_t i = 0; finite && i < analytic->dim; i++) {
-        finite = isfinite(analytic_row(analytic, i)[i]);
+        finite = isfinite(factor_of(analytic)[i * analytic->stride + i]);
     }
     return finite;
 }
 
-/* The second triangle becomes the factor of the first + shift·I. */
-static l3a_status factor(const struct analytic *analytic, double shift) {
+/* The second triangle becomes the factor of the first + what others have beyond it + shift·I. */
+static l3a_status factor(const struct analytic *analytic, const struct analytic *const *others, size_t count, double shift) {
     const l3a_context *context = analytic->context;
+    mirror_triangle(analytic, false, NULL);
+    for (size_t i = 0; i < count; i++) {
+        mirror_triangle(analytic, false, others[i]);
+    }
     /* A factoring of infinities may well succeed, with a solution of zeros. */
     if (!is_finite(analytic)) {
         return fail(analytic->context, L3A_ERROR_NUMERIC, "scale the features down, or use --precision double",
                     "the sums are not finite: these features are too large");
     }
-    mirror_triangle(analytic, false);
     add_to_diagonal(factor_of(analytic), analytic->stride, analytic->dim, shift);
     if (context->matrix->factor(context->threads, analytic->dim, factor_of(analytic), analytic->stride)) {
         return L3A_OK;
@@ -97,7 +104,7 @@ static l3a_status factor(const struct analytic *analytic, double shift) {
     char gamma[NUMBER_TEXT];
     return fail(analytic->context, L3A_ERROR_NUMERIC, "use a larger --gamma, or --precision double, or scale the features down",
                 "the sums with gamma = %s on the diagonal are not positive definite: gamma is too small for these features",
-                number_format(analytic->gamma, gamma));
+                number_format(shift ? shift : analytic->gamma, gamma));
 }
 
 static bool is_empty(const struct analytic *analytic) {
@@ -125,10 +132,10 @@ l3a_status analytic_use_inverse(struct analytic *analytic, bool inverse) {
             analytic_row(analytic, i)[i] = inverse ? 1 / analytic->gamma : 0;
         }
     } else {
-        TRY(factor(analytic, inverse ? analytic->gamma : 0));
+        TRY(factor(analytic, NULL, 0, inverse ? analytic->gamma : 0));
         FAIL_IF(!context->matrix->invert(context->threads, d, factor_of(analytic), step), analytic->context, L3A_ERROR_NUMERIC,
                 "use a larger --gamma", "the matrix cannot be inverted: gamma is too small for these features");
-        mirror_triangle(analytic, true);
+        mirror_triangle(analytic, true, NULL);
         if (!inverse) {
             add_to_diagonal(analytic->square, step, d, -analytic->gamma);
         }
@@ -157,7 +164,8 @@ static void add_panel_rows(void *argument, size_t first, size_t last) {
 
 /* A panel of rows of the triangle at a time: a product for what lies left of the diagonal block, a rank update for the block,
  * and the sum of both to the doubles while they are in the cache. */
-static void add_mixed(const struct analytic *analytic, const float *rows, size_t count, float *panel) {
+static void add_mixed(const struct analytic *analytic, const float *rows, size_t count, const float *less, size_t less_count,
+                      float *panel) {
     const l3a_context *context = analytic->context;
     const matrix_operations *matrix = context->matrix;
     const size_t d = analytic->dim;
@@ -166,18 +174,36 @@ static void add_mixed(const struct analytic *analytic, const float *rows, size_t
         matrix->multiply(context->threads, REAL_SINGLE, true, false, size, first, count, 1, rows + first, d, rows, d, 0, panel,
                          width);
         matrix->rank_update(context->threads, REAL_SINGLE, size, count, 1, rows + first, d, 0, panel + first, width);
+        if (less_count) {
+            matrix->multiply(context->threads, REAL_SINGLE, true, false, size, first, less_count, -1, less + first, d, less, d, 1,
+                             panel, width);
+            matrix->rank_update(context->threads, REAL_SINGLE, size, less_count, -1, less + first, d, 1, panel + first, width);
+        }
         panel_sum sum = {analytic, panel, first, width};
         parallel_for(context->threads, size, 16, add_panel_rows, &sum);
     }
 }
 
-void analytic_add(const struct analytic *analytic, real type, const void *rows, size_t count, float *panel) {
+void analytic_add_difference(const struct analytic *analytic, real type, const void *more, size_t more_count, const void *less,
+                             size_t less_count, float *panel) {
+    const l3a_context *context = analytic->context;
+    const size_t d = analytic->dim;
     if (type == REAL_SINGLE) {
-        add_mixed(analytic, rows, count, panel);
-    } else {
-        analytic->context->matrix->rank_update(analytic->context->threads, REAL_DOUBLE, analytic->dim, count, 1, rows,
-                                               analytic->dim, 1, analytic->square, analytic->stride);
+        add_mixed(analytic, more, more_count, less, less_count, panel);
+        return;
     }
+    if (more_count) {
+        context->matrix->rank_update(context->threads, REAL_DOUBLE, d, more_count, 1, more, d, 1, analytic->square,
+                                     analytic->stride);
+    }
+    if (less_count) {
+        context->matrix->rank_update(context->threads, REAL_DOUBLE, d, less_count, -1, less, d, 1, analytic->square,
+                                     analytic->stride);
+    }
+}
+
+void analytic_add(const struct analytic *analytic, real type, const void *rows, size_t count, float *panel) {
+    analytic_add_difference(analytic, type, rows, count, NULL, 0, panel);
 }
 
 static l3a_status check_weights(const struct analytic *analytic, const double *weights, size_t columns) {
@@ -203,13 +229,14 @@ static void transpose(const double *from, size_t rows, size_t columns, double *t
 }
 
 /* Transposed, the triangular solves run along contiguous rows. */
-l3a_status analytic_solve(const struct analytic *analytic, size_t columns, const double *cross, double *weights) {
+l3a_status analytic_solve_sum(const struct analytic *analytic, const struct analytic *const *others, size_t count, double gamma,
+                              size_t columns, const double *cross, double *weights) {
     l3a_status status = L3A_OK;
     const l3a_context *context = analytic->context;
     const size_t d = analytic->dim;
     double *rows = NULL;
     TRY(allocate(analytic->context, columns, d * sizeof *rows, &rows));
-    TRY(factor(analytic, analytic->gamma));
+    TRY(factor(analytic, others, count, gamma));
     transpose(cross, d, columns, rows);
     context->matrix->solve_rows(context->threads, d, columns, factor_of(analytic), analytic->stride, rows, d);
     transpose(rows, columns, d, weights);
@@ -217,6 +244,10 @@ l3a_status analytic_solve(const struct analytic *analytic, size_t columns, const
 done:
     release(analytic->context, rows);
     return status;
+}
+
+l3a_status analytic_solve(const struct analytic *analytic, size_t columns, const double *cross, double *weights) {
+    return analytic_solve_sum(analytic, NULL, 0, analytic->gamma, columns, cross, weights);
 }
 
 l3a_status recursion_create(l3a_context *context, size_t dim, size_t columns, size_t count, struct recursion *recursion) {

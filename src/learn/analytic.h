@@ -42,8 +42,14 @@ l3a_status analytic_use_inverse(struct analytic *analytic, bool inverse);
 
 /* A += X̃ᵀX̃. panel has room for ANALYTIC_PANEL x d floats; unused in double precision. */
 void analytic_add(const struct analytic *analytic, real type, const void *rows, size_t count, float *panel);
+/* A += MᵀM - LᵀL for rows M and L of d numbers each. */
+void analytic_add_difference(const struct analytic *analytic, real type, const void *more, size_t more_count, const void *less,
+                             size_t less_count, float *panel);
 /* weights = (A + γI)⁻¹ cross, both [d x columns] */
 l3a_status analytic_solve(const struct analytic *analytic, size_t columns, const double *cross, double *weights);
+/* The same with A the sum of several, and another γ. */
+l3a_status analytic_solve_sum(const struct analytic *analytic, const struct analytic *const *others, size_t count, double gamma,
+                              size_t columns, const double *cross, double *weights);
 
 /* Work space of the recursion, for at most RECURSION_ROWS rows at a time. */
 struct recursion {

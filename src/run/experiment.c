@@ -12,6 +12,7 @@
 #include "measure/metrics.h"
 #include "method/method.h"
 #include "report/results.h"
+#include "run/experiment.h"
 #include "run/record.h"
 
 #include <inttypes.h>
@@ -19,20 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PHASES = 1024, SCORE_ROWS = 1024, SAMPLES = 18 };
-
-struct run {
-    l3a_context *context;
-    const l3a_run_options *options;
-    l3a_options settings;
-    size_t classes, phases;
-    const char **names; /* in the run's order */
-    size_t *order;      /* of the training table's columns */
-    size_t *test_order; /* of the test table's */
-    size_t edges[PHASES + 1];
-    char *record_path, *model_path, *partial_path;
-    l3a_results *results;
-};
+enum { SCORE_ROWS = 1024, SAMPLES = 18 };
 
 void l3a_run_options_default(l3a_run_options *options) {
     static const char *const method[] = {"l3a"};
@@ -101,7 +89,7 @@ done:
     return status;
 }
 
-static void run_free(struct run *run) {
+void run_free(struct run *run) {
     release(run->context, run->names);
     release(run->context, run->order);
     release(run->context, run->test_order);
@@ -111,7 +99,7 @@ static void run_free(struct run *run) {
     l3a_results_free(run->results);
 }
 
-static l3a_status run_create(l3a_context *context, const l3a_run_options *options, struct run *run) {
+l3a_status run_create(l3a_context *context, const l3a_run_options *options, struct run *run) {
     l3a_status status = L3A_OK;
     size_t *edges = NULL;
     *run = (struct run){.context = context, .options = options, .settings = options->settings};

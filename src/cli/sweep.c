@@ -1,0 +1,466 @@
+/* l3a sweep: a grid of settings, methods and seeds. */
+#include "cli.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { COLUMNS = 5, WIDE = 160 };
+
+const struct option sweep_options[] = {
+    {"train", "FILE", "features to learn from"},
+    {"test", "FILE", "features to measure on"},
+    {"train-labels", "Y.npy", "labels, when --train is a .npy file"},
+    {"test-labels", "Y.npy", "labels, when --test is a .npy file"},
+    {"names", "FILE", "class names, a line each, for .npy files"},
+    {"protocol", "B<b>-C<c>", "b classes first (c when b is 0), then c a phase [B0-C10]"},
+    {"class-order", "HOW", "lexicographic, shuffle:SEED, or a file with a name a line [lexicographic]"},
+    {"preset", "NAME", "a grid of the paper, listed below; what else is given goes before it"},
+    {"method", "A,B", "methods to run, or all [l3a]"},
+    {"seed", "N,M", "seeds of the random layer; several give mean and deviation [2025]"},
+    {"o", "DIR", "folder for sweep.json, sweep.csv and the tables of each point"},
+    {"resume", NULL, "go on with the sweep in DIR"},
+    {"dry-run", NULL, "print the points and what they cost, and stop"},
+    {"format", "table|json|csv|markdown|latex", "what is printed on the standard output [table]"},
+    {NULL, NULL, NULL},
+};
+
+/* Everything the command line says, with the lists it points into. */
+struct grid {
+    l3a_sweep_options options;
+    struct list methods, seeds, values[SETTINGS];
+    l3a_axis axes[SETTINGS];
+    uint64_t *numbers;
+};
+
+static void grid_free(struct grid *grid) {
+    list_free(&grid->methods);
+    list_free(&grid->seeds);
+    for (size_t i = 0; i < grid->options.axis_count; i++) {
+        list_free(&grid->values[i]);
+    }
+    free(grid->numbers);
+    l3a_features_free(grid->options.run.train);
+    l3a_features_free(grid->options.run.test);
+}
+
+static const l3a_preset *find_preset(const struct arguments *arguments, const char *name) {
+    const char *names[16];
+    size_t count = 0;
+    for (; count < 16 && l3a_preset_at(count); count++) {
+        names[count] = l3a_preset_at(count)->name;
+        if (strcmp(names[count], name) == 0) {
+            return l3a_preset_at(count);
+        }
+    }
+    const char *close = l3a_closest(name, names, count);
+    complain(arguments, "there is no preset '%s'", name);
+    fprintf(stderr, close ? "  did you mean '%s'?\n" : "  'l3a help sweep' lists the presets\n", close);
+    return NULL;
+}
+
+/* All methods that run on frozen features. */
+static bool list_all_methods(struct list *list) {
+    list_free(list);
+    *list = (struct list){0};
+    size_t count = 0;
+    while (l3a_method_at(count)) {
+        count++;
+    }
+    list->items = calloc(count + 1, sizeof *list->items);
+    for (size_t i = 0; list->items && i < count; i++) {
+        list->items[list->count++] = l3a_method_at(i)->name;
+    }
+    return list->items != NULL;
+}
+
+static bool parse_seeds(const struct arguments *arguments, struct grid *grid) {
+    grid->numbers = calloc(grid->seeds.count + 1, sizeof *grid->numbers);
+    for (size_t i = 0; grid->numbers && i < grid->seeds.count; i++) {
+        l3a_options checked;
+        l3a_options_default(&checked);
+        const l3a_status status = l3a_options_set(arguments->context, &checked, "seed", grid->seeds.items[i]);
+        if (status != L3A_OK) {
+            explain(arguments, status);
+            return false;
+        }
+        grid->numbers[i] = checked.seed;
+    }
+    return grid->numbers != NULL;
+}
+
+/* A setting with one value is fixed, and with several it is an axis; so is a threshold that is "dynamic". */
+static bool add_setting(const struct arguments *arguments, struct grid *grid, const char *name, const char *value) {
+    const size_t at = grid->options.axis_count;
+    struct list *values = &grid->values[at];
+    if (!list_parse(value, values)) {
+        return false;
+    }
+    if (values->count == 1 && strcmp(values->items[0], "dynamic") != 0) {
+        const l3a_status status = l3a_options_set(arguments->context, &grid->options.run.settings, name, values->items[0]);
+        list_free(values);
+        return explain(arguments, status) == EXIT_DONE;
+    }
+    grid->axes[at] = (l3a_axis){name, values->items, values->count};
+    grid->options.axis_count++;
+    return true;
+}
+
+static bool fill_grid(const struct arguments *arguments, const l3a_preset *preset, struct grid *grid) {
+    const char *methods = argument(arguments, "method"), *seeds = argument(arguments, "seed");
+    methods = methods ? methods : preset ? preset->methods : "l3a";
+    seeds = seeds ? seeds : preset ? preset->seeds : "2025";
+    bool varied = !preset || !preset->setting, good = true;
+    for (size_t i = 0; good && i < arguments->setting_count; i++) {
+        varied = varied || strcmp(arguments->setting_names[i], preset->setting) == 0;
+        good = add_setting(arguments, grid, arguments->setting_names[i], arguments->setting_values[i]);
+    }
+    good = good && (varied || add_setting(arguments, grid, preset->setting, preset->values));
+    good = good && list_parse(methods, &grid->methods) && (strcmp(methods, "all") != 0 || list_all_methods(&grid->methods));
+    good = good && list_parse(seeds, &grid->seeds) && parse_seeds(arguments, grid);
+    grid->options.axes = grid->axes;
+    grid->options.run.methods = grid->methods.items;
+    grid->options.run.method_count = grid->methods.count;
+    grid->options.run.seeds = grid->numbers;
+    grid->options.run.seed_count = grid->seeds.count;
+    return good;
+}
+
+static l3a_status open_tables(const struct arguments *arguments, const char *train, const char *test, l3a_run_options *options) {
+    const char *names = argument(arguments, "names");
+    const l3a_status status = open_features(arguments->context, train, argument(arguments, "train-labels"), names, &options->train);
+    return status == L3A_OK ? open_features(arguments->context, test, argument(arguments, "test-labels"), names, &options->test)
+                            : status;
+}
+
+static void print_plan(FILE *to, const struct arguments *arguments, const struct grid *grid, const l3a_sweep *sweep,
+                       const l3a_sweep_plan *plan) {
+    char memory[32];
+    double single = 0, exact = 0;
+    fprintf(to, "plan: %zu points x %zu seeds in %zu phases; %zu passes over the training rows for each seed; memory %s",
+            plan->points, plan->seeds, plan->phases, plan->passes, size_text(plan->memory, memory));
+    if (l3a_machine_speed(arguments->context, &single, &exact) == L3A_OK) {
+        const bool mixed = grid->options.run.settings.precision == L3A_PRECISION_MIXED;
+        fprintf(to, ", about %.0f s", 1.2 * plan->flops / (mixed ? single : exact) + 1);
+    }
+    fprintf(to, "\n");
+    for (size_t i = 0; i < l3a_sweep_count(sweep); i++) {
+        fprintf(to, "  %s\n", l3a_sweep_label(sweep, i));
+    }
+}
+
+/* ---- The table: points down, measures across, the best and second best of each marked ---- */
+
+static const char *const headings[COLUMNS] = {"avg mAP", "last mAP", "CF1", "OF1", "forgetting"};
+
+struct cell {
+    double mean, deviation;
+    int place; /* 1: best, 2: second best, 0: neither */
+};
+
+struct table {
+    const struct grid *grid;
+    const l3a_sweep *sweep;
+    size_t points, seeds;
+    struct cell (*cells)[COLUMNS];
+    size_t *phases; /* of each point */
+    bool methods;   /* a column for the method */
+};
+
+/* Points that were given all classes at once are a bound, not a rival. */
+static bool competes(const struct table *table, size_t point) {
+    for (size_t i = 0; i < table->points; i++) {
+        if (table->phases[i] > table->phases[point]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Equal numbers, as printed, share a place. */
+static void rank_column(struct table *table, size_t column) {
+    const double sign = column + 1 == COLUMNS ? -1 : 1; /* less forgetting is better */
+    for (size_t i = 0; i < table->points; i++) {
+        int better = 0;
+        double nearest = 0;
+        const double own =
+            sign * (double)(int64_t)(100 * table->cells[i][column].mean + (table->cells[i][column].mean < 0 ? -0.5 : 0.5));
+        for (size_t j = 0; j < table->points; j++) {
+            const double mean = table->cells[j][column].mean,
+                         other = sign * (double)(int64_t)(100 * mean + (mean < 0 ? -0.5 : 0.5));
+            if (competes(table, j) && other > own && (!better || other != nearest)) {
+                better++;
+                nearest = other;
+            }
+        }
+        table->cells[i][column].place = competes(table, i) && better < 2 ? better + 1 : 0;
+    }
+}
+
+static l3a_status fill_table(l3a_context *context, struct table *table) {
+    for (size_t i = 0; i < table->points; i++) {
+        const l3a_results *results = l3a_sweep_results(table->sweep, i);
+        l3a_summary summary;
+        const l3a_status status = l3a_results_summary(context, results, l3a_sweep_method(table->sweep, i), &summary);
+        if (status != L3A_OK) {
+            return status;
+        }
+        const double *const values[COLUMNS] = {summary.average_map, summary.last_map, summary.last_class_f1,
+                                               summary.last_overall_f1, summary.forgetting};
+        for (size_t j = 0; j < COLUMNS; j++) {
+            table->cells[i][j] = (struct cell){values[j][0], values[j][1], 0};
+        }
+        for (size_t j = 0; j < l3a_results_count(results); j++) {
+            const size_t phase = l3a_results_at(results, j)->phase;
+            table->phases[i] = phase > table->phases[i] ? phase : table->phases[i];
+        }
+    }
+    for (size_t j = 0; j < COLUMNS && table->points > 1; j++) {
+        rank_column(table, j);
+    }
+    return L3A_OK;
+}
+
+/* How a kind of output writes a table. */
+struct notation {
+    const char *before, *after;          /* of a line */
+    const char *between;                 /* two fields */
+    const char *plus_minus;              /* mean and deviation */
+    const char *opening[3], *closing[3]; /* around a number: plain, best, second best */
+    bool padded;
+};
+
+static void print_field(const struct notation *notation, const char *text, int place, int width) {
+    const int padding = notation->padded ? width - display_width(text) : 0;
+    printf("%*s%s%s%s", padding > 0 ? padding : 0, "", notation->opening[place], text, notation->closing[place]);
+}
+
+static void print_label(const struct table *table, const struct notation *notation, const char *text, int width) {
+    const int padding = notation->padded ? width - display_width(text) : 0;
+    (void)table;
+    printf("%s%*s", text, padding > 0 ? padding : 0, "");
+}
+
+static int label_width(const struct table *table, size_t axis, const char *name) {
+    int width = display_width(name);
+    for (size_t i = 0; i < table->points; i++) {
+        const char *text = axis == SIZE_MAX ? l3a_sweep_method(table->sweep, i) : l3a_sweep_value(table->sweep, i, axis);
+        width = display_width(text) > width ? display_width(text) : width;
+    }
+    return width;
+}
+
+static void print_labels(const struct table *table, const struct notation *notation, size_t point) {
+    const bool heading = point == SIZE_MAX;
+    const char *between = "";
+    if (table->methods) {
+        print_label(table, notation, heading ? "method" : l3a_sweep_method(table->sweep, point),
+                    label_width(table, SIZE_MAX, "method"));
+        between = notation->between;
+    }
+    for (size_t j = 0; j < table->grid->options.axis_count; j++) {
+        const char *name = table->grid->axes[j].name;
+        printf("%s", between);
+        print_label(table, notation, heading ? name : l3a_sweep_value(table->sweep, point, j), label_width(table, j, name));
+        between = notation->between;
+    }
+}
+
+static void print_row(const struct table *table, const struct notation *notation, size_t point) {
+    const int width = table->seeds > 1 ? 14 : 10;
+    printf("%s", notation->before);
+    print_labels(table, notation, point);
+    for (size_t j = 0; j < COLUMNS; j++) {
+        char text[WIDE];
+        const struct cell *cell = point == SIZE_MAX ? NULL : &table->cells[point][j];
+        if (!cell) {
+            snprintf(text, sizeof text, "%s", headings[j]);
+        } else if (table->phases[point] == 1 && j + 1 == COLUMNS) {
+            snprintf(text, sizeof text, "-"); /* nothing was measured before the last phase */
+        } else if (table->seeds > 1) {
+            snprintf(text, sizeof text, "%.2f%s%.2f", cell->mean, notation->plus_minus, cell->deviation);
+        } else {
+            snprintf(text, sizeof text, "%.2f", cell->mean);
+        }
+        printf("%s", notation->between);
+        print_field(notation, text, cell ? cell->place : 0, width);
+    }
+    printf("%s\n", notation->after);
+}
+
+static void print_markdown(const struct table *table) {
+    static const struct notation notation = {"| ", " |", " | ", " ± ", {"", "**", "<u>"}, {"", "**", "</u>"}, false};
+    print_row(table, &notation, SIZE_MAX);
+    printf("|");
+    for (size_t i = 0; i < table->grid->options.axis_count + table->methods; i++) {
+        printf("---|");
+    }
+    for (size_t j = 0; j < COLUMNS; j++) {
+        printf("---:|");
+    }
+    printf("\n");
+    for (size_t i = 0; i < table->points; i++) {
+        print_row(table, &notation, i);
+    }
+}
+
+static void print_latex(const struct table *table) {
+    static const struct notation notation = {"",   " \\\\", " & ", " $\\pm$ ", {"", "\\textbf{", "\\underline{"}, {"", "}", "}"},
+                                             false};
+    printf("\\begin{tabular}{");
+    for (size_t i = 0; i < table->grid->options.axis_count + table->methods; i++) {
+        printf("l");
+    }
+    printf("rrrrr}\n\\toprule\n");
+    print_row(table, &notation, SIZE_MAX);
+    printf("\\midrule\n");
+    for (size_t i = 0; i < table->points; i++) {
+        print_row(table, &notation, i);
+    }
+    printf("\\bottomrule\n\\end{tabular}\n");
+}
+
+/* Bold and underlined on a terminal; elsewhere * and + say the same. */
+static void print_table(const struct table *table) {
+    static const struct notation plain = {"", "", "  ", " ± ", {"", "", ""}, {" ", "*", "+"}, true};
+    static const struct notation shown = {"", "", "  ", " ± ", {"", "\033[1m", "\033[4m"}, {"", "\033[0m", "\033[0m"}, true};
+    const char *no_colour = getenv("NO_COLOR");
+    const bool terminal = isatty(STDOUT_FILENO) && !(no_colour && no_colour[0]);
+    for (size_t i = 0; i <= table->points; i++) {
+        print_row(table, terminal ? &shown : &plain, i ? i - 1 : SIZE_MAX);
+    }
+    printf("%s", terminal || table->points < 2 ? "" : "* best, + second best\n");
+    printf("%s", table->seeds > 1 ? "± is the standard deviation over seeds.\n" : "");
+}
+
+static void print_json(const struct table *table) {
+    static const char *const keys[COLUMNS] = {"avg_mAP", "last_mAP", "CF1", "OF1", "forgetting"};
+    printf("{\"points\": [");
+    for (size_t i = 0; i < table->points; i++) {
+        const l3a_results *results = l3a_sweep_results(table->sweep, i);
+        printf("%s\n  {\"method\": \"%s\"", i ? "," : "", l3a_sweep_method(table->sweep, i));
+        for (size_t j = 0; j < table->grid->options.axis_count; j++) {
+            printf(", \"%s\": \"%s\"", table->grid->axes[j].name, l3a_sweep_value(table->sweep, i, j));
+        }
+        for (size_t j = 0; j < COLUMNS; j++) {
+            printf(", \"%s\": {\"mean\": %.6f, \"deviation\": %.6f, \"place\": %d}", keys[j], table->cells[i][j].mean,
+                   table->cells[i][j].deviation, table->cells[i][j].place);
+        }
+        printf(",\n   \"phases\": [");
+        for (size_t j = 0; j < l3a_results_count(results); j++) {
+            const l3a_result *row = l3a_results_at(results, j);
+            printf("%s{\"seed\": %" PRIu64 ", \"phase\": %zu, \"pseudo_labels\": %" PRIu64
+                   ", \"mAP\": %.9f, \"CF1\": %.9f, \"OF1\": %.9f, \"seconds\": %.3f}",
+                   j ? ", " : "", row->seed, row->phase, row->pseudo_labels, row->metrics.mean_ap, row->metrics.class_f1,
+                   row->metrics.overall_f1, row->seconds);
+        }
+        printf("]}");
+    }
+    printf("\n]}\n");
+}
+
+static void print_csv(const struct table *table) {
+    for (size_t j = 0; j < table->grid->options.axis_count; j++) {
+        printf("%s,", table->grid->axes[j].name);
+    }
+    printf("method,avg_mAP,avg_mAP_deviation,last_mAP,last_mAP_deviation,CF1,CF1_deviation,OF1,OF1_deviation,forgetting,"
+           "forgetting_deviation\n");
+    for (size_t i = 0; i < table->points; i++) {
+        for (size_t j = 0; j < table->grid->options.axis_count; j++) {
+            printf("%s,", l3a_sweep_value(table->sweep, i, j));
+        }
+        printf("%s", l3a_sweep_method(table->sweep, i));
+        for (size_t j = 0; j < COLUMNS; j++) {
+            printf(",%.6f,%.6f", table->cells[i][j].mean, table->cells[i][j].deviation);
+        }
+        printf("\n");
+    }
+}
+
+static int print_sweep(const struct arguments *arguments, const struct grid *grid, const l3a_sweep *sweep, const char *format) {
+    static const struct {
+        const char *format;
+        void (*print)(const struct table *table);
+    } kinds[] = {
+        {"table", print_table}, {"json", print_json}, {"csv", print_csv}, {"markdown", print_markdown}, {"latex", print_latex}};
+    struct table table = {.grid = grid, .sweep = sweep, .points = l3a_sweep_count(sweep), .seeds = grid->seeds.count};
+    int code = EXIT_FAILED;
+    table.methods = grid->methods.count > 1 || !grid->options.axis_count;
+    table.cells = calloc(table.points, sizeof *table.cells);
+    table.phases = calloc(table.points, sizeof *table.phases);
+    if (!table.cells || !table.phases) {
+        complain(arguments, "out of memory");
+        goto done;
+    }
+    code = explain(arguments, fill_table(arguments->context, &table));
+    for (size_t i = 0; code == EXIT_DONE && i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(kinds[i].format, format) == 0) {
+            kinds[i].print(&table);
+        }
+    }
+done:
+    free(table.cells);
+    free(table.phases);
+    return code;
+}
+
+static int execute(const struct arguments *arguments, const struct grid *grid, const char *format) {
+    const bool dry = argument(arguments, "dry-run") != NULL;
+    l3a_sweep *sweep = NULL;
+    l3a_sweep_plan plan;
+    l3a_status status = l3a_sweep_create(arguments->context, &grid->options, &sweep);
+    if (status == L3A_OK) {
+        status = l3a_sweep_prepare(sweep, &plan);
+    }
+    if (status == L3A_OK && (dry || !arguments->quiet)) {
+        print_plan(dry ? stdout : stderr, arguments, grid, sweep, &plan);
+    }
+    if (status == L3A_OK && !dry) {
+        status = l3a_sweep_run(sweep);
+    }
+    int code = explain(arguments, status);
+    if (status == L3A_ERROR_CANCELLED) {
+        fprintf(stderr, "  the finished points are in %s; go on with --resume\n", grid->options.run.folder);
+    }
+    if (status == L3A_OK && !dry) {
+        code = print_sweep(arguments, grid, sweep, format);
+    }
+    l3a_sweep_free(sweep);
+    return code;
+}
+
+int sweep_command(struct arguments *arguments) {
+    const char *train = argument_needed(arguments, "train"), *test = train ? argument_needed(arguments, "test") : NULL;
+    const char *format = argument_choice(arguments, "format", "table|json|csv|markdown|latex", "table");
+    const char *name = argument(arguments, "preset");
+    const l3a_preset *preset = NULL;
+    struct grid grid = {0};
+    l3a_run_options *options = &grid.options.run;
+    int code = EXIT_USAGE;
+    l3a_sweep_options_default(&grid.options);
+    if (!test || !format || (name && !(preset = find_preset(arguments, name)))) {
+        return EXIT_USAGE;
+    }
+    if (arguments->positional_count) {
+        return complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
+    }
+    if (!argument(arguments, "dry-run") && !argument_needed(arguments, "o")) {
+        return EXIT_USAGE;
+    }
+    if (!fill_grid(arguments, preset, &grid)) {
+        goto done;
+    }
+    options->protocol = argument(arguments, "protocol") ? argument(arguments, "protocol") : options->protocol;
+    options->class_order = argument(arguments, "class-order") ? argument(arguments, "class-order") : options->class_order;
+    options->folder = argument(arguments, "o");
+    options->resume = argument(arguments, "resume") != NULL;
+    options->command = arguments->line;
+    code = explain(arguments, open_tables(arguments, train, test, options));
+    if (code == EXIT_DONE) {
+        code = execute(arguments, &grid, format);
+    }
+done:
+    grid_free(&grid);
+    return code;
+}

@@ -1,0 +1,26 @@
+/* What experiments have in common: the tables and the order in which their classes come. */
+#ifndef L3A_EXPERIMENT_H
+#define L3A_EXPERIMENT_H
+
+#include "base/memory.h"
+
+enum { PHASES = 1024 };
+
+struct run {
+    l3a_context *context;
+    const l3a_run_options *options;
+    l3a_options settings;
+    size_t classes, phases;
+    const char **names; /* in the run's order */
+    size_t *order;      /* of the training table's columns */
+    size_t *test_order; /* of the test table's */
+    size_t edges[PHASES + 1];
+    char *record_path, *model_path, *partial_path;
+    l3a_results *results;
+};
+
+/* Checks the options and fills what the tables and the protocol say. */
+l3a_status run_create(l3a_context *context, const l3a_run_options *options, struct run *run);
+void run_free(struct run *run);
+
+#endif
