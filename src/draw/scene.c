@@ -172,8 +172,9 @@ static size_t random_curve(struct stream *stream, double reach, struct point pat
 }
 
 static struct paint clutter_paint(struct stream *stream, double low, double high) {
-    struct paint paint = flat_paint(muted_colour(stream), draw_between(stream, low, high));
-    const double turns = draw_between(stream, 0, 1);
+    const struct colour colour = muted_colour(stream);
+    const double opacity = draw_between(stream, low, high), turns = draw_between(stream, 0, 1);
+    struct paint paint = flat_paint(colour, opacity);
     paint.second = muted_colour(stream);
     paint.along_x = cosine(turns);
     paint.along_y = sine(turns);
