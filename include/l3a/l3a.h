@@ -532,6 +532,22 @@ L3A_PUBLIC const char *l3a_dataset_path(const l3a_dataset *dataset, size_t row);
 /* Picture-class pairs on which the set disagrees with itself (VOC: the annotations and the lists of each class). */
 L3A_PUBLIC size_t l3a_dataset_disagreements(const l3a_dataset *dataset);
 
+/* ---- Drawn data sets ------------------------------------------------------------------------------------------------
+ * Pictures to try things with where there are none: drawn things over a cluttered background, one to five on each of 160 x 160
+ * pixels, of 24 classes. Every fourth class is 20 times rarer than the others, and some nearly always come together. */
+typedef struct l3a_draw_options {
+    uint64_t seed;         /* the same seed, the same bytes */
+    size_t training, test; /* pictures of the splits "trainval" and "test" */
+    const char *always;    /* a class that every picture shows, or NULL. "umbrella" is on no picture that was not asked for it. */
+} l3a_draw_options;
+
+L3A_PUBLIC void l3a_draw_options_default(l3a_draw_options *options);
+/* The classes, in lexicographic order, and last the one that is drawn only when asked for; NULL past it. */
+L3A_PUBLIC const char *l3a_draw_class(size_t index);
+/* Writes the new folder FOLDER with VOC2007/ in it, which voc:FOLDER then opens. options may be NULL for the defaults. What was written
+ * when a call fails stays there, and is no data set. */
+L3A_PUBLIC l3a_status l3a_draw_dataset(l3a_context *context, const l3a_draw_options *options, const char *folder);
+
 /* ---- Backbones ------------------------------------------------------------------------------------------------------
  * Frozen networks read from a checkpoint: .safetensors, or .pth/.pt in both forms torch has written. Which network it is, is found
  * from the names and shapes of its tensors: ViT, ResNet, TResNet. Nothing in a checkpoint is ever executed. */

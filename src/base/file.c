@@ -401,6 +401,24 @@ done:
     return status;
 }
 
+l3a_status write_new(l3a_context *context, const char *path, const void *bytes, size_t length) {
+    l3a_status status = L3A_OK;
+    output_file output = {.context = context, .file = context->files->open(path, O_WRONLY | O_CREAT | O_EXCL, 0666)};
+    if (output.file < 0) {
+        return fail_system(context, path, "create", errno);
+    }
+    TRY(copy_text(context, path, strlen(path), &output.path));
+    TRY(output_write(&output, 0, bytes, length));
+    const int closed = context->files->close(output.file);
+    output.file = -1;
+    if (closed) {
+        status = fail_system(context, path, "close", errno);
+    }
+done:
+    output_discard(&output);
+    return status;
+}
+
 l3a_status remove_file(l3a_context *context, const char *path) {
     return context->files->remove(path) && errno != ENOENT ? fail_system(context, path, "remove", errno) : L3A_OK;
 }

@@ -73,6 +73,8 @@ l3a_status output_commit(output_file *output);
 /* Closes and removes what was written; harmless after a commit. */
 void output_discard(output_file *output);
 l3a_status write_whole(l3a_context *context, const char *path, const char *text, size_t length);
+/* A new file, without the syncs and the renaming: for one of many of which none counts until the last is there. */
+l3a_status write_new(l3a_context *context, const char *path, const void *bytes, size_t length);
 l3a_status remove_file(l3a_context *context, const char *path);
 l3a_status make_folder(l3a_context *context, const char *path);
 l3a_status join_path(l3a_context *context, const char *folder, const char *name, char **path);

@@ -29,6 +29,8 @@ bool png_recognise(const uint8_t *bytes, size_t count);
 /* *orientation is EXIF's, 1 to 8, where the options ask for it, and else 1. */
 l3a_status jpeg_decode(const struct picture_bytes *source, struct raster *raster, int *orientation);
 l3a_status png_decode(const struct picture_bytes *source, struct raster *raster, int *orientation);
+/* The length of the file, or 0 where it does not fit or there is no memory. quality: 1 to 100. */
+size_t jpeg_encode(const uint8_t *pixels, size_t width, size_t height, int quality, uint8_t *bytes, size_t capacity);
 l3a_status check_pixels(const struct picture_bytes *source, uint64_t width, uint64_t height);
 
 /* The orientation in a TIFF block as EXIF has it, without "Exif\0\0" before it; 1 where there is none. */
