@@ -12,8 +12,8 @@ static const struct {
     const char *word;
     enum kind kind;
 } kinds[] = {
-    {"FILE", KIND_FILE}, {"F", KIND_FILE},     {"Y.npy", KIND_FILE},    {"MODEL", KIND_FILE},      {"PICTURE", KIND_FILE},
-    {"HOW", KIND_FILE},  {"DIR", KIND_FOLDER}, {"FOLDER", KIND_FOLDER}, {"DATASET", KIND_DATASET}, {"COMMAND", KIND_COMMAND},
+    {"FILE", KIND_FILE},  {"F", KIND_FILE},        {"MODEL", KIND_FILE},      {"PICTURE", KIND_FILE},    {"HOW", KIND_FILE},
+    {"DIR", KIND_FOLDER}, {"FOLDER", KIND_FOLDER}, {"DATASET", KIND_DATASET}, {"COMMAND", KIND_COMMAND},
 };
 
 static enum kind word_kind(const char *word, size_t length) {
@@ -22,7 +22,7 @@ static enum kind word_kind(const char *word, size_t length) {
             return kinds[i].kind;
         }
     }
-    return KIND_ANY;
+    return memchr(word, '.', length) ? KIND_FILE : KIND_ANY; /* "Y.npy", "FILE.html" */
 }
 
 static enum kind value_kind(const struct option_row *row) {

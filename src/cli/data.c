@@ -125,7 +125,7 @@ static bool count_labels(struct description *about) {
     }
     for (size_t k = 1; k < about->classes; k++) {
         about->largest = about->counts[k] > about->counts[about->largest] ? k : about->largest;
-        about->smallest = about->counts[k] < about->counts[about->smallest] ? k : about->smallest;
+        about->smallest = about->counts[k] <= about->counts[about->smallest] ? k : about->smallest;
     }
     return true;
 }
