@@ -56,8 +56,16 @@ struct option_row {
 
 bool option_row(const struct command *command, size_t index, struct option_row *row);
 bool takes_setting(const struct command *command, const l3a_option_info *info);
-/* Whether it has an option that names methods. */
-bool takes_methods(const struct command *command);
+
+/* What the values of an option can be, where that is a table of its own: methods, presets. */
+struct vocabulary {
+    const char *option, *heading;
+    /* Neither is NULL; false past the last. */
+    bool (*at)(size_t index, const char **name, const char **help);
+};
+
+/* The one of an option; NULL where it has none. */
+const struct vocabulary *vocabulary_of(const char *option);
 
 /* A command line taken apart. */
 struct arguments {

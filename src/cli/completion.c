@@ -1,12 +1,12 @@
-/* Completion for bash, zsh and fish: commands, options, choices, methods, data sets, files and folders, from the tables that also
- * make the help. */
+/* Completion for bash, zsh and fish: commands, options, choices, methods and presets, data sets, files and folders, from the tables
+ * that also make the help. */
 #include "cli.h"
 
 #include <ctype.h>
 #include <string.h>
 
 /* What can stand for a value. */
-enum kind { KIND_ANY, KIND_CHOICE, KIND_METHODS, KIND_DATASET, KIND_FILE, KIND_FOLDER, KIND_COMMAND };
+enum kind { KIND_ANY, KIND_CHOICE, KIND_NAMES, KIND_DATASET, KIND_FILE, KIND_FOLDER, KIND_COMMAND };
 
 static const struct {
     const char *word;
@@ -26,9 +26,9 @@ static enum kind word_kind(const char *word, size_t length) {
 }
 
 static enum kind value_kind(const struct option_row *row) {
-    return strchr(row->value, '|')            ? KIND_CHOICE
-           : strcmp(row->name, "method") == 0 ? KIND_METHODS
-                                              : word_kind(row->value, strlen(row->value));
+    return strchr(row->value, '|')    ? KIND_CHOICE
+           : vocabulary_of(row->name) ? KIND_NAMES
+                                      : word_kind(row->value, strlen(row->value));
 }
 
 /* Of the arguments that are no options, as the first word of the usage says. */
@@ -58,11 +58,10 @@ static void print_choices(const char *choices) {
     }
 }
 
-static void print_method_names(void) {
-    for (size_t i = 0; l3a_method_at(i); i++) {
-        if (l3a_method_at(i)->runs) {
-            printf("%s%s", i ? " " : "", l3a_method_at(i)->name);
-        }
+static void print_names(const char *option) {
+    const char *name, *help;
+    for (size_t i = 0; vocabulary_of(option)->at(i, &name, &help); i++) {
+        printf("%s%s", i ? " " : "", name);
     }
 }
 
@@ -77,16 +76,16 @@ static const char *dashes(const struct option_row *row) {
 }
 
 /* ---- bash: '=' and ':' end a word there, so that a value may stand two words behind its option. ---- */
-static void print_bash_value(enum kind kind, const char *choices) {
+static void print_bash_value(enum kind kind, const struct option_row *row) {
     switch (kind) {
     case KIND_CHOICE:
         printf("words '");
-        print_choices(choices);
+        print_choices(row->value);
         printf("'");
         break;
-    case KIND_METHODS:
+    case KIND_NAMES:
         printf("a_list '");
-        print_method_names();
+        print_names(row->name);
         printf("'");
         break;
     case KIND_COMMAND:
@@ -107,7 +106,7 @@ static void print_bash_command(const struct command *command) {
     for (size_t i = 0; option_row(command, i, &row); i++) {
         if (row.value) {
             printf("        %s%s) _l3a_", dashes(&row), row.name);
-            print_bash_value(value_kind(&row), row.value);
+            print_bash_value(value_kind(&row), &row);
             printf("; return ;;\n");
         }
     }
@@ -177,16 +176,16 @@ static void print_bash(void) {
 }
 
 /* ---- zsh ---- */
-static void print_zsh_value(enum kind kind, const char *choices) {
+static void print_zsh_value(enum kind kind, const struct option_row *row) {
     switch (kind) {
     case KIND_CHOICE:
         printf("(");
-        print_choices(choices);
+        print_choices(row->value);
         printf(")");
         break;
-    case KIND_METHODS:
-        printf("_values -s , method ");
-        print_method_names();
+    case KIND_NAMES:
+        printf("_values -s , name ");
+        print_names(row->name);
         break;
     case KIND_COMMAND:
         printf("(");
@@ -211,7 +210,7 @@ static void print_zsh_command(const struct command *command) {
             printf(":");
             print_quoted(row.value, true);
             printf(":");
-            print_zsh_value(value_kind(&row), row.value);
+            print_zsh_value(value_kind(&row), &row);
         }
         printf("'");
     }
@@ -259,16 +258,16 @@ static void print_zsh(void) {
 }
 
 /* ---- fish ---- */
-static void print_fish_value(enum kind kind, const char *choices) {
+static void print_fish_value(enum kind kind, const struct option_row *row) {
     switch (kind) {
     case KIND_CHOICE:
         printf(" -x -a '");
-        print_choices(choices);
+        print_choices(row->value);
         printf("'");
         break;
-    case KIND_METHODS:
+    case KIND_NAMES:
         printf(" -x -a '(__fish_complete_list , \"string split \\\" \\\" \\\"");
-        print_method_names();
+        print_names(row->name);
         printf("\\\"\")'");
         break;
     case KIND_COMMAND:
@@ -291,7 +290,7 @@ static void print_fish_command(const struct command *command) {
     for (size_t i = 0; option_row(command, i, &row); i++) {
         printf("complete -c l3a -n '__l3a_in %s' -%c %s", command->name, row.name[1] ? 'l' : 's', row.name);
         if (row.value) {
-            print_fish_value(value_kind(&row), row.value);
+            print_fish_value(value_kind(&row), &row);
         }
         printf(" -d '");
         print_quoted(row.text, false);

@@ -28,8 +28,34 @@ static bool has_option(const struct command *command, const char *name) {
     return option->name != NULL;
 }
 
-bool takes_methods(const struct command *command) {
-    return has_option(command, "method");
+/* Methods that run; those that are only named have no use as a value. */
+static bool method_name_at(size_t index, const char **name, const char **help) {
+    const l3a_method_info *info;
+    for (size_t i = 0; (info = l3a_method_at(i)); i++) {
+        if (info->runs && index-- == 0) {
+            *name = info->name;
+            *help = info->help;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool preset_name_at(size_t index, const char **name, const char **help) {
+    const l3a_preset *preset = l3a_preset_at(index);
+    *name = preset ? preset->name : NULL;
+    *help = preset ? preset->help : NULL;
+    return preset != NULL;
+}
+
+const struct vocabulary *vocabulary_of(const char *option) {
+    static const struct vocabulary vocabularies[] = {{"method", "methods", method_name_at}, {"preset", "presets", preset_name_at}};
+    for (size_t i = 0; i < sizeof vocabularies / sizeof vocabularies[0]; i++) {
+        if (strcmp(vocabularies[i].option, option) == 0) {
+            return &vocabularies[i];
+        }
+    }
+    return NULL;
 }
 
 static void range_text(const l3a_option_info *info, char *text, size_t size) {
@@ -108,7 +134,7 @@ static void print_entry(FILE *to, const char *left, const char *text, int column
     } else if (columns < 70) {
         fprintf(to, "\n%*s", indent, "");
     } else {
-        fprintf(to, " ");
+        fprintf(to, "  ");
     }
     print_wrapped(to, text, indent, columns);
 }
@@ -139,6 +165,16 @@ static void print_examples(FILE *to, const char *examples) {
     }
 }
 
+static void print_vocabulary(FILE *to, const struct vocabulary *vocabulary, int columns) {
+    const char *name, *help;
+    if (vocabulary) {
+        print_heading(to, vocabulary->heading);
+    }
+    for (size_t i = 0; vocabulary && vocabulary->at(i, &name, &help); i++) {
+        print_entry(to, name, help, columns);
+    }
+}
+
 void print_help(FILE *to, const struct command *command) {
     const struct manual *manual = manual_find(command->name);
     const int columns = terminal_columns(to);
@@ -159,13 +195,8 @@ void print_help(FILE *to, const struct command *command) {
     for (size_t i = 0; exit_codes[i][0]; i++) {
         print_entry(to, exit_codes[i][0], exit_codes[i][1], columns);
     }
-    if (takes_methods(command)) {
-        print_heading(to, "methods");
-        for (size_t i = 0; l3a_method_at(i); i++) {
-            if (l3a_method_at(i)->runs) {
-                print_entry(to, l3a_method_at(i)->name, l3a_method_at(i)->help, columns);
-            }
-        }
+    for (const struct option *option = command->options; option->name; option++) {
+        print_vocabulary(to, vocabulary_of(option->name), columns);
     }
 }
 

@@ -81,6 +81,16 @@ static void print_options(const struct command *command) {
     }
 }
 
+static void print_vocabulary(const struct vocabulary *vocabulary) {
+    const char *name, *help;
+    if (vocabulary) {
+        print_section(vocabulary->heading);
+    }
+    for (size_t i = 0; vocabulary && vocabulary->at(i, &name, &help); i++) {
+        print_entry(name, NULL, help);
+    }
+}
+
 static void print_examples(const char *examples) {
     bool typed = false;
     printf(".SH EXAMPLES\n");
@@ -131,13 +141,8 @@ static void print_command(const struct command *command) {
         printf("\n");
     }
     print_options(command);
-    if (takes_methods(command)) {
-        printf(".SH METHODS\n");
-        for (size_t i = 0; l3a_method_at(i); i++) {
-            if (l3a_method_at(i)->runs) {
-                print_entry(l3a_method_at(i)->name, NULL, l3a_method_at(i)->help);
-            }
-        }
+    for (const struct option *option = command->options; option->name; option++) {
+        print_vocabulary(vocabulary_of(option->name));
     }
     if (manual) {
         print_examples(manual->examples);

@@ -39,6 +39,21 @@ static const struct manual manuals[] = {
      "NumPy arrays instead of feature files:\n"
      "  l3a run --train x.npy --train-labels y.npy --test xt.npy --test-labels yt.npy --names classes.txt --protocol B0-C4 -o "
      "my-run\n"},
+    {"sweep",
+     "Runs every combination of the values given: settings take lists with commas between them (for --eta also the word dynamic), "
+     "as "
+     "do --method and --seed. Points that can learn from the same pass over the rows do, so that a grid costs far less than its "
+     "runs "
+     "one by one; --dry-run says how much.\n"
+     "The folder gets sweep.json, sweep.csv with a row for each point, seed and phase, and the tables of each point. A sweep that "
+     "was "
+     "stopped goes on with --resume.",
+     "The ridge and the threshold of pseudo-labels together:\n"
+     "  l3a sweep --train train.safetensors --test test.safetensors --gamma 100,1000 --eta 0.6,0.7,dynamic --protocol B0-C10 -o "
+     "my-sweep\n"
+     "The paper's ablation, as a table for a paper:\n"
+     "  l3a sweep --train train.safetensors --test test.safetensors --preset ablation --protocol B0-C10 --format latex -o "
+     "ablation\n"},
     {"learn",
      "Teaches the model in the file MODEL new classes, in one phase, and saves it; where there is no such file, a new model is "
      "made. Only the labels of the classes named are looked at, and only the rows that show one of them are learned from. What the "

@@ -56,7 +56,7 @@ static const l3a_preset *find_preset(const struct arguments *arguments, const ch
     }
     const char *close = l3a_closest(name, names, count);
     complain(arguments, "there is no preset '%s'", name);
-    fprintf(stderr, close ? "  did you mean '%s'?\n" : "  'l3a help sweep' lists the presets\n", close);
+    print_hint(close ? "did you mean '%s'?" : "'l3a help sweep' lists the presets", close);
     return NULL;
 }
 
