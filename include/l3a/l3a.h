@@ -112,7 +112,7 @@ typedef enum l3a_scaling { L3A_SCALING_NORMALISED, L3A_SCALING_LITERAL } l3a_sca
 typedef enum l3a_pseudo { L3A_PSEUDO_FIXED, L3A_PSEUDO_DYNAMIC, L3A_PSEUDO_OFF } l3a_pseudo;
 typedef enum l3a_precision { L3A_PRECISION_MIXED, L3A_PRECISION_DOUBLE } l3a_precision;
 typedef enum l3a_solver { L3A_SOLVER_AUTO, L3A_SOLVER_SUMS, L3A_SOLVER_RECURSIVE } l3a_solver;
-typedef enum l3a_loss { L3A_LOSS_AUTO, L3A_LOSS_ASYMMETRIC, L3A_LOSS_BINARY } l3a_loss;
+typedef enum l3a_loss { L3A_LOSS_ASYMMETRIC, L3A_LOSS_BINARY } l3a_loss;
 typedef enum l3a_store { L3A_STORE_FLOAT64, L3A_STORE_FLOAT32 } l3a_store;
 
 typedef struct l3a_options {
@@ -134,7 +134,7 @@ typedef struct l3a_options {
     double ratio;        /* dsal: share of the second stream in the score */
     double kernel_width; /* gkeal: width of a kernel, in typical distances between two images */
     double shrinkage;    /* slda: share of the identity in the covariance */
-    l3a_loss loss;       /* heads trained by gradient descent, from here on; 0 everywhere: what was tuned for the method */
+    l3a_loss loss;       /* heads trained by gradient descent, from here on; 0 in the next six: what was tuned for the method */
     uint64_t epochs;     /* passes over a phase's images */
     uint64_t batch;      /* images a step */
     double first_rate, rate; /* highest learning rate, in the first phase and in later ones */

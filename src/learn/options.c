@@ -48,7 +48,7 @@ static const struct setting settings[] = {
     NUMBER(COMPARISON, kernel_width, "kernel-width", 0, 1e6, 1, 0, "0.5",
            "gkeal: width of a kernel, in typical distances between two images"),
     NUMBER(COMPARISON, shrinkage, "shrinkage", 0, 1, 1, 0, "1e-4", "slda: share of the identity in the covariance"),
-    CHOICE(COMPARISON, loss, "loss", "auto|asl|bce", "auto", "trained heads: asymmetric loss, binary cross-entropy, the tuned one"),
+    CHOICE(COMPARISON, loss, "loss", "asl|bce", "asl", "trained heads: asymmetric loss, or binary cross-entropy"),
     INTEGER(COMPARISON, epochs, "epochs", 0, 1 << 20, "0", "trained heads: passes over a phase's images; 0: the tuned number"),
     INTEGER(COMPARISON, batch, "batch", 0, 1 << 20, "0", "trained heads: images a step; 0: 128"),
     NUMBER(COMPARISON, first_rate, "first-rate", 0, 1e6, 0, 0, "0",

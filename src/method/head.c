@@ -15,14 +15,12 @@
 /* What a method uses where the settings leave it open; see tools/tune_heads.py. */
 static const struct {
     const char *method;
-    struct tuning tuning; /* loss, epochs, first_rate, rate, lambda, memory */
+    struct tuning tuning; /* epochs, first_rate, rate, lambda, memory */
 } tuned[] = {
-    {"finetune", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 0, 0}}, {"joint-sgd", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 0, 0}},
-    {"lwf", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 1, 0}},      {"ewc", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 1, 0}},
-    {"oewc", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 1, 0}},     {"rwalk", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 1, 0}},
-    {"er", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 0, 20}},      {"der++", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 0.5, 20}},
-    {"icarl", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 1, 20}},   {"bic", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 1, 20}},
-    {"prs", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 0, 1000}},   {"ocdm", {L3A_LOSS_ASYMMETRIC, 20, 1e-2, 1e-2, 0, 1000}},
+    {"finetune", {20, 1e-2, 1e-2, 0, 0}}, {"joint-sgd", {20, 1e-2, 1e-2, 0, 0}}, {"lwf", {20, 1e-2, 1e-2, 1, 0}},
+    {"ewc", {20, 1e-2, 1e-2, 1, 0}},      {"oewc", {20, 1e-2, 1e-2, 1, 0}},      {"rwalk", {20, 1e-2, 1e-2, 1, 0}},
+    {"er", {20, 1e-2, 1e-2, 0, 20}},      {"der++", {20, 1e-2, 1e-2, 0.5, 20}},  {"icarl", {20, 1e-2, 1e-2, 1, 20}},
+    {"bic", {20, 1e-2, 1e-2, 1, 20}},     {"prs", {20, 1e-2, 1e-2, 0, 1000}},    {"ocdm", {20, 1e-2, 1e-2, 0, 1000}},
 };
 
 enum { READ_ROWS = 1024, BATCH = 128, TUNED = sizeof tuned / sizeof tuned[0] };
@@ -34,7 +32,6 @@ static struct tuning tuning_of(const struct method *method, const l3a_options *s
         i++;
     }
     struct tuning tuning = tuned[i].tuning;
-    tuning.loss = settings->loss != L3A_LOSS_AUTO ? settings->loss : tuning.loss;
     tuning.epochs = settings->epochs ? settings->epochs : tuning.epochs;
     tuning.first_rate = settings->first_rate > 0 ? settings->first_rate : tuning.first_rate;
     tuning.rate = settings->rate > 0 ? settings->rate : tuning.rate;
@@ -51,6 +48,7 @@ l3a_status head_create(l3a_context *context, const struct head_rules *rules, con
     head->context = context;
     head->rules = rules;
     head->tuning = tuning_of(method, settings);
+    head->loss = settings->loss;
     head->batch = settings->batch ? settings->batch : BATCH;
     head->theta = settings->head_theta;
     head->seed = settings->seed;
@@ -223,7 +221,7 @@ static void make_step(struct head *head, struct workspace *work, double rate) {
         replay(head, batch);
     }
     head_multiply(head, head->weights, head->classes, batch->features, batch->rows, batch->scores);
-    loss_gradient(head->tuning.loss, batch->rows, head->classes, batch->scores, batch->targets, batch->scale, batch->gradient);
+    loss_gradient(head->loss, batch->rows, head->classes, batch->scores, batch->targets, batch->scale, batch->gradient);
     if (rules->distils && head->old) {
         head_multiply(head, head->old_weights, head->old, batch->features, batch->rows, batch->old);
         distil_gradient(batch->rows, head->classes, head->old, batch->scores, batch->old,

@@ -25,7 +25,6 @@ struct batch {
 };
 
 struct tuning {
-    l3a_loss loss;
     size_t epochs;
     double first_rate, rate; /* highest of the cycle, in the first phase and in later ones */
     double lambda;           /* weight of what the method adds to the loss */
@@ -55,6 +54,7 @@ struct head {
     l3a_context *context;
     const struct head_rules *rules;
     struct tuning tuning;
+    l3a_loss loss;
     size_t batch; /* rows of a phase in a step */
     double theta; /* probability above which a class counts as predicted */
     uint64_t seed;

@@ -29,7 +29,7 @@ for setting in '--loss bce' '--epochs 4' '--batch 16' '--first-rate 0.1' '--rate
 done
 
 refuse() { expect 2 "$1" run_on --method er -o "$work/none" "${@:2}"; }
-refuse 'choose one of auto|asl|bce' --loss hinge
+refuse 'choose one of asl|bce' --loss hinge
 refuse 'lambda must be a number in [0' --lambda -1
 refuse 'epochs must be a whole number' --epochs 2.5
 refuse 'head-theta must be a number in (0, 1)' --head-theta 1

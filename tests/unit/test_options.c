@@ -33,7 +33,7 @@ static const struct {
     {"dim", "8192"},         {"seed", "2025"},      {"gamma", "1000"},    {"weights", "sqrt"},    {"scaling", "normalised"},
     {"pseudo", "fixed"},     {"eta", "0.7"},        {"tau", "2.9"},       {"total-classes", "0"}, {"theta", "0.525"},
     {"precision", "mixed"},  {"solver", "auto"},    {"store", "float64"}, {"block", "4096"},      {"ratio", "1"},
-    {"kernel-width", "0.5"}, {"shrinkage", "1e-4"}, {"loss", "auto"},     {"epochs", "0"},        {"batch", "0"},
+    {"kernel-width", "0.5"}, {"shrinkage", "1e-4"}, {"loss", "asl"},      {"epochs", "0"},        {"batch", "0"},
     {"first-rate", "0"},     {"rate", "0"},         {"lambda", "0"},      {"memory", "0"},        {"head-theta", "0.8"}};
 enum { SETTINGS = sizeof default_texts / sizeof default_texts[0] };
 
@@ -69,7 +69,7 @@ static void every_field_gets_its_default(void **state) {
     assert_true(options.ratio == 1);
     assert_true(options.kernel_width == 0.5);
     assert_true(options.shrinkage == 1e-4);
-    assert_int_equal(options.loss, L3A_LOSS_AUTO);
+    assert_int_equal(options.loss, L3A_LOSS_ASYMMETRIC);
     assert_int_equal(options.epochs, 0);
     assert_int_equal(options.batch, 0);
     assert_true(options.first_rate == 0);
@@ -406,7 +406,7 @@ static void garbage_in_any_one_field_is_refused(void **state) {
     ASSERT_CHECKED(ratio, -1, "ratio");
     ASSERT_CHECKED(kernel_width, 0, "kernel-width");
     ASSERT_CHECKED(shrinkage, 2, "shrinkage");
-    ASSERT_CHECKED(loss, (l3a_loss)3, "loss");
+    ASSERT_CHECKED(loss, (l3a_loss)2, "loss");
     ASSERT_CHECKED(epochs, UINT64_MAX, "epochs");
     ASSERT_CHECKED(batch, UINT64_MAX, "batch");
     ASSERT_CHECKED(first_rate, -1, "first-rate");
