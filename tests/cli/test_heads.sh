@@ -8,7 +8,7 @@ run_on() { l3a run --train "$data/train.safetensors" --test "$data/test.safetens
 methods=finetune,joint-sgd,lwf,ewc,oewc,rwalk,er,der++,icarl,bic,prs,ocdm
 
 expect 0 '' run_on --method $methods --seed 1,2 -o "$work/run"
-check 'no model of a head' test "$(ls "$work/run" | xargs)" = 'metrics.csv per_class.csv run.json'
+check 'no model of a head' test ! -e "$work/run/model.safetensors" -a ! -e "$work/run/partial.safetensors"
 check 'a line for each phase' test "$(wc -l <"$work/run/metrics.csv")" -eq $((1 + 2 * (11 * 3 + 1)))
 check 'no pseudo-labels' test "$(cut -d, -f8 "$work/run/metrics.csv" | sort -u | xargs)" = '0 pseudo_labels'
 expect 0 '' run_on --method $methods --seed 1,2 -o "$work/again"
