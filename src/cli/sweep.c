@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { COLUMNS = 5, WIDE = 160 };
 
@@ -70,7 +69,9 @@ static bool list_all_methods(struct list *list) {
     }
     list->items = calloc(count + 1, sizeof *list->items);
     for (size_t i = 0; list->items && i < count; i++) {
-        list->items[list->count++] = l3a_method_at(i)->name;
+        if (l3a_method_at(i)->runs) {
+            list->items[list->count++] = l3a_method_at(i)->name;
+        }
     }
     return list->items != NULL;
 }
@@ -236,9 +237,8 @@ static void print_field(const struct notation *notation, const char *text, int p
     printf("%*s%s%s%s", padding > 0 ? padding : 0, "", notation->opening[place], text, notation->closing[place]);
 }
 
-static void print_label(const struct table *table, const struct notation *notation, const char *text, int width) {
+static void print_label(const struct notation *notation, const char *text, int width) {
     const int padding = notation->padded ? width - display_width(text) : 0;
-    (void)table;
     printf("%s%*s", text, padding > 0 ? padding : 0, "");
 }
 
@@ -255,14 +255,13 @@ static void print_labels(const struct table *table, const struct notation *notat
     const bool heading = point == SIZE_MAX;
     const char *between = "";
     if (table->methods) {
-        print_label(table, notation, heading ? "method" : l3a_sweep_method(table->sweep, point),
-                    label_width(table, SIZE_MAX, "method"));
+        print_label(notation, heading ? "method" : l3a_sweep_method(table->sweep, point), label_width(table, SIZE_MAX, "method"));
         between = notation->between;
     }
     for (size_t j = 0; j < table->grid->options.axis_count; j++) {
         const char *name = table->grid->axes[j].name;
         printf("%s", between);
-        print_label(table, notation, heading ? name : l3a_sweep_value(table->sweep, point, j), label_width(table, j, name));
+        print_label(notation, heading ? name : l3a_sweep_value(table->sweep, point, j), label_width(table, j, name));
         between = notation->between;
     }
 }
@@ -324,9 +323,9 @@ static void print_latex(const struct table *table) {
 /* Bold and underlined on a terminal; elsewhere * and + say the same. */
 static void print_table(const struct table *table) {
     static const struct notation plain = {"", "", "  ", " ± ", {"", "", ""}, {" ", "*", "+"}, true};
-    static const struct notation shown = {"", "", "  ", " ± ", {"", "\033[1m", "\033[4m"}, {"", "\033[0m", "\033[0m"}, true};
-    const char *no_colour = getenv("NO_COLOR");
-    const bool terminal = isatty(STDOUT_FILENO) && !(no_colour && no_colour[0]);
+    const char *bold = style(stdout, STYLE_BOLD), *end = style(stdout, STYLE_PLAIN);
+    const struct notation shown = {"", "", "  ", " ± ", {"", bold, "\033[4m"}, {"", end, end}, true};
+    const bool terminal = bold[0];
     for (size_t i = 0; i <= table->points; i++) {
         print_row(table, terminal ? &shown : &plain, i ? i - 1 : SIZE_MAX);
     }
