@@ -323,6 +323,7 @@ typedef struct l3a_run_options {
     const char *folder;  /* NULL: nothing is written */
     int resume;          /* go on with the run in the folder */
     const char *command; /* recorded, so that the run can be repeated; may be NULL */
+    int report;           /* 1: report.html is written when all is done */
     const char *pictures; /* the data set with the test pictures, for the report; NULL: what the test table records, if it does */
 } l3a_run_options;
 
@@ -393,6 +394,18 @@ typedef struct l3a_summary {
 
 L3A_PUBLIC l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method,
                                           l3a_summary *summary);
+
+/* A page about the runs in folders, finished or not, in one HTML file that needs nothing else: what report.html in a run's folder is.
+ * l3a_run() writes that itself. */
+typedef struct l3a_report_options {
+    const char *title;    /* NULL: the names of the runs' folders */
+    const char *pictures; /* the data set with the test pictures; NULL: where the runs' records say they are, if they are there */
+} l3a_report_options;
+
+L3A_PUBLIC void l3a_report_options_default(l3a_report_options *options);
+/* options may be NULL for the defaults. Afterwards the path holds all of the page, or what it held before. */
+L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *folders, size_t count,
+                                       const l3a_report_options *options, const char *path);
 
 /* ---- Sweeps ---------------------------------------------------------------------------------------------------------
  * A grid of experiments: every method with every combination of the values given for some settings, over every seed. Points that

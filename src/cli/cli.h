@@ -158,12 +158,13 @@ int eval_command(struct arguments *arguments);
 int extract_command(struct arguments *arguments);
 int predict_command(struct arguments *arguments);
 int info_command(struct arguments *arguments);
+int report_command(struct arguments *arguments);
 int doctor_command(struct arguments *arguments);
 int demo_command(struct arguments *arguments);
 int help_command(struct arguments *arguments);
 
 extern const struct option data_options[], run_options[], sweep_options[], learn_options[], eval_options[], predict_options[],
-    extract_options[], info_options[], doctor_options[], demo_options[], help_options[];
+    extract_options[], info_options[], report_options[], doctor_options[], demo_options[], help_options[];
 
 /* The tables of a run, as people read them. */
 l3a_status print_results(l3a_context *context, const l3a_results *results, const char *format);

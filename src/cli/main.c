@@ -22,6 +22,8 @@ const struct command commands[] = {
     {"predict", "MODEL --backbone FILE PICTURE… | --features F", "tag pictures, or the rows of a feature file", predict_options,
      NO_SETTINGS, predict_command},
     {"info", "FILE", "what a file holds; verifies its checksums", info_options, NO_SETTINGS, info_command},
+    {"report", "DIR… [-o FILE.html]", "the page about a run again, or one that compares several", report_options, NO_SETTINGS,
+     report_command},
     {"doctor", "", "what this machine will use", doctor_options, NO_SETTINGS, doctor_command},
     {"demo", "[-o DIR]", "a run on features it makes itself", demo_options, NO_SETTINGS, demo_command},
     {"help", "[COMMAND]", "this list, or all about a command", help_options, NO_SETTINGS, help_command},

@@ -18,6 +18,7 @@ const struct option run_options[] = {
     {"seed", "N,M", "seeds of the random layer; several give mean and deviation [2025]"},
     {"o", "DIR", "folder for run.json, metrics.csv, per_class.csv, model.safetensors"},
     {"resume", NULL, "go on with the run in DIR"},
+    {"pictures", "DATASET", "the data set of the test pictures, for the report, where the test table does not say"},
     {"dry-run", NULL, "print the plan and stop"},
     {"format", "table|json|csv", "what is printed on the standard output [table]"},
     {NULL, NULL, NULL},
@@ -74,6 +75,9 @@ static int execute(const struct arguments *arguments, l3a_run_options *options, 
     }
     if (status == L3A_OK && !dry) {
         status = print_results(context, results, format);
+        if (status == L3A_OK && !arguments->quiet) {
+            fprintf(stderr, "\nreport: %s/report.html\n", options->folder);
+        }
     }
     const int code = explain(arguments, status);
     if (status == L3A_ERROR_CANCELLED && options->folder) {
@@ -135,6 +139,7 @@ int run_command(struct arguments *arguments) {
     options.folder = folder;
     options.resume = argument(arguments, "resume") != NULL;
     options.command = arguments->line;
+    options.pictures = argument(arguments, "pictures");
     code = execute(arguments, &options, format);
 done:
     l3a_features_free(options.train);

@@ -32,6 +32,7 @@ void l3a_run_options_default(l3a_run_options *options) {
     options->method_count = 1;
     options->seeds = seed;
     options->seed_count = 1;
+    options->report = 1;
     l3a_options_default(&options->settings);
 }
 
@@ -106,6 +107,10 @@ l3a_status run_create(l3a_context *context, const l3a_run_options *options, stru
     TRY(l3a_options_check(context, &options->settings));
     TRY(check_tables(context, options->train, options->test));
     TRY(check_methods(context, options));
+    if (options->pictures) {
+        char splits[256];
+        TRY(l3a_dataset_splits(context, options->pictures, splits, sizeof splits));
+    }
     run->classes = options->train->classes.count;
     if (!run->settings.total_classes) {
         run->settings.total_classes = run->classes;
@@ -485,6 +490,19 @@ done:
     return status;
 }
 
+static l3a_status write_report(const struct run *run) {
+    l3a_status status = L3A_OK;
+    char *path = NULL;
+    l3a_report_options options;
+    l3a_report_options_default(&options);
+    options.pictures = run->options->pictures;
+    TRY(join_path(run->context, run->options->folder, "report.html", &path));
+    TRY(l3a_report_write(run->context, &run->options->folder, 1, &options, path));
+done:
+    release(run->context, path);
+    return status;
+}
+
 l3a_status l3a_run(l3a_context *context, const l3a_run_options *options, l3a_results **results) {
     l3a_status status = L3A_OK;
     struct run run = {0};
@@ -514,6 +532,9 @@ l3a_status l3a_run(l3a_context *context, const l3a_run_options *options, l3a_res
     }
     if (options->folder) {
         TRY(results_write_stages(run.results, options->folder));
+    }
+    if (options->folder && options->report) {
+        TRY(write_report(&run));
     }
     *results = run.results;
     run.results = NULL;

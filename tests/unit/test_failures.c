@@ -455,6 +455,7 @@ static l3a_status run_both(struct stage *stage, int resume) {
     options.settings = small_options();
     options.folder = stage->path;
     options.resume = resume;
+    options.report = 0; /* which has a scenario of its own */
     return l3a_run(stage->context, &options, &stage->results);
 }
 
@@ -540,7 +541,36 @@ static void check_run(struct stage *stage, l3a_status status) {
     free(text);
     require(count_entries(stage->path, "partial.safetensors") == 0, "a partial model is left");
     require(count_entries(stage->path, ".tmp") == 0, "a temporary file is left after the run was resumed");
-    require(count_entries(stage->path, "") == 2 + 5, "other files than run.json, metrics.csv, per_class.csv, timings.csv and the model");
+    require(count_entries(stage->path, "") == 2 + 5, "other files than run.json, the three tables and the model");
+}
+
+/* ---- Scenarios: a page about a run ---- */
+
+static void run_whole(struct stage *stage) {
+    char *page = path_in(stage->folder, "page.html");
+    assert_ok(stage->context, open_and_run(stage, 0));
+    write_bytes(page, old_text, sizeof old_text);
+    free(page);
+}
+
+static l3a_status write_report(struct stage *stage) {
+    const char *const folders[] = {stage->path};
+    char *page = path_in(stage->folder, "page.html");
+    const l3a_status status = l3a_report_write(stage->context, folders, 1, NULL, page);
+    free(page);
+    return status;
+}
+
+static void check_report(struct stage *stage, l3a_status status) {
+    size_t size;
+    char *page = path_in(stage->folder, "page.html"), *bytes = read_bytes(page, &size);
+    if (status == L3A_OK) {
+        require(size > 10000 && strstr(bytes, "</html>"), "not a whole page");
+    } else if (!probe.renames) {
+        require(size == sizeof old_text && memcmp(bytes, old_text, size) == 0, "the old page is damaged");
+    }
+    free(bytes);
+    free(page);
 }
 
 /* ---- The loop ---- */
@@ -565,6 +595,7 @@ static const struct scenario scenarios[] = {
     {"run", NULL, run_afresh, check_run, true},
     {"resume in the first model", run_one_phase, run_resumed, check_run, true},
     {"resume in a partial model", run_three_phases, run_resumed, check_run, true},
+    {"write a report", run_whole, write_report, check_report, true},
 };
 
 enum { SCENARIOS = sizeof scenarios / sizeof scenarios[0] };

@@ -1,0 +1,94 @@
+/* The report: one page of HTML over one run or several, without a script and without anything to fetch. */
+#include "report/report.h"
+
+#include "base/file.h"
+
+#include <string.h>
+
+void l3a_report_options_default(l3a_report_options *options) {
+    memset(options, 0, sizeof *options);
+}
+
+void section_begin(struct report *report, const char *id, const char *heading, const char *text) {
+    html_print(&report->links, "<a href=\"#%s\">%s</a> ", id, heading);
+    html_print(&report->page, "<section id=\"%s\" class=\"card\">\n<h2>%s</h2>\n", id, heading);
+    if (text) {
+        html_print(&report->page, "<p>%s</p>\n", text);
+    }
+}
+
+void section_end(struct report *report) {
+    html_raw(&report->page, "</section>\n");
+}
+
+void numbers_begin(struct report *report) {
+    html_raw(&report->page, "<details><summary>Numbers</summary><div class=\"scroll\">");
+}
+
+void numbers_end(struct report *report) {
+    html_raw(&report->page, "</div></details>\n");
+}
+
+static void print_title(const struct report *report, text_builder *to) {
+    if (report->options->title) {
+        html_print(to, "%s", report->options->title);
+        return;
+    }
+    for (size_t i = 0; i < report->run_count; i++) {
+        html_print(to, i ? ", %s" : "%s", report->runs[i].name);
+    }
+}
+
+static void print_head(const struct report *report, text_builder *to) {
+    html_raw(to, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+                 "content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<link "
+                 "rel=\"icon\" href=\"data:,\">\n<title>");
+    print_title(report, to);
+    html_raw(to, "</title>\n<style>\n");
+    html_raw(to, report_style);
+    html_raw(to, "</style>\n</head>\n<body>\n");
+    svg_markers(to);
+    html_raw(to, "<header><p>Learning classes in phases: a report of l3a</p><h1>");
+    print_title(report, to);
+    html_raw(to, "</h1>\n<nav>");
+    text_builder_append(to, report->links.text, report->links.length);
+    html_raw(to, "</nav></header>\n<main>\n");
+}
+
+static l3a_status print_sections(struct report *report) {
+    l3a_status status = L3A_OK;
+    report_headline(report);
+    TRY(report_phases(report));
+    report_paper(report);
+    TRY(report_classes(report));
+    TRY(report_pictures(report));
+    TRY(report_record(report));
+    status = report->page.status != L3A_OK ? report->page.status : report->links.status;
+done:
+    return status;
+}
+
+l3a_status l3a_report_write(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
+                            const char *path) {
+    l3a_status status = L3A_OK;
+    l3a_report_options chosen;
+    l3a_report_options_default(&chosen);
+    struct report report = {
+        .context = context, .options = options ? options : &chosen, .page.context = context, .links.context = context};
+    text_builder whole = {.context = context};
+    FAIL_IF(!folders || !count || !path, context, L3A_ERROR_ARGUMENT, NULL, "a report needs a run and a place");
+    TRY(report_load(&report, folders, count));
+    TRY(print_sections(&report));
+    print_head(&report, &whole);
+    text_builder_append(&whole, report.page.text, report.page.length);
+    html_print(&whole,
+               "</main>\n<footer>Written by l3a %s. The numbers are in metrics.csv and per_class.csv of a run’s "
+               "folder.</footer>\n</body>\n</html>\n",
+               l3a_version());
+    TRY(whole.status);
+    TRY(write_whole(context, path, whole.text, whole.length));
+done:
+    text_builder_free(&whole);
+    report_free(&report);
+    return status;
+}

@@ -1,0 +1,604 @@
+/* What the classes tell: their AP, what was forgotten of them, pseudo-labels beside the truth, weights, precision-recall curves. */
+#include "report/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PHASES = 1024, HEAT_MAPS = 4, MANY_CLASSES = 30 };
+
+struct classes {
+    struct report *report;
+    const struct series *focus;     /* the first series: the one that is looked at closely */
+    const l3a_class_tally *tallies; /* of its last phase; NULL: not recorded */
+    size_t count;                   /* classes that it has learned */
+    double *precision;              /* their AP after its last phase */
+    size_t *order;                  /* by falling AP */
+    double rare;                    /* images below which a class is called rare */
+    size_t *edges;
+    double *x, *y; /* room for a curve */
+};
+
+static size_t last_class(const struct series *series) {
+    return series->run->results->rows[series->last_row].last;
+}
+
+static const char *class_name(const struct series *series, size_t k) {
+    return series->run->results->classes.items[k];
+}
+
+/* A class of the focus in another series, by name; SIZE_MAX where that has not learned it. */
+static size_t same_class(const struct classes *c, const struct series *other, size_t k) {
+    const size_t index = other->run == c->focus->run ? k : text_list_find(&other->run->results->classes, class_name(c->focus, k));
+    return index < last_class(other) ? index : SIZE_MAX;
+}
+
+static double last_precision(const struct classes *c, const struct series *other, size_t k) {
+    const size_t index = same_class(c, other, k);
+    return index == SIZE_MAX ? NAN : class_precision(other, last_class(other), index);
+}
+
+static bool is_rare(const struct classes *c, size_t k) {
+    return c->tallies && (double)c->tallies[k].images < c->rare;
+}
+
+/* ---- AP of each class ---- */
+
+/* What the bars are compared with: joint learning where it was run, else the next series. */
+static const struct series *second_series(const struct classes *c) {
+    for (size_t i = 1; i < c->report->series_count; i++) {
+        const struct series *series = &c->report->series[i];
+        if (series->run == c->focus->run && strcmp(series->method, "joint") == 0) {
+            return series;
+        }
+    }
+    return c->report->series_count > 1 ? &c->report->series[1] : NULL;
+}
+
+static void print_precision_table(const struct classes *c) {
+    struct report *report = c->report;
+    text_builder *page = &report->page;
+    numbers_begin(report);
+    html_raw(page, "<table><thead><tr><th>class</th>");
+    html_raw(page, c->tallies ? "<th>training images</th>" : "");
+    for (size_t i = 0; i < report->series_count; i++) {
+        html_print(page, "<th>%s</th>", report->series[i].label);
+    }
+    html_raw(page, "</tr></thead><tbody>\n");
+    for (size_t i = 0; i < c->count; i++) {
+        const size_t k = c->order[i];
+        html_print(page, "<tr><th scope=\"row\">%s</th>", class_name(c->focus, k));
+        if (c->tallies) {
+            html_print(page, "<td>%zu%s</td>", (size_t)c->tallies[k].images, is_rare(c, k) ? " (rare)" : "");
+        }
+        for (size_t j = 0; j < report->series_count; j++) {
+            const double value = last_precision(c, &report->series[j], k);
+            if (isnan(value)) {
+                html_raw(page, "<td>–</td>");
+            } else {
+                html_print(page, "<td>%.2f</td>", value);
+            }
+        }
+        html_raw(page, "</tr>\n");
+    }
+    html_raw(page, "</tbody></table>");
+    numbers_end(report);
+}
+
+static l3a_status print_precisions(const struct classes *c) {
+    struct report *report = c->report;
+    text_builder *page = &report->page;
+    const struct series *second = second_series(c);
+    l3a_status status = L3A_OK;
+    struct bar *rows = NULL;
+    bool any_rare = false;
+    TRY(allocate_zeroed(report->context, c->count, sizeof *rows, &rows));
+    for (size_t i = 0; i < c->count; i++) {
+        const size_t k = c->order[i];
+        rows[i] = (struct bar){.name = class_name(c->focus, k),
+                               .note = is_rare(c, k) ? " ◇" : NULL,
+                               .parts = &c->precision[k],
+                               .part_count = 1,
+                               .mark = second ? last_precision(c, second, k) : NAN};
+        any_rare = any_rare || rows[i].note;
+    }
+    section_begin(report, "classes", "Class by class", NULL);
+    html_print(page, "<p>Average precision after the last phase, best first. Bars: %s", c->focus->label);
+    if (second) {
+        html_print(page, "; the line across: %s", second->label);
+    }
+    if (any_rare) {
+        html_print(page, ". Light bars with ◇ are rare classes: fewer than %.0f training images, half of what the middle class has",
+                   c->rare);
+    }
+    html_raw(page, ".</p>\n<figure><div class=\"many\">\n");
+    const size_t chunks = c->count <= 12 ? 1 : c->count <= 36 ? 2 : c->count <= 54 ? 3 : 4, each = (c->count + chunks - 1) / chunks;
+    for (size_t first = 0; first < c->count; first += each) {
+        bars(page, "average precision of classes, in percent", rows + first, c->count - first < each ? c->count - first : each, 100,
+             1, 0);
+    }
+    html_raw(page, "</div>\n");
+    print_precision_table(c);
+    html_raw(page, "</figure>\n");
+    section_end(report);
+done:
+    release(report->context, rows);
+    return status;
+}
+
+/* ---- Forgetting ---- */
+
+/* The first series, and those of the others that forget most; returns how many. */
+static size_t choose_heat_maps(const struct classes *c, const struct series *chosen[HEAT_MAPS]) {
+    const struct report *report = c->report;
+    const size_t wanted = c->count > MANY_CLASSES ? HEAT_MAPS / 2 : HEAT_MAPS;
+    size_t count = 0;
+    while (count < wanted) {
+        const struct series *best = NULL;
+        for (size_t i = 0; i < report->series_count; i++) {
+            const struct series *series = &report->series[i];
+            bool taken = series->rows < 2;
+            for (size_t j = 0; j < count; j++) {
+                taken = taken || chosen[j] == series;
+            }
+            if (!taken && (!best || (count && series->summary.forgetting[0] > best->summary.forgetting[0]))) {
+                best = series;
+            }
+        }
+        if (!best) {
+            break;
+        }
+        chosen[count++] = best;
+    }
+    return count;
+}
+
+/* Changes of AP since the class was learned: [classes x phases] */
+static void fill_changes(const struct series *series, const size_t *edges, size_t phases, double *values) {
+    for (size_t k = 0; k < last_class(series); k++) {
+        double start = NAN;
+        for (size_t t = 0; t < phases; t++) {
+            const double now = class_precision(series, edges[t], k);
+            start = isnan(start) ? now : start;
+            values[k * phases + t] = now - start;
+        }
+    }
+}
+
+static void print_change_table(struct report *report, const struct series *series, const size_t *edges, size_t phases) {
+    text_builder *page = &report->page;
+    numbers_begin(report);
+    html_raw(page, "<table><thead><tr><th>AP after phase</th>");
+    for (size_t t = 0; t < phases; t++) {
+        html_print(page, "<th>%zu</th>", t + 1);
+    }
+    html_raw(page, "</tr></thead><tbody>\n");
+    for (size_t k = 0; k < last_class(series); k++) {
+        html_print(page, "<tr><th scope=\"row\">%s</th>", class_name(series, k));
+        for (size_t t = 0; t < phases; t++) {
+            const double value = class_precision(series, edges[t], k);
+            html_raw(page, "<td>");
+            if (!isnan(value)) {
+                html_print(page, "%.2f", value);
+            }
+            html_raw(page, "</td>");
+        }
+        html_raw(page, "</tr>\n");
+    }
+    html_raw(page, "</tbody></table>");
+    numbers_end(report);
+}
+
+static l3a_status print_forgetting(const struct classes *c) {
+    struct report *report = c->report;
+    text_builder *page = &report->page;
+    l3a_status status = L3A_OK;
+    const struct series *chosen[HEAT_MAPS];
+    double *values[HEAT_MAPS] = {NULL}, limit = 0;
+    const size_t count = choose_heat_maps(c, chosen);
+    size_t candidates = 0;
+    if (!count) {
+        return L3A_OK;
+    }
+    for (size_t i = 0; i < report->series_count; i++) {
+        candidates += report->series[i].rows > 1;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const size_t phases = phase_edges(report, chosen[i], c->edges, PHASES), cells = last_class(chosen[i]) * phases;
+        TRY(allocate(report->context, cells, sizeof **values, &values[i]));
+        fill_changes(chosen[i], c->edges, phases, values[i]);
+        for (size_t j = 0; j < cells; j++) {
+            limit = fmax(limit, fabs(values[i][j])); /* which passes over NaN */
+        }
+    }
+    const bool beyond = limit > 30;
+    limit = fmin(fmax(5 * ceil(limit / 5), 5), 30);
+    section_begin(report, "forgetting", "What is forgotten",
+                  "For each class and phase, how its average precision has changed since the phase that taught it. As classes are "
+                  "added the test set grows, so that some loss comes with every method, joint learning included.");
+    if (count < candidates) {
+        static const char *const numbers[HEAT_MAPS] = {"", "one that forgets", "two that forget", "three that forget"};
+        html_print(page, "<p>Shown are the first method and, of the others, the %s most.</p>", numbers[count - 1]);
+    }
+    html_print(page, "<p class=\"scale\"><span>−%.0f points%s</span><i></i><span>+%.0f</span></p>\n<div class=\"heat\">\n", limit,
+               beyond ? " or more" : "", limit);
+    for (size_t i = 0; i < count; i++) {
+        const size_t phases = phase_edges(report, chosen[i], c->edges, PHASES);
+        const struct heat_map map = {.names = (const char *const *)chosen[i]->run->results->classes.items,
+                                     .values = values[i],
+                                     .rows = last_class(chosen[i]),
+                                     .columns = phases,
+                                     .limit = limit};
+        html_print(page, "<figure><figcaption>%s <small>%.1f points forgotten on average</small></figcaption>\n", chosen[i]->label,
+                   chosen[i]->summary.forgetting[0]);
+        heat_map(page, "change of average precision since a class was learned, by class and phase", &map);
+        print_change_table(report, chosen[i], c->edges, phases);
+        html_raw(page, "</figure>\n");
+    }
+    html_raw(page, "</div>\n");
+    section_end(report);
+done:
+    for (size_t i = 0; i < HEAT_MAPS; i++) {
+        release(report->context, values[i]);
+    }
+    return status;
+}
+
+/* ---- Pseudo-labels ---- */
+
+/* Sums over seeds and classes, of the phase that ends with class `last`. */
+static l3a_class_tally sum_tallies(const struct series *series, size_t last) {
+    const l3a_results *results = series->run->results;
+    l3a_class_tally sum = {0};
+    for (size_t i = 0; i < results->count; i++) {
+        const l3a_class_tally *own = results->details[i].tallies;
+        for (size_t k = 0; own && strcmp(results->rows[i].method, series->method) == 0 && results->rows[i].last == last && k < last;
+             k++) {
+            sum.pseudo += own[k].pseudo;
+            sum.right += own[k].right;
+            sum.present += own[k].present;
+        }
+    }
+    return sum;
+}
+
+static double percent_of(uint64_t part, uint64_t whole) {
+    return whole ? 100 * (double)part / (double)whole : NAN;
+}
+
+static void draw_pseudo_chart(const struct classes *c, const size_t *edges, size_t count, bool precision) {
+    struct report *report = c->report;
+    const char *title =
+        precision ? "Precision: of the labels given, how many are true" : "Recall: of the labels missing, how many are given";
+    struct chart chart = {.page = &report->page, .height = 210, .y.label = "percent", .x.label = "classes learned so far"};
+    axis_fit(&chart.y, 0, 100);
+    axis_fit(&chart.x, (double)edges[0], (double)edges[count - 1]);
+    chart.x.low = (double)edges[0] - (count == 1);
+    chart.x.high = (double)edges[count - 1] + (count == 1);
+    chart.x.tick_count = 0;
+    for (size_t t = 0; t < count; t += 1 + count / TICKS) {
+        chart.x.ticks[chart.x.tick_count++] = (double)edges[t];
+    }
+    html_print(&report->page, "<figure><figcaption>%s</figcaption>\n", title);
+    chart_begin(&chart, title, NULL);
+    for (size_t i = report->series_count; i-- > 0;) {
+        size_t points = 0, given = 0;
+        for (size_t t = 0; t < count; t++) {
+            const l3a_class_tally sum = sum_tallies(&report->series[i], edges[t]);
+            const double value = precision ? percent_of(sum.right, sum.pseudo) : percent_of(sum.right, sum.present);
+            given += sum.pseudo;
+            if (!isnan(value)) {
+                c->x[points] = (double)edges[t];
+                c->y[points++] = value;
+            }
+        }
+        if (points > 1 && given) {
+            chart_line(&chart, c->x, c->y, points, i, i == 0);
+        }
+        for (size_t p = 0; p < points && given; p++) {
+            chart_mark(&chart, c->x[p], c->y[p], i, "%s, %zu classes: %.1f", report->series[i].label, (size_t)c->x[p], c->y[p]);
+        }
+    }
+    chart_end(&chart);
+    html_raw(&report->page, "</figure>\n");
+}
+
+static void print_pseudo_legend(const struct classes *c, size_t count) {
+    struct report *report = c->report;
+    legend_begin(&report->page);
+    for (size_t i = 0; i < report->series_count; i++) {
+        uint64_t given = 0;
+        for (size_t t = 0; t < count; t++) {
+            given += sum_tallies(&report->series[i], c->edges[t]).pseudo;
+        }
+        if (given) {
+            legend_item(&report->page, i, report->series[i].label);
+        }
+    }
+    legend_end(&report->page);
+}
+
+static void print_pseudo_table(const struct classes *c, const size_t *edges, size_t count) {
+    struct report *report = c->report;
+    text_builder *page = &report->page;
+    numbers_begin(report);
+    html_raw(page,
+             "<table><thead><tr><th>method</th><th>classes learned</th><th>given</th><th>true of them</th><th>truly there</th>"
+             "<th>precision</th><th>recall</th></tr></thead><tbody>\n");
+    for (size_t i = 0; i < report->series_count; i++) {
+        for (size_t t = 0; t < count; t++) {
+            const l3a_class_tally sum = sum_tallies(&report->series[i], edges[t]);
+            if (sum.pseudo) {
+                html_print(page,
+                           "<tr><th "
+                           "scope=\"row\">%s</th><td>%zu</td><td>%zu</td><td>%zu</td><td>%zu</td><td>%.2f</td><td>%.2f</td></tr>\n",
+                           report->series[i].label, edges[t], (size_t)sum.pseudo, (size_t)sum.right, (size_t)sum.present,
+                           percent_of(sum.right, sum.pseudo), percent_of(sum.right, sum.present));
+            }
+        }
+    }
+    html_raw(page, "</tbody></table>");
+    numbers_end(report);
+}
+
+static void print_pseudo_labels(const struct classes *c) {
+    struct report *report = c->report;
+    const size_t all = phase_edges(report, NULL, c->edges, PHASES);
+    size_t count = 0;
+    uint64_t given = 0, present = 0;
+    for (size_t t = 0; t < all; t++) {
+        uint64_t here = 0;
+        for (size_t i = 0; i < report->series_count; i++) {
+            const l3a_class_tally sum = sum_tallies(&report->series[i], c->edges[t]);
+            given += sum.pseudo;
+            here += sum.present;
+        }
+        present += here;
+        if (here) {
+            c->edges[count++] = c->edges[t];
+        }
+    }
+    if (!present) {
+        return;
+    }
+    section_begin(
+        report, "pseudo-labels", "Pseudo-labels beside the truth",
+        "A phase’s images show classes learned before, but carry no label of them; the method labels them itself. The "
+        "training table knows the truth. Learning never looks at it; it is compared here, over all old classes and seeds.");
+    if (given) {
+        html_raw(&report->page, "<div class=\"two\">\n");
+        draw_pseudo_chart(c, c->edges, count, true);
+        draw_pseudo_chart(c, c->edges, count, false);
+        html_raw(&report->page, "</div>\n");
+        print_pseudo_legend(c, count);
+        print_pseudo_table(c, c->edges, count);
+    } else {
+        html_print(&report->page, "<p>No method of this run gave a pseudo-label%s.</p>\n",
+                   strcmp(run_record(c->focus->run, "run.pseudo"), "fixed") == 0 ? ": no old class reached the threshold eta" : "");
+    }
+    section_end(report);
+}
+
+/* ---- Counts and weights ---- */
+
+/* The first series whose classes do not all weigh the same. */
+static const struct series *weighted_series(const struct report *report) {
+    for (size_t i = 0; i < report->series_count; i++) {
+        const struct series *series = &report->series[i];
+        const l3a_class_tally *tallies = series->run->results->details[series->last_row].tallies;
+        for (size_t k = 1; tallies && k < last_class(series); k++) {
+            if (tallies[k].weight != tallies[0].weight) {
+                return series;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void print_weights(const struct classes *c) {
+    struct report *report = c->report;
+    const struct series *series = weighted_series(report);
+    struct chart chart = {.page = &report->page, .height = 230, .x.label = "training images of the class", .y.label = "weight"};
+    size_t rarest = 0, commonest = 0;
+    double most = 0;
+    char clipped[CLIPPED];
+    if (!series) {
+        return;
+    }
+    const l3a_class_tally *tallies = series->run->results->details[series->last_row].tallies;
+    for (size_t k = 0; k < last_class(series); k++) {
+        rarest = tallies[k].images && (!tallies[rarest].images || tallies[k].images < tallies[rarest].images) ? k : rarest;
+        commonest = tallies[k].images > tallies[commonest].images ? k : commonest;
+        most = fmax(most, tallies[k].weight);
+    }
+    axis_fit(&chart.y, 0, most);
+    axis_fit_logarithmic(&chart.x, (double)tallies[rarest].images, (double)tallies[commonest].images);
+    section_begin(report, "weights", "Counts and weights", NULL);
+    html_print(&report->page,
+               "<p>How often a class was seen, and how much its images weigh in learning: %s, after its last phase. A rarer class "
+               "weighs more.</p>\n<figure>\n",
+               series->label);
+    chart_begin(&chart, "class weights against the number of training images", NULL);
+    for (size_t k = 0; k < last_class(series); k++) {
+        if (tallies[k].images) {
+            chart_mark(&chart, (double)tallies[k].images, tallies[k].weight, 0, "%s: %zu images, weight %.3f",
+                       class_name(series, k), (size_t)tallies[k].images, tallies[k].weight);
+        }
+    }
+    chart_label(&chart, (double)tallies[rarest].images, tallies[rarest].weight, 1,
+                text_clip(class_name(series, rarest), 110, clipped));
+    if (commonest != rarest) {
+        chart_label(&chart, (double)tallies[commonest].images, tallies[commonest].weight, -1,
+                    text_clip(class_name(series, commonest), 110, clipped));
+    }
+    chart_end(&chart);
+    numbers_begin(report);
+    html_raw(&report->page, "<table><thead><tr><th>class</th><th>training images</th><th>weight</th></tr></thead><tbody>\n");
+    for (size_t k = 0; k < last_class(series); k++) {
+        html_print(&report->page, "<tr><th scope=\"row\">%s</th><td>%zu</td><td>%.4f</td></tr>\n", class_name(series, k),
+                   (size_t)tallies[k].images, tallies[k].weight);
+    }
+    html_raw(&report->page, "</tbody></table>");
+    numbers_end(report);
+    html_raw(&report->page, "</figure>\n");
+    section_end(report);
+}
+
+/* ---- Precision and recall ---- */
+
+static const float *curve_of(const struct classes *c, const struct series *series, size_t k) {
+    const size_t index = same_class(c, series, k);
+    const float *curves = series->run->results->details[series->last_row].curves;
+    return curves && index != SIZE_MAX ? curves + index * CURVE_POINTS : NULL;
+}
+
+static void draw_curves(const struct classes *c, size_t k, const char *what) {
+    struct report *report = c->report;
+    struct chart chart = {.page = &report->page, .height = 190, .x.label = "recall, percent", .y.label = "precision, percent"};
+    axis_fit(&chart.x, 0, 100);
+    axis_fit(&chart.y, 0, 100);
+    html_print(&report->page, "<figure><figcaption>%s <small>%s, AP %.1f</small></figcaption>\n", class_name(c->focus, k), what,
+               c->precision[k]);
+    chart_begin(&chart, class_name(c->focus, k), "precision against recall");
+    for (size_t i = report->series_count; i-- > 0;) {
+        const float *curve = curve_of(c, &report->series[i], k);
+        for (size_t p = 0; curve && p < CURVE_POINTS; p++) {
+            c->x[p] = 100 * (double)p / (CURVE_POINTS - 1);
+            c->y[p] = (double)curve[p];
+        }
+        if (curve) {
+            chart_line(&chart, c->x, c->y, CURVE_POINTS, i, i == 0);
+        }
+    }
+    chart_end(&chart);
+    html_raw(&report->page, "</figure>\n");
+}
+
+static void print_curve_table(const struct classes *c, const size_t *chosen, size_t count) {
+    struct report *report = c->report;
+    text_builder *page = &report->page;
+    numbers_begin(report);
+    html_raw(page, "<table><thead><tr><th>precision at recall</th><th></th>");
+    for (size_t p = 0; p < CURVE_POINTS; p += 5) {
+        html_print(page, "<th>%zu</th>", 2 * p);
+    }
+    html_raw(page, "</tr></thead><tbody>\n");
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < report->series_count; j++) {
+            const float *curve = curve_of(c, &report->series[j], chosen[i]);
+            if (!curve) {
+                continue;
+            }
+            html_print(page, "<tr><th scope=\"row\">%s</th><td class=\"text\">%s</td>", class_name(c->focus, chosen[i]),
+                       report->series[j].label);
+            for (size_t p = 0; p < CURVE_POINTS; p += 5) {
+                html_print(page, "<td>%.1f</td>", (double)curve[p]);
+            }
+            html_raw(page, "</tr>\n");
+        }
+    }
+    html_raw(page, "</tbody></table>");
+    numbers_end(report);
+}
+
+static void print_curves(const struct classes *c) {
+    enum { CHOSEN = 4 };
+    static const char *const reasons[CHOSEN] = {"best class", "middle class", "worst class", "rarest class"};
+    struct report *report = c->report;
+    size_t chosen[CHOSEN], count = 0, rarest = 0;
+    if (!curve_of(c, c->focus, 0)) {
+        return;
+    }
+    for (size_t k = 1; c->tallies && k < c->count; k++) {
+        rarest = c->tallies[k].images < c->tallies[rarest].images ? k : rarest;
+    }
+    const size_t wanted[CHOSEN] = {c->order[0], c->order[c->count / 2], c->order[c->count - 1], rarest};
+    section_begin(
+        report, "curves", "Precision and recall",
+        "Some classes closely: the best, the middle and the worst by average precision, and the rarest. First seed, after the "
+        "last phase.");
+    report_legend(report);
+    html_raw(&report->page, "<div class=\"many\">\n");
+    for (size_t i = 0; i < (c->tallies ? CHOSEN : CHOSEN - 1); i++) {
+        bool again = false;
+        for (size_t j = 0; j < count; j++) {
+            again = again || chosen[j] == wanted[i];
+        }
+        if (!again) {
+            draw_curves(c, wanted[i], reasons[i]);
+            chosen[count++] = wanted[i];
+        }
+    }
+    html_raw(&report->page, "</div>\n");
+    print_curve_table(c, chosen, count);
+    section_end(report);
+}
+
+/* ---- All of them ---- */
+
+struct ranked {
+    double value;
+    size_t index;
+};
+
+static int compare_ranked(const void *left, const void *right) {
+    const struct ranked *a = left, *b = right;
+    return a->value != b->value ? (a->value < b->value ? 1 : -1) : a->index < b->index ? -1 : 1;
+}
+
+/* The classes by falling AP, and the middle of their numbers of images. */
+static l3a_status rank_classes(struct classes *c) {
+    l3a_context *context = c->report->context;
+    struct ranked *ranked = NULL;
+    const l3a_status status = allocate(context, c->count, sizeof *ranked, &ranked);
+    if (status != L3A_OK) {
+        return status;
+    }
+    for (size_t k = 0; c->tallies && k < c->count; k++) {
+        ranked[k] = (struct ranked){(double)c->tallies[k].images, k};
+    }
+    if (c->tallies) {
+        qsort(ranked, c->count, sizeof *ranked, compare_ranked);
+        c->rare = ranked[c->count / 2].value / 2;
+    }
+    for (size_t k = 0; k < c->count; k++) {
+        ranked[k] = (struct ranked){c->precision[k], k};
+    }
+    qsort(ranked, c->count, sizeof *ranked, compare_ranked);
+    for (size_t k = 0; k < c->count; k++) {
+        c->order[k] = ranked[k].index;
+    }
+    release(context, ranked);
+    return status;
+}
+
+l3a_status report_classes(struct report *report) {
+    l3a_context *context = report->context;
+    l3a_status status = L3A_OK;
+    struct classes c = {.report = report, .focus = report->series};
+    if (!report->series_count) {
+        return L3A_OK;
+    }
+    c.count = last_class(c.focus);
+    c.tallies = c.focus->run->results->details[c.focus->last_row].tallies;
+    TRY(allocate(context, c.count, sizeof *c.precision, &c.precision));
+    TRY(allocate(context, c.count, sizeof *c.order, &c.order));
+    TRY(allocate(context, PHASES, sizeof *c.edges, &c.edges));
+    TRY(allocate(context, 2 * PHASES, sizeof *c.x, &c.x));
+    c.y = c.x + PHASES;
+    for (size_t k = 0; k < c.count; k++) {
+        c.precision[k] = class_precision(c.focus, c.count, k);
+    }
+    TRY(rank_classes(&c));
+    TRY(print_precisions(&c));
+    TRY(print_forgetting(&c));
+    print_pseudo_labels(&c);
+    print_weights(&c);
+    print_curves(&c);
+done:
+    release(context, c.precision);
+    release(context, c.order);
+    release(context, c.edges);
+    release(context, c.x);
+    return status;
+}

@@ -1,0 +1,355 @@
+/* Reading the folders of runs, and the numbers that several parts of a report ask for. */
+#include "base/file.h"
+#include "format/json.h"
+#include "report/report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { RECORD_LIMIT = 64 << 20, RECORD_DEPTH = 4 };
+
+/* ---- run.json, flat ---- */
+
+/* A string decoded; anything else as it stands. */
+static l3a_status print_value(struct json *json, text_builder *text) {
+    l3a_status status = L3A_OK;
+    char *copy = NULL;
+    if (json_peek(json) == JSON_STRING) {
+        json_text string;
+        TRY(json_string(json, &string));
+        TRY(json_text_copy(json, string, &copy));
+        text_builder_append(text, copy, strlen(copy));
+    } else {
+        const char *start = json->at;
+        TRY(json_skip(json));
+        text_builder_append(text, start, (size_t)(json->at - start));
+    }
+done:
+    release(json->context, copy);
+    return status;
+}
+
+static l3a_status print_list(struct json *json, text_builder *text) {
+    l3a_status status = L3A_OK;
+    bool more;
+    TRY(json_array(json));
+    for (bool first = true;; first = false) {
+        TRY(json_next_item(json, &more));
+        if (!more) {
+            break;
+        }
+        html_raw(text, first ? "" : ", ");
+        TRY(print_value(json, text));
+    }
+done:
+    return status;
+}
+
+static l3a_status take_object(struct report_run *run, struct json *json, const char *prefix, int depth);
+
+static l3a_status take_member(struct report_run *run, struct json *json, const char *name, int depth) {
+    l3a_status status = L3A_OK;
+    text_builder text = {.context = json->context};
+    const json_kind kind = json_peek(json);
+    if (kind == JSON_OBJECT && depth < RECORD_DEPTH) {
+        return take_object(run, json, name, depth + 1);
+    }
+    TRY(kind == JSON_ARRAY ? print_list(json, &text) : print_value(json, &text));
+    TRY(text.status);
+    TRY(text_record_set(json->context, &run->keys, &run->values, name, text.length ? text.text : ""));
+done:
+    text_builder_free(&text);
+    return status;
+}
+
+static l3a_status take_object(struct report_run *run, struct json *json, const char *prefix, int depth) {
+    l3a_status status = L3A_OK;
+    bool more;
+    TRY(json_object(json));
+    for (;;) {
+        json_text key;
+        char name[128];
+        TRY(json_next_key(json, &key, &more));
+        if (!more) {
+            break;
+        }
+        snprintf(name, sizeof name, "%s%s%.*s", prefix, prefix[0] ? "." : "", (int)(key.length < 64 ? key.length : 64), key.at);
+        TRY(take_member(run, json, name, depth));
+    }
+done:
+    return status;
+}
+
+static l3a_status load_record(l3a_context *context, struct report_run *run) {
+    l3a_status status = L3A_OK;
+    char *path = NULL, *text = NULL;
+    size_t length;
+    bool exists = false;
+    struct json json;
+    TRY(join_path(context, run->folder, "run.json", &path));
+    TRY(file_exists(context, path, &exists));
+    FAIL_IF(!exists, context, L3A_ERROR_NOT_FOUND, "give a folder that 'l3a run -o' made",
+            "%s: not the folder of a run (there is no run.json in it)", run->folder);
+    TRY(read_whole(context, path, RECORD_LIMIT, &text, &length));
+    json_begin(&json, context, path, text, length);
+    TRY(take_object(run, &json, "", 0));
+done:
+    release(context, text);
+    release(context, path);
+    return status;
+}
+
+const char *run_record(const struct report_run *run, const char *key) {
+    const size_t index = text_list_find(&run->keys, key);
+    return index < run->values.count ? run->values.items[index] : "";
+}
+
+/* ---- Runs ---- */
+
+static l3a_status split_items(l3a_context *context, const char *text, text_list *items) {
+    l3a_status status = L3A_OK;
+    while (*text) {
+        const char *end = strstr(text, ", ");
+        TRY(text_list_add(context, items, text, end ? (size_t)(end - text) : strlen(text)));
+        text = end ? end + 2 : "";
+    }
+done:
+    return status;
+}
+
+static bool is_finished(const struct report_run *run) {
+    const l3a_results *results = run->results;
+    for (size_t i = 0; i < run->methods.count * run->seeds.count; i++) {
+        const char *method = run->methods.items[i / run->seeds.count], *seed = run->seeds.items[i % run->seeds.count];
+        bool found = false;
+        for (size_t j = 0; j < results->count; j++) {
+            char number[24];
+            snprintf(number, sizeof number, "%llu", (unsigned long long)results->rows[j].seed);
+            found = found || (strcmp(results->rows[j].method, method) == 0 && strcmp(number, seed) == 0 &&
+                              results->rows[j].last == results->classes.count);
+        }
+        if (!found) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The last part of the folder's path. */
+static const char *short_name(const char *folder, size_t *length) {
+    size_t end = strlen(folder);
+    while (end > 1 && folder[end - 1] == '/') {
+        end--;
+    }
+    size_t start = end;
+    while (start && folder[start - 1] != '/') {
+        start--;
+    }
+    *length = end - start;
+    return folder + start;
+}
+
+/* The last part of the path alone, unless another run has the same. */
+static l3a_status name_runs(struct report *report) {
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < report->run_count; i++) {
+        size_t length, other;
+        const char *folder = report->runs[i].folder, *name = short_name(folder, &length);
+        bool unique = length > 0 && strncmp(name, ".", length) != 0;
+        for (size_t j = 0; j < report->run_count; j++) {
+            const char *theirs = short_name(report->runs[j].folder, &other);
+            unique = unique && (j == i || other != length || strncmp(name, theirs, length) != 0);
+        }
+        TRY(copy_text(report->context, unique ? name : folder, unique ? length : strlen(folder), &report->runs[i].name));
+    }
+done:
+    return status;
+}
+
+static l3a_status load_run(l3a_context *context, struct report_run *run) {
+    l3a_status status = L3A_OK;
+    TRY(load_record(context, run));
+    TRY(l3a_results_load(context, run->folder, &run->results));
+    TRY(split_items(context, run_record(run, "run.methods"), &run->methods));
+    TRY(split_items(context, run_record(run, "run.seeds"), &run->seeds));
+    run->finished = is_finished(run);
+done:
+    return status;
+}
+
+/* ---- Series ---- */
+
+static bool is_of_series(const struct series *series, size_t row) {
+    return strcmp(series->run->results->rows[row].method, series->method) == 0;
+}
+
+static const char *method_help(const char *name) {
+    for (size_t i = 0; l3a_method_at(i); i++) {
+        if (strcmp(l3a_method_at(i)->name, name) == 0) {
+            return l3a_method_at(i)->help;
+        }
+    }
+    return "";
+}
+
+static l3a_status label_series(const struct report *report, struct series *series, size_t methods) {
+    text_builder label = {.context = report->context};
+    text_builder_print(&label, "%s", report->run_count > 1 ? series->run->name : series->method);
+    if (report->run_count > 1 && methods > 1) {
+        text_builder_print(&label, ": %s", series->method);
+    }
+    const l3a_status status = label.status;
+    series->label = label.text;
+    return status;
+}
+
+static l3a_status fill_series(struct report *report, struct series *series, size_t methods) {
+    const l3a_results *results = series->run->results;
+    l3a_status status = L3A_OK;
+    series->help = method_help(series->method);
+    series->gap = NAN;
+    TRY(label_series(report, series, methods));
+    TRY(l3a_results_summary(report->context, results, series->method, &series->summary));
+    bool found = false;
+    for (size_t i = 0; i < results->count; i++) {
+        const l3a_result *row = &results->rows[i];
+        if (is_of_series(series, i)) {
+            const l3a_result *last = found ? &results->rows[series->last_row] : row;
+            series->last_row = !found || (row->seed == last->seed && row->phase > last->phase) ? i : series->last_row;
+            series->rows = row->phase > series->rows ? row->phase : series->rows;
+            found = true;
+        }
+    }
+done:
+    return status;
+}
+
+static void fill_gaps(const struct report *report) {
+    for (size_t i = 0; i < report->series_count; i++) {
+        for (size_t j = 0; j < report->series_count; j++) {
+            struct series *own = &report->series[i], *joint = &report->series[j];
+            if (i != j && own->run == joint->run && strcmp(joint->method, "joint") == 0) {
+                own->gap = joint->summary.last_map[0] - own->summary.last_map[0];
+            }
+        }
+    }
+}
+
+static l3a_status make_series(struct report *report) {
+    l3a_status status = L3A_OK;
+    size_t all = 0;
+    for (size_t i = 0; i < report->run_count; i++) {
+        all += report->runs[i].results->methods.count;
+    }
+    TRY(allocate_zeroed(report->context, all, sizeof *report->series, &report->series));
+    for (size_t i = 0; i < report->run_count; i++) {
+        struct report_run *run = &report->runs[i];
+        run->first_series = report->series_count;
+        for (size_t j = 0; j < run->results->methods.count; j++) {
+            struct series *series = &report->series[report->series_count];
+            const char *method = run->results->methods.items[j];
+            bool measured = false;
+            for (size_t row = 0; row < run->results->count; row++) {
+                measured = measured || strcmp(run->results->rows[row].method, method) == 0;
+            }
+            if (measured) {
+                *series = (struct series){.run = run, .method = method};
+                report->series_count++;
+                TRY(fill_series(report, series, run->results->methods.count));
+            }
+        }
+        run->series_count = report->series_count - run->first_series;
+    }
+    fill_gaps(report);
+done:
+    return status;
+}
+
+l3a_status report_load(struct report *report, const char *const *folders, size_t count) {
+    l3a_status status = L3A_OK;
+    TRY(allocate_zeroed(report->context, count, sizeof *report->runs, &report->runs));
+    for (size_t i = 0; i < count; i++) {
+        report->run_count++;
+        report->runs[i].folder = folders[i];
+        TRY(load_run(report->context, &report->runs[i]));
+    }
+    TRY(name_runs(report));
+    TRY(make_series(report));
+done:
+    return status;
+}
+
+void report_free(struct report *report) {
+    l3a_context *context = report->context;
+    for (size_t i = 0; i < report->run_count; i++) {
+        struct report_run *run = &report->runs[i];
+        text_list_clear(context, &run->keys);
+        text_list_clear(context, &run->values);
+        text_list_clear(context, &run->methods);
+        text_list_clear(context, &run->seeds);
+        release(context, run->name);
+        l3a_results_free(run->results);
+    }
+    for (size_t i = 0; i < report->series_count; i++) {
+        release(context, report->series[i].label);
+    }
+    release(context, report->runs);
+    release(context, report->series);
+    text_builder_free(&report->page);
+    text_builder_free(&report->links);
+}
+
+/* ---- Numbers ---- */
+
+size_t phase_value(const struct series *series, size_t last, enum measure measure, double value[2]) {
+    const l3a_results *results = series->run->results;
+    double sum = 0, squares = 0;
+    size_t seeds = 0;
+    for (size_t i = 0; i < results->count; i++) {
+        const l3a_metrics *m = &results->rows[i].metrics;
+        const double own = measure == MEAN_AP ? m->mean_ap : measure == CLASS_F1 ? m->class_f1 : m->overall_f1;
+        if (is_of_series(series, i) && results->rows[i].last == last) {
+            sum += own;
+            squares += own * own;
+            seeds++;
+        }
+    }
+    const double n = (double)seeds, mean = sum / n, variance = seeds > 1 ? (squares - n * mean * mean) / (n - 1) : 0;
+    value[0] = mean;
+    value[1] = sqrt(variance > 0 ? variance : 0);
+    return seeds;
+}
+
+size_t phase_edges(const struct report *report, const struct series *only, size_t *edges, size_t limit) {
+    size_t count = 0;
+    for (size_t s = 0; s < report->series_count; s++) {
+        const struct series *series = &report->series[s];
+        for (size_t i = 0; (!only || only == series) && i < series->run->results->count; i++) {
+            const size_t edge = series->run->results->rows[i].last;
+            size_t at = 0;
+            while (at < count && edges[at] < edge) {
+                at++;
+            }
+            if (is_of_series(series, i) && count < limit && (at == count || edges[at] != edge)) {
+                memmove(edges + at + 1, edges + at, (count - at) * sizeof *edges);
+                edges[at] = edge;
+                count++;
+            }
+        }
+    }
+    return count;
+}
+
+double class_precision(const struct series *series, size_t last, size_t k) {
+    const l3a_results *results = series->run->results;
+    double sum = 0;
+    size_t seeds = 0;
+    for (size_t i = 0; i < results->count; i++) {
+        if (is_of_series(series, i) && results->rows[i].last == last && k < last) {
+            sum += results->details[i].average_precision[k];
+            seeds++;
+        }
+    }
+    return seeds ? sum / (double)seeds : NAN;
+}

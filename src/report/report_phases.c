@@ -1,0 +1,421 @@
+/* The headline, what happened phase after phase, and the paper's rows for the same protocol. */
+#include "report/report.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- The headline ---- */
+
+static void print_tile(text_builder *page, const char *name, const char *meaning, const double value[2], size_t seeds, bool main) {
+    html_print(page, "<div class=\"tile%s\"><dt title=\"%s\">%s</dt><dd>%.2f", main ? " main" : "", meaning, name, value[0]);
+    if (seeds > 1) {
+        html_print(page, "<small> ± %.2f</small>", value[1]);
+    }
+    html_raw(page, "</dd></div>\n");
+}
+
+static void print_tiles(struct report *report, const struct series *series) {
+    const l3a_summary *s = &series->summary;
+    html_raw(&report->page, "<dl class=\"tiles\">\n");
+    print_tile(&report->page, "Average mAP", "mAP in percent, a mean over the phases", s->average_map, s->seeds, true);
+    print_tile(&report->page, "Last mAP", "mAP in percent after the last phase, over all classes", s->last_map, s->seeds, true);
+    print_tile(&report->page, "CF1", "F1 in percent after the last phase, a mean over classes", s->last_class_f1, s->seeds, false);
+    print_tile(&report->page, "OF1", "F1 in percent after the last phase, over all image-class pairs", s->last_overall_f1, s->seeds,
+               false);
+    if (series->rows > 1) {
+        print_tile(&report->page, "Forgetting", "best earlier AP less the last, a mean over classes, in points", s->forgetting,
+                   s->seeds, false);
+    }
+    if (!isnan(series->gap)) {
+        const double gap[2] = {series->gap, 0};
+        print_tile(&report->page, "Gap to joint", "points of last mAP below learning all classes at once", gap, 1, false);
+    }
+    html_raw(&report->page, "</dl>\n");
+}
+
+static void print_spread(text_builder *page, const double value[2], size_t seeds, bool best) {
+    html_print(page, best ? "<td class=\"best\">%.2f" : "<td>%.2f", value[0]);
+    if (seeds > 1) {
+        html_print(page, "<small> ± %.2f</small>", value[1]);
+    }
+    html_raw(page, "</td>");
+}
+
+enum { COLUMNS = 5 };
+
+static const double *summary_column(const l3a_summary *summary, size_t column) {
+    const double *const columns[COLUMNS] = {summary->average_map, summary->last_map, summary->last_class_f1,
+                                            summary->last_overall_f1, summary->forgetting};
+    return columns[column];
+}
+
+/* Whether a series may be called best: it learns in phases, and all of its run is there. */
+static bool competes(const struct series *series) {
+    return series->rows > 1 && series->run->finished;
+}
+
+/* The best of the series that learn in phases; forgetting is best when it is least. */
+static double best_in_column(const struct report *report, size_t column) {
+    double best = NAN;
+    for (size_t i = 0; i < report->series_count; i++) {
+        const double value = summary_column(&report->series[i].summary, column)[0];
+        const bool better = column == 4 ? value < best : value > best;
+        best = competes(&report->series[i]) && (isnan(best) || better) ? value : best;
+    }
+    return best;
+}
+
+static void print_summary_table(struct report *report) {
+    text_builder *page = &report->page;
+    bool gaps = false;
+    for (size_t i = 0; i < report->series_count; i++) {
+        gaps = gaps || !isnan(report->series[i].gap);
+    }
+    html_raw(
+        page,
+        "<div class=\"scroll\"><table class=\"summary\"><thead><tr><th>method</th><th class=\"seeds\">seeds</th><th>avg mAP</th>"
+        "<th>last mAP</th><th>CF1</th><th>OF1</th><th>forget</th>");
+    html_raw(page, gaps ? "<th>gap to joint</th></tr></thead><tbody>\n" : "</tr></thead><tbody>\n");
+    for (size_t i = 0; i < report->series_count; i++) {
+        const struct series *series = &report->series[i];
+        html_print(page, "<tr><th scope=\"row\">%s<small class=\"help\">%s</small></th><td class=\"seeds\">%zu</td>", series->label,
+                   series->help, series->summary.seeds);
+        for (size_t j = 0; j < COLUMNS; j++) {
+            const double *value = summary_column(&series->summary, j);
+            if (j == 4 && series->rows < 2) {
+                html_raw(page, "<td>–</td>");
+            } else {
+                print_spread(page, value, series->summary.seeds,
+                             competes(series) && report->series_count > 1 && value[0] == best_in_column(report, j));
+            }
+        }
+        if (gaps && isnan(series->gap)) {
+            html_raw(page, "<td>–</td>");
+        } else if (gaps) {
+            html_print(page, "<td>%.2f</td>", series->gap);
+        }
+        html_raw(page, "</tr>\n");
+    }
+    html_raw(page, "</tbody></table></div>\n");
+}
+
+static void print_about(struct report *report, const struct report_run *run) {
+    text_builder *page = &report->page;
+    const char *backbone = run_record(run, "run.train.backbone");
+    html_print(page, "<p class=\"about\">%zu classes, protocol %s; %s rows to learn from and %s to measure on",
+               run->results->classes.count, run_record(run, "run.protocol"), run_record(run, "run.train.rows"),
+               run_record(run, "run.test.rows"));
+    if (backbone[0]) {
+        html_print(page, "; frozen features of %s", backbone);
+    }
+    if (run->seeds.count > 1) {
+        html_print(page, "; %zu seeds, ± is their standard deviation", run->seeds.count);
+    }
+    html_raw(page, ". All numbers are percent.</p>\n");
+}
+
+void report_headline(struct report *report) {
+    text_builder *page = &report->page;
+    for (size_t i = 0; i < report->run_count; i++) {
+        const struct report_run *run = &report->runs[i];
+        if (!run->finished) {
+            html_print(page,
+                       "<p class=\"warning\"><strong>%s is not finished.</strong> The numbers below are those of the phases it has "
+                       "learned so far. Go on with the command at the end of this page and <code>--resume</code>.</p>\n",
+                       report->run_count > 1 ? run->name : "This run");
+        }
+    }
+    html_raw(page, "<section id=\"headline\" class=\"card\">\n");
+    if (!report->series_count) {
+        html_raw(page, "<p>No phase has been measured yet.</p></section>\n");
+        return;
+    }
+    if (report->run_count == 1) {
+        html_print(page, "<h2>%s<small> %s</small></h2>\n", report->series[0].label, report->series[0].help);
+        print_about(report, &report->runs[0]);
+        print_tiles(report, &report->series[0]);
+    } else {
+        html_print(page, "<h2>%zu runs beside each other</h2>\n", report->run_count);
+        for (size_t i = 0; i < report->run_count; i++) {
+            html_print(page, "<h3>%s</h3>", report->runs[i].name);
+            print_about(report, &report->runs[i]);
+        }
+    }
+    print_summary_table(report);
+    html_raw(page, "</section>\n");
+}
+
+/* ---- Phase after phase ---- */
+
+/* Ticks where phases end, as long as there is room for each. */
+static void fit_edges(struct axis *axis, const size_t *edges, size_t count) {
+    const double low = (double)edges[0], high = (double)edges[count - 1];
+    axis->label = "classes learned so far";
+    if (count == 1) {
+        axis->low = low - 1;
+        axis->high = low + 1;
+        axis->ticks[0] = low;
+        axis->tick_count = 1;
+        return;
+    }
+    bool room = count <= TICKS;
+    for (size_t i = 1; i < count; i++) {
+        room = room && (double)(edges[i] - edges[i - 1]) >= (high - low) / 11;
+    }
+    axis_fit(axis, low, high);
+    axis->low = low;
+    axis->high = high;
+    size_t kept = 0;
+    for (size_t i = 0; i < axis->tick_count; i++) {
+        if (axis->ticks[i] >= low && axis->ticks[i] <= high) {
+            axis->ticks[kept++] = axis->ticks[i];
+        }
+    }
+    axis->tick_count = kept;
+    for (size_t i = 0; room && i < count; i++) {
+        axis->ticks[i] = (double)edges[i];
+        axis->tick_count = count;
+    }
+}
+
+struct phase_chart {
+    struct chart chart;
+    const char *title;
+    enum measure measure;
+    const size_t *edges;
+    size_t edge_count;
+    double *x, *y, *low, *high; /* room for a series */
+};
+
+static void fit_values(const struct report *report, struct phase_chart *phases) {
+    double low = 100, high = 0;
+    for (size_t i = 0; i < report->series_count; i++) {
+        for (size_t t = 0; t < phases->edge_count; t++) {
+            double value[2];
+            if (phase_value(&report->series[i], phases->edges[t], phases->measure, value)) {
+                low = fmin(low, value[0] - value[1]);
+                high = fmax(high, value[0] + value[1]);
+            }
+        }
+    }
+    axis_fit(&phases->chart.y, fmax(low, 0), fmin(high, 100));
+}
+
+static void draw_series(const struct report *report, const struct phase_chart *phases, size_t index) {
+    const struct series *series = &report->series[index];
+    const struct chart *chart = &phases->chart;
+    size_t count = 0;
+    bool spread = false;
+    for (size_t t = 0; t < phases->edge_count; t++) {
+        double value[2];
+        if (phase_value(series, phases->edges[t], phases->measure, value)) {
+            phases->x[count] = (double)phases->edges[t];
+            phases->y[count] = value[0];
+            phases->low[count] = fmax(value[0] - value[1], chart->y.low);
+            phases->high[count++] = fmin(value[0] + value[1], chart->y.high);
+            spread = spread || value[1] > 0;
+        }
+    }
+    if (spread && count > 1) {
+        chart_band(chart, phases->x, phases->low, phases->high, count, index);
+    }
+    if (count > 1) {
+        chart_line(chart, phases->x, phases->y, count, index, index == 0);
+    }
+    for (size_t i = 0; i < count && count <= 40; i++) {
+        chart_mark(chart, phases->x[i], phases->y[i], index, "%s, %zu classes: %.2f", series->label, (size_t)phases->x[i],
+                   phases->y[i]);
+    }
+}
+
+static void print_phase_table(struct report *report, const struct phase_chart *phases) {
+    text_builder *page = &report->page;
+    numbers_begin(report);
+    html_raw(page, "<table><thead><tr><th>classes learned</th>");
+    for (size_t t = 0; t < phases->edge_count; t++) {
+        html_print(page, "<th>%zu</th>", phases->edges[t]);
+    }
+    html_raw(page, "</tr></thead><tbody>\n");
+    for (size_t i = 0; i < report->series_count; i++) {
+        html_print(page, "<tr><th scope=\"row\">%s</th>", report->series[i].label);
+        for (size_t t = 0; t < phases->edge_count; t++) {
+            double value[2];
+            const size_t seeds = phase_value(&report->series[i], phases->edges[t], phases->measure, value);
+            if (seeds) {
+                print_spread(page, value, seeds, false);
+            } else {
+                html_raw(page, "<td></td>");
+            }
+        }
+        html_raw(page, "</tr>\n");
+    }
+    html_raw(page, "</tbody></table>");
+    numbers_end(report);
+}
+
+static void print_phase_chart(struct report *report, struct phase_chart *phases, double height) {
+    phases->chart.page = &report->page;
+    phases->chart.height = height;
+    fit_edges(&phases->chart.x, phases->edges, phases->edge_count);
+    fit_values(report, phases);
+    html_print(&report->page, "<figure><figcaption>%s</figcaption>\n", phases->title);
+    chart_begin(&phases->chart, phases->title, NULL);
+    for (size_t i = report->series_count; i-- > 0;) {
+        draw_series(report, phases, i);
+    }
+    chart_end(&phases->chart);
+    print_phase_table(report, phases);
+    html_raw(&report->page, "</figure>\n");
+}
+
+void report_legend(struct report *report) {
+    if (report->series_count < 2) {
+        return;
+    }
+    legend_begin(&report->page);
+    for (size_t i = 0; i < report->series_count; i++) {
+        legend_item(&report->page, i, report->series[i].label);
+    }
+    legend_end(&report->page);
+}
+
+static bool has_bands(const struct report *report) {
+    for (size_t i = 0; i < report->series_count; i++) {
+        if (report->series[i].summary.seeds > 1 && report->series[i].rows > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+l3a_status report_phases(struct report *report) {
+    enum { PHASES = 1024 };
+    l3a_status status = L3A_OK;
+    size_t *edges = NULL;
+    double *room = NULL;
+    if (!report->series_count) {
+        return L3A_OK;
+    }
+    TRY(allocate(report->context, PHASES, sizeof *edges, &edges));
+    const size_t count = phase_edges(report, NULL, edges, PHASES);
+    TRY(allocate(report->context, 4 * count, sizeof *room, &room));
+    struct phase_chart phases = {.edges = edges,
+                                 .edge_count = count,
+                                 .x = room,
+                                 .y = room + count,
+                                 .low = room + 2 * count,
+                                 .high = room + 3 * count,
+                                 .chart.y.label = "percent"};
+    section_begin(report, "phases", "Phase after phase",
+                  has_bands(report) ? "Means over seeds; bands are one standard deviation to each side. After each phase, the test "
+                                      "images that show a class learned so far."
+                                    : "After each phase, measured on the test images that show a class learned so far.");
+    report_legend(report);
+    phases.title = "mAP: mean over classes of average precision";
+    phases.measure = MEAN_AP;
+    print_phase_chart(report, &phases, 300);
+    html_raw(&report->page, "<div class=\"two\">\n");
+    phases.title = "CF1: F1, a mean over classes";
+    phases.measure = CLASS_F1;
+    print_phase_chart(report, &phases, 210);
+    phases.title = "OF1: F1 over all image-class pairs";
+    phases.measure = OVERALL_F1;
+    print_phase_chart(report, &phases, 210);
+    html_raw(&report->page, "</div>\n");
+    section_end(report);
+done:
+    release(report->context, edges);
+    release(report->context, room);
+    return status;
+}
+
+/* ---- The paper's rows ---- */
+
+/* As printed in the paper; NaN where it has no number. */
+struct paper_row {
+    const char *protocol, *data, *witness; /* a class that tells the data set from others of its size */
+    size_t classes;
+    const char *method;
+    double average_map, last_map, class_f1, overall_f1;
+};
+
+static const struct paper_row paper_rows[] = {
+    {"B0-C10", "MS-COCO 2014", "toothbrush", 80, "L3A", 81.5, 77.6, 69.7, 72.5},
+    {"B0-C10", "MS-COCO 2014", "toothbrush", 80, "joint training", NAN, 81.8, NAN, NAN},
+    {"B40-C10", "MS-COCO 2014", "toothbrush", 80, "L3A", 79.9, 78.8, 69.5, 72.9},
+    {"B40-C10", "MS-COCO 2014", "toothbrush", 80, "joint training", NAN, 81.8, NAN, NAN},
+    {"B0-C4", "PASCAL VOC 2007", "pottedplant", 20, "L3A", 96.7, 94.1, NAN, NAN},
+    {"B0-C4", "PASCAL VOC 2007", "pottedplant", 20, "joint training", NAN, 94.7, NAN, NAN},
+    {"B10-C2", "PASCAL VOC 2007", "pottedplant", 20, "L3A", 95.6, 94.0, NAN, NAN},
+    {"B10-C2", "PASCAL VOC 2007", "pottedplant", 20, "joint training", NAN, 94.7, NAN, NAN},
+};
+
+static bool fits(const struct report_run *run, const struct paper_row *row) {
+    return strcmp(run_record(run, "run.protocol"), row->protocol) == 0 && run->results->classes.count == row->classes &&
+           text_list_find(&run->results->classes, row->witness) < row->classes;
+}
+
+static void print_or_dash(text_builder *page, double value) {
+    if (isnan(value)) {
+        html_raw(page, "<td>–</td>");
+    } else {
+        html_print(page, "<td>%.1f</td>", value);
+    }
+}
+
+static void print_paper_run(struct report *report, const struct report_run *run) {
+    text_builder *page = &report->page;
+    for (size_t i = run->first_series; i < run->first_series + run->series_count; i++) {
+        const struct series *series = &report->series[i];
+        const char *backbone = run_record(run, "run.train.backbone");
+        html_print(page, "<tr><th scope=\"row\">%s<small class=\"help\">this run, %s</small></th>", series->label,
+                   backbone[0] ? backbone : "backbone not recorded");
+        print_or_dash(page, series->rows > 1 ? series->summary.average_map[0] : NAN);
+        print_or_dash(page, series->summary.last_map[0]);
+        print_or_dash(page, series->summary.last_class_f1[0]);
+        print_or_dash(page, series->summary.last_overall_f1[0]);
+        html_raw(page, "</tr>\n");
+    }
+    for (size_t i = 0; i < sizeof paper_rows / sizeof paper_rows[0]; i++) {
+        const struct paper_row *row = &paper_rows[i];
+        if (fits(run, row)) {
+            html_print(page,
+                       "<tr class=\"paper\"><th scope=\"row\">%s<small class=\"help\">the paper on %s, TResNet-M</small></th>",
+                       row->method, row->data);
+            print_or_dash(page, row->average_map);
+            print_or_dash(page, row->last_map);
+            print_or_dash(page, row->class_f1);
+            print_or_dash(page, row->overall_f1);
+            html_raw(page, "</tr>\n");
+        }
+    }
+}
+
+void report_paper(struct report *report) {
+    bool begun = false;
+    for (size_t i = 0; i < report->run_count; i++) {
+        bool any = false;
+        for (size_t j = 0; j < sizeof paper_rows / sizeof paper_rows[0]; j++) {
+            any = any || fits(&report->runs[i], &paper_rows[j]);
+        }
+        if (!any || !report->runs[i].series_count) {
+            continue;
+        }
+        if (!begun) {
+            section_begin(report, "paper", "Beside the paper",
+                          "Rows on a tinted ground are quoted from the paper (Zhang and others, “L3A: Label-Augmented Analytic "
+                          "Adaptation for Multi-Label Class Incremental Learning”, ICML 2025), which has one decimal. They were "
+                          "reached with the paper’s own backbone, TResNet-M. Numbers of another backbone say nothing about the "
+                          "method’s: compare rows of one backbone with each other.");
+            html_raw(&report->page,
+                     "<div class=\"scroll\"><table class=\"beside\"><thead><tr><th>method, and whose numbers</th><th>avg "
+                     "mAP</th><th>last mAP</th><th>last CF1</th><th>last OF1</th></tr></thead><tbody>\n");
+            begun = true;
+        }
+        print_paper_run(report, &report->runs[i]);
+    }
+    if (begun) {
+        html_raw(&report->page, "</tbody></table></div>\n");
+        section_end(report);
+    }
+}

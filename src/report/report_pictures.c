@@ -1,0 +1,246 @@
+/* Some test pictures with what they show and what the model says, where the pictures are at hand. */
+#include "base/file.h"
+#include "base/number.h"
+#include "data/dataset.h"
+#include "format/csv.h"
+#include "image/picture.h"
+#include "report/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES_LIMIT = 16 << 20, WIDE = 240, HIGH = 180, QUALITY = 78, TAGS = 256, WRONG_TAGS = 5 };
+
+static const char samples_header[] = "id,class,true,predicted,probability\n";
+
+struct pictures {
+    struct report *report;
+    l3a_dataset *dataset;
+    size_t *order;
+    size_t shown;
+};
+
+/* A failure that has nothing to do with whether the pictures are there. */
+static bool is_serious(l3a_status status) {
+    return status == L3A_ERROR_MEMORY || status == L3A_ERROR_CANCELLED;
+}
+
+/* Opens the data set, or the split of it, that has a picture of the id; none: dataset stays NULL. */
+static l3a_status open_split(struct pictures *p, const char *data, const char *split, const char *id) {
+    l3a_context *context = p->report->context;
+    l3a_status status = L3A_OK;
+    l3a_dataset *dataset = NULL;
+    size_t *order = NULL;
+    TRY(l3a_dataset_open(context, data, split, &dataset));
+    TRY(dataset_sort_rows(dataset, &order));
+    if (dataset_find_row(dataset, order, id) < l3a_dataset_rows(dataset)) {
+        p->dataset = dataset;
+        p->order = order;
+        dataset = NULL;
+        order = NULL;
+    }
+done:
+    release(context, order);
+    l3a_dataset_free(dataset);
+    return status;
+}
+
+static l3a_status search_splits(struct pictures *p, const char *data, const char *id) {
+    l3a_context *context = p->report->context;
+    l3a_status status = L3A_OK;
+    char splits[1024];
+    TRY(l3a_dataset_splits(context, data, splits, sizeof splits));
+    if (!splits[0]) {
+        return open_split(p, data, NULL, id);
+    }
+    for (char *rest = splits, *split; !p->dataset && (split = strtok_r(rest, " ", &rest));) {
+        TRY(open_split(p, data, split, id));
+    }
+done:
+    return status;
+}
+
+/* Where the options name the data set, it must be there; where the run's record does, the pictures may have gone. */
+static l3a_status find_pictures(struct pictures *p, const struct report_run *run, const char *id) {
+    l3a_context *context = p->report->context;
+    const char *asked = p->report->options->pictures, *data = asked ? asked : run_record(run, "pictures.data");
+    const char *split = run_record(run, "pictures.split");
+    if (!data[0]) {
+        return L3A_OK;
+    }
+    l3a_event_callback *const listener =
+        context->options.on_event; /* it was told of the data set's oddities when it was extracted */
+    context->options.on_event = NULL;
+    const l3a_status status = !asked && split[0] ? open_split(p, data, split, id) : search_splits(p, data, id);
+    context->options.on_event = listener;
+    return asked || is_serious(status) ? status : L3A_OK;
+}
+
+static l3a_status print_thumbnail(struct pictures *p, const char *path) {
+    l3a_context *context = p->report->context;
+    text_builder *page = &p->report->page;
+    l3a_status status = L3A_OK;
+    l3a_picture picture = {0}, small = {0};
+    uint8_t *bytes = NULL;
+    TRY(l3a_picture_read(context, path, NULL, &picture));
+    const double scale = fmin(1, fmax((double)WIDE / (double)picture.width, (double)HIGH / (double)picture.height));
+    const size_t width = (size_t)fmax(1, fmin(4 * WIDE, round(scale * (double)picture.width)));
+    const size_t height = (size_t)fmax(1, fmin(4 * HIGH, round(scale * (double)picture.height)));
+    TRY(l3a_picture_resize(context, &picture, width, height, L3A_FILTER_BICUBIC, &small));
+    const size_t room = 3 * width * height + 4096;
+    TRY(allocate(context, room, 1, &bytes));
+    const size_t length = jpeg_encode(small.pixels, width, height, QUALITY, bytes, room);
+    html_print(page, "<img alt=\"\" width=\"%zu\" height=\"%zu\" src=\"data:image/jpeg;base64,", width, height);
+    html_base64(page, bytes, length);
+    html_raw(page, "\">");
+done:
+    release(context, bytes);
+    l3a_picture_free(context, &picture);
+    l3a_picture_free(context, &small);
+    return status;
+}
+
+static void begin_section(struct pictures *p) {
+    section_begin(
+        p->report, "pictures", "Some test pictures",
+        "Test images at even distances, not chosen by how well they turned out, after the last phase of the first method.");
+    html_raw(&p->report->page,
+             "<p class=\"tags\"><span class=\"tag hit\">predicted and there</span> <span class=\"tag missed\">there, "
+             "not predicted</span> <span class=\"tag wrong\">predicted, not there</span> with the model’s "
+             "probability in percent.</p>\n<div class=\"strip\">\n");
+}
+
+/* The figure of an id, up to its tags; nothing when its picture cannot be read. */
+static l3a_status begin_figure(struct pictures *p, const char *id, bool *begun) {
+    text_builder *page = &p->report->page;
+    l3a_status status = L3A_OK;
+    const size_t row = dataset_find_row(p->dataset, p->order, id), start = page->length;
+    *begun = false;
+    if (row == l3a_dataset_rows(p->dataset)) {
+        return L3A_OK;
+    }
+    if (!p->shown) {
+        begin_section(p);
+    }
+    html_print(page, "<figure title=\"%s\">", id);
+    status = print_thumbnail(p, l3a_dataset_path(p->dataset, row));
+    if (status != L3A_OK) {
+        page->length = start;
+        return is_serious(status) ? status : L3A_OK;
+    }
+    html_raw(page, "<figcaption class=\"tags\">");
+    p->shown++;
+    *begun = true;
+    return L3A_OK;
+}
+
+struct tag {
+    const char *name; /* in the file's text */
+    bool there, predicted;
+    double probability;
+};
+
+/* What is there first, then what is not, each by falling probability. */
+static int compare_tags(const void *left, const void *right) {
+    const struct tag *a = left, *b = right;
+    return a->there != b->there               ? b->there - a->there
+           : a->probability != b->probability ? (a->probability < b->probability ? 1 : -1)
+                                              : strcmp(a->name, b->name);
+}
+
+static void print_tags(text_builder *page, struct tag *tags, size_t count) {
+    size_t wrong = 0;
+    qsort(tags, count, sizeof *tags, compare_tags);
+    for (size_t i = 0; i < count; i++) {
+        const struct tag *tag = &tags[i];
+        wrong += !tag->there;
+        if (wrong <= WRONG_TAGS) {
+            html_print(page, "<span class=\"tag %s\">%s <small>%.0f</small></span> ",
+                       !tag->there      ? "wrong"
+                       : tag->predicted ? "hit"
+                                        : "missed",
+                       tag->name, 100 * tag->probability);
+        }
+    }
+    if (wrong > WRONG_TAGS) {
+        html_print(page, "<small>and %zu more that are not there</small>", wrong - WRONG_TAGS);
+    }
+}
+
+/* The lines of one picture, from the one that was read last on; leaves the first of the next, or *more false. */
+static l3a_status take_tags(struct csv *csv, struct tag *tags, size_t *count, bool *more) {
+    l3a_status status = L3A_OK;
+    const char *id = csv->fields[0];
+    for (*count = 0; *more && strcmp(csv->fields[0], id) == 0;) {
+        if (csv->count == 5 && *count < TAGS) {
+            struct tag *tag = &tags[*count];
+            *tag = (struct tag){csv->fields[1], strcmp(csv->fields[2], "1") == 0, strcmp(csv->fields[3], "1") == 0, 0};
+            *count += number_parse(csv->fields[4], strlen(csv->fields[4]), &tag->probability);
+        }
+        TRY(csv_next_row(csv, more));
+    }
+done:
+    return status;
+}
+
+static l3a_status print_samples(struct pictures *p, const struct report_run *run, struct csv *csv) {
+    text_builder *page = &p->report->page;
+    l3a_status status = L3A_OK;
+    bool more = true;
+    TRY(csv_next_row(csv, &more));
+    if (more) {
+        TRY(find_pictures(p, run, csv->fields[0]));
+    }
+    while (more && p->dataset) {
+        struct tag tags[TAGS];
+        const char *id = csv->fields[0];
+        size_t count;
+        bool begun;
+        TRY(begin_figure(p, id, &begun));
+        TRY(take_tags(csv, tags, &count, &more));
+        if (begun) {
+            print_tags(page, tags, count);
+            html_raw(page, "</figcaption></figure>\n");
+        }
+    }
+    if (p->shown) {
+        html_raw(page, "</div>\n");
+        section_end(p->report);
+    }
+done:
+    return status;
+}
+
+l3a_status report_pictures(struct report *report) {
+    l3a_context *context = report->context;
+    l3a_status status = L3A_OK;
+    struct pictures p = {.report = report};
+    for (size_t i = 0; i < report->run_count && !p.shown; i++) {
+        char *path = NULL, *text = NULL;
+        size_t length = 0;
+        bool exists = false;
+        struct csv csv;
+        status = join_path(context, report->runs[i].folder, "samples.csv", &path);
+        if (status == L3A_OK) {
+            status = file_exists(context, path, &exists);
+        }
+        if (status == L3A_OK && exists) {
+            status = read_whole(context, path, SAMPLES_LIMIT, &text, &length);
+        }
+        if (status == L3A_OK && exists && strncmp(text, samples_header, strlen(samples_header)) == 0) {
+            csv_begin(&csv, context, path, text + strlen(samples_header), length - strlen(samples_header));
+            status = print_samples(&p, &report->runs[i], &csv);
+        }
+        release(context, text);
+        release(context, path);
+        release(context, p.order);
+        l3a_dataset_free(p.dataset);
+        p.order = NULL;
+        p.dataset = NULL;
+        if (status != L3A_OK) {
+            break;
+        }
+    }
+    return status;
+}

@@ -1,0 +1,183 @@
+/* How the numbers came about: time, memory, settings, machine, and the command that repeats a run. */
+#include "base/number.h"
+#include "report/report.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { STAGE_NAMES = 8 };
+
+/* ---- Time and memory ---- */
+
+struct costs {
+    const char *stages[STAGE_NAMES];
+    size_t count;
+};
+
+static size_t find_stage(const struct costs *costs, const char *stage) {
+    size_t i = 0;
+    while (i < costs->count && strcmp(costs->stages[i], stage) != 0) {
+        i++;
+    }
+    return i;
+}
+
+/* Seconds of each stage, over all seeds and phases; returns the most memory. */
+static uint64_t add_up(const struct series *series, struct costs *costs, double seconds[STAGE_NAMES]) {
+    const l3a_results *results = series->run->results;
+    uint64_t memory = 0;
+    memset(seconds, 0, STAGE_NAMES * sizeof *seconds);
+    for (size_t i = 0; i < results->stage_count; i++) {
+        const struct stage_time *stage = &results->stages[i];
+        const size_t at = find_stage(costs, stage->stage);
+        if (strcmp(stage->method, series->method) != 0 || at == STAGE_NAMES) {
+            continue;
+        }
+        if (at == costs->count) {
+            costs->stages[costs->count++] = stage->stage;
+        }
+        seconds[at] += stage->seconds;
+        memory = stage->peak_memory > memory ? stage->peak_memory : memory;
+    }
+    return memory;
+}
+
+static void print_cost_table(struct report *report, struct costs *costs) {
+    text_builder *page = &report->page;
+    numbers_begin(report);
+    html_raw(page, "<table><thead><tr><th>seconds, all seeds</th>");
+    for (size_t j = 0; j < costs->count; j++) {
+        html_print(page, "<th>%s</th>", costs->stages[j]);
+    }
+    html_raw(page, "<th>together</th><th>peak memory, MiB</th></tr></thead><tbody>\n");
+    for (size_t i = 0; i < report->series_count; i++) {
+        double seconds[STAGE_NAMES], sum = 0;
+        const uint64_t memory = add_up(&report->series[i], costs, seconds);
+        html_print(page, "<tr><th scope=\"row\">%s</th>", report->series[i].label);
+        for (size_t j = 0; j < costs->count; j++) {
+            html_print(page, "<td>%.3f</td>", seconds[j]);
+            sum += seconds[j];
+        }
+        html_print(page, "<td>%.3f</td><td>%.0f</td></tr>\n", sum, (double)memory * 0x1p-20);
+    }
+    html_raw(page, "</tbody></table>");
+    numbers_end(report);
+}
+
+static l3a_status print_costs(struct report *report) {
+    text_builder *page = &report->page;
+    l3a_status status = L3A_OK;
+    struct costs costs = {.count = 0};
+    struct bar *rows = NULL;
+    double *seconds = NULL, full = 0;
+    uint64_t memory = 0;
+    TRY(allocate_zeroed(report->context, report->series_count, sizeof *rows, &rows));
+    TRY(allocate(report->context, report->series_count, STAGE_NAMES * sizeof *seconds, &seconds));
+    for (size_t i = 0; i < report->series_count; i++) {
+        double sum = 0;
+        const uint64_t own = add_up(&report->series[i], &costs, seconds + i * STAGE_NAMES);
+        memory = own > memory ? own : memory;
+        for (size_t j = 0; j < STAGE_NAMES; j++) {
+            sum += seconds[i * STAGE_NAMES + j];
+        }
+        full = fmax(full, sum);
+        rows[i] = (struct bar){
+            .name = report->series[i].label, .parts = seconds + i * STAGE_NAMES, .part_count = STAGE_NAMES, .mark = NAN};
+    }
+    if (costs.count) {
+        section_begin(report, "costs", "Time and memory", NULL);
+        html_print(page,
+                   "<p>Seconds of each stage, over all phases and seeds. The process held at most <strong>%.0f MiB</strong> of "
+                   "memory%s.</p>\n<figure>\n",
+                   (double)memory * 0x1p-20, report->run_count > 1 ? " (in the run that held most)" : "");
+        html_raw(page, "<ul class=\"legend\">");
+        for (size_t j = 0; j < costs.count; j++) {
+            html_print(page, "<li><i class=\"swatch s%zu\"></i>%s</li>", j % SERIES_COLOURS, costs.stages[j]);
+        }
+        html_raw(page, "</ul>\n");
+        bars(page, "seconds of each method, by stage", rows, report->series_count, full, 1, 0);
+        print_cost_table(report, &costs);
+        html_raw(page, "</figure>\n");
+        section_end(report);
+    }
+done:
+    release(report->context, rows);
+    release(report->context, seconds);
+    return status;
+}
+
+/* ---- Settings and machine ---- */
+
+/* Bytes as people read them; anything else as it stands. */
+static void print_entry(text_builder *page, const char *key, const char *value) {
+    double bytes;
+    if (strcmp(key, "machine.memory") == 0 && number_parse(value, strlen(value), &bytes)) {
+        html_print(page, "<td class=\"text\">%.1f GiB</td>", bytes * 0x1p-30);
+    } else {
+        html_print(page, "<td class=\"text\">%s</td>", value);
+    }
+}
+
+/* A row for each key that begins with the prefix, a column for each run; those in which runs differ are marked. */
+static void print_entries(struct report *report, const char *prefix) {
+    text_builder *page = &report->page;
+    for (size_t r = 0; r < report->run_count; r++) {
+        const struct report_run *run = &report->runs[r];
+        for (size_t i = 0; i < run->keys.count; i++) {
+            const char *key = run->keys.items[i];
+            bool told = strncmp(key, prefix, strlen(prefix)) != 0 || strcmp(key, "run.classes") == 0, differs = false;
+            for (size_t j = 0; j < r; j++) {
+                told = told || text_list_find(&report->runs[j].keys, key) < report->runs[j].keys.count;
+            }
+            if (told) {
+                continue;
+            }
+            for (size_t j = 0; j < report->run_count; j++) {
+                differs = differs || strcmp(run_record(&report->runs[j], key), run->values.items[i]) != 0;
+            }
+            html_print(page, "<tr><th scope=\"row\">%s</th>", key + strlen(prefix));
+            for (size_t j = 0; j < report->run_count; j++) {
+                print_entry(page, key, run_record(&report->runs[j], key));
+            }
+            html_raw(page, differs ? "<td class=\"differs\">differs</td></tr>\n" : "</tr>\n");
+        }
+    }
+}
+
+static void print_record_table(struct report *report, const char *caption, const char *prefix) {
+    text_builder *page = &report->page;
+    html_print(page, "<details open><summary>%s</summary><div class=\"scroll\"><table class=\"record\">", caption);
+    if (report->run_count > 1) {
+        html_raw(page, "<thead><tr><th></th>");
+        for (size_t j = 0; j < report->run_count; j++) {
+            html_print(page, "<th class=\"text\">%s</th>", report->runs[j].name);
+        }
+        html_raw(page, "<th></th></tr></thead>");
+    }
+    html_raw(page, "<tbody>\n");
+    print_entries(report, prefix);
+    html_raw(page, "</tbody></table></div></details>\n");
+}
+
+l3a_status report_record(struct report *report) {
+    text_builder *page = &report->page;
+    l3a_status status = L3A_OK;
+    TRY(print_costs(report));
+    section_begin(report, "record", "How to repeat it", NULL);
+    for (size_t i = 0; i < report->run_count; i++) {
+        const char *command = run_record(&report->runs[i], "command");
+        if (report->run_count > 1) {
+            html_print(page, "<h3>%s</h3>", report->runs[i].name);
+        }
+        if (command[0]) {
+            html_print(page, "<pre>%s</pre>\n", command);
+        } else {
+            html_raw(page, "<p>The run was started through the library, without a command line.</p>\n");
+        }
+    }
+    print_record_table(report, "Settings, versions and data", "run.");
+    print_record_table(report, "Machine", "machine.");
+    section_end(report);
+done:
+    return status;
+}
