@@ -104,7 +104,7 @@ static l3a_status factor(const struct analytic *analytic, const struct analytic 
     char gamma[NUMBER_TEXT];
     return fail(analytic->context, L3A_ERROR_NUMERIC, "use a larger --gamma, or --precision double, or scale the features down",
                 "the sums with gamma = %s on the diagonal are not positive definite: gamma is too small for these features",
-                number_format(shift ? shift : analytic->gamma, gamma));
+                number_format(shift > 0 ? shift : analytic->gamma, gamma));
 }
 
 static bool is_empty(const struct analytic *analytic) {
