@@ -81,7 +81,7 @@ static double overlap(const struct scene *scene, size_t index) {
 /* Things may cover each other a little. Where there is no room, a thing becomes smaller. */
 static void place_thing(struct scene *scene, size_t index, struct stream *stream) {
     struct thing *thing = &scene->things[index];
-    thing->radius = draw_between(stream, 17, 46 - 4 * (double)scene->count);
+    thing->radius = draw_between(stream, 12, 35 - 2 * (double)scene->count);
     for (int i = 0; i < TRIES; i++) {
         const double edge = 0.8 * thing->radius;
         thing->centre.x = draw_between(stream, edge, SCENE_SIDE - edge);
@@ -89,10 +89,10 @@ static void place_thing(struct scene *scene, size_t index, struct stream *stream
         if (overlap(scene, index) < 0.4) {
             break;
         }
-        thing->radius *= thing->radius > 16 ? 0.97 : 1;
+        thing->radius *= thing->radius > 12 ? 0.97 : 1;
     }
-    thing->turns = draw_between(stream, -0.08, 0.08);
-    thing->stretch = draw_between(stream, 0.87, 1.15);
+    thing->turns = draw_between(stream, -0.1, 0.1);
+    thing->stretch = draw_between(stream, 0.82, 1.22);
     thing->mirrored = draw_chance(stream, 0.5);
     thing->seed = random_bits(stream->seed, stream->next++);
 }
