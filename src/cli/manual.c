@@ -90,6 +90,17 @@ static const struct manual manuals[] = {
      "  l3a info vit_tiny.safetensors\n"
      "The classes of a model, for a program:\n"
      "  l3a info pets.safetensors --format json\n"},
+    {"report",
+     "Writes the page about a run: one HTML file with charts and tables that needs no network and no script. 'l3a run' writes it "
+     "itself, as report.html in the run's folder; this command writes it again, for a run that is not finished, too, or one page "
+     "that "
+     "compares the runs of several folders.\n"
+     "Test pictures are shown where the feature file says which data set they came from and they are still there, or where "
+     "--pictures names it.",
+     "The page about a run again:\n"
+     "  l3a report my-run\n"
+     "Three runs beside each other:\n"
+     "  l3a report first second third -o comparison.html\n"},
     {"doctor",
      "Shows processor, threads, memory and matrix library as this program finds them, and measures how fast they are. Where a "
      "program "

@@ -54,15 +54,31 @@ static bool competes(const struct series *series) {
     return series->rows > 1 && series->run->finished;
 }
 
-/* The best of the series that learn in phases; forgetting is best when it is least. */
-static double best_in_column(const struct report *report, size_t column) {
-    double best = NAN;
-    for (size_t i = 0; i < report->series_count; i++) {
-        const double value = summary_column(&report->series[i].summary, column)[0];
-        const bool better = column == 4 ? value < best : value > best;
-        best = competes(&report->series[i]) && (isnan(best) || better) ? value : best;
+/* The same task: protocol, classes and test rows. */
+static bool are_comparable(const struct report_run *left, const struct report_run *right) {
+    static const char *const keys[] = {"run.protocol", "run.classes", "run.test.xxh3", "run.test.labels_xxh3"};
+    bool same = true;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        same = same && strcmp(run_record(left, keys[i]), run_record(right, keys[i])) == 0;
     }
-    return best;
+    return same;
+}
+
+/* Among the series that it competes with; forgetting is best when it is least. */
+static bool is_best(const struct report *report, const struct series *own, size_t column) {
+    const double value = summary_column(&own->summary, column)[0];
+    size_t rivals = 0;
+    for (size_t i = 0; i < report->series_count; i++) {
+        const struct series *other = &report->series[i];
+        if (other != own && competes(other) && are_comparable(own->run, other->run)) {
+            const double theirs = summary_column(&other->summary, column)[0];
+            if (column == 4 ? theirs < value : theirs > value) {
+                return false;
+            }
+            rivals++;
+        }
+    }
+    return competes(own) && rivals;
 }
 
 static void print_summary_table(struct report *report) {
@@ -85,8 +101,7 @@ static void print_summary_table(struct report *report) {
             if (j == 4 && series->rows < 2) {
                 html_raw(page, "<td>–</td>");
             } else {
-                print_spread(page, value, series->summary.seeds,
-                             competes(series) && report->series_count > 1 && value[0] == best_in_column(report, j));
+                print_spread(page, value, series->summary.seeds, is_best(report, series, j));
             }
         }
         if (gaps && isnan(series->gap)) {
@@ -111,7 +126,7 @@ static void print_about(struct report *report, const struct report_run *run) {
     if (run->seeds.count > 1) {
         html_print(page, "; %zu seeds, ± is their standard deviation", run->seeds.count);
     }
-    html_raw(page, ". All numbers are percent.</p>\n");
+    html_raw(page, ".</p>\n");
 }
 
 void report_headline(struct report *report) {
@@ -142,7 +157,7 @@ void report_headline(struct report *report) {
         }
     }
     print_summary_table(report);
-    html_raw(page, "</section>\n");
+    html_raw(page, "<p>All numbers are percent; forget is the best earlier AP less the last, a mean over classes.</p></section>\n");
 }
 
 /* ---- Phase after phase ---- */

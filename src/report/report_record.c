@@ -139,7 +139,9 @@ static void print_entries(struct report *report, const char *prefix) {
             for (size_t j = 0; j < report->run_count; j++) {
                 print_entry(page, key, run_record(&report->runs[j], key));
             }
-            html_raw(page, differs ? "<td class=\"differs\">differs</td></tr>\n" : "</tr>\n");
+            html_raw(page, differs                 ? "<td class=\"differs\">differs</td></tr>\n"
+                           : report->run_count > 1 ? "<td class=\"differs\"></td></tr>\n"
+                                                   : "</tr>\n");
         }
     }
 }

@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include "base/random.h"
+#include "measure/metrics.h"
 
 #include <float.h>
 #include <math.h>
@@ -99,9 +100,38 @@ static void assert_percent(double actual, double expected) {
     assert_true(fabs(actual - expected) <= 1e-11);
 }
 
+/* The precision at the first of the positives, in their order, with which the recall is at least `wanted` of all. */
+static double naive_curve_at(const table *t, size_t k, size_t wanted, size_t of) {
+    double best = 0;
+    size_t least = ROWS + 1, positives = 0;
+    for (size_t i = 0; i < t->rows; i++) {
+        positives += label_of(t, i, k) == 1;
+    }
+    for (size_t i = 0; i < t->rows; i++) {
+        size_t found = 0;
+        for (size_t j = 0; j < t->rows; j++) {
+            found += label_of(t, j, k) == 1 && not_after(t, k, j, i);
+        }
+        if (label_of(t, i, k) == 1 && found * of >= wanted * positives && found < least) {
+            least = found;
+            best = 100 * naive_precision_at(t, k, i);
+        }
+    }
+    return best;
+}
+
+static void check_curves(l3a_context *context, const table *t) {
+    float curves[CLASSES * CURVE_POINTS];
+    assert_ok(context, measure_curves(context, t->scores, t->labels, t->rows, t->classes, curves));
+    for (size_t i = 0; i < t->classes * CURVE_POINTS; i++) {
+        assert_true(fabs((double)curves[i] - naive_curve_at(t, i / CURVE_POINTS, i % CURVE_POINTS, CURVE_POINTS - 1)) < 1e-4);
+    }
+}
+
 static void check(l3a_context *context, const table *t, double theta) {
     l3a_metrics expected, metrics;
     double ap[CLASSES];
+    check_curves(context, t);
     naive_metrics(t, theta, &expected);
     assert_ok(context, l3a_measure(context, t->scores, t->labels, t->rows, t->classes, theta, &metrics, ap));
     for (size_t k = 0; k < t->classes; k++) {

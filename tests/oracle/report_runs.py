@@ -1,0 +1,67 @@
+"""Runs for the tests of reports: tables with hostile and foreign class names, rare classes, and pictures."""
+import json
+import os
+import struct
+import subprocess
+
+import numpy as np
+from PIL import Image
+
+L3A = os.path.join(os.environ["L3A_BUILD"], "l3a")
+NAMES = ["<script>alert(1)</script>", "\"><img src=x onerror=alert(2)>", "a & b; 'c' &amp; &#60;", "WWWWWWWWWWWWWWWWWWWWWWWWWWWWWW", "人間と犬と猫と鳥と魚と馬",
+         "\u202eright to left\u202c אבג", "a long name " * 12 + "ends", "{{7*7}} ${7*7} %s %n", "cat", "dog", "é", "🐈 cat face"]
+
+
+def save_table(path, features, labels, ids, names, **records):
+    tensors = [("features", "F32", features.astype("<f4")), ("labels", "I8", labels.astype("i1")),
+               ("ids", "U8", np.frombuffer("\n".join(ids).encode(), "u1"))]
+    header, offset = {"__metadata__": {"classes": "\n".join(names), **records}}, 0
+    for name, kind, array in tensors:
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]}
+        offset += array.nbytes
+    text = json.dumps(header, ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(array.tobytes() for *_, array in tensors))
+
+
+def make_tables(folder, names=NAMES, rows=(700, 240), width=24, pictures=True):
+    """train.safetensors, test.safetensors, and a list of drawn pictures that the second came from; returns the labels."""
+    rng = np.random.default_rng(5)
+    centres = rng.normal(size=(len(names), width))
+    chance = np.geomspace(0.03, 0.5, len(names))
+    made = {}
+    for split, count in zip(("train", "test"), rows):
+        labels = (rng.random((count, len(names))) < chance).astype("i1")
+        labels[np.arange(count), rng.integers(len(names) // 2, len(names), count)] = 1
+        features = labels * rng.uniform(0.6, 1.4, labels.shape) @ centres + rng.normal(scale=0.9, size=(count, width))
+        ids = [f"{split}/{i:04d} \"<i>&.jpg" for i in range(count)]
+        records = {"backbone": "a <b>net</b> & more"}
+        if split == "test" and pictures:
+            os.makedirs(os.path.join(folder, "test"), exist_ok=True)
+            lines = ["path,labels"]
+            for i, name in enumerate(ids):
+                if i % 2 == 0 or i < 40:
+                    Image.fromarray(rng.integers(0, 255, (30, 40 + i % 30, 3), dtype="u1")).resize((64, 48)).save(os.path.join(folder, name))
+                else:
+                    open(os.path.join(folder, name), "w").write("not a picture")
+                lines.append('"' + name.replace('"', '""') + '",x')
+            with open(os.path.join(folder, "pictures.csv"), "w") as file:
+                file.write("\n".join(lines) + "\n")
+            records.update(data="list:" + os.path.join(folder, "pictures.csv"), split="")
+        save_table(os.path.join(folder, f"{split}.safetensors"), features, labels, ids, names, **records)
+        made[split] = labels
+    return made
+
+
+def run(*arguments, code=0):
+    done = subprocess.run([L3A, *arguments], capture_output=True, text=True)
+    assert done.returncode == code, f"exit {done.returncode} instead of {code}: {arguments}\n{done.stderr}"
+    return done.stdout if code == 0 else done.stderr
+
+
+def make_run(folder, name, *options):
+    path = os.path.join(folder, name)
+    run("run", "--train", os.path.join(folder, "train.safetensors"), "--test", os.path.join(folder, "test.safetensors"), "--dim", "96",
+        "--gamma", "10", "--eta", "0.55", "--threads", "1", "-o", path, "--quiet", *options)
+    return path
