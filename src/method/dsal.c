@@ -65,11 +65,15 @@ done:
     return status;
 }
 
-static l3a_status block_create(struct dsal *dsal, size_t rows, struct block *block) {
+/* Memory for the first rows, which are never fewer than later ones. */
+static l3a_status block_prepare(struct block *block, size_t rows) {
+    const struct dsal *dsal = block->dsal;
     l3a_context *context = dsal->context;
     l3a_status status = L3A_OK;
     const size_t classes = l3a_model_class_count(dsal->main);
-    *block = (struct block){.dsal = dsal};
+    if (block->targets) {
+        return L3A_OK;
+    }
     if (dsal->second.type == REAL_DOUBLE) {
         TRY(allocate(context, rows, dsal->main->width * sizeof *block->wide, &block->wide));
     }
@@ -80,7 +84,8 @@ done:
     return status;
 }
 
-static void block_free(struct block *block, l3a_context *context) {
+static void block_free(struct block *block) {
+    l3a_context *context = block->dsal->context;
     release(context, block->wide);
     release(context, block->expanded);
     release(context, block->scores);
@@ -111,10 +116,11 @@ static void expand(const struct block *block, const float *features, size_t rows
 }
 
 static l3a_status take(void *argument, const float *features, const int8_t *labels, size_t rows) {
-    const struct block *block = argument;
+    struct block *block = argument;
     struct dsal *dsal = block->dsal;
     l3a_status status = L3A_OK;
     const size_t all = dsal->second.classes, first = dsal->second.first, own = all - first;
+    TRY(block_prepare(block, rows));
     TRY(l3a_model_score(dsal->main, features, rows, block->scores));
     for (size_t i = 0; i < rows; i++) {
         for (size_t k = 0; k < own; k++) {
@@ -122,7 +128,7 @@ static l3a_status take(void *argument, const float *features, const int8_t *labe
         }
     }
     expand(block, features, rows);
-    ridge_add(&dsal->second, block->expanded, block->targets, rows);
+    TRY(ridge_add(&dsal->second, block->expanded, block->targets, rows));
 done:
     return status;
 }
@@ -131,27 +137,26 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
     struct dsal *dsal = state;
     l3a_status status = L3A_OK;
     const size_t own = lesson->last - lesson->first;
-    struct block block = {0};
+    struct block block = {.dsal = dsal};
     TRY(l3a_model_learn(dsal->main, lesson->train, lesson->names + lesson->first, own));
-    TRY(block_create(dsal, (size_t)dsal->settings.block, &block));
-    TRY(ridge_begin(&dsal->second, own, (size_t)dsal->settings.block));
+    TRY(ridge_begin(&dsal->second, own));
     TRY(lesson_read(lesson, "second stream", (size_t)dsal->settings.block, take, &block, &outcome->images));
     TRY(ridge_end(&dsal->second));
 done:
-    block_free(&block, dsal->context);
+    block_free(&block);
     return status;
 }
 
 static l3a_status score(void *state, const float *features, size_t rows, float *scores) {
     struct dsal *dsal = state;
     l3a_status status = L3A_OK;
-    struct block block = {0};
-    TRY(block_create(dsal, rows, &block));
+    struct block block = {.dsal = dsal};
+    TRY(block_prepare(&block, rows));
     TRY(l3a_model_score(dsal->main, features, rows, scores));
     expand(&block, features, rows);
     TRY(ridge_score(&dsal->second, block.expanded, rows, dsal->settings.ratio, 1, scores));
 done:
-    block_free(&block, dsal->context);
+    block_free(&block);
     return status;
 }
 

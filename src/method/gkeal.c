@@ -93,11 +93,15 @@ static double square_of(const struct gkeal *gkeal, const void *shifted, size_t r
     return sum;
 }
 
-static l3a_status block_create(struct gkeal *gkeal, size_t rows, size_t classes, struct block *block) {
+/* Memory for the first rows, which are never fewer than later ones. */
+static l3a_status block_prepare(struct block *block, size_t rows, size_t classes) {
+    const struct gkeal *gkeal = block->gkeal;
     l3a_context *context = gkeal->context;
     l3a_status status = L3A_OK;
     const size_t size = real_size(gkeal->type);
-    *block = (struct block){.gkeal = gkeal};
+    if (block->targets) {
+        return L3A_OK;
+    }
     TRY(allocate(context, rows, gkeal->width * size, &block->shifted));
     TRY(allocate(context, rows, gkeal->centres * size, &block->expanded));
     TRY(allocate(context, rows, classes * sizeof *block->targets, &block->targets));
@@ -105,7 +109,8 @@ done:
     return status;
 }
 
-static void block_free(struct block *block, l3a_context *context) {
+static void block_free(struct block *block) {
+    l3a_context *context = block->gkeal->context;
     release(context, block->shifted);
     release(context, block->expanded);
     release(context, block->targets);
@@ -145,9 +150,9 @@ static void expand(const struct block *block, const float *features, size_t rows
 static l3a_status measure_kernels(struct gkeal *gkeal, const float *values, double *power) {
     l3a_status status = L3A_OK;
     const size_t m = gkeal->centres, rows = m < gkeal->settings.block ? m : (size_t)gkeal->settings.block;
-    struct block block = {0};
+    struct block block = {.gkeal = gkeal};
     double sum = 0;
-    TRY(block_create(gkeal, rows, 1, &block));
+    TRY(block_prepare(&block, rows, 1));
     for (size_t first = 0; first < m; first += rows) {
         const size_t n = m - first < rows ? m - first : rows;
         TRY(report_progress(gkeal->context, "centres", first, m));
@@ -159,7 +164,7 @@ static l3a_status measure_kernels(struct gkeal *gkeal, const float *values, doub
     }
     *power = sum / ((double)m * (double)m);
 done:
-    block_free(&block, gkeal->context);
+    block_free(&block);
     return status;
 }
 
@@ -222,42 +227,44 @@ done:
 }
 
 static l3a_status take(void *argument, const float *features, const int8_t *labels, size_t rows) {
-    const struct block *block = argument;
+    struct block *block = argument;
     struct ridge *ridge = &block->gkeal->ridge;
-    for (size_t i = 0; i < rows * (ridge->classes - ridge->first); i++) {
+    const size_t own = ridge->classes - ridge->first;
+    l3a_status status = L3A_OK;
+    TRY(block_prepare(block, rows, own));
+    for (size_t i = 0; i < rows * own; i++) {
         block->targets[i] = labels[i] == 1;
     }
     expand(block, features, rows);
-    ridge_add(ridge, block->expanded, block->targets, rows);
-    return L3A_OK;
+    TRY(ridge_add(ridge, block->expanded, block->targets, rows));
+done:
+    return status;
 }
 
 static l3a_status learn(void *state, const struct lesson *lesson, struct outcome *outcome) {
     struct gkeal *gkeal = state;
     l3a_status status = L3A_OK;
-    const size_t own = lesson->last - lesson->first, rows = (size_t)gkeal->settings.block;
-    struct block block = {0};
+    struct block block = {.gkeal = gkeal};
     if (!gkeal->centres) {
         TRY(make_kernels(gkeal, lesson));
     }
-    TRY(block_create(gkeal, rows, own, &block));
-    TRY(ridge_begin(&gkeal->ridge, own, rows));
-    TRY(lesson_read(lesson, "learn", rows, take, &block, &outcome->images));
+    TRY(ridge_begin(&gkeal->ridge, lesson->last - lesson->first));
+    TRY(lesson_read(lesson, "learn", (size_t)gkeal->settings.block, take, &block, &outcome->images));
     TRY(ridge_end(&gkeal->ridge));
 done:
-    block_free(&block, gkeal->context);
+    block_free(&block);
     return status;
 }
 
 static l3a_status score(void *state, const float *features, size_t rows, float *scores) {
     struct gkeal *gkeal = state;
     l3a_status status = L3A_OK;
-    struct block block = {0};
-    TRY(block_create(gkeal, rows, 1, &block));
+    struct block block = {.gkeal = gkeal};
+    TRY(block_prepare(&block, rows, 1));
     expand(&block, features, rows);
     TRY(ridge_score(&gkeal->ridge, block.expanded, rows, 1, 0, scores));
 done:
-    block_free(&block, gkeal->context);
+    block_free(&block);
     return status;
 }
 

@@ -59,7 +59,7 @@ l3a_options method_options(const struct method *method, const l3a_options *setti
 l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count);
 /* Takes some rows of a lesson, with the labels of its new classes [rows x new classes]. */
 typedef l3a_status lesson_block(void *argument, const float *features, const int8_t *labels, size_t rows);
-/* Hands all rows of a lesson over, at most `block` at a time. *images, where not NULL: how many they were. */
+/* Hands all rows of a lesson over, at most `block` at a time and never more than the first time. *images: how many they were. */
 l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t block, lesson_block *take, void *argument,
                        uint64_t *images);
 

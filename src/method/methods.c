@@ -127,9 +127,7 @@ l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t bl
         TRY(take(argument, values, labels, n));
     }
     TRY(report_progress(context, stage, count, count));
-    if (images) {
-        *images = count;
-    }
+    *images = count;
 done:
     release(context, rows);
     release(context, values);

@@ -12,8 +12,7 @@ l3a_status ridge_create(l3a_context *context, size_t dim, double gamma, real typ
 static void free_work(struct ridge *ridge) {
     release(ridge->context, ridge->panel);
     release(ridge->context, ridge->cross_block);
-    release(ridge->context, ridge->narrow);
-    ridge->panel = ridge->cross_block = ridge->narrow = NULL;
+    ridge->panel = ridge->cross_block = NULL;
 }
 
 void ridge_free(struct ridge *ridge) {
@@ -27,7 +26,7 @@ void ridge_free(struct ridge *ridge) {
     memset(ridge, 0, sizeof *ridge);
 }
 
-l3a_status ridge_begin(struct ridge *ridge, size_t new_classes, size_t block) {
+l3a_status ridge_begin(struct ridge *ridge, size_t new_classes) {
     l3a_context *context = ridge->context;
     l3a_status status = L3A_OK;
     const size_t d = ridge->analytic.dim, before = ridge->classes, after = before + new_classes;
@@ -39,7 +38,6 @@ l3a_status ridge_begin(struct ridge *ridge, size_t new_classes, size_t block) {
     if (ridge->type == REAL_SINGLE) {
         TRY(allocate(context, d < ANALYTIC_PANEL ? d : ANALYTIC_PANEL, d * sizeof *ridge->panel, &ridge->panel));
         TRY(allocate(context, d, new_classes * sizeof *ridge->cross_block, &ridge->cross_block));
-        TRY(allocate(context, block, new_classes * sizeof *ridge->narrow, &ridge->narrow));
     }
     release(context, ridge->cross);
     ridge->cross = cross;
@@ -51,26 +49,32 @@ done:
     return status;
 }
 
-void ridge_add(struct ridge *ridge, const void *rows, const double *targets, size_t count) {
-    const l3a_context *context = ridge->context;
+l3a_status ridge_add(struct ridge *ridge, const void *rows, const double *targets, size_t count) {
+    l3a_context *context = ridge->context;
+    l3a_status status = L3A_OK;
     const size_t d = ridge->analytic.dim, all = ridge->classes, own = all - ridge->first;
     double *columns = ridge->cross + ridge->first;
+    float *narrow = NULL;
     analytic_add(&ridge->analytic, ridge->type, rows, count, ridge->panel);
     if (ridge->type == REAL_DOUBLE) {
         context->matrix->multiply(context->threads, REAL_DOUBLE, true, false, d, own, count, 1, rows, d, targets, own, 1, columns,
                                   all);
-        return;
+        goto done;
     }
+    TRY(allocate(context, count, own * sizeof *narrow, &narrow));
     for (size_t i = 0; i < count * own; i++) {
-        ridge->narrow[i] = (float)targets[i];
+        narrow[i] = (float)targets[i];
     }
-    context->matrix->multiply(context->threads, REAL_SINGLE, true, false, d, own, count, 1, rows, d, ridge->narrow, own, 0,
+    context->matrix->multiply(context->threads, REAL_SINGLE, true, false, d, own, count, 1, rows, d, narrow, own, 0,
                               ridge->cross_block, own);
     for (size_t i = 0; i < d; i++) {
         for (size_t k = 0; k < own; k++) {
             columns[i * all + k] += (double)ridge->cross_block[i * own + k];
         }
     }
+done:
+    release(context, narrow);
+    return status;
 }
 
 l3a_status ridge_end(struct ridge *ridge) {

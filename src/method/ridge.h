@@ -15,16 +15,16 @@ struct ridge {
     size_t classes, first; /* learned so far; the first of the phase going on */
     double *cross;         /* C [d x classes] */
     void *weights;         /* W [d x classes], in the working precision */
-    float *panel, *cross_block, *narrow;
+    float *panel, *cross_block;
 };
 
 /* Afterwards, whether it succeeded or not, ridge_free may be called. */
 l3a_status ridge_create(l3a_context *context, size_t dim, double gamma, real type, struct ridge *ridge);
 void ridge_free(struct ridge *ridge);
-/* A phase with new classes, whose rows come in blocks of at most `block`. */
-l3a_status ridge_begin(struct ridge *ridge, size_t new_classes, size_t block);
+/* A phase with new classes. */
+l3a_status ridge_begin(struct ridge *ridge, size_t new_classes);
 /* rows [count x d] in the working precision, targets [count x new classes] */
-void ridge_add(struct ridge *ridge, const void *rows, const double *targets, size_t count);
+l3a_status ridge_add(struct ridge *ridge, const void *rows, const double *targets, size_t count);
 l3a_status ridge_end(struct ridge *ridge);
 /* scores [count x classes] = keep · scores + scale · X W */
 l3a_status ridge_score(const struct ridge *ridge, const void *rows, size_t count, double scale, double keep, float *scores);

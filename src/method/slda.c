@@ -84,13 +84,17 @@ static l3a_status extend(l3a_context *context, double **values, size_t count, si
 struct block {
     struct slda *slda;
     size_t first; /* of the lesson's classes */
-    double *wide;
+    double *wide; /* made for the first rows, which are never fewer than later ones */
 };
 
 static l3a_status take(void *argument, const float *features, const int8_t *labels, size_t rows) {
-    const struct block *block = argument;
+    struct block *block = argument;
     struct slda *slda = block->slda;
+    l3a_status status = L3A_OK;
     const size_t k = slda->width, own = slda->classes - block->first;
+    if (!block->wide) {
+        TRY(allocate(slda->context, rows, k * sizeof *block->wide, &block->wide));
+    }
     for (size_t i = 0; i < rows; i++) {
         const float *z = features + i * k;
         for (size_t j = 0; j < k; j++) {
@@ -110,7 +114,8 @@ static l3a_status take(void *argument, const float *features, const int8_t *labe
     }
     slda->images += (double)rows;
     analytic_add(&slda->moments, REAL_DOUBLE, block->wide, rows, NULL);
-    return L3A_OK;
+done:
+    return status;
 }
 
 /* M, as (1 - ε) T with ε tr T / k for its ridge. */
@@ -205,7 +210,6 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
     TRY(extend(context, &slda->weights, 0, all * k));
     TRY(extend(context, &slda->bias, 0, all));
     slda->classes = all;
-    TRY(allocate(context, rows, k * sizeof *block.wide, &block.wide));
     TRY(lesson_read(lesson, "learn", rows, take, &block, &outcome->images));
     TRY(solve(slda));
 done:

@@ -27,7 +27,7 @@ except ImportError:
 GAMMA, SEED, THETA, ETA = 30.0, 7, 0.525, 0.55
 RATIO, WIDTH, SHRINKAGE = 0.8, 0.6, 0.01
 OPTIONS = {"gamma": GAMMA, "seed": SEED, "theta": THETA, "eta": ETA, "ratio": RATIO, "kernel-width": WIDTH, "shrinkage": SHRINKAGE,
-           "precision": "double"}
+           "precision": "double", "block": 97}
 
 passed = failed = 0
 
@@ -50,15 +50,20 @@ class Data:
             np.save(self.folder / f"{name}.npy", values)
         (self.folder / "names.txt").write_text("".join(f"class{k:03d}\n" for k in range(labels.shape[1])))
 
-    def run(self, methods, protocol, dim, **settings):
-        """The rows of metrics.csv of each method."""
-        out = tempfile.mkdtemp(dir=self.folder)
+    def start(self, out, methods, protocol, dim, **settings):
         settings = {**OPTIONS, **{name.replace("_", "-"): value for name, value in settings.items()}}
         options = [f"--{name}={value}" for name, value in settings.items()]
         f = self.folder
-        subprocess.run([COMMAND, "run", "--train", f / "x.npy", "--train-labels", f / "y.npy", "--test", f / "xt.npy", "--test-labels",
-                        f / "yt.npy", "--names", f / "names.txt", "--protocol", protocol, "--dim", str(dim), "--method", ",".join(methods),
-                        "--quiet", "-o", f"{out}/run", *options], check=True, stdout=subprocess.DEVNULL)
+        return subprocess.run([COMMAND, "run", "--train", f / "x.npy", "--train-labels", f / "y.npy", "--test", f / "xt.npy",
+                               "--test-labels", f / "yt.npy", "--names", f / "names.txt", "--protocol", protocol, "--dim", str(dim),
+                               "--method", ",".join(methods), "--quiet", "-o", f"{out}/run", *options], capture_output=True, text=True)
+
+    def run(self, methods, protocol, dim, **settings):
+        """The rows of metrics.csv of each method."""
+        out = tempfile.mkdtemp(dir=self.folder)
+        done = self.start(out, methods, protocol, dim, **settings)
+        if done.returncode:
+            sys.exit(f"FAILED: l3a run ended with {done.returncode}: {done.stderr}")
         with open(f"{out}/run/metrics.csv", newline="") as table:
             rows = list(csv.DictReader(table))
         return {m: [[float(row[key]) for key in ("mAP", "CF1", "OF1")] + [int(row["train_images"]), int(row["pseudo_labels"])]
@@ -328,6 +333,20 @@ def saturation(folder, rng):
             check(off < 1e-6, f"{method}, phase {number + 1}, is not the share of labelled copies: {found[method][number]}, {wanted}")
 
 
+def precisions(data):
+    exact, mixed = (data.run(list(ORACLES), "B0-C3", 64, precision=precision) for precision in ("double", "mixed"))
+    for method in ORACLES:
+        off = max(abs(a[0] - b[0]) for a, b in zip(exact[method], mixed[method]))
+        check(off < 0.05, f"{method}: mixed precision is {off} off in mAP")
+
+
+def refusals(folder, rng):
+    flat = Data(folder / "flat", np.ones((40, 6)), np.eye(4)[np.arange(40) % 4] > 0, np.ones((8, 6)), np.eye(4)[np.arange(8) % 4] > 0)
+    for method, what in ("gkeal", "make no width of a kernel"), ("slda", "no finite variance above 0"):
+        done = flat.start(tempfile.mkdtemp(dir=folder), [method], "B0-C2", 16)
+        check(done.returncode == 2 and what in done.stderr, f"{method} on equal features: exit {done.returncode}, {done.stderr}")
+
+
 def discriminant(data):
     """Almost without shrinkage slda is scikit-learn's discriminant analysis of each class by itself."""
     try:
@@ -361,6 +380,8 @@ def main():
         limits(folder, data, rng)
         saturation(folder, rng)
         discriminant(data)
+        precisions(data)
+        refusals(folder, rng)
         if TRAIN.exists() and TEST.exists():
             compare_all("COCO", Data(folder / "coco", *load(TRAIN, 800), *load(TEST, 600)), "B40-C20", 96)
             if not QUICK:

@@ -470,6 +470,23 @@ static l3a_status open_and_run(struct stage *stage, int resume) {
     return status == L3A_OK ? run_both(stage, resume) : status;
 }
 
+/* Methods that are no models, without a folder. */
+static l3a_status run_others(struct stage *stage) {
+    static const char *const methods[] = {"joint-masked", "dsal", "gkeal", "slda"};
+    l3a_status status = L3A_OK;
+    l3a_run_options options;
+    l3a_run_options_default(&options);
+    if (!stage->train) {
+        status = l3a_features_open(stage->context, input.run_table, &stage->train);
+    }
+    options.train = options.test = stage->train;
+    options.protocol = "B0-C2";
+    options.methods = methods;
+    options.method_count = sizeof methods / sizeof methods[0];
+    options.settings = small_options();
+    return status == L3A_OK ? l3a_run(stage->context, &options, &stage->results) : status;
+}
+
 static l3a_status run_afresh(struct stage *stage) {
     return open_and_run(stage, 0);
 }
@@ -522,6 +539,21 @@ static void check_model_file(const struct stage *stage, FILE *out) {
     fwrite(bytes, 1, size, out);
     free(bytes);
     free(path);
+}
+
+static void check_others(struct stage *stage, l3a_status status) {
+    char *text = NULL;
+    size_t size = 0;
+    if (status != L3A_OK) {
+        require(!stage->results, "results in spite of the failure");
+        assert_ok(stage->context, run_others(stage));
+    }
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    print_results(out, stage->results);
+    fclose(out);
+    same_as_undisturbed(text, size);
+    free(text);
 }
 
 /* A run that failed can be resumed, and then leaves what an undisturbed one leaves. */
@@ -593,6 +625,7 @@ static const struct scenario scenarios[] = {
     {"save a model", put_old_file, save_model, check_file, false},
     {"load a model", NULL, load_model, check_loaded, false},
     {"run", NULL, run_afresh, check_run, true},
+    {"run other methods", NULL, run_others, check_others, false},
     {"resume in the first model", run_one_phase, run_resumed, check_run, true},
     {"resume in a partial model", run_three_phases, run_resumed, check_run, true},
     {"write a report", run_whole, write_report, check_report, true},
