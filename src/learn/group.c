@@ -59,8 +59,13 @@ static bool weighs_alike(const l3a_options *left, const l3a_options *right) {
     return left->weights == right->weights && (left->weights == L3A_WEIGHTS_NONE || left->scaling == right->scaling);
 }
 
-static bool may_disagree(const l3a_options *left, const l3a_options *right) {
-    return left->pseudo != L3A_PSEUDO_OFF || right->pseudo != L3A_PSEUDO_OFF;
+/* Whether the members that weigh like this one may have different pseudo-labels, so that each needs a square. */
+static bool may_disagree(const l3a_options *members, size_t count, size_t index) {
+    bool disagree = false;
+    for (size_t i = 0; i < count; i++) {
+        disagree = disagree || (weighs_alike(&members[i], &members[index]) && members[i].pseudo != L3A_PSEUDO_OFF);
+    }
+    return disagree;
 }
 
 bool group_accepts(const l3a_options *first, const l3a_options *other) {
@@ -75,7 +80,7 @@ uint64_t group_memory(const l3a_options *members, size_t count, size_t width, si
     double total = k * d * size + n * (k * 12 + 2 * d * size + K * (2 * size + 2)) + 1024 * d * 4 + d * K * 24;
     for (size_t i = 0; i < count; i++) {
         const bool follows = i && weighs_alike(&members[i - 1], &members[i]);
-        const bool disagrees = follows && may_disagree(&members[i - 1], &members[i]);
+        const bool disagrees = follows && may_disagree(members, count, i);
         total += d * K * (16 + size) + n * (K + 8) + (!follows || disagrees ? square : 0) +
                  (disagrees ? STAGED_ROWS * (d + K) * size : 0);
     }
@@ -95,7 +100,7 @@ l3a_status group_create(l3a_context *context, const l3a_options *members, size_t
         struct member *member = &made->members[i];
         member->options = members[i];
         member->follows = i && weighs_alike(&members[i - 1], &members[i]);
-        if (!member->follows || may_disagree(&members[i - 1], &members[i])) {
+        if (!member->follows || may_disagree(members, count, i)) {
             TRY(analytic_create(context, made->dim, members[i].gamma, &member->sums));
         }
     }
@@ -414,35 +419,39 @@ done:
     return status;
 }
 
+/* Where A of each member is made and factored: the second triangle of its own square, or of the one that a chain shares. */
+static void sum_chains(const struct group *group) {
+    for (size_t i = 0; i < group->count; i++) {
+        const struct member *member = &group->members[i];
+        if (member->sums.square) {
+            analytic_total(&member->sums, member->follows ? &member[-1].sums : NULL);
+        }
+    }
+}
+
 /* (A + γI) W = C for each member, A and C being summed along its chain. */
 static l3a_status solve(struct group *group) {
     l3a_context *context = group->context;
     const size_t numbers = group->dim * group->all;
     l3a_status status = L3A_OK;
     double *cross = NULL, *solution = NULL;
-    const struct analytic **differences = NULL;
     const struct analytic *sums = NULL;
-    size_t count = 0;
     const double start = clock_seconds();
     TRY(allocate(context, numbers, sizeof *cross, &cross));
     TRY(allocate(context, numbers, sizeof *solution, &solution));
-    TRY(allocate(context, group->count, sizeof(struct analytic *), &differences));
+    sum_chains(group);
     for (size_t i = 0; i < group->count; i++) {
         struct member *member = &group->members[i];
         TRY(report_progress(context, "solve", i, group->count));
-        if (!member->follows) {
-            sums = &member->sums;
-            count = 0;
-            memcpy(cross, member->cross, numbers * sizeof *cross);
-        } else {
-            for (size_t j = 0; j < numbers; j++) {
-                cross[j] += member->cross[j];
-            }
-            if (member->sums.square) {
-                differences[count++] = &member->sums;
-            }
+        for (size_t j = 0; j < numbers; j++) {
+            cross[j] = member->cross[j] + (member->follows ? cross[j] : 0);
         }
-        TRY(analytic_solve_sum(sums, differences, count, member->options.gamma, group->all, cross, solution));
+        if (member->sums.square) {
+            sums = &member->sums;
+        } else {
+            analytic_total(sums, NULL);
+        }
+        TRY(analytic_solve_total(sums, member->options.gamma, group->all, cross, solution));
         release(context, member->weights);
         TRY(allocate(context, numbers, real_size(group->type), &member->weights));
         for (size_t j = 0; j < numbers; j++) {
@@ -453,7 +462,6 @@ static l3a_status solve(struct group *group) {
 done:
     release(context, cross);
     release(context, solution);
-    release(context, differences);
     return status;
 }
 
