@@ -140,6 +140,7 @@ def main():
         report_released(learned, released)
     report_bare(learned)
     report_coco(sizes["dim"], environment)
+    report_script("sweep.py", ["--dim", "512", "--rounds", "1"] if options.quick else [], environment)
     report_script("pictures.py", ["--pictures", "20", "--rounds", "3"] if options.quick else ["--pictures", "100", "--rounds", "31"],
                   environment)
     report_script("coco_annotations.py", ["--images", "2000"] if options.quick else [], environment)

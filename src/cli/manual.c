@@ -40,20 +40,25 @@ static const struct manual manuals[] = {
      "  l3a run --train x.npy --train-labels y.npy --test xt.npy --test-labels yt.npy --names classes.txt --protocol B0-C4 -o "
      "my-run\n"},
     {"sweep",
-     "Runs every combination of the values given: settings take lists with commas between them (for --eta also the word dynamic), "
-     "as "
-     "do --method and --seed. Points that can learn from the same pass over the rows do, so that a grid costs far less than its "
-     "runs "
-     "one by one; --dry-run says how much.\n"
-     "The folder gets sweep.json, sweep.csv with a row for each point, seed and phase, and the tables of each point. A sweep that "
-     "was "
-     "stopped goes on with --resume.",
-     "The ridge and the threshold of pseudo-labels together:\n"
-     "  l3a sweep --train train.safetensors --test test.safetensors --gamma 100,1000 --eta 0.6,0.7,dynamic --protocol B0-C10 -o "
-     "my-sweep\n"
-     "The paper's ablation, as a table for a paper:\n"
-     "  l3a sweep --train train.safetensors --test test.safetensors --preset ablation --protocol B0-C10 --format latex -o "
-     "ablation\n"},
+     "Runs a grid: every method with every combination of the values given for the settings, over every seed. Any setting may have "
+     "several values, with commas between them; --eta takes dynamic, too. The table has a row for each point, the best and the "
+     "second best of each column being marked; sweep.csv has a row for each point, seed and phase.\n"
+     "Points that share the random layer learn together: rows are read and expanded once for all of them, and values of gamma or "
+     "eta share their sums, but for the rows on which their pseudo-labels differ. Layers of different dim have nothing in common "
+     "and are learned one after the other. A point that would repeat another, because its method has no use for the setting that "
+     "varies, is left out.\n"
+     "Presets are the grids of the paper: methods (all that run, three seeds), ablation (without pseudo-labels, without weights, "
+     "without both; three seeds), gamma, buffer (dim), threshold (eta) and weighting. Settings that are given go before those of "
+     "the "
+     "preset.\n"
+     "A sweep that was stopped goes on with --resume, beginning with the points that were not finished.",
+     "The ridge and the threshold, for a paper:\n"
+     "  l3a sweep --train train.safetensors --test test.safetensors --protocol B0-C10 --gamma 10,100,1000 --eta 0.6,0.7,dynamic "
+     "--format latex -o my-sweep\n"
+     "The paper's ablation on one's own features:\n"
+     "  l3a sweep --preset ablation --train train.safetensors --test test.safetensors --protocol B0-C4 --dim 2048 -o ablation\n"
+     "What a sweep would cost:\n"
+     "  l3a sweep --preset buffer --train train.safetensors --test test.safetensors --dry-run\n"},
     {"learn",
      "Teaches the model in the file MODEL new classes, in one phase, and saves it; where there is no such file, a new model is "
      "made. Only the labels of the classes named are looked at, and only the rows that show one of them are learned from. What the "

@@ -39,8 +39,8 @@ static double *factor_of(const struct analytic *analytic) {
 
 struct mirror {
     const struct analytic *analytic;
-    bool back;                    /* from the second triangle to the first */
-    const struct analytic *added; /* its first triangle is added to the second one; NULL: copied from the first one */
+    bool back;                     /* from the second triangle to the first */
+    const struct analytic *before; /* whose second triangle is added on the way to the second one; may be NULL */
 };
 
 /* Tiles, so that both the row read and the column written stay in the cache. */
@@ -48,25 +48,23 @@ static void mirror_rows(void *argument, size_t first, size_t last) {
     const struct mirror *mirror = argument;
     const size_t step = mirror->analytic->stride;
     double *lower = mirror->analytic->square, *upper = factor_of(mirror->analytic);
-    const double *added = mirror->added ? mirror->added->square : NULL;
+    const double *before = mirror->before ? factor_of(mirror->before) : NULL;
     for (size_t tile = 0; tile < last; tile += TILE) {
         for (size_t i = first; i < last; i++) {
             const size_t end = tile + TILE < i + 1 ? tile + TILE : i + 1;
             for (size_t j = tile; j < end; j++) {
                 if (mirror->back) {
                     lower[i * step + j] = upper[j * step + i];
-                } else if (added) {
-                    upper[j * step + i] += added[i * step + j];
                 } else {
-                    upper[j * step + i] = lower[i * step + j];
+                    upper[j * step + i] = lower[i * step + j] + (before ? before[j * step + i] : 0);
                 }
             }
         }
     }
 }
 
-static void mirror_triangle(const struct analytic *analytic, bool back, const struct analytic *added) {
-    struct mirror mirror = {analytic, back, added};
+static void mirror_triangle(const struct analytic *analytic, bool back, const struct analytic *before) {
+    struct mirror mirror = {analytic, back, before};
     parallel_for(analytic->context->threads, analytic->dim, TILE, mirror_rows, &mirror);
 }
 
@@ -85,13 +83,13 @@ static bool is_finite(const struct analytic *analytic) {
     return finite;
 }
 
-/* The second triangle becomes the factor of the first + what others have beyond it + shift·I. */
-static l3a_status factor(const struct analytic *analytic, const struct analytic *const *others, size_t count, double shift) {
+void analytic_total(const struct analytic *analytic, const struct analytic *before) {
+    mirror_triangle(analytic, false, before);
+}
+
+/* The second triangle, a matrix, becomes the factor of that + shift·I. */
+static l3a_status factor_total(const struct analytic *analytic, double shift, double gamma_asked) {
     const l3a_context *context = analytic->context;
-    mirror_triangle(analytic, false, NULL);
-    for (size_t i = 0; i < count; i++) {
-        mirror_triangle(analytic, false, others[i]);
-    }
     /* A factoring of infinities may well succeed, with a solution of zeros. */
     if (!is_finite(analytic)) {
         return fail(analytic->context, L3A_ERROR_NUMERIC, "scale the features down, or use --precision double",
@@ -104,7 +102,13 @@ static l3a_status factor(const struct analytic *analytic, const struct analytic 
     char gamma[NUMBER_TEXT];
     return fail(analytic->context, L3A_ERROR_NUMERIC, "use a larger --gamma, or --precision double, or scale the features down",
                 "the sums with gamma = %s on the diagonal are not positive definite: gamma is too small for these features",
-                number_format(shift > 0 ? shift : analytic->gamma, gamma));
+                number_format(gamma_asked, gamma));
+}
+
+/* The second triangle becomes the factor of the first + shift·I. */
+static l3a_status factor(const struct analytic *analytic, double shift) {
+    analytic_total(analytic, NULL);
+    return factor_total(analytic, shift, analytic->gamma);
 }
 
 static bool is_empty(const struct analytic *analytic) {
@@ -132,7 +136,7 @@ l3a_status analytic_use_inverse(struct analytic *analytic, bool inverse) {
             analytic_row(analytic, i)[i] = inverse ? 1 / analytic->gamma : 0;
         }
     } else {
-        TRY(factor(analytic, NULL, 0, inverse ? analytic->gamma : 0));
+        TRY(factor(analytic, inverse ? analytic->gamma : 0));
         FAIL_IF(!context->matrix->invert(context->threads, d, factor_of(analytic), step), analytic->context, L3A_ERROR_NUMERIC,
                 "use a larger --gamma", "the matrix cannot be inverted: gamma is too small for these features");
         mirror_triangle(analytic, true, NULL);
@@ -229,14 +233,14 @@ static void transpose(const double *from, size_t rows, size_t columns, double *t
 }
 
 /* Transposed, the triangular solves run along contiguous rows. */
-l3a_status analytic_solve_sum(const struct analytic *analytic, const struct analytic *const *others, size_t count, double gamma,
-                              size_t columns, const double *cross, double *weights) {
+l3a_status analytic_solve_total(const struct analytic *analytic, double gamma, size_t columns, const double *cross,
+                                double *weights) {
     l3a_status status = L3A_OK;
     const l3a_context *context = analytic->context;
     const size_t d = analytic->dim;
     double *rows = NULL;
     TRY(allocate(analytic->context, columns, d * sizeof *rows, &rows));
-    TRY(factor(analytic, others, count, gamma));
+    TRY(factor_total(analytic, gamma, gamma));
     transpose(cross, d, columns, rows);
     context->matrix->solve_rows(context->threads, d, columns, factor_of(analytic), analytic->stride, rows, d);
     transpose(rows, columns, d, weights);
@@ -247,7 +251,8 @@ done:
 }
 
 l3a_status analytic_solve(const struct analytic *analytic, size_t columns, const double *cross, double *weights) {
-    return analytic_solve_sum(analytic, NULL, 0, analytic->gamma, columns, cross, weights);
+    analytic_total(analytic, NULL);
+    return analytic_solve_total(analytic, analytic->gamma, columns, cross, weights);
 }
 
 l3a_status recursion_create(l3a_context *context, size_t dim, size_t columns, size_t count, struct recursion *recursion) {

@@ -47,9 +47,11 @@ void analytic_add_difference(const struct analytic *analytic, real type, const v
                              size_t less_count, float *panel);
 /* weights = (A + γI)⁻¹ cross, both [d x columns] */
 l3a_status analytic_solve(const struct analytic *analytic, size_t columns, const double *cross, double *weights);
-/* The same with A the sum of several, and another γ. */
-l3a_status analytic_solve_sum(const struct analytic *analytic, const struct analytic *const *others, size_t count, double gamma,
-                              size_t columns, const double *cross, double *weights);
+/* The same in two steps, where A is a sum of several: the second triangle becomes the first + the second one of another, if there is
+ * one; then it is factored, with any γ, and is no longer that sum. */
+void analytic_total(const struct analytic *analytic, const struct analytic *before);
+l3a_status analytic_solve_total(const struct analytic *analytic, double gamma, size_t columns, const double *cross,
+                                double *weights);
 
 /* Work space of the recursion, for at most RECURSION_ROWS rows at a time. */
 struct recursion {

@@ -31,6 +31,17 @@ struct member {
     struct stage stage;
 };
 
+/* What a phase works with. */
+struct work {
+    float *features; /* a block of rows, [block x k] */
+    double *wide;
+    void *expanded, *scaled; /* x and √ω x, [block x d] */
+    int8_t *labels;          /* of the new classes */
+    void *scores, *targets;  /* [block x classes] */
+    double *root;            /* √ω */
+    float *panel, *cross_block;
+};
+
 struct group {
     l3a_context *context;
     size_t width, dim, block;
@@ -41,21 +52,20 @@ struct group {
     struct member *members;
     size_t count;
 
-    float *features; /* a block of rows, [block x k] */
-    double *wide;
-    void *expanded, *scaled; /* x and √ω x, [block x d] */
-    int8_t *labels;          /* of the new classes */
-    void *scores, *targets;  /* [block x classes] */
-    double *root;            /* √ω */
-    float *panel, *cross_block;
+    struct work work;
 };
 
 static bool weighs_alike(const l3a_options *left, const l3a_options *right) {
     return left->weights == right->weights && (left->weights == L3A_WEIGHTS_NONE || left->scaling == right->scaling);
 }
 
-static bool may_disagree(const l3a_options *left, const l3a_options *right) {
-    return left->pseudo != L3A_PSEUDO_OFF || right->pseudo != L3A_PSEUDO_OFF;
+/* Whether the members that weigh like this one may have different pseudo-labels, so that each needs a square. */
+static bool may_disagree(const l3a_options *members, size_t count, size_t index) {
+    bool disagree = false;
+    for (size_t i = 0; i < count; i++) {
+        disagree = disagree || (weighs_alike(&members[i], &members[index]) && members[i].pseudo != L3A_PSEUDO_OFF);
+    }
+    return disagree;
 }
 
 bool group_accepts(const l3a_options *first, const l3a_options *other) {
@@ -70,7 +80,7 @@ uint64_t group_memory(const l3a_options *members, size_t count, size_t width, si
     double total = k * d * size + n * (k * 12 + 2 * d * size + K * (2 * size + 2)) + 1024 * d * 4 + d * K * 24;
     for (size_t i = 0; i < count; i++) {
         const bool follows = i && weighs_alike(&members[i - 1], &members[i]);
-        const bool disagrees = follows && may_disagree(&members[i - 1], &members[i]);
+        const bool disagrees = follows && may_disagree(members, count, i);
         total += d * K * (16 + size) + n * (K + 8) + (!follows || disagrees ? square : 0) +
                  (disagrees ? STAGED_ROWS * (d + K) * size : 0);
     }
@@ -90,7 +100,7 @@ l3a_status group_create(l3a_context *context, const l3a_options *members, size_t
         struct member *member = &made->members[i];
         member->options = members[i];
         member->follows = i && weighs_alike(&members[i - 1], &members[i]);
-        if (!member->follows || may_disagree(&members[i - 1], &members[i])) {
+        if (!member->follows || may_disagree(members, count, i)) {
             TRY(analytic_create(context, made->dim, members[i].gamma, &member->sums));
         }
     }
@@ -102,15 +112,13 @@ done:
 }
 
 static void free_block(struct group *group) {
-    void **const owned[] = {(void **)&group->features, (void **)&group->wide,
-                            &group->expanded,          &group->scaled,
-                            (void **)&group->labels,   &group->scores,
-                            &group->targets,           (void **)&group->root,
-                            (void **)&group->panel,    (void **)&group->cross_block};
+    const struct work *work = &group->work;
+    void *const owned[] = {work->features, work->wide,    work->expanded, work->scaled, work->labels,
+                           work->scores,   work->targets, work->root,     work->panel,  work->cross_block};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        release(group->context, *owned[i]);
-        *owned[i] = NULL;
+        release(group->context, owned[i]);
     }
+    group->work = (struct work){0};
     for (size_t i = 0; i < group->count; i++) {
         struct member *member = &group->members[i];
         release(group->context, member->class_weight);
@@ -181,18 +189,18 @@ static l3a_status prepare_phase(struct group *group, size_t rows) {
     l3a_context *context = group->context;
     const size_t size = real_size(group->type), d = group->dim;
     l3a_status status = L3A_OK;
-    TRY(allocate(context, rows, group->width * sizeof *group->features, &group->features));
-    TRY(allocate(context, rows, group->all - group->old, &group->labels));
-    TRY(allocate(context, rows, d * size, &group->expanded));
-    TRY(allocate(context, rows, d * size, &group->scaled));
-    TRY(allocate(context, rows, group->all * size, &group->scores));
-    TRY(allocate(context, rows, group->all * size, &group->targets));
-    TRY(allocate(context, rows, sizeof *group->root, &group->root));
+    TRY(allocate(context, rows, group->width * sizeof *group->work.features, &group->work.features));
+    TRY(allocate(context, rows, group->all - group->old, &group->work.labels));
+    TRY(allocate(context, rows, d * size, &group->work.expanded));
+    TRY(allocate(context, rows, d * size, &group->work.scaled));
+    TRY(allocate(context, rows, group->all * size, &group->work.scores));
+    TRY(allocate(context, rows, group->all * size, &group->work.targets));
+    TRY(allocate(context, rows, sizeof *group->work.root, &group->work.root));
     if (group->type == REAL_DOUBLE) {
-        TRY(allocate(context, rows, group->width * sizeof *group->wide, &group->wide));
+        TRY(allocate(context, rows, group->width * sizeof *group->work.wide, &group->work.wide));
     } else {
-        TRY(allocate(context, d < ANALYTIC_PANEL ? d : ANALYTIC_PANEL, d * sizeof *group->panel, &group->panel));
-        TRY(allocate(context, d, group->all * sizeof *group->cross_block, &group->cross_block));
+        TRY(allocate(context, d < ANALYTIC_PANEL ? d : ANALYTIC_PANEL, d * sizeof *group->work.panel, &group->work.panel));
+        TRY(allocate(context, d, group->all * sizeof *group->work.cross_block, &group->work.cross_block));
     }
     for (size_t i = 0; i < group->count; i++) {
         TRY(prepare_member(group, &group->members[i], rows));
@@ -203,7 +211,8 @@ done:
 
 static void score_old_classes(const struct group *group, const struct member *member, size_t rows) {
     group->context->matrix->multiply(group->context->threads, group->type, false, false, rows, group->old, group->dim, 1,
-                                     group->expanded, group->dim, member->weights, group->old, 0, group->scores, group->old);
+                                     group->work.expanded, group->dim, member->weights, group->old, 0, group->work.scores,
+                                     group->old);
 }
 
 static bool is_dynamic(const struct group *group, const struct member *member) {
@@ -224,12 +233,12 @@ static l3a_status survey(struct group *group, l3a_features *features, const size
     for (size_t first = 0; needed && first < count; first += block) {
         const size_t n = count - first < block ? count - first : block;
         TRY(report_progress(group->context, "survey", first, count));
-        TRY(l3a_features_read(features, rows + first, 0, n, group->features));
-        buffer_expand(&group->buffer, group->features, n, group->wide, group->expanded);
+        TRY(l3a_features_read(features, rows + first, 0, n, group->work.features));
+        buffer_expand(&group->buffer, group->work.features, n, group->work.wide, group->work.expanded);
         for (size_t i = 0; i < group->count; i++) {
             if (is_dynamic(group, &group->members[i])) {
                 score_old_classes(group, &group->members[i], n);
-                survey_add(&group->members[i].survey, group->type, group->scores, n, group->old);
+                survey_add(&group->members[i].survey, group->type, group->work.scores, n, group->old);
             }
         }
     }
@@ -249,12 +258,12 @@ static void label_rows(const struct group *group, struct member *member, size_t 
     const size_t own = group->all - group->old;
     for (size_t i = 0; i < rows; i++) {
         memset(member->labels + i * group->all, 0, group->old);
-        memcpy(member->labels + i * group->all + group->old, group->labels + i * own, own);
+        memcpy(member->labels + i * group->all + group->old, group->work.labels + i * own, own);
     }
     if (uses_pseudo_labels(group, member)) {
         score_old_classes(group, member, rows);
         outcome->pseudo_labels +=
-            pseudo_label(group->type, group->scores, rows, group->old, member->threshold, member->labels, group->all);
+            pseudo_label(group->type, group->work.scores, rows, group->old, member->threshold, member->labels, group->all);
     }
     for (size_t i = 0; i < rows; i++) {
         member->omega[i] = sample_weight(member->labels + i * group->all, member->class_weight, group->all);
@@ -312,24 +321,24 @@ static void add_cross(const struct group *group, const void *rows, const void *t
         return;
     }
     context->matrix->multiply(context->threads, group->type, true, false, d, all, count, 1, rows, d, targets, all, single ? 0 : 1,
-                              single ? (void *)group->cross_block : cross, all);
+                              single ? (void *)group->work.cross_block : cross, all);
     for (size_t i = 0; single && i < d * all; i++) {
-        cross[i] += (double)group->cross_block[i];
+        cross[i] += (double)group->work.cross_block[i];
     }
 }
 
 /* The first of a chain: A += X̃ᵀX̃ and C += X̃ᵀỸ, as a model of its own would. */
 static void add_block(const struct group *group, struct member *member, size_t rows) {
     for (size_t i = 0; i < rows; i++) {
-        group->root[i] = sqrt(member->omega[i]);
+        group->work.root[i] = sqrt(member->omega[i]);
         for (size_t k = 0; k < group->all; k++) {
-            store_real(group->type, group->targets, i * group->all + k,
-                       member->labels[i * group->all + k] == 1 ? group->root[i] : 0);
+            store_real(group->type, group->work.targets, i * group->all + k,
+                       member->labels[i * group->all + k] == 1 ? group->work.root[i] : 0);
         }
     }
-    scale_block(group, group->root, group->expanded, group->scaled, rows);
-    add_cross(group, group->scaled, group->targets, rows, member->cross);
-    analytic_add(&member->sums, group->type, group->scaled, rows, group->panel);
+    scale_block(group, group->work.root, group->work.expanded, group->work.scaled, rows);
+    add_cross(group, group->work.scaled, group->work.targets, rows, member->cross);
+    analytic_add(&member->sums, group->type, group->work.scaled, rows, group->work.panel);
 }
 
 static char *at_row(const void *rows, size_t index, size_t columns, real type) {
@@ -350,7 +359,7 @@ static void flush_stage(const struct group *group, struct member *member) {
     if (largest > 0) {
         scale_block(group, stage->scale, stage->rows, stage->rows, stage->front);
         scale_block(group, stage->scale + back, last_rows, last_rows, stage->back);
-        analytic_add_difference(&member->sums, group->type, stage->rows, stage->front, last_rows, stage->back, group->panel);
+        analytic_add_difference(&member->sums, group->type, stage->rows, stage->front, last_rows, stage->back, group->work.panel);
     }
     stage->front = stage->back = 0;
 }
@@ -368,7 +377,7 @@ static void add_difference(const struct group *group, struct member *member, siz
         const double more = member->omega[i] - before->omega[i];
         const size_t slot = more >= 0 ? stage->front++ : STAGED_ROWS - ++stage->back;
         stage->scale[slot] = sqrt(fabs(more));
-        memcpy(at_row(stage->rows, slot, group->dim, group->type), at_row(group->expanded, i, group->dim, group->type),
+        memcpy(at_row(stage->rows, slot, group->dim, group->type), at_row(group->work.expanded, i, group->dim, group->type),
                group->dim * real_size(group->type));
         for (size_t k = 0; k < all; k++) {
             store_real(group->type, stage->targets, slot * all + k,
@@ -387,9 +396,9 @@ static l3a_status learn_rows(struct group *group, l3a_features *features, const 
     for (size_t first = 0; first < count; first += block) {
         const size_t n = count - first < block ? count - first : block;
         TRY(report_progress(group->context, "learn", first, count));
-        TRY(l3a_features_read(features, rows + first, 0, n, group->features));
-        features_gather_labels(features, rows + first, n, columns, group->all - group->old, group->labels);
-        buffer_expand(&group->buffer, group->features, n, group->wide, group->expanded);
+        TRY(l3a_features_read(features, rows + first, 0, n, group->work.features));
+        features_gather_labels(features, rows + first, n, columns, group->all - group->old, group->work.labels);
+        buffer_expand(&group->buffer, group->work.features, n, group->work.wide, group->work.expanded);
         for (size_t i = 0; i < group->count; i++) {
             struct member *member = &group->members[i];
             label_rows(group, member, n, &outcomes[i]);
@@ -410,35 +419,39 @@ done:
     return status;
 }
 
+/* Where A of each member is made and factored: the second triangle of its own square, or of the one that a chain shares. */
+static void sum_chains(const struct group *group) {
+    for (size_t i = 0; i < group->count; i++) {
+        const struct member *member = &group->members[i];
+        if (member->sums.square) {
+            analytic_total(&member->sums, member->follows ? &member[-1].sums : NULL);
+        }
+    }
+}
+
 /* (A + γI) W = C for each member, A and C being summed along its chain. */
 static l3a_status solve(struct group *group) {
     l3a_context *context = group->context;
     const size_t numbers = group->dim * group->all;
     l3a_status status = L3A_OK;
     double *cross = NULL, *solution = NULL;
-    const struct analytic **differences = NULL;
     const struct analytic *sums = NULL;
-    size_t count = 0;
     const double start = clock_seconds();
     TRY(allocate(context, numbers, sizeof *cross, &cross));
     TRY(allocate(context, numbers, sizeof *solution, &solution));
-    TRY(allocate(context, group->count, sizeof(struct analytic *), &differences));
+    sum_chains(group);
     for (size_t i = 0; i < group->count; i++) {
         struct member *member = &group->members[i];
         TRY(report_progress(context, "solve", i, group->count));
-        if (!member->follows) {
-            sums = &member->sums;
-            count = 0;
-            memcpy(cross, member->cross, numbers * sizeof *cross);
-        } else {
-            for (size_t j = 0; j < numbers; j++) {
-                cross[j] += member->cross[j];
-            }
-            if (member->sums.square) {
-                differences[count++] = &member->sums;
-            }
+        for (size_t j = 0; j < numbers; j++) {
+            cross[j] = member->cross[j] + (member->follows ? cross[j] : 0);
         }
-        TRY(analytic_solve_sum(sums, differences, count, member->options.gamma, group->all, cross, solution));
+        if (member->sums.square) {
+            sums = &member->sums;
+        } else {
+            analytic_total(sums, NULL);
+        }
+        TRY(analytic_solve_total(sums, member->options.gamma, group->all, cross, solution));
         release(context, member->weights);
         TRY(allocate(context, numbers, real_size(group->type), &member->weights));
         for (size_t j = 0; j < numbers; j++) {
@@ -449,7 +462,6 @@ static l3a_status solve(struct group *group) {
 done:
     release(context, cross);
     release(context, solution);
-    release(context, differences);
     return status;
 }
 

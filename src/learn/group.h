@@ -26,7 +26,7 @@ struct group_outcome {
 
 /* Whether two settings can stand in one group. */
 bool group_accepts(const l3a_options *first, const l3a_options *other);
-/* Bytes that a group with these members needs; members may be NULL-free options of one group only. */
+/* Bytes that a group with these members needs. */
 uint64_t group_memory(const l3a_options *members, size_t count, size_t width, size_t classes);
 /* Members that follow each other in a chain should differ as little as possible: sort them before. */
 l3a_status group_create(l3a_context *context, const l3a_options *members, size_t count, size_t width, struct group **group);

@@ -447,7 +447,7 @@ done:
 }
 
 static l3a_status learn(const l3a_sweep *sweep, const struct knowledge *knowledge, const struct lesson *lesson, size_t count,
-                        l3a_result *results) {
+                        l3a_result *results, uint64_t *corrected) {
     l3a_context *context = sweep->context;
     l3a_status status = L3A_OK;
     size_t *rows = NULL, row_count = 0;
@@ -466,6 +466,7 @@ static l3a_status learn(const l3a_sweep *sweep, const struct knowledge *knowledg
     for (size_t i = 0; i < count; i++) {
         results[i].train_images = outcomes[i].images;
         results[i].pseudo_labels = outcomes[i].pseudo_labels;
+        corrected[i] = outcomes[i].corrected;
     }
 done:
     release(context, rows);
@@ -528,11 +529,15 @@ done:
     return status;
 }
 
-static l3a_status announce(const l3a_sweep *sweep, const struct point *point, const l3a_result *row, size_t phases) {
-    char text[512];
-    snprintf(text, sizeof text, "%s, seed %" PRIu64 ", phase %zu of %zu: %" PRIu64 " pseudo-labels, mAP %.2f, CF1 %.2f, OF1 %.2f",
+static l3a_status announce(const l3a_sweep *sweep, const struct point *point, const l3a_result *row, size_t phases,
+                           uint64_t corrected) {
+    char text[512], note[64] = "";
+    if (corrected) {
+        snprintf(note, sizeof note, ", %" PRIu64 " rows corrected", corrected);
+    }
+    snprintf(text, sizeof text, "%s, seed %" PRIu64 ", phase %zu of %zu: %" PRIu64 " pseudo-labels, mAP %.2f, CF1 %.2f, OF1 %.2f%s",
              point->label, row->seed, row->phase, phases, row->pseudo_labels, row->metrics.mean_ap, row->metrics.class_f1,
-             row->metrics.overall_f1);
+             row->metrics.overall_f1, note);
     return report_result(sweep->context, text);
 }
 
@@ -556,10 +561,12 @@ static l3a_status run_phase(const l3a_sweep *sweep, const struct team *team, con
                                   .last = at_once ? run->classes : run->edges[t + 1]};
     l3a_result *results = NULL;
     double *precisions = NULL;
+    uint64_t *corrected = NULL;
     const double start = clock_seconds();
     TRY(allocate_zeroed(context, team->count, sizeof *results, &results));
+    TRY(allocate_zeroed(context, team->count, sizeof *corrected, &corrected));
     TRY(allocate_zeroed(context, team->count, run->classes * sizeof *precisions, &precisions));
-    TRY(learn(sweep, knowledge, &lesson, team->count, results));
+    TRY(learn(sweep, knowledge, &lesson, team->count, results, corrected));
     TRY(evaluate(sweep, team, knowledge, lesson.last, results, precisions));
     const double seconds = (clock_seconds() - start) / (double)team->count;
     for (size_t i = 0; i < team->count; i++) {
@@ -573,10 +580,11 @@ static l3a_status run_phase(const l3a_sweep *sweep, const struct team *team, con
         results[i].seconds = seconds;
         const struct class_details details = {.average_precision = precisions + i * run->classes};
         TRY(results_add(point->results, &results[i], &details));
-        TRY(announce(sweep, point, &results[i], phases));
+        TRY(announce(sweep, point, &results[i], phases, corrected[i]));
     }
 done:
     release(context, results);
+    release(context, corrected);
     release(context, precisions);
     return status;
 }
@@ -663,6 +671,10 @@ static l3a_status run_team(const l3a_sweep *sweep, const struct team *team, uint
     }
 done:
     knowledge_free(&knowledge);
+    if (status != L3A_OK && status != L3A_ERROR_CANCELLED) {
+        fail_in(sweep->context, status, team->count > 1 ? "%s and points learned with it" : "%s",
+                sweep->points[team->points[0]].label);
+    }
     return status;
 }
 

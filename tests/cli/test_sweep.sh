@@ -89,6 +89,7 @@ l3a run --train "$data/train.safetensors" --test "$data/test.safetensors" --prot
 expect 2 'this folder holds a run' sweep_on "$data" --gamma 1,2 -o "$work/run"
 
 # killed and resumed
+kills=0
 whole=(--dim 64,96,128 --gamma 1,10 --method l3a,acil --seed 1,2,3)
 killed() { # killed SIGNAL: once the sweep has some points and not all
     "$L3A_BUILD/l3a" sweep --train "$data/train.safetensors" --test "$data/test.safetensors" --protocol B0-C2 "${whole[@]}" -o "$work/killed" --resume >"$work/stdout" 2>"$work/stderr" &
@@ -98,9 +99,10 @@ killed() { # killed SIGNAL: once the sweep has some points and not all
         [ "$(cat "$work/killed/sweep.csv" 2>/dev/null | wc -l)" -gt "$before" ] && break
         sleep 0.01
     done
-    kill -"$1" $pid
+    kill -"$1" $pid 2>/dev/null
     wait $pid 2>/dev/null
     code=$?
+    kills=$((kills + (code != 0)))
 }
 expect 0 '' sweep_on "$data" "${whole[@]}" --quiet -o "$work/whole"
 killed KILL
@@ -109,6 +111,7 @@ killed INT
 check "interrupted: $code" test $code -eq 130 -o $code -eq 0
 [ $code -eq 0 ] || check 'what an interrupted sweep says' grep -qF "the finished points are in $work/killed; go on with --resume" "$work/stderr"
 killed KILL
+check "stopped $kills times" test $kills -ge 1
 cut -d, -f1-5 "$work/killed/sweep.csv" | tail -n +2 | sort >"$work/had"
 expect 0 '' sweep_on "$data" "${whole[@]}" -o "$work/killed" --resume
 check 'finished points are not done again' test "$(grep -c ' phase [0-9]* of ' "$work/stderr")" -eq $((108 - $(wc -l <"$work/had")))
