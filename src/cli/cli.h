@@ -139,6 +139,23 @@ __attribute__((format(printf, 1, 2))) void print_hint(const char *format, ...);
 
 void print_json_string(const char *text);
 void print_csv_field(const char *text);
+struct tag {
+    size_t index; /* of the class */
+    double probability;
+};
+
+/* Which tags are shown: so many, or where top is 0 those above the threshold; and how wide a row's name is. */
+struct choice {
+    double top, threshold;
+    int width;
+};
+
+/* All tags of a row of scores, most probable first; returns how many are chosen. */
+size_t choose_tags(const float *scores, size_t classes, struct choice choice, struct tag *tags);
+
+/* The checkpoint that the demo uses. */
+const char *demo_backbone_bytes(size_t *count);
+
 /* "12.3 GiB" */
 const char *size_text(uint64_t bytes, char text[32]);
 /* Columns a text takes on a terminal. */
@@ -166,7 +183,7 @@ int help_command(struct arguments *arguments);
 extern const struct option data_options[], run_options[], sweep_options[], learn_options[], eval_options[], predict_options[],
     extract_options[], info_options[], report_options[], doctor_options[], demo_options[], help_options[];
 
-/* The tables of a run, as people read them. */
+/* The tables of a run, as people read them; "summary": only the one over all phases. */
 l3a_status print_results(l3a_context *context, const l3a_results *results, const char *format);
 
 #endif

@@ -1,199 +1,119 @@
-/* l3a demo: features it makes itself, phases, a table; then one more class, taught and found again.
+/* l3a demo: the whole way from pictures to tags, with nothing but this command.
  *
- * A picture's features are the sum of its classes' directions, each of its own strength, bent by a tanh, in noise. Every third
- * class is rare, and some classes nearly always come together: what the method's weights and pseudo-labels are for. */
+ * It draws a data set, sees it through a backbone that has never seen these classes, learns them in phases by several methods, tags
+ * a few test pictures, and teaches the tagger one more class. What it leaves can be used on: the commands it ends with work as they
+ * stand. */
 #include "cli.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 const struct option demo_options[] = {
     {"o", "DIR", "where to put it [l3a-demo]"},
+    {"pictures", "N", "pictures to learn from; half as many are for testing [2000]"},
     {NULL, NULL, NULL},
 };
 
-enum { CLASSES = 20, WIDTH = 96, TRAIN = 4000, TEST = 1500, FRESH = 120, SHOWN = 3, DIM = 2048 };
+enum { PATH = 512, FEW = 3, TAGS = 64, MORE = 60 };
 
-static const char *const names[CLASSES + 1] = {"anchor", "bell",   "boat",  "bridge", "candle",  "cup",    "drum",
-                                               "fern",   "flag",   "hat",   "kettle", "lantern", "mirror", "net",
-                                               "oar",    "pillow", "plate", "rope",   "spoon",   "tent",   "umbrella"};
-static const struct {
-    size_t leader, follower;
-} pairs[] = {{2, 14}, {5, 16}, {3, 7}}; /* boat and oar, cup and plate, bridge and fern */
-
-/* Numbers one after another from the stream of a seed. */
-struct stream {
-    uint64_t seed, next;
+struct demo {
+    l3a_context *context;
+    const struct arguments *arguments;
+    const char *folder;
+    size_t pictures;
+    l3a_backbone *backbone;
 };
 
-static double draw(struct stream *stream) {
-    return l3a_uniform(stream->seed, stream->next++);
+static const char *in_folder(const struct demo *demo, const char *name, char path[PATH]) {
+    snprintf(path, PATH, "%s/%s", demo->folder, name);
+    return path;
 }
 
-static double draw_normal(struct stream *stream) {
-    const double radius = sqrt(-2 * log(1 - draw(stream)));
-    return radius * cos(6.283185307179586 * draw(stream));
+/* Explained where it fails. */
+static int write_backbone(const struct demo *demo) {
+    char path[PATH];
+    size_t count;
+    const char *bytes = demo_backbone_bytes(&count);
+    FILE *file = fopen(in_folder(demo, "backbone.safetensors", path), "wb");
+    const bool written = file && fwrite(bytes, 1, count, file) == count;
+    if ((file && fclose(file)) || !written) {
+        return complain(demo->arguments, "%s: %s", path, strerror(errno));
+    }
+    return EXIT_DONE;
 }
 
-static bool is_rare(size_t class_index) {
-    return class_index % 3 == 1;
+static l3a_status draw(const struct demo *demo, const char *name, const l3a_draw_options *options) {
+    char path[PATH];
+    return l3a_draw_dataset(demo->context, options, in_folder(demo, name, path));
 }
 
-static void draw_labels(struct stream *stream, int8_t labels[CLASSES + 1]) {
-    memset(labels, 0, CLASSES + 1);
-    for (size_t wanted = 1 + (size_t)(3 * draw(stream)); wanted;) {
-        const size_t k = (size_t)(CLASSES * draw(stream));
-        if (!is_rare(k) || draw(stream) < 0.06) {
-            labels[k] = 1;
-            wanted--;
-        }
-    }
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        if (labels[pairs[i].leader] && draw(stream) < 0.85) {
-            labels[pairs[i].follower] = 1;
-        }
-    }
-}
-
-static void draw_features(struct stream *stream, const int8_t labels[CLASSES + 1], const double *directions, float *features) {
-    double sum[WIDTH] = {0};
-    for (size_t k = 0; k <= CLASSES; k++) {
-        const double strength = labels[k] ? 0.6 + 0.8 * draw(stream) : 0;
-        for (size_t j = 0; labels[k] && j < WIDTH; j++) {
-            sum[j] += strength * directions[k * WIDTH + j];
-        }
-    }
-    for (size_t j = 0; j < WIDTH; j++) {
-        features[j] = (float)(4 * tanh(sum[j] + 0.75 * draw_normal(stream)));
-    }
-}
-
-struct table {
-    size_t rows, classes;
-    float *features;
-    int8_t *labels;
-};
-
-/* with_new: every row shows the further class, and only that one is labelled. */
-static bool make_table(struct table *table, size_t rows, uint64_t seed, bool with_new) {
-    struct stream stream = {seed, 0}, world = {7, 0};
-    double *directions = calloc((CLASSES + 1) * WIDTH, sizeof *directions);
-    *table = (struct table){rows, with_new ? 1 : CLASSES, calloc(rows * WIDTH, sizeof(float)), calloc(rows * (CLASSES + 1), 1)};
-    if (!directions || !table->features || !table->labels) {
-        free(directions);
-        return false;
-    }
-    for (size_t i = 0; i < (CLASSES + 1) * WIDTH; i++) {
-        directions[i] = 0.5 * draw_normal(&world);
-    }
-    for (size_t i = 0; i < rows; i++) {
-        int8_t labels[CLASSES + 1];
-        draw_labels(&stream, labels);
-        labels[CLASSES] = with_new;
-        draw_features(&stream, labels, directions, table->features + i * WIDTH);
-        memcpy(table->labels + i * table->classes, with_new ? labels + CLASSES : labels, table->classes);
-    }
-    free(directions);
-    return true;
-}
-
-static l3a_status save_table(l3a_context *context, size_t rows, uint64_t seed, bool with_new, const char *path) {
-    struct table table;
-    l3a_features *features = NULL;
-    l3a_status status = L3A_ERROR_MEMORY;
-    if (make_table(&table, rows, seed, with_new)) {
-        status = l3a_features_wrap(context, table.features, table.labels, rows, WIDTH, with_new ? names + CLASSES : names,
-                                   table.classes, &features);
-    }
+static l3a_status see(const struct demo *demo, const char *pictures, const char *split, const char *features) {
+    char data[PATH], name[PATH + 8], path[PATH];
+    l3a_dataset *dataset = NULL;
+    snprintf(name, sizeof name, "voc:%s", in_folder(demo, pictures, data));
+    l3a_status status = l3a_dataset_open(demo->context, name, split, &dataset);
     if (status == L3A_OK) {
-        status = l3a_features_set_record(features, "backbone", "l3a demo");
+        status = l3a_extract(demo->context, demo->backbone, dataset, NULL, in_folder(demo, features, path), NULL);
     }
-    if (status == L3A_OK) {
-        status = l3a_features_save(features, path);
-    }
-    l3a_features_free(features);
-    free(table.features);
-    free(table.labels);
+    l3a_dataset_free(dataset);
     return status;
 }
 
-/* Where the further class stands among the classes of each of the first rows. */
-static l3a_status show_tags(l3a_model *model, l3a_features *fresh) {
-    float values[SHOWN * WIDTH], scores[SHOWN * (CLASSES + 1)];
-    const size_t classes = l3a_model_class_count(model);
-    l3a_status status = l3a_features_read(fresh, NULL, 0, SHOWN, values);
+static l3a_status prepare(struct demo *demo) {
+    char path[PATH];
+    size_t classes = 0;
+    l3a_draw_options draw_options;
+    l3a_draw_options_default(&draw_options);
+    draw_options.training = demo->pictures;
+    draw_options.test = demo->pictures / 2;
+    while (l3a_draw_class(classes)) {
+        classes++;
+    }
+    printf("%zu pictures to learn from and %zu to test on, drawn to %s/pictures: %zu classes, every fourth rare,\n"
+           "some that nearly always come together\n",
+           draw_options.training, draw_options.test, demo->folder, classes - 1);
+    fflush(stdout);
+    l3a_status status = draw(demo, "pictures", &draw_options);
     if (status == L3A_OK) {
-        status = l3a_model_score(model, values, SHOWN, scores);
+        status = l3a_backbone_open(demo->context, in_folder(demo, "backbone.safetensors", path), NULL, &demo->backbone);
     }
-    for (size_t i = 0; status == L3A_OK && i < SHOWN; i++) {
-        size_t best[2] = {0, 1};
-        for (size_t k = 0; k < classes; k++) {
-            if (scores[i * classes + k] > scores[i * classes + best[0]]) {
-                best[1] = best[0];
-                best[0] = k;
-            } else if (k != best[0] && scores[i * classes + k] > scores[i * classes + best[1]]) {
-                best[1] = k;
-            }
-        }
-        printf("  row %zu: %s, %s\n", i, l3a_model_class(model, best[0]), l3a_model_class(model, best[1]));
+    if (status == L3A_OK) {
+        printf("%zu features of each, by %s: a small network that was trained on drawings of other things\n",
+               l3a_backbone_describe(demo->backbone)->width, path);
+        fflush(stdout);
+        status = see(demo, "pictures", "trainval", "train.safetensors");
     }
-    return status;
+    return status == L3A_OK ? see(demo, "pictures", "test", "test.safetensors") : status;
 }
 
-static l3a_status teach_one_more(l3a_context *context, const char *model_path, const char *fresh_path) {
-    l3a_model *model = NULL;
-    l3a_features *fresh = NULL;
-    l3a_status status = l3a_model_load(context, model_path, &model);
-    if (status == L3A_OK) {
-        status = l3a_features_open(context, fresh_path, &fresh);
-    }
-    if (status == L3A_OK) {
-        printf("\nThree rows that show an %s, which the model does not know; its two best tags:\n", names[CLASSES]);
-        status = show_tags(model, fresh);
-    }
-    if (status == L3A_OK) {
-        status = l3a_model_learn(model, fresh, names + CLASSES, 1);
-    }
-    if (status == L3A_OK) {
-        status = l3a_model_save(model, model_path);
-    }
-    if (status == L3A_OK) {
-        printf("After one more phase with %d rows:\n", FRESH);
-        status = show_tags(model, fresh);
-    }
-    l3a_model_free(model);
-    l3a_features_free(fresh);
-    return status;
-}
-
-struct paths {
-    char train[512], test[512], fresh[512], run[512], model[512];
-};
-
-static l3a_status run_phases(struct arguments *arguments, const struct paths *paths) {
-    static const char *const methods[] = {"l3a", "l3a-no-wac", "joint"};
+static l3a_status run_phases(const struct demo *demo) {
+    static const char *const methods[] = {"l3a", "l3a-no-wac", "finetune", "joint"};
+    char path[PATH], folder[PATH], report[PATH];
     l3a_run_options options;
     l3a_results *results = NULL;
     l3a_run_options_default(&options);
     options.protocol = "B0-C4";
     options.methods = methods;
     options.method_count = sizeof methods / sizeof methods[0];
-    options.folder = paths->run;
-    options.command = arguments->line;
-    options.settings.dim = DIM;
-    options.settings.gamma = 100;
-    l3a_status status = l3a_features_open(arguments->context, paths->train, &options.train);
+    options.folder = in_folder(demo, "run", folder);
+    options.command = demo->arguments->line;
+    options.settings.dim = 2048;
+    options.settings.gamma = 20;
+    l3a_status status = l3a_features_open(demo->context, in_folder(demo, "train.safetensors", path), &options.train);
     if (status == L3A_OK) {
-        status = l3a_features_open(arguments->context, paths->test, &options.test);
+        status = l3a_features_open(demo->context, in_folder(demo, "test.safetensors", path), &options.test);
     }
     if (status == L3A_OK) {
-        status = l3a_run(arguments->context, &options, &results);
+        status = l3a_run(demo->context, &options, &results);
     }
     if (status == L3A_OK) {
-        status = print_results(arguments->context, results, "table");
+        status = print_results(demo->context, results, "summary");
+    }
+    if (status == L3A_OK && access(in_folder(demo, "run/report.html", report), R_OK) == 0) {
+        printf("\nAll about it, with charts and pictures: %s\n", report);
     }
     l3a_results_free(results);
     l3a_features_free(options.train);
@@ -201,40 +121,167 @@ static l3a_status run_phases(struct arguments *arguments, const struct paths *pa
     return status;
 }
 
+static void print_truth(const l3a_features *features, size_t row) {
+    const size_t classes = l3a_features_class_count(features);
+    const int8_t *labels = l3a_features_labels(features) + row * classes;
+    const char *comma = "";
+    for (size_t k = 0; k < classes; k++) {
+        if (labels[k] == 1) {
+            printf("%s %s", comma, l3a_features_class(features, k));
+            comma = ",";
+        }
+    }
+    printf("\n");
+}
+
+static void print_tags(const l3a_model *model, const float *scores) {
+    struct tag tags[TAGS];
+    const struct choice choice = {.threshold = l3a_model_options(model)->theta};
+    const size_t count = choose_tags(scores, l3a_model_class_count(model), choice, tags);
+    for (size_t i = 0; i < count; i++) {
+        printf("%s %s %.2f", i ? "," : "", l3a_model_class(model, tags[i].index), tags[i].probability);
+    }
+    printf(count ? "\n" : " none\n");
+}
+
+/* The first few rows that show two things or more. */
+static size_t choose_rows(const l3a_features *features, size_t rows[FEW]) {
+    const size_t classes = l3a_features_class_count(features);
+    const int8_t *labels = l3a_features_labels(features);
+    size_t found = 0;
+    for (size_t i = 0; i < l3a_features_rows(features) && found < FEW; i++) {
+        int shown = 0;
+        for (size_t k = 0; k < classes; k++) {
+            shown += labels[i * classes + k] == 1;
+        }
+        if (shown >= 2) {
+            rows[found++] = i;
+        }
+    }
+    return found;
+}
+
+/* A few pictures of a feature file: what they show, and what the model says. */
+static l3a_status show_tags(const struct demo *demo, l3a_model *model, const char *name, const char *pictures) {
+    char path[PATH];
+    size_t rows[FEW];
+    l3a_features *features = NULL;
+    l3a_status status = l3a_features_open(demo->context, in_folder(demo, name, path), &features);
+    const size_t count = status == L3A_OK ? choose_rows(features, rows) : 0;
+    float *values = calloc(FEW * l3a_model_width(model), sizeof *values), scores[FEW * TAGS];
+    if (status == L3A_OK) {
+        status = values ? l3a_features_read(features, rows, 0, count, values) : L3A_ERROR_MEMORY;
+    }
+    if (status == L3A_OK) {
+        status = l3a_model_score(model, values, count, scores);
+    }
+    for (size_t i = 0; status == L3A_OK && i < count; i++) {
+        printf("  %s/%s/VOC2007/JPEGImages/%s.jpg\n    shows", demo->folder, pictures, l3a_features_id(features, rows[i]));
+        print_truth(features, rows[i]);
+        printf("    tags ");
+        print_tags(model, scores + i * l3a_model_class_count(model));
+    }
+    free(values);
+    l3a_features_free(features);
+    return status;
+}
+
+static l3a_status learn_more(const struct demo *demo, l3a_model *model, const char *name) {
+    char path[PATH];
+    l3a_features *features = NULL;
+    l3a_status status = l3a_features_open(demo->context, in_folder(demo, "umbrella.safetensors", path), &features);
+    if (status == L3A_OK) {
+        status = l3a_model_learn(model, features, &name, 1);
+    }
+    if (status == L3A_OK) {
+        status = l3a_model_save(model, in_folder(demo, "tagger.safetensors", path));
+    }
+    l3a_features_free(features);
+    return status;
+}
+
+static l3a_status draw_more(const struct demo *demo, const char *name) {
+    const l3a_draw_options options = {.seed = 2, .training = MORE, .test = 2 * FEW, .always = name};
+    l3a_status status = draw(demo, "umbrella", &options);
+    if (status == L3A_OK) {
+        status = see(demo, "umbrella", "trainval", "umbrella.safetensors");
+    }
+    return status == L3A_OK ? see(demo, "umbrella", "test", "umbrella-test.safetensors") : status;
+}
+
+static l3a_status tag_and_teach(const struct demo *demo) {
+    static const char name[] = "umbrella";
+    char path[PATH];
+    l3a_model *model = NULL;
+    l3a_status status = l3a_model_load(demo->context, in_folder(demo, "run/model.safetensors", path), &model);
+    if (status == L3A_OK) {
+        printf("\nTest pictures, what they show, and what l3a says (more probable than %g):\n", l3a_model_options(model)->theta);
+        status = show_tags(demo, model, "test.safetensors", "pictures");
+    }
+    if (status == L3A_OK) {
+        status = draw_more(demo, name);
+    }
+    if (status == L3A_OK) {
+        printf("\nPictures with something it has not learned:\n");
+        status = show_tags(demo, model, "umbrella-test.safetensors", "umbrella");
+    }
+    if (status == L3A_OK) {
+        status = learn_more(demo, model, name);
+    }
+    if (status == L3A_OK) {
+        printf("\nThe same after one more phase, %d other pictures in which only '%s' is labelled:\n", MORE, name);
+        status = show_tags(demo, model, "umbrella-test.safetensors", "umbrella");
+    }
+    l3a_model_free(model);
+    return status;
+}
+
+static void say_what_next(const char *folder) {
+    printf(
+        "\nGo on with it:\n"
+        "  l3a predict %s/tagger.safetensors --backbone %s/backbone.safetensors %s/pictures/VOC2007/JPEGImages/00000?.jpg\n"
+        "With your own pictures, listed in mine.csv with a line `path,labels` and then lines such as `photos/1.jpg,cat;sofa`:\n"
+        "  l3a data list:mine.csv --check-pictures\n"
+        "  l3a extract --backbone %s/backbone.safetensors --data list:mine.csv -o mine.safetensors\n"
+        "  l3a learn mine-tagger.safetensors --dim 2048 --features mine.safetensors --classes cat,sofa\n"
+        "  l3a predict mine-tagger.safetensors --backbone %s/backbone.safetensors photos/2.jpg\n"
+        "For photographs take a backbone that has seen photographs: a ViT, ResNet or TResNet checkpoint of timm or torchvision.\n",
+        folder, folder, folder, folder, folder);
+}
+
 int demo_command(struct arguments *arguments) {
     const char *folder = argument(arguments, "o") ? argument(arguments, "o") : "l3a-demo";
-    struct paths paths;
-    if (strlen(folder) > 400) {
+    double pictures = 2000;
+    if (!argument_number(arguments, "pictures", 400, 100000, &pictures)) {
+        return EXIT_USAGE;
+    }
+    if (arguments->positional_count) {
+        return complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
+    }
+    if (strlen(folder) > PATH - 100) {
         return complain(arguments, "%s: the path is too long", folder);
     }
     if (mkdir(folder, 0777)) {
         return complain(arguments, "%s: %s; choose a new folder with -o", folder, strerror(errno));
     }
-    snprintf(paths.train, sizeof paths.train, "%s/train.safetensors", folder);
-    snprintf(paths.test, sizeof paths.test, "%s/test.safetensors", folder);
-    snprintf(paths.fresh, sizeof paths.fresh, "%s/umbrella.safetensors", folder);
-    snprintf(paths.run, sizeof paths.run, "%s/run", folder);
-    snprintf(paths.model, sizeof paths.model, "%s/run/model.safetensors", folder);
-    printf("%d training and %d test rows of made-up features, %d classes, some rare, some that come together\n\n", TRAIN, TEST,
-           CLASSES);
-    l3a_status status = save_table(arguments->context, TRAIN, 1, false, paths.train);
-    if (status == L3A_OK) {
-        status = save_table(arguments->context, TEST, 2, false, paths.test);
+    struct demo demo = {arguments->context, arguments, folder, (size_t)pictures, NULL};
+    int code = write_backbone(&demo);
+    l3a_status status = L3A_OK;
+    if (code == EXIT_DONE) {
+        status = prepare(&demo);
     }
-    if (status == L3A_OK) {
-        status = save_table(arguments->context, FRESH, 3, true, paths.fresh);
+    if (code == EXIT_DONE && status == L3A_OK) {
+        status = run_phases(&demo);
     }
-    if (status == L3A_OK) {
-        status = run_phases(arguments, &paths);
+    if (code == EXIT_DONE && status == L3A_OK) {
+        status = tag_and_teach(&demo);
     }
-    if (status == L3A_OK) {
-        status = teach_one_more(arguments->context, paths.model, paths.fresh);
+    l3a_backbone_free(demo.backbone);
+    if (code == EXIT_DONE) {
+        code = explain(arguments, status);
     }
-    if (status == L3A_OK) {
-        printf("\nNext, with your own features (a safetensors file, or NumPy arrays):\n"
-               "  l3a run --train train.npy --train-labels y.npy --test test.npy --test-labels yt.npy --names classes.txt \\\n"
-               "          --protocol B0-C4 -o my-run\n"
-               "  l3a predict my-run/model.safetensors --features test.npy --top 3\n");
+    if (code == EXIT_DONE) {
+        say_what_next(folder);
     }
-    return explain(arguments, status);
+    return code;
 }

@@ -25,7 +25,7 @@ const struct command commands[] = {
     {"report", "DIR… [-o FILE.html]", "the page about a run again, or one that compares several", report_options, NO_SETTINGS,
      report_command},
     {"doctor", "", "what this machine will use", doctor_options, NO_SETTINGS, doctor_command},
-    {"demo", "[-o DIR]", "a run on features it makes itself", demo_options, NO_SETTINGS, demo_command},
+    {"demo", "[-o DIR]", "draw pictures, learn them in phases, tag, teach one more class", demo_options, NO_SETTINGS, demo_command},
     {"help", "[COMMAND]", "this list, or all about a command", help_options, NO_SETTINGS, help_command},
     {NULL, NULL, NULL, NULL, NO_SETTINGS, NULL},
 };

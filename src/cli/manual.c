@@ -113,10 +113,15 @@ static const struct manual manuals[] = {
      "What this machine will use:\n"
      "  l3a doctor\n"},
     {"demo",
-     "Needs no data and no network: it makes its own, learns in phases, prints the table, teaches one more class, and says what to "
-     "type next.",
+     "Needs no data and no network: it draws labelled pictures, sees them through a small backbone that is a part of this command "
+     "and "
+     "was trained on drawings of other things, learns in phases by several methods, prints the table, writes the report, tags a "
+     "few "
+     "pictures, teaches one more class, and says what to type next with pictures of one's own.",
      "In a folder of its own:\n"
-     "  l3a demo -o my-demo\n"},
+     "  l3a demo -o my-demo\n"
+     "The data set that it drew:\n"
+     "  l3a data voc:my-demo/pictures\n"},
     {"help",
      "Without a command, the list of commands. The same tables make the manual pages and the completion of shells: --format man "
      "prints the page of a command, or that of l3a, and --format bash, zsh or fish prints a completion script.",

@@ -20,17 +20,6 @@ const struct option predict_options[] = {
     {NULL, NULL, NULL},
 };
 
-struct tag {
-    size_t index;
-    double probability;
-};
-
-/* Which tags are shown, and how wide a row's name is. */
-struct choice {
-    double top, threshold;
-    int width;
-};
-
 static void widen(struct choice *choice, const char *id) {
     const int width = display_width(id);
     choice->width = width > choice->width ? width : choice->width;
@@ -41,8 +30,7 @@ static int compare_tags(const void *left, const void *right) {
     return a->probability > b->probability ? -1 : a->probability < b->probability ? 1 : a->index < b->index ? -1 : 1;
 }
 
-/* The tags of a row, most probable first; returns how many are chosen. */
-static size_t choose_tags(const float *scores, size_t classes, struct choice choice, struct tag *tags) {
+size_t choose_tags(const float *scores, size_t classes, struct choice choice, struct tag *tags) {
     for (size_t k = 0; k < classes; k++) {
         tags[k] = (struct tag){k, 1 / (1 + exp(-(double)scores[k]))};
     }

@@ -23,8 +23,8 @@ static struct {
 /* Stages whose steps are no rows. */
 static const struct {
     const char *stage, *unit;
-} units[] = {{"extract", "pictures"}, {"pictures", "pictures"}, {"check", "pictures"},
-             {"read", "pictures"},    {"train", "epochs"},      {"parse", "B"}};
+} units[] = {{"draw", "pictures"}, {"extract", "pictures"}, {"pictures", "pictures"}, {"check", "pictures"}, {"read", "pictures"},
+             {"train", "epochs"},  {"parse", "B"}};
 
 static const char *stage_unit(const char *stage) {
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {

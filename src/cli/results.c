@@ -217,6 +217,8 @@ l3a_status print_results(l3a_context *context, const l3a_results *results, const
         print_csv(results);
         return L3A_OK;
     }
-    print_phases(results);
+    if (strcmp(format, "table") == 0) {
+        print_phases(results);
+    }
     return print_paper_table(context, results);
 }
