@@ -76,6 +76,7 @@ static int execute(const struct arguments *arguments, l3a_run_options *options, 
     if (status == L3A_OK && !dry) {
         status = print_results(context, results, format);
         if (status == L3A_OK && !arguments->quiet) {
+            fflush(stdout);
             fprintf(stderr, "\nreport: %s/report.html\n", options->folder);
         }
     }

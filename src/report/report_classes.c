@@ -252,8 +252,7 @@ static l3a_class_tally sum_tallies(const struct series *series, size_t last) {
     l3a_class_tally sum = {0};
     for (size_t i = 0; i < results->count; i++) {
         const l3a_class_tally *own = results->details[i].tallies;
-        for (size_t k = 0; own && strcmp(results->rows[i].method, series->method) == 0 && results->rows[i].last == last && k < last;
-             k++) {
+        for (size_t k = 0; own && results->rows[i].method == series->method && results->rows[i].last == last && k < last; k++) {
             sum.pseudo += own[k].pseudo;
             sum.right += own[k].right;
             sum.present += own[k].present;

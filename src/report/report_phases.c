@@ -156,8 +156,9 @@ void report_headline(struct report *report) {
             print_about(report, &report->runs[i]);
         }
     }
+    html_raw(page, "<p>All numbers are percent. “Forget” is the best earlier AP less the last, a mean over classes.</p>\n");
     print_summary_table(report);
-    html_raw(page, "<p>All numbers are percent; forget is the best earlier AP less the last, a mean over classes.</p></section>\n");
+    html_raw(page, "</section>\n");
 }
 
 /* ---- Phase after phase ---- */

@@ -148,7 +148,8 @@ static void print_entries(struct report *report, const char *prefix) {
 
 static void print_record_table(struct report *report, const char *caption, const char *prefix) {
     text_builder *page = &report->page;
-    html_print(page, "<details open><summary>%s</summary><div class=\"scroll\"><table class=\"record\">", caption);
+    html_print(page, "<details open><summary>%s</summary><div class=\"scroll\"><table class=\"record%s\">", caption,
+               report->run_count > 1 ? "" : " single");
     if (report->run_count > 1) {
         html_raw(page, "<thead><tr><th></th>");
         for (size_t j = 0; j < report->run_count; j++) {

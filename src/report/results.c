@@ -15,7 +15,7 @@ enum { FILE_LIMIT = 1 << 30, FIELDS = 16 };
 static const char metrics_header[] =
     "method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds\n";
 static const char classes_header[] = "method,seed,phase,class,AP,images,weight,pseudo,right,present,curve\n";
-static const char short_classes_header[] = "method,seed,phase,class,AP\n"; /* of version 0.1.0 */
+static const char short_classes_header[] = "method,seed,phase,class,AP\n"; /* of older files */
 static const char stages_header[] = "method,seed,phase,stage,seconds,peak_memory\n";
 
 l3a_status results_create(l3a_context *context, l3a_results **results) {

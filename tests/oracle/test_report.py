@@ -216,7 +216,7 @@ def check_errors(work, folder):
 
 
 def check_old_tables(work, folder):
-    """A folder as version 0.1.0 left it, unfinished at that."""
+    """A folder with nothing but AP in its table of classes, unfinished at that."""
     old = os.path.join(work, "old")
     shutil.copytree(folder, old)
     for name in ("timings.csv", "samples.csv", "report.html"):
