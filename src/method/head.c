@@ -17,10 +17,10 @@ static const struct {
     const char *method;
     struct tuning tuning; /* epochs, first_rate, rate, lambda, memory */
 } tuned[] = {
-    {"finetune", {20, 1e-2, 1e-2, 0, 0}}, {"joint-sgd", {20, 1e-2, 1e-2, 0, 0}}, {"lwf", {20, 1e-2, 1e-2, 1, 0}},
-    {"ewc", {20, 1e-2, 1e-2, 1, 0}},      {"oewc", {20, 1e-2, 1e-2, 1, 0}},      {"rwalk", {20, 1e-2, 1e-2, 1, 0}},
-    {"er", {20, 1e-2, 1e-2, 0, 20}},      {"der++", {20, 1e-2, 1e-2, 0.5, 20}},  {"icarl", {20, 1e-2, 1e-2, 1, 20}},
-    {"bic", {20, 1e-2, 1e-2, 1, 20}},     {"prs", {20, 1e-2, 1e-2, 0, 1000}},    {"ocdm", {20, 1e-2, 1e-2, 0, 1000}},
+    {"finetune", {20, 1e-2, 3e-3, 0, 0}}, {"joint-sgd", {20, 3e-3, 3e-3, 0, 0}}, {"lwf", {20, 1e-2, 1e-2, 1000, 0}},
+    {"ewc", {20, 1e-2, 1e-2, 1000, 0}},   {"oewc", {20, 1e-2, 1e-2, 1000, 0}},   {"rwalk", {20, 1e-2, 1e-2, 10000, 0}},
+    {"er", {20, 1e-2, 3e-3, 0, 20}},      {"der++", {20, 1e-2, 1e-2, 100, 20}},  {"icarl", {20, 1e-2, 1e-2, 100, 20}},
+    {"bic", {20, 1e-2, 1e-2, 100, 20}},   {"prs", {20, 1e-2, 3e-3, 0, 1000}},    {"ocdm", {20, 1e-2, 3e-3, 0, 1000}},
 };
 
 enum { READ_ROWS = 1024, BATCH = 128, TUNED = sizeof tuned / sizeof tuned[0] };

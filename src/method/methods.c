@@ -25,7 +25,7 @@ static void with_inverse_weights(l3a_options *options) {
 
 static const char l3a_paper[] = "Zhang et al., ICML 2025", acil_paper[] = "Zhuang et al., NeurIPS 2022 (GACL: 2024)";
 static const char sums[] = "sums, never an image", networks[] = "the old network";
-static const char the_head[] = "the head", per_class[] = "20 images a class", in_all[] = "1000 images in all";
+static const char the_head[] = "the head", per_class[] = "features of 20 images a class", in_all[] = "features of 1000 images";
 
 #define METHOD(name, help, source, stores, plan, learner, prescribe)                                                               \
     { {name, help, source, stores, 1}, plan, &learner, prescribe }
@@ -62,8 +62,8 @@ static const struct method methods[] = {
     METHOD("rwalk", "holds weights by Fisher and path", "Chaudhry et al., ECCV 2018", "the head, four sums", BY_PHASE,
            rwalk_learner, NULL),
     METHOD("er", "replays random images", "Chaudhry et al., 2019", per_class, BY_PHASE, er_learner, NULL),
-    METHOD("der++", "replays images with labels and old scores", "Buzzega et al., NeurIPS 2020", "20 images a class, their scores",
-           BY_PHASE, derpp_learner, NULL),
+    METHOD("der++", "replays images with labels and old scores", "Buzzega et al., NeurIPS 2020",
+           "features of 20 images a class, their scores", BY_PHASE, derpp_learner, NULL),
     METHOD("icarl", "replays herded exemplars, distils", "Rebuffi et al., CVPR 2017", per_class, BY_PHASE, icarl_learner, NULL),
     METHOD("bic", "replays, distils, corrects new scores", "Wu et al., CVPR 2019", per_class, BY_PHASE, bic_learner, NULL),
     METHOD("prs", "replays from a partitioned reservoir", "Kim et al., ECCV 2020", in_all, BY_PHASE, prs_learner, NULL),

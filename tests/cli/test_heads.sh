@@ -7,25 +7,25 @@ make_features "$data" --rows 200 --test-rows 80
 run_on() { l3a run --train "$data/train.safetensors" --test "$data/test.safetensors" --protocol B0-C2 --quiet "$@"; }
 methods=finetune,joint-sgd,lwf,ewc,oewc,rwalk,er,der++,icarl,bic,prs,ocdm
 
-expect 0 '' run_on --method $methods --seed 1,2 -o "$work/run"
+expect 0 '' run_on --method $methods --seed 1,2 --epochs 4 -o "$work/run"
 check 'no model of a head' test ! -e "$work/run/model.safetensors" -a ! -e "$work/run/partial.safetensors"
 check 'a line for each phase' test "$(wc -l <"$work/run/metrics.csv")" -eq $((1 + 2 * (11 * 3 + 1)))
 check 'no pseudo-labels' test "$(cut -d, -f8 "$work/run/metrics.csv" | sort -u | xargs)" = '0 pseudo_labels'
-expect 0 '' run_on --method $methods --seed 1,2 -o "$work/again"
-check 'a run repeated' diff <(metrics "$work/run") <(metrics "$work/again")
 
 # a job that was stopped starts again, and those before it stay
+cp -r "$work/run" "$work/again"
 for file in metrics per_class; do
     sed '/^bic,2,3/,$d' "$work/run/$file.csv" >"$work/again/$file.csv"
 done
-expect 0 '' run_on --method $methods --seed 1,2 -o "$work/again" --resume
+expect 0 '' run_on --method $methods --seed 1,2 --epochs 4 -o "$work/again" --resume
 check 'a run resumed' diff <(metrics "$work/run") <(metrics "$work/again")
 
 # a setting reaches what it names
-for setting in '--loss bce' '--epochs 4' '--batch 16' '--first-rate 0.1' '--rate 0.1' '--lambda 50' '--memory 2' '--head-theta 0.3'; do
+expect 0 '' run_on --method bic --seed 1 -o "$work/plain"
+for setting in '--loss bce' '--epochs 5' '--batch 16' '--first-rate 0.1' '--rate 0.1' '--lambda 50' '--memory 2' '--head-theta 0.3'; do
     # shellcheck disable=SC2086
     expect 0 '' run_on --method bic --seed 1 $setting -o "$work/set$setting"
-    check "$setting changes the numbers" test "$(metrics "$work/set$setting")" != "$(metrics "$work/run" | grep -E '^(method|bic,1,)')"
+    check "$setting changes the numbers" test "$(metrics "$work/set$setting")" != "$(metrics "$work/plain")"
 done
 
 refuse() { expect 2 "$1" run_on --method er -o "$work/none" "${@:2}"; }
