@@ -448,8 +448,8 @@ L3A_PUBLIC void l3a_sweep_options_default(l3a_sweep_options *options);
  * for is left out. What the options point to must outlive the sweep. */
 L3A_PUBLIC l3a_status l3a_sweep_create(l3a_context *context, const l3a_sweep_options *options, l3a_sweep **sweep);
 L3A_PUBLIC l3a_status l3a_sweep_prepare(l3a_sweep *sweep, l3a_sweep_plan *plan);
-/* Runs what the folder does not have yet: it gets sweep.json, sweep.csv (a row for each point, seed and phase), and the tables of
- * each point. The folder of an interrupted sweep of the same grid on the same data can be resumed. */
+/* Runs what the folder does not have yet: it gets sweep.json, sweep.csv (a row for each point, seed and phase), report.html, and in
+ * points/ a run's folder for each point, without models. The folder of an interrupted sweep of the same grid on the same data can be resumed. */
 L3A_PUBLIC l3a_status l3a_sweep_run(l3a_sweep *sweep);
 L3A_PUBLIC void l3a_sweep_free(l3a_sweep *sweep);
 L3A_PUBLIC size_t l3a_sweep_count(const l3a_sweep *sweep);

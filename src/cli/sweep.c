@@ -18,7 +18,7 @@ const struct option sweep_options[] = {
     {"preset", "NAME", "a grid of the paper, listed below; what else is given goes before it"},
     {"method", "A,B", "methods to run, or all [l3a]"},
     {"seed", "N,M", "seeds of the random layer; several give mean and deviation [2025]"},
-    {"o", "DIR", "folder for sweep.json, sweep.csv and the tables of each point"},
+    {"o", "DIR", "folder for sweep.json, sweep.csv, report.html and the tables of each point"},
     {"resume", NULL, "go on with the sweep in DIR"},
     {"dry-run", NULL, "print the points and what they cost, and stop"},
     {"format", "table|json|csv|markdown|latex", "what is printed on the standard output [table]"},
@@ -424,6 +424,10 @@ static int execute(const struct arguments *arguments, const struct grid *grid, c
     }
     if (status == L3A_OK && !dry) {
         code = print_sweep(arguments, grid, sweep, format);
+    }
+    if (code == EXIT_DONE && !dry && !arguments->quiet) {
+        fflush(stdout);
+        fprintf(stderr, "\nreport: %s/report.html\n", grid->options.run.folder);
     }
     l3a_sweep_free(sweep);
     return code;

@@ -631,11 +631,51 @@ done:
     return status;
 }
 
+/* A point's folder is that of a run, for reports and for l3a_results_load(). */
+static l3a_status write_record(const l3a_sweep *sweep, const struct point *point) {
+    l3a_context *context = sweep->context;
+    l3a_status status = L3A_OK;
+    l3a_run_options options = sweep->options.run;
+    text_builder identity = {.context = context};
+    char *path = NULL;
+    options.methods = &point->method->info.name;
+    options.method_count = 1;
+    options.settings = point->settings;
+    TRY(make_folder(context, point->folder));
+    TRY(join_path(context, point->folder, "run.json", &path));
+    TRY(record_identity(context, &options, sweep->run.order, &identity));
+    TRY(record_write(context, path, &options, &identity));
+done:
+    text_builder_free(&identity);
+    release(context, path);
+    return status;
+}
+
+/* report.html: one page over all points. */
+static l3a_status write_report(const l3a_sweep *sweep) {
+    l3a_context *context = sweep->context;
+    l3a_status status = L3A_OK;
+    const char **folders = NULL;
+    char *path = NULL;
+    l3a_report_options options;
+    l3a_report_options_default(&options);
+    options.pictures = sweep->options.run.pictures;
+    TRY(allocate(context, sweep->point_count, sizeof *folders, &folders));
+    for (size_t i = 0; i < sweep->point_count; i++) {
+        folders[i] = sweep->points[i].folder;
+    }
+    TRY(join_path(context, sweep->options.run.folder, "report.html", &path));
+    TRY(l3a_report_write(context, folders, sweep->point_count, &options, path));
+done:
+    release(context, folders);
+    release(context, path);
+    return status;
+}
+
 static l3a_status write_team(const l3a_sweep *sweep, const struct team *team) {
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < team->count; i++) {
         const struct point *point = &sweep->points[team->points[i]];
-        TRY(make_folder(sweep->context, point->folder));
         TRY(results_write(point->results, point->folder));
     }
     TRY(write_table(sweep));
@@ -724,6 +764,9 @@ static l3a_status open_folder(l3a_sweep *sweep) {
         TRY(record_write(context, sweep->run.record_path, options, &identity));
     }
     TRY(make_folder(context, points));
+    for (size_t i = 0; i < sweep->point_count; i++) {
+        TRY(write_record(sweep, &sweep->points[i]));
+    }
 done:
     text_builder_free(&identity);
     release(context, points);
@@ -743,6 +786,9 @@ l3a_status l3a_sweep_run(l3a_sweep *sweep) {
     }
     if (sweep->options.run.folder) {
         TRY(write_table(sweep));
+    }
+    if (sweep->options.run.folder && sweep->options.run.report) {
+        TRY(write_report(sweep));
     }
 done:
     return status;

@@ -15,8 +15,9 @@ shows gamma eta 'avg mAP' 'last mAP' forgetting dynamic ' ± ' '* best, + second
 check 'plan' grep -q 'plan: 4 points x 2 seeds in 3 phases; 1 passes' "$work/stderr"
 check 'the header of sweep.csv' test "$(head -n 1 "$work/grid/sweep.csv")" = 'gamma,eta,method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds'
 check 'a row for each point, seed and phase' test "$(tail -n +2 "$work/grid/sweep.csv" | cut -d, -f1-5 | sort -u | wc -l)" -eq 24
-check 'the files' test "$(ls "$work/grid" | grep -v report.html | xargs)" = 'points sweep.csv sweep.json'
+check 'the files' test "$(ls "$work/grid" | xargs)" = 'points report.html sweep.csv sweep.json'
 check 'the files of points' test "$(ls "$work/grid/points" | xargs)" = 'gamma=1,eta=0.6 gamma=1,eta=dynamic gamma=10,eta=0.6 gamma=10,eta=dynamic'
+check 'the page tells of every point' test "$(grep -oF -e 'gamma=1,eta=0.6' -e 'gamma=10,eta=0.6' -e 'gamma=1,eta=dynamic' -e 'gamma=10,eta=dynamic' "$work/grid/report.html" | sort -u | wc -l)" -eq 4
 check 'the record' /usr/bin/python3 - "$work/grid/sweep.json" <<'P'
 import json, sys
 run = json.load(open(sys.argv[1]))["run"]
