@@ -28,12 +28,17 @@ void analytic_free(struct analytic *analytic) {
     memset(analytic, 0, sizeof *analytic);
 }
 
+void analytic_clear(const struct analytic *analytic) {
+    for (size_t i = 0; i < analytic->dim; i++) {
+        memset(analytic_row(analytic, i), 0, (i + 1) * sizeof(double));
+    }
+}
+
 double *analytic_row(const struct analytic *analytic, size_t i) {
     return analytic->square + i * analytic->stride;
 }
 
-/* The second triangle, upper, with its diagonal. */
-static double *factor_of(const struct analytic *analytic) {
+double *analytic_second(const struct analytic *analytic) {
     return analytic->square + 1;
 }
 
@@ -47,7 +52,7 @@ struct mirror {
 static void mirror_rows(void *argument, size_t first, size_t last) {
     const struct mirror *mirror = argument;
     const size_t step = mirror->analytic->stride;
-    double *lower = mirror->analytic->square, *upper = factor_of(mirror->analytic);
+    double *lower = mirror->analytic->square, *upper = analytic_second(mirror->analytic);
     const double *added = mirror->added ? mirror->added->square : NULL;
     for (size_t tile = 0; tile < last; tile += TILE) {
         for (size_t i = first; i < last; i++) {
@@ -80,31 +85,35 @@ static void add_to_diagonal(double *triangle, size_t step, size_t dim, double va
 static bool is_finite(const struct analytic *analytic) {
     bool finite = true;
     for (size_t i = 0; finite && i < analytic->dim; i++) {
-        finite = isfinite(factor_of(analytic)[i * analytic->stride + i]);
+        finite = isfinite(analytic_second(analytic)[i * analytic->stride + i]);
     }
     return finite;
 }
 
-/* The second triangle becomes the factor of the first + what others have beyond it + shift·I. */
-static l3a_status factor(const struct analytic *analytic, const struct analytic *const *others, size_t count, double shift) {
+l3a_status analytic_factor_second(const struct analytic *analytic, double shift) {
     const l3a_context *context = analytic->context;
-    mirror_triangle(analytic, false, NULL);
-    for (size_t i = 0; i < count; i++) {
-        mirror_triangle(analytic, false, others[i]);
-    }
     /* A factoring of infinities may well succeed, with a solution of zeros. */
     if (!is_finite(analytic)) {
         return fail(analytic->context, L3A_ERROR_NUMERIC, "scale the features down, or use --precision double",
                     "the sums are not finite: these features are too large");
     }
-    add_to_diagonal(factor_of(analytic), analytic->stride, analytic->dim, shift);
-    if (context->matrix->factor(context->threads, analytic->dim, factor_of(analytic), analytic->stride)) {
+    add_to_diagonal(analytic_second(analytic), analytic->stride, analytic->dim, shift);
+    if (context->matrix->factor(context->threads, REAL_DOUBLE, analytic->dim, analytic_second(analytic), analytic->stride)) {
         return L3A_OK;
     }
     char gamma[NUMBER_TEXT];
     return fail(analytic->context, L3A_ERROR_NUMERIC, "use a larger --gamma, or --precision double, or scale the features down",
                 "the sums with gamma = %s on the diagonal are not positive definite: gamma is too small for these features",
                 number_format(shift > 0 ? shift : analytic->gamma, gamma));
+}
+
+/* The second triangle becomes the factor of the first + what others have beyond it + shift·I. */
+static l3a_status factor(const struct analytic *analytic, const struct analytic *const *others, size_t count, double shift) {
+    mirror_triangle(analytic, false, NULL);
+    for (size_t i = 0; i < count; i++) {
+        mirror_triangle(analytic, false, others[i]);
+    }
+    return analytic_factor_second(analytic, shift);
 }
 
 static bool is_empty(const struct analytic *analytic) {
@@ -133,7 +142,7 @@ l3a_status analytic_use_inverse(struct analytic *analytic, bool inverse) {
         }
     } else {
         TRY(factor(analytic, NULL, 0, inverse ? analytic->gamma : 0));
-        FAIL_IF(!context->matrix->invert(context->threads, d, factor_of(analytic), step), analytic->context, L3A_ERROR_NUMERIC,
+        FAIL_IF(!context->matrix->invert(context->threads, d, analytic_second(analytic), step), analytic->context, L3A_ERROR_NUMERIC,
                 "use a larger --gamma", "the matrix cannot be inverted: gamma is too small for these features");
         mirror_triangle(analytic, true, NULL);
         if (!inverse) {
@@ -206,7 +215,7 @@ void analytic_add(const struct analytic *analytic, real type, const void *rows, 
     analytic_add_difference(analytic, type, rows, count, NULL, 0, panel);
 }
 
-static l3a_status check_weights(const struct analytic *analytic, const double *weights, size_t columns) {
+l3a_status check_weights(const struct analytic *analytic, const double *weights, size_t columns) {
     char gamma[NUMBER_TEXT];
     for (size_t i = 0; i < analytic->dim * columns; i++) {
         if (!isfinite(weights[i])) {
@@ -217,7 +226,7 @@ static l3a_status check_weights(const struct analytic *analytic, const double *w
     return L3A_OK;
 }
 
-static void transpose(const double *from, size_t rows, size_t columns, double *to) {
+void transpose(const double *from, size_t rows, size_t columns, double *to) {
     for (size_t first = 0; first < rows; first += TILE) {
         const size_t last = first + TILE < rows ? first + TILE : rows;
         for (size_t j = 0; j < columns; j++) {
@@ -238,7 +247,7 @@ l3a_status analytic_solve_sum(const struct analytic *analytic, const struct anal
     TRY(allocate(analytic->context, columns, d * sizeof *rows, &rows));
     TRY(factor(analytic, others, count, gamma));
     transpose(cross, d, columns, rows);
-    context->matrix->solve_rows(context->threads, d, columns, factor_of(analytic), analytic->stride, rows, d);
+    context->matrix->solve_rows(context->threads, REAL_DOUBLE, d, columns, analytic_second(analytic), analytic->stride, rows, d);
     transpose(rows, columns, d, weights);
     TRY(check_weights(analytic, weights, columns));
 done:
@@ -284,7 +293,7 @@ static l3a_status recurse(const struct analytic *analytic, struct recursion *wor
     matrix->multiply_symmetric(threads, n, d, work->rows, d, analytic->square, step, work->gain, d);
     matrix->multiply(threads, REAL_DOUBLE, false, true, n, n, d, 1, work->rows, d, work->gain, d, 0, work->system, n);
     add_to_diagonal(work->system, n, n, 1);
-    FAIL_IF(!matrix->factor(threads, n, work->system, n), analytic->context, L3A_ERROR_NUMERIC,
+    FAIL_IF(!matrix->factor(threads, REAL_DOUBLE, n, work->system, n), analytic->context, L3A_ERROR_NUMERIC,
             "use a larger --gamma, or --solver sums", "the recursion lost its positive definite matrix: gamma is too small");
     matrix->multiply(threads, REAL_DOUBLE, false, false, n, columns, d, -1, work->rows, d, weights, columns, 1, work->error,
                      columns);
