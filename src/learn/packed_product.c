@@ -18,7 +18,7 @@ _Static_assert(sizeof(lanes) == PACKED_LANES * sizeof(double), "a lane for each 
 enum { ROWS = 4 };
 
 #if defined(__x86_64__)
-#define FOR_EACH_PROCESSOR __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "fma", "default")))
 #else
 #define FOR_EACH_PROCESSOR
 #endif
