@@ -114,11 +114,13 @@ typedef enum l3a_precision { L3A_PRECISION_MIXED, L3A_PRECISION_DOUBLE } l3a_pre
 typedef enum l3a_solver { L3A_SOLVER_AUTO, L3A_SOLVER_SUMS, L3A_SOLVER_RECURSIVE } l3a_solver;
 typedef enum l3a_loss { L3A_LOSS_ASYMMETRIC, L3A_LOSS_BINARY } l3a_loss;
 typedef enum l3a_store { L3A_STORE_FLOAT64, L3A_STORE_FLOAT32 } l3a_store;
+typedef enum l3a_skip { L3A_SKIP_OFF, L3A_SKIP_ON, L3A_SKIP_AUTO } l3a_skip;
+typedef enum l3a_thresholds { L3A_THRESHOLDS_FIXED, L3A_THRESHOLDS_GLOBAL, L3A_THRESHOLDS_PER_CLASS } l3a_thresholds;
 
 typedef struct l3a_options {
     uint64_t dim;            /* width of the random layer */
     uint64_t seed;           /* of the random layer */
-    double gamma;            /* ridge */
+    double gamma;            /* ridge; 0: chosen from the images of the first phase, and the model's from then on */
     l3a_weighting weights;   /* class weight from the class's number of images f: f^-1/2, 1/f, 1/(log f + 1), 1 */
     l3a_scaling scaling;     /* class weights scaled to mean 1, or as they stand in the paper's formula */
     l3a_pseudo pseudo;       /* labels of old classes on new images: fixed threshold, dynamic threshold, none */
@@ -130,6 +132,11 @@ typedef struct l3a_options {
     l3a_solver solver;       /* sums and Cholesky, the paper's recursion on the inverse, or the cheaper of the two */
     l3a_store store;         /* how a model file keeps its d x d matrix */
     uint64_t block;          /* rows worked on at a time */
+    double alpha;            /* what an image of another phase counts for a class, beside one of its own phase */
+    l3a_skip skip_features;  /* the features themselves beside the random layer; auto: where they add an eighth at most */
+    l3a_thresholds thresholds; /* of the predicted classes: theta, or found from the scores of the images learned */
+    uint64_t keep_phases;    /* phases whose sums are kept apart, older ones being folded; 0: all where alpha < 1, else none */
+    uint64_t privacy_limit;  /* a phase with fewer images is warned of; 0: never */
     /* of methods that `run` compares; a model has no use for them */
     double ratio;        /* dsal: share of the second stream in the score */
     double kernel_width; /* gkeal: width of a kernel, in typical distances between two images */
@@ -141,6 +148,7 @@ typedef struct l3a_options {
     double lambda;       /* weight of what the method adds to the loss: distillation, penalty */
     uint64_t memory;     /* images kept, for each class or, by prs and ocdm, in all */
     double head_theta;   /* probability above which a class counts as predicted by such a head */
+    uint64_t given;      /* the settings that were set by name: a bit for each, in the order of l3a_option_at() */
 } l3a_options;
 
 L3A_PUBLIC void l3a_options_default(l3a_options *options);
@@ -158,6 +166,7 @@ typedef struct l3a_option_info {
     const char *fallback; /* the default, as text */
     const char *help;
     const char *group;    /* "model", or "comparison": of methods that `run` compares, which no model keeps */
+    const char *word;     /* a word that may stand in place of a number, and is kept as 0: "auto"; NULL: none */
 } l3a_option_info;
 
 /* NULL when index is past the last option. */
@@ -246,8 +255,8 @@ typedef struct l3a_phase_info {
 } l3a_phase_info;
 
 L3A_PUBLIC const l3a_options *l3a_model_options(const l3a_model *model);
-/* Changes a setting for the phases to come. dim, seed, gamma and precision are the model's for ever: another value for one of
- * them is refused. */
+/* Changes a setting for the phases to come. dim, seed, gamma, precision, alpha and skip-features are the model's for ever: another
+ * value for one of them is refused. */
 L3A_PUBLIC l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value);
 L3A_PUBLIC size_t l3a_model_width(const l3a_model *model);
 L3A_PUBLIC size_t l3a_model_class_count(const l3a_model *model);
@@ -257,13 +266,18 @@ L3A_PUBLIC uint64_t l3a_model_class_images(const l3a_model *model, size_t index)
 L3A_PUBLIC size_t l3a_model_phase_count(const l3a_model *model);
 /* NULL when index is past the last phase. */
 L3A_PUBLIC const l3a_phase_info *l3a_model_phase(const l3a_model *model, size_t index);
-/* [dim x classes] */
+/* Numbers in a row that is learned: dim, and width more with skip features. */
+L3A_PUBLIC size_t l3a_model_inputs(const l3a_model *model);
+/* The score above which each class counts as predicted, as the settings theta and thresholds say. */
+L3A_PUBLIC void l3a_model_thresholds(const l3a_model *model, double *thresholds);
+/* [inputs x classes] */
 L3A_PUBLIC const double *l3a_model_weights(const l3a_model *model);
 /* The model keeps either the sum A or the inverse R = (A + gamma I)^-1. Copies rows [first, first + count) of the packed
- * lower triangle's matrix to a full [count x dim] block, the upper part by symmetry. */
+ * lower triangle's matrix to a full [count x inputs] block, the upper part by symmetry. Where phases are kept apart, it is the
+ * sum over them. */
 L3A_PUBLIC l3a_status l3a_model_matrix(const l3a_model *model, size_t first, size_t count, double *rows);
 L3A_PUBLIC int l3a_model_is_inverse(const l3a_model *model);
-/* [dim x classes], the sum C */
+/* [inputs x classes], the sum C */
 L3A_PUBLIC const double *l3a_model_cross(const l3a_model *model);
 /* Free text kept in the model file: the backbone's record, the method, … NULL where there is none. */
 L3A_PUBLIC const char *l3a_model_record(const l3a_model *model, const char *key);
@@ -273,6 +287,7 @@ L3A_PUBLIC l3a_status l3a_model_set_record(l3a_model *model, const char *key, co
 typedef struct l3a_plan {
     uint64_t memory;   /* bytes at the peak */
     uint64_t file;     /* bytes of the model file */
+    uint64_t phase;    /* bytes that each phase kept apart adds to both; 0 where none is */
     double row_flops;  /* to learn one row */
     double score_flops; /* to score one row */
     double solve_flops; /* at the end of a phase */
@@ -360,6 +375,9 @@ typedef struct l3a_method_info {
 L3A_PUBLIC void l3a_run_options_default(l3a_run_options *options);
 /* NULL when index is past the last method. */
 L3A_PUBLIC const l3a_method_info *l3a_method_at(size_t index);
+/* What a method prescribes, put into the settings of a model to be made: "l3a+", "acil", … Those that were set by name stay, where
+ * the method can be one with them. */
+L3A_PUBLIC l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_options *options);
 
 /* What a run would do: images of each phase, and the plan of its largest model. */
 typedef struct l3a_run_plan {

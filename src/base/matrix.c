@@ -8,6 +8,7 @@
 #include <string.h>
 
 void dpotrf_(const char *triangle, const int *n, double *a, const int *stride, int *info);
+void spotrf_(const char *triangle, const int *n, float *a, const int *stride, int *info);
 void dpotri_(const char *triangle, const int *n, double *a, const int *stride, int *info);
 
 static void multiply(int threads, real type, bool transpose_a, bool transpose_b, size_t m, size_t n, size_t inner, double scale,
@@ -48,10 +49,14 @@ static void multiply_symmetric(int threads, size_t rows, size_t n, const double 
 }
 
 /* LAPACK is column-major: a row-major upper triangle is its lower one. */
-static bool factor(int threads, size_t n, double *a, size_t a_stride) {
+static bool factor(int threads, real type, size_t n, void *a, size_t a_stride) {
     const int before = threads_use(threads), order = (int)n, stride = (int)a_stride;
     int info = 0;
-    dpotrf_("L", &order, a, &stride, &info);
+    if (type == REAL_SINGLE) {
+        spotrf_("L", &order, a, &stride, &info);
+    } else {
+        dpotrf_("L", &order, a, &stride, &info);
+    }
     threads_use(before);
     return info == 0;
 }
@@ -71,12 +76,18 @@ static void solve_transposed(int threads, size_t n, size_t columns, const double
     threads_use(before);
 }
 
-static void solve_rows(int threads, size_t n, size_t rows, const double *u, size_t u_stride, double *b, size_t b_stride) {
+static void solve_rows(int threads, real type, size_t n, size_t rows, const void *u, size_t u_stride, void *b, size_t b_stride) {
+    static const CBLAS_TRANSPOSE steps[] = {CblasNoTrans, CblasTrans};
     const int before = threads_use(threads);
-    cblas_dtrsm(CblasRowMajor, CblasRight, CblasUpper, CblasNoTrans, CblasNonUnit, (int)rows, (int)n, 1, u, (int)u_stride, b,
-                (int)b_stride);
-    cblas_dtrsm(CblasRowMajor, CblasRight, CblasUpper, CblasTrans, CblasNonUnit, (int)rows, (int)n, 1, u, (int)u_stride, b,
-                (int)b_stride);
+    for (size_t i = 0; i < 2; i++) {
+        if (type == REAL_SINGLE) {
+            cblas_strsm(CblasRowMajor, CblasRight, CblasUpper, steps[i], CblasNonUnit, (int)rows, (int)n, 1, u, (int)u_stride, b,
+                        (int)b_stride);
+        } else {
+            cblas_dtrsm(CblasRowMajor, CblasRight, CblasUpper, steps[i], CblasNonUnit, (int)rows, (int)n, 1, u, (int)u_stride, b,
+                        (int)b_stride);
+        }
+    }
     threads_use(before);
 }
 

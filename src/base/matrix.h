@@ -26,11 +26,11 @@ typedef struct matrix_operations {
     void (*multiply_symmetric)(int threads, size_t rows, size_t n, const double *a, size_t a_stride, const double *s,
                                size_t s_stride, double *c, size_t c_stride);
     /* In place: the upper triangle of a positive definite matrix becomes U. False when it is not positive definite. */
-    bool (*factor)(int threads, size_t n, double *a, size_t a_stride);
+    bool (*factor)(int threads, real type, size_t n, void *a, size_t a_stride);
     /* In place, b being n x columns: b = U⁻ᵀ b. */
     void (*solve_transposed)(int threads, size_t n, size_t columns, const double *u, size_t u_stride, double *b, size_t b_stride);
     /* In place, b being rows x n: b = b (UᵀU)⁻¹. */
-    void (*solve_rows)(int threads, size_t n, size_t rows, const double *u, size_t u_stride, double *b, size_t b_stride);
+    void (*solve_rows)(int threads, real type, size_t n, size_t rows, const void *u, size_t u_stride, void *b, size_t b_stride);
     /* In place: U becomes the upper triangle of (UᵀU)⁻¹. False when U is singular. */
     bool (*invert)(int threads, size_t n, double *u, size_t u_stride);
     /* What the back end is, and, where it runs on slower kernels than the machine has, the OPENBLAS_CORETYPE that fits. */

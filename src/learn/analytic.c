@@ -28,12 +28,17 @@ void analytic_free(struct analytic *analytic) {
     memset(analytic, 0, sizeof *analytic);
 }
 
+void analytic_clear(const struct analytic *analytic) {
+    for (size_t i = 0; i < analytic->dim; i++) {
+        memset(analytic_row(analytic, i), 0, (i + 1) * sizeof(double));
+    }
+}
+
 double *analytic_row(const struct analytic *analytic, size_t i) {
     return analytic->square + i * analytic->stride;
 }
 
-/* The second triangle, upper, with its diagonal. */
-static double *factor_of(const struct analytic *analytic) {
+double *analytic_second(const struct analytic *analytic) {
     return analytic->square + 1;
 }
 
@@ -47,8 +52,8 @@ struct mirror {
 static void mirror_rows(void *argument, size_t first, size_t last) {
     const struct mirror *mirror = argument;
     const size_t step = mirror->analytic->stride;
-    double *lower = mirror->analytic->square, *upper = factor_of(mirror->analytic);
-    const double *before = mirror->before ? factor_of(mirror->before) : NULL;
+    double *lower = mirror->analytic->square, *upper = analytic_second(mirror->analytic);
+    const double *before = mirror->before ? analytic_second(mirror->before) : NULL;
     for (size_t tile = 0; tile < last; tile += TILE) {
         for (size_t i = first; i < last; i++) {
             const size_t end = tile + TILE < i + 1 ? tile + TILE : i + 1;
@@ -78,7 +83,7 @@ static void add_to_diagonal(double *triangle, size_t step, size_t dim, double va
 static bool is_finite(const struct analytic *analytic) {
     bool finite = true;
     for (size_t i = 0; finite && i < analytic->dim; i++) {
-        finite = isfinite(factor_of(analytic)[i * analytic->stride + i]);
+        finite = isfinite(analytic_second(analytic)[i * analytic->stride + i]);
     }
     return finite;
 }
@@ -95,8 +100,8 @@ static l3a_status factor_total(const struct analytic *analytic, double shift, do
         return fail(analytic->context, L3A_ERROR_NUMERIC, "scale the features down, or use --precision double",
                     "the sums are not finite: these features are too large");
     }
-    add_to_diagonal(factor_of(analytic), analytic->stride, analytic->dim, shift);
-    if (context->matrix->factor(context->threads, analytic->dim, factor_of(analytic), analytic->stride)) {
+    add_to_diagonal(analytic_second(analytic), analytic->stride, analytic->dim, shift);
+    if (context->matrix->factor(context->threads, REAL_DOUBLE, analytic->dim, analytic_second(analytic), analytic->stride)) {
         return L3A_OK;
     }
     char gamma[NUMBER_TEXT];
@@ -109,6 +114,10 @@ static l3a_status factor_total(const struct analytic *analytic, double shift, do
 static l3a_status factor(const struct analytic *analytic, double shift) {
     analytic_total(analytic, NULL);
     return factor_total(analytic, shift, analytic->gamma);
+}
+
+l3a_status analytic_factor_second(const struct analytic *analytic, double shift) {
+    return factor_total(analytic, shift, shift);
 }
 
 static bool is_empty(const struct analytic *analytic) {
@@ -137,8 +146,8 @@ l3a_status analytic_use_inverse(struct analytic *analytic, bool inverse) {
         }
     } else {
         TRY(factor(analytic, inverse ? analytic->gamma : 0));
-        FAIL_IF(!context->matrix->invert(context->threads, d, factor_of(analytic), step), analytic->context, L3A_ERROR_NUMERIC,
-                "use a larger --gamma", "the matrix cannot be inverted: gamma is too small for these features");
+        FAIL_IF(!context->matrix->invert(context->threads, d, analytic_second(analytic), step), analytic->context,
+                L3A_ERROR_NUMERIC, "use a larger --gamma", "the matrix cannot be inverted: gamma is too small for these features");
         mirror_triangle(analytic, true, NULL);
         if (!inverse) {
             add_to_diagonal(analytic->square, step, d, -analytic->gamma);
@@ -210,7 +219,7 @@ void analytic_add(const struct analytic *analytic, real type, const void *rows, 
     analytic_add_difference(analytic, type, rows, count, NULL, 0, panel);
 }
 
-static l3a_status check_weights(const struct analytic *analytic, const double *weights, size_t columns) {
+l3a_status check_weights(const struct analytic *analytic, const double *weights, size_t columns) {
     char gamma[NUMBER_TEXT];
     for (size_t i = 0; i < analytic->dim * columns; i++) {
         if (!isfinite(weights[i])) {
@@ -221,7 +230,7 @@ static l3a_status check_weights(const struct analytic *analytic, const double *w
     return L3A_OK;
 }
 
-static void transpose(const double *from, size_t rows, size_t columns, double *to) {
+void transpose(const double *from, size_t rows, size_t columns, double *to) {
     for (size_t first = 0; first < rows; first += TILE) {
         const size_t last = first + TILE < rows ? first + TILE : rows;
         for (size_t j = 0; j < columns; j++) {
@@ -242,7 +251,7 @@ l3a_status analytic_solve_total(const struct analytic *analytic, double gamma, s
     TRY(allocate(analytic->context, columns, d * sizeof *rows, &rows));
     TRY(factor_total(analytic, gamma, gamma));
     transpose(cross, d, columns, rows);
-    context->matrix->solve_rows(context->threads, d, columns, factor_of(analytic), analytic->stride, rows, d);
+    context->matrix->solve_rows(context->threads, REAL_DOUBLE, d, columns, analytic_second(analytic), analytic->stride, rows, d);
     transpose(rows, columns, d, weights);
     TRY(check_weights(analytic, weights, columns));
 done:
@@ -289,7 +298,7 @@ static l3a_status recurse(const struct analytic *analytic, struct recursion *wor
     matrix->multiply_symmetric(threads, n, d, work->rows, d, analytic->square, step, work->gain, d);
     matrix->multiply(threads, REAL_DOUBLE, false, true, n, n, d, 1, work->rows, d, work->gain, d, 0, work->system, n);
     add_to_diagonal(work->system, n, n, 1);
-    FAIL_IF(!matrix->factor(threads, n, work->system, n), analytic->context, L3A_ERROR_NUMERIC,
+    FAIL_IF(!matrix->factor(threads, REAL_DOUBLE, n, work->system, n), analytic->context, L3A_ERROR_NUMERIC,
             "use a larger --gamma, or --solver sums", "the recursion lost its positive definite matrix: gamma is too small");
     matrix->multiply(threads, REAL_DOUBLE, false, false, n, columns, d, -1, work->rows, d, weights, columns, 1, work->error,
                      columns);

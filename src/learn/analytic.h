@@ -34,6 +34,8 @@ size_t analytic_stride(size_t dim);
 /* Holds A = 0. */
 l3a_status analytic_create(l3a_context *context, size_t dim, double gamma, struct analytic *analytic);
 void analytic_free(struct analytic *analytic);
+/* A = 0 again. */
+void analytic_clear(const struct analytic *analytic);
 /* Row i of the triangle: elements (i, 0) to (i, i). */
 double *analytic_row(const struct analytic *analytic, size_t i);
 
@@ -47,11 +49,20 @@ void analytic_add_difference(const struct analytic *analytic, real type, const v
                              size_t less_count, float *panel);
 /* weights = (A + γI)⁻¹ cross, both [d x columns] */
 l3a_status analytic_solve(const struct analytic *analytic, size_t columns, const double *cross, double *weights);
-/* The same in two steps, where A is a sum of several: the second triangle becomes the first + the second one of another, if there is
- * one; then it is factored, with any γ, and is no longer that sum. */
+/* The same in two steps, where A is a sum of several: the second triangle becomes the first + the second one of another, if there
+ * is one; then it is factored, with any γ, and is no longer that sum. */
 void analytic_total(const struct analytic *analytic, const struct analytic *before);
 l3a_status analytic_solve_total(const struct analytic *analytic, double gamma, size_t columns, const double *cross,
                                 double *weights);
+
+/* The second triangle, upper, with its diagonal: rows begin `stride` doubles apart, as those of the first. */
+double *analytic_second(const struct analytic *analytic);
+/* The second triangle + shift·I becomes its factor. */
+l3a_status analytic_factor_second(const struct analytic *analytic, double shift);
+/* to [columns x rows] = the transpose of from [rows x columns] */
+void transpose(const double *from, size_t rows, size_t columns, double *to);
+/* Whether a solution [d x columns] is finite. */
+l3a_status check_weights(const struct analytic *analytic, const double *weights, size_t columns);
 
 /* Work space of the recursion, for at most RECURSION_ROWS rows at a time. */
 struct recursion {

@@ -43,18 +43,8 @@ void buffer_free(struct buffer *buffer) {
     memset(buffer, 0, sizeof *buffer);
 }
 
-static void rectify_single(void *argument, size_t first, size_t last) {
-    float *x = argument;
-    for (size_t i = first; i < last; i++) {
-        x[i] = x[i] > 0 ? x[i] : 0;
-    }
-}
-
-static void rectify_double(void *argument, size_t first, size_t last) {
-    double *x = argument;
-    for (size_t i = first; i < last; i++) {
-        x[i] = x[i] > 0 ? x[i] : 0;
-    }
+size_t buffer_columns(const struct buffer *buffer) {
+    return buffer->dim + (buffer->skip ? buffer->width : 0);
 }
 
 void buffer_project(const struct buffer *buffer, const float *features, size_t rows, double *wide, void *expanded) {
@@ -65,12 +55,43 @@ void buffer_project(const struct buffer *buffer, const float *features, size_t r
         wide[i] = (double)features[i];
     }
     context->matrix->multiply(context->threads, buffer->type, false, false, rows, d, k, 1, single ? (const void *)features : wide,
-                              k, buffer->matrix, d, 0, expanded, d);
+                              k, buffer->matrix, d, 0, expanded, buffer_columns(buffer));
+}
+
+struct expansion {
+    const struct buffer *buffer;
+    const float *features;
+    void *expanded;
+};
+
+static void finish_single(void *argument, size_t first, size_t last) {
+    const struct expansion *expansion = argument;
+    const size_t d = expansion->buffer->dim, k = expansion->buffer->width, columns = buffer_columns(expansion->buffer);
+    for (size_t i = first; i < last; i++) {
+        float *x = (float *)expansion->expanded + i * columns;
+        for (size_t j = 0; j < d; j++) {
+            x[j] = x[j] > 0 ? x[j] : 0;
+        }
+        memcpy(x + d, expansion->features + i * k, (columns - d) * sizeof *x);
+    }
+}
+
+static void finish_double(void *argument, size_t first, size_t last) {
+    const struct expansion *expansion = argument;
+    const size_t d = expansion->buffer->dim, k = expansion->buffer->width, columns = buffer_columns(expansion->buffer);
+    for (size_t i = first; i < last; i++) {
+        double *x = (double *)expansion->expanded + i * columns;
+        for (size_t j = 0; j < d; j++) {
+            x[j] = x[j] > 0 ? x[j] : 0;
+        }
+        for (size_t j = d; j < columns; j++) {
+            x[j] = (double)expansion->features[i * k + j - d];
+        }
+    }
 }
 
 void buffer_expand(const struct buffer *buffer, const float *features, size_t rows, double *wide, void *expanded) {
-    enum { GRAIN = 1 << 16 };
+    struct expansion expansion = {buffer, features, expanded};
     buffer_project(buffer, features, rows, wide, expanded);
-    parallel_for(buffer->context->threads, rows * buffer->dim, GRAIN, buffer->type == REAL_SINGLE ? rectify_single : rectify_double,
-                 expanded);
+    parallel_for(buffer->context->threads, rows, 16, buffer->type == REAL_SINGLE ? finish_single : finish_double, &expansion);
 }

@@ -68,9 +68,15 @@ static bool may_disagree(const l3a_options *members, size_t count, size_t index)
     return disagree;
 }
 
+/* Settings that a group knows of. */
+static bool is_plain(const l3a_options *options) {
+    return options->solver != L3A_SOLVER_RECURSIVE && !keeps_phases(options) && options->skip_features == L3A_SKIP_OFF &&
+           options->gamma > 0 && options->thresholds == L3A_THRESHOLDS_FIXED;
+}
+
 bool group_accepts(const l3a_options *first, const l3a_options *other) {
-    return first->dim == other->dim && first->seed == other->seed && first->precision == other->precision &&
-           first->block == other->block && first->solver != L3A_SOLVER_RECURSIVE && other->solver != L3A_SOLVER_RECURSIVE;
+    return is_plain(first) && is_plain(other) && first->dim == other->dim && first->seed == other->seed && first->precision == other->precision &&
+           first->block == other->block;
 }
 
 uint64_t group_memory(const l3a_options *members, size_t count, size_t width, size_t classes) {

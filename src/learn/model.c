@@ -4,6 +4,7 @@
 #include "base/machine.h"
 #include "base/threads.h"
 #include "data/features.h"
+#include "measure/metrics.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,20 +25,25 @@ l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size
     l3a_status status = L3A_OK;
     TRY(l3a_options_check(context, options));
     const bool mixed = options->precision == L3A_PRECISION_MIXED;
-    const double d = (double)options->dim, k = (double)width, K = (double)classes, n = (double)options->block;
+    const size_t learned = learned_width(options, width);
+    const double d = (double)learned, k = (double)width, K = (double)classes, n = (double)options->block;
     const double size = mixed ? 4 : 8, panel = d < ANALYTIC_PANEL ? d : ANALYTIC_PANEL;
-    const double square = d * (double)analytic_stride((size_t)options->dim) * 8, layer = k * d * size;
+    const double square = d * (double)analytic_stride(learned) * 8, layer = k * (double)options->dim * size;
     const double block = n * (k * 4 + (mixed ? 0 : k * 8) + d * size + K * (2 * size + 1) + 8) + READ_ROWS * (k * 4 + K);
     const double columns = d * K * (4 * 8 + 2 * size);
     const double extra = mixed ? panel * d * 4 : 0;
     const double recursion = options->solver == L3A_SOLVER_RECURSIVE ? 8.0 * RECURSION_ROWS * (2 * d + RECURSION_ROWS + K) : 0;
-    const double total = square + layer + block + columns + extra + recursion;
+    const bool apart = keeps_phases(options), search = apart && mixed && options->alpha < 1;
+    const double searching = search ? 44 * d * K + 8 * d * PACKED_LANES * (1 + context->threads) : 0;
+    const double sample = options->gamma == 0 ? GAMMA_ROWS * (d * size + 8 * K) + 16.0 * GAMMA_ROWS * (GAMMA_ROWS + K) : 0;
+    const double total = square + layer + block + columns + extra + recursion + (sample > searching ? sample : searching);
     const double matrix = d * (d + 1) / 2 * (options->store == L3A_STORE_FLOAT32 ? 4 : 8);
     plan->memory = total < 9e18 ? (uint64_t)total : UINT64_MAX;
-    plan->file = (uint64_t)(matrix + 16 * d * K);
+    plan->file = (uint64_t)((apart ? 0 : matrix) + 16 * d * K);
+    plan->phase = apart ? (uint64_t)(d * (d + 1) / 2 * size) : 0;
     plan->row_flops = 2 * k * d + (options->solver == L3A_SOLVER_RECURSIVE ? 4 : 1) * d * d + 4 * d * K;
     plan->score_flops = 2 * k * d + 2 * d * K;
-    plan->solve_flops = options->solver == L3A_SOLVER_RECURSIVE ? 0 : d * d * d / 3 + 2 * d * d * K;
+    plan->solve_flops = options->solver == L3A_SOLVER_RECURSIVE ? 0 : d * d * d / 3 + (search ? 80 : 2) * d * d * K;
 done:
     return status;
 }
@@ -46,37 +52,46 @@ l3a_status check_memory(l3a_context *context, const l3a_options *options, size_t
     l3a_status status = L3A_OK;
     const uint64_t free = machine_memory_available();
     const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : free ? free + held : 0;
-    FAIL_IF(limit && needed > limit, context, L3A_ERROR_MEMORY, "use a smaller --dim, or a smaller --block",
+    FAIL_IF(limit && needed > limit, context, L3A_ERROR_MEMORY,
+            keeps_phases(options) ? "use a smaller --dim, a smaller --block, or --keep-phases" : "use a smaller --dim, or a smaller --block",
             "dim %" PRIu64 " and features %zu wide need %.2f GiB of memory, and %.2f GiB are free", options->dim, width,
             (double)needed * 0x1p-30, (double)limit * 0x1p-30);
 done:
     return status;
 }
 
-l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t held) {
+uint64_t kept_phases(const l3a_options *options, uint64_t phases) {
+    const uint64_t most = options->keep_phases && options->keep_phases < phases ? options->keep_phases + 1 : phases;
+    return keeps_phases(options) ? most : 0;
+}
+
+l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t phases,
+                              uint64_t held) {
     l3a_status status = L3A_OK;
     l3a_plan plan;
     TRY(l3a_model_plan(context, options, width, classes, &plan));
-    TRY(check_memory(context, options, width, plan.memory, held));
+    TRY(check_memory(context, options, width, plan.memory + kept_phases(options, phases) * plan.phase, held));
 done:
     return status;
 }
 
 uint64_t model_memory(const l3a_model *model) {
     const uint64_t d = model->analytic.dim, layer = model->buffer.matrix ? model->width * d * real_size(model_real(model)) : 0;
-    return d * model->analytic.stride * sizeof(double) + layer + 2 * d * model->classes.count * sizeof(double);
+    return d * model->analytic.stride * sizeof(double) + layer + 2 * d * model->classes.count * sizeof(double) +
+           model->part_count * packed_size(model->analytic.dim) * real_size(model_real(model));
 }
 
 l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_options *options, l3a_model **model) {
     l3a_status status = L3A_OK;
     l3a_model *made = NULL;
     FAIL_IF(!width || width > INT32_MAX, context, L3A_ERROR_ARGUMENT, NULL, "features %zu wide make no model", width);
-    TRY(model_check_memory(context, options, width, 0, 0));
+    TRY(model_check_memory(context, options, width, 0, 0, 0));
+    TRY(options_fit(context, options));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     made->options = *options;
     made->width = width;
-    TRY(analytic_create(context, (size_t)options->dim, options->gamma, &made->analytic));
+    TRY(analytic_create(context, learned_width(options, width), options->gamma, &made->analytic));
     *model = made;
     made = NULL;
 done:
@@ -93,7 +108,12 @@ void l3a_model_free(l3a_model *model) {
     text_list_clear(context, &model->classes);
     text_list_clear(context, &model->record_keys);
     text_list_clear(context, &model->record_values);
+    for (size_t i = 0; i < model->part_count; i++) {
+        release(context, model->parts[i].sums.rows);
+    }
+    release(context, model->parts);
     release(context, model->counts);
+    release(context, model->label_weight);
     release(context, model->cross);
     release(context, model->weights);
     release(context, model->phases);
@@ -106,13 +126,15 @@ l3a_status model_buffer(l3a_model *model) {
     if (model->buffer.matrix) {
         return L3A_OK;
     }
-    return buffer_create(model->context, model->width, (size_t)model->options.dim, model->options.seed, model_real(model),
-                         &model->buffer);
+    const l3a_status status = buffer_create(model->context, model->width, (size_t)model->options.dim, model->options.seed,
+                                            model_real(model), &model->buffer);
+    model->buffer.skip = model->analytic.dim > model->options.dim;
+    return status;
 }
 
 l3a_status model_working_weights(const l3a_model *model, void **weights) {
     const real type = model_real(model);
-    const size_t count = (size_t)model->options.dim * model->classes.count;
+    const size_t count = model->analytic.dim * model->classes.count;
     const l3a_status status = allocate(model->context, count, real_size(type), weights);
     for (size_t i = 0; status == L3A_OK && i < count; i++) {
         if (type == REAL_SINGLE) {
@@ -129,10 +151,13 @@ const l3a_options *l3a_model_options(const l3a_model *model) {
 }
 
 l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value) {
-    static const char *const fixed[] = {"dim", "seed", "gamma", "precision"};
+    static const char *const fixed[] = {"dim", "seed", "gamma", "precision", "alpha", "skip-features"};
     l3a_status status = L3A_OK;
     l3a_options changed = model->options;
     TRY(l3a_options_set(model->context, &changed, name, value));
+    if (changed.gamma == 0 && l3a_model_record(model, "gamma")) {
+        changed.gamma = model->options.gamma; /* that was chosen so */
+    }
     FAIL_IF(model->state != MODEL_READY, model->context, L3A_ERROR_STATE, "end the phase first", "a phase is going on");
     for (size_t i = 0; l3a_option_at(i); i++) {
         FAIL_IF(strcmp(l3a_option_at(i)->name, name) == 0 && !is_model_setting(l3a_option_at(i)), model->context, L3A_ERROR_OPTION,
@@ -145,9 +170,59 @@ l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *
         FAIL_IF(strcmp(before, after) != 0, model->context, L3A_ERROR_MISMATCH, "leave the setting out, or make a new model",
                 "%s: the model was made with %s, and %s is asked for", fixed[i], before, after);
     }
+    FAIL_IF(keeps_phases(&changed) != keeps_phases(&model->options), model->context, L3A_ERROR_MISMATCH,
+            "leave the setting out, or make a new model", "keep-phases: the model %s",
+            keeps_phases(&changed) ? "has the sums of all phases in one" : "keeps the sums of phases apart");
+    TRY(options_fit(model->context, &changed));
     model->options = changed;
 done:
     return status;
+}
+
+/* A class counts as predicted above this share of the mean score of the images it was learned from. */
+static const double threshold_share = 2.0 / 3;
+
+/* The mean score of class k on the images labelled with it, weighed as they were learned: Σ ω x·w_k / Σ ω = c_k·w_k / Σ ω. */
+static double mean_score(const l3a_model *model, size_t k) {
+    const size_t classes = model->classes.count;
+    double sum = 0;
+    for (size_t i = 0; i < model->analytic.dim; i++) {
+        sum += model->cross[i * classes + k] * model->weights[i * classes + k];
+    }
+    return model->label_weight[k] > 0 ? sum / model->label_weight[k] : 0;
+}
+
+void l3a_model_thresholds(const l3a_model *model, double *edges) {
+    const size_t classes = model->classes.count;
+    const double fixed = logit(model->options.theta);
+    double sum = 0;
+    size_t known = 0;
+    for (size_t k = 0; k < classes; k++) {
+        const double mean = model->options.thresholds == L3A_THRESHOLDS_FIXED ? 0 : mean_score(model, k);
+        edges[k] = mean > 0 ? threshold_share * mean : fixed;
+        sum += mean > 0 ? edges[k] : 0;
+        known += mean > 0;
+    }
+    for (size_t k = 0; known && model->options.thresholds == L3A_THRESHOLDS_GLOBAL && k < classes; k++) {
+        edges[k] = sum / (double)known;
+    }
+}
+
+l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *weights) {
+    return model->part_count
+               ? parts_solve(&model->analytic, model->parts, model->part_count, model->options.alpha, columns, cross, weights)
+               : analytic_solve(&model->analytic, columns, cross, weights);
+}
+
+void model_fold(l3a_model *model) {
+    while (model->options.keep_phases && model->part_count > model->options.keep_phases) {
+        struct part *oldest = &model->parts[0], *next = &model->parts[1];
+        packed_add(model->analytic.dim, &next->sums, 1, &oldest->sums, 1);
+        next->first = oldest->first;
+        next->phases += oldest->phases;
+        release(model->context, oldest->sums.rows);
+        memmove(model->parts, model->parts + 1, --model->part_count * sizeof *model->parts);
+    }
 }
 
 size_t l3a_model_width(const l3a_model *model) {
@@ -174,6 +249,10 @@ const l3a_phase_info *l3a_model_phase(const l3a_model *model, size_t index) {
     return index < model->phase_count ? &model->phases[index] : NULL;
 }
 
+size_t l3a_model_inputs(const l3a_model *model) {
+    return model->analytic.dim;
+}
+
 const double *l3a_model_weights(const l3a_model *model) {
     return model->weights;
 }
@@ -190,6 +269,12 @@ l3a_status l3a_model_matrix(const l3a_model *model, size_t first, size_t count, 
     const size_t d = model->analytic.dim;
     if (first > d || count > d - first) {
         return fail(model->context, L3A_ERROR_ARGUMENT, NULL, "rows %zu to %zu of a matrix with %zu", first, first + count, d);
+    }
+    if (model->part_count && model->state != MODEL_READY) {
+        return fail(model->context, L3A_ERROR_STATE, "end the phase first", "the sums of the phase going on are not complete");
+    }
+    if (model->part_count) {
+        parts_sum(&model->analytic, model->parts, model->part_count);
     }
     for (size_t i = 0; i < count; i++) {
         const size_t row = first + i;
@@ -214,7 +299,7 @@ l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows,
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     const real type = model_real(model);
-    const size_t d = (size_t)model->options.dim, k = model->width, classes = model->classes.count;
+    const size_t d = model->analytic.dim, k = model->width, classes = model->classes.count;
     const size_t block = rows < SCORE_ROWS ? rows : SCORE_ROWS;
     void *expanded = NULL, *weights = NULL;
     double *wide = NULL, *exact = NULL;
@@ -359,6 +444,7 @@ l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metr
     size_t *columns = NULL, *rows = NULL, count = 0;
     float *values = NULL, *scores = NULL;
     int8_t *labels = NULL;
+    double *edges = NULL;
     FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn a phase first", "the model has learned no class yet");
     TRY(l3a_model_accepts(model, features));
     TRY(allocate(context, classes, sizeof *columns, &columns));
@@ -377,12 +463,15 @@ l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metr
         TRY(l3a_model_score(model, values, n, scores + first * classes));
     }
     TRY(report_progress(context, "evaluate", count, count));
-    TRY(l3a_measure(context, scores, labels, count, classes, model->options.theta, metrics, average_precision));
+    TRY(allocate(context, classes, sizeof *edges, &edges));
+    l3a_model_thresholds(model, edges);
+    TRY(measure(context, scores, labels, count, classes, edges, metrics, average_precision));
 done:
     release(context, columns);
     release(context, rows);
     release(context, values);
     release(context, scores);
     release(context, labels);
+    release(context, edges);
     return status;
 }

@@ -5,6 +5,9 @@
 #include "base/memory.h"
 #include "learn/analytic.h"
 #include "learn/buffer.h"
+#include "learn/gamma.h"
+#include "learn/options.h"
+#include "learn/part.h"
 #include "learn/pseudo_label.h"
 
 typedef enum model_state {
@@ -26,7 +29,11 @@ struct phase {
     uint64_t *counts;  /* f, with what this phase's labels added */
     uint64_t *learned; /* the same count, over the rows that were learned */
     double *class_weight;
-    double *cross, *weights; /* of the next model */
+    double *label_weight;    /* of the next model, as the two that follow */
+    double *cross, *weights;
+    struct part part;        /* A of this phase, when phases are kept apart */
+    bool packed;             /* it is there, and among the model's parts */
+    struct gamma_sample sample;
     uint64_t rows;           /* that were counted */
     uint64_t rows_learned;
     bool recursive;
@@ -56,8 +63,11 @@ struct l3a_model {
     size_t width;
     text_list classes;
     uint64_t *counts;
+    double *label_weight;    /* Σ ω over the images labelled with each class; 0 where an old file did not say */
     double *cross, *weights; /* C and W, [d x classes] */
-    struct analytic analytic;
+    struct analytic analytic; /* its square is work space where phases are kept apart */
+    struct part *parts;
+    size_t part_count;
     struct buffer buffer; /* made when it is first needed */
     l3a_phase_info *phases;
     size_t phase_count;
@@ -74,11 +84,18 @@ l3a_status model_keep_provenance(l3a_model *model, const l3a_features *features)
 /* Whether so many bytes fit the memory there is, held bytes of it being taken already. */
 l3a_status check_memory(l3a_context *context, const l3a_options *options, size_t width, uint64_t needed, uint64_t held);
 real model_real(const l3a_model *model);
+/* Where more parts than the setting `keep-phases` allows are kept, adds the oldest to the one after it. */
+void model_fold(l3a_model *model);
+/* W from what the model holds. */
+l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *weights);
 l3a_status model_buffer(l3a_model *model);
 /* The weights as single where the model works in single: a copy the caller releases, or NULL on failure. */
 l3a_status model_working_weights(const l3a_model *model, void **weights);
+/* How many phases are kept apart at most, while so many are learned. */
+uint64_t kept_phases(const l3a_options *options, uint64_t phases);
 /* Whether the plan fits the memory there is, held bytes of it being taken already. */
-l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t held);
+l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t phases,
+                              uint64_t held);
 /* Bytes of the matrices that the model holds. */
 uint64_t model_memory(const l3a_model *model);
 

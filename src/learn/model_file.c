@@ -1,11 +1,15 @@
 /* Model files: safetensors with tensors
  *
  *   gram or inverse [d(d+1)/2]  the lower triangle of A or R, row after row; F64, or F32 by the setting `store`
+ *   gram.1, gram.2, …           in place of it where phases are kept apart: A of each, the same way, F32 in mixed precision, else F64
  *   cross, weights  [d, K]      C and W; F64
  *   counts          [K]         images of each class; I64
+ *   label_weight    [K]         Σ ω over the images labelled with each class; F64
  *
- * and metadata: format, version, width, classes (a line each), phases (a line each: first last images skipped pseudo-labels
- * eta recursive), every setting of a model under its name, and free records as `record.KEY`. */
+ * where d is dim, and the features' width more with skip features; and metadata: format, version, width, classes (a line each),
+ * phases (a line each: first last images skipped pseudo-labels eta recursive), parts (of how many phases each gram.N is the sum, a
+ * line each), every setting of a model under its name, and free records as `record.KEY`. Version 1 had no parts, no label_weight
+ * and fewer settings. */
 #include "base/number.h"
 #include "format/safetensors.h"
 #include "learn/model.h"
@@ -14,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char format_name[] = "l3a-model", format_version[] = "1", record_prefix[] = "record.";
+static const char format_name[] = "l3a-model", format_version[] = "2", record_prefix[] = "record.";
 
 struct triangle {
     const struct analytic *analytic;
@@ -79,7 +83,7 @@ static l3a_status add_text(l3a_context *context, text_list *keys, text_list *val
 static l3a_status describe_model(const l3a_model *model, text_list *keys, text_list *values) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    text_builder classes = {.context = context}, phases = {.context = context};
+    text_builder classes = {.context = context}, phases = {.context = context}, parts = {.context = context};
     TRY(add_metadata(context, keys, values, "format", "%s", format_name));
     TRY(add_metadata(context, keys, values, "version", "%s", format_version));
     TRY(add_metadata(context, keys, values, "width", "%zu", model->width));
@@ -94,6 +98,10 @@ static l3a_status describe_model(const l3a_model *model, text_list *keys, text_l
                            phase->images, phase->skipped, phase->pseudo_labels, number_format(phase->eta, eta), phase->recursive);
     }
     TRY(add_text(context, keys, values, "phases", &phases));
+    for (size_t i = 0; i < model->part_count; i++) {
+        text_builder_print(&parts, "%s%zu", i ? "\n" : "", model->parts[i].phases);
+    }
+    TRY(add_text(context, keys, values, "parts", &parts));
     for (size_t i = 0; l3a_option_at(i); i++) {
         char text[64];
         if (!is_model_setting(l3a_option_at(i))) {
@@ -111,41 +119,74 @@ static l3a_status describe_model(const l3a_model *model, text_list *keys, text_l
 done:
     text_builder_free(&classes);
     text_builder_free(&phases);
+    text_builder_free(&parts);
     return status;
+}
+
+static tensor_type type_of(real type) {
+    return type == REAL_SINGLE ? TENSOR_F32 : TENSOR_F64;
 }
 
 l3a_status l3a_model_save(l3a_model *model, const char *path) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     text_list keys = {0}, values = {0};
-    const uint64_t d = model->options.dim, classes = model->classes.count;
+    tensor_source *sources = NULL;
+    char(*names)[32] = NULL;
+    size_t count = 0;
+    const size_t d = model->analytic.dim, classes = model->classes.count;
     const bool narrow = model->options.store == L3A_STORE_FLOAT32;
     FAIL_IF(model->state != MODEL_READY, context, L3A_ERROR_STATE,
             model->state == MODEL_BROKEN ? "load the model again from its file" : "end the phase first",
             "%s: the model is in the middle of a phase and is not saved", path);
     TRY(describe_model(model, &keys, &values));
     struct triangle triangle = {&model->analytic, narrow ? sizeof(float) : sizeof(double), 0, 0};
-    const tensor_source sources[] = {
-        {model->analytic.inverse ? "inverse" : "gram",
-         narrow ? TENSOR_F32 : TENSOR_F64,
-         1,
-         {d * (d + 1) / 2},
-         fill_triangle,
-         &triangle},
-        {"cross", TENSOR_F64, 2, {d, classes}, fill_from_memory, model->cross},
-        {"weights", TENSOR_F64, 2, {d, classes}, fill_from_memory, model->weights},
-        {"counts", TENSOR_I64, 1, {classes}, fill_from_memory, model->counts},
-    };
-    TRY(safetensors_write(context, path, &keys, &values, sources, sizeof sources / sizeof sources[0]));
+    TRY(allocate_zeroed(context, model->part_count + 5, sizeof *sources, &sources));
+    TRY(allocate(context, model->part_count, sizeof *names, &names));
+    for (; count < model->part_count; count++) {
+        const struct packed *sums = &model->parts[count].sums;
+        snprintf(names[count], sizeof names[count], "gram.%zu", count + 1);
+        sources[count] = (tensor_source){names[count], type_of(sums->type), 1, {packed_size(d)}, fill_from_memory, sums->rows};
+    }
+    if (!model->part_count) {
+        sources[count++] = (tensor_source){model->analytic.inverse ? "inverse" : "gram",
+                                           narrow ? TENSOR_F32 : TENSOR_F64,
+                                           1,
+                                           {packed_size(d)},
+                                           fill_triangle,
+                                           &triangle};
+    }
+    sources[count++] = (tensor_source){"cross", TENSOR_F64, 2, {d, classes}, fill_from_memory, model->cross};
+    sources[count++] = (tensor_source){"weights", TENSOR_F64, 2, {d, classes}, fill_from_memory, model->weights};
+    sources[count++] = (tensor_source){"counts", TENSOR_I64, 1, {classes}, fill_from_memory, model->counts};
+    sources[count++] = (tensor_source){"label_weight", TENSOR_F64, 1, {classes}, fill_from_memory, model->label_weight};
+    TRY(safetensors_write(context, path, &keys, &values, sources, count));
 done:
     text_list_clear(context, &keys);
     text_list_clear(context, &values);
+    release(context, sources);
+    release(context, names);
     return status;
 }
 
 static l3a_status fail_model(const safetensors *file, const char *what) {
     return fail(file->context, L3A_ERROR_FORMAT, "the file is damaged or not a model of this program", "%s: %s", file->input.path,
                 what);
+}
+
+static bool is_version_1(const safetensors *file) {
+    const char *version = safetensors_metadata(file, "version");
+    return version && strcmp(version, "1") == 0;
+}
+
+/* Settings that version 1 did not have. */
+static bool is_newer(const char *name) {
+    static const char *const names[] = {"alpha", "skip-features", "thresholds", "keep-phases", "privacy-limit"};
+    bool newer = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        newer = newer || strcmp(name, names[i]) == 0;
+    }
+    return newer;
 }
 
 static l3a_status load_options(const safetensors *file, l3a_options *options, size_t *width) {
@@ -155,6 +196,9 @@ static l3a_status load_options(const safetensors *file, l3a_options *options, si
     for (size_t i = 0; l3a_option_at(i); i++) {
         const char *name = l3a_option_at(i)->name, *value = safetensors_metadata(file, name);
         if (!is_model_setting(l3a_option_at(i))) {
+            continue;
+        }
+        if (!value && is_version_1(file) && is_newer(name)) {
             continue;
         }
         FAIL_IF(!value, file->context, L3A_ERROR_FORMAT, "the file is damaged or not a model of this program",
@@ -221,7 +265,7 @@ static l3a_status find_triangle(const safetensors *file, size_t dim, const struc
 
 static l3a_status load_triangle(const safetensors *file, l3a_model *model) {
     l3a_status status = L3A_OK;
-    const size_t d = (size_t)model->options.dim;
+    const size_t d = model->analytic.dim;
     const struct tensor *tensor;
     char *bytes = NULL;
     model->analytic.inverse = safetensors_find(file, "inverse") != NULL;
@@ -242,9 +286,73 @@ done:
     return status;
 }
 
+/* How many phases each part is the sum of. */
+static l3a_status load_part_list(const safetensors *file, l3a_model *model) {
+    l3a_status status = L3A_OK;
+    text_list lines = {0};
+    const char *text = safetensors_metadata(file, "parts");
+    size_t phase = 0;
+    bool good = text != NULL;
+    TRY(text_list_split_lines(file->context, &lines, text ? text : "", text ? strlen(text) : 0));
+    TRY(allocate_zeroed(file->context, lines.count, sizeof *model->parts, &model->parts));
+    for (size_t i = 0; good && i < lines.count; i++) {
+        uint64_t phases;
+        good = integer_parse(lines.items[i], strlen(lines.items[i]), &phases) && phases && phases <= model->phase_count - phase;
+        if (good) {
+            model->parts[i].phases = (size_t)phases;
+            model->parts[i].first = model->phases[phase].first;
+            phase += (size_t)phases;
+            model->parts[i].last = model->phases[phase - 1].last;
+        }
+    }
+    if (!good || phase != (keeps_phases(&model->options) ? model->phase_count : 0)) {
+        status = fail_model(file, "the list of phases kept apart makes no sense");
+        goto done;
+    }
+    model->part_count = lines.count;
+done:
+    text_list_clear(file->context, &lines);
+    return status;
+}
+
+static l3a_status load_parts(const safetensors *file, l3a_model *model) {
+    l3a_status status = L3A_OK;
+    const uint64_t shape[1] = {packed_size(model->analytic.dim)};
+    const struct tensor *tensor;
+    for (size_t i = 0; i < model->part_count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "gram.%zu", i + 1);
+        TRY(safetensors_expect(file, name, 1, shape, &tensor));
+        if (tensor->type != type_of(model_real(model))) {
+            return fail_model(file, "the sums of phases must be F32 in mixed precision, else F64");
+        }
+        TRY(packed_create(file->context, model->analytic.dim, model_real(model), &model->parts[i].sums));
+        TRY(input_read(&file->input, tensor->offset, model->parts[i].sums.rows, (size_t)tensor->bytes));
+    }
+done:
+    return status;
+}
+
+static l3a_status load_label_weight(const safetensors *file, l3a_model *model) {
+    l3a_status status = L3A_OK;
+    const uint64_t shape[1] = {model->classes.count};
+    const struct tensor *tensor;
+    TRY(allocate_zeroed(file->context, model->classes.count, sizeof *model->label_weight, &model->label_weight));
+    if (is_version_1(file)) {
+        return L3A_OK;
+    }
+    TRY(safetensors_expect(file, "label_weight", 1, shape, &tensor));
+    if (tensor->type != TENSOR_F64) {
+        return fail_model(file, "the weights of labels must be F64");
+    }
+    TRY(input_read(&file->input, tensor->offset, model->label_weight, (size_t)tensor->bytes));
+done:
+    return status;
+}
+
 static l3a_status load_columns(const safetensors *file, const char *name, const l3a_model *model, double **columns) {
     l3a_status status = L3A_OK;
-    const size_t d = (size_t)model->options.dim, classes = model->classes.count;
+    const size_t d = model->analytic.dim, classes = model->classes.count;
     const uint64_t shape[2] = {d, classes};
     const struct tensor *tensor;
     TRY(safetensors_expect(file, name, 2, shape, &tensor));
@@ -277,9 +385,9 @@ static l3a_status check_kind(const safetensors *file) {
         return fail(file->context, L3A_ERROR_FORMAT, "'l3a info' says what a file holds; 'l3a learn' makes a model",
                     "%s: a safetensors file, but not a model of this program", file->input.path);
     }
-    if (!version || strcmp(version, format_version) != 0) {
+    if (!version || (strcmp(version, format_version) != 0 && !is_version_1(file))) {
         return fail(file->context, L3A_ERROR_VERSION, "use the version of l3a that wrote it, or a newer one",
-                    "%s: model format version %s, where %s is known", file->input.path, version ? version : "(none)",
+                    "%s: model format version %s, where up to %s are known", file->input.path, version ? version : "(none)",
                     format_version);
     }
     return file->summed ? L3A_OK
@@ -298,7 +406,11 @@ l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **mo
     TRY(check_kind(&file));
     TRY(load_options(&file, &options, &width));
     TRY(safetensors_verify(&file));
-    TRY(find_triangle(&file, (size_t)options.dim, &matrix));
+    const uint64_t shape[2] = {learned_width(&options, width), 0};
+    TRY(safetensors_expect(&file, "weights", 2, shape, &matrix));
+    if (!keeps_phases(&options)) {
+        TRY(find_triangle(&file, learned_width(&options, width), &matrix));
+    }
     TRY(l3a_model_create(context, width, &options, &made));
     const char *classes = safetensors_metadata(&file, "classes");
     if (!classes) {
@@ -308,7 +420,13 @@ l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **mo
     TRY(text_list_split_lines(context, &made->classes, classes, strlen(classes)));
     TRY(load_phases(&file, made));
     TRY(load_records(&file, made));
-    TRY(load_triangle(&file, made));
+    if (is_version_1(&file)) {
+        TRY(load_triangle(&file, made));
+    } else {
+        TRY(load_part_list(&file, made));
+        TRY(made->part_count ? load_parts(&file, made) : load_triangle(&file, made));
+    }
+    TRY(load_label_weight(&file, made));
     TRY(load_columns(&file, "cross", made, &made->cross));
     TRY(load_columns(&file, "weights", made, &made->weights));
     TRY(load_counts(&file, made));

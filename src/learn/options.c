@@ -1,6 +1,7 @@
 /* The settings of the method, as one table: names, types, ranges, defaults, help. */
 #include "base/context.h"
 #include "base/number.h"
+#include "learn/options.h"
 
 #include <float.h>
 #include <stdio.h>
@@ -12,11 +13,11 @@ struct setting {
 };
 
 #define INTEGER(group, field, name, low, high, fallback, help)                                                                     \
-    { {name, L3A_OPTION_INTEGER, low, high, 0, 0, NULL, fallback, help, group}, offsetof(l3a_options, field) }
+    { {name, L3A_OPTION_INTEGER, low, high, 0, 0, NULL, fallback, help, group, NULL}, offsetof(l3a_options, field) }
 #define NUMBER(group, field, name, low, high, low_open, high_open, fallback, help)                                                 \
-    { {name, L3A_OPTION_NUMBER, low, high, low_open, high_open, NULL, fallback, help, group}, offsetof(l3a_options, field) }
+    { {name, L3A_OPTION_NUMBER, low, high, low_open, high_open, NULL, fallback, help, group, NULL}, offsetof(l3a_options, field) }
 #define CHOICE(group, field, name, choices, fallback, help)                                                                        \
-    { {name, L3A_OPTION_CHOICE, 0, 0, 0, 0, choices, fallback, help, group}, offsetof(l3a_options, field) }
+    { {name, L3A_OPTION_CHOICE, 0, 0, 0, 0, choices, fallback, help, group, NULL}, offsetof(l3a_options, field) }
 
 #define MODEL "model"
 #define COMPARISON "comparison"
@@ -27,7 +28,9 @@ static const double LARGEST = 9007199254740992.0;
 static const struct setting settings[] = {
     INTEGER(MODEL, dim, "dim", 1, 1 << 20, "8192", "width of the random layer"),
     INTEGER(MODEL, seed, "seed", 0, LARGEST, "2025", "seed of the random layer"),
-    NUMBER(MODEL, gamma, "gamma", 0, DBL_MAX, 1, 0, "1000", "ridge: larger means smoother"),
+    {{"gamma", L3A_OPTION_NUMBER, 0, DBL_MAX, 1, 0, NULL, "1000",
+      "ridge: larger means smoother; auto: chosen from the images of the first phase", MODEL, "auto"},
+     offsetof(l3a_options, gamma)},
     CHOICE(MODEL, weights, "weights", "sqrt|inv|log|none", "sqrt",
            "class weight from its number of images f: f^-1/2, 1/f, 1/(log f + 1), 1"),
     CHOICE(MODEL, scaling, "scaling", "normalised|literal", "normalised",
@@ -44,6 +47,14 @@ static const struct setting settings[] = {
            "sums and Cholesky, recursion on the inverse, or the one that fits the phase"),
     CHOICE(MODEL, store, "store", "float64|float32", "float64", "how a model file keeps its matrix"),
     INTEGER(MODEL, block, "block", 1, 1 << 20, "4096", "rows worked on at a time"),
+    NUMBER(MODEL, alpha, "alpha", 0, 1, 0, 0, "1", "what an image of another phase counts for a class"),
+    CHOICE(MODEL, skip_features, "skip-features", "off|on|auto", "off",
+           "the features themselves beside the random layer; auto: where they add an eighth at most"),
+    CHOICE(MODEL, thresholds, "thresholds", "fixed|global|per-class", "fixed",
+           "where a class counts as predicted: theta, or one score or one for each class, from the images learned"),
+    INTEGER(MODEL, keep_phases, "keep-phases", 0, 1 << 20, "0",
+            "phases whose sums are kept apart, older ones folded; 0: all where alpha is below 1, else none"),
+    INTEGER(MODEL, privacy_limit, "privacy-limit", 0, LARGEST, "64", "a phase with fewer images is warned of; 0: never"),
     NUMBER(COMPARISON, ratio, "ratio", 0, 1e6, 0, 0, "1", "dsal: share of the second stream in the score"),
     NUMBER(COMPARISON, kernel_width, "kernel-width", 0, 1e6, 1, 0, "0.5",
            "gkeal: width of a kernel, in typical distances between two images"),
@@ -61,6 +72,7 @@ static const struct setting settings[] = {
 };
 
 enum { SETTINGS = sizeof settings / sizeof settings[0] };
+_Static_assert(SETTINGS <= 64, "a bit for each setting");
 
 const l3a_option_info *l3a_option_at(size_t index) {
     return index < SETTINGS ? &settings[index].info : NULL;
@@ -125,8 +137,8 @@ static l3a_status fail_value(l3a_context *context, const l3a_option_info *info, 
         snprintf(hint, sizeof hint, "choose one of %s", info->choices);
     } else {
         range_text(info, range, sizeof range);
-        snprintf(hint, sizeof hint, "%s must be %s %s; the default is %s", info->name,
-                 info->type == L3A_OPTION_INTEGER ? "a whole number" : "a number", range, info->fallback);
+        snprintf(hint, sizeof hint, "%s must be %s%s%s %s; the default is %s", info->name, info->word ? info->word : "",
+                 info->word ? " or " : "", info->type == L3A_OPTION_INTEGER ? "a whole number" : "a number", range, info->fallback);
     }
     return fail(context, L3A_ERROR_OPTION, hint, "%s: '%s' is not allowed", info->name, value);
 }
@@ -158,7 +170,9 @@ l3a_status l3a_options_set(l3a_context *context, l3a_options *options, const cha
         memcpy(field, &integer, sizeof integer);
         break;
     case L3A_OPTION_NUMBER:
-        if (!number_parse(value, strlen(value), &number) || !in_range(info, number)) {
+        if (info->word && strcmp(value, info->word) == 0) {
+            number = 0;
+        } else if (!number_parse(value, strlen(value), &number) || !in_range(info, number)) {
             return fail_value(context, info, value);
         }
         memcpy(field, &number, sizeof number);
@@ -171,6 +185,7 @@ l3a_status l3a_options_set(l3a_context *context, l3a_options *options, const cha
         store_choice(field, choice);
         break;
     }
+    options->given |= UINT64_C(1) << (setting - settings);
     return L3A_OK;
 }
 
@@ -190,7 +205,8 @@ size_t l3a_options_get(const l3a_options *options, const char *name, char *text,
         return (size_t)snprintf(text, capacity, "%llu", (unsigned long long)integer);
     case L3A_OPTION_NUMBER:
         memcpy(&value, field, sizeof value);
-        return (size_t)snprintf(text, capacity, "%s", number_format(value, number));
+        return (size_t)snprintf(text, capacity, "%s",
+                                setting->info.word && value == 0 ? setting->info.word : number_format(value, number));
     case L3A_OPTION_CHOICE:
         choice = setting->info.choices;
         for (unsigned left = load_choice(field); left && *choice; left--) {
@@ -208,6 +224,25 @@ void l3a_options_default(l3a_options *options) {
     for (size_t i = 0; i < SETTINGS; i++) {
         l3a_options_set(&quiet, options, settings[i].info.name, settings[i].info.fallback);
     }
+    options->given = 0;
+}
+
+bool option_is_given(const l3a_options *options, const char *name) {
+    const struct setting *setting = find_setting(name);
+    return setting && options->given >> (setting - settings) & 1;
+}
+
+l3a_status options_fit(l3a_context *context, const l3a_options *options) {
+    l3a_status status = L3A_OK;
+    FAIL_IF(options->alpha < 1 && options->pseudo != L3A_PSEUDO_OFF, context, L3A_ERROR_OPTION, "use --pseudo off, or --alpha 1",
+            "alpha below 1 is in place of pseudo-labels, and both are asked for");
+    FAIL_IF(keeps_phases(options) && options->solver == L3A_SOLVER_RECURSIVE, context, L3A_ERROR_OPTION,
+            "use --solver sums, or --alpha 1 without --keep-phases",
+            "the recursion has one inverse for all phases, and their sums are to be kept apart");
+    FAIL_IF(options->gamma == 0 && options->solver == L3A_SOLVER_RECURSIVE, context, L3A_ERROR_OPTION,
+            "give a number for --gamma, or use --solver sums", "the recursion begins with gamma, so that it cannot be chosen later");
+done:
+    return status;
 }
 
 /* A value is good when it can be written as text and read back. */

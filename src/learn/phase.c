@@ -27,11 +27,13 @@ static void phase_free(l3a_model *model) {
     text_list_clear(context, &phase->classes);
     void *const owned[] = {phase->counts,   phase->learned, phase->class_weight, phase->cross,       phase->weights,
                            phase->features, phase->labels,  phase->wide,         phase->expanded,    phase->scores,
-                           phase->targets,  phase->panel,   phase->row_scale,    phase->cross_block, phase->old_weights};
+                           phase->targets,  phase->panel,   phase->row_scale,    phase->cross_block, phase->old_weights,
+                           phase->label_weight, phase->part.sums.rows};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
         release(context, owned[i]);
     }
     recursion_free(context, &phase->recursion);
+    gamma_sample_free(context, &phase->sample);
     memset(phase, 0, sizeof *phase);
 }
 
@@ -74,7 +76,7 @@ done:
 
 /* The old columns of a [d x old] matrix in a new [d x all] one, the rest zero. */
 static l3a_status widen_columns(const l3a_model *model, const double *from, double **to) {
-    const size_t d = (size_t)model->options.dim, before = old_classes(model), after = model->phase.classes.count;
+    const size_t d = model->analytic.dim, before = old_classes(model), after = model->phase.classes.count;
     const l3a_status status = allocate_zeroed(model->context, d, after * sizeof **to, to);
     for (size_t i = 0; status == L3A_OK && before && i < d; i++) {
         memcpy(*to + i * after, from + i * before, before * sizeof **to);
@@ -91,7 +93,8 @@ l3a_status l3a_phase_begin(l3a_model *model, const char *const *classes, size_t 
     model->state = MODEL_COUNTING;
     status = collect_classes(model, classes, class_count);
     if (status == L3A_OK) {
-        status = model_check_memory(context, &model->options, model->width, phase->classes.count, model_memory(model));
+        status = model_check_memory(context, &model->options, model->width, phase->classes.count, model->part_count + 1,
+                                    model_memory(model));
     }
     const size_t all = phase->classes.count;
     if (status == L3A_OK) {
@@ -103,6 +106,9 @@ l3a_status l3a_phase_begin(l3a_model *model, const char *const *classes, size_t 
     if (status == L3A_OK) {
         status = allocate_zeroed(context, all, sizeof *phase->class_weight, &phase->class_weight);
     }
+    if (status == L3A_OK) {
+        status = allocate_zeroed(context, all, sizeof *phase->label_weight, &phase->label_weight);
+    }
     if (status != L3A_OK) {
         phase_free(model);
         model->state = MODEL_READY;
@@ -110,6 +116,7 @@ l3a_status l3a_phase_begin(l3a_model *model, const char *const *classes, size_t 
     }
     if (old_classes(model)) {
         memcpy(phase->counts, model->counts, old_classes(model) * sizeof *phase->counts);
+        memcpy(phase->label_weight, model->label_weight, old_classes(model) * sizeof *phase->label_weight);
     }
     phase->info.first = old_classes(model);
     phase->info.last = all;
@@ -177,7 +184,7 @@ static l3a_status prepare_block(l3a_model *model) {
         TRY(allocate(context, block, model->width * sizeof *phase->wide, &phase->wide));
     }
     if (!phase->expanded) {
-        TRY(allocate(context, block, (size_t)model->options.dim * size, &phase->expanded));
+        TRY(allocate(context, block, model->analytic.dim * size, &phase->expanded));
     }
     if (uses_pseudo_labels(model) && !phase->scores) {
         TRY(allocate(context, block, old_classes(model) * size, &phase->scores));
@@ -192,7 +199,7 @@ done:
 
 static void score_old_classes(const l3a_model *model, size_t rows) {
     const struct phase *phase = &model->phase;
-    const size_t d = (size_t)model->options.dim, old = old_classes(model);
+    const size_t d = model->analytic.dim, old = old_classes(model);
     model->context->matrix->multiply(model->context->threads, model_real(model), false, false, rows, old, d, 1, phase->expanded, d,
                                      phase->old_weights, old, 0, phase->scores, old);
 }
@@ -229,11 +236,14 @@ done:
 /* By itself, the recursion serves where a phase has few rows, and goes on serving until one has many: turning A into R costs
  * as much as three solves, and each later phase of few rows then needs none. */
 static bool chooses_recursion(const l3a_model *model) {
-    const uint64_t n = model->phase.rows, d = model->options.dim;
+    const uint64_t n = model->phase.rows, d = model->analytic.dim;
     switch (model->options.solver) {
     case L3A_SOLVER_SUMS: return false;
     case L3A_SOLVER_RECURSIVE: return true;
     case L3A_SOLVER_AUTO: break;
+    }
+    if (keeps_phases(&model->options) || model->options.gamma == 0) {
+        return false;
     }
     return model->analytic.inverse ? n < d : 16 * n <= d;
 }
@@ -266,13 +276,37 @@ static void warn_of_empty_classes(const l3a_model *model) {
     }
 }
 
+/* Where phases are kept apart, the square collects the sums of this one alone. */
+static l3a_status prepare_keeping(l3a_model *model) {
+    l3a_context *context = model->context;
+    struct phase *phase = &model->phase;
+    l3a_status status = L3A_OK;
+    const size_t d = model->analytic.dim;
+    if (keeps_phases(&model->options) && !phase->part.sums.rows) {
+        struct part *parts = NULL;
+        TRY(packed_create(context, d, model_real(model), &phase->part.sums));
+        TRY(allocate(context, model->part_count + 1, sizeof *parts, &parts));
+        if (model->part_count) {
+            memcpy(parts, model->parts, model->part_count * sizeof *parts);
+        }
+        release(context, model->parts);
+        model->parts = parts;
+        analytic_clear(&model->analytic);
+    }
+    if (model->options.gamma == 0 && !phase->sample.rows) {
+        TRY(gamma_sample_create(context, model_real(model), d, phase->classes.count, (size_t)phase->rows, &phase->sample));
+    }
+done:
+    return status;
+}
+
 /* Everything that may fail for lack of memory happens before the first row. */
 static l3a_status prepare_learning(l3a_model *model) {
     l3a_context *context = model->context;
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
     const real type = model_real(model);
-    const size_t d = (size_t)model->options.dim, all = phase->classes.count;
+    const size_t d = model->analytic.dim, all = phase->classes.count;
     TRY(prepare_block(model));
     TRY(choose_threshold(model));
     phase->recursive = chooses_recursion(model);
@@ -298,6 +332,7 @@ static l3a_status prepare_learning(l3a_model *model) {
     if (!phase->recursive && type == REAL_SINGLE && !phase->panel) {
         TRY(allocate(context, d < ANALYTIC_PANEL ? d : ANALYTIC_PANEL, d * sizeof *phase->panel, &phase->panel));
     }
+    TRY(prepare_keeping(model));
     TRY(analytic_use_inverse(&model->analytic, phase->recursive));
     class_weights(phase->counts, all, model->options.weights, model->options.scaling, phase->class_weight);
     warn_of_empty_classes(model);
@@ -320,6 +355,7 @@ static void weigh_rows(l3a_model *model, size_t rows) {
         phase->info.images += weight > 0;
         for (size_t k = 0; k < all; k++) {
             const double target = labels[k] == 1 ? root : 0;
+            phase->label_weight[k] += labels[k] == 1 ? weight : 0;
             if (single) {
                 ((float *)phase->targets)[i * all + k] = (float)target;
             } else {
@@ -333,7 +369,7 @@ static void weigh_rows(l3a_model *model, size_t rows) {
 static void scale_rows(void *argument, size_t first, size_t last) {
     const l3a_model *model = argument;
     const struct phase *phase = &model->phase;
-    const size_t d = (size_t)model->options.dim;
+    const size_t d = model->analytic.dim;
     for (size_t i = first; i < last; i++) {
         const double scale = phase->row_scale[i];
         if (model_real(model) == REAL_SINGLE) {
@@ -354,12 +390,23 @@ static void scale_rows(void *argument, size_t first, size_t last) {
 static void add_cross(const l3a_model *model, size_t rows) {
     const struct phase *phase = &model->phase;
     const l3a_context *context = model->context;
-    const size_t d = (size_t)model->options.dim, all = phase->classes.count;
+    const size_t d = model->analytic.dim, all = phase->classes.count;
     const bool single = model_real(model) == REAL_SINGLE;
     context->matrix->multiply(context->threads, model_real(model), true, false, d, all, rows, 1, phase->expanded, d, phase->targets,
                               all, single ? 0 : 1, single ? (void *)phase->cross_block : phase->cross, all);
     for (size_t i = 0; single && i < d * all; i++) {
         phase->cross[i] += (double)phase->cross_block[i];
+    }
+}
+
+static void sample_rows(l3a_model *model, uint64_t done, size_t rows) {
+    struct phase *phase = &model->phase;
+    const size_t size = real_size(model_real(model)), d = model->analytic.dim, all = phase->classes.count;
+    for (size_t i = 0; i < rows; i++) {
+        if (gamma_sample_wants(&phase->sample, done + i, phase->rows)) {
+            gamma_sample_add(&phase->sample, (const char *)phase->expanded + i * d * size,
+                             (const char *)phase->targets + i * all * size);
+        }
     }
 }
 
@@ -382,8 +429,10 @@ static l3a_status work_on_block(l3a_model *model) {
             model->witness.see(model->witness.user, phase->info.images + phase->info.skipped, rows, phase->labels, all);
         }
     }
+    const uint64_t done = phase->info.images + phase->info.skipped;
     weigh_rows(model, rows);
     parallel_for(model->context->threads, rows, 16, scale_rows, model);
+    sample_rows(model, done, rows);
     add_cross(model, rows);
     if (phase->recursive) {
         TRY(recursion_add(&model->analytic, &phase->recursion, model_real(model), phase->expanded, phase->targets, rows, all,
@@ -436,17 +485,43 @@ static void adopt(l3a_model *model, l3a_phase_info *phases) {
     model->phases = phases;
     const text_list classes = model->classes;
     uint64_t *const counts = model->counts;
-    double *const cross = model->cross, *const weights = model->weights;
+    double *const cross = model->cross, *const weights = model->weights, *const label_weight = model->label_weight;
     model->classes = phase->classes;
     model->counts = phase->counts;
+    model->label_weight = phase->label_weight;
     model->cross = phase->cross;
     model->weights = phase->weights;
     phase->classes = classes;
     phase->counts = counts;
+    phase->label_weight = label_weight;
     phase->cross = cross;
     phase->weights = weights;
     phase_free(model);
     model->state = MODEL_READY;
+}
+
+/* What the square has collected becomes a part of its own; nothing here can fail. */
+static void keep_part(l3a_model *model) {
+    struct phase *phase = &model->phase;
+    if (phase->part.sums.rows) {
+        analytic_pack(&model->analytic, &phase->part.sums);
+        phase->part.first = phase->info.first;
+        phase->part.last = phase->info.last;
+        phase->part.phases = 1;
+        model->parts[model->part_count++] = phase->part;
+        phase->part.sums.rows = NULL;
+        model_fold(model);
+    }
+}
+
+/* docs/beyond.md tells why. */
+static void warn_of_few_images(const l3a_model *model) {
+    const uint64_t images = model->phase.info.images;
+    if (images < model->options.privacy_limit) {
+        report_warning(model->context,
+                       "the phase has %" PRIu64 " image%s: who has the model from before and after it may compute their features",
+                       images, images == 1 ? "" : "s");
+    }
 }
 
 l3a_status l3a_phase_end(l3a_model *model) {
@@ -469,12 +544,22 @@ l3a_status l3a_phase_end(l3a_model *model) {
     FAIL_IF(!phase->info.images, context, L3A_ERROR_DATA, "a phase needs images that show its classes",
             "none of the %" PRIu64 " images of the phase has a label", phase->rows);
     report_timing(context, "expand", phase->expand_seconds);
+    const double start = clock_seconds();
     if (!phase->recursive) {
-        const double start = clock_seconds();
         TRY(report_progress(context, "solve", 0, 1));
-        TRY(analytic_solve(&model->analytic, phase->classes.count, phase->cross, phase->weights));
+    }
+    if (model->options.gamma == 0) {
+        TRY(choose_gamma(context, &phase->sample, &model->analytic.gamma));
+        gamma_sample_free(context, &phase->sample);
+        model->options.gamma = model->analytic.gamma;
+        TRY(l3a_model_set_record(model, "gamma", "auto"));
+    }
+    keep_part(model);
+    if (!phase->recursive) {
+        TRY(model_solve(model, phase->classes.count, phase->cross, phase->weights));
         report_timing(context, "solve", clock_seconds() - start);
     }
+    warn_of_few_images(model);
     if (phase->info.skipped) {
         report_warning(context, "%" PRIu64 " of %" PRIu64 " images have no label and were left out (weight 0)", phase->info.skipped,
                        phase->rows);

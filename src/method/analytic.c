@@ -77,10 +77,7 @@ static l3a_status score(void *state, const float *features, size_t rows, float *
 }
 
 static void edges_of(const void *state, double *edges) {
-    const l3a_model *model = state;
-    for (size_t k = 0; k < l3a_model_class_count(model); k++) {
-        edges[k] = logit(l3a_model_options(model)->theta);
-    }
+    l3a_model_thresholds(state, edges);
 }
 
 static void free_model(void *state) {

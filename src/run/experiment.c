@@ -75,6 +75,13 @@ static l3a_status check_methods(l3a_context *context, const l3a_run_options *opt
         FAIL_IF(!method->info.runs, context, L3A_ERROR_OPTION, "'l3a run --list-methods' lists those that run on frozen features",
                 "method '%s' (%s) trains the backbone itself, and features of a frozen one are all there is here",
                 options->methods[i], method->info.source);
+        const l3a_options settings = method_options(method, &options->settings);
+        FAIL_IF(settings.gamma == 0 && (method->learner == &dsal_learner || method->learner == &gkeal_learner), context,
+                L3A_ERROR_OPTION, "give a number for --gamma", "method '%s' has no gamma auto", options->methods[i]);
+        if (method->learner->is_model && options_fit(context, &settings) != L3A_OK) {
+            status = fail_in(context, L3A_ERROR_OPTION, "method '%s'", options->methods[i]);
+            goto done;
+        }
         for (size_t j = 0; j < i; j++) {
             FAIL_IF(strcmp(options->methods[i], options->methods[j]) == 0, context, L3A_ERROR_OPTION, "name every method once",
                     "method '%s' stands twice", options->methods[i]);
@@ -144,6 +151,25 @@ static l3a_status count_images(const struct run *run, l3a_features *features, si
     return status;
 }
 
+/* The largest of what the methods need; the operations are those of the run's own settings. */
+static l3a_status plan_models(const struct run *run, l3a_plan *plan) {
+    l3a_status status = L3A_OK;
+    TRY(l3a_model_plan(run->context, &run->settings, run->options->train->width, run->classes, plan));
+    for (size_t i = 0; i < run->options->method_count; i++) {
+        const struct method *method = method_find(run->options->methods[i]);
+        const l3a_options settings = method_options(method, &run->settings);
+        const uint64_t kept = method->learner->is_model ? kept_phases(&settings, method->plan == BY_PHASE ? run->phases : 1) : 0;
+        l3a_plan own;
+        TRY(l3a_model_plan(run->context, &settings, run->options->train->width, run->classes, &own));
+        own.memory += kept * own.phase;
+        own.file += kept * own.phase;
+        plan->memory = own.memory > plan->memory ? own.memory : plan->memory;
+        plan->file = own.file > plan->file ? own.file : plan->file;
+    }
+done:
+    return status;
+}
+
 static l3a_status make_plan(const struct run *run, l3a_run_plan *plan) {
     const l3a_run_options *options = run->options;
     l3a_status status = L3A_OK;
@@ -151,7 +177,7 @@ static l3a_status make_plan(const struct run *run, l3a_run_plan *plan) {
     plan->classes = run->classes;
     plan->phases = run->phases;
     memcpy(plan->edges, run->edges, sizeof run->edges);
-    TRY(l3a_model_plan(run->context, &run->settings, options->train->width, run->classes, &plan->model));
+    TRY(plan_models(run, &plan->model));
     double phased = 0;
     uint64_t all_train = 0, all_test = 0;
     for (size_t t = 0; t < run->phases; t++) {
@@ -178,8 +204,8 @@ l3a_status l3a_run_prepare(l3a_context *context, const l3a_run_options *options,
     l3a_status status = L3A_OK;
     struct run run = {0};
     TRY(run_create(context, options, &run));
-    TRY(model_check_memory(context, &run.settings, options->train->width, run.classes, 0));
     TRY(make_plan(&run, plan));
+    TRY(check_memory(context, &run.settings, options->train->width, plan->model.memory, 0));
 done:
     run_free(&run);
     return status;

@@ -1,0 +1,154 @@
+#include "learn/gamma.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+l3a_status gamma_sample_create(l3a_context *context, real type, size_t dim, size_t classes, size_t rows,
+                               struct gamma_sample *sample) {
+    l3a_status status = L3A_OK;
+    const size_t capacity = rows < GAMMA_ROWS ? rows : GAMMA_ROWS;
+    *sample = (struct gamma_sample){.type = type, .dim = dim, .classes = classes, .capacity = capacity};
+    TRY(allocate(context, capacity, dim * real_size(type), &sample->rows));
+    TRY(allocate(context, capacity, classes * sizeof *sample->targets, &sample->targets));
+done:
+    if (status != L3A_OK) {
+        gamma_sample_free(context, sample);
+    }
+    return status;
+}
+
+void gamma_sample_free(l3a_context *context, struct gamma_sample *sample) {
+    release(context, sample->rows);
+    release(context, sample->targets);
+    memset(sample, 0, sizeof *sample);
+}
+
+bool gamma_sample_wants(const struct gamma_sample *sample, uint64_t index, uint64_t rows) {
+    const uint64_t n = sample->capacity;
+    return sample->count < n && (index + 1) * n / rows > index * n / rows;
+}
+
+void gamma_sample_add(struct gamma_sample *sample, const void *row, const void *targets) {
+    const size_t size = sample->dim * real_size(sample->type);
+    memcpy((char *)sample->rows + sample->count * size, row, size);
+    for (size_t k = 0; k < sample->classes; k++) {
+        sample->targets[k * sample->capacity + sample->count] =
+            sample->type == REAL_SINGLE ? (double)((const float *)targets)[k] : ((const double *)targets)[k];
+    }
+    sample->count++;
+}
+
+struct trial {
+    l3a_context *context;
+    const struct gamma_sample *sample;
+    size_t n;
+    double *gram;    /* X̃X̃ᵀ */
+    double *inverse; /* H */
+    double *errors;  /* [classes x n] */
+};
+
+/* E(γ); infinite where it cannot be computed. */
+static double left_out_error(const struct trial *trial, double gamma) {
+    const l3a_context *context = trial->context;
+    const matrix_operations *matrix = context->matrix;
+    const size_t n = trial->n, classes = trial->sample->classes;
+    double error = 0;
+    memcpy(trial->inverse, trial->gram, n * n * sizeof *trial->inverse);
+    for (size_t i = 0; i < n; i++) {
+        trial->inverse[i * n + i] += gamma;
+    }
+    if (!matrix->factor(context->threads, REAL_DOUBLE, n, trial->inverse, n)) {
+        return INFINITY;
+    }
+    for (size_t k = 0; k < classes; k++) {
+        memcpy(trial->errors + k * n, trial->sample->targets + k * trial->sample->capacity, n * sizeof *trial->errors);
+    }
+    matrix->solve_rows(context->threads, REAL_DOUBLE, n, classes, trial->inverse, n, trial->errors, n);
+    if (!matrix->invert(context->threads, n, trial->inverse, n)) {
+        return INFINITY;
+    }
+    for (size_t k = 0; k < classes; k++) {
+        for (size_t i = 0; i < n; i++) {
+            const double left_out = trial->errors[k * n + i] / trial->inverse[i * n + i];
+            error += left_out * left_out;
+        }
+    }
+    return isfinite(error) ? error : INFINITY;
+}
+
+static l3a_status make_gram(const struct trial *trial) {
+    l3a_context *context = trial->context;
+    const struct gamma_sample *sample = trial->sample;
+    const size_t n = trial->n, d = sample->dim;
+    void *product = NULL;
+    const l3a_status status = allocate(context, n, n * real_size(sample->type), &product);
+    if (status == L3A_OK) {
+        context->matrix->multiply(context->threads, sample->type, false, true, n, n, d, 1, sample->rows, d, sample->rows, d, 0,
+                                  product, n);
+        for (size_t i = 0; i < n * n; i++) {
+            trial->gram[i] = sample->type == REAL_SINGLE ? (double)((const float *)product)[i] : ((const double *)product)[i];
+        }
+    }
+    release(context, product);
+    return status;
+}
+
+/* Where the parabola through (-1, left), (0, middle), (1, right) is lowest. */
+static double lowest(double left, double middle, double right) {
+    const double bend = left - 2 * middle + right;
+    return isfinite(bend) && bend > 0 ? 0.5 * (left - right) / bend : 0;
+}
+
+static double two_digits(double value) {
+    char text[32];
+    snprintf(text, sizeof text, "%.1e", value);
+    return strtod(text, NULL);
+}
+
+/* Downhill by factors of √10, within what makes sense beside the diagonal of the gram. */
+static double descend(const struct trial *trial) {
+    double at = 3, scale = 0; /* log10 γ */
+    for (size_t i = 0; i < trial->n; i++) {
+        scale += trial->gram[i * trial->n + i] / (double)trial->n;
+    }
+    const double low = log10(scale) - 8, high = log10(scale) + 4;
+    at = at < low ? low : at > high ? high : at;
+    double left = left_out_error(trial, pow(10, at - 0.5)), middle = left_out_error(trial, pow(10, at)),
+           right = left_out_error(trial, pow(10, at + 0.5));
+    while (right < middle && at < high) {
+        at += 0.5;
+        left = middle;
+        middle = right;
+        right = left_out_error(trial, pow(10, at + 0.5));
+    }
+    while (left < middle && at > low) {
+        at -= 0.5;
+        right = middle;
+        middle = left;
+        left = left_out_error(trial, pow(10, at - 0.5));
+    }
+    return two_digits(pow(10, at + 0.5 * lowest(left, middle, right)));
+}
+
+l3a_status choose_gamma(l3a_context *context, const struct gamma_sample *sample, double *gamma) {
+    l3a_status status = L3A_OK;
+    struct trial trial = {.context = context, .sample = sample, .n = sample->count};
+    const size_t n = trial.n;
+    TRY(allocate(context, n, n * sizeof *trial.gram, &trial.gram));
+    TRY(allocate(context, n, n * sizeof *trial.inverse, &trial.inverse));
+    TRY(allocate(context, sample->classes, n * sizeof *trial.errors, &trial.errors));
+    TRY(make_gram(&trial));
+    const double chosen = descend(&trial);
+    FAIL_IF(!(isfinite(chosen) && chosen > 0), context, L3A_ERROR_NUMERIC, "give a number for --gamma, or scale the features",
+            "no gamma can be chosen from these features");
+    *gamma = chosen;
+done:
+    release(context, trial.gram);
+    release(context, trial.inverse);
+    release(context, trial.errors);
+    return status;
+}

@@ -1,0 +1,39 @@
+/* Triangles kept apart: the rows of the lower one, one after another, in single or double precision; what is computed from one of
+ * them and the sums A of a square (analytic.h).
+ *
+ * Factors come to lie in the square's second triangle. One in single precision has room there as well: its element (i, j ≥ i) is
+ * float number i (2 stride + 1) + j from the beginning, so that a row of it lies within the triangle's row. */
+#ifndef L3A_PACKED_H
+#define L3A_PACKED_H
+
+#include "learn/analytic.h"
+
+struct packed {
+    real type;
+    void *rows;
+};
+
+size_t packed_size(size_t dim);
+l3a_status packed_create(l3a_context *context, size_t dim, real type, struct packed *packed);
+/* to = keep · to + scale · from */
+void packed_add(size_t dim, const struct packed *to, double keep, const struct packed *from, double scale);
+/* packed = A */
+void analytic_pack(const struct analytic *analytic, const struct packed *packed);
+/* A = keep · A + scale · packed */
+void analytic_unpack(const struct analytic *analytic, double keep, const struct packed *packed, double scale);
+
+/* The second triangle becomes the factor of scale · A + share · packed + γI. */
+l3a_status analytic_factor(const struct analytic *analytic, double scale, const struct packed *packed, double share, double gamma);
+/* rows [count x d] = rows (UᵀU)⁻¹, U being that factor */
+void analytic_solve_rows(const struct analytic *analytic, size_t count, double *rows);
+/* The same for scale · A + γI in single precision and half the time; false where that is not enough. */
+bool analytic_factor_single(const struct analytic *analytic, double scale, double gamma);
+void analytic_solve_rows_single(const struct analytic *analytic, size_t count, float *rows);
+
+/* y [count x d] += share · x packed, x [count x d]; packed in single precision. work: so many doubles. */
+enum { PACKED_LANES = 16 };
+size_t packed_multiply_work(const l3a_context *context, size_t dim);
+void packed_multiply(const l3a_context *context, size_t dim, const struct packed *packed, double share, const double *x,
+                     size_t count, double *work, double *y);
+
+#endif

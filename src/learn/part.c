@@ -1,0 +1,195 @@
+#include "learn/part.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { STEPS = 60 };
+
+/* Of the solution, in the norm of M: what single precision of the sums leaves is larger. */
+static const double tolerance = 1e-6;
+
+struct search {
+    const struct analytic *analytic;
+    const struct part *parts;
+    size_t count, columns;
+    double alpha;
+    double *target, *solution, *residual, *direction, *image; /* [columns x d] */
+    float *narrow;                                            /* P⁻¹ residual */
+    double *work;
+    double *decrease; /* rᵀP⁻¹r of each column */
+};
+
+void parts_sum(const struct analytic *analytic, const struct part *parts, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        analytic_unpack(analytic, i ? 1 : 0, &parts[i].sums, 1);
+    }
+}
+
+static void search_free(l3a_context *context, struct search *search) {
+    void *const owned[] = {search->target, search->solution, search->residual, search->direction,
+                           search->image,  search->narrow,   search->work,     search->decrease};
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
+        release(context, owned[i]);
+    }
+}
+
+static l3a_status search_create(struct search *search) {
+    l3a_context *context = search->analytic->context;
+    const size_t d = search->analytic->dim;
+    double **const rows[] = {&search->target, &search->solution, &search->residual, &search->direction, &search->image};
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        TRY(allocate(context, search->columns, d * sizeof(double), rows[i]));
+    }
+    TRY(allocate(context, search->columns, d * sizeof *search->narrow, &search->narrow));
+    TRY(allocate(context, packed_multiply_work(context, d), sizeof *search->work, &search->work));
+    TRY(allocate(context, search->columns, sizeof *search->decrease, &search->decrease));
+done:
+    return status;
+}
+
+static double dot(const double *left, const double *right, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += left[i] * right[i];
+    }
+    return sum;
+}
+
+static double dot_narrow(const double *left, const float *right, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += left[i] * (double)right[i];
+    }
+    return sum;
+}
+
+/* image = M x, each row with the M of its class */
+static void apply(const struct search *search, const double *x) {
+    const struct analytic *analytic = search->analytic;
+    const l3a_context *context = analytic->context;
+    const size_t d = analytic->dim;
+    context->matrix->multiply_symmetric(context->threads, search->columns, d, x, d, analytic->square, analytic->stride,
+                                        search->image, d);
+    for (size_t i = 0; i < search->columns * d; i++) {
+        search->image[i] = search->alpha * search->image[i] + analytic->gamma * x[i];
+    }
+    for (size_t j = 0; j < search->count; j++) {
+        const struct part *part = &search->parts[j];
+        packed_multiply(context, d, &part->sums, 1 - search->alpha, x + part->first * d, part->last - part->first, search->work,
+                        search->image + part->first * d);
+    }
+}
+
+static void precondition(const struct search *search) {
+    for (size_t i = 0; i < search->columns * search->analytic->dim; i++) {
+        search->narrow[i] = (float)search->residual[i];
+    }
+    analytic_solve_rows_single(search->analytic, search->columns, search->narrow);
+}
+
+/* Whether every column is there: ‖x - x*‖² ≤ tolerance² ‖x*‖² in the norm of M, of which rᵀP⁻¹r and xᵀc are the measure. */
+static bool has_arrived(const struct search *search) {
+    const size_t d = search->analytic->dim;
+    bool arrived = true;
+    for (size_t k = 0; arrived && k < search->columns; k++) {
+        const double length = dot(search->solution + k * d, search->target + k * d, d);
+        arrived = search->decrease[k] <= tolerance * tolerance * length;
+    }
+    return arrived;
+}
+
+/* A step along the direction of each column; false when a number makes no sense. */
+static bool step(const struct search *search) {
+    const size_t d = search->analytic->dim;
+    apply(search, search->direction);
+    for (size_t k = 0; k < search->columns; k++) {
+        const double *direction = search->direction + k * d, *image = search->image + k * d;
+        double *solution = search->solution + k * d, *residual = search->residual + k * d;
+        const double curvature = dot(direction, image, d), length = search->decrease[k] > 0 ? search->decrease[k] / curvature : 0;
+        if (!(curvature >= 0) || !isfinite(length)) {
+            return false;
+        }
+        for (size_t i = 0; i < d; i++) {
+            solution[i] += length * direction[i];
+            residual[i] -= length * image[i];
+        }
+    }
+    precondition(search);
+    for (size_t k = 0; k < search->columns; k++) {
+        double *direction = search->direction + k * d;
+        const float *narrow = search->narrow + k * d;
+        const double before = search->decrease[k], now = dot_narrow(search->residual + k * d, narrow, d);
+        const double keep = before > 0 ? now / before : 0;
+        search->decrease[k] = now;
+        for (size_t i = 0; i < d; i++) {
+            direction[i] = (double)narrow[i] + keep * direction[i];
+        }
+    }
+    return true;
+}
+
+/* Conjugate gradients on all columns at once; false when they do not converge. */
+static bool search_run(const struct search *search) {
+    const size_t d = search->analytic->dim, size = search->columns * d;
+    const double scale = search->alpha + (1 - search->alpha) / (double)search->count;
+    if (!analytic_factor_single(search->analytic, scale, search->analytic->gamma)) {
+        return false;
+    }
+    apply(search, search->solution);
+    for (size_t i = 0; i < size; i++) {
+        search->residual[i] = search->target[i] - search->image[i];
+    }
+    precondition(search);
+    for (size_t k = 0; k < search->columns; k++) {
+        search->decrease[k] = dot_narrow(search->residual + k * d, search->narrow + k * d, d);
+    }
+    for (size_t i = 0; i < size; i++) {
+        search->direction[i] = (double)search->narrow[i];
+    }
+    for (int n = 0; n < STEPS && !has_arrived(search); n++) {
+        if (!step(search)) {
+            return false;
+        }
+    }
+    return has_arrived(search);
+}
+
+/* A factor for each part. rows [columns x d]: in, the targets; out, the solution. */
+static l3a_status solve_each(const struct search *search, double *rows) {
+    const struct analytic *analytic = search->analytic;
+    l3a_status status = L3A_OK;
+    for (size_t j = 0; j < search->count; j++) {
+        const struct part *part = &search->parts[j];
+        TRY(analytic_factor(analytic, search->alpha, &part->sums, 1 - search->alpha, analytic->gamma));
+        analytic_solve_rows(analytic, part->last - part->first, rows + part->first * analytic->dim);
+    }
+done:
+    return status;
+}
+
+l3a_status parts_solve(const struct analytic *analytic, const struct part *parts, size_t count, double alpha, size_t columns,
+                       const double *cross, double *weights) {
+    l3a_context *context = analytic->context;
+    const size_t d = analytic->dim;
+    l3a_status status = L3A_OK;
+    struct search search = {.analytic = analytic, .parts = parts, .count = count, .columns = columns, .alpha = alpha};
+    parts_sum(analytic, parts, count);
+    if (alpha == 1) {
+        return analytic_solve(analytic, columns, cross, weights);
+    }
+    TRY(search_create(&search));
+    transpose(cross, d, columns, search.target);
+    transpose(weights, d, columns, search.solution);
+    if (parts->sums.type == REAL_DOUBLE || !search_run(&search)) {
+        memcpy(search.solution, search.target, columns * d * sizeof *search.solution);
+        TRY(solve_each(&search, search.solution));
+    }
+    transpose(search.solution, columns, d, weights);
+    TRY(check_weights(analytic, weights, columns));
+done:
+    search_free(context, &search);
+    return status;
+}
