@@ -201,7 +201,7 @@ static l3a_status learn_more(const struct demo *demo, l3a_model *model, const ch
 }
 
 static l3a_status draw_more(const struct demo *demo, const char *name) {
-    const l3a_draw_options options = {.seed = 2, .training = MORE, .test = 2 * FEW, .always = name};
+    const l3a_draw_options options = {.seed = 3, .training = MORE, .test = 2 * FEW, .always = name};
     l3a_status status = draw(demo, "umbrella", &options);
     if (status == L3A_OK) {
         status = see(demo, "umbrella", "trainval", "umbrella.safetensors");

@@ -212,17 +212,25 @@ for file in "$bad"/flipped.*; do
     refuse "$file" l3a eval "$file" --features "$good/test.safetensors"
 done
 refuse 'checksum' l3a info "$file"
-l3a demo -o "$work/demo" >"$work/made" 2>&1 &
+"$L3A_BUILD/l3a" demo -o "$work/demo" >"$work/made" 2>&1 &
 for ((i = 0; i < 600; i++)); do
-    [ -e "$work/demo/umbrella.safetensors" ] && break
+    [ -e "$work/demo/pictures/VOC2007/JPEGImages/000033.jpg" ] && break
     sleep 0.1
 done
 kill -TERM $!
 wait $!
-l3a learn "$work/umbrella" --features "$work/demo/umbrella.safetensors" --classes umbrella "${settings[@]}" >"$work/made" 2>&1 || fail 'learning from a whole file' "$work/made"
-flip "$work/demo/umbrella.safetensors"
+{
+    echo path,labels
+    for ((i = 1; i <= 32; i++)); do
+        printf 'demo/pictures/VOC2007/JPEGImages/%06d.jpg,%s\n' $i "$([ $((i % 3)) = 0 ] && echo third || echo other)"
+    done
+} >"$work/drawn.csv"
+drawn=$work/drawn.safetensors
+l3a extract --backbone "$work/demo/backbone.safetensors" --data "list:$work/drawn.csv" -o "$drawn" >"$work/made" 2>&1 || fail 'extracting' "$work/made"
+l3a learn "$work/third" --features "$drawn" --classes third "${settings[@]}" >"$work/made" 2>&1 || fail 'learning from a whole file' "$work/made"
+flip "$drawn"
 for file in "$bad"/flipped.*; do
-    refuse "$file" l3a learn "$work/new" --features "$file" --classes umbrella "${settings[@]}"
+    refuse "$file" l3a learn "$work/new" --features "$file" --classes third "${settings[@]}"
 done
 
 # places that cannot be read or written

@@ -605,6 +605,23 @@ static void check_report(struct stage *stage, l3a_status status) {
     free(page);
 }
 
+/* ---- Scenarios: a drawn data set ---- */
+
+static l3a_status draw_one(struct stage *stage) {
+    const l3a_draw_options options = {.seed = 4, .training = 1};
+    return l3a_draw_dataset(stage->context, &options, stage->path);
+}
+
+static void check_drawn(struct stage *stage, l3a_status status) {
+    size_t size;
+    if (status == L3A_OK) {
+        char *path = path_in(stage->path, "VOC2007/JPEGImages/000001.jpg"), *bytes = read_bytes(path, &size);
+        same_as_undisturbed(bytes, size);
+        free(bytes);
+        free(path);
+    }
+}
+
 /* ---- The loop ---- */
 
 struct scenario {
@@ -629,6 +646,7 @@ static const struct scenario scenarios[] = {
     {"resume in the first model", run_one_phase, run_resumed, check_run, true},
     {"resume in a partial model", run_three_phases, run_resumed, check_run, true},
     {"write a report", run_whole, write_report, check_report, true},
+    {"draw a data set", NULL, draw_one, check_drawn, true},
 };
 
 enum { SCENARIOS = sizeof scenarios / sizeof scenarios[0] };

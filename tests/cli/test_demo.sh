@@ -1,0 +1,77 @@
+# The demonstration, with few pictures: what it says, what it leaves, and that the commands it ends with work.
+source "$(dirname "$0")/support.sh"
+cd "$work"
+export PATH=$L3A_BUILD:$PATH
+
+expect 2 'not a number from 400' l3a demo -o few --pictures 10
+check 'no folder for a refused demo' test ! -e few
+expect 2 'not expected here' l3a demo somewhere
+mkdir there
+expect 2 'choose a new folder with -o' l3a demo -o there
+expect 2 'No such file' l3a demo -o no/where
+
+expect 0 '' l3a demo -o demo --pictures 400 --quiet
+shows '400 pictures to learn from and 200 to test on' 'l3a  ' finetune joint 'run/report.html' 'has not learned' umbrella
+cp stdout said
+check 'an umbrella after one more phase' grep -q 'tags .*umbrella 0' said
+check 'no umbrella before it' bash -c "sed '/one more phase/,\$d' said | grep tags | grep -vq umbrella"
+check 'fine-tuning forgets, l3a does not' awk 'NF == 12 && $1 == "l3a" { l3a = $9 } $1 == "finetune" { tuned = $9 } END { exit !(l3a > tuned + 20) }' said
+check 'the report' test -s demo/run/report.html
+
+expect 0 '' l3a data voc:demo/pictures --check-pictures
+shows '400 pictures, 24 classes' '0 missing or empty, 0 unreadable'
+check 'no complaint about the data set' test ! -s "$work/stderr"
+expect 0 '' l3a data voc:demo/umbrella --split test --check-pictures
+shows '6 pictures, 25 classes'
+expect 0 '' l3a info demo/backbone.safetensors
+shows 'backbone: resnet, width 16, blocks 2 2 2 1' 'tools/train_demo_backbone.py'
+check 'the backbone is the one in the repository' cmp demo/backbone.safetensors "$L3A_SOURCE/models/demo_backbone.safetensors"
+check 'its record is true' bash -c "grep -q \"\$(sha256sum < demo/backbone.safetensors | cut -d' ' -f1)\" '$L3A_SOURCE/models/demo_backbone.json'"
+
+# Pillow and another reader of XML agree with what was drawn.
+check 'pictures and annotations' /usr/bin/python3 - <<'P'
+import glob, os
+from xml.etree import ElementTree
+from PIL import Image
+root = "demo/pictures/VOC2007"
+ids = [line.split()[0] for split in ("trainval", "test") for line in open(f"{root}/ImageSets/Main/{split}.txt")]
+assert len(ids) == len(set(ids)) == 600 == len(glob.glob(f"{root}/JPEGImages/*.jpg"))
+flags = {}
+for path in glob.glob(f"{root}/ImageSets/Main/*_*.txt"):
+    name = os.path.basename(path).rsplit("_", 1)[0]
+    for line in open(path):
+        flags[line.split()[0], name] = int(line.split()[1])
+assert len({name for _, name in flags}) == 24
+for i in ids:
+    picture = Image.open(f"{root}/JPEGImages/{i}.jpg").convert("RGB")
+    assert picture.size == (160, 160)
+    things = ElementTree.parse(f"{root}/Annotations/{i}.xml").findall("object")
+    names = {thing.find("name").text for thing in things}
+    assert 1 <= len(things) == len(names) <= 5
+    assert names == {name for (other, name), flag in flags.items() if other == i and flag == 1}
+    for thing in things:
+        left, top, right, bottom = (int(thing.find(f"bndbox/{edge}").text) for edge in ("xmin", "ymin", "xmax", "ymax"))
+        assert 1 <= left < right <= 160 and 1 <= top < bottom <= 160
+P
+
+# what it says to type next
+mkdir photos
+cp demo/pictures/VOC2007/JPEGImages/000001.jpg photos/1.jpg
+cp demo/pictures/VOC2007/JPEGImages/000002.jpg photos/2.jpg
+printf 'path,labels\nphotos/1.jpg,cat;sofa\nphotos/2.jpg,cat\n' >mine.csv
+grep '^  l3a ' said >next.sh
+check 'six commands' test "$(wc -l <next.sh)" -ge 5
+check 'what it says to type next' bash -e next.sh
+
+# Ctrl-C
+"$L3A_BUILD/l3a" demo -o stopped >"$work/stdout" 2>"$work/stderr" &
+process=$!
+for ((i = 0; i < 600; i++)); do
+    [ -e stopped/pictures/VOC2007/JPEGImages/000001.jpg ] && break
+    sleep 0.1
+done
+kill -INT $process
+wait $process
+check 'Ctrl-C is an exit code of its own' test $? -eq 130
+expect 2 'no VOC2007 or other year' l3a data voc:stopped/pictures
+finish
