@@ -1,6 +1,6 @@
 # The front door. Everything happens in $(BUILD); CMake does the work.
 #   make            the command at build/l3a, the library at build/libl3a.so
-#   make demo       a run on features it makes itself
+#   make demo       draws pictures, learns them in phases, tags some: build/demo
 #   make test       all tests          (CC=clang, SANITIZE=address,undefined and BUILD=folder for the other jobs of CI)
 #   make bench      measurements against bare BLAS and PyTorch
 #   make install PREFIX=/usr/local, make uninstall
@@ -52,7 +52,7 @@ uninstall:
 	@xargs -d '\n' rm -fv < $(BUILD)/install_manifest.txt
 
 format:
-	@clang-format -i include/l3a/*.h src/*/*.[ch] tests/unit/*.[ch] fuzz/*.c bench/*.c examples/*.c
+	@clang-format -i include/l3a/*.h src/*/*.[ch] tests/unit/*.[ch] fuzz/*.c bench/*.c examples/*.c tools/*.c
 
 clean:
 	@rm -rf build build-* build*.log

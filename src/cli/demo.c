@@ -229,7 +229,7 @@ static l3a_status tag_and_teach(const struct demo *demo) {
         status = learn_more(demo, model, name);
     }
     if (status == L3A_OK) {
-        printf("\nThe same after one more phase, %d other pictures in which only '%s' is labelled:\n", MORE, name);
+        printf("\nThe same after one more phase, %d other pictures of which only the label '%s' is used:\n", MORE, name);
         status = show_tags(demo, model, "umbrella-test.safetensors", "umbrella");
     }
     l3a_model_free(model);

@@ -28,6 +28,12 @@ shows 'backbone: resnet, width 16, blocks 2 2 2 1' 'tools/train_demo_backbone.py
 check 'the backbone is the one in the repository' cmp demo/backbone.safetensors "$L3A_SOURCE/models/demo_backbone.safetensors"
 check 'its record is true' bash -c "grep -q \"\$(sha256sum < demo/backbone.safetensors | cut -d' ' -f1)\" '$L3A_SOURCE/models/demo_backbone.json'"
 
+# The backbone has seen other things than it is shown here.
+"$L3A_BUILD/tests/draw_training" | sort >trained
+ls demo/umbrella/VOC2007/ImageSets/Main | sed -n 's/_test.txt//p' | sort >shown
+check '256 things in training, 25 here' test "$(wc -l <trained)" -eq 256 -a "$(wc -l <shown)" -eq 25
+check 'none of them the same' test -z "$(comm -12 trained shown)"
+
 # Pillow and another reader of XML agree with what was drawn.
 check 'pictures and annotations' /usr/bin/python3 - <<'P'
 import glob, os
