@@ -31,7 +31,7 @@ static const struct manual manuals[] = {
      "Learns the classes of a training table phase by phase, measures after every phase on a test table, and prints the numbers. "
      "Several methods and seeds may be compared in one run.\n"
      "The plan (phases, memory, time) is printed before work begins. Every finished phase is on disk: a run that was stopped goes "
-     "on with --resume, and ends with the same bits as one that was not.",
+     "on with --resume, and ends with the same bits as one that was not. When all is done, report.html in the folder shows it.",
      "Eight phases of ten classes, the paper's settings:\n"
      "  l3a run --train train.safetensors --test test.safetensors --protocol B0-C10 -o my-run\n"
      "The method against its upper bound, three seeds each:\n"

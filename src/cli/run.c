@@ -16,7 +16,7 @@ const struct option run_options[] = {
     {"method", "A,B", "methods to run; --list-methods says which there are [l3a]"},
     {"list-methods", NULL, "say what each method is, its source and what it stores, and stop"},
     {"seed", "N,M", "seeds of the random layer; several give mean and deviation [2025]"},
-    {"o", "DIR", "folder for run.json, metrics.csv, per_class.csv, model.safetensors"},
+    {"o", "DIR", "folder for report.html, run.json, tables and model.safetensors"},
     {"resume", NULL, "go on with the run in DIR"},
     {"pictures", "DATASET", "the data set of the test pictures, for the report, where the test table does not say"},
     {"dry-run", NULL, "print the plan and stop"},

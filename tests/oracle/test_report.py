@@ -202,6 +202,9 @@ def check_errors(work, folder):
     assert "-o" in run("report", folder, folder, code=2)
     assert "nowhere" in run("report", folder, "-o", os.path.join(work, "nowhere", "x.html"), code=2)
     assert "data set" in run("report", folder, "--pictures", "nothing", "-o", os.path.join(work, "x.html"), code=2)
+    tables = ["--train", os.path.join(work, "train.safetensors"), "--test", os.path.join(work, "test.safetensors")]
+    assert "data set" in run("run", *tables, "--protocol", "B0-C4", "--pictures", "nothing", "-o", os.path.join(work, "x"), code=2)
+    assert not os.path.exists(os.path.join(work, "x")), "a run was begun"
     assert not os.path.exists(os.path.join(work, "x.html")), "a page in spite of the failure"
     damaged = os.path.join(work, "damaged")
     shutil.copytree(folder, damaged)
