@@ -22,8 +22,8 @@ struct member {
     bool follows;         /* the member before it weighs alike, and this one keeps the difference */
     struct analytic sums; /* without a square where nothing can differ */
     double *cross;        /* [d x classes] */
-    void *weights;        /* W [d x old classes], in the working precision */
     double *class_weight;
+    size_t place; /* among the members that use pseudo-labels in this phase */
     threshold_survey survey;
     double threshold;
     int8_t *labels; /* [block x classes] */
@@ -37,7 +37,10 @@ struct work {
     double *wide;
     void *expanded, *scaled; /* x and √ω x, [block x d] */
     int8_t *labels;          /* of the new classes */
-    void *scores, *targets;  /* [block x classes] */
+    size_t labelled;         /* members that use pseudo-labels … */
+    void *old_weights;       /* … their W side by side … */
+    void *scores, *own;      /* … what they give, [block x labelled·old classes], and the part of one of them */
+    void *targets;           /* [block x classes] */
     double *root;            /* √ω */
     float *panel, *cross_block;
 };
@@ -51,6 +54,7 @@ struct group {
     uint64_t *counts;
     struct member *members;
     size_t count;
+    void *weights; /* W of all members side by side, [d x count·old classes], in the working precision */
 
     struct work work;
 };
@@ -119,8 +123,8 @@ done:
 
 static void free_block(struct group *group) {
     const struct work *work = &group->work;
-    void *const owned[] = {work->features, work->wide,    work->expanded, work->scaled, work->labels,
-                           work->scores,   work->targets, work->root,     work->panel,  work->cross_block};
+    void *const owned[] = {work->features, work->wide, work->expanded, work->scaled,      work->labels, work->scores,
+                           work->targets,  work->root, work->panel,    work->cross_block, work->own,    work->old_weights};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
         release(group->context, owned[i]);
     }
@@ -148,8 +152,8 @@ void group_free(struct group *group) {
         struct member *member = &group->members[i];
         analytic_free(&member->sums);
         release(group->context, member->cross);
-        release(group->context, member->weights);
     }
+    release(group->context, group->weights);
     buffer_free(&group->buffer);
     release(group->context, group->counts);
     release(group->context, group->members);
@@ -190,6 +194,46 @@ done:
     return status;
 }
 
+static bool uses_pseudo_labels(const struct group *group, const struct member *member) {
+    return group->old && member->options.pseudo != L3A_PSEUDO_OFF;
+}
+
+/* Columns [first, first + columns) of each row. */
+static void copy_columns(real type, const void *from, size_t from_stride, size_t first, void *to, size_t to_stride, size_t rows,
+                         size_t columns) {
+    const size_t size = real_size(type);
+    for (size_t i = 0; i < rows; i++) {
+        memcpy((char *)to + i * to_stride * size, (const char *)from + (i * from_stride + first) * size, columns * size);
+    }
+}
+
+/* The weights of the members that use pseudo-labels, so that one product scores a block for all of them. */
+static l3a_status prepare_scores(struct group *group, size_t rows) {
+    l3a_context *context = group->context;
+    struct work *work = &group->work;
+    const size_t size = real_size(group->type), old = group->old;
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < group->count; i++) {
+        group->members[i].place = work->labelled;
+        work->labelled += uses_pseudo_labels(group, &group->members[i]);
+    }
+    if (!work->labelled) {
+        return L3A_OK;
+    }
+    const size_t columns = work->labelled * old;
+    TRY(allocate(context, group->dim, columns * size, &work->old_weights));
+    TRY(allocate(context, rows, columns * size, &work->scores));
+    TRY(allocate(context, rows, old * size, &work->own));
+    for (size_t i = 0; i < group->count; i++) {
+        if (uses_pseudo_labels(group, &group->members[i])) {
+            copy_columns(group->type, group->weights, group->count * old, i * old,
+                         (char *)work->old_weights + group->members[i].place * old * size, columns, group->dim, old);
+        }
+    }
+done:
+    return status;
+}
+
 /* What a phase works with, for blocks of `rows` rows. */
 static l3a_status prepare_phase(struct group *group, size_t rows) {
     l3a_context *context = group->context;
@@ -199,7 +243,7 @@ static l3a_status prepare_phase(struct group *group, size_t rows) {
     TRY(allocate(context, rows, group->all - group->old, &group->work.labels));
     TRY(allocate(context, rows, d * size, &group->work.expanded));
     TRY(allocate(context, rows, d * size, &group->work.scaled));
-    TRY(allocate(context, rows, group->all * size, &group->work.scores));
+    TRY(prepare_scores(group, rows));
     TRY(allocate(context, rows, group->all * size, &group->work.targets));
     TRY(allocate(context, rows, sizeof *group->work.root, &group->work.root));
     if (group->type == REAL_DOUBLE) {
@@ -215,18 +259,25 @@ done:
     return status;
 }
 
-static void score_old_classes(const struct group *group, const struct member *member, size_t rows) {
-    group->context->matrix->multiply(group->context->threads, group->type, false, false, rows, group->old, group->dim, 1,
-                                     group->work.expanded, group->dim, member->weights, group->old, 0, group->work.scores,
-                                     group->old);
+static void score_old_classes(const struct group *group, size_t rows) {
+    const struct work *work = &group->work;
+    const size_t columns = work->labelled * group->old;
+    if (columns) {
+        group->context->matrix->multiply(group->context->threads, group->type, false, false, rows, columns, group->dim, 1,
+                                         work->expanded, group->dim, work->old_weights, columns, 0, work->scores, columns);
+    }
+}
+
+/* A member's part of the scores. */
+static const void *scores_of(const struct group *group, const struct member *member, size_t rows) {
+    const struct work *work = &group->work;
+    copy_columns(group->type, work->scores, work->labelled * group->old, member->place * group->old, work->own, group->old, rows,
+                 group->old);
+    return work->own;
 }
 
 static bool is_dynamic(const struct group *group, const struct member *member) {
     return group->old && member->options.pseudo == L3A_PSEUDO_DYNAMIC;
-}
-
-static bool uses_pseudo_labels(const struct group *group, const struct member *member) {
-    return group->old && member->options.pseudo != L3A_PSEUDO_OFF;
 }
 
 /* One pass over the rows for all members with a dynamic threshold. */
@@ -241,10 +292,10 @@ static l3a_status survey(struct group *group, l3a_features *features, const size
         TRY(report_progress(group->context, "survey", first, count));
         TRY(l3a_features_read(features, rows + first, 0, n, group->work.features));
         buffer_expand(&group->buffer, group->work.features, n, group->work.wide, group->work.expanded);
+        score_old_classes(group, n);
         for (size_t i = 0; i < group->count; i++) {
             if (is_dynamic(group, &group->members[i])) {
-                score_old_classes(group, &group->members[i], n);
-                survey_add(&group->members[i].survey, group->type, group->work.scores, n, group->old);
+                survey_add(&group->members[i].survey, group->type, scores_of(group, &group->members[i], n), n, group->old);
             }
         }
     }
@@ -267,9 +318,8 @@ static void label_rows(const struct group *group, struct member *member, size_t 
         memcpy(member->labels + i * group->all + group->old, group->work.labels + i * own, own);
     }
     if (uses_pseudo_labels(group, member)) {
-        score_old_classes(group, member, rows);
-        outcome->pseudo_labels +=
-            pseudo_label(group->type, group->work.scores, rows, group->old, member->threshold, member->labels, group->all);
+        outcome->pseudo_labels += pseudo_label(group->type, scores_of(group, member, rows), rows, group->old, member->threshold,
+                                               member->labels, group->all);
     }
     for (size_t i = 0; i < rows; i++) {
         member->omega[i] = sample_weight(member->labels + i * group->all, member->class_weight, group->all);
@@ -405,6 +455,7 @@ static l3a_status learn_rows(struct group *group, l3a_features *features, const 
         TRY(l3a_features_read(features, rows + first, 0, n, group->work.features));
         features_gather_labels(features, rows + first, n, columns, group->all - group->old, group->work.labels);
         buffer_expand(&group->buffer, group->work.features, n, group->work.wide, group->work.expanded);
+        score_old_classes(group, n);
         for (size_t i = 0; i < group->count; i++) {
             struct member *member = &group->members[i];
             label_rows(group, member, n, &outcomes[i]);
@@ -441,10 +492,12 @@ static l3a_status solve(struct group *group) {
     const size_t numbers = group->dim * group->all;
     l3a_status status = L3A_OK;
     double *cross = NULL, *solution = NULL;
+    void *weights = NULL;
     const struct analytic *sums = NULL;
     const double start = clock_seconds();
     TRY(allocate(context, numbers, sizeof *cross, &cross));
     TRY(allocate(context, numbers, sizeof *solution, &solution));
+    TRY(allocate(context, group->count, numbers * real_size(group->type), &weights));
     sum_chains(group);
     for (size_t i = 0; i < group->count; i++) {
         struct member *member = &group->members[i];
@@ -458,16 +511,20 @@ static l3a_status solve(struct group *group) {
             analytic_total(sums, NULL);
         }
         TRY(analytic_solve_total(sums, member->options.gamma, group->all, cross, solution));
-        release(context, member->weights);
-        TRY(allocate(context, numbers, real_size(group->type), &member->weights));
-        for (size_t j = 0; j < numbers; j++) {
-            store_real(group->type, member->weights, j, solution[j]);
+        for (size_t j = 0; j < group->dim; j++) {
+            for (size_t k = 0; k < group->all; k++) {
+                store_real(group->type, weights, (j * group->count + i) * group->all + k, solution[j * group->all + k]);
+            }
         }
     }
+    release(context, group->weights);
+    group->weights = weights;
+    weights = NULL;
     report_timing(context, "solve", clock_seconds() - start);
 done:
     release(context, cross);
     release(context, solution);
+    release(context, weights);
     return status;
 }
 
@@ -515,26 +572,29 @@ done:
 l3a_status group_score(struct group *group, const float *features, size_t rows, float *const *scores) {
     l3a_context *context = group->context;
     l3a_status status = L3A_OK;
-    const size_t d = group->dim, classes = group->old;
-    const bool single = group->type == REAL_SINGLE;
-    void *expanded = NULL;
-    double *wide = NULL, *exact = NULL;
-    TRY(allocate(context, rows, d * real_size(group->type), &expanded));
-    if (!single) {
+    const size_t d = group->dim, classes = group->old, columns = group->count * classes;
+    const size_t size = real_size(group->type);
+    void *expanded = NULL, *all = NULL;
+    double *wide = NULL;
+    TRY(allocate(context, rows, d * size, &expanded));
+    TRY(allocate(context, rows, columns * size, &all));
+    if (group->type == REAL_DOUBLE) {
         TRY(allocate(context, rows, group->width * sizeof *wide, &wide));
-        TRY(allocate(context, rows, classes * sizeof *exact, &exact));
     }
     buffer_expand(&group->buffer, features, rows, wide, expanded);
-    for (size_t i = 0; i < group->count; i++) {
-        context->matrix->multiply(context->threads, group->type, false, false, rows, classes, d, 1, expanded, d,
-                                  group->members[i].weights, classes, 0, single ? (void *)scores[i] : exact, classes);
-        for (size_t j = 0; !single && j < rows * classes; j++) {
-            scores[i][j] = (float)exact[j];
+    context->matrix->multiply(context->threads, group->type, false, false, rows, columns, d, 1, expanded, d, group->weights,
+                              columns, 0, all, columns);
+    for (size_t v = 0; v < group->count; v++) {
+        for (size_t i = 0; i < rows; i++) {
+            for (size_t k = 0; k < classes; k++) {
+                const size_t at = i * columns + v * classes + k;
+                scores[v][i * classes + k] = group->type == REAL_SINGLE ? ((float *)all)[at] : (float)((double *)all)[at];
+            }
         }
     }
 done:
     release(context, expanded);
+    release(context, all);
     release(context, wide);
-    release(context, exact);
     return status;
 }

@@ -229,6 +229,7 @@ struct stage {
     l3a_features *train, *test;
     l3a_model *model;
     l3a_results *results;
+    l3a_sweep *sweep;
 };
 
 /* The bytes that the undisturbed attempt, which comes first, left behind. */
@@ -577,6 +578,50 @@ static void check_run(struct stage *stage, l3a_status status) {
     require(count_entries(stage->path, "") == 2 + 5, "other files than run.json, the three tables and the model");
 }
 
+/* Two gammas that learn together. */
+static l3a_status run_sweep(struct stage *stage) {
+    static const char *const gammas[] = {"1", "10"};
+    static const l3a_axis axis = {"gamma", gammas, 2};
+    l3a_status status = L3A_OK;
+    l3a_sweep_options options;
+    l3a_sweep_options_default(&options);
+    if (!stage->train) {
+        status = l3a_features_open(stage->context, input.run_table, &stage->train);
+    }
+    options.run.train = options.run.test = stage->train;
+    options.run.protocol = "B0-C2";
+    options.run.settings = small_options();
+    options.run.folder = stage->path;
+    options.run.resume = 1;
+    options.run.report = 0;
+    options.axes = &axis;
+    options.axis_count = 1;
+    l3a_sweep_free(stage->sweep);
+    stage->sweep = NULL;
+    if (status == L3A_OK) {
+        status = l3a_sweep_create(stage->context, &options, &stage->sweep);
+    }
+    return status == L3A_OK ? l3a_sweep_run(stage->sweep) : status;
+}
+
+static void check_sweep(struct stage *stage, l3a_status status) {
+    char *text = NULL;
+    size_t size = 0;
+    if (status != L3A_OK) {
+        assert_ok(stage->context, run_sweep(stage));
+    }
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    for (size_t i = 0; i < l3a_sweep_count(stage->sweep); i++) {
+        print_results(out, l3a_sweep_results(stage->sweep, i));
+    }
+    fclose(out);
+    same_as_undisturbed(text, size);
+    free(text);
+    require(count_entries(stage->path, ".tmp") == 0, "a temporary file is left after the sweep was resumed");
+    require(count_entries(stage->path, "") == 2 + 3, "other files than sweep.json, sweep.csv and points");
+}
+
 /* ---- Scenarios: a page about a run ---- */
 
 /* About one run, which the first attempt makes. */
@@ -636,6 +681,7 @@ static const struct scenario scenarios[] = {
     {"run other methods", NULL, run_others, check_others, false},
     {"resume in the first model", run_one_phase, run_resumed, check_run, true},
     {"resume in a partial model", run_three_phases, run_resumed, check_run, true},
+    {"sweep", NULL, run_sweep, check_sweep, true},
     {"write a report", run_once, write_report, check_file, true},
     {"draw a data set", NULL, draw_one, check_drawn, true},
 };
@@ -661,6 +707,7 @@ static void check_temporaries(const struct stage *stage) {
 
 static void stage_free(struct stage *stage) {
     l3a_results_free(stage->results);
+    l3a_sweep_free(stage->sweep);
     l3a_model_free(stage->model);
     l3a_features_free(stage->train);
     l3a_features_free(stage->test);
