@@ -79,8 +79,8 @@ static bool is_plain(const l3a_options *options) {
 }
 
 bool group_accepts(const l3a_options *first, const l3a_options *other) {
-    return is_plain(first) && is_plain(other) && first->dim == other->dim && first->seed == other->seed && first->precision == other->precision &&
-           first->block == other->block;
+    return is_plain(first) && is_plain(other) && first->dim == other->dim && first->seed == other->seed &&
+           first->precision == other->precision && first->block == other->block;
 }
 
 uint64_t group_memory(const l3a_options *members, size_t count, size_t width, size_t classes) {
