@@ -30,11 +30,12 @@ static l3a_options defaults(void) {
 static const struct {
     const char *name, *value;
 } default_texts[] = {
-    {"dim", "8192"},         {"seed", "2025"},      {"gamma", "1000"},    {"weights", "sqrt"},    {"scaling", "normalised"},
-    {"pseudo", "fixed"},     {"eta", "0.7"},        {"tau", "2.9"},       {"total-classes", "0"}, {"theta", "0.525"},
-    {"precision", "mixed"},  {"solver", "auto"},    {"store", "float64"}, {"block", "4096"},      {"ratio", "1"},
-    {"kernel-width", "0.5"}, {"shrinkage", "1e-4"}, {"loss", "asl"},      {"epochs", "0"},        {"batch", "0"},
-    {"first-rate", "0"},     {"rate", "0"},         {"lambda", "0"},      {"memory", "0"},        {"head-theta", "0.8"}};
+    {"dim", "8192"},          {"seed", "2025"},        {"gamma", "1000"},    {"weights", "sqrt"},     {"scaling", "normalised"},
+    {"pseudo", "fixed"},      {"eta", "0.7"},          {"tau", "2.9"},       {"total-classes", "0"},  {"theta", "0.525"},
+    {"precision", "mixed"},   {"solver", "auto"},      {"store", "float64"}, {"block", "4096"},       {"alpha", "1"},
+    {"skip-features", "off"}, {"thresholds", "fixed"}, {"keep-phases", "0"}, {"privacy-limit", "64"}, {"ratio", "1"},
+    {"kernel-width", "0.5"},  {"shrinkage", "1e-4"},   {"loss", "asl"},      {"epochs", "0"},         {"batch", "0"},
+    {"first-rate", "0"},      {"rate", "0"},           {"lambda", "0"},      {"memory", "0"},         {"head-theta", "0.8"}};
 enum { SETTINGS = sizeof default_texts / sizeof default_texts[0] };
 
 static bool is_for_comparison(const char *name) {
@@ -66,6 +67,11 @@ static void every_field_gets_its_default(void **state) {
     assert_int_equal(options.solver, L3A_SOLVER_AUTO);
     assert_int_equal(options.store, L3A_STORE_FLOAT64);
     assert_int_equal(options.block, 4096);
+    assert_true(options.alpha == 1);
+    assert_int_equal(options.skip_features, L3A_SKIP_OFF);
+    assert_int_equal(options.thresholds, L3A_THRESHOLDS_FIXED);
+    assert_int_equal(options.keep_phases, 0);
+    assert_int_equal(options.privacy_limit, 64);
     assert_true(options.ratio == 1);
     assert_true(options.kernel_width == 0.5);
     assert_true(options.shrinkage == 1e-4);
@@ -220,7 +226,7 @@ static void a_refused_value_is_answered_with_what_is_allowed(void **state) {
     assert_int_equal(set("eta", "1"), L3A_ERROR_OPTION);
     assert_string_equal(l3a_error_hint(context), "eta must be a number in (0, 1); the default is 0.7");
     assert_int_equal(set("gamma", "0"), L3A_ERROR_OPTION);
-    assert_string_equal(l3a_error_hint(context), "gamma must be a number above 0; the default is 1000");
+    assert_string_equal(l3a_error_hint(context), "gamma must be auto or a number above 0; the default is 1000");
     assert_int_equal(set("weights", "square"), L3A_ERROR_OPTION);
     assert_string_equal(l3a_error_hint(context), "choose one of sqrt|inv|log|none");
 }
@@ -303,15 +309,39 @@ static void what_was_set_can_be_got_and_set_again(void **state) {
 
 static void setting_by_name_sets_the_field_of_that_name(void **state) {
     (void)state;
-    l3a_options options = defaults(), expected = defaults();
-    static const char *const values[][2] = {
-        {"dim", "3"},           {"seed", "4"},         {"gamma", "5.5"},        {"weights", "inv"},
-        {"scaling", "literal"}, {"pseudo", "dynamic"}, {"eta", "0.25"},         {"tau", "1.5"},
-        {"total-classes", "6"}, {"theta", "0.75"},     {"precision", "double"}, {"solver", "sums"},
-        {"store", "float32"},   {"block", "8"},        {"ratio", "2"},          {"kernel-width", "0.125"},
-        {"shrinkage", "0.5"},   {"loss", "bce"},       {"epochs", "9"},         {"batch", "10"},
-        {"first-rate", "0.25"}, {"rate", "0.75"},      {"lambda", "11.5"},      {"memory", "12"},
-        {"head-theta", "0.5"}};
+    l3a_options options, expected;
+    l3a_options_default(&options);
+    l3a_options_default(&expected);
+    static const char *const values[][2] = {{"dim", "3"},
+                                            {"seed", "4"},
+                                            {"gamma", "5.5"},
+                                            {"weights", "inv"},
+                                            {"scaling", "literal"},
+                                            {"pseudo", "dynamic"},
+                                            {"eta", "0.25"},
+                                            {"tau", "1.5"},
+                                            {"total-classes", "6"},
+                                            {"theta", "0.75"},
+                                            {"precision", "double"},
+                                            {"solver", "sums"},
+                                            {"store", "float32"},
+                                            {"block", "8"},
+                                            {"alpha", "0.5"},
+                                            {"skip-features", "auto"},
+                                            {"thresholds", "per-class"},
+                                            {"keep-phases", "7"},
+                                            {"privacy-limit", "65"},
+                                            {"ratio", "2"},
+                                            {"kernel-width", "0.125"},
+                                            {"shrinkage", "0.5"},
+                                            {"loss", "bce"},
+                                            {"epochs", "9"},
+                                            {"batch", "10"},
+                                            {"first-rate", "0.25"},
+                                            {"rate", "0.75"},
+                                            {"lambda", "11.5"},
+                                            {"memory", "12"},
+                                            {"head-theta", "0.5"}};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         assert_ok(context, l3a_options_set(context, &options, values[i][0], values[i][1]));
     }
@@ -329,6 +359,11 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
     expected.solver = L3A_SOLVER_SUMS;
     expected.store = L3A_STORE_FLOAT32;
     expected.block = 8;
+    expected.alpha = 0.5;
+    expected.skip_features = L3A_SKIP_AUTO;
+    expected.thresholds = L3A_THRESHOLDS_PER_CLASS;
+    expected.keep_phases = 7;
+    expected.privacy_limit = 65;
     expected.ratio = 2;
     expected.kernel_width = 0.125;
     expected.shrinkage = 0.5;
@@ -340,6 +375,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
     expected.lambda = 11.5;
     expected.memory = 12;
     expected.head_theta = 0.5;
+    expected.given = (UINT64_C(1) << SETTINGS) - 1;
     assert_memory_equal(&options, &expected, sizeof options);
 }
 

@@ -437,9 +437,9 @@ static void check_setting(world *w, const l3a_options *options, const char *name
 }
 
 static void settings_out_of_range_make_no_model(void **state) {
-    static const double bad_gamma[] = {0, -1, NAN, INFINITY}, bad_eta[] = {0, 1, -0.1, 1.5, NAN};
+    static const double bad_gamma[] = {-1, NAN, INFINITY}, bad_eta[] = {0, 1, -0.1, 1.5, NAN};
     static const uint64_t bad_dim[] = {0, (1 << 20) + 1, UINT64_MAX};
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 3; i++) {
         l3a_options options = small_options();
         options.gamma = bad_gamma[i];
         check_setting(*state, &options, "gamma");
