@@ -29,7 +29,7 @@ test:
 	@$(configure)
 	@cmake -S . -B $(BUILD) -DL3A_TESTS=ON > $(BUILD).log
 	@cmake --build $(BUILD) -j $(JOBS)
-	@cd $(BUILD) && ctest --output-on-failure
+	@cd $(BUILD) && ctest -j $(JOBS) --output-on-failure
 
 bench:
 	@tools/install-packages build test bench
