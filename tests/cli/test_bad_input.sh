@@ -101,7 +101,7 @@ for value in 0 -1 nan inf 1e999 ten ''; do
     learn_refused good "gamma: '$value' is not allowed" --gamma "$value"
     refuse "gamma: '$value' is not allowed" l3a run --train "$good/train.safetensors" --test "$good/test.safetensors" --gamma "$value" -o "$work/run"
 done
-refuse 'gamma must be a number above 0' l3a learn "$work/new" --features "$good/train.safetensors" --classes class00 --gamma 0
+refuse 'gamma must be auto or a number above 0' l3a learn "$work/new" --features "$good/train.safetensors" --classes class00 --gamma 0
 for value in 0 1 1.5 -0.1 nan; do
     run_refused good "eta: '$value' is not allowed" --eta "$value"
     run_refused good "theta: '$value' is not allowed" --theta "$value"
