@@ -58,8 +58,8 @@ l3a_status record_identity(l3a_context *context, const l3a_run_options *options,
             continue;
         }
         l3a_options_get(&options->settings, info->name, value, sizeof value);
-        text_builder_print(text, info->type == L3A_OPTION_CHOICE ? "    \"%s\": \"%s\",\n" : "    \"%s\": %s,\n", info->name,
-                           value);
+        const bool number = info->type != L3A_OPTION_CHOICE && strcmp(value, "auto") != 0;
+        text_builder_print(text, number ? "    \"%s\": %s,\n" : "    \"%s\": \"%s\",\n", info->name, value);
     }
     TRY(print_table(text, "train", options->train));
     TRY(print_table(text, "test", options->test));

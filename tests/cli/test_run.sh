@@ -240,6 +240,10 @@ for version in --version version; do
     expect 0 '' l3a $version
     check 'a version' grep -qE '^l3a [0-9]+\.[0-9]+\.[0-9]+$' "$work/stdout"
 done
+expect 0 '' run_on "$data" --method l3a+ --gamma auto -o "$work/run-auto"
+check 'the record of a run that chooses gamma is JSON' /usr/bin/python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))["run"]["gamma"] == "auto"' "$work/run-auto/run.json"
+check 'and has its report' test -s "$work/run-auto/report.html"
+
 expect 0 '' l3a doctor
 shows processor threads memory matrices
 finish
