@@ -240,7 +240,7 @@ for version in --version version; do
     expect 0 '' l3a $version
     check 'a version' grep -qE '^l3a [0-9]+\.[0-9]+\.[0-9]+$' "$work/stdout"
 done
-expect 0 '' run_on "$data" --method l3a+ --gamma auto -o "$work/run-auto"
+expect 0 "" l3a run --train "$data/train.safetensors" --test "$data/test.safetensors" --protocol B0-C2 --dim 64 --method l3a+ --gamma auto -o "$work/run-auto"
 check 'the record of a run that chooses gamma is JSON' /usr/bin/python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))["run"]["gamma"] == "auto"' "$work/run-auto/run.json"
 check 'and has its report' test -s "$work/run-auto/report.html"
 
