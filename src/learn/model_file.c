@@ -1,10 +1,9 @@
 /* Model files: safetensors with tensors
  *
  *   gram or inverse [d(d+1)/2]  the lower triangle of A or R, row after row; F64, or F32 by the setting `store`
- *   gram.1, gram.2, …           in place of it where phases are kept apart: A of each, the same way, F32 in mixed precision, else F64
- *   cross, weights  [d, K]      C and W; F64
- *   counts          [K]         images of each class; I64
- *   label_weight    [K]         Σ ω over the images labelled with each class; F64
+ *   gram.1, gram.2, …           in place of it where phases are kept apart: A of each, the same way, F32 in mixed precision, else
+ * F64 cross, weights  [d, K]      C and W; F64 counts          [K]         images of each class; I64 label_weight    [K]         Σ
+ * ω over the images labelled with each class; F64
  *
  * where d is dim, and the features' width more with skip features; and metadata: format, version, width, classes (a line each),
  * phases (a line each: first last images skipped pseudo-labels eta recursive), parts (of how many phases each gram.N is the sum, a
@@ -15,6 +14,7 @@
 #include "learn/model.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -339,6 +339,9 @@ static l3a_status load_label_weight(const safetensors *file, l3a_model *model) {
     const struct tensor *tensor;
     TRY(allocate_zeroed(file->context, model->classes.count, sizeof *model->label_weight, &model->label_weight));
     if (is_version_1(file)) {
+        for (size_t k = 0; k < model->classes.count; k++) {
+            model->label_weight[k] = -INFINITY;
+        }
         return L3A_OK;
     }
     TRY(safetensors_expect(file, "label_weight", 1, shape, &tensor));

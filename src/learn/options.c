@@ -40,7 +40,7 @@ static const struct setting settings[] = {
     NUMBER(MODEL, eta, "eta", 0, 1, 1, 1, "0.7", "probability above which an old class becomes a pseudo-label"),
     NUMBER(MODEL, tau, "tau", 0, 1e6, 1, 0, "2.9", "dynamic threshold: labels an image has on average over all classes"),
     INTEGER(MODEL, total_classes, "total-classes", 0, 1 << 20, "0",
-            "dynamic threshold: how many all classes are; 0: those seen so far"),
+            "dynamic threshold: how many all classes are; 0: the data's in run and sweep, else those seen so far"),
     NUMBER(MODEL, theta, "theta", 0, 1, 1, 1, "0.525", "probability above which a class counts as predicted"),
     CHOICE(MODEL, precision, "precision", "mixed|double", "mixed", "float32 products in float64 sums, or float64 throughout"),
     CHOICE(MODEL, solver, "solver", "auto|sums|recursive", "auto",
@@ -240,7 +240,8 @@ l3a_status options_fit(l3a_context *context, const l3a_options *options) {
             "use --solver sums, or --alpha 1 without --keep-phases",
             "the recursion has one inverse for all phases, and their sums are to be kept apart");
     FAIL_IF(options->gamma == 0 && options->solver == L3A_SOLVER_RECURSIVE, context, L3A_ERROR_OPTION,
-            "give a number for --gamma, or use --solver sums", "the recursion begins with gamma, so that it cannot be chosen later");
+            "give a number for --gamma, or use --solver sums",
+            "the recursion begins with gamma, so that it cannot be chosen later");
 done:
     return status;
 }

@@ -38,6 +38,16 @@ static void with_phases_apart(l3a_options *options) {
     }
 }
 
+/* dsal's own streams are those of acil, whatever else is asked for. */
+static void with_plain_sums(l3a_options *options) {
+    without_either(options);
+    options->alpha = 1;
+    options->keep_phases = 0;
+    options->skip_features = L3A_SKIP_OFF;
+    options->thresholds = L3A_THRESHOLDS_FIXED;
+    options->solver = L3A_SOLVER_SUMS;
+}
+
 static const char l3a_paper[] = "Zhang et al., ICML 2025", acil_paper[] = "Zhuang et al., NeurIPS 2022 (GACL: 2024)";
 static const char sums[] = "sums, never an image", networks[] = "the old network";
 static const char the_head[] = "the head", per_class[] = "features of 20 images a class", in_all[] = "features of 1000 images";
@@ -62,7 +72,7 @@ static const struct method methods[] = {
     METHOD("air", "without pseudo-labels, weights 1/f", "Fang et al., 2024", sums, BY_PHASE, analytic_learner,
            with_inverse_weights),
     METHOD("dsal", "acil, and a second stream with tanh for what it leaves", "Zhuang et al., AAAI 2024", "sums of two streams",
-           BY_PHASE, dsal_learner, without_either),
+           BY_PHASE, dsal_learner, with_plain_sums),
     METHOD("gkeal", "acil on Gaussian kernels in place of the random layer", "Zhuang et al., CVPR 2023",
            "sums; features of dim first images", BY_PHASE, gkeal_learner, NULL),
     METHOD("slda", "streaming discriminant analysis, one against the rest", "Hayes & Kanan, CVPR workshops 2020",

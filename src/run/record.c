@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "data/features.h"
 #include "format/json.h"
+#include "learn/options.h"
 
 #include <xxhash.h>
 
@@ -61,6 +62,16 @@ l3a_status record_identity(l3a_context *context, const l3a_run_options *options,
         const bool number = info->type != L3A_OPTION_CHOICE && strcmp(value, "auto") != 0;
         text_builder_print(text, number ? "    \"%s\": %s,\n" : "    \"%s\": \"%s\",\n", info->name, value);
     }
+    text_builder_print(text, "    \"given\": [");
+    const char *between = "";
+    for (size_t i = 0; l3a_option_at(i); i++) {
+        const char *name = l3a_option_at(i)->name;
+        if (strcmp(name, "seed") != 0 && option_is_given(&options->settings, name)) {
+            text_builder_print(text, "%s\"%s\"", between, name);
+            between = ", ";
+        }
+    }
+    text_builder_print(text, "],\n");
     TRY(print_table(text, "train", options->train));
     TRY(print_table(text, "test", options->test));
     text_builder_print(text, "    \"classes\": [");

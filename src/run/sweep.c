@@ -185,6 +185,9 @@ static l3a_status choose_values(const l3a_sweep *sweep, size_t number, struct po
     for (size_t i = 0; i < options->axis_count; i++) {
         TRY(set_value(context, &settings, options->axes[i].name, options->axes[i].values[chosen[i]]));
     }
+    if (!settings.total_classes) {
+        settings.total_classes = sweep->run.classes;
+    }
     TRY(l3a_options_check(context, &settings));
     point->settings = method_options(point->method, &settings);
     for (size_t i = 0; i < options->axis_count; i++) {
