@@ -283,6 +283,23 @@ L3A_PUBLIC const double *l3a_model_cross(const l3a_model *model);
 L3A_PUBLIC const char *l3a_model_record(const l3a_model *model, const char *key);
 L3A_PUBLIC l3a_status l3a_model_set_record(l3a_model *model, const char *key, const char *value);
 
+/* ---- Model: adding together, and taking back ------------------------------------------------------------------------
+ * A model is sums over images, so what was learned at several places can be added, and what was learned can be taken back.
+ * *exact says whether the result is what it would be had everything been learned at one place, or never been learned; else the
+ * images that remain keep weights, or pseudo-labels, that depended on the others. After a failure a model still scores, but may
+ * refuse to learn more or to be saved: load it again. */
+/* Adds what the other model has learned; that one may change its form (A in place of R), not its content. Settings that decide about the sums
+ * must agree. A phase of the other has the classes of one of the model's phases, or only classes that the model lacks. */
+L3A_PUBLIC l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact);
+/* A phase of which all classes go is taken back with its images where its sums are kept apart (alpha below 1, or keep-phases). Of
+ * other classes the columns go, and their images stay, as images without them. */
+L3A_PUBLIC l3a_status l3a_model_forget_classes(l3a_model *model, const char *const *classes, size_t count, int *exact);
+/* Phases count from 0. The sums of the phase must be kept apart. */
+L3A_PUBLIC l3a_status l3a_model_forget_phase(l3a_model *model, size_t phase, int *exact);
+/* Takes back the rows of a table, which must have the features and labels they were learned with, from every phase they were in.
+ * *images: how many that were, an image of several phases counting in each. */
+L3A_PUBLIC l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uint64_t *images, int *exact);
+
 /* What a model would need, before it is made. */
 typedef struct l3a_plan {
     uint64_t memory;   /* bytes at the peak */

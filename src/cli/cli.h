@@ -171,6 +171,8 @@ int data_command(struct arguments *arguments);
 int run_command(struct arguments *arguments);
 int sweep_command(struct arguments *arguments);
 int learn_command(struct arguments *arguments);
+int merge_command(struct arguments *arguments);
+int forget_command(struct arguments *arguments);
 int eval_command(struct arguments *arguments);
 int extract_command(struct arguments *arguments);
 int predict_command(struct arguments *arguments);
@@ -180,8 +182,9 @@ int doctor_command(struct arguments *arguments);
 int demo_command(struct arguments *arguments);
 int help_command(struct arguments *arguments);
 
-extern const struct option data_options[], run_options[], sweep_options[], learn_options[], eval_options[], predict_options[],
-    extract_options[], info_options[], report_options[], doctor_options[], demo_options[], help_options[];
+extern const struct option data_options[], merge_options[], forget_options[], run_options[], sweep_options[], learn_options[],
+    eval_options[], predict_options[], extract_options[], info_options[], report_options[], doctor_options[], demo_options[],
+    help_options[];
 
 /* The tables of a run, as people read them; "summary": only the one over all phases. */
 l3a_status print_results(l3a_context *context, const l3a_results *results, const char *format);

@@ -59,6 +59,21 @@ static const struct manual manuals[] = {
      "  l3a sweep --preset ablation --train train.safetensors --test test.safetensors --protocol B0-C4 --dim 2048 -o ablation\n"
      "What a sweep would cost:\n"
      "  l3a sweep --preset buffer --train train.safetensors --test test.safetensors --dry-run\n"},
+    {"merge",
+     "Adds together what several models have learned, and writes one model. They must share the random layer and the settings that "
+     "decide about the sums; phases with the same classes become one phase, others follow. Says whether the result is the model "
+     "that one place with all the pictures would have learned: it is without pseudo-labels and class weights.",
+     "What two sites have learned of the same classes:\n"
+     "  l3a merge site-a.safetensors site-b.safetensors -o both.safetensors\n"},
+    {"forget",
+     "Takes back classes, a phase, or the part that single images had in the sums, and says whether the result is the model that "
+     "never learned them. A phase can be forgotten where its sums are kept apart (--method l3a+, or --keep-phases); images need "
+     "the "
+     "features and labels they were learned with.",
+     "The second phase; two classes; the images of a person who asked for it:\n"
+     "  l3a forget tagger.safetensors --phase 2 -o less.safetensors\n"
+     "  l3a forget tagger.safetensors --classes cat,dog\n"
+     "  l3a forget tagger.safetensors --features withdrawn.safetensors\n"},
     {"learn",
      "Teaches the model in the file MODEL new classes, in one phase, and saves it; where there is no such file, a new model is "
      "made. Only the labels of the classes named are looked at, and only the rows that show one of them are learned from. What the "

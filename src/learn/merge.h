@@ -1,0 +1,22 @@
+/* What merging and forgetting share: the class columns of a model, made anew. */
+#ifndef L3A_MERGE_H
+#define L3A_MERGE_H
+
+#include "data/features.h"
+#include "learn/model.h"
+
+struct model_columns {
+    uint64_t *counts;
+    double *label_weight, *cross, *weights;
+};
+
+/* All zero. */
+l3a_status model_columns_create(l3a_context *context, size_t dim, size_t classes, struct model_columns *columns);
+/* Column `to` of `classes` becomes column `from` of the model. */
+void model_columns_copy(const struct model_columns *columns, size_t dim, size_t classes, size_t to, const l3a_model *model,
+                        size_t from);
+/* They take the place of the model's, which stay to be freed. */
+void model_columns_adopt(l3a_model *model, struct model_columns *columns);
+void model_columns_free(l3a_context *context, struct model_columns *columns);
+
+#endif

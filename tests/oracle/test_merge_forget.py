@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Models added together and taken back, against the model that one place with all images, or without the forgotten ones, learns."""
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+COMMAND = Path(os.environ["L3A_BUILD"]) / "l3a"
+TYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64}
+WIDTH, DIM = 12, 40
+PLAIN = ["--dim", DIM, "--gamma", 3, "--precision", "double", "--pseudo", "off", "--weights", "none", "--privacy-limit", 0]
+APART = [*PLAIN, "--alpha", 0.3]
+random = np.random.default_rng(7)
+passed = failed = 0
+
+
+def check(good, what):
+    global passed, failed
+    passed, failed = passed + bool(good), failed + (not good)
+    if not good:
+        print("FAILED:", what)
+
+
+def l3a(*arguments):
+    done = subprocess.run([COMMAND, *map(str, arguments), "--quiet"], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def must(*arguments):
+    code, text = l3a(*arguments)
+    check(code == 0, f"{arguments}: {text}")
+    return text
+
+
+def refuse(words, *arguments):
+    code, text = l3a(*arguments)
+    check(code == 2 and words in text, f"{arguments}: exit {code}, '{words}' in {text}")
+
+
+def tensors(path):
+    data = Path(path).read_bytes()
+    length, = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__")
+    return {name: np.frombuffer(data[8 + length + t["data_offsets"][0]:8 + length + t["data_offsets"][1]], TYPES[t["dtype"]])
+            for name, t in header.items()}
+
+
+def same(left, right, what, tolerance=1e-9):
+    one, other = tensors(left), tensors(right)
+    check(one.keys() == other.keys(), f"{what}: other tensors: {sorted(one)} and {sorted(other)}")
+    for name in one.keys() & other.keys():
+        scale = np.abs(other[name]).max() or 1
+        off = np.abs(one[name] - other[name]).max() / scale if one[name].shape == other[name].shape else np.inf
+        check(off < tolerance, f"{what}: {name} is off by {off:.1e}")
+
+
+class Data:
+    """Rows with two classes a phase; each row belongs to one phase or to both."""
+
+    def __init__(self, folder, rows):
+        self.folder, self.x = folder, random.normal(size=(rows, WIDTH)).astype(np.float32)
+        self.y = (random.random((rows, 4)) < 0.4).astype(np.int8)
+        self.y[self.y.sum(1) == 0, 0] = 1
+        (folder / "names").write_text("a\nb\nc\nd\n")
+
+    def options(self, name, rows):
+        np.save(self.folder / f"{name}.npy", self.x[rows])
+        np.save(self.folder / f"{name}-y.npy", self.y[rows])
+        return ["--features", self.folder / f"{name}.npy", "--labels", self.folder / f"{name}-y.npy", "--names", self.folder / "names"]
+
+    def learn(self, name, rows, settings, phases=("a,b", "c,d")):
+        model = self.folder / f"{name}.model"
+        model.unlink(missing_ok=True)
+        for i, classes in enumerate(phases):
+            must("learn", model, *self.options(name, rows), "--classes", classes, *(settings if i == 0 else []))
+        return model
+
+
+def merges(data, settings, what):
+    rows = np.arange(len(data.x))
+    whole = data.learn("whole", rows, settings)
+    for k in (2, 5):
+        shards = np.array_split(random.permutation(rows), k)
+        parts = [data.learn(f"shard{i}", shard, settings) for i, shard in enumerate(shards)]
+        merged = data.folder / "merged.model"
+        text = must("merge", *parts, "-o", merged)
+        check("one place with all the pictures" in text, f"{what}: says that it is exact: {text}")
+        same(merged, whole, f"{what}: {k} shards")
+    one = data.learn("first", rows, settings, ["a,b"])
+    two = data.learn("second", rows, settings, ["c,d"])
+    union = data.folder / "union.model"
+    must("merge", one, two, "-o", union)
+    same(union, whole, f"{what}: different classes")
+
+
+def forgets(data, settings, what, apart):
+    rows = np.arange(len(data.x))
+    whole, rest = data.learn("whole", rows, settings), data.folder / "rest.model"
+    kept = random.random(len(rows)) < 0.7
+    text = must("forget", whole, *data.options("gone", ~kept), "-o", rest)
+    check("never learned them" in text and "not quite" not in text, f"{what}: says that it is exact: {text}")
+    same(rest, data.learn("kept", kept, settings), f"{what}: images")
+    if not apart:
+        refuse("in one sum with those of other phases", "forget", whole, "--phase", 1, "-o", rest)
+        text = must("forget", whole, "--classes", "c,d", "-o", rest)
+        check("not quite" in text, f"{what}: says that images of a class remain")
+        return
+    for phase, classes in ((1, "c,d"), (2, "a,b")):
+        must("forget", whole, "--phase", phase, "-o", rest)
+        same(rest, data.learn("other", rows, settings, [classes]), f"{what}: phase {phase}")
+    must("forget", whole, "--classes", "d,c", "-o", rest)
+    same(rest, data.learn("other", rows, settings, ["a,b"]), f"{what}: all classes of a phase")
+
+
+def weighted(data):
+    """Merging keeps the weights of each place and says so; images are taken back with the weights they had."""
+    settings = [s if s != "none" else "sqrt" for s in PLAIN]
+    rows = np.arange(len(data.x))
+    one, two = data.learn("one", rows[::2], settings), data.learn("two", rows[1::2], settings)
+    merged, whole = data.folder / "merged.model", data.learn("whole", rows, settings)
+    check("keeps the weight" in must("merge", one, two, "-o", merged), "says that a merge of weighted models is not exact")
+    check(np.allclose(tensors(merged)["gram"], tensors(one)["gram"] + tensors(two)["gram"], rtol=1e-12), "sums of a merge")
+    check((tensors(merged)["counts"] == tensors(whole)["counts"]).all(), "counts of a merge")
+    rest = data.folder / "rest.model"
+    check("not quite" in must("forget", whole, *data.options("gone", rows[:20]), "-o", rest), "says that weights remain")
+    counts = data.y.sum(0).astype(float)
+    gone = np.zeros_like(tensors(whole)["cross"].reshape(DIM, 4))
+    mask, state, outputs = (1 << 64) - 1, 2025, []
+    for _ in range(WIDTH * DIM):
+        state = (state + 0x9E3779B97F4A7C15) & mask
+        z = ((state ^ state >> 30) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
+        outputs.append(((z ^ z >> 31) >> 40) / 2**24)
+    layer = ((2 * np.array(outputs) - 1) / np.sqrt(WIDTH)).astype(np.float32).astype(float).reshape(WIDTH, DIM)
+    x = np.maximum(data.x[:20].astype(float) @ layer, 0)
+    for first in (0, 2):
+        v = counts[:first + 2] ** -0.5
+        v = (v / v.mean())[first:]
+        y = data.y[:20, first:first + 2].astype(float)
+        omega = np.where(y.sum(1) > 0, (y * v).sum(1) / np.maximum(y.sum(1), 1), 0)
+        gone[:, first:first + 2] = x.T @ (omega[:, None] * y)
+    off = np.abs(tensors(whole)["cross"] - tensors(rest)["cross"] - gone.ravel()).max()
+    check(off < 1e-9, f"what weighted images leave in C is off by {off:.1e}")
+
+
+def refusals(data):
+    rows = np.arange(len(data.x))
+    model, out = data.learn("model", rows, PLAIN), data.folder / "out.model"
+    before = model.read_bytes()
+    refuse("gamma is 3 in one model and 4 in the other", "merge", model,
+           data.learn("other", rows, [4 if s == 3 else s for s in PLAIN]), "-o", out)
+    refuse("different classes", "merge", model, data.learn("other", rows, PLAIN, ["a,c"]), "-o", out)
+    refuse("two at least", "merge", model, "-o", out)
+    refuse("did you mean", "forget", model, "--classes", "aa", "-o", out)
+    refuse("no class would be left", "forget", model, "--classes", "a,b,c,d", "-o", out)
+    refuse("has 2 phases", "forget", model, "--phase", 3, "-o", out)
+    refuse("one of --classes", "forget", model, "-o", out)
+    refuse("one of --classes", "forget", model, "--classes", "a", "--phase", 1, "-o", out)
+    refuse("to forget a whole phase", "forget", model, *data.options("all", rows), "-o", out)
+    check(not out.exists() and model.read_bytes() == before, "what is refused changes nothing")
+    guessed = data.learn("guessed", rows, [{"off": "fixed"}.get(s, s) for s in PLAIN] + ["--eta", 0.5001])
+    refuse("pseudo-labels, which nobody knows", "forget", guessed, *data.options("some", rows[:9]), "-o", out)
+
+
+def privacy():
+    """A phase of one image: the difference of two models gives away x and, by least squares, the features themselves."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = Data(Path(folder), 60)
+        data.y[:, 2:] = 0
+        data.y[59, 2] = 1
+        settings = [*PLAIN[:-2], "--solver", "sums"]
+        before = data.learn("before", np.arange(60), settings, ["a,b"])
+        after = data.folder / "after.model"
+        after.write_bytes(before.read_bytes())
+        code, text = l3a("learn", after, *data.options("one", np.arange(60)), "--classes", "c")
+        x = tensors(after)["cross"].reshape(DIM, 3)[:, 2]
+        gram = tensors(after)["gram"] - tensors(before)["gram"]
+        diagonal = np.sqrt(np.maximum(gram[np.cumsum(np.arange(1, DIM + 1)) - 1], 0))
+        check(np.allclose(x, diagonal, atol=1e-6), "the column of a class with one image is that image's x, and so is the diagonal's root")
+        mask, state, outputs = (1 << 64) - 1, 2025, []
+        for _ in range(WIDTH * DIM):
+            state = (state + 0x9E3779B97F4A7C15) & mask
+            z = ((state ^ state >> 30) * 0xBF58476D1CE4E5B9) & mask
+            z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
+            outputs.append(((z ^ z >> 31) >> 40) / 2**24)
+        layer = ((2 * np.array(outputs) - 1) / np.sqrt(WIDTH)).reshape(WIDTH, DIM)
+        shown = x > 0
+        found = np.linalg.lstsq(layer[:, shown].T, x[shown], rcond=None)[0]
+        check(np.allclose(found, data.x[59], atol=1e-4), "the features of the one image are recovered")
+        loud = subprocess.run([COMMAND, "learn", data.folder / "new.model", *data.options("few", np.arange(20)), "--classes", "a"],
+                              capture_output=True, text=True)
+        check("may compute their features" in loud.stderr, f"a warning of a small phase: {loud.stderr}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        data = Data(Path(folder), 150)
+        for settings, what, apart in ((PLAIN, "one sum", False), (APART, "phases apart", True),
+                                      ([*PLAIN, "--keep-phases", 9], "phases kept", True),
+                                      ([*PLAIN, "--skip-features", "on"], "skip features", False)):
+            merges(data, settings, what)
+            forgets(data, settings, what, apart)
+        recursive = [*PLAIN, "--solver", "recursive"]
+        one, two = data.learn("one", np.arange(70), recursive), data.learn("two", np.arange(70, 150), recursive)
+        must("merge", one, two, "-o", data.folder / "merged.model")
+        same(data.folder / "merged.model", data.learn("whole", np.arange(150), PLAIN), "models of the recursion", 1e-7)
+        weighted(data)
+        refusals(data)
+    privacy()
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+main()
