@@ -29,12 +29,12 @@ struct phase {
     uint64_t *counts;  /* f, with what this phase's labels added */
     uint64_t *learned; /* the same count, over the rows that were learned */
     double *class_weight;
-    double *label_weight;    /* of the next model, as the two that follow */
+    double *label_weight; /* of the next model, as the two that follow */
     double *cross, *weights;
-    struct part part;        /* A of this phase, when phases are kept apart */
-    bool packed;             /* it is there, and among the model's parts */
+    struct part part; /* A of this phase, when phases are kept apart */
+    bool packed;      /* it is there, and among the model's parts */
     struct gamma_sample sample;
-    uint64_t rows;           /* that were counted */
+    uint64_t rows; /* that were counted */
     uint64_t rows_learned;
     bool recursive;
     bool dirty;  /* rows of this phase are in the sums */
