@@ -63,8 +63,8 @@ struct l3a_model {
     size_t width;
     text_list classes;
     uint64_t *counts;
-    double *label_weight;    /* Σ ω over the images labelled with each class; -infinity where an old file did not say */
-    double *cross, *weights; /* C and W, [d x classes] */
+    double *label_weight;     /* Σ ω over the images labelled with each class; -infinity where an old file did not say */
+    double *cross, *weights;  /* C and W, [d x classes] */
     struct analytic analytic; /* its square is work space where phases are kept apart */
     struct part *parts;
     size_t part_count;
