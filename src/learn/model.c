@@ -53,7 +53,8 @@ l3a_status check_memory(l3a_context *context, const l3a_options *options, size_t
     const uint64_t free = machine_memory_available();
     const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : free ? free + held : 0;
     FAIL_IF(limit && needed > limit, context, L3A_ERROR_MEMORY,
-            keeps_phases(options) ? "use a smaller --dim, a smaller --block, or --keep-phases" : "use a smaller --dim, or a smaller --block",
+            keeps_phases(options) ? "use a smaller --dim, a smaller --block, or --keep-phases"
+                                  : "use a smaller --dim, or a smaller --block",
             "dim %" PRIu64 " and features %zu wide need %.2f GiB of memory, and %.2f GiB are free", options->dim, width,
             (double)needed * 0x1p-30, (double)limit * 0x1p-30);
 done:

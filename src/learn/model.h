@@ -29,12 +29,12 @@ struct phase {
     uint64_t *counts;  /* f, with what this phase's labels added */
     uint64_t *learned; /* the same count, over the rows that were learned */
     double *class_weight;
-    double *label_weight;    /* of the next model, as the two that follow */
+    double *label_weight; /* of the next model, as the two that follow */
     double *cross, *weights;
-    struct part part;        /* A of this phase, when phases are kept apart */
-    bool packed;             /* it is there, and among the model's parts */
+    struct part part; /* A of this phase, when phases are kept apart */
+    bool packed;      /* it is there, and among the model's parts */
     struct gamma_sample sample;
-    uint64_t rows;           /* that were counted */
+    uint64_t rows; /* that were counted */
     uint64_t rows_learned;
     bool recursive;
     bool dirty;  /* rows of this phase are in the sums */
@@ -63,8 +63,8 @@ struct l3a_model {
     size_t width;
     text_list classes;
     uint64_t *counts;
-    double *label_weight;    /* Σ ω over the images labelled with each class; -infinity where an old file did not say */
-    double *cross, *weights; /* C and W, [d x classes] */
+    double *label_weight;     /* Σ ω over the images labelled with each class; -infinity where an old file did not say */
+    double *cross, *weights;  /* C and W, [d x classes] */
     struct analytic analytic; /* its square is work space where phases are kept apart */
     struct part *parts;
     size_t part_count;

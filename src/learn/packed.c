@@ -17,7 +17,7 @@ l3a_status packed_create(l3a_context *context, size_t dim, real type, struct pac
     return allocate(context, packed_size(dim), real_size(type), &packed->rows);
 }
 
-static void packed_get(const struct packed *packed, size_t first, size_t count, double scale, double *values) {
+void packed_get(const struct packed *packed, size_t first, size_t count, double scale, double *values) {
     for (size_t i = 0; i < count; i++) {
         values[i] += scale * (packed->type == REAL_SINGLE ? (double)((const float *)packed->rows)[first + i]
                                                           : ((const double *)packed->rows)[first + i]);
@@ -99,8 +99,8 @@ void analytic_pack(const struct analytic *analytic, const struct packed *packed)
     blend_triangles((struct blend){.analytic = analytic, .scale = 1, .to = packed});
 }
 
-void analytic_unpack(const struct analytic *analytic, double keep, const struct packed *packed, double scale) {
-    blend_triangles((struct blend){.analytic = analytic, .scale = keep, .packed = packed, .share = scale});
+void analytic_unpack(const struct analytic *analytic, const struct packed *packed) {
+    blend_triangles((struct blend){.analytic = analytic, .packed = packed, .share = 1});
 }
 
 l3a_status analytic_factor(const struct analytic *analytic, double scale, const struct packed *packed, double share, double gamma) {

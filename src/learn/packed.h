@@ -15,12 +15,14 @@ struct packed {
 
 size_t packed_size(size_t dim);
 l3a_status packed_create(l3a_context *context, size_t dim, real type, struct packed *packed);
+/* values += scale · packed numbers [first, first + count) */
+void packed_get(const struct packed *packed, size_t first, size_t count, double scale, double *values);
 /* to = keep · to + scale · from */
 void packed_add(size_t dim, const struct packed *to, double keep, const struct packed *from, double scale);
 /* packed = A */
 void analytic_pack(const struct analytic *analytic, const struct packed *packed);
-/* A = keep · A + scale · packed */
-void analytic_unpack(const struct analytic *analytic, double keep, const struct packed *packed, double scale);
+/* A = packed */
+void analytic_unpack(const struct analytic *analytic, const struct packed *packed);
 
 /* The second triangle becomes the factor of scale · A + share · packed + γI. */
 l3a_status analytic_factor(const struct analytic *analytic, double scale, const struct packed *packed, double share, double gamma);
@@ -30,10 +32,10 @@ void analytic_solve_rows(const struct analytic *analytic, size_t count, double *
 bool analytic_factor_single(const struct analytic *analytic, double scale, double gamma);
 void analytic_solve_rows_single(const struct analytic *analytic, size_t count, float *rows);
 
-/* y [count x d] += share · x packed, x [count x d]; packed in single precision. work: so many doubles. */
+/* y [count x d] = x (scale · A + share · packed), x [count x d]; packed in single precision. work: so many doubles. */
 enum { PACKED_LANES = 16 };
 size_t packed_multiply_work(const l3a_context *context, size_t dim);
-void packed_multiply(const l3a_context *context, size_t dim, const struct packed *packed, double share, const double *x,
+void packed_multiply(const struct analytic *analytic, double scale, const struct packed *packed, double share, const double *x,
                      size_t count, double *work, double *y);
 
 #endif

@@ -1,6 +1,7 @@
 #include "learn/part.h"
 
 #include "base/memory.h"
+#include "base/threads.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 enum { STEPS = 60 };
 
 /* Of the solution, in the norm of M: what single precision of the sums leaves is larger. */
-static const double tolerance = 1e-6;
+static const double tolerance = 1e-4;
 
 struct search {
     const struct analytic *analytic;
@@ -21,10 +22,26 @@ struct search {
     double *decrease; /* rᵀP⁻¹r of each column */
 };
 
-void parts_sum(const struct analytic *analytic, const struct part *parts, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        analytic_unpack(analytic, i ? 1 : 0, &parts[i].sums, 1);
+struct sum {
+    const struct analytic *analytic;
+    const struct part *parts;
+    size_t count;
+};
+
+static void sum_rows(void *argument, size_t first, size_t last) {
+    const struct sum *sum = argument;
+    for (size_t i = first; i < last; i++) {
+        double *row = analytic_row(sum->analytic, i);
+        memset(row, 0, (i + 1) * sizeof *row);
+        for (size_t j = 0; j < sum->count; j++) {
+            packed_get(&sum->parts[j].sums, i * (i + 1) / 2, i + 1, 1, row);
+        }
     }
+}
+
+void parts_sum(const struct analytic *analytic, const struct part *parts, size_t count) {
+    struct sum sum = {analytic, parts, count};
+    parallel_for(analytic->context->threads, analytic->dim, 16, sum_rows, &sum);
 }
 
 static void search_free(l3a_context *context, struct search *search) {
@@ -66,20 +83,33 @@ static double dot_narrow(const double *left, const float *right, size_t count) {
     return sum;
 }
 
-/* image = M x, each row with the M of its class */
-static void apply(const struct search *search, const double *x) {
-    const struct analytic *analytic = search->analytic;
-    const l3a_context *context = analytic->context;
-    const size_t d = analytic->dim;
-    context->matrix->multiply_symmetric(context->threads, search->columns, d, x, d, analytic->square, analytic->stride,
-                                        search->image, d);
-    for (size_t i = 0; i < search->columns * d; i++) {
-        search->image[i] = search->alpha * search->image[i] + analytic->gamma * x[i];
+/* Whether a column has arrived: ‖x - x*‖² ≤ tolerance² ‖x*‖² in the norm of M, of which rᵀP⁻¹r and xᵀc are the measure. */
+static bool has_arrived(const struct search *search, size_t k) {
+    const size_t d = search->analytic->dim;
+    return search->decrease[k] <= tolerance * tolerance * dot(search->solution + k * d, search->target + k * d, d);
+}
+
+static bool have_arrived(const struct search *search, size_t first, size_t last) {
+    while (first < last && has_arrived(search, first)) {
+        first++;
     }
+    return first == last;
+}
+
+/* image = M x, each row with the M of its class, for the parts that have columns still on their way */
+static void apply(const struct search *search, const double *x, bool all) {
+    const struct analytic *analytic = search->analytic;
+    const size_t d = analytic->dim;
     for (size_t j = 0; j < search->count; j++) {
         const struct part *part = &search->parts[j];
-        packed_multiply(context, d, &part->sums, 1 - search->alpha, x + part->first * d, part->last - part->first, search->work,
-                        search->image + part->first * d);
+        if (!all && have_arrived(search, part->first, part->last)) {
+            continue;
+        }
+        packed_multiply(analytic, search->alpha, &part->sums, 1 - search->alpha, x + part->first * d, part->last - part->first,
+                        search->work, search->image + part->first * d);
+        for (size_t i = part->first * d; i < part->last * d; i++) {
+            search->image[i] += analytic->gamma * x[i];
+        }
     }
 }
 
@@ -90,26 +120,18 @@ static void precondition(const struct search *search) {
     analytic_solve_rows_single(search->analytic, search->columns, search->narrow);
 }
 
-/* Whether every column is there: ‖x - x*‖² ≤ tolerance² ‖x*‖² in the norm of M, of which rᵀP⁻¹r and xᵀc are the measure. */
-static bool has_arrived(const struct search *search) {
-    const size_t d = search->analytic->dim;
-    bool arrived = true;
-    for (size_t k = 0; arrived && k < search->columns; k++) {
-        const double length = dot(search->solution + k * d, search->target + k * d, d);
-        arrived = search->decrease[k] <= tolerance * tolerance * length;
-    }
-    return arrived;
-}
-
 /* A step along the direction of each column; false when a number makes no sense. */
 static bool step(const struct search *search) {
     const size_t d = search->analytic->dim;
-    apply(search, search->direction);
+    apply(search, search->direction, false);
     for (size_t k = 0; k < search->columns; k++) {
         const double *direction = search->direction + k * d, *image = search->image + k * d;
         double *solution = search->solution + k * d, *residual = search->residual + k * d;
-        const double curvature = dot(direction, image, d), length = search->decrease[k] > 0 ? search->decrease[k] / curvature : 0;
-        if (!(curvature >= 0) || !isfinite(length)) {
+        if (has_arrived(search, k)) {
+            continue;
+        }
+        const double curvature = dot(direction, image, d), length = search->decrease[k] / curvature;
+        if (!(curvature > 0) || !isfinite(length)) {
             return false;
         }
         for (size_t i = 0; i < d; i++) {
@@ -121,14 +143,29 @@ static bool step(const struct search *search) {
     for (size_t k = 0; k < search->columns; k++) {
         double *direction = search->direction + k * d;
         const float *narrow = search->narrow + k * d;
-        const double before = search->decrease[k], now = dot_narrow(search->residual + k * d, narrow, d);
-        const double keep = before > 0 ? now / before : 0;
+        const double now = dot_narrow(search->residual + k * d, narrow, d), keep = now / search->decrease[k];
+        if (has_arrived(search, k)) {
+            continue;
+        }
         search->decrease[k] = now;
         for (size_t i = 0; i < d; i++) {
             direction[i] = (double)narrow[i] + keep * direction[i];
         }
     }
     return true;
+}
+
+/* The multiple of each start that comes nearest, its image being there. */
+static void scale_start(const struct search *search) {
+    const size_t d = search->analytic->dim;
+    for (size_t k = 0; k < search->columns; k++) {
+        double *solution = search->solution + k * d, *image = search->image + k * d;
+        const double length = dot(solution, image, d), scale = length > 0 ? dot(solution, search->target + k * d, d) / length : 0;
+        for (size_t i = 0; i < d; i++) {
+            solution[i] *= scale;
+            image[i] *= scale;
+        }
+    }
 }
 
 /* Conjugate gradients on all columns at once; false when they do not converge. */
@@ -138,7 +175,8 @@ static bool search_run(const struct search *search) {
     if (!analytic_factor_single(search->analytic, scale, search->analytic->gamma)) {
         return false;
     }
-    apply(search, search->solution);
+    apply(search, search->solution, true);
+    scale_start(search);
     for (size_t i = 0; i < size; i++) {
         search->residual[i] = search->target[i] - search->image[i];
     }
@@ -149,12 +187,12 @@ static bool search_run(const struct search *search) {
     for (size_t i = 0; i < size; i++) {
         search->direction[i] = (double)search->narrow[i];
     }
-    for (int n = 0; n < STEPS && !has_arrived(search); n++) {
+    for (int n = 0; n < STEPS && !have_arrived(search, 0, search->columns); n++) {
         if (!step(search)) {
             return false;
         }
     }
-    return has_arrived(search);
+    return have_arrived(search, 0, search->columns);
 }
 
 /* A factor for each part. rows [columns x d]: in, the targets; out, the solution. */

@@ -25,9 +25,9 @@ static void phase_free(l3a_model *model) {
     l3a_context *context = model->context;
     struct phase *phase = &model->phase;
     text_list_clear(context, &phase->classes);
-    void *const owned[] = {phase->counts,   phase->learned, phase->class_weight, phase->cross,       phase->weights,
-                           phase->features, phase->labels,  phase->wide,         phase->expanded,    phase->scores,
-                           phase->targets,  phase->panel,   phase->row_scale,    phase->cross_block, phase->old_weights,
+    void *const owned[] = {phase->counts,       phase->learned,       phase->class_weight, phase->cross,       phase->weights,
+                           phase->features,     phase->labels,        phase->wide,         phase->expanded,    phase->scores,
+                           phase->targets,      phase->panel,         phase->row_scale,    phase->cross_block, phase->old_weights,
                            phase->label_weight, phase->part.sums.rows};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
         release(context, owned[i]);
