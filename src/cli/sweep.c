@@ -273,17 +273,18 @@ static void print_row(const struct table *table, const struct notation *notation
     for (size_t j = 0; j < COLUMNS; j++) {
         char text[WIDE];
         const struct cell *cell = point == SIZE_MAX ? NULL : &table->cells[point][j];
+        const bool missing = cell && table->phases[point] == 1 && j + 1 == COLUMNS; /* nothing was measured before the last phase */
         if (!cell) {
             snprintf(text, sizeof text, "%s", headings[j]);
-        } else if (table->phases[point] == 1 && j + 1 == COLUMNS) {
-            snprintf(text, sizeof text, "-"); /* nothing was measured before the last phase */
+        } else if (missing) {
+            snprintf(text, sizeof text, "-");
         } else if (table->seeds > 1) {
             snprintf(text, sizeof text, "%.2f%s%.2f", cell->mean, notation->plus_minus, cell->deviation);
         } else {
             snprintf(text, sizeof text, "%.2f", cell->mean);
         }
         printf("%s", notation->between);
-        print_field(notation, text, cell ? cell->place : 0, width);
+        print_field(notation, text, cell && !missing ? cell->place : 0, width);
     }
     printf("%s\n", notation->after);
 }

@@ -410,6 +410,9 @@ static void print_weights(const struct classes *c) {
         commonest = tallies[k].images > tallies[commonest].images ? k : commonest;
         most = fmax(most, tallies[k].weight);
     }
+    if (!tallies[rarest].images) {
+        return;
+    }
     axis_fit(&chart.y, 0, most);
     axis_fit_logarithmic(&chart.x, (double)tallies[rarest].images, (double)tallies[commonest].images);
     section_begin(report, "weights", "Counts and weights", NULL);

@@ -116,6 +116,7 @@ static l3a_status begin_figure(struct pictures *p, const char *id, bool *begun) 
     text_builder *page = &p->report->page;
     l3a_status status = L3A_OK;
     const size_t row = dataset_find_row(p->dataset, p->order, id), start = page->length;
+    const size_t links = p->report->links.length;
     *begun = false;
     if (row == l3a_dataset_rows(p->dataset)) {
         return L3A_OK;
@@ -127,6 +128,7 @@ static l3a_status begin_figure(struct pictures *p, const char *id, bool *begun) 
     status = print_thumbnail(p, l3a_dataset_path(p->dataset, row));
     if (status != L3A_OK) {
         page->length = start;
+        p->report->links.length = links;
         return is_serious(status) ? status : L3A_OK;
     }
     html_raw(page, "<figcaption class=\"tags\">");

@@ -436,6 +436,8 @@ l3a_status results_read(l3a_results *results, const char *folder) {
     bool more = true;
     TRY(open_table(results, folder, "metrics.csv", metrics_header, NULL, &metrics, &paths[0], &texts[0]));
     TRY(open_table(results, folder, "per_class.csv", classes_header, short_classes_header, &classes, &paths[1], &texts[1]));
+    FAIL_IF(texts[0] && !texts[1], context, L3A_ERROR_NOT_FOUND, "both tables of a run belong together: copy the folder again",
+            "%s: is missing, and metrics.csv is there", paths[1]);
     TRY(allocate(context, count, sizeof *details.average_precision, &details.average_precision));
     TRY(allocate(context, count, sizeof *details.tallies, &details.tallies));
     TRY(allocate(context, count, CURVE_POINTS * sizeof *details.curves, &details.curves));
@@ -445,7 +447,7 @@ l3a_status results_read(l3a_results *results, const char *folder) {
         if (!more) {
             break;
         }
-        if (!parse_row(&metrics, results, &row) || !texts[1]) {
+        if (!parse_row(&metrics, results, &row)) {
             status = fail_line(&metrics);
             goto done;
         }
