@@ -299,10 +299,9 @@ static l3a_status remove_rows(struct removal *r, l3a_features *features, size_t 
     l3a_status status = L3A_OK;
     const size_t own = r->phase->last - r->phase->first;
     if (part < model->part_count) {
-        analytic_unpack(&model->analytic, 0, &model->parts[part].sums, -1);
-    } else {
-        negate(&model->analytic);
+        analytic_unpack(&model->analytic, &model->parts[part].sums);
     }
+    negate(&model->analytic);
     for (size_t first = 0; first < r->count; first += ROWS) {
         const size_t n = r->count - first < ROWS ? r->count - first : ROWS;
         TRY(report_progress(model->context, "forget", first, r->count));
