@@ -270,6 +270,9 @@ L3A_PUBLIC const l3a_phase_info *l3a_model_phase(const l3a_model *model, size_t 
 L3A_PUBLIC size_t l3a_model_inputs(const l3a_model *model);
 /* The score above which each class counts as predicted, as the settings theta and thresholds say. */
 L3A_PUBLIC void l3a_model_thresholds(const l3a_model *model, double *thresholds);
+/* What a score means: 1 / (1 + exp(-score)), the paper's; or, where thresholds are not fixed, 1 / (1 + exp(5 - 12 score)), which is
+ * near the share of images that show a class. */
+L3A_PUBLIC double l3a_model_probability(const l3a_model *model, double score);
 /* [inputs x classes] */
 L3A_PUBLIC const double *l3a_model_weights(const l3a_model *model);
 /* The model keeps either the sum A or the inverse R = (A + gamma I)^-1. Copies rows [first, first + count) of the packed

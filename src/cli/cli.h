@@ -142,16 +142,19 @@ void print_csv_field(const char *text);
 struct tag {
     size_t index; /* of the class */
     double probability;
+    bool chosen;
 };
 
-/* Which tags are shown: so many, or where top is 0 those above the threshold; and how wide a row's name is. */
+/* Which tags are shown: so many, or where top is 0 those above a probability, or where that is below 0 those above the model's own
+ * thresholds; and how wide a row's name is. */
 struct choice {
     double top, threshold;
+    const double *thresholds; /* scores */
     int width;
 };
 
-/* All tags of a row of scores, most probable first; returns how many are chosen. */
-size_t choose_tags(const float *scores, size_t classes, struct choice choice, struct tag *tags);
+/* All tags of a row of scores, the chosen ones first, and the most probable of each first; returns how many are chosen. */
+size_t choose_tags(const l3a_model *model, const float *scores, struct choice choice, struct tag *tags);
 
 /* The checkpoint that the demo uses. */
 const char *demo_backbone_bytes(size_t *count);

@@ -137,7 +137,7 @@ static void print_truth(const l3a_features *features, size_t row) {
 static void print_tags(const l3a_model *model, const float *scores) {
     struct tag tags[TAGS];
     const struct choice choice = {.threshold = l3a_model_options(model)->theta};
-    const size_t count = choose_tags(scores, l3a_model_class_count(model), choice, tags);
+    const size_t count = choose_tags(model, scores, choice, tags);
     for (size_t i = 0; i < count; i++) {
         printf("%s %s %.2f", i ? "," : "", l3a_model_class(model, tags[i].index), tags[i].probability);
     }

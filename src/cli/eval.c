@@ -9,7 +9,7 @@ const struct option eval_options[] = {
     {"features", "FILE", "features with labels"},
     {"labels", "Y.npy", "labels, when --features is a .npy file"},
     {"names", "FILE", "class names, a line each, for .npy files"},
-    {"theta", "X", "probability above which a class counts as predicted [the model's]"},
+    {"theta", "X", "score, as 1 / (1 + exp(-score)), above which a class counts as predicted [the model's thresholds]"},
     {"format", "table|json|csv", "what is printed [table]"},
     {NULL, NULL, NULL},
 };
@@ -73,6 +73,9 @@ int eval_command(struct arguments *arguments) {
     l3a_status status = l3a_model_load(arguments->context, arguments->positionals[0], &model);
     if (status == L3A_OK && theta) {
         status = l3a_model_set_option(model, "theta", theta);
+    }
+    if (status == L3A_OK && theta) {
+        status = l3a_model_set_option(model, "thresholds", "fixed");
     }
     if (status == L3A_OK) {
         status = open_features(arguments->context, features_path, argument(arguments, "labels"), argument(arguments, "names"),

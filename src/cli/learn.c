@@ -11,22 +11,46 @@ const struct option learn_options[] = {
     {"labels", "Y.npy", "labels, when --features is a .npy file"},
     {"names", "FILE", "class names, a line each, for .npy files"},
     {"classes", "A,B", "the new classes, or @FILE with a name a line"},
+    {"method", "NAME", "of a model that is made now: l3a, l3a+, l3a-no-pl, l3a-no-wac, acil, air [l3a]"},
     {NULL, NULL, NULL},
 };
+
+/* A model with a method's settings, and those given beside it. */
+static l3a_status make_model(const struct arguments *arguments, size_t width, l3a_model **model) {
+    const char *method = argument(arguments, "method");
+    l3a_options options;
+    l3a_options_default(&options);
+    l3a_status status = apply_settings(arguments, &options);
+    if (status == L3A_OK && method) {
+        status = l3a_method_options(arguments->context, method, &options);
+    }
+    if (status == L3A_OK) {
+        status = l3a_model_create(arguments->context, width, &options, model);
+    }
+    return status == L3A_OK && method ? l3a_model_set_record(*model, "method", method) : status;
+}
 
 static l3a_status open_model(const struct arguments *arguments, const char *path, size_t width, l3a_model **model) {
     l3a_status status = L3A_OK;
     if (access(path, F_OK) && errno == ENOENT) {
-        l3a_options options;
-        l3a_options_default(&options);
-        status = apply_settings(arguments, &options);
-        return status == L3A_OK ? l3a_model_create(arguments->context, width, &options, model) : status;
+        return make_model(arguments, width, model);
     }
     status = l3a_model_load(arguments->context, path, model);
     for (size_t i = 0; status == L3A_OK && i < arguments->setting_count; i++) {
         status = l3a_model_set_option(*model, arguments->setting_names[i], arguments->setting_values[i]);
     }
     return status;
+}
+
+/* Whether the model is one of the method asked for. */
+static bool has_method(const struct arguments *arguments, const l3a_model *model) {
+    const char *asked = argument(arguments, "method"), *own = l3a_model_record(model, "method");
+    own = own ? own : "l3a";
+    if (asked && strcmp(asked, own) != 0) {
+        complain(arguments, "%s: the model was made with method %s, and %s is asked for", arguments->positionals[0], own, asked);
+        return false;
+    }
+    return true;
 }
 
 static void print_phase(const l3a_model *model, const l3a_features *features, const char *path) {
@@ -38,6 +62,9 @@ static void print_phase(const l3a_model *model, const l3a_features *features, co
            rows, rows - phase->images);
     if (phase->eta > 0) {
         printf("  %" PRIu64 " pseudo-labels, threshold %g\n", phase->pseudo_labels, phase->eta);
+    }
+    if (l3a_model_record(model, "gamma") && !index) {
+        printf("  gamma %g, chosen from these images\n", l3a_model_options(model)->gamma);
     }
     printf("  solved by %s; saved to %s\n", phase->recursive ? "recursion" : "sums and Cholesky", path);
 }
@@ -64,16 +91,17 @@ int learn_command(struct arguments *arguments) {
     if (status == L3A_OK) {
         status = open_model(arguments, path, l3a_features_width(features), &model);
     }
-    if (status == L3A_OK) {
+    const bool fits = status != L3A_OK || has_method(arguments, model);
+    if (status == L3A_OK && fits) {
         status = l3a_model_learn(model, features, list.items, list.count);
     }
-    if (status == L3A_OK) {
+    if (status == L3A_OK && fits) {
         status = l3a_model_save(model, path);
     }
-    if (status == L3A_OK) {
+    if (status == L3A_OK && fits) {
         print_phase(model, features, path);
     }
-    const int code = explain(arguments, status);
+    const int code = fits ? explain(arguments, status) : EXIT_USAGE;
     l3a_model_free(model);
     l3a_features_free(features);
     list_free(&list);

@@ -9,7 +9,7 @@ const struct option predict_options[] = {
     {"backbone", "FILE", "checkpoint to see pictures with: the one the model's features came from"},
     {"features", "FILE", "features instead of pictures; labels are not needed"},
     {"top", "N", "the N most probable classes of each row"},
-    {"threshold", "X", "the classes more probable than this [the model's theta]"},
+    {"threshold", "X", "the classes more probable than this [the model's thresholds]"},
     {"format", "table|json|csv", "what is printed [table]"},
     {"pool", "cls|mean|cls+mean", "as for extract"},
     {"size", "N", "as for extract"},
@@ -27,19 +27,24 @@ static void widen(struct choice *choice, const char *id) {
 
 static int compare_tags(const void *left, const void *right) {
     const struct tag *a = left, *b = right;
-    return a->probability > b->probability ? -1 : a->probability < b->probability ? 1 : a->index < b->index ? -1 : 1;
+    return a->chosen != b->chosen            ? (a->chosen ? -1 : 1)
+           : a->probability > b->probability ? -1
+           : a->probability < b->probability ? 1
+           : a->index < b->index             ? -1
+                                             : 1;
 }
 
-size_t choose_tags(const float *scores, size_t classes, struct choice choice, struct tag *tags) {
+size_t choose_tags(const l3a_model *model, const float *scores, struct choice choice, struct tag *tags) {
+    const size_t classes = l3a_model_class_count(model);
+    size_t count = 0;
     for (size_t k = 0; k < classes; k++) {
-        tags[k] = (struct tag){k, 1 / (1 + exp(-(double)scores[k]))};
+        const double score = (double)scores[k], probability = l3a_model_probability(model, score);
+        const bool above = choice.threshold < 0 ? score > choice.thresholds[k] : probability > choice.threshold;
+        tags[k] = (struct tag){k, probability, choice.top <= 0 && above};
+        count += tags[k].chosen;
     }
     qsort(tags, classes, sizeof *tags, compare_tags);
-    size_t count = 0;
-    while (count < classes && (choice.top > 0 ? (double)count < choice.top : tags[count].probability > choice.threshold)) {
-        count++;
-    }
-    return count;
+    return choice.top <= 0 ? count : choice.top < (double)classes ? (size_t)choice.top : classes;
 }
 
 static void print_row(const l3a_model *model, const char *id, int width, const struct tag *tags, size_t count, const char *format,
@@ -102,7 +107,7 @@ static l3a_status predict_rows(l3a_model *model, l3a_features *features, struct 
             char number[32];
             const char *id = l3a_features_id(features, first + i);
             snprintf(number, sizeof number, "%zu", first + i);
-            print_row(model, id ? id : number, choice.width, tags, choose_tags(scores + i * classes, classes, choice, tags), format,
+            print_row(model, id ? id : number, choice.width, tags, choose_tags(model, scores + i * classes, choice, tags), format,
                       first + i == 0);
         }
     }
@@ -178,7 +183,6 @@ struct picture_run {
 };
 
 static l3a_status predict_pictures(const struct arguments *arguments, struct picture_run *run, const struct list *pictures) {
-    const size_t classes = l3a_model_class_count(run->model);
     l3a_status status = L3A_OK;
     for (size_t i = 0; status == L3A_OK && i < pictures->count; i++) {
         size_t index;
@@ -197,7 +201,7 @@ static l3a_status predict_pictures(const struct arguments *arguments, struct pic
         }
         if (status == L3A_OK) {
             print_row(run->model, pictures->items[index], run->choice.width, run->tags,
-                      choose_tags(run->scores, classes, run->choice, run->tags), run->format, !run->printed);
+                      choose_tags(run->model, run->scores, run->choice, run->tags), run->format, !run->printed);
             run->printed = true;
         }
     }
@@ -265,7 +269,7 @@ static int tag_features(const struct arguments *arguments, l3a_model *model, str
 int predict_command(struct arguments *arguments) {
     const char *format = argument_choice(arguments, "format", "table|json|csv", "table");
     const bool pictures = argument(arguments, "backbone") != NULL, rows = argument(arguments, "features") != NULL;
-    struct choice choice = {0, -1, 0};
+    struct choice choice = {.threshold = -1};
     l3a_model *model = NULL;
     if (!format || !argument_number(arguments, "top", 1, 1e6, &choice.top) ||
         !argument_number(arguments, "threshold", 0, 1, &choice.threshold)) {
@@ -284,8 +288,14 @@ int predict_command(struct arguments *arguments) {
     if (status != L3A_OK) {
         return explain(arguments, status);
     }
-    choice.threshold = choice.threshold < 0 ? l3a_model_options(model)->theta : choice.threshold;
-    const int code = pictures ? tag_pictures(arguments, model, choice, format) : tag_features(arguments, model, choice, format);
+    double *thresholds = calloc(l3a_model_class_count(model) + 1, sizeof *thresholds);
+    int code = EXIT_FAILED;
+    if (thresholds) {
+        l3a_model_thresholds(model, thresholds);
+        choice.thresholds = thresholds;
+        code = pictures ? tag_pictures(arguments, model, choice, format) : tag_features(arguments, model, choice, format);
+    }
+    free(thresholds);
     l3a_model_free(model);
     return code;
 }

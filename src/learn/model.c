@@ -7,6 +7,7 @@
 #include "measure/metrics.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -207,6 +208,10 @@ void l3a_model_thresholds(const l3a_model *model, double *edges) {
     for (size_t k = 0; known && model->options.thresholds == L3A_THRESHOLDS_GLOBAL && k < classes; k++) {
         edges[k] = sum / (double)known;
     }
+}
+
+double l3a_model_probability(const l3a_model *model, double score) {
+    return 1 / (1 + exp(model->options.thresholds == L3A_THRESHOLDS_FIXED ? -score : 5 - 12 * score));
 }
 
 l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *weights) {
