@@ -60,6 +60,17 @@ def same(left, right, what, tolerance=1e-9):
         check(off < tolerance, f"{what}: {name} is off by {off:.1e}")
 
 
+def layer():
+    """B of SPEC section 2 for the seed 2025."""
+    mask, state, outputs = (1 << 64) - 1, 2025, []
+    for _ in range(WIDTH * DIM):
+        state = (state + 0x9E3779B97F4A7C15) & mask
+        z = ((state ^ state >> 30) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
+        outputs.append(((z ^ z >> 31) >> 40) / 2**24)
+    return ((2 * np.array(outputs) - 1) / np.sqrt(WIDTH)).astype(np.float32).astype(float).reshape(WIDTH, DIM)
+
+
 class Data:
     """Rows with two classes a phase; each row belongs to one phase or to both."""
 
@@ -131,14 +142,7 @@ def weighted(data):
     check("not quite" in must("forget", whole, *data.options("gone", rows[:20]), "-o", rest), "says that weights remain")
     counts = data.y.sum(0).astype(float)
     gone = np.zeros_like(tensors(whole)["cross"].reshape(DIM, 4))
-    mask, state, outputs = (1 << 64) - 1, 2025, []
-    for _ in range(WIDTH * DIM):
-        state = (state + 0x9E3779B97F4A7C15) & mask
-        z = ((state ^ state >> 30) * 0xBF58476D1CE4E5B9) & mask
-        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
-        outputs.append(((z ^ z >> 31) >> 40) / 2**24)
-    layer = ((2 * np.array(outputs) - 1) / np.sqrt(WIDTH)).astype(np.float32).astype(float).reshape(WIDTH, DIM)
-    x = np.maximum(data.x[:20].astype(float) @ layer, 0)
+    x = np.maximum(data.x[:20].astype(float) @ layer(), 0)
     for first in (0, 2):
         v = counts[:first + 2] ** -0.5
         v = (v / v.mean())[first:]
@@ -183,15 +187,8 @@ def privacy():
         gram = tensors(after)["gram"] - tensors(before)["gram"]
         diagonal = np.sqrt(np.maximum(gram[np.cumsum(np.arange(1, DIM + 1)) - 1], 0))
         check(np.allclose(x, diagonal, atol=1e-6), "the column of a class with one image is that image's x, and so is the diagonal's root")
-        mask, state, outputs = (1 << 64) - 1, 2025, []
-        for _ in range(WIDTH * DIM):
-            state = (state + 0x9E3779B97F4A7C15) & mask
-            z = ((state ^ state >> 30) * 0xBF58476D1CE4E5B9) & mask
-            z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
-            outputs.append(((z ^ z >> 31) >> 40) / 2**24)
-        layer = ((2 * np.array(outputs) - 1) / np.sqrt(WIDTH)).reshape(WIDTH, DIM)
         shown = x > 0
-        found = np.linalg.lstsq(layer[:, shown].T, x[shown], rcond=None)[0]
+        found = np.linalg.lstsq(layer()[:, shown].T, x[shown], rcond=None)[0]
         check(np.allclose(found, data.x[59], atol=1e-4), "the features of the one image are recovered")
         loud = subprocess.run([COMMAND, "learn", data.folder / "new.model", *data.options("few", np.arange(20)), "--classes", "a"],
                               capture_output=True, text=True)
