@@ -217,7 +217,7 @@ static l3a_status create_probed_context(l3a_context **context) {
 /* Files that all scenarios read. */
 static struct {
     char *folder;
-    char *table, *run_table, *npy_values, *npy_labels, *npy_names, *model, *run;
+    char *table, *run_table, *npy_values, *npy_labels, *npy_names, *model, *apart, *run;
 } input;
 
 static const char old_text[] = "what was there before";
@@ -292,6 +292,31 @@ static void save_learned_model(l3a_context *context) {
     l3a_features_free(table);
 }
 
+/* Phases kept apart, and everything chosen that can be. */
+static l3a_options apart_options(void) {
+    l3a_options options = small_options();
+    options.pseudo = L3A_PSEUDO_OFF;
+    options.alpha = 0.3;
+    options.gamma = 0;
+    options.skip_features = L3A_SKIP_ON;
+    options.thresholds = L3A_THRESHOLDS_PER_CLASS;
+    return options;
+}
+
+static void save_model_of_phases(l3a_context *context) {
+    const l3a_options options = apart_options();
+    l3a_features *table = NULL;
+    l3a_model *model = NULL;
+    assert_ok(context, l3a_features_open(context, input.run_table, &table));
+    assert_ok(context, l3a_model_create(context, WIDTH, &options, &model));
+    for (size_t k = 0; k < CLASSES; k += STEP) {
+        assert_ok(context, l3a_model_learn(model, table, class_names + k, STEP));
+    }
+    assert_ok(context, l3a_model_save(model, input.apart));
+    l3a_model_free(model);
+    l3a_features_free(table);
+}
+
 static int make_inputs(void **state) {
     (void)state;
     static float values[ROWS * WIDTH];
@@ -310,15 +335,18 @@ static int make_inputs(void **state) {
     write_npy(input.npy_values, "<f4", WIDTH, values, sizeof values);
     write_npy(input.npy_labels, "|i1", CLASSES, labels, sizeof labels);
     write_bytes(input.npy_names, "ant\nbee\ncat\ndog\n", 16);
+    input.apart = path_in(input.folder, "apart.safetensors");
     save_learned_model(context);
+    save_model_of_phases(context);
     l3a_context_free(context);
     return 0;
 }
 
 static int remove_inputs(void **state) {
     (void)state;
-    char *const paths[] = {input.table,     input.run_table, input.npy_values, input.npy_labels,
-                           input.npy_names, input.model,     input.run,        kept};
+    char *const paths[] = {input.table,      input.run_table, input.npy_values,
+                           input.npy_labels, input.npy_names, input.model,
+                           input.run,        input.apart,     kept};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         free(paths[i]);
     }
@@ -368,6 +396,15 @@ static l3a_status learn_with(struct stage *stage, l3a_solver solver, l3a_pseudo 
     return status == L3A_OK ? learn_rest(stage) : status;
 }
 
+static l3a_status learn_apart(struct stage *stage) {
+    const l3a_options options = apart_options();
+    l3a_status status = l3a_features_open(stage->context, input.run_table, &stage->train);
+    if (status == L3A_OK) {
+        status = l3a_model_create(stage->context, WIDTH, &options, &stage->model);
+    }
+    return status == L3A_OK ? learn_rest(stage) : status;
+}
+
 static l3a_status learn_by_sums(struct stage *stage) {
     return learn_with(stage, L3A_SOLVER_SUMS, L3A_PSEUDO_FIXED);
 }
@@ -397,7 +434,7 @@ static void check_learning(struct stage *stage, l3a_status status) {
         return;
     }
     require(strcmp(l3a_model_record(stage->model, "pool"), "mean") == 0, "a record is lost");
-    same_as_undisturbed(l3a_model_weights(stage->model), DIM * CLASSES * sizeof(double));
+    same_as_undisturbed(l3a_model_weights(stage->model), l3a_model_inputs(stage->model) * CLASSES * sizeof(double));
 }
 
 /* ---- Scenarios: files written over old ones ---- */
@@ -413,6 +450,15 @@ static l3a_status save_features(struct stage *stage) {
 
 static l3a_status load_model(struct stage *stage) {
     return l3a_model_load(stage->context, input.model, &stage->model);
+}
+
+static l3a_status load_apart(struct stage *stage) {
+    return l3a_model_load(stage->context, input.apart, &stage->model);
+}
+
+static l3a_status save_apart(struct stage *stage) {
+    const l3a_status status = load_apart(stage);
+    return status == L3A_OK ? l3a_model_save(stage->model, stage->path) : status;
 }
 
 static l3a_status save_model(struct stage *stage) {
@@ -437,7 +483,7 @@ static void check_loaded(struct stage *stage, l3a_status status) {
         require(!stage->model, "a model in spite of the failure");
         return;
     }
-    same_as_undisturbed(l3a_model_weights(stage->model), DIM * CLASSES * sizeof(double));
+    same_as_undisturbed(l3a_model_weights(stage->model), l3a_model_inputs(stage->model) * CLASSES * sizeof(double));
 }
 
 /* ---- Scenarios: whole runs ---- */
@@ -675,6 +721,9 @@ static const struct scenario scenarios[] = {
     {"learn by sums", NULL, learn_by_sums, check_learning, false},
     {"learn recursively", NULL, learn_recursively, check_learning, false},
     {"learn with a dynamic threshold", NULL, learn_with_survey, check_learning, false},
+    {"learn with phases apart", NULL, learn_apart, check_learning, false},
+    {"save a model of phases apart", put_old_file, save_apart, check_file, false},
+    {"load a model of phases apart", NULL, load_apart, check_loaded, false},
     {"save a model", put_old_file, save_model, check_file, false},
     {"load a model", NULL, load_model, check_loaded, false},
     {"run", NULL, run_afresh, check_run, true},
