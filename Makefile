@@ -9,6 +9,7 @@ PREFIX ?= /usr/local
 SANITIZE ?=
 WERROR ?= OFF
 JOBS ?= $(shell nproc)
+TESTS ?= .
 MAKEFLAGS += --no-print-directory
 
 configure = cmake -S . -B $(BUILD) -DCMAKE_C_COMPILER=$(CC) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DL3A_SANITIZE=$(SANITIZE) \
@@ -29,7 +30,7 @@ test:
 	@$(configure)
 	@cmake -S . -B $(BUILD) -DL3A_TESTS=ON > $(BUILD).log
 	@cmake --build $(BUILD) -j $(JOBS)
-	@cd $(BUILD) && ctest -j $(JOBS) --output-on-failure
+	@cd $(BUILD) && ctest -j $(JOBS) -R "$(TESTS)" --output-on-failure
 
 bench:
 	@tools/install-packages build test bench
