@@ -114,6 +114,16 @@ def report_coco(dim, environment):
                result["peak_gib"] <= 1.6)
 
 
+def report_plus(dim, rounds, environment):
+    train = os.path.join(HERE, "..", "..", "shared", "data", "coco2014-vit-tiny", "train.safetensors")
+    result = last_json([build_program("bench_plus"), train, "B0-C10", str(dim), str(rounds)], environment) if os.path.exists(train) else None
+    if result is None:
+        print("(d) l3a+ against l3a: not measured")
+    else:
+        report(f"(d) COCO B0-C10, dim {dim}, learning with l3a+ against l3a", "at most 1.25", f"{result['ratio']:.3f} "
+               f"({result['processor_ratio']:.3f} of processor time)", result["ratio"] <= 1.25)
+
+
 def report_script(name, arguments, environment):
     """A script that prints its own targets and measurements."""
     print(f"{name}:")
@@ -140,6 +150,7 @@ def main():
         report_released(learned, released)
     report_bare(learned)
     report_coco(sizes["dim"], environment)
+    report_plus(512 if options.quick else 4096, 1 if options.quick else 3, environment)
     report_script("sweep.py", ["--dim", "512", "--rounds", "1"] if options.quick else [], environment)
     report_script("pictures.py", ["--pictures", "20", "--rounds", "3"] if options.quick else ["--pictures", "100", "--rounds", "31"],
                   environment)

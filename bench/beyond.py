@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""The tables of docs/beyond.md: l3a+ beside l3a and joint on test images, what each of its parts is worth, and the choices that were
+made for it on held-out training images.
+
+  bench/beyond.py [--coco TRAIN VAL] [--voc TRAIN TEST] [--dims 2048,4096] [--seeds 2025,1,2] [--tables main,parts,choices]
+
+TRAIN, VAL and TEST are feature files. VOC's are made by `l3a extract`; those of COCO lie in ../shared."""
+import argparse
+import csv
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+COMMAND = Path(os.environ.get("L3A_BUILD", HERE.parent / "build")) / "l3a"
+COCO = HERE.parent.parent / "shared" / "data" / "coco2014-vit-tiny"
+TYPES = {"F16": np.float16, "F32": np.float32, "F64": np.float64, "I64": np.int64, "I8": np.int8, "U8": np.uint8}
+PROTOCOLS = {"coco": ("B0-C10", "B40-C10"), "voc": ("B0-C4", "B10-C2")}
+
+
+def read(path):
+    data = Path(path).read_bytes()
+    length, = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    metadata = header.pop("__metadata__", {})
+    return metadata, {name: np.frombuffer(data[8 + length + t["data_offsets"][0]:8 + length + t["data_offsets"][1]],
+                                          TYPES[t["dtype"]]).reshape(t["shape"]) for name, t in header.items()}
+
+
+def write(path, classes, features, labels):
+    header, at, parts = {"__metadata__": {"classes": classes}}, 0, []
+    for name, kind, values in ("features", "F32", features.astype(np.float32)), ("labels", "I8", labels.astype(np.int8)):
+        parts.append(values.tobytes())
+        header[name] = {"dtype": kind, "shape": list(values.shape), "data_offsets": [at, at + len(parts[-1])]}
+        at += len(parts[-1])
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    Path(path).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(parts))
+
+
+def run(train, test, protocol, methods, dim, seeds, *settings, keep=None):
+    """The last rows of metrics.csv: {method: [(mAP, CF1) of each seed]}."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = keep or f"{folder}/run"
+        done = subprocess.run([COMMAND, "run", "--train", train, "--test", test, "--protocol", protocol, "--method", ",".join(methods),
+                               "--dim", str(dim), "--seed", ",".join(map(str, seeds)), "--quiet", "-o", out, *map(str, settings)],
+                              capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"beyond.py: {done.stderr}")
+        last = {}
+        with open(f"{out}/metrics.csv", newline="") as table:
+            for row in csv.DictReader(table):
+                last[row["method"], row["seed"]] = float(row["mAP"]), float(row["CF1"])
+    return {m: np.array([last[m, str(s)] for s in seeds]) for m in methods}
+
+
+def spread(values):
+    return f"{values.mean():.2f} ± {values.std(ddof=1):.2f}" if len(values) > 1 else f"{values.mean():.2f}"
+
+
+def print_main(sets, dims, seeds):
+    print(f"\nafter the last phase, mean and deviation over seeds {', '.join(map(str, seeds))}\n")
+    print("| data | protocol | dim | l3a mAP | l3a+ mAP | joint mAP | l3a CF1 | l3a+ CF1 | joint CF1 |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name, (train, test) in sets.items():
+        for dim in dims:
+            joint = run(train, test, PROTOCOLS[name][0], ["joint"], dim, seeds)["joint"]
+            for protocol in PROTOCOLS[name]:
+                found = run(train, test, protocol, ["l3a", "l3a+"], dim, seeds) | {"joint": joint}
+                cells = [spread(found[m][:, i]) for i in (0, 1) for m in ("l3a", "l3a+", "joint")]
+                print(f"| {name} | {protocol} | {dim} | " + " | ".join(cells) + " |", flush=True)
+
+
+VARIANTS = {"l3a+": [], "alpha 1": ["--alpha", 1], "skip features off": ["--skip-features", "off"], "gamma 1000": ["--gamma", 1000],
+            "thresholds fixed": ["--thresholds", "fixed"], "thresholds global": ["--thresholds", "global"], "weights none": ["--weights", "none"],
+            "keep-phases 4": ["--keep-phases", 4], "keep-phases 2": ["--keep-phases", 2]}
+
+
+def print_parts(sets, dim, seed):
+    print(f"\neach part of l3a+ off, last mAP and CF1, dim {dim}, seed {seed}\n")
+    places = [(name, PROTOCOLS[name][0]) for name in sets]
+    print("| l3a+ with | " + " | ".join(f"{name} {protocol} mAP | CF1" for name, protocol in places) + " |")
+    print("|---|" + "---|---|" * len(places))
+    for variant, settings in VARIANTS.items():
+        cells = [run(*sets[name], protocol, ["l3a+"], dim, [seed], *settings)["l3a+"][0] for name, protocol in places]
+        print(f"| {variant} | " + " | ".join(f"{m:.2f} | {c:.2f}" for m, c in cells) + " |", flush=True)
+
+
+def layer(k, d, seed):
+    with np.errstate(over="ignore"):
+        z = np.uint64(seed) + np.arange(1, k * d + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    return ((2 * (z >> np.uint64(40)).astype(float) / 2**24 - 1) / np.sqrt(k)).reshape(k, d).astype(np.float32)
+
+
+def judge_scores(model, features, labels, dim, seed):
+    """CF1 for shares of the mean score as thresholds, and the log-loss of two readings of the scores, from a model's file."""
+    metadata, t = read(model)
+    z = features.astype(np.float32)
+    x = np.hstack([np.maximum(z @ layer(z.shape[1], dim, seed), 0), z])[:, :t["weights"].shape[0]]
+    scores, truth = x @ t["weights"].astype(np.float32), labels == 1
+    shown = truth.any(1)
+    scores, truth = scores[shown], truth[shown]
+    mean = (t["cross"] * t["weights"]).sum(0) / t["label_weight"]
+    f1 = {}
+    for share in (0.4, 0.5, 0.6, 2 / 3, 0.7, 0.8):
+        guess = scores > share * mean
+        f1[share] = 100 * np.mean(2 * (guess & truth).sum(0) / np.maximum(guess.sum(0) + truth.sum(0), 1))
+    loss = [float((np.logaddexp(0, s) - truth * s).mean()) for s in (scores, 12 * scores - 5)]
+    return f1, loss
+
+
+def print_choices(sets, dim, seed):
+    """A fifth of the training images held out; test images take no part."""
+    for name, (train, _) in sets.items():
+        metadata, t = read(train)
+        held = np.arange(len(t["labels"])) % 5 == 4
+        protocol = PROTOCOLS[name][0]
+        with tempfile.TemporaryDirectory() as folder:
+            parts = [f"{folder}/{part}.safetensors" for part in ("learn", "held")]
+            for path, rows in zip(parts, (~held, held)):
+                write(path, metadata["classes"], t["features"][rows], t["labels"][rows])
+            print(f"\n{name} {protocol}, dim {dim}, seed {seed}: four fifths of the training images learned, last mAP on the other fifth\n")
+            alphas = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1)
+            print("| alpha | " + " | ".join(map(str, alphas)) + " |\n|---|" + "---|" * len(alphas))
+            print("| mAP | " + " | ".join(f"{run(*parts, protocol, ['l3a+'], dim, [seed], '--alpha', a)['l3a+'][0, 0]:.2f}"
+                                         for a in alphas) + " |", flush=True)
+            run(*parts, protocol, ["l3a+"], dim, [seed], keep=f"{folder}/kept")
+            order = read(f"{folder}/kept/model.safetensors")[0]["classes"].split("\n")
+            columns = [metadata["classes"].split("\n").index(c) for c in order]
+            f1, loss = judge_scores(f"{folder}/kept/model.safetensors", t["features"][held], t["labels"][held][:, columns], dim, seed)
+            print("\n| threshold, as share of the mean score | " + " | ".join(f"{s:.2f}" for s in f1) + " |\n|---|" + "---|" * len(f1))
+            print("| CF1 | " + " | ".join(f"{v:.2f}" for v in f1.values()) + " |")
+            print(f"\nlog-loss of 1/(1 + exp(-s)): {loss[0]:.3f}; of 1/(1 + exp(5 - 12 s)): {loss[1]:.3f}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--coco", nargs=2, metavar=("TRAIN", "VAL"), default=[str(COCO / "train.safetensors"), str(COCO / "val.safetensors")])
+    parser.add_argument("--voc", nargs=2, metavar=("TRAIN", "TEST"))
+    parser.add_argument("--dims", default="2048,4096")
+    parser.add_argument("--seeds", default="2025,1,2")
+    parser.add_argument("--tables", default="main,parts,choices")
+    options = parser.parse_args()
+    sets = {name: paths for name, paths in (("coco", options.coco), ("voc", options.voc)) if paths and Path(paths[0]).exists()}
+    if not sets:
+        sys.exit("beyond.py: no feature files")
+    dims, seeds = [int(d) for d in options.dims.split(",")], [int(s) for s in options.seeds.split(",")]
+    tables = options.tables.split(",")
+    if "main" in tables:
+        print_main(sets, dims, seeds)
+    if "parts" in tables:
+        print_parts(sets, dims[0], seeds[0])
+    if "choices" in tables:
+        print_choices(sets, dims[0], seeds[0])
+
+
+if __name__ == "__main__":
+    main()
