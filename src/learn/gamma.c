@@ -111,7 +111,7 @@ static double two_digits(double value) {
 
 /* Downhill by factors of √10, within what makes sense beside the diagonal of the gram. */
 static double descend(const struct trial *trial) {
-    double at = 3, scale = 0; /* log10 γ */
+    double at = 3.5, scale = 0; /* log10 γ */
     for (size_t i = 0; i < trial->n; i++) {
         scale += trial->gram[i * trial->n + i] / (double)trial->n;
     }

@@ -96,18 +96,31 @@ static bool have_arrived(const struct search *search, size_t first, size_t last)
     return first == last;
 }
 
+static bool is_zero(const double *x, size_t count) {
+    size_t i = 0;
+    while (i < count && x[i] == 0) {
+        i++;
+    }
+    return i == count;
+}
+
 /* image = M x, each row with the M of its class, for the parts that have columns still on their way */
 static void apply(const struct search *search, const double *x, bool all) {
     const struct analytic *analytic = search->analytic;
     const size_t d = analytic->dim;
     for (size_t j = 0; j < search->count; j++) {
         const struct part *part = &search->parts[j];
+        const size_t first = part->first * d, count = (part->last - part->first) * d;
         if (!all && have_arrived(search, part->first, part->last)) {
             continue;
         }
-        packed_multiply(analytic, search->alpha, &part->sums, 1 - search->alpha, x + part->first * d, part->last - part->first,
-                        search->work, search->image + part->first * d);
-        for (size_t i = part->first * d; i < part->last * d; i++) {
+        if (is_zero(x + first, count)) {
+            memset(search->image + first, 0, count * sizeof *search->image);
+            continue;
+        }
+        packed_multiply(analytic, search->alpha, &part->sums, 1 - search->alpha, x + first, part->last - part->first, search->work,
+                        search->image + first);
+        for (size_t i = first; i < first + count; i++) {
             search->image[i] += analytic->gamma * x[i];
         }
     }
