@@ -77,7 +77,7 @@ def print_main(sets, dims, seeds):
                 print(f"| {name} | {protocol} | {dim} | " + " | ".join(cells) + " |", flush=True)
 
 
-VARIANTS = {"l3a+": [], "alpha 1": ["--alpha", 1], "skip features off": ["--skip-features", "off"], "gamma 1000": ["--gamma", 1000],
+VARIANTS = {"l3a+": [], "alpha 1": ["--alpha", 1], "lift 0": ["--lift", 0], "skip features off": ["--skip-features", "off"], "gamma 1000": ["--gamma", 1000],
             "thresholds fixed": ["--thresholds", "fixed"], "thresholds global": ["--thresholds", "global"], "weights none": ["--weights", "none"],
             "keep-phases 4": ["--keep-phases", 4], "keep-phases 2": ["--keep-phases", 2]}
 
@@ -109,12 +109,14 @@ def judge_scores(model, features, labels, dim, seed):
     scores, truth = x @ t["weights"].astype(np.float32), labels == 1
     shown = truth.any(1)
     scores, truth = scores[shown], truth[shown]
-    mean = (t["cross"] * t["weights"]).sum(0) / t["label_weight"]
+    lift = float(metadata["lift"])
+    whole = lift * t["weights"].sum(1, keepdims=True) / (1 + lift * t["weights"].shape[1])
+    own_mean, lift_mean = ((t["cross"] * w).sum(0) / t["label_weight"] for w in (t["weights"] - whole, whole))
     f1 = {}
     for share in (0.4, 0.5, 0.6, 2 / 3, 0.7, 0.8):
-        guess = scores > share * mean
+        guess = scores > share * own_mean + lift_mean
         f1[share] = 100 * np.mean(2 * (guess & truth).sum(0) / np.maximum(guess.sum(0) + truth.sum(0), 1))
-    loss = [float((np.logaddexp(0, s) - truth * s).mean()) for s in (scores, 12 * scores - 5)]
+    loss = [float((np.logaddexp(0, s) - truth * s).mean()) for s in (scores, 12 * scores - 5.5)]
     return f1, loss
 
 
@@ -123,23 +125,24 @@ def print_choices(sets, dim, seed):
     for name, (train, _) in sets.items():
         metadata, t = read(train)
         held = np.arange(len(t["labels"])) % 5 == 4
-        protocol = PROTOCOLS[name][0]
         with tempfile.TemporaryDirectory() as folder:
             parts = [f"{folder}/{part}.safetensors" for part in ("learn", "held")]
             for path, rows in zip(parts, (~held, held)):
                 write(path, metadata["classes"], t["features"][rows], t["labels"][rows])
-            print(f"\n{name} {protocol}, dim {dim}, seed {seed}: four fifths of the training images learned, last mAP on the other fifth\n")
-            alphas = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1)
-            print("| alpha | " + " | ".join(map(str, alphas)) + " |\n|---|" + "---|" * len(alphas))
-            print("| mAP | " + " | ".join(f"{run(*parts, protocol, ['l3a+'], dim, [seed], '--alpha', a)['l3a+'][0, 0]:.2f}"
-                                         for a in alphas) + " |", flush=True)
+            for protocol in PROTOCOLS[name]:
+                print(f"\n{name} {protocol}, dim {dim}, seed {seed}: four fifths of the training images learned, last mAP on the other fifth\n")
+                for setting, values in ("alpha", (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1)), ("lift", (0, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08)):
+                    found = [run(*parts, protocol, ["l3a+"], dim, [seed], f"--{setting}", v)["l3a+"][0, 0] for v in values]
+                    print(f"| {setting} | " + " | ".join(map(str, values)) + " |\n|---|" + "---|" * len(values))
+                    print("| mAP | " + " | ".join(f"{mean:.2f}" for mean in found) + " |\n", flush=True)
+            protocol = PROTOCOLS[name][0]
             run(*parts, protocol, ["l3a+"], dim, [seed], keep=f"{folder}/kept")
             order = read(f"{folder}/kept/model.safetensors")[0]["classes"].split("\n")
             columns = [metadata["classes"].split("\n").index(c) for c in order]
             f1, loss = judge_scores(f"{folder}/kept/model.safetensors", t["features"][held], t["labels"][held][:, columns], dim, seed)
-            print("\n| threshold, as share of the mean score | " + " | ".join(f"{s:.2f}" for s in f1) + " |\n|---|" + "---|" * len(f1))
+            print("| threshold, as share of the mean score | " + " | ".join(f"{s:.2f}" for s in f1) + " |\n|---|" + "---|" * len(f1))
             print("| CF1 | " + " | ".join(f"{v:.2f}" for v in f1.values()) + " |")
-            print(f"\nlog-loss of 1/(1 + exp(-s)): {loss[0]:.3f}; of 1/(1 + exp(5 - 12 s)): {loss[1]:.3f}", flush=True)
+            print(f"\nlog-loss of 1/(1 + exp(-s)): {loss[0]:.3f}; of 1/(1 + exp(5.5 - 12 s)): {loss[1]:.3f}", flush=True)
 
 
 def main():

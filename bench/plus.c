@@ -1,5 +1,6 @@
-/* Learning all phases of a protocol with l3a+ against l3a, in turns, so that a change in the machine's speed meets both: the same
- * rows of a feature file, the same dim, and every weight solved after every phase. Scoring and files take no part. */
+/* Learning all phases of a protocol with l3a+ against l3a, in turns after every phase, so that a change in the machine's speed
+ * meets both: the same rows of a feature file, the same dim, and every weight solved after every phase. Scoring and files take no
+ * part. */
 #include <l3a/l3a.h>
 
 #include <stdio.h>
@@ -44,19 +45,33 @@ static void check(const struct bench *bench, l3a_status status) {
     }
 }
 
-static struct measured learn_all(struct bench *bench, const char *method) {
-    l3a_options options = bench->options;
-    l3a_model *model;
-    check(bench, l3a_method_options(bench->context, method, &options));
-    check(bench, l3a_model_create(bench->context, l3a_features_width(bench->train), &options, &model));
+static void learn_phase(struct bench *bench, l3a_model *model, size_t t, struct measured *measured) {
     bench->solve = 0;
     const double wall = seconds(CLOCK_MONOTONIC), processor = seconds(CLOCK_PROCESS_CPUTIME_ID);
-    for (size_t t = 0; t < bench->phases; t++) {
-        check(bench, l3a_model_learn(model, bench->train, bench->names + bench->edges[t], bench->edges[t + 1] - bench->edges[t]));
+    check(bench, l3a_model_learn(model, bench->train, bench->names + bench->edges[t], bench->edges[t + 1] - bench->edges[t]));
+    measured->wall += seconds(CLOCK_MONOTONIC) - wall;
+    measured->processor += seconds(CLOCK_PROCESS_CPUTIME_ID) - processor;
+    measured->solve += bench->solve;
+}
+
+/* Which goes first changes from phase to phase, and from round to round. */
+static void learn_all(struct bench *bench, size_t round, struct measured measured[METHODS]) {
+    l3a_model *models[METHODS];
+    for (size_t j = 0; j < METHODS; j++) {
+        l3a_options options = bench->options;
+        check(bench, l3a_method_options(bench->context, methods[j], &options));
+        check(bench, l3a_model_create(bench->context, l3a_features_width(bench->train), &options, &models[j]));
+        measured[j] = (struct measured){0};
     }
-    const struct measured measured = {seconds(CLOCK_MONOTONIC) - wall, seconds(CLOCK_PROCESS_CPUTIME_ID) - processor, bench->solve};
-    l3a_model_free(model);
-    return measured;
+    for (size_t t = 0; t < bench->phases; t++) {
+        for (size_t j = 0; j < METHODS; j++) {
+            const size_t turn = (j + t + round) % METHODS;
+            learn_phase(bench, models[turn], t, &measured[turn]);
+        }
+    }
+    for (size_t j = 0; j < METHODS; j++) {
+        l3a_model_free(models[j]);
+    }
 }
 
 static int compare(const void *left, const void *right) {
@@ -99,9 +114,7 @@ int main(int count, char **arguments) {
     }
     for (size_t i = 0; i < rounds; i++) {
         struct measured m[METHODS];
-        for (size_t j = 0; j < METHODS; j++) {
-            m[j] = learn_all(&bench, methods[j]);
-        }
+        learn_all(&bench, i, m);
         ratios[i] = m[1].wall / m[0].wall;
         processor_ratios[i] = m[1].processor / m[0].processor;
         printf("round %zu: l3a %.2f s (%.2f solving), l3a+ %.2f s (%.2f solving), ratio %.3f; of processor time %.3f\n", i + 1,

@@ -133,6 +133,7 @@ typedef struct l3a_options {
     l3a_store store;         /* how a model file keeps its d x d matrix */
     uint64_t block;          /* rows worked on at a time */
     double alpha;            /* what an image of another phase counts for a class, beside one of its own phase */
+    double lift;             /* what the sum of all scores adds to each, where more than one phase is kept apart */
     l3a_skip skip_features;  /* the features themselves beside the random layer; auto: where they add an eighth at most */
     l3a_thresholds thresholds; /* of the predicted classes: theta, or found from the scores of the images learned */
     uint64_t keep_phases;    /* phases whose sums are kept apart, older ones being folded; 0: all where alpha < 1, else none */
@@ -255,8 +256,8 @@ typedef struct l3a_phase_info {
 } l3a_phase_info;
 
 L3A_PUBLIC const l3a_options *l3a_model_options(const l3a_model *model);
-/* Changes a setting for the phases to come. dim, seed, gamma, precision, alpha and skip-features are the model's for ever: another
- * value for one of them is refused. */
+/* Changes a setting for the phases to come. dim, seed, gamma, precision, alpha, lift and skip-features are the model's for ever:
+ * another value for one of them is refused. */
 L3A_PUBLIC l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value);
 L3A_PUBLIC size_t l3a_model_width(const l3a_model *model);
 L3A_PUBLIC size_t l3a_model_class_count(const l3a_model *model);
@@ -270,8 +271,8 @@ L3A_PUBLIC const l3a_phase_info *l3a_model_phase(const l3a_model *model, size_t 
 L3A_PUBLIC size_t l3a_model_inputs(const l3a_model *model);
 /* The score above which each class counts as predicted, as the settings theta and thresholds say. */
 L3A_PUBLIC void l3a_model_thresholds(const l3a_model *model, double *thresholds);
-/* What a score means: 1 / (1 + exp(-score)), the paper's; or, where thresholds are not fixed, 1 / (1 + exp(5 - 12 score)), which is
- * near the share of images that show a class. */
+/* What a score means: 1 / (1 + exp(-score)), the paper's; or, where thresholds are not fixed, 1 / (1 + exp(5.5 - 12 score)), which
+ * is near the share of images that show a class. */
 L3A_PUBLIC double l3a_model_probability(const l3a_model *model, double score);
 /* [inputs x classes] */
 L3A_PUBLIC const double *l3a_model_weights(const l3a_model *model);

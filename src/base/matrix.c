@@ -10,6 +10,7 @@
 void dpotrf_(const char *triangle, const int *n, double *a, const int *stride, int *info);
 void spotrf_(const char *triangle, const int *n, float *a, const int *stride, int *info);
 void dpotri_(const char *triangle, const int *n, double *a, const int *stride, int *info);
+void dtrtri_(const char *triangle, const char *unit, const int *n, double *a, const int *stride, int *info);
 
 static void multiply(int threads, real type, bool transpose_a, bool transpose_b, size_t m, size_t n, size_t inner, double scale,
                      const void *a, size_t a_stride, const void *b, size_t b_stride, double keep, void *c, size_t c_stride) {
@@ -69,6 +70,14 @@ static bool invert(int threads, size_t n, double *u, size_t u_stride) {
     return info == 0;
 }
 
+static bool invert_factor(int threads, size_t n, double *u, size_t u_stride) {
+    const int before = threads_use(threads), order = (int)n, stride = (int)u_stride;
+    int info = 0;
+    dtrtri_("L", "N", &order, u, &stride, &info);
+    threads_use(before);
+    return info == 0;
+}
+
 static void solve_transposed(int threads, size_t n, size_t columns, const double *u, size_t u_stride, double *b, size_t b_stride) {
     const int before = threads_use(threads);
     cblas_dtrsm(CblasRowMajor, CblasLeft, CblasUpper, CblasTrans, CblasNonUnit, (int)n, (int)columns, 1, u, (int)u_stride, b,
@@ -124,4 +133,5 @@ const matrix_operations cpu_matrix = {.multiply = multiply,
                                       .solve_transposed = solve_transposed,
                                       .solve_rows = solve_rows,
                                       .invert = invert,
+                                      .invert_factor = invert_factor,
                                       .describe = describe};

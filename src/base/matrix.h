@@ -31,8 +31,9 @@ typedef struct matrix_operations {
     void (*solve_transposed)(int threads, size_t n, size_t columns, const double *u, size_t u_stride, double *b, size_t b_stride);
     /* In place, b being rows x n: b = b (UᵀU)⁻¹. */
     void (*solve_rows)(int threads, real type, size_t n, size_t rows, const void *u, size_t u_stride, void *b, size_t b_stride);
-    /* In place: U becomes the upper triangle of (UᵀU)⁻¹. False when U is singular. */
+    /* In place: U becomes the upper triangle of (UᵀU)⁻¹, or U⁻¹. False when U is singular. */
     bool (*invert)(int threads, size_t n, double *u, size_t u_stride);
+    bool (*invert_factor)(int threads, size_t n, double *u, size_t u_stride);
     /* What the back end is, and, where it runs on slower kernels than the machine has, the OPENBLAS_CORETYPE that fits. */
     void (*describe)(char *text, size_t capacity, const char **better_kernels);
 } matrix_operations;

@@ -46,9 +46,9 @@ struct trial {
     l3a_context *context;
     const struct gamma_sample *sample;
     size_t n;
-    double *gram;    /* X̃X̃ᵀ */
-    double *inverse; /* H */
-    double *errors;  /* [classes x n] */
+    double *gram;   /* X̃X̃ᵀ */
+    double *factor; /* U with UᵀU = H⁻¹, then U⁻¹ */
+    double *errors; /* [classes x n] */
 };
 
 /* E(γ); infinite where it cannot be computed. */
@@ -57,23 +57,27 @@ static double left_out_error(const struct trial *trial, double gamma) {
     const matrix_operations *matrix = context->matrix;
     const size_t n = trial->n, classes = trial->sample->classes;
     double error = 0;
-    memcpy(trial->inverse, trial->gram, n * n * sizeof *trial->inverse);
+    memcpy(trial->factor, trial->gram, n * n * sizeof *trial->factor);
     for (size_t i = 0; i < n; i++) {
-        trial->inverse[i * n + i] += gamma;
+        trial->factor[i * n + i] += gamma;
     }
-    if (!matrix->factor(context->threads, REAL_DOUBLE, n, trial->inverse, n)) {
+    if (!matrix->factor(context->threads, REAL_DOUBLE, n, trial->factor, n)) {
         return INFINITY;
     }
     for (size_t k = 0; k < classes; k++) {
         memcpy(trial->errors + k * n, trial->sample->targets + k * trial->sample->capacity, n * sizeof *trial->errors);
     }
-    matrix->solve_rows(context->threads, REAL_DOUBLE, n, classes, trial->inverse, n, trial->errors, n);
-    if (!matrix->invert(context->threads, n, trial->inverse, n)) {
+    matrix->solve_rows(context->threads, REAL_DOUBLE, n, classes, trial->factor, n, trial->errors, n);
+    if (!matrix->invert_factor(context->threads, n, trial->factor, n)) {
         return INFINITY;
     }
-    for (size_t k = 0; k < classes; k++) {
-        for (size_t i = 0; i < n; i++) {
-            const double left_out = trial->errors[k * n + i] / trial->inverse[i * n + i];
+    for (size_t i = 0; i < n; i++) {
+        double diagonal = 0; /* of H = U⁻¹U⁻ᵀ */
+        for (size_t j = i; j < n; j++) {
+            diagonal += trial->factor[i * n + j] * trial->factor[i * n + j];
+        }
+        for (size_t k = 0; k < classes; k++) {
+            const double left_out = trial->errors[k * n + i] / diagonal;
             error += left_out * left_out;
         }
     }
@@ -139,7 +143,7 @@ l3a_status choose_gamma(l3a_context *context, const struct gamma_sample *sample,
     struct trial trial = {.context = context, .sample = sample, .n = sample->count};
     const size_t n = trial.n;
     TRY(allocate(context, n, n * sizeof *trial.gram, &trial.gram));
-    TRY(allocate(context, n, n * sizeof *trial.inverse, &trial.inverse));
+    TRY(allocate(context, n, n * sizeof *trial.factor, &trial.factor));
     TRY(allocate(context, sample->classes, n * sizeof *trial.errors, &trial.errors));
     TRY(make_gram(&trial));
     const double chosen = descend(&trial);
@@ -148,7 +152,7 @@ l3a_status choose_gamma(l3a_context *context, const struct gamma_sample *sample,
     *gamma = chosen;
 done:
     release(context, trial.gram);
-    release(context, trial.inverse);
+    release(context, trial.factor);
     release(context, trial.errors);
     return status;
 }

@@ -3,7 +3,7 @@
  *
  *   E(γ) = Σ_i ‖ (H Ỹ)_i / H_ii ‖²     H = (X̃X̃ᵀ + γI)⁻¹
  *
- * with n³ operations for n rows and each γ. γ is the ratio of noise to signal and changes little with n, so that a sample serves.
+ * with 4n³/3 operations for n rows and each γ. γ is the ratio of noise to signal and changes little with n, so that a sample serves.
  * E is followed downhill by factors of √10 from 3000; a parabola in log γ through the last three gives the minimum, two digits of
  * which are kept. */
 #ifndef L3A_GAMMA_H

@@ -18,7 +18,7 @@ struct plan {
 };
 
 static l3a_status compare_settings(const l3a_model *model, const l3a_model *other) {
-    static const char *const names[] = {"dim",           "seed",        "gamma",   "precision", "alpha",
+    static const char *const names[] = {"dim",           "seed",        "gamma",   "precision", "alpha", "lift",
                                         "skip-features", "keep-phases", "weights", "scaling",   "pseudo"};
     l3a_status status = L3A_OK;
     l3a_context *context = model->context;

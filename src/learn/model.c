@@ -153,7 +153,7 @@ const l3a_options *l3a_model_options(const l3a_model *model) {
 }
 
 l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value) {
-    static const char *const fixed[] = {"dim", "seed", "gamma", "precision", "alpha", "skip-features"};
+    static const char *const fixed[] = {"dim", "seed", "gamma", "precision", "alpha", "lift", "skip-features"};
     l3a_status status = L3A_OK;
     l3a_options changed = model->options;
     TRY(l3a_options_set(model->context, &changed, name, value));
@@ -181,29 +181,35 @@ done:
     return status;
 }
 
-/* A class counts as predicted above this share of the mean score of the images it was learned from. */
-static const double threshold_share = 2.0 / 3;
-
-/* The mean score of class k on the images labelled with it, weighed as they were learned: Σ ω x·w_k / Σ ω = c_k·w_k / Σ ω. */
-static double mean_score(const l3a_model *model, size_t k) {
-    const size_t classes = model->classes.count;
-    double sum = 0;
-    for (size_t i = 0; i < model->analytic.dim; i++) {
-        sum += model->cross[i * classes + k] * model->weights[i * classes + k];
-    }
-    return model->label_weight[k] > 0 ? sum / model->label_weight[k] : 0;
+/* The sums of one phase alone lack no label, so that nothing is to be made good. */
+static double lift_now(const l3a_model *model) {
+    return model->part_count > 1 ? model->options.lift : 0;
 }
 
+/* A class counts as predicted above two thirds of its own score, and the whole of what the others lift it by, on the mean image it
+ * was learned from. The mean of a score x·v over these, weighed as they were learned, is Σ ω x·v / Σ ω = c_k·v / Σ ω; and with
+ * weights w' = w + λ Σ w, it is v = w' - w / 3 = (2 w' + λ Σ w) / 3, where Σ w = Σ w' / (1 + λ K). */
 void l3a_model_thresholds(const l3a_model *model, double *edges) {
     const size_t classes = model->classes.count;
-    const double fixed = logit(model->options.theta);
+    const double fixed = logit(model->options.theta), lift = lift_now(model), share = lift / (1 + lift * (double)classes);
     double sum = 0;
     size_t known = 0;
+    memset(edges, 0, classes * sizeof *edges);
+    for (size_t i = 0; i < model->analytic.dim && model->options.thresholds != L3A_THRESHOLDS_FIXED; i++) {
+        const double *cross = model->cross + i * classes, *weights = model->weights + i * classes;
+        double all = 0;
+        for (size_t k = 0; k < classes; k++) {
+            all += weights[k];
+        }
+        for (size_t k = 0; k < classes; k++) {
+            edges[k] += cross[k] * (2 * weights[k] + share * all) / 3;
+        }
+    }
     for (size_t k = 0; k < classes; k++) {
-        const double mean = model->options.thresholds == L3A_THRESHOLDS_FIXED ? 0 : mean_score(model, k);
-        edges[k] = mean > 0 ? threshold_share * mean : fixed;
-        sum += mean > 0 ? edges[k] : 0;
-        known += mean > 0;
+        const bool fits = edges[k] > 0 && model->label_weight[k] > 0;
+        edges[k] = fits ? edges[k] / model->label_weight[k] : fixed;
+        sum += fits ? edges[k] : 0;
+        known += fits;
     }
     for (size_t k = 0; known && model->options.thresholds == L3A_THRESHOLDS_GLOBAL && k < classes; k++) {
         edges[k] = sum / (double)known;
@@ -211,13 +217,13 @@ void l3a_model_thresholds(const l3a_model *model, double *edges) {
 }
 
 double l3a_model_probability(const l3a_model *model, double score) {
-    return 1 / (1 + exp(model->options.thresholds == L3A_THRESHOLDS_FIXED ? -score : 5 - 12 * score));
+    return 1 / (1 + exp(model->options.thresholds == L3A_THRESHOLDS_FIXED ? -score : 5.5 - 12 * score));
 }
 
 l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *weights) {
-    return model->part_count
-               ? parts_solve(&model->analytic, model->parts, model->part_count, model->options.alpha, columns, cross, weights)
-               : analytic_solve(&model->analytic, columns, cross, weights);
+    return model->part_count ? parts_solve(&model->analytic, model->parts, model->part_count, model->options.alpha, lift_now(model),
+                                           columns, cross, weights)
+                             : analytic_solve(&model->analytic, columns, cross, weights);
 }
 
 void model_fold(l3a_model *model) {

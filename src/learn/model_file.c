@@ -1,14 +1,15 @@
 /* Model files: safetensors with tensors
  *
  *   gram or inverse [d(d+1)/2]  the lower triangle of A or R, row after row; F64, or F32 by the setting `store`
- *   gram.1, gram.2, …           in place of it where phases are kept apart: A of each, the same way, F32 in mixed precision, else
- * F64 cross, weights  [d, K]      C and W; F64 counts          [K]         images of each class; I64 label_weight    [K]         Σ
- * ω over the images labelled with each class; F64
+ *   gram.1, gram.2, …           in place of it where phases are kept apart: A of each; F32 in mixed precision, else F64
+ *   cross, weights  [d, K]      C and W; F64
+ *   counts          [K]         images of each class; I64
+ *   label_weight    [K]         Σ ω over the images labelled with each class; F64
  *
  * where d is dim, and the features' width more with skip features; and metadata: format, version, width, classes (a line each),
  * phases (a line each: first last images skipped pseudo-labels eta recursive), parts (of how many phases each gram.N is the sum, a
- * line each), every setting of a model under its name, and free records as `record.KEY`. Version 1 had no parts, no label_weight
- * and fewer settings. */
+ * line each), every setting of a model under its name, and free records as `record.KEY`. Version 1 had no parts and no
+ * label_weight, and older versions had fewer settings. */
 #include "base/number.h"
 #include "format/safetensors.h"
 #include "learn/model.h"
@@ -18,7 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char format_name[] = "l3a-model", format_version[] = "2", record_prefix[] = "record.";
+static const char format_name[] = "l3a-model", record_prefix[] = "record.";
+enum { VERSION = 3 };
 
 struct triangle {
     const struct analytic *analytic;
@@ -85,7 +87,7 @@ static l3a_status describe_model(const l3a_model *model, text_list *keys, text_l
     l3a_status status = L3A_OK;
     text_builder classes = {.context = context}, phases = {.context = context}, parts = {.context = context};
     TRY(add_metadata(context, keys, values, "format", "%s", format_name));
-    TRY(add_metadata(context, keys, values, "version", "%s", format_version));
+    TRY(add_metadata(context, keys, values, "version", "%d", VERSION));
     TRY(add_metadata(context, keys, values, "width", "%zu", model->width));
     for (size_t i = 0; i < model->classes.count; i++) {
         text_builder_print(&classes, "%s%s", i ? "\n" : "", model->classes.items[i]);
@@ -174,19 +176,25 @@ static l3a_status fail_model(const safetensors *file, const char *what) {
                 what);
 }
 
-static bool is_version_1(const safetensors *file) {
-    const char *version = safetensors_metadata(file, "version");
-    return version && strcmp(version, "1") == 0;
+/* 0 where it is none that is known. */
+static uint64_t file_version(const safetensors *file) {
+    const char *text = safetensors_metadata(file, "version");
+    uint64_t version;
+    return text && integer_parse(text, strlen(text), &version) && version <= VERSION ? version : 0;
 }
 
-/* Settings that version 1 did not have. */
-static bool is_newer(const char *name) {
-    static const char *const names[] = {"alpha", "skip-features", "thresholds", "keep-phases", "privacy-limit"};
-    bool newer = false;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        newer = newer || strcmp(name, names[i]) == 0;
+/* Settings that files of older versions lack. */
+static uint64_t first_version(const char *name) {
+    static const struct {
+        const char *name;
+        uint64_t version;
+    } newer[] = {{"alpha", 2}, {"skip-features", 2}, {"thresholds", 2}, {"keep-phases", 2}, {"privacy-limit", 2}, {"lift", 3}};
+    for (size_t i = 0; i < sizeof newer / sizeof newer[0]; i++) {
+        if (strcmp(name, newer[i].name) == 0) {
+            return newer[i].version;
+        }
     }
-    return newer;
+    return 1;
 }
 
 static l3a_status load_options(const safetensors *file, l3a_options *options, size_t *width) {
@@ -198,7 +206,7 @@ static l3a_status load_options(const safetensors *file, l3a_options *options, si
         if (!is_model_setting(l3a_option_at(i))) {
             continue;
         }
-        if (!value && is_version_1(file) && is_newer(name)) {
+        if (!value && file_version(file) < first_version(name)) {
             continue;
         }
         FAIL_IF(!value, file->context, L3A_ERROR_FORMAT, "the file is damaged or not a model of this program",
@@ -338,7 +346,7 @@ static l3a_status load_label_weight(const safetensors *file, l3a_model *model) {
     const uint64_t shape[1] = {model->classes.count};
     const struct tensor *tensor;
     TRY(allocate_zeroed(file->context, model->classes.count, sizeof *model->label_weight, &model->label_weight));
-    if (is_version_1(file)) {
+    if (file_version(file) == 1) {
         for (size_t k = 0; k < model->classes.count; k++) {
             model->label_weight[k] = -INFINITY;
         }
@@ -388,10 +396,10 @@ static l3a_status check_kind(const safetensors *file) {
         return fail(file->context, L3A_ERROR_FORMAT, "'l3a info' says what a file holds; 'l3a learn' makes a model",
                     "%s: a safetensors file, but not a model of this program", file->input.path);
     }
-    if (!version || (strcmp(version, format_version) != 0 && !is_version_1(file))) {
+    if (!file_version(file)) {
         return fail(file->context, L3A_ERROR_VERSION, "use the version of l3a that wrote it, or a newer one",
-                    "%s: model format version %s, where up to %s are known", file->input.path, version ? version : "(none)",
-                    format_version);
+                    "%s: model format version %s, where up to %d are known", file->input.path, version ? version : "(none)",
+                    VERSION);
     }
     return file->summed ? L3A_OK
                         : fail(file->context, L3A_ERROR_CHECKSUM, "the file is damaged: copy or make it again",
@@ -423,7 +431,7 @@ l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **mo
     TRY(text_list_split_lines(context, &made->classes, classes, strlen(classes)));
     TRY(load_phases(&file, made));
     TRY(load_records(&file, made));
-    if (is_version_1(&file)) {
+    if (file_version(&file) == 1) {
         TRY(load_triangle(&file, made));
     } else {
         TRY(load_part_list(&file, made));

@@ -48,6 +48,7 @@ static const struct setting settings[] = {
     CHOICE(MODEL, store, "store", "float64|float32", "float64", "how a model file keeps its matrix"),
     INTEGER(MODEL, block, "block", 1, 1 << 20, "4096", "rows worked on at a time"),
     NUMBER(MODEL, alpha, "alpha", 0, 1, 0, 0, "1", "what an image of another phase counts for a class"),
+    NUMBER(MODEL, lift, "lift", 0, 1, 0, 0, "0", "what the sum of all scores adds to each, where phases are kept apart"),
     CHOICE(MODEL, skip_features, "skip-features", "off|on|auto", "off",
            "the features themselves beside the random layer; auto: where they add an eighth at most"),
     CHOICE(MODEL, thresholds, "thresholds", "fixed|global|per-class", "fixed",

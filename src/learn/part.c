@@ -8,14 +8,14 @@
 
 enum { STEPS = 60 };
 
-/* Of the solution, in the norm of M: what single precision of the sums leaves is larger. */
-static const double tolerance = 1e-4;
+/* Of the solution, in the norm of M. On COCO and VOC, 1e-4 moves no mAP by more than 0.001, and takes a step more. */
+static const double tolerance = 3e-4;
 
 struct search {
     const struct analytic *analytic;
     const struct part *parts;
     size_t count, columns;
-    double alpha;
+    double alpha, limit;
     double *target, *solution, *residual, *direction, *image; /* [columns x d] */
     float *narrow;                                            /* P⁻¹ residual */
     double *work;
@@ -83,10 +83,11 @@ static double dot_narrow(const double *left, const float *right, size_t count) {
     return sum;
 }
 
-/* Whether a column has arrived: ‖x - x*‖² ≤ tolerance² ‖x*‖² in the norm of M, of which rᵀP⁻¹r and xᵀc are the measure. */
+/* Whether a column has arrived: ‖x - x*‖² ≤ tolerance² ‖x*‖² in the norm of M. ‖x*‖² is xᵀc; ‖x - x*‖² = rᵀM⁻¹r is at most the
+ * largest eigenvalue of M⁻¹P, (α + (1 - α)/t)/α, times rᵀP⁻¹r. */
 static bool has_arrived(const struct search *search, size_t k) {
     const size_t d = search->analytic->dim;
-    return search->decrease[k] <= tolerance * tolerance * dot(search->solution + k * d, search->target + k * d, d);
+    return search->decrease[k] <= search->limit * dot(search->solution + k * d, search->target + k * d, d);
 }
 
 static bool have_arrived(const struct search *search, size_t first, size_t last) {
@@ -182,9 +183,10 @@ static void scale_start(const struct search *search) {
 }
 
 /* Conjugate gradients on all columns at once; false when they do not converge. */
-static bool search_run(const struct search *search) {
+static bool search_run(struct search *search) {
     const size_t d = search->analytic->dim, size = search->columns * d;
     const double scale = search->alpha + (1 - search->alpha) / (double)search->count;
+    search->limit = tolerance * tolerance * fmax(search->alpha / scale, 0.01);
     if (!analytic_factor_single(search->analytic, scale, search->analytic->gamma)) {
         return false;
     }
@@ -221,24 +223,53 @@ done:
     return status;
 }
 
-l3a_status parts_solve(const struct analytic *analytic, const struct part *parts, size_t count, double alpha, size_t columns,
-                       const double *cross, double *weights) {
+/* Each of the first `count` columns of weights [d x columns] and a share of their sum. */
+static void lift_columns(const struct analytic *analytic, size_t columns, size_t count, double share, double *weights) {
+    for (size_t i = 0; i < analytic->dim && share != 0; i++) {
+        double *row = weights + i * columns, sum = 0;
+        for (size_t k = 0; k < count; k++) {
+            sum += row[k];
+        }
+        for (size_t k = 0; k < count; k++) {
+            row[k] += share * sum;
+        }
+    }
+}
+
+/* Columns up to the last that is not all zero. */
+static size_t columns_in_use(const struct analytic *analytic, size_t columns, const double *weights) {
+    size_t used = columns;
+    bool zero = true;
+    while (used && zero) {
+        for (size_t i = 0; i < analytic->dim && zero; i++) {
+            zero = weights[i * columns + used - 1] == 0;
+        }
+        used -= zero;
+    }
+    return used;
+}
+
+l3a_status parts_solve(const struct analytic *analytic, const struct part *parts, size_t count, double alpha, double lift,
+                       size_t columns, const double *cross, double *weights) {
     l3a_context *context = analytic->context;
-    const size_t d = analytic->dim;
+    const size_t d = analytic->dim, used = columns_in_use(analytic, columns, weights);
     l3a_status status = L3A_OK;
     struct search search = {.analytic = analytic, .parts = parts, .count = count, .columns = columns, .alpha = alpha};
     parts_sum(analytic, parts, count);
     if (alpha == 1) {
-        return analytic_solve(analytic, columns, cross, weights);
+        TRY(analytic_solve(analytic, columns, cross, weights));
+    } else {
+        lift_columns(analytic, columns, used, -lift / (1 + lift * (double)used), weights);
+        TRY(search_create(&search));
+        transpose(cross, d, columns, search.target);
+        transpose(weights, d, columns, search.solution);
+        if (parts->sums.type == REAL_DOUBLE || !search_run(&search)) {
+            memcpy(search.solution, search.target, columns * d * sizeof *search.solution);
+            TRY(solve_each(&search, search.solution));
+        }
+        transpose(search.solution, columns, d, weights);
     }
-    TRY(search_create(&search));
-    transpose(cross, d, columns, search.target);
-    transpose(weights, d, columns, search.solution);
-    if (parts->sums.type == REAL_DOUBLE || !search_run(&search)) {
-        memcpy(search.solution, search.target, columns * d * sizeof *search.solution);
-        TRY(solve_each(&search, search.solution));
-    }
-    transpose(search.solution, columns, d, weights);
+    lift_columns(analytic, columns, columns, lift, weights);
     TRY(check_weights(analytic, weights, columns));
 done:
     search_free(context, &search);

@@ -7,6 +7,12 @@
  * a full negative; but without it nothing says what the classes of j are not. The weight α < 1 is between the two, and holds for
  * the phases after j as for those before it. With α = 1, all M_j are one, and W is that of the sums over all phases.
  *
+ * An image that shows much is in many phases, and a negative in all of them but one for each of its classes: its scores come out
+ * too low, the more the more it shows. How much it shows is near the sum of its scores, a share λ of which (the setting `lift`)
+ * goes back to each:
+ *
+ *   w'_k = w_k + λ Σ_l w_l
+ *
  * Solving. A factor for each M_j costs d³/3; instead, one factor in single precision serves all of them as preconditioner of
  * conjugate gradients in double precision,
  *
@@ -14,7 +20,7 @@
  *
  * since M_j lies between αS + γI and S + γI, so that the eigenvalues of P⁻¹M_j lie between α and 1/α or nearer to 1, and the
  * error falls at least by (1 - √α)/(1 + √α) in a step, 3 to 4 times for α = 0.3, whatever d and γ are. A step costs about 6 d²
- * for each class. It starts from the weights of the phase before. In double precision, and where conjugate gradients do not
+ * for each class. It starts from the weights w_k of the phase before. In double precision, and where conjugate gradients do not
  * converge, each M_j is factored. */
 #ifndef L3A_PART_H
 #define L3A_PART_H
@@ -30,8 +36,8 @@ struct part {
 
 /* Weights [d x columns] of all classes from cross [d x columns]; what weights hold before is where the search starts. The square is
  * work space: afterwards its first triangle holds S. */
-l3a_status parts_solve(const struct analytic *analytic, const struct part *parts, size_t count, double alpha, size_t columns,
-                       const double *cross, double *weights);
+l3a_status parts_solve(const struct analytic *analytic, const struct part *parts, size_t count, double alpha, double lift,
+                       size_t columns, const double *cross, double *weights);
 /* The square's first triangle becomes S. */
 void parts_sum(const struct analytic *analytic, const struct part *parts, size_t count);
 

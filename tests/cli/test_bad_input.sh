@@ -156,7 +156,7 @@ for file in text program array long-header; do
 done
 as_model nothing '0 bytes are too few'
 as_features nothing '0 bytes are too few'
-as_model version 'model format version 99, where up to 2 are known'
+as_model version 'model format version 99, where up to 3 are known'
 as_model no-checksum 'a model without checksums'
 as_model other 'not a model of this program'
 as_features other "tensor 'features'"

@@ -14,7 +14,7 @@ COMMAND = Path(os.environ["L3A_BUILD"]) / "l3a"
 TYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64}
 WIDTH, DIM = 12, 40
 PLAIN = ["--dim", DIM, "--gamma", 3, "--precision", "double", "--pseudo", "off", "--weights", "none", "--privacy-limit", 0]
-APART = [*PLAIN, "--alpha", 0.3]
+APART = [*PLAIN, "--alpha", 0.3, "--lift", 0.05]
 random = np.random.default_rng(7)
 passed = failed = 0
 

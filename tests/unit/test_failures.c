@@ -15,7 +15,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { WIDTH = 6, CLASSES = 4, STEP = 2, ROWS = 800, RUN_ROWS = 40, DIM = 16, SOILED = 1 << 14 };
+enum { WIDTH = 6, CLASSES = 4, STEP = 2, ROWS = 800, RUN_ROWS = 40, FEW = 5, DIM = 16, SOILED = 1 << 14 };
 
 static const char *const class_names[CLASSES] = {"ant", "bee", "cat", "dog"};
 
@@ -217,7 +217,7 @@ static l3a_status create_probed_context(l3a_context **context) {
 /* Files that all scenarios read. */
 static struct {
     char *folder;
-    char *table, *run_table, *npy_values, *npy_labels, *npy_names, *model, *apart, *run;
+    char *table, *run_table, *npy_values, *npy_labels, *npy_names, *model, *apart, *early, *late, *few, *run;
 } input;
 
 static const char old_text[] = "what was there before";
@@ -226,8 +226,9 @@ static const char old_text[] = "what was there before";
 struct stage {
     l3a_context *context;
     char *folder, *path;
+    const char *source; /* the file that the model came from */
     l3a_features *train, *test;
-    l3a_model *model;
+    l3a_model *model, *other;
     l3a_results *results;
     l3a_sweep *sweep;
 };
@@ -297,22 +298,23 @@ static l3a_options apart_options(void) {
     l3a_options options = small_options();
     options.pseudo = L3A_PSEUDO_OFF;
     options.alpha = 0.3;
+    options.lift = 0.05;
     options.gamma = 0;
     options.skip_features = L3A_SKIP_ON;
     options.thresholds = L3A_THRESHOLDS_PER_CLASS;
     return options;
 }
 
-static void save_model_of_phases(l3a_context *context) {
-    const l3a_options options = apart_options();
+/* Classes [first, last), in phases. */
+static void save_model_of_phases(l3a_context *context, const l3a_options *options, size_t first, size_t last, const char *path) {
     l3a_features *table = NULL;
     l3a_model *model = NULL;
     assert_ok(context, l3a_features_open(context, input.run_table, &table));
-    assert_ok(context, l3a_model_create(context, WIDTH, &options, &model));
-    for (size_t k = 0; k < CLASSES; k += STEP) {
+    assert_ok(context, l3a_model_create(context, WIDTH, options, &model));
+    for (size_t k = first; k < last; k += STEP) {
         assert_ok(context, l3a_model_learn(model, table, class_names + k, STEP));
     }
-    assert_ok(context, l3a_model_save(model, input.apart));
+    assert_ok(context, l3a_model_save(model, path));
     l3a_model_free(model);
     l3a_features_free(table);
 }
@@ -336,17 +338,24 @@ static int make_inputs(void **state) {
     write_npy(input.npy_labels, "|i1", CLASSES, labels, sizeof labels);
     write_bytes(input.npy_names, "ant\nbee\ncat\ndog\n", 16);
     input.apart = path_in(input.folder, "apart.safetensors");
+    input.early = path_in(input.folder, "early.safetensors");
+    input.late = path_in(input.folder, "late.safetensors");
+    input.few = path_in(input.folder, "few.safetensors");
+    l3a_options options = apart_options();
     save_learned_model(context);
-    save_model_of_phases(context);
+    save_model_of_phases(context, &options, 0, CLASSES, input.apart);
+    options.gamma = 1;
+    save_model_of_phases(context, &options, 0, STEP, input.early);
+    save_model_of_phases(context, &options, STEP, CLASSES, input.late);
+    save_table(context, input.few, values, labels, FEW);
     l3a_context_free(context);
     return 0;
 }
 
 static int remove_inputs(void **state) {
     (void)state;
-    char *const paths[] = {input.table,      input.run_table, input.npy_values,
-                           input.npy_labels, input.npy_names, input.model,
-                           input.run,        input.apart,     kept};
+    char *const paths[] = {input.table, input.run_table, input.npy_values, input.npy_labels, input.npy_names, input.model,
+                           input.run,   input.apart,     input.early,      input.late,       input.few,       kept};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         free(paths[i]);
     }
@@ -453,6 +462,7 @@ static l3a_status load_model(struct stage *stage) {
 }
 
 static l3a_status load_apart(struct stage *stage) {
+    stage->source = input.apart;
     return l3a_model_load(stage->context, input.apart, &stage->model);
 }
 
@@ -484,6 +494,77 @@ static void check_loaded(struct stage *stage, l3a_status status) {
         return;
     }
     same_as_undisturbed(l3a_model_weights(stage->model), l3a_model_inputs(stage->model) * CLASSES * sizeof(double));
+}
+
+/* ---- Scenarios: merging and forgetting ---- */
+
+static l3a_status merge_files(struct stage *stage, const char *one, const char *other) {
+    int exact;
+    stage->source = one;
+    l3a_status status = l3a_model_load(stage->context, one, &stage->model);
+    if (status == L3A_OK) {
+        status = l3a_model_load(stage->context, other, &stage->other);
+    }
+    return status == L3A_OK ? l3a_model_merge(stage->model, stage->other, &exact) : status;
+}
+
+static l3a_status merge_shards(struct stage *stage) {
+    return merge_files(stage, input.apart, input.apart);
+}
+
+static l3a_status merge_sums(struct stage *stage) {
+    return merge_files(stage, input.model, input.model);
+}
+
+static l3a_status merge_classes(struct stage *stage) {
+    return merge_files(stage, input.early, input.late);
+}
+
+static l3a_status forget_classes(struct stage *stage) {
+    static const char *const classes[] = {"bee", "cat", "dog"}; /* a phase and a column */
+    int exact;
+    const l3a_status status = load_apart(stage);
+    return status == L3A_OK ? l3a_model_forget_classes(stage->model, classes, 3, &exact) : status;
+}
+
+static l3a_status forget_phase(struct stage *stage) {
+    int exact;
+    const l3a_status status = load_apart(stage);
+    return status == L3A_OK ? l3a_model_forget_phase(stage->model, 0, &exact) : status;
+}
+
+static l3a_status forget_images(struct stage *stage) {
+    int exact;
+    uint64_t images;
+    l3a_status status = load_apart(stage);
+    if (status == L3A_OK) {
+        status = l3a_features_open(stage->context, input.few, &stage->train);
+    }
+    return status == L3A_OK ? l3a_model_forget_images(stage->model, stage->train, &images, &exact) : status;
+}
+
+/* A model that failed still scores. What it saves, where it does not refuse, is what it was. */
+static void check_changed(struct stage *stage, l3a_status status) {
+    const float row[WIDTH] = {1, 0, -1};
+    float scores[CLASSES];
+    if (!stage->model) {
+        return;
+    }
+    const size_t size = l3a_model_inputs(stage->model) * l3a_model_class_count(stage->model) * sizeof(double);
+    if (status == L3A_OK) {
+        same_as_undisturbed(l3a_model_weights(stage->model), size);
+        return;
+    }
+    assert_ok(stage->context, l3a_model_score(stage->model, row, 1, scores));
+    const l3a_status saved = l3a_model_save(stage->model, stage->path);
+    require(saved == L3A_OK || saved == L3A_ERROR_STATE, "the model is neither saved nor refused");
+    if (saved == L3A_OK) {
+        size_t now, before;
+        char *bytes = read_bytes(stage->path, &now), *old = read_bytes(stage->source, &before);
+        require(now == before && memcmp(bytes, old, now) == 0, "half a change can be saved");
+        free(bytes);
+        free(old);
+    }
 }
 
 /* ---- Scenarios: whole runs ---- */
@@ -726,6 +807,12 @@ static const struct scenario scenarios[] = {
     {"load a model of phases apart", NULL, load_apart, check_loaded, false},
     {"save a model", put_old_file, save_model, check_file, false},
     {"load a model", NULL, load_model, check_loaded, false},
+    {"merge models of the same phases", NULL, merge_shards, check_changed, false},
+    {"merge models of one sum", NULL, merge_sums, check_changed, false},
+    {"merge models of other classes", NULL, merge_classes, check_changed, false},
+    {"forget classes", NULL, forget_classes, check_changed, false},
+    {"forget a phase", NULL, forget_phase, check_changed, false},
+    {"forget images", NULL, forget_images, check_changed, false},
     {"run", NULL, run_afresh, check_run, true},
     {"run other methods", NULL, run_others, check_others, false},
     {"resume in the first model", run_one_phase, run_resumed, check_run, true},
@@ -758,6 +845,7 @@ static void stage_free(struct stage *stage) {
     l3a_results_free(stage->results);
     l3a_sweep_free(stage->sweep);
     l3a_model_free(stage->model);
+    l3a_model_free(stage->other);
     l3a_features_free(stage->train);
     l3a_features_free(stage->test);
     l3a_context_free(stage->context);

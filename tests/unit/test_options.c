@@ -30,12 +30,13 @@ static l3a_options defaults(void) {
 static const struct {
     const char *name, *value;
 } default_texts[] = {
-    {"dim", "8192"},          {"seed", "2025"},        {"gamma", "1000"},    {"weights", "sqrt"},     {"scaling", "normalised"},
-    {"pseudo", "fixed"},      {"eta", "0.7"},          {"tau", "2.9"},       {"total-classes", "0"},  {"theta", "0.525"},
-    {"precision", "mixed"},   {"solver", "auto"},      {"store", "float64"}, {"block", "4096"},       {"alpha", "1"},
-    {"skip-features", "off"}, {"thresholds", "fixed"}, {"keep-phases", "0"}, {"privacy-limit", "64"}, {"ratio", "1"},
-    {"kernel-width", "0.5"},  {"shrinkage", "1e-4"},   {"loss", "asl"},      {"epochs", "0"},         {"batch", "0"},
-    {"first-rate", "0"},      {"rate", "0"},           {"lambda", "0"},      {"memory", "0"},         {"head-theta", "0.8"}};
+    {"dim", "8192"},        {"seed", "2025"},         {"gamma", "1000"},       {"weights", "sqrt"},    {"scaling", "normalised"},
+    {"pseudo", "fixed"},    {"eta", "0.7"},           {"tau", "2.9"},          {"total-classes", "0"}, {"theta", "0.525"},
+    {"precision", "mixed"}, {"solver", "auto"},       {"store", "float64"},    {"block", "4096"},      {"alpha", "1"},
+    {"lift", "0"},          {"skip-features", "off"}, {"thresholds", "fixed"}, {"keep-phases", "0"},   {"privacy-limit", "64"},
+    {"ratio", "1"},         {"kernel-width", "0.5"},  {"shrinkage", "1e-4"},   {"loss", "asl"},        {"epochs", "0"},
+    {"batch", "0"},         {"first-rate", "0"},      {"rate", "0"},           {"lambda", "0"},        {"memory", "0"},
+    {"head-theta", "0.8"}};
 enum { SETTINGS = sizeof default_texts / sizeof default_texts[0] };
 
 static bool is_for_comparison(const char *name) {
@@ -68,6 +69,7 @@ static void every_field_gets_its_default(void **state) {
     assert_int_equal(options.store, L3A_STORE_FLOAT64);
     assert_int_equal(options.block, 4096);
     assert_true(options.alpha == 1);
+    assert_true(options.lift == 0);
     assert_int_equal(options.skip_features, L3A_SKIP_OFF);
     assert_int_equal(options.thresholds, L3A_THRESHOLDS_FIXED);
     assert_int_equal(options.keep_phases, 0);
@@ -327,6 +329,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
                                             {"store", "float32"},
                                             {"block", "8"},
                                             {"alpha", "0.5"},
+                                            {"lift", "0.0625"},
                                             {"skip-features", "auto"},
                                             {"thresholds", "per-class"},
                                             {"keep-phases", "7"},
@@ -360,6 +363,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
     expected.store = L3A_STORE_FLOAT32;
     expected.block = 8;
     expected.alpha = 0.5;
+    expected.lift = 0.0625;
     expected.skip_features = L3A_SKIP_AUTO;
     expected.thresholds = L3A_THRESHOLDS_PER_CLASS;
     expected.keep_phases = 7;
