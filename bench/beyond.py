@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The tables of docs/beyond.md: l3a+ beside l3a and joint on test images, what each of its parts is worth, and the choices that were
 made for it on held-out training images.
 

@@ -31,7 +31,9 @@ static const struct manual manuals[] = {
      "Learns the classes of a training table phase by phase, measures after every phase on a test table, and prints the numbers. "
      "Several methods and seeds may be compared in one run.\n"
      "The plan (phases, memory, time) is printed before work begins. Every finished phase is on disk: a run that was stopped goes "
-     "on with --resume, and ends with the same bits as one that was not. When all is done, report.html in the folder shows it.",
+     "on with --resume, and ends with the same bits as one that was not. When all is done, report.html in the folder shows it.\n"
+     "A method may have settings of its own, unless they are given: l3a+ has --alpha 0.3, --lift 0.03, --pseudo off, --gamma auto, "
+     "--skip-features auto and --thresholds per-class.",
      "Eight phases of ten classes, the paper's settings:\n"
      "  l3a run --train train.safetensors --test test.safetensors --protocol B0-C10 -o my-run\n"
      "The method against its upper bound, three seeds each:\n"
@@ -79,12 +81,15 @@ static const struct manual manuals[] = {
      "made. Only the labels of the classes named are looked at, and only the rows that show one of them are learned from. What the "
      "model knew it keeps: no old picture is needed.\n"
      "Settings given for a model that is there already replace its own where that makes sense; those that shape it (dim, seed, "
-     "gamma, precision) cannot be changed.",
+     "gamma, precision, alpha, lift, skip-features) cannot be changed. A model of --method l3a+ has other settings unless they are "
+     "given: --alpha 0.3, --lift 0.03, --pseudo off, --gamma auto, --skip-features auto and --thresholds per-class.",
      "The first classes, then one more on another day:\n"
      "  l3a learn pets.safetensors --features train.safetensors --classes cat,dog,sofa\n"
      "  l3a learn pets.safetensors --features more.safetensors --classes parrot\n"
      "Many classes, from a file with a name a line:\n"
-     "  l3a learn pets.safetensors --features train.safetensors --classes @names.txt --dim 2048\n"},
+     "  l3a learn pets.safetensors --features train.safetensors --classes @names.txt --dim 2048\n"
+     "Better numbers for more memory (docs/beyond.md):\n"
+     "  l3a learn pets.safetensors --features train.safetensors --classes cat,dog,sofa --method l3a+\n"},
     {"eval",
      "Measures a model on features with labels: mAP, precision, recall and F1 over classes (CP, CR, CF1) and over all labels (OP, "
      "OR, OF1), and the average precision (AP) of each class. Rows that show none of the model's classes are left out.",

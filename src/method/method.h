@@ -32,8 +32,8 @@ struct learner {
     /* The score above which each class learned so far counts as predicted. */
     void (*edges)(const void *state, double *edges);
     void (*free)(void *state);
-    bool
-        is_model; /* the state is an l3a_model, saved after each phase and resumed from; else a job that was stopped starts again */
+    /* The state is an l3a_model, saved after each phase and resumed from; else a job that was stopped starts again. */
+    bool is_model;
 };
 
 /* Which labels a lesson may look at. */
@@ -54,6 +54,9 @@ struct method {
 const struct method *method_find(const char *name);
 /* The settings a run asks for, with what the method itself prescribes. */
 l3a_options method_options(const struct method *method, const l3a_options *settings);
+/* Whether the method's numbers depend on a setting; settings are those with what it prescribes. For eta, the value may be
+ * "dynamic". */
+bool method_looks_at(const struct method *method, const l3a_options *settings, const char *name, const char *value);
 
 /* The rows of a lesson: those with at least one of its new classes. *rows is allocated. */
 l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count);

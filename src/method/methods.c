@@ -130,6 +130,62 @@ l3a_options method_options(const struct method *method, const l3a_options *setti
     return options;
 }
 
+/* The settings that learners other than the analytic one look at. */
+static const char *settings_of(const struct learner *learner) {
+    if (learner->score == finetune_learner.score) {
+        return "|loss|epochs|batch|first-rate|rate|lambda|memory|head-theta|";
+    }
+    return learner == &gkeal_learner  ? "|dim|gamma|kernel-width|precision|block|theta|"
+           : learner == &slda_learner ? "|shrinkage|block|theta|"
+           : learner == &dsal_learner ? "|dim|gamma|ratio|precision|block|theta|"
+                                      : NULL;
+}
+
+static bool is_compared(const char *name) {
+    for (size_t i = 0; l3a_option_at(i); i++) {
+        if (strcmp(l3a_option_at(i)->name, name) == 0) {
+            return strcmp(l3a_option_at(i)->group, "comparison") == 0;
+        }
+    }
+    return false;
+}
+
+static bool is_about_phases(const char *name) {
+    static const char *const names[] = {"pseudo", "eta", "tau", "total-classes", "alpha", "lift", "keep-phases"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        found = found || strcmp(name, names[i]) == 0;
+    }
+    return found;
+}
+
+bool method_looks_at(const struct method *method, const l3a_options *settings, const char *name, const char *value) {
+    const char *looked_at = settings_of(method->learner);
+    const bool dynamic = settings->pseudo == L3A_PSEUDO_DYNAMIC;
+    char text[64];
+    if (looked_at) {
+        snprintf(text, sizeof text, "|%s|", name);
+        return strstr(looked_at, text) != NULL;
+    }
+    if (is_compared(name) || (method->plan != BY_PHASE && is_about_phases(name))) {
+        return false;
+    }
+    if (strcmp(name, "eta") == 0) {
+        return settings->pseudo == L3A_PSEUDO_FIXED || (dynamic && strcmp(value, "dynamic") == 0);
+    }
+    if (strcmp(name, "tau") == 0 || strcmp(name, "total-classes") == 0) {
+        return dynamic;
+    }
+    if (strcmp(name, "scaling") == 0) {
+        return settings->weights != L3A_WEIGHTS_NONE;
+    }
+    if (strcmp(name, "lift") == 0) {
+        return keeps_phases(settings);
+    }
+    l3a_options_get(settings, name, text, sizeof text);
+    return strcmp(text, value) == 0; /* or the method prescribes another */
+}
+
 l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_options *options) {
     l3a_status status = L3A_OK;
     const struct method *method = method_find(name);

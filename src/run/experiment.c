@@ -97,6 +97,24 @@ done:
     return status;
 }
 
+/* Of settings given by name that none of the methods looks at. */
+static void warn_of_idle_settings(l3a_context *context, const l3a_run_options *options) {
+    for (size_t i = 0; l3a_option_at(i); i++) {
+        const char *name = l3a_option_at(i)->name;
+        bool idle = option_is_given(&options->settings, name);
+        char value[64];
+        l3a_options_get(&options->settings, name, value, sizeof value);
+        for (size_t j = 0; idle && j < options->method_count; j++) {
+            const struct method *method = method_find(options->methods[j]);
+            const l3a_options settings = method_options(method, &options->settings);
+            idle = !method_looks_at(method, &settings, name, value);
+        }
+        if (idle) {
+            report_warning(context, "%s %s changes nothing: no method of this run looks at it", name, value);
+        }
+    }
+}
+
 void run_free(struct run *run) {
     release(run->context, run->names);
     release(run->context, run->order);
@@ -533,6 +551,7 @@ l3a_status l3a_run(l3a_context *context, const l3a_run_options *options, l3a_res
     l3a_status status = L3A_OK;
     struct run run = {0};
     TRY(run_create(context, options, &run));
+    warn_of_idle_settings(context, options);
     TRY(results_create(context, &run.results));
     for (size_t i = 0; i < run.classes; i++) {
         TRY(text_list_add(context, &run.results->classes, run.names[i], strlen(run.names[i])));

@@ -72,52 +72,6 @@ static bool is_one_of(const char *name, const char *const *names, size_t count) 
     return false;
 }
 
-/* The settings that learners other than the analytic one look at. */
-static const char *settings_of(const struct learner *learner) {
-    if (learner->score == finetune_learner.score) {
-        return "|loss|epochs|batch|first-rate|rate|lambda|memory|head-theta|";
-    }
-    return learner == &gkeal_learner  ? "|dim|gamma|kernel-width|precision|block|theta|"
-           : learner == &slda_learner ? "|shrinkage|block|theta|"
-           : learner == &dsal_learner ? "|dim|gamma|ratio|precision|block|theta|"
-                                      : NULL;
-}
-
-static bool is_compared(const char *name) {
-    for (size_t i = 0; l3a_option_at(i); i++) {
-        if (strcmp(l3a_option_at(i)->name, name) == 0) {
-            return strcmp(l3a_option_at(i)->group, "comparison") == 0;
-        }
-    }
-    return false;
-}
-
-/* Whether a point's numbers depend on a setting; settings are those with what the method prescribes. */
-static bool matters(const struct method *method, const l3a_options *settings, const char *name, const char *value) {
-    static const char *const labels[] = {"pseudo", "eta", "tau", "total-classes"};
-    const char *looked_at = settings_of(method->learner);
-    const bool dynamic = settings->pseudo == L3A_PSEUDO_DYNAMIC;
-    char text[VALUE_TEXT];
-    if (looked_at) {
-        snprintf(text, sizeof text, "|%s|", name);
-        return strstr(looked_at, text) != NULL;
-    }
-    if (is_compared(name) || (method->plan != BY_PHASE && is_one_of(name, labels, sizeof labels / sizeof labels[0]))) {
-        return false;
-    }
-    if (strcmp(name, "eta") == 0) {
-        return settings->pseudo == L3A_PSEUDO_FIXED || (dynamic && strcmp(value, "dynamic") == 0);
-    }
-    if (strcmp(name, "tau") == 0 || strcmp(name, "total-classes") == 0) {
-        return dynamic;
-    }
-    if (strcmp(name, "scaling") == 0) {
-        return settings->weights != L3A_WEIGHTS_NONE;
-    }
-    l3a_options_get(settings, name, text, sizeof text);
-    return strcmp(text, value) == 0; /* or the method prescribes another */
-}
-
 static l3a_status set_value(l3a_context *context, l3a_options *settings, const char *name, const char *value) {
     const bool dynamic = strcmp(name, "eta") == 0 && strcmp(value, "dynamic") == 0;
     return l3a_options_set(context, settings, dynamic ? "pseudo" : name, value);
@@ -196,7 +150,7 @@ static l3a_status choose_values(const l3a_sweep *sweep, size_t number, struct po
         const bool dynamic = strcmp(asked, "dynamic") == 0;
         l3a_options_get(&settings, name, text, sizeof text);
         const char *value = dynamic ? asked : text;
-        value = matters(point->method, &point->settings, name, value) ? value : "-";
+        value = method_looks_at(point->method, &point->settings, name, value) ? value : "-";
         TRY(text_list_add(context, &point->values, value, strlen(value)));
     }
 done:
