@@ -109,7 +109,8 @@ def judge_scores(model, features, labels, dim, seed):
     scores, truth = x @ t["weights"].astype(np.float32), labels == 1
     shown = truth.any(1)
     scores, truth = scores[shown], truth[shown]
-    lift = float(metadata["lift"])
+    phases = len(metadata["parts"].split())
+    lift = float(metadata["lift"]) * (phases - 1) / (phases + 8)
     whole = lift * t["weights"].sum(1, keepdims=True) / (1 + lift * t["weights"].shape[1])
     own_mean, lift_mean = ((t["cross"] * w).sum(0) / t["label_weight"] for w in (t["weights"] - whole, whole))
     f1 = {}
@@ -131,7 +132,7 @@ def print_choices(sets, dim, seed):
                 write(path, metadata["classes"], t["features"][rows], t["labels"][rows])
             for protocol in PROTOCOLS[name]:
                 print(f"\n{name} {protocol}, dim {dim}, seed {seed}: four fifths of the training images learned, last mAP on the other fifth\n")
-                for setting, values in ("alpha", (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1)), ("lift", (0, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08)):
+                for setting, values in ("alpha", (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1)), ("lift", (0, 0.03, 0.06, 0.08, 0.1, 0.12, 0.16)):
                     found = [run(*parts, protocol, ["l3a+"], dim, [seed], f"--{setting}", v)["l3a+"][0, 0] for v in values]
                     print(f"| {setting} | " + " | ".join(map(str, values)) + " |\n|---|" + "---|" * len(values))
                     print("| mAP | " + " | ".join(f"{mean:.2f}" for mean in found) + " |\n", flush=True)

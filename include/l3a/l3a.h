@@ -133,7 +133,7 @@ typedef struct l3a_options {
     l3a_store store;         /* how a model file keeps its d x d matrix */
     uint64_t block;          /* rows worked on at a time */
     double alpha;            /* what an image of another phase counts for a class, beside one of its own phase */
-    double lift;             /* what the sum of all scores adds to each, where more than one phase is kept apart */
+    double lift;             /* what the sum of all scores adds to each, where many phases are kept apart; with t, (t - 1)/(t + 8) of it */
     l3a_skip skip_features;  /* the features themselves beside the random layer; auto: where they add an eighth at most */
     l3a_thresholds thresholds; /* of the predicted classes: theta, or found from the scores of the images learned */
     uint64_t keep_phases;    /* phases whose sums are kept apart, older ones being folded; 0: all where alpha < 1, else none */

@@ -32,7 +32,7 @@ static const struct manual manuals[] = {
      "Several methods and seeds may be compared in one run.\n"
      "The plan (phases, memory, time) is printed before work begins. Every finished phase is on disk: a run that was stopped goes "
      "on with --resume, and ends with the same bits as one that was not. When all is done, report.html in the folder shows it.\n"
-     "A method may have settings of its own, unless they are given: l3a+ has --alpha 0.3, --lift 0.03, --pseudo off, --gamma auto, "
+     "A method may have settings of its own, unless they are given: l3a+ has --alpha 0.3, --lift 0.1, --pseudo off, --gamma auto, "
      "--skip-features auto and --thresholds per-class.",
      "Eight phases of ten classes, the paper's settings:\n"
      "  l3a run --train train.safetensors --test test.safetensors --protocol B0-C10 -o my-run\n"
@@ -82,7 +82,7 @@ static const struct manual manuals[] = {
      "model knew it keeps: no old picture is needed.\n"
      "Settings given for a model that is there already replace its own where that makes sense; those that shape it (dim, seed, "
      "gamma, precision, alpha, lift, skip-features) cannot be changed. A model of --method l3a+ has other settings unless they are "
-     "given: --alpha 0.3, --lift 0.03, --pseudo off, --gamma auto, --skip-features auto and --thresholds per-class.",
+     "given: --alpha 0.3, --lift 0.1, --pseudo off, --gamma auto, --skip-features auto and --thresholds per-class.",
      "The first classes, then one more on another day:\n"
      "  l3a learn pets.safetensors --features train.safetensors --classes cat,dog,sofa\n"
      "  l3a learn pets.safetensors --features more.safetensors --classes parrot\n"

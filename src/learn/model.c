@@ -181,17 +181,13 @@ done:
     return status;
 }
 
-/* The sums of one phase alone lack no label, so that nothing is to be made good. */
-static double lift_now(const l3a_model *model) {
-    return model->part_count > 1 ? model->options.lift : 0;
-}
-
 /* A class counts as predicted above two thirds of its own score, and the whole of what the others lift it by, on the mean image it
  * was learned from. The mean of a score x·v over these, weighed as they were learned, is Σ ω x·v / Σ ω = c_k·v / Σ ω; and with
- * weights w' = w + λ Σ w, it is v = w' - w / 3 = (2 w' + λ Σ w) / 3, where Σ w = Σ w' / (1 + λ K). */
+ * weights w' = w + λ Σ w, it is v = w' - w / 3 = (2 w' + λ Σ w) / 3, where Σ w = Σ w' / (1 + λ K) and λ is that of part.h. */
 void l3a_model_thresholds(const l3a_model *model, double *edges) {
     const size_t classes = model->classes.count;
-    const double fixed = logit(model->options.theta), lift = lift_now(model), share = lift / (1 + lift * (double)classes);
+    const double fixed = logit(model->options.theta), lift = parts_lift(model->options.lift, model->part_count),
+                 share = lift / (1 + lift * (double)classes);
     double sum = 0;
     size_t known = 0;
     memset(edges, 0, classes * sizeof *edges);
@@ -221,8 +217,8 @@ double l3a_model_probability(const l3a_model *model, double score) {
 }
 
 l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *weights) {
-    return model->part_count ? parts_solve(&model->analytic, model->parts, model->part_count, model->options.alpha, lift_now(model),
-                                           columns, cross, weights)
+    return model->part_count ? parts_solve(&model->analytic, model->parts, model->part_count, model->options.alpha,
+                                           model->options.lift, columns, cross, weights)
                              : analytic_solve(&model->analytic, columns, cross, weights);
 }
 

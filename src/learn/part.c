@@ -223,6 +223,10 @@ done:
     return status;
 }
 
+double parts_lift(double lift, size_t count) {
+    return count ? lift * (double)(count - 1) / (double)(count + 8) : 0;
+}
+
 /* Each of the first `count` columns of weights [d x columns] and a share of their sum. */
 static void lift_columns(const struct analytic *analytic, size_t columns, size_t count, double share, double *weights) {
     for (size_t i = 0; i < analytic->dim && share != 0; i++) {
@@ -259,7 +263,8 @@ l3a_status parts_solve(const struct analytic *analytic, const struct part *parts
     if (alpha == 1) {
         TRY(analytic_solve(analytic, columns, cross, weights));
     } else {
-        lift_columns(analytic, columns, used, -lift / (1 + lift * (double)used), weights);
+        const double before = parts_lift(lift, used < columns ? count - 1 : count);
+        lift_columns(analytic, columns, used, -before / (1 + before * (double)used), weights);
         TRY(search_create(&search));
         transpose(cross, d, columns, search.target);
         transpose(weights, d, columns, search.solution);
@@ -269,7 +274,7 @@ l3a_status parts_solve(const struct analytic *analytic, const struct part *parts
         }
         transpose(search.solution, columns, d, weights);
     }
-    lift_columns(analytic, columns, columns, lift, weights);
+    lift_columns(analytic, columns, columns, parts_lift(lift, count), weights);
     TRY(check_weights(analytic, weights, columns));
 done:
     search_free(context, &search);

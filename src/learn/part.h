@@ -8,10 +8,12 @@
  * the phases after j as for those before it. With α = 1, all M_j are one, and W is that of the sums over all phases.
  *
  * An image that shows much is in many phases, and a negative in all of them but one for each of its classes: its scores come out
- * too low, the more the more it shows. How much it shows is near the sum of its scores, a share λ of which (the setting `lift`)
- * goes back to each:
+ * too low, the more the more it shows. How much it shows is near the sum of its scores, a share of which goes back to each:
  *
- *   w'_k = w_k + λ Σ_l w_l
+ *   w'_k = w_k + λ_t Σ_l w_l     λ_t = λ (t - 1)/(t + 8)
+ *
+ * with λ from the setting `lift`. One phase alone lacks no label, so that λ_1 = 0; with many phases, each label of an image is as
+ * good as in a phase of its own, and more phases make little difference. The 8 is from training images (docs/beyond.md).
  *
  * Solving. A factor for each M_j costs d³/3; instead, one factor in single precision serves all of them as preconditioner of
  * conjugate gradients in double precision,
@@ -38,6 +40,8 @@ struct part {
  * work space: afterwards its first triangle holds S. */
 l3a_status parts_solve(const struct analytic *analytic, const struct part *parts, size_t count, double alpha, double lift,
                        size_t columns, const double *cross, double *weights);
+/* λ_t */
+double parts_lift(double lift, size_t count);
 /* The square's first triangle becomes S. */
 void parts_sum(const struct analytic *analytic, const struct part *parts, size_t count);
 

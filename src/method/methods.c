@@ -29,7 +29,7 @@ static void with_inverse_weights(l3a_options *options) {
 static void with_phases_apart(l3a_options *options) {
     static const struct {
         const char *name, *value;
-    } own[] = {{"pseudo", "off"}, {"alpha", "0.3"},          {"lift", "0.03"},
+    } own[] = {{"pseudo", "off"}, {"alpha", "0.3"},          {"lift", "0.1"},
                {"gamma", "auto"}, {"skip-features", "auto"}, {"thresholds", "per-class"}};
     l3a_context quiet = {0};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {

@@ -15,11 +15,11 @@ expect 0 '' learn --method l3a+ --classes class02,class03
 expect 0 '' learn --classes class04 --gamma auto
 expect 2 "made with method l3a+, and acil is asked for" learn --method acil --classes class05
 expect 2 'alpha: the model was made with 0.3, and 0.5 is asked for' learn --classes class05 --alpha 0.5
-expect 2 'lift: the model was made with 0.03, and 0 is asked for' learn --classes class05 --lift 0
+expect 2 'lift: the model was made with 0.1, and 0 is asked for' learn --classes class05 --lift 0
 expect 2 'skip-features' learn --classes class05 --skip-features off
 expect 2 'in place of pseudo-labels' learn --classes class05 --pseudo fixed
 expect 0 '' l3a info "$work/m"
-shows 'gram.3 F32' 'label_weight' 'alpha: 0.3' 'lift: 0.03' 'record.gamma: auto'
+shows 'gram.3 F32' 'label_weight' 'alpha: 0.3' 'lift: 0.1' 'record.gamma: auto'
 expect 0 '' l3a eval "$work/m" --features "$test" --format json
 fitted=$(cat "$work/stdout")
 expect 0 '' l3a eval "$work/m" --features "$test" --format json --theta 0.525
@@ -65,9 +65,9 @@ expect 0 '' run --method l3a,l3a+,joint -o "$work/run" --resume
 expect 2 "method 'l3a': alpha below 1" run --method l3a+,l3a --alpha 0.2 -o "$work/bad"
 expect 0 '' run --method l3a+ --alpha 1 --lift 0 --skip-features off --gamma 1000 --thresholds fixed -o "$work/plain"
 expect 0 '' run --method l3a-no-pl -o "$work/no-pl"
-expect 0 'lift 0.1 changes nothing: no method of this run looks at it' l3a run --train "$train" --test "$test" --protocol B0-C2 --dim 64 \
-    --method l3a --lift 0.1 -o "$work/idle"
-expect 0 '' l3a run --train "$train" --test "$test" --protocol B0-C2 --dim 64 --method l3a,l3a+ --lift 0.1 -o "$work/looked-at"
+expect 0 'lift 0.2 changes nothing: no method of this run looks at it' l3a run --train "$train" --test "$test" --protocol B0-C2 --dim 64 \
+    --method l3a --lift 0.2 -o "$work/idle"
+expect 0 '' l3a run --train "$train" --test "$test" --protocol B0-C2 --dim 64 --method l3a,l3a+ --lift 0.2 -o "$work/looked-at"
 grep -q 'changes nothing' "$work/stderr" && fail 'a warning of a setting that l3a+ looks at' "$work/stderr" || pass
 cut -d, -f2-15 "$work/plain/metrics.csv" >"$work/one"
 cut -d, -f2-15 "$work/no-pl/metrics.csv" >"$work/other"
