@@ -134,7 +134,8 @@ typedef struct l3a_options {
     uint64_t block;          /* rows worked on at a time */
     double alpha;            /* what an image of another phase counts for a class, beside one of its own phase */
     double lift;             /* what the sum of all scores adds to each, where many phases are kept apart; with t, (t - 1)/(t + 8) of it */
-    l3a_skip skip_features;  /* the features themselves beside the random layer; auto: where they add an eighth at most */
+    l3a_skip skip_features;  /* the features themselves beside the random layer; auto: on where they add an eighth at most, or at most as
+                              * many as the layer has, 4096 in all */
     l3a_thresholds thresholds; /* of the predicted classes: theta, or found from the scores of the images learned */
     uint64_t keep_phases;    /* phases whose sums are kept apart, older ones being folded; 0: all where alpha < 1, else none */
     uint64_t privacy_limit;  /* a phase with fewer images is warned of; 0: never */
@@ -256,8 +257,8 @@ typedef struct l3a_phase_info {
 } l3a_phase_info;
 
 L3A_PUBLIC const l3a_options *l3a_model_options(const l3a_model *model);
-/* Changes a setting for the phases to come. dim, seed, gamma, precision, alpha, lift and skip-features are the model's for ever:
- * another value for one of them is refused. */
+/* Changes a setting for the phases to come. dim, seed, gamma, precision, alpha, lift, skip-features, weights and scaling
+ * are the model's for ever: another value for one of them is refused. */
 L3A_PUBLIC l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value);
 L3A_PUBLIC size_t l3a_model_width(const l3a_model *model);
 L3A_PUBLIC size_t l3a_model_class_count(const l3a_model *model);
@@ -293,7 +294,7 @@ L3A_PUBLIC l3a_status l3a_model_set_record(l3a_model *model, const char *key, co
  * images that remain keep weights, or pseudo-labels, that depended on the others. After a failure a model still scores, but may
  * refuse to learn more or to be saved: load it again. */
 /* Adds what the other model has learned; that one may change its form (A in place of R), not its content. Settings that decide about the sums
- * must agree. A phase of the other has the classes of one of the model's phases, or only classes that the model lacks. */
+ * must agree; of two values of gamma that were chosen, the model keeps its own. A phase of the other has the classes of one of the model's phases, or only classes that the model lacks. */
 L3A_PUBLIC l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact);
 /* A phase of which all classes go is taken back with its images where its sums are kept apart (alpha below 1, or keep-phases). Of
  * other classes the columns go, and their images stay, as images without them. */

@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,6 +205,21 @@ bool argument_number(const struct arguments *arguments, const char *name, double
     const double number = strtod(text, &end);
     if (end == text || *end || !(number >= low && number <= high)) {
         complain(arguments, "--%s: '%s' is not a number from %g to %g", name, text, low, high);
+        return false;
+    }
+    *value = number;
+    return true;
+}
+
+bool argument_integer(const struct arguments *arguments, const char *name, uint64_t low, uint64_t high, uint64_t *value) {
+    const char *text = argument(arguments, name);
+    if (!text) {
+        return true;
+    }
+    const size_t digits = strspn(text, "0123456789");
+    const uint64_t number = digits && !text[digits] && digits < 19 ? strtoull(text, NULL, 10) : UINT64_MAX;
+    if (number < low || number > high) {
+        complain(arguments, "--%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, name, text, low, high);
         return false;
     }
     *value = number;

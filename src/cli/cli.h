@@ -88,6 +88,8 @@ const char *argument(const struct arguments *arguments, const char *name);
 const char *argument_needed(const struct arguments *arguments, const char *name);
 /* A number from low to high; false, explained, when it is not. *value stays when the option was not given. */
 bool argument_number(const struct arguments *arguments, const char *name, double low, double high, double *value);
+/* The same of whole numbers. */
+bool argument_integer(const struct arguments *arguments, const char *name, uint64_t low, uint64_t high, uint64_t *value);
 /* One of "a|b|c", or the fallback when not given; NULL, explained, when it is something else. */
 const char *argument_choice(const struct arguments *arguments, const char *name, const char *choices, const char *fallback);
 /* The settings given on the command line, put into options. */
@@ -148,7 +150,8 @@ struct tag {
 /* Which tags are shown: so many, or where top is 0 those above a probability, or where that is below 0 those above the model's own
  * thresholds; and how wide a row's name is. */
 struct choice {
-    double top, threshold;
+    uint64_t top;
+    double threshold;
     const double *thresholds; /* scores */
     int width;
 };

@@ -251,8 +251,8 @@ static void say_what_next(const char *folder) {
 
 int demo_command(struct arguments *arguments) {
     const char *folder = argument(arguments, "o") ? argument(arguments, "o") : "l3a-demo";
-    double pictures = 2000;
-    if (!argument_number(arguments, "pictures", 400, 100000, &pictures)) {
+    uint64_t pictures = 2000;
+    if (!argument_integer(arguments, "pictures", 400, 100000, &pictures)) {
         return EXIT_USAGE;
     }
     if (arguments->positional_count) {

@@ -53,8 +53,8 @@ bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options 
                     : pool[0]                   ? L3A_POOL_CLS_MEAN
                                                 : L3A_POOL_DEFAULT;
     const char *filter = argument_choice(arguments, "filter", "bilinear|bicubic", "bilinear");
-    double size = 0;
-    if (!filter || !argument_number(arguments, "size", 32, 4096, &size)) {
+    uint64_t size = 0;
+    if (!filter || !argument_integer(arguments, "size", 32, 4096, &size)) {
         return false;
     }
     options->filter = strcmp(filter, "bicubic") == 0 ? L3A_FILTER_BICUBIC : L3A_FILTER_BILINEAR;

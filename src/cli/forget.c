@@ -22,7 +22,7 @@ static l3a_status forget_images(const struct arguments *arguments, l3a_model *mo
         status = l3a_model_forget_images(model, features, &images, exact);
     }
     if (status == L3A_OK) {
-        printf("%" PRIu64 " images taken back\n", images);
+        printf("%" PRIu64 " image%s taken back\n", images, images == 1 ? "" : "s");
     }
     l3a_features_free(features);
     return status;
@@ -33,7 +33,7 @@ int forget_command(struct arguments *arguments) {
     const char *features = argument(arguments, "features");
     struct list list = {0};
     l3a_model *model = NULL;
-    double number = 1;
+    uint64_t number = 1;
     int exact = 0;
     if (arguments->positional_count != 1) {
         return complain(arguments, "name one model file");
@@ -41,7 +41,7 @@ int forget_command(struct arguments *arguments) {
     if ((classes != NULL) + (phase != NULL) + (features != NULL) != 1) {
         return complain(arguments, "say what to forget by one of --classes, --phase and --features");
     }
-    if (!argument_number(arguments, "phase", 1, 1e6, &number) || (classes && !list_parse(classes, &list))) {
+    if (!argument_integer(arguments, "phase", 1, 1000000, &number) || (classes && !list_parse(classes, &list))) {
         list_free(&list);
         return EXIT_USAGE;
     }
@@ -56,10 +56,13 @@ int forget_command(struct arguments *arguments) {
         status = l3a_model_save(model, out);
     }
     if (status == L3A_OK) {
-        printf("%s: %zu classes in %zu phases\n", out, l3a_model_class_count(model), l3a_model_phase_count(model));
-        printf(exact ? "It is the model that never learned them.\n"
-                     : "It is not quite the model that never learned them: images that remain keep weights or pseudo-labels that "
-                       "depended on\nwhat is gone, or images of a forgotten class remain as images without it (docs/beyond.md).\n");
+        const size_t left = l3a_model_class_count(model), phases = l3a_model_phase_count(model);
+        printf("%s: %zu class%s in %zu phase%s\n", out, left, left == 1 ? "" : "es", phases, phases == 1 ? "" : "s");
+        printf(exact && features ? "It is the model that never learned them, if these are rows that it learned: it cannot know.\n"
+               : exact           ? "It is the model that never learned them.\n"
+                       : "It is not quite the model that never learned them: images that remain keep weights, pseudo-labels "
+                         "or a gamma that depended\non what is gone, or images of a forgotten class remain as images "
+                         "without it (docs/beyond.md).\n");
     }
     l3a_model_free(model);
     list_free(&list);

@@ -57,7 +57,8 @@ static void print_phase(const l3a_model *model, const l3a_features *features, co
     const size_t index = l3a_model_phase_count(model) - 1;
     const l3a_phase_info *phase = l3a_model_phase(model, index);
     const uint64_t rows = l3a_features_rows(features);
-    printf("phase %zu: %zu new classes, %zu in all\n", index + 1, phase->last - phase->first, phase->last);
+    const size_t added = phase->last - phase->first;
+    printf("phase %zu: %zu new class%s, %zu in all\n", index + 1, added, added == 1 ? "" : "es", phase->last);
     printf("  %" PRIu64 " of %" PRIu64 " images learned; %" PRIu64 " show none of the new classes (weight 0)\n", phase->images,
            rows, rows - phase->images);
     if (phase->eta > 0) {
@@ -66,7 +67,11 @@ static void print_phase(const l3a_model *model, const l3a_features *features, co
     if (l3a_model_record(model, "gamma") && !index) {
         printf("  gamma %g, chosen from these images\n", l3a_model_options(model)->gamma);
     }
-    printf("  solved by %s; saved to %s\n", phase->recursive ? "recursion" : "sums and Cholesky", path);
+    printf("  solved by %s; saved to %s\n",
+           phase->recursive                      ? "recursion"
+           : l3a_model_options(model)->alpha < 1 ? "sums of each phase"
+                                                 : "sums and Cholesky",
+           path);
 }
 
 int learn_command(struct arguments *arguments) {

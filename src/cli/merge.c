@@ -1,10 +1,18 @@
 /* l3a merge: models learned at different places become one. */
 #include "cli.h"
 
+#include <sys/stat.h>
+
 const struct option merge_options[] = {
     {"o", "FILE", "the merged model"},
     {NULL, NULL, NULL},
 };
+
+/* Whether two paths lead to one file. */
+static bool is_same_file(const char *one, const char *other) {
+    struct stat left, right;
+    return stat(one, &left) == 0 && stat(other, &right) == 0 && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
+}
 
 int merge_command(struct arguments *arguments) {
     l3a_context *context = arguments->context;
@@ -16,6 +24,14 @@ int merge_command(struct arguments *arguments) {
     }
     if (arguments->positional_count < 2) {
         return complain(arguments, "name the models to merge, two at least");
+    }
+    for (size_t i = 1; i < arguments->positional_count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (is_same_file(arguments->positionals[i], arguments->positionals[j])) {
+                return complain(arguments, "%s and %s are one file, whose pictures would count twice", arguments->positionals[j],
+                                arguments->positionals[i]);
+            }
+        }
     }
     l3a_status status = l3a_model_load(context, arguments->positionals[0], &model);
     for (size_t i = 1; status == L3A_OK && i < arguments->positional_count; i++) {
@@ -32,12 +48,15 @@ int merge_command(struct arguments *arguments) {
         status = l3a_model_save(model, path);
     }
     if (status == L3A_OK) {
-        printf("%s: %zu models, %zu classes in %zu phases\n", path, arguments->positional_count, l3a_model_class_count(model),
-               l3a_model_phase_count(model));
+        const size_t phases = l3a_model_phase_count(model);
+        printf("%s: %zu models, %zu classes in %zu phase%s\n", path, arguments->positional_count, l3a_model_class_count(model),
+               phases, phases == 1 ? "" : "s");
         printf(
-            exact ? "It is the model that one place with all the pictures would have learned.\n"
-                  : "Each picture keeps the weight, or the pseudo-labels, that it got where it was learned; one place with all the "
-                    "pictures\nwould have given slightly different ones. With --weights none --pseudo off the two are the same.\n");
+            exact
+                ? "It is the model that one place with all the pictures would have learned.\n"
+                : "Each picture keeps the weight, or the pseudo-labels, that it got where it was learned, and the gamma is the one "
+                  "chosen there;\none place with all the pictures would have had slightly different ones. With --weights none, "
+                  "--pseudo off, a gamma that is\ngiven and no phases folded the two are the same (docs/beyond.md).\n");
     }
     l3a_model_free(model);
     return explain(arguments, status);

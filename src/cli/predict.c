@@ -40,11 +40,11 @@ size_t choose_tags(const l3a_model *model, const float *scores, struct choice ch
     for (size_t k = 0; k < classes; k++) {
         const double score = (double)scores[k], probability = l3a_model_probability(model, score);
         const bool above = choice.threshold < 0 ? score > choice.thresholds[k] : probability > choice.threshold;
-        tags[k] = (struct tag){k, probability, choice.top <= 0 && above};
+        tags[k] = (struct tag){k, probability, !choice.top && above};
         count += tags[k].chosen;
     }
     qsort(tags, classes, sizeof *tags, compare_tags);
-    return choice.top <= 0 ? count : choice.top < (double)classes ? (size_t)choice.top : classes;
+    return !choice.top ? count : choice.top < classes ? (size_t)choice.top : classes;
 }
 
 static void print_row(const l3a_model *model, const char *id, int width, const struct tag *tags, size_t count, const char *format,
@@ -271,7 +271,7 @@ int predict_command(struct arguments *arguments) {
     const bool pictures = argument(arguments, "backbone") != NULL, rows = argument(arguments, "features") != NULL;
     struct choice choice = {.threshold = -1};
     l3a_model *model = NULL;
-    if (!format || !argument_number(arguments, "top", 1, 1e6, &choice.top) ||
+    if (!format || !argument_integer(arguments, "top", 1, 1000000, &choice.top) ||
         !argument_number(arguments, "threshold", 0, 1, &choice.threshold)) {
         return EXIT_USAGE;
     }

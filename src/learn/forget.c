@@ -1,11 +1,12 @@
 /* What was learned, taken back: columns of classes, the sums of a phase, or the part that images had in them.
  *
  *   a phase s kept apart: Σ A loses A_s, and its classes their columns;
- *   images of a phase: A_s ← A_s - Σ ω x xᵀ, C ← C - Σ ω x yᵀ, f ← f - Σ y, with the ω they were learned with, which follow from f
- * as long as no label was guessed.
+ *   images of a phase: A_s ← A_s - Σ ω x xᵀ, C ← C - Σ ω x yᵀ, f ← f - Σ y, with the ω they were learned with: the model keeps the
+ *   v_k of each class's phase.
  *
- * The result is the model that never learned them where the other images' parts do not depend on them: without pseudo-labels given
- * later, and with ω = 1; a phase also where no phase follows it, or with weights `literal`, where v_k needs f_k alone. */
+ * The result is the model that never learned them where nothing that stays depends on them: without pseudo-labels given later, with
+ * a γ that was not chosen from them, and with ω = 1; a phase also where no phase follows it, or with weights `literal`, where v_k
+ * needs f_k alone, and where no phases were folded together. */
 #include "learn/merge.h"
 #include "learn/weights.h"
 
@@ -20,6 +21,7 @@ l3a_status model_columns_create(l3a_context *context, size_t dim, size_t classes
     l3a_status status = L3A_OK;
     TRY(allocate_zeroed(context, classes, sizeof *columns->counts, &columns->counts));
     TRY(allocate_zeroed(context, classes, sizeof *columns->label_weight, &columns->label_weight));
+    TRY(allocate_zeroed(context, classes, sizeof *columns->class_weight, &columns->class_weight));
     TRY(allocate_zeroed(context, dim, classes * sizeof *columns->cross, &columns->cross));
     TRY(allocate_zeroed(context, dim, classes * sizeof *columns->weights, &columns->weights));
 done:
@@ -31,6 +33,7 @@ void model_columns_copy(const struct model_columns *columns, size_t dim, size_t 
     const size_t old = model->classes.count;
     columns->counts[to] = model->counts[from];
     columns->label_weight[to] = model->label_weight[from];
+    columns->class_weight[to] = model->class_weight[from];
     for (size_t i = 0; i < dim; i++) {
         columns->cross[i * classes + to] = model->cross[i * old + from];
         columns->weights[i * classes + to] = model->weights[i * old + from];
@@ -38,9 +41,10 @@ void model_columns_copy(const struct model_columns *columns, size_t dim, size_t 
 }
 
 void model_columns_adopt(l3a_model *model, struct model_columns *columns) {
-    const struct model_columns before = {model->counts, model->label_weight, model->cross, model->weights};
+    const struct model_columns before = {model->counts, model->label_weight, model->class_weight, model->cross, model->weights};
     model->counts = columns->counts;
     model->label_weight = columns->label_weight;
+    model->class_weight = columns->class_weight;
     model->cross = columns->cross;
     model->weights = columns->weights;
     *columns = before;
@@ -49,41 +53,47 @@ void model_columns_adopt(l3a_model *model, struct model_columns *columns) {
 void model_columns_free(l3a_context *context, struct model_columns *columns) {
     release(context, columns->counts);
     release(context, columns->label_weight);
+    release(context, columns->class_weight);
     release(context, columns->cross);
     release(context, columns->weights);
     *columns = (struct model_columns){0};
 }
 
-static l3a_status check_ready(const l3a_model *model) {
-    l3a_status status = L3A_OK;
-    FAIL_IF(model->state != MODEL_READY, model->context, L3A_ERROR_STATE, "end the phase first", "a phase is going on");
-done:
-    return status;
-}
-
-/* How many of the classes [0, end) go. */
-static size_t gone_before(const bool *gone, size_t end) {
+/* How many of the classes [first, last) go. */
+static size_t gone_among(const bool *gone, size_t first, size_t last) {
     size_t count = 0;
-    for (size_t k = 0; k < end; k++) {
+    for (size_t k = first; k < last; k++) {
         count += gone[k];
     }
     return count;
 }
 
-/* The part that holds a phase's sums and nothing else, or the number of parts. */
+/* The part with a phase's sums, or the number of parts. */
 static size_t part_of(const l3a_model *model, const l3a_phase_info *phase) {
     size_t i = 0;
-    while (i < model->part_count && !(model->parts[i].phases == 1 && model->parts[i].first == phase->first)) {
+    while (i < model->part_count && phase->first >= model->parts[i].last) {
         i++;
     }
     return i;
 }
 
+static bool goes_whole(const l3a_model *model, size_t part, const bool *gone) {
+    const size_t first = part < model->part_count ? model->parts[part].first : 0;
+    const size_t last = part < model->part_count ? model->parts[part].last : 0;
+    return first < last && gone_among(gone, first, last) == last - first;
+}
+
+static void drop_part(l3a_model *model, size_t index) {
+    release(model->context, model->parts[index].sums.rows);
+    model->part_count--;
+    memmove(model->parts + index, model->parts + index + 1, (model->part_count - index) * sizeof *model->parts);
+}
+
 /* Without the columns of the classes that go, and without the phases and parts of which nothing is left. */
-static l3a_status drop_columns(l3a_model *model, const bool *gone) {
+static l3a_status drop_classes(l3a_model *model, const bool *gone) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    const size_t old = model->classes.count, all = old - gone_before(gone, old), d = model->analytic.dim;
+    const size_t old = model->classes.count, all = old - gone_among(gone, 0, old), d = model->analytic.dim;
     struct model_columns made = {0};
     text_list classes = {0};
     size_t to = 0, phases = 0;
@@ -94,18 +104,29 @@ static l3a_status drop_columns(l3a_model *model, const bool *gone) {
             model_columns_copy(&made, d, all, to++, model, k);
         }
     }
+    for (size_t i = model->part_count; i-- > 0;) {
+        if (goes_whole(model, i, gone)) {
+            drop_part(model, i);
+        }
+    }
     for (size_t p = 0; p < model->phase_count; p++) {
         l3a_phase_info phase = model->phases[p];
-        phase.first -= gone_before(gone, phase.first);
-        phase.last -= gone_before(gone, phase.last);
-        if (phase.first < phase.last) {
-            model->phases[phases++] = phase;
+        const size_t part = part_of(model, &phase), before = gone_among(gone, 0, phase.first);
+        const size_t count = gone_among(gone, phase.first, phase.last);
+        const bool stays = count < phase.last - phase.first;
+        if (!stays && part < model->part_count && model->parts[part].first <= phase.first) {
+            model->parts[part].phases--;
         }
+        phase.first -= before;
+        phase.last -= before + count;
+        model->phases[phases] = phase;
+        phases += stays;
     }
     model->phase_count = phases;
     for (size_t i = 0; i < model->part_count; i++) {
-        model->parts[i].first -= gone_before(gone, model->parts[i].first);
-        model->parts[i].last -= gone_before(gone, model->parts[i].last);
+        const size_t before = gone_among(gone, 0, model->parts[i].first);
+        model->parts[i].last -= before + gone_among(gone, model->parts[i].first, model->parts[i].last);
+        model->parts[i].first -= before;
     }
     model_columns_adopt(model, &made);
     const text_list before = model->classes;
@@ -117,43 +138,44 @@ done:
     return status;
 }
 
-static void drop_part(l3a_model *model, size_t index) {
-    release(model->context, model->parts[index].sums.rows);
-    model->part_count--;
-    memmove(model->parts + index, model->parts + index + 1, (model->part_count - index) * sizeof *model->parts);
-}
-
-/* Whether later phases would be the same without this one. */
-static bool is_apart(const l3a_model *model, size_t phase) {
+/* Whether what stays is the same without this phase. */
+static bool is_apart(const l3a_model *model, size_t phase, const bool *gone) {
     const l3a_options *options = &model->options;
-    return phase + 1 == model->phase_count ||
-           (options->pseudo == L3A_PSEUDO_OFF && (options->weights == L3A_WEIGHTS_NONE || options->scaling == L3A_SCALING_LITERAL));
+    bool followed = l3a_model_record(model, "merged") != NULL;
+    for (size_t p = phase + 1; p < model->phase_count; p++) {
+        followed = followed ||
+                   gone_among(gone, model->phases[p].first, model->phases[p].last) < model->phases[p].last - model->phases[p].first;
+    }
+    return (!followed || options->weights == L3A_WEIGHTS_NONE || options->scaling == L3A_SCALING_LITERAL) &&
+           !has_pseudo_labels(model, phase + 1) && !is_folded(model) && !(phase == 0 && has_chosen_gamma(model));
 }
 
-/* A phase goes with its sums when all its classes go and its sums are there by themselves; else only columns go. */
+/* Phases go with their sums where those are there by themselves; else only columns go. */
 static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    bool solve = false, clean = true;
-    FAIL_IF(gone_before(gone, model->classes.count) == model->classes.count, context, L3A_ERROR_CLASS,
+    bool solve = model->options.lift > 0, clean = true;
+    FAIL_IF(gone_among(gone, 0, model->classes.count) == model->classes.count, context, L3A_ERROR_CLASS,
             "to forget everything, delete the file", "no class would be left");
     for (size_t p = 0; p < model->phase_count; p++) {
         const l3a_phase_info *phase = &model->phases[p];
-        const size_t count = gone_before(gone, phase->last) - gone_before(gone, phase->first);
-        const size_t part = part_of(model, phase);
-        const bool whole = count == phase->last - phase->first && part < model->part_count;
-        clean = clean && (!count || (whole && is_apart(model, p)));
-        if (whole) {
-            model->state = MODEL_BROKEN;
-            solve = true;
-            drop_part(model, part);
-        } else if (count == phase->last - phase->first && model->part_count) {
-            FAIL_IF(true, context, L3A_ERROR_MISMATCH, "only a phase that is kept apart can be forgotten",
-                    "phase %zu was folded together with others", p + 1);
+        const bool whole = goes_whole(model, part_of(model, phase), gone);
+        FAIL_IF(whole && phase->pseudo_labels, context, L3A_ERROR_MISMATCH,
+                "learn with --pseudo off where a phase may have to be forgotten",
+                "phase %zu gave its images pseudo-labels of older classes, which nobody knows any more", p + 1);
+        clean = clean && (!gone_among(gone, phase->first, phase->last) || (whole && is_apart(model, p, gone)));
+        solve = solve || whole;
+    }
+    model->state = MODEL_BROKEN;
+    for (size_t p = 0; p < model->phase_count; p++) {
+        const l3a_phase_info *phase = &model->phases[p];
+        for (size_t k = phase->first; k < phase->last && gone_among(gone, phase->first, phase->last); k++) {
+            model->class_weight[k] = 0; /* its images may have had labels that are gone now */
         }
     }
-    TRY(drop_columns(model, gone));
+    TRY(drop_classes(model, gone));
     if (solve) {
+        TRY(report_progress(context, "solve", 0, 1));
         TRY(model_solve(model, model->classes.count, model->cross, model->weights));
     }
     model->state = MODEL_READY;
@@ -166,7 +188,8 @@ l3a_status l3a_model_forget_classes(l3a_model *model, const char *const *classes
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     bool *gone = NULL;
-    TRY(check_ready(model));
+    TRY(check_state(model, false));
+    FAIL_IF(!count, context, L3A_ERROR_CLASS, "name a class", "no class to forget is named");
     TRY(allocate_zeroed(context, model->classes.count + 1, sizeof *gone, &gone));
     for (size_t i = 0; i < count; i++) {
         const size_t k = text_list_find(&model->classes, classes[i]);
@@ -186,12 +209,15 @@ l3a_status l3a_model_forget_phase(l3a_model *model, size_t phase, int *exact) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     bool *gone = NULL;
-    TRY(check_ready(model));
+    TRY(check_state(model, false));
     FAIL_IF(phase >= model->phase_count, context, L3A_ERROR_ARGUMENT, "'l3a info MODEL' lists the phases",
             "the model has %zu phases, and number %zu is asked for", model->phase_count, phase + 1);
     const l3a_phase_info *info = &model->phases[phase];
-    FAIL_IF(part_of(model, info) == model->part_count, context, L3A_ERROR_MISMATCH,
-            "learn with --method l3a+ or with --keep-phases; or take the images back with --features",
+    const size_t part = part_of(model, info);
+    FAIL_IF(part == model->part_count || model->parts[part].phases > 1, context, L3A_ERROR_MISMATCH,
+            model->part_count
+                ? "forget the phases that it was folded with, too, by --classes"
+                : "take its images back with --features; to learn with --method l3a+ or --keep-phases keeps phases apart",
             "the images of phase %zu are in one sum with those of other phases", phase + 1);
     TRY(allocate_zeroed(context, model->classes.count, sizeof *gone, &gone));
     for (size_t k = info->first; k < info->last; k++) {
@@ -210,14 +236,13 @@ struct removal {
     size_t *columns, *rows, count;
     float *values;
     int8_t *labels;
-    double *wide, *class_weight;
+    double *wide;
     void *expanded, *targets, *cross;
     float *panel;
 };
 
 static void removal_free(struct removal *r) {
-    void *const all[] = {r->columns,      r->rows,     r->values,  r->labels, r->wide,
-                         r->class_weight, r->expanded, r->targets, r->panel,  r->cross};
+    void *const all[] = {r->columns, r->rows, r->values, r->labels, r->wide, r->expanded, r->targets, r->panel, r->cross};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         release(r->model->context, all[i]);
     }
@@ -234,14 +259,12 @@ static l3a_status removal_create(struct removal *r) {
     TRY(allocate(context, ROWS, own, &r->labels));
     TRY(allocate(context, ROWS, d * real_size(type), &r->expanded));
     TRY(allocate(context, ROWS, own * real_size(type), &r->targets));
-    TRY(allocate_zeroed(context, model->classes.count, sizeof *r->class_weight, &r->class_weight));
     if (type == REAL_SINGLE) {
         TRY(allocate(context, d < ANALYTIC_PANEL ? d : ANALYTIC_PANEL, d * sizeof *r->panel, &r->panel));
     } else {
         TRY(allocate(context, ROWS, model->width * sizeof *r->wide, &r->wide));
     }
     TRY(allocate(context, d, own * real_size(type), &r->cross));
-    class_weights(model->counts, r->phase->last, model->options.weights, model->options.scaling, r->class_weight);
 done:
     return status;
 }
@@ -267,7 +290,7 @@ static void remove_block(struct removal *r, size_t n) {
     buffer_expand(&model->buffer, r->values, n, r->wide, r->expanded);
     for (size_t i = 0; i < n; i++) {
         const int8_t *labels = r->labels + i * own;
-        const double weight = sample_weight(labels, r->class_weight + r->phase->first, own), root = sqrt(weight);
+        const double weight = sample_weight(labels, model->class_weight + r->phase->first, own), root = sqrt(weight);
         for (size_t j = 0; j < d; j++) {
             put(type, r->expanded, i * d + j, root * get(type, r->expanded, i * d + j));
         }
@@ -317,8 +340,8 @@ done:
     return status;
 }
 
-/* The rows that the phase learned, and whether they can have been. */
-static l3a_status find_rows(struct removal *r, l3a_features *features) {
+/* The rows that the phase learned, and whether they can have been and can be taken back. */
+static l3a_status find_rows(struct removal *r, size_t p, l3a_features *features) {
     l3a_model *model = r->model;
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
@@ -326,17 +349,25 @@ static l3a_status find_rows(struct removal *r, l3a_features *features) {
     TRY(allocate(context, own, sizeof *r->columns, &r->columns));
     TRY(features_columns(features, (const char *const *)model->classes.items + r->phase->first, own, r->columns));
     TRY(features_rows_with(features, r->columns, own, &r->rows, &r->count));
-    FAIL_IF(r->count >= r->phase->images, context, L3A_ERROR_DATA, "to forget a whole phase, use --phase or --classes",
+    if (!r->count) {
+        goto done;
+    }
+    FAIL_IF(r->count > r->phase->images, context, L3A_ERROR_DATA, "take back only images that were learned",
             "%zu images are to be taken back, and the phase of class '%s' learned %" PRIu64, r->count,
             model->classes.items[r->phase->first], r->phase->images);
-    for (size_t k = 0; k < own; k++) {
+    FAIL_IF(r->phase->pseudo_labels, context, L3A_ERROR_MISMATCH, "learn with --pseudo off where images may have to be taken back",
+            "phase %zu gave its images pseudo-labels, which nobody knows any more", p + 1);
+    for (size_t k = r->phase->first; k < r->phase->last; k++) {
         uint64_t labelled = 0;
         for (size_t i = 0; i < r->count; i++) {
-            labelled += features->labels[r->rows[i] * features->classes.count + r->columns[k]] == 1;
+            labelled += features->labels[r->rows[i] * features->classes.count + r->columns[k - r->phase->first]] == 1;
         }
-        FAIL_IF(labelled > model->counts[r->phase->first + k], context, L3A_ERROR_DATA, "take back only images that were learned",
-                "class '%s': %" PRIu64 " images are to be taken back, and %" PRIu64 " were learned",
-                model->classes.items[r->phase->first + k], labelled, model->counts[r->phase->first + k]);
+        FAIL_IF(labelled > model->counts[k], context, L3A_ERROR_DATA, "take back only images that were learned",
+                "class '%s': %" PRIu64 " images are to be taken back, and %" PRIu64 " were learned", model->classes.items[k],
+                labelled, model->counts[k]);
+        FAIL_IF(labelled && model->class_weight[k] == 0, context, L3A_ERROR_MISMATCH,
+                "take the images back in the model that learned them, before merging or forgetting classes",
+                "class '%s': which weight its images had is not known any more", model->classes.items[k]);
     }
 done:
     return status;
@@ -350,56 +381,87 @@ static bool knows_a_class(const l3a_model *model, const l3a_phase_info *phase, c
     return known;
 }
 
-static l3a_status forget_from_phase(l3a_model *model, size_t p, l3a_features *features, uint64_t *images) {
-    l3a_context *context = model->context;
+static l3a_status forget_from_phase(struct removal *r, l3a_features *features, bool *gone) {
+    l3a_model *model = r->model;
     l3a_status status = L3A_OK;
-    struct removal r = {.model = model, .phase = &model->phases[p]};
-    const size_t own = r.phase->last - r.phase->first, part = part_of(model, r.phase);
-    TRY(find_rows(&r, features));
-    if (!r.count) {
-        goto done;
-    }
-    FAIL_IF(model->part_count && part == model->part_count, context, L3A_ERROR_MISMATCH,
-            "images of a phase that was folded cannot be found in the sums again", "phase %zu was folded together with others",
-            p + 1);
-    FAIL_IF(r.phase->pseudo_labels, context, L3A_ERROR_MISMATCH, "learn with --pseudo off where images may have to be taken back",
-            "phase %zu gave its images pseudo-labels, which nobody knows any more", p + 1);
-    TRY(removal_create(&r));
-    model->state = MODEL_BROKEN;
-    TRY(remove_rows(&r, features, part));
-    for (size_t i = 0; i < r.count; i++) {
+    const size_t first = r->phase->first, own = r->phase->last - first, p = (size_t)(r->phase - model->phases);
+    TRY(removal_create(r));
+    TRY(remove_rows(r, features, part_of(model, r->phase)));
+    for (size_t i = 0; i < r->count; i++) {
         for (size_t k = 0; k < own; k++) {
-            model->counts[r.phase->first + k] -= features->labels[r.rows[i] * features->classes.count + r.columns[k]] == 1;
+            model->counts[first + k] -= features->labels[r->rows[i] * features->classes.count + r->columns[k]] == 1;
         }
     }
-    model->phases[p].images -= r.count;
-    *images += r.count;
+    model->phases[p].images -= r->count;
+    for (size_t k = first; k < first + own; k++) {
+        gone[k] = !model->phases[p].images;
+    }
 done:
-    removal_free(&r);
     return status;
+}
+
+static void warn_of_few_images(const l3a_model *model, uint64_t images) {
+    if (images < model->options.privacy_limit) {
+        report_warning(model->context,
+                       "%" PRIu64 " image%s taken back: who has the model from before and after may compute their features", images,
+                       images == 1 ? " was" : "s were");
+    }
 }
 
 l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uint64_t *images, int *exact) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    uint64_t count = 0;
-    TRY(check_ready(model));
+    const size_t phases = model->phase_count;
+    struct removal *removals = NULL;
+    bool *gone = NULL, complete = true;
+    uint64_t count = 0, left = 0;
+    TRY(check_state(model, false));
     TRY(l3a_model_accepts(model, features));
     FAIL_IF(!features->labels, context, L3A_ERROR_DATA, "give the labels that the images were learned with", "%s: no labels",
             features->path);
-    TRY(analytic_use_inverse(&model->analytic, false));
-    /* The last phase first: the weights of a phase follow from the counts of it and those before. */
-    for (size_t p = model->phase_count; p-- > 0;) {
-        if (knows_a_class(model, &model->phases[p], features)) {
-            TRY(forget_from_phase(model, p, features, &count));
+    TRY(allocate_zeroed(context, phases + 1, sizeof *removals, &removals));
+    TRY(allocate_zeroed(context, model->classes.count + 1, sizeof *gone, &gone));
+    for (size_t p = 0; p < phases; p++) {
+        const bool known = knows_a_class(model, &model->phases[p], features);
+        removals[p] = (struct removal){.model = model, .phase = &model->phases[p]};
+        complete = complete && known;
+        if (known) {
+            TRY(find_rows(&removals[p], p, features));
         }
+        count += removals[p].count;
+        left += model->phases[p].images - removals[p].count;
     }
     FAIL_IF(!count, context, L3A_ERROR_DATA, "give the rows and labels that were learned",
             "%s: no image has a label of any of the model's classes", features->path);
-    TRY(model_solve(model, model->classes.count, model->cross, model->weights));
+    FAIL_IF(!left, context, L3A_ERROR_DATA, "to forget everything, delete the file", "no image would be left");
+    const bool same = complete && model->options.weights == L3A_WEIGHTS_NONE && !has_pseudo_labels(model, 0) && !is_folded(model) &&
+                      !(removals[0].count && has_chosen_gamma(model));
+    TRY(analytic_use_inverse(&model->analytic, false));
+    model->state = MODEL_BROKEN;
+    for (size_t p = 0; p < phases; p++) {
+        if (removals[p].count) {
+            TRY(forget_from_phase(&removals[p], features, gone));
+        }
+    }
+    TRY(report_progress(context, "solve", 0, 1));
+    if (gone_among(gone, 0, model->classes.count)) {
+        TRY(drop_classes(model, gone));
+    }
+    status = model_solve(model, model->classes.count, model->cross, model->weights);
+    FAIL_IF(status == L3A_ERROR_NUMERIC, context, L3A_ERROR_DATA, "take back the features and labels that were learned, each once",
+            "%s: without these rows nothing can be solved: some of them were never learned", features->path);
+    TRY(status);
     model->state = MODEL_READY;
+    warn_of_few_images(model, count);
     *images = count;
-    *exact = model->options.weights == L3A_WEIGHTS_NONE && (model->options.pseudo == L3A_PSEUDO_OFF || model->phase_count == 1);
+    *exact = same;
 done:
+    for (size_t p = 0; removals && p < phases; p++) {
+        if (removals[p].model) {
+            removal_free(&removals[p]);
+        }
+    }
+    release(context, removals);
+    release(context, gone);
     return status;
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FEW = 100 };
+
 l3a_status gamma_sample_create(l3a_context *context, real type, size_t dim, size_t classes, size_t rows,
                                struct gamma_sample *sample) {
     l3a_status status = L3A_OK;
@@ -113,17 +115,21 @@ static double two_digits(double value) {
     return strtod(text, NULL);
 }
 
-/* Downhill by factors of √10, within what makes sense beside the diagonal of the gram. */
-static double descend(const struct trial *trial) {
-    double at = 3.5, scale = 0; /* log10 γ */
+static double mean_diagonal(const struct trial *trial) {
+    double sum = 0;
     for (size_t i = 0; i < trial->n; i++) {
-        scale += trial->gram[i * trial->n + i] / (double)trial->n;
+        sum += trial->gram[i * trial->n + i];
     }
-    const double low = log10(scale) - 8, high = log10(scale) + 4;
-    at = at < low ? low : at > high ? high : at;
+    return sum / (double)trial->n;
+}
+
+/* Infinite where nothing can be computed. */
+static double descend(const struct trial *trial) {
+    const double level = log10(mean_diagonal(trial)), low = level - 2, high = level + 4;
+    double at = round(2 * level) / 2 - 0.5; /* log10 γ */
     double left = left_out_error(trial, pow(10, at - 0.5)), middle = left_out_error(trial, pow(10, at)),
            right = left_out_error(trial, pow(10, at + 0.5));
-    while (right < middle && at < high) {
+    while ((right < middle || !isfinite(middle)) && at < high) {
         at += 0.5;
         left = middle;
         middle = right;
@@ -135,7 +141,7 @@ static double descend(const struct trial *trial) {
         middle = left;
         left = left_out_error(trial, pow(10, at - 0.5));
     }
-    return two_digits(pow(10, at + 0.5 * lowest(left, middle, right)));
+    return isfinite(middle) ? pow(10, at + 0.5 * lowest(left, middle, right)) : INFINITY;
 }
 
 l3a_status choose_gamma(l3a_context *context, const struct gamma_sample *sample, double *gamma) {
@@ -146,7 +152,7 @@ l3a_status choose_gamma(l3a_context *context, const struct gamma_sample *sample,
     TRY(allocate(context, n, n * sizeof *trial.factor, &trial.factor));
     TRY(allocate(context, sample->classes, n * sizeof *trial.errors, &trial.errors));
     TRY(make_gram(&trial));
-    const double chosen = descend(&trial);
+    const double chosen = two_digits(n < FEW || sample->classes < 2 ? 0.1 * mean_diagonal(&trial) : descend(&trial));
     FAIL_IF(!(isfinite(chosen) && chosen > 0), context, L3A_ERROR_NUMERIC, "give a number for --gamma, or scale the features",
             "no gamma can be chosen from these features");
     *gamma = chosen;

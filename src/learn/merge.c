@@ -4,18 +4,44 @@
  * The result is the model that one place with all images would have, where an image's part in the sums does not depend on the other
  * images: without pseudo-labels (they are made from what was learned before), and with ω = 1, or with weights `literal` of classes
  * that only one of the models has: v_k = f_k^(-1/2) needs f_k alone. Otherwise each image keeps the weight it had where it was
- * learned, and the result is close to that model, not the same. */
+ * learned, and the result is close to that model, not the same. γ is no part of the sums: where each model chose its own, the
+ * result has the first one's. */
 #include "learn/merge.h"
 
+#include <math.h>
 #include <string.h>
 
-/* Where the classes and phases of the other model go. */
+enum { NEW = -1 };
+
+/* Where the classes, phases and parts of the other model go. */
 struct plan {
     size_t *place;          /* of each class of the other, in the result */
     size_t *phase;          /* of each phase of the other, in the result */
+    ptrdiff_t *part;        /* the model's part that takes each part of the other, or NEW */
     size_t classes, phases; /* of the result */
     bool overlap;
 };
+
+bool has_pseudo_labels(const l3a_model *model, size_t first) {
+    bool found = false;
+    for (size_t p = first; p < model->phase_count; p++) {
+        found = found || model->phases[p].pseudo_labels;
+    }
+    return found;
+}
+
+bool is_folded(const l3a_model *model) {
+    bool folded = false;
+    for (size_t i = 0; i < model->part_count; i++) {
+        folded = folded || model->parts[i].phases > 1;
+    }
+    return folded && (model->options.alpha < 1 || model->options.lift > 0);
+}
+
+bool has_chosen_gamma(const l3a_model *model) {
+    const char *gamma = l3a_model_record(model, "gamma");
+    return gamma && strcmp(gamma, "auto") == 0;
+}
 
 static l3a_status compare_settings(const l3a_model *model, const l3a_model *other) {
     static const char *const names[] = {"dim",           "seed",        "gamma",   "precision", "alpha", "lift",
@@ -28,7 +54,8 @@ static l3a_status compare_settings(const l3a_model *model, const l3a_model *othe
         char mine[64], theirs[64];
         l3a_options_get(&model->options, names[i], mine, sizeof mine);
         l3a_options_get(&other->options, names[i], theirs, sizeof theirs);
-        FAIL_IF(strcmp(mine, theirs) != 0, context, L3A_ERROR_MISMATCH, "learn both with the same settings",
+        const bool chosen = strcmp(names[i], "gamma") == 0 && has_chosen_gamma(model) && has_chosen_gamma(other);
+        FAIL_IF(strcmp(mine, theirs) != 0 && !chosen, context, L3A_ERROR_MISMATCH, "learn both with the same settings",
                 "%s is %s in one model and %s in the other", names[i], mine, theirs);
     }
     for (size_t i = 0; i < other->record_keys.count; i++) {
@@ -43,16 +70,18 @@ done:
     return status;
 }
 
+/* In whatever order. */
 static bool same_classes(const l3a_model *model, const l3a_phase_info *mine, const l3a_model *other, const l3a_phase_info *theirs) {
     bool same = mine->last - mine->first == theirs->last - theirs->first;
-    for (size_t k = 0; same && k < mine->last - mine->first; k++) {
-        same = strcmp(model->classes.items[mine->first + k], other->classes.items[theirs->first + k]) == 0;
+    for (size_t k = theirs->first; same && k < theirs->last; k++) {
+        const size_t at = text_list_find(&model->classes, other->classes.items[k]);
+        same = at >= mine->first && at < mine->last;
     }
     return same;
 }
 
-/* A phase of the other is one of the model's, class for class, or has only classes that the model lacks. */
-static l3a_status make_plan(const l3a_model *model, const l3a_model *other, struct plan *plan) {
+/* A phase of the other is one of the model's, with the same classes, or has only classes that the model lacks. */
+static l3a_status plan_classes(const l3a_model *model, const l3a_model *other, struct plan *plan) {
     l3a_status status = L3A_OK;
     plan->classes = model->classes.count;
     plan->phases = model->phase_count;
@@ -66,30 +95,56 @@ static l3a_status make_plan(const l3a_model *model, const l3a_model *other, stru
         plan->overlap = plan->overlap || found;
         plan->phase[p] = found ? q : plan->phases++;
         for (size_t k = theirs->first; k < theirs->last; k++) {
-            const char *name = other->classes.items[k];
-            FAIL_IF(!found && text_list_find(&model->classes, name) < model->classes.count, model->context, L3A_ERROR_CLASS,
+            const size_t at = text_list_find(&model->classes, other->classes.items[k]);
+            FAIL_IF(!found && at < model->classes.count, model->context, L3A_ERROR_CLASS,
                     "merge models whose phases have the same classes, or none in common",
-                    "class '%s' was learned in phases with different classes", name);
-            plan->place[k] = found ? model->phases[q].first + k - theirs->first : plan->classes++;
+                    "class '%s' was learned in phases with different classes", other->classes.items[k]);
+            plan->place[k] = found ? at : plan->classes++;
         }
     }
 done:
     return status;
 }
 
-static bool same_part(const struct part *mine, const struct part *theirs, const struct plan *plan) {
-    return mine->phases == theirs->phases && mine->first == plan->place[theirs->first] &&
-           mine->last == plan->place[theirs->last - 1] + 1;
+/* The part that holds a phase, or NEW. */
+static ptrdiff_t part_with(const l3a_model *model, size_t phase) {
+    ptrdiff_t part = NEW;
+    for (size_t i = 0; phase < model->phase_count && i < model->part_count; i++) {
+        if (model->parts[i].first <= model->phases[phase].first && model->phases[phase].last <= model->parts[i].last) {
+            part = (ptrdiff_t)i;
+        }
+    }
+    return part;
 }
 
-/* The sums of phases kept apart: those of a phase that both have are added, others follow. */
+/* A part of the other holds the phases of one of the model's, all and no others, or only phases that the model lacks. */
+static l3a_status plan_parts(const l3a_model *model, const l3a_model *other, struct plan *plan) {
+    l3a_status status = L3A_OK;
+    size_t p = 0;
+    FAIL_IF((model->part_count == 0) != (other->part_count == 0), model->context, L3A_ERROR_MISMATCH,
+            "learn both with the same --keep-phases", "one model keeps its phases apart, and the other does not");
+    for (size_t i = 0; i < other->part_count; i++) {
+        const struct part *theirs = &other->parts[i];
+        const ptrdiff_t to = part_with(model, plan->phase[p]);
+        bool alike = to == NEW || model->parts[to].phases == theirs->phases;
+        for (const size_t end = p + theirs->phases; p < end; p++) {
+            alike = alike && part_with(model, plan->phase[p]) == to;
+        }
+        FAIL_IF(!alike, model->context, L3A_ERROR_MISMATCH, "merge models whose phases were folded in the same way, or not at all",
+                "the phase of class '%s' was folded together with others in one of the models",
+                other->classes.items[theirs->first]);
+        plan->part[i] = to;
+    }
+done:
+    return status;
+}
+
+/* The sums of phases kept apart: those of a part that both have are added, others follow. */
 static l3a_status merge_parts(l3a_model *model, const l3a_model *other, const struct plan *plan) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     const size_t d = model->analytic.dim;
     struct part *parts = NULL;
-    FAIL_IF((model->part_count == 0) != (other->part_count == 0), context, L3A_ERROR_MISMATCH,
-            "learn both with the same --keep-phases", "one model keeps its phases apart, and the other does not");
     TRY(allocate_zeroed(context, model->part_count + other->part_count + 1, sizeof *parts, &parts));
     if (model->part_count) {
         memcpy(parts, model->parts, model->part_count * sizeof *parts);
@@ -98,18 +153,11 @@ static l3a_status merge_parts(l3a_model *model, const l3a_model *other, const st
     model->parts = parts;
     for (size_t i = 0; i < other->part_count; i++) {
         const struct part *theirs = &other->parts[i];
-        size_t q = 0;
-        while (q < model->part_count && !same_part(&model->parts[q], theirs, plan)) {
-            q++;
-        }
-        if (q < model->part_count) {
-            packed_add(d, &model->parts[q].sums, 1, &theirs->sums, 1);
+        TRY(report_progress(context, "merge", i, other->part_count));
+        if (plan->part[i] != NEW) {
+            packed_add(d, &model->parts[plan->part[i]].sums, 1, &theirs->sums, 1);
             continue;
         }
-        FAIL_IF(plan->place[theirs->first] < model->classes.count, context, L3A_ERROR_MISMATCH,
-                "merge models whose phases were folded in the same way, or not at all",
-                "the phase of class '%s' was folded together with others in one of the models",
-                other->classes.items[theirs->first]);
         struct part *made = &model->parts[model->part_count];
         *made = *theirs;
         made->first = plan->place[theirs->first];
@@ -137,26 +185,34 @@ done:
     return status;
 }
 
+/* v of a class that both have: known where it was the same. */
+static double common_weight(double mine, double theirs) {
+    return fabs(mine - theirs) <= 1e-12 * mine ? mine : 0;
+}
+
 static l3a_status merge_columns(l3a_model *model, const l3a_model *other, const struct plan *plan) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     const size_t d = model->analytic.dim, old = model->classes.count, theirs = other->classes.count, all = plan->classes;
     struct model_columns made = {0};
+    text_list classes = {0};
     l3a_phase_info *phases = NULL;
     TRY(model_columns_create(context, d, all, &made));
     TRY(allocate_zeroed(context, plan->phases, sizeof *phases, &phases));
     for (size_t k = 0; k < old; k++) {
         model_columns_copy(&made, d, all, k, model, k);
+        TRY(text_list_add(context, &classes, model->classes.items[k], strlen(model->classes.items[k])));
     }
     for (size_t k = 0; k < theirs; k++) {
         const size_t to = plan->place[k];
         made.counts[to] += other->counts[k];
         made.label_weight[to] += other->label_weight[k];
+        made.class_weight[to] = to < old ? common_weight(made.class_weight[to], other->class_weight[k]) : other->class_weight[k];
         for (size_t i = 0; i < d; i++) {
             made.cross[i * all + to] += other->cross[i * theirs + k];
         }
         if (to >= old) {
-            TRY(text_list_add(context, &model->classes, other->classes.items[k], strlen(other->classes.items[k])));
+            TRY(text_list_add(context, &classes, other->classes.items[k], strlen(other->classes.items[k])));
         }
     }
     if (model->phase_count) {
@@ -165,13 +221,12 @@ static l3a_status merge_columns(l3a_model *model, const l3a_model *other, const 
     for (size_t p = 0; p < other->phase_count; p++) {
         const l3a_phase_info *info = &other->phases[p];
         l3a_phase_info *to = &phases[plan->phase[p]];
-        const l3a_phase_info before = *to;
-        *to = *info;
-        to->first = plan->place[info->first];
-        to->last = plan->place[info->last - 1] + 1;
-        to->images += before.images;
-        to->skipped += before.skipped;
-        to->pseudo_labels += before.pseudo_labels;
+        if (plan->phase[p] >= model->phase_count) {
+            *to = (l3a_phase_info){.first = plan->place[info->first], .last = plan->place[info->last - 1] + 1, .eta = info->eta};
+        }
+        to->images += info->images;
+        to->skipped += info->skipped;
+        to->pseudo_labels += info->pseudo_labels;
         to->recursive = 0;
     }
     model_columns_adopt(model, &made);
@@ -179,10 +234,39 @@ static l3a_status merge_columns(l3a_model *model, const l3a_model *other, const 
     model->phases = phases;
     model->phase_count = plan->phases;
     phases = NULL;
+    text_list_clear(context, &model->classes);
+    model->classes = classes;
+    classes = (text_list){0};
 done:
     model_columns_free(context, &made);
+    text_list_clear(context, &classes);
     release(context, phases);
     return status;
+}
+
+/* What the other records and the model does not. */
+static l3a_status merge_records(l3a_model *model, const l3a_model *other) {
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < other->record_keys.count; i++) {
+        if (!l3a_model_record(model, other->record_keys.items[i])) {
+            TRY(l3a_model_set_record(model, other->record_keys.items[i], other->record_values.items[i]));
+        }
+    }
+    TRY(l3a_model_set_record(model, "merged", "yes"));
+done:
+    return status;
+}
+
+/* Whether the result will be the model of one place with all images. */
+static bool will_be_exact(const l3a_model *model, const l3a_model *other, const struct plan *plan) {
+    const l3a_options *options = &model->options;
+    const uint64_t keep = options->keep_phases;
+    const bool weighs_alone = options->weights == L3A_WEIGHTS_NONE || (options->scaling == L3A_SCALING_LITERAL && !plan->overlap);
+    const bool labels_alone = (options->pseudo == L3A_PSEUDO_OFF && other->options.pseudo == L3A_PSEUDO_OFF) || plan->phases == 1;
+    const bool folds =
+        is_folded(model) || is_folded(other) || (keep && plan->phases > keep && (options->alpha < 1 || options->lift > 0));
+    return weighs_alone && labels_alone && !folds && !has_pseudo_labels(model, 0) && !has_pseudo_labels(other, 0) &&
+           !has_chosen_gamma(model) && !has_chosen_gamma(other);
 }
 
 l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact) {
@@ -190,27 +274,34 @@ l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact) {
     l3a_status status = L3A_OK;
     struct plan plan = {0};
     FAIL_IF(model == other, context, L3A_ERROR_ARGUMENT, NULL, "a model cannot be merged with itself");
-    FAIL_IF(model->state != MODEL_READY || other->state != MODEL_READY, context, L3A_ERROR_STATE, "end the phase first",
-            "a phase is going on");
+    FAIL_IF(other->context != context, context, L3A_ERROR_ARGUMENT, "load both with one context", "the models have two contexts");
+    TRY(check_state(model, false));
+    TRY(check_state(other, false));
     FAIL_IF(!model->classes.count || !other->classes.count, context, L3A_ERROR_STATE, "learn a phase first",
             "a model that has learned nothing cannot be merged");
     TRY(compare_settings(model, other));
     TRY(allocate_zeroed(context, other->classes.count, sizeof *plan.place, &plan.place));
     TRY(allocate_zeroed(context, other->phase_count, sizeof *plan.phase, &plan.phase));
-    TRY(make_plan(model, other, &plan));
+    TRY(allocate_zeroed(context, other->part_count + 1, sizeof *plan.part, &plan.part));
+    TRY(plan_classes(model, other, &plan));
+    TRY(plan_parts(model, other, &plan));
+    const bool same = will_be_exact(model, other, &plan);
     model->state = MODEL_BROKEN;
     TRY(merge_parts(model, other, &plan));
     if (!model->part_count) {
+        TRY(report_progress(context, "merge", 0, 1));
         TRY(merge_sums(model, other));
     }
     TRY(merge_columns(model, other, &plan));
+    TRY(merge_records(model, other));
+    model_fold(model);
+    TRY(report_progress(context, "solve", 0, 1));
     TRY(model_solve(model, model->classes.count, model->cross, model->weights));
     model->state = MODEL_READY;
-    const l3a_options *options = &model->options;
-    const bool alone = options->weights == L3A_WEIGHTS_NONE || (options->scaling == L3A_SCALING_LITERAL && !plan.overlap);
-    *exact = alone && (options->pseudo == L3A_PSEUDO_OFF || model->phase_count == 1);
+    *exact = same;
 done:
     release(context, plan.place);
     release(context, plan.phase);
+    release(context, plan.part);
     return status;
 }

@@ -1,4 +1,4 @@
-/* What merging and forgetting share: the class columns of a model, made anew. */
+/* What merging and forgetting share: the class columns of a model, made anew, and what decides whether the result is exact. */
 #ifndef L3A_MERGE_H
 #define L3A_MERGE_H
 
@@ -7,7 +7,7 @@
 
 struct model_columns {
     uint64_t *counts;
-    double *label_weight, *cross, *weights;
+    double *label_weight, *class_weight, *cross, *weights;
 };
 
 /* All zero. */
@@ -18,5 +18,12 @@ void model_columns_copy(const struct model_columns *columns, size_t dim, size_t 
 /* They take the place of the model's, which stay to be freed. */
 void model_columns_adopt(l3a_model *model, struct model_columns *columns);
 void model_columns_free(l3a_context *context, struct model_columns *columns);
+
+/* Whether phases from `first` on gave pseudo-labels. */
+bool has_pseudo_labels(const l3a_model *model, size_t first);
+/* Whether phases were folded together, and weights depend on which. */
+bool is_folded(const l3a_model *model);
+/* Whether gamma was chosen from the images of the first phase. */
+bool has_chosen_gamma(const l3a_model *model);
 
 #endif

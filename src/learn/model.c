@@ -35,8 +35,8 @@ l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size
     const double extra = mixed ? panel * d * 4 : 0;
     const double recursion = options->solver == L3A_SOLVER_RECURSIVE ? 8.0 * RECURSION_ROWS * (2 * d + RECURSION_ROWS + K) : 0;
     const bool apart = keeps_phases(options), search = apart && mixed && options->alpha < 1;
-    const double searching = search ? 44 * d * K + 8 * d * PACKED_LANES * (1 + context->threads) : 0;
-    const double sample = options->gamma == 0 ? GAMMA_ROWS * (d * size + 8 * K) + 16.0 * GAMMA_ROWS * (GAMMA_ROWS + K) : 0;
+    const double searching = apart ? 44 * d * K + 8 * d * PACKED_LANES * (1 + context->threads) : 0;
+    const double sample = options->gamma == 0 ? GAMMA_ROWS * (d * size + 16 * K + (16 + size) * GAMMA_ROWS) : 0;
     const double total = square + layer + block + columns + extra + recursion + (sample > searching ? sample : searching);
     const double matrix = d * (d + 1) / 2 * (options->store == L3A_STORE_FLOAT32 ? 4 : 8);
     plan->memory = total < 9e18 ? (uint64_t)total : UINT64_MAX;
@@ -94,6 +94,7 @@ l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_option
     made->options = *options;
     made->width = width;
     TRY(analytic_create(context, learned_width(options, width), options->gamma, &made->analytic));
+    made->options.skip_features = made->analytic.dim > options->dim ? L3A_SKIP_ON : L3A_SKIP_OFF;
     *model = made;
     made = NULL;
 done:
@@ -116,6 +117,7 @@ void l3a_model_free(l3a_model *model) {
     release(context, model->parts);
     release(context, model->counts);
     release(context, model->label_weight);
+    release(context, model->class_weight);
     release(context, model->cross);
     release(context, model->weights);
     release(context, model->phases);
@@ -153,13 +155,15 @@ const l3a_options *l3a_model_options(const l3a_model *model) {
 }
 
 l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value) {
-    static const char *const fixed[] = {"dim", "seed", "gamma", "precision", "alpha", "lift", "skip-features"};
+    static const char *const fixed[] = {"dim",  "seed",          "gamma",   "precision", "alpha",
+                                        "lift", "skip-features", "weights", "scaling"};
     l3a_status status = L3A_OK;
     l3a_options changed = model->options;
     TRY(l3a_options_set(model->context, &changed, name, value));
     if (changed.gamma == 0 && l3a_model_record(model, "gamma")) {
         changed.gamma = model->options.gamma; /* that was chosen so */
     }
+    changed.skip_features = learned_width(&changed, model->width) > changed.dim ? L3A_SKIP_ON : L3A_SKIP_OFF;
     FAIL_IF(model->state != MODEL_READY, model->context, L3A_ERROR_STATE, "end the phase first", "a phase is going on");
     for (size_t i = 0; l3a_option_at(i); i++) {
         FAIL_IF(strcmp(l3a_option_at(i)->name, name) == 0 && !is_model_setting(l3a_option_at(i)), model->context, L3A_ERROR_OPTION,
@@ -202,7 +206,7 @@ void l3a_model_thresholds(const l3a_model *model, double *edges) {
         }
     }
     for (size_t k = 0; k < classes; k++) {
-        const bool fits = edges[k] > 0 && model->label_weight[k] > 0;
+        const bool fits = edges[k] > 0 && model->label_weight[k] > 0 && model->counts[k];
         edges[k] = fits ? edges[k] / model->label_weight[k] : fixed;
         sum += fits ? edges[k] : 0;
         known += fits;

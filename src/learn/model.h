@@ -14,7 +14,7 @@ typedef enum model_state {
     MODEL_READY,
     MODEL_COUNTING, /* in a phase, before its first row */
     MODEL_LEARNING,
-    MODEL_BROKEN /* left a phase after some of its rows were added to the sums */
+    MODEL_BROKEN /* left a phase after some of its rows were added to the sums, or failed to be merged or to forget */
 } model_state;
 
 /* Sees the labels of old classes that a phase gives its rows, in the order they were handed over: labels [rows x stride]. */
@@ -64,6 +64,7 @@ struct l3a_model {
     text_list classes;
     uint64_t *counts;
     double *label_weight;     /* Σ ω over the images labelled with each class; -infinity where an old file did not say */
+    double *class_weight;     /* v of each class when its phase was learned; 0 where nobody knows, or it had no image */
     double *cross, *weights;  /* C and W, [d x classes] */
     struct analytic analytic; /* its square is work space where phases are kept apart */
     struct part *parts;
@@ -83,6 +84,8 @@ bool is_model_setting(const l3a_option_info *info);
 l3a_status model_keep_provenance(l3a_model *model, const l3a_features *features);
 /* Whether so many bytes fit the memory there is, held bytes of it being taken already. */
 l3a_status check_memory(l3a_context *context, const l3a_options *options, size_t width, uint64_t needed, uint64_t held);
+/* Whether the model is between phases, or in one. */
+l3a_status check_state(const l3a_model *model, bool in_phase);
 real model_real(const l3a_model *model);
 /* Where more parts than the setting `keep-phases` allows are kept, adds the oldest to the one after it. */
 void model_fold(l3a_model *model);

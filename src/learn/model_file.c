@@ -5,11 +5,12 @@
  *   cross, weights  [d, K]      C and W; F64
  *   counts          [K]         images of each class; I64
  *   label_weight    [K]         Σ ω over the images labelled with each class; F64
+ *   class_weight    [K]         v of each class when its phase was learned, 0 where nobody knows; F64
  *
  * where d is dim, and the features' width more with skip features; and metadata: format, version, width, classes (a line each),
  * phases (a line each: first last images skipped pseudo-labels eta recursive), parts (of how many phases each gram.N is the sum, a
  * line each), every setting of a model under its name, and free records as `record.KEY`. Version 1 had no parts and no
- * label_weight, and older versions had fewer settings. */
+ * label_weight, version 2 no class_weight, and both fewer settings. */
 #include "base/number.h"
 #include "format/safetensors.h"
 #include "learn/model.h"
@@ -143,7 +144,7 @@ l3a_status l3a_model_save(l3a_model *model, const char *path) {
             "%s: the model is in the middle of a phase and is not saved", path);
     TRY(describe_model(model, &keys, &values));
     struct triangle triangle = {&model->analytic, narrow ? sizeof(float) : sizeof(double), 0, 0};
-    TRY(allocate_zeroed(context, model->part_count + 5, sizeof *sources, &sources));
+    TRY(allocate_zeroed(context, model->part_count + 6, sizeof *sources, &sources));
     TRY(allocate(context, model->part_count, sizeof *names, &names));
     for (; count < model->part_count; count++) {
         const struct packed *sums = &model->parts[count].sums;
@@ -162,6 +163,7 @@ l3a_status l3a_model_save(l3a_model *model, const char *path) {
     sources[count++] = (tensor_source){"weights", TENSOR_F64, 2, {d, classes}, fill_from_memory, model->weights};
     sources[count++] = (tensor_source){"counts", TENSOR_I64, 1, {classes}, fill_from_memory, model->counts};
     sources[count++] = (tensor_source){"label_weight", TENSOR_F64, 1, {classes}, fill_from_memory, model->label_weight};
+    sources[count++] = (tensor_source){"class_weight", TENSOR_F64, 1, {classes}, fill_from_memory, model->class_weight};
     TRY(safetensors_write(context, path, &keys, &values, sources, count));
 done:
     text_list_clear(context, &keys);
@@ -171,9 +173,10 @@ done:
     return status;
 }
 
+static const char damaged[] = "the file is damaged or not a model of this program";
+
 static l3a_status fail_model(const safetensors *file, const char *what) {
-    return fail(file->context, L3A_ERROR_FORMAT, "the file is damaged or not a model of this program", "%s: %s", file->input.path,
-                what);
+    return fail(file->context, L3A_ERROR_FORMAT, damaged, "%s: %s", file->input.path, what);
 }
 
 /* 0 where it is none that is known. */
@@ -209,8 +212,7 @@ static l3a_status load_options(const safetensors *file, l3a_options *options, si
         if (!value && file_version(file) < first_version(name)) {
             continue;
         }
-        FAIL_IF(!value, file->context, L3A_ERROR_FORMAT, "the file is damaged or not a model of this program",
-                "%s: setting '%s' is missing", file->input.path, name);
+        FAIL_IF(!value, file->context, L3A_ERROR_FORMAT, damaged, "%s: setting '%s' is missing", file->input.path, name);
         if (l3a_options_set(file->context, options, name, value) != L3A_OK) {
             status = fail_in(file->context, L3A_ERROR_FORMAT, "%s", file->input.path);
             goto done;
@@ -341,22 +343,23 @@ done:
     return status;
 }
 
-static l3a_status load_label_weight(const safetensors *file, l3a_model *model) {
+/* A number for each class, which files before a version lack. */
+static l3a_status load_class_numbers(const safetensors *file, const char *name, uint64_t version, double missing,
+                                     const l3a_model *model, double **numbers) {
     l3a_status status = L3A_OK;
-    const uint64_t shape[1] = {model->classes.count};
+    const size_t classes = model->classes.count;
+    const uint64_t shape[1] = {classes};
     const struct tensor *tensor;
-    TRY(allocate_zeroed(file->context, model->classes.count, sizeof *model->label_weight, &model->label_weight));
-    if (file_version(file) == 1) {
-        for (size_t k = 0; k < model->classes.count; k++) {
-            model->label_weight[k] = -INFINITY;
+    TRY(allocate(file->context, classes, sizeof **numbers, numbers));
+    if (file_version(file) < version) {
+        for (size_t k = 0; k < classes; k++) {
+            (*numbers)[k] = missing;
         }
         return L3A_OK;
     }
-    TRY(safetensors_expect(file, "label_weight", 1, shape, &tensor));
-    if (tensor->type != TENSOR_F64) {
-        return fail_model(file, "the weights of labels must be F64");
-    }
-    TRY(input_read(&file->input, tensor->offset, model->label_weight, (size_t)tensor->bytes));
+    TRY(safetensors_expect(file, name, 1, shape, &tensor));
+    FAIL_IF(tensor->type != TENSOR_F64, file->context, L3A_ERROR_FORMAT, damaged, "%s: %s must be F64", file->input.path, name);
+    TRY(input_read(&file->input, tensor->offset, *numbers, (size_t)tensor->bytes));
 done:
     return status;
 }
@@ -372,6 +375,10 @@ static l3a_status load_columns(const safetensors *file, const char *name, const 
     }
     TRY(allocate(file->context, d, classes * sizeof **columns, columns));
     TRY(input_read(&file->input, tensor->offset, *columns, (size_t)tensor->bytes));
+    for (size_t i = 0; i < d * classes; i++) {
+        FAIL_IF(!isfinite((*columns)[i]), file->context, L3A_ERROR_FORMAT, damaged, "%s: %s holds a number that is not finite",
+                file->input.path, name);
+    }
 done:
     return status;
 }
@@ -437,7 +444,8 @@ l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **mo
         TRY(load_part_list(&file, made));
         TRY(made->part_count ? load_parts(&file, made) : load_triangle(&file, made));
     }
-    TRY(load_label_weight(&file, made));
+    TRY(load_class_numbers(&file, "label_weight", 2, -INFINITY, made, &made->label_weight));
+    TRY(load_class_numbers(&file, "class_weight", 3, options.weights == L3A_WEIGHTS_NONE, made, &made->class_weight));
     TRY(load_columns(&file, "cross", made, &made->cross));
     TRY(load_columns(&file, "weights", made, &made->weights));
     TRY(load_counts(&file, made));

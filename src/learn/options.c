@@ -51,7 +51,7 @@ static const struct setting settings[] = {
     NUMBER(MODEL, lift, "lift", 0, 1, 0, 0, "0",
            "what the sum of all scores adds to each, where many phases are kept apart (of t, (t-1)/(t+8) of it)"),
     CHOICE(MODEL, skip_features, "skip-features", "off|on|auto", "off",
-           "the features themselves beside the random layer; auto: where they add an eighth at most"),
+           "the features themselves beside the random layer; auto: where they add an eighth at most, or that is narrow"),
     CHOICE(MODEL, thresholds, "thresholds", "fixed|global|per-class", "fixed",
            "where a class counts as predicted: theta, or one score or one for each class, from the images learned"),
     INTEGER(MODEL, keep_phases, "keep-phases", 0, 1 << 20, "0",

@@ -17,9 +17,10 @@ static inline bool keeps_phases(const l3a_options *options) {
 
 /* Numbers in a row that is learned: the random layer's, and the features themselves where they are learned, too. */
 static inline size_t learned_width(const l3a_options *options, size_t width) {
-    const bool skip =
-        options->skip_features == L3A_SKIP_ON || (options->skip_features == L3A_SKIP_AUTO && 8 * width <= options->dim);
-    return (size_t)options->dim + (skip ? width : 0);
+    const size_t dim = (size_t)options->dim;
+    const bool cheap = 8 * width <= dim || (width <= dim && dim + width <= 4096);
+    const bool skip = options->skip_features == L3A_SKIP_ON || (options->skip_features == L3A_SKIP_AUTO && cheap);
+    return dim + (skip ? width : 0);
 }
 
 #endif

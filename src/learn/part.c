@@ -210,13 +210,15 @@ static bool search_run(struct search *search) {
     return have_arrived(search, 0, search->columns);
 }
 
-/* A factor for each part. rows [columns x d]: in, the targets; out, the solution. */
+/* A factor for each part, or one for all where they are the same. rows [columns x d]: in, the targets; out, the solution. */
 static l3a_status solve_each(const struct search *search, double *rows) {
     const struct analytic *analytic = search->analytic;
     l3a_status status = L3A_OK;
     for (size_t j = 0; j < search->count; j++) {
         const struct part *part = &search->parts[j];
-        TRY(analytic_factor(analytic, search->alpha, &part->sums, 1 - search->alpha, analytic->gamma));
+        if (j == 0 || search->alpha < 1) {
+            TRY(analytic_factor(analytic, search->alpha, &part->sums, 1 - search->alpha, analytic->gamma));
+        }
         analytic_solve_rows(analytic, part->last - part->first, rows + part->first * analytic->dim);
     }
 done:
@@ -227,15 +229,15 @@ double parts_lift(double lift, size_t count) {
     return count ? lift * (double)(count - 1) / (double)(count + 8) : 0;
 }
 
-/* Each of the first `count` columns of weights [d x columns] and a share of their sum. */
-static void lift_columns(const struct analytic *analytic, size_t columns, size_t count, double share, double *weights) {
-    for (size_t i = 0; i < analytic->dim && share != 0; i++) {
-        double *row = weights + i * columns, sum = 0;
+/* Each of `count` columns of d numbers and a share of their sum. */
+static void lift_columns(double *columns, size_t d, size_t count, double share) {
+    for (size_t i = 0; i < d && share != 0; i++) {
+        double sum = 0;
         for (size_t k = 0; k < count; k++) {
-            sum += row[k];
+            sum += columns[k * d + i];
         }
         for (size_t k = 0; k < count; k++) {
-            row[k] += share * sum;
+            columns[k * d + i] += share * sum;
         }
     }
 }
@@ -258,24 +260,20 @@ l3a_status parts_solve(const struct analytic *analytic, const struct part *parts
     l3a_context *context = analytic->context;
     const size_t d = analytic->dim, used = columns_in_use(analytic, columns, weights);
     l3a_status status = L3A_OK;
+    const double before = parts_lift(lift, used < columns ? count - 1 : count);
     struct search search = {.analytic = analytic, .parts = parts, .count = count, .columns = columns, .alpha = alpha};
     parts_sum(analytic, parts, count);
-    if (alpha == 1) {
-        TRY(analytic_solve(analytic, columns, cross, weights));
-    } else {
-        const double before = parts_lift(lift, used < columns ? count - 1 : count);
-        lift_columns(analytic, columns, used, -before / (1 + before * (double)used), weights);
-        TRY(search_create(&search));
-        transpose(cross, d, columns, search.target);
-        transpose(weights, d, columns, search.solution);
-        if (parts->sums.type == REAL_DOUBLE || !search_run(&search)) {
-            memcpy(search.solution, search.target, columns * d * sizeof *search.solution);
-            TRY(solve_each(&search, search.solution));
-        }
-        transpose(search.solution, columns, d, weights);
+    TRY(search_create(&search));
+    transpose(cross, d, columns, search.target);
+    transpose(weights, d, columns, search.solution);
+    lift_columns(search.solution, d, used, -before / (1 + before * (double)used));
+    if (alpha == 1 || parts->sums.type == REAL_DOUBLE || !search_run(&search)) {
+        memcpy(search.solution, search.target, columns * d * sizeof *search.solution);
+        TRY(solve_each(&search, search.solution));
     }
-    lift_columns(analytic, columns, columns, parts_lift(lift, count), weights);
-    TRY(check_weights(analytic, weights, columns));
+    lift_columns(search.solution, d, columns, parts_lift(lift, count));
+    TRY(check_weights(analytic, search.solution, columns));
+    transpose(search.solution, columns, d, weights);
 done:
     search_free(context, &search);
     return status;

@@ -37,10 +37,10 @@ static void phase_free(l3a_model *model) {
     memset(phase, 0, sizeof *phase);
 }
 
-static l3a_status check_state(const l3a_model *model, bool in_phase) {
+l3a_status check_state(const l3a_model *model, bool in_phase) {
     if (model->state == MODEL_BROKEN) {
         return fail(model->context, L3A_ERROR_STATE, "load the model again from its file",
-                    "a phase was left halfway, so the model's sums hold a part of it");
+                    "the model was left halfway, so that its sums hold a part of a phase or of another change");
     }
     if ((model->state != MODEL_READY) != in_phase) {
         return fail(model->context, L3A_ERROR_STATE, NULL, in_phase ? "no phase has been begun" : "a phase is going on");
@@ -486,7 +486,13 @@ static void adopt(l3a_model *model, l3a_phase_info *phases) {
     const text_list classes = model->classes;
     uint64_t *const counts = model->counts;
     double *const cross = model->cross, *const weights = model->weights, *const label_weight = model->label_weight;
+    double *const class_weight = model->class_weight;
+    if (classes.count) {
+        memcpy(phase->class_weight, class_weight, classes.count * sizeof *class_weight);
+    }
     model->classes = phase->classes;
+    model->class_weight = phase->class_weight;
+    phase->class_weight = class_weight;
     model->counts = phase->counts;
     model->label_weight = phase->label_weight;
     model->cross = phase->cross;

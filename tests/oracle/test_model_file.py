@@ -66,7 +66,7 @@ def layer(width):
 def check_layout(metadata, tensors, contiguous, length, classes, images):
     check((8 + length) % 8 == 0, "the tensors begin at a multiple of 8")
     check(contiguous, "the tensors lie one after another, to the end of the file")
-    expected = {"format": "l3a-model", "version": "2", "width": "24", "dim": str(DIM), "gamma": str(GAMMA), "seed": str(SEED),
+    expected = {"format": "l3a-model", "version": "3", "width": "24", "dim": str(DIM), "gamma": str(GAMMA), "seed": str(SEED),
                 "classes": "\n".join(classes), "record.backbone": "made up"}
     for key, value in expected.items():
         check(metadata.get(key) == value, f"metadata {key}: {metadata.get(key)!r} instead of {value!r}")

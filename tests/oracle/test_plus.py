@@ -197,14 +197,24 @@ def compare_limits(folder, x, labels):
 
 def compare_gamma(folder, x, labels):
     """Chosen by the command from sums; here by leaving out each row. The minimum is flat, so errors are compared, not gammas."""
-    oracle = Oracle(x[:60], labels[:60])
-    metadata = learn(folder, "chosen", x[:60], labels[:60], phases=PHASES[:1])[0][0]
+    oracle = Oracle(x, labels)
+    check(len(oracle.rows(PHASES[0])) >= 100, "rows enough to choose from")
+    metadata = learn(folder, "chosen", x, labels, phases=PHASES[:1])[0][0]
     chosen, errors = float(metadata["gamma"]), {}
-    for power in np.arange(-1, 5.01, 0.5):
+    level = np.log10((oracle.x[oracle.rows(PHASES[0])] ** 2).sum(1).mean())
+    for power in np.arange(level - 2, level + 4.01, 0.25):
         errors[power] = oracle.left_out(PHASES[0], 10**power)
     check(oracle.left_out(PHASES[0], chosen) <= 1.01 * min(errors.values()),
           f"gamma {chosen} leaves an error of {oracle.left_out(PHASES[0], chosen):.4f}, and {min(errors.values()):.4f} is possible")
     check(metadata["record.gamma"] == "auto", "the file says that gamma was chosen")
+    scaled = float(learn(folder, "scaled", 1000 * x, labels, phases=PHASES[:1])[0][0]["gamma"])
+    check(0.7 < scaled / chosen / 1e6 < 1.4, f"features 1000 times as large, and gamma {scaled} in place of {chosen}")
+    # where leaving out says nothing: few rows, or one class that all of them show
+    for name, rows, phase in ("few", 60, (0, 3)), ("tiny", 3, (0, 9)), ("one", 260, (0, 1)):
+        few = Oracle(x[:rows], labels[:rows])
+        mean = ((few.x[few.rows(phase)] ** 2).sum(1) * few.weights(phase)).mean()
+        chosen = float(learn(folder, name, x[:rows], labels[:rows], phases=[phase])[0][0]["gamma"])
+        check(abs(chosen / (0.1 * mean) - 1) < 0.06, f"{name}: gamma {chosen}, and a tenth of the mean is {0.1 * mean:.3f}")
 
 
 def compare_thresholds(folder, x, labels):
