@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct option info_options[] = {
@@ -42,7 +43,8 @@ static void print_record(const char *key, const char *value) {
 static void print_records(const l3a_file *file) {
     const char *key, *value;
     for (size_t i = 0; l3a_file_record(file, i, &key, &value), key; i++) {
-        if (strncmp(key, "xxh3.", 5) != 0) {
+        const bool told = strcmp(l3a_file_kind(file), "model") == 0 && strcmp(key, "phases") == 0;
+        if (strncmp(key, "xxh3.", 5) != 0 && !told) {
             print_record(key, value);
         }
     }
@@ -97,6 +99,47 @@ static void print_backbone(const struct arguments *arguments, const char *path, 
     l3a_backbone_free(backbone);
 }
 
+/* The phases of a model with their classes, and where thresholds were fitted, the probability above which each is predicted. */
+static void print_phases(const l3a_model *model, const double *thresholds, bool json) {
+    const bool fitted = l3a_model_options(model)->thresholds != L3A_THRESHOLDS_FIXED;
+    printf(json ? ", \"phases\": [" : "");
+    for (size_t p = 0; p < l3a_model_phase_count(model); p++) {
+        const l3a_phase_info *phase = l3a_model_phase(model, p);
+        if (json) {
+            printf("%s{\"images\": %" PRIu64 ", \"classes\": [", p ? ", " : "", phase->images);
+        } else {
+            printf("  phase %zu, %" PRIu64 " image%s: ", p + 1, phase->images, phase->images == 1 ? "" : "s");
+        }
+        for (size_t k = phase->first; k < phase->last; k++) {
+            const double threshold = l3a_model_probability(model, thresholds[k]);
+            printf(k > phase->first ? ", " : "");
+            if (json) {
+                printf("{\"name\": ");
+                print_json_string(l3a_model_class(model, k));
+                printf(", \"images\": %" PRIu64 ", \"threshold\": %.4f}", l3a_model_class_images(model, k), threshold);
+            } else {
+                printf("%s", l3a_model_class(model, k));
+                printf(fitted ? " (%.2f)" : "", threshold);
+            }
+        }
+        printf(json ? "]}" : "\n");
+    }
+    printf(json ? "]" : fitted ? "  in brackets: the probability above which a class is predicted\n" : "");
+}
+
+static void print_model(const struct arguments *arguments, const char *path, bool json) {
+    l3a_model *model = NULL;
+    if (l3a_model_load(arguments->context, path, &model) == L3A_OK) {
+        double *thresholds = calloc(l3a_model_class_count(model) + 1, sizeof *thresholds);
+        if (thresholds) {
+            l3a_model_thresholds(model, thresholds);
+            print_phases(model, thresholds, json);
+        }
+        free(thresholds);
+    }
+    l3a_model_free(model);
+}
+
 int info_command(struct arguments *arguments) {
     const char *format = argument_choice(arguments, "format", "table|json", "table");
     l3a_file *file = NULL;
@@ -112,12 +155,18 @@ int info_command(struct arguments *arguments) {
         if (may_hold_weights(file)) {
             print_backbone(arguments, arguments->positionals[0], true);
         }
+        if (strcmp(l3a_file_kind(file), "model") == 0) {
+            print_model(arguments, arguments->positionals[0], true);
+        }
         printf("}\n");
     } else if (status == L3A_OK) {
         char size[32];
         printf("%s: %s, %s\n", arguments->positionals[0], l3a_file_kind(file), size_text(l3a_file_size(file), size));
         if (may_hold_weights(file)) {
             print_backbone(arguments, arguments->positionals[0], false);
+        }
+        if (strcmp(l3a_file_kind(file), "model") == 0) {
+            print_model(arguments, arguments->positionals[0], false);
         }
         print_records(file);
         print_tensors(file);

@@ -64,14 +64,18 @@ static const struct manual manuals[] = {
     {"merge",
      "Adds together what several models have learned, and writes one model. They must share the random layer and the settings that "
      "decide about the sums; phases with the same classes become one phase, others follow. Says whether the result is the model "
-     "that one place with all the pictures would have learned: it is without pseudo-labels and class weights.",
+     "that one place with all the pictures would have learned: it is with --pseudo off, --weights none, a --gamma that was given "
+     "and "
+     "no phases folded together. So is a class's second lot of pictures learned: in a model of its own, with the same settings, "
+     "that "
+     "is merged.",
      "What two sites have learned of the same classes:\n"
      "  l3a merge site-a.safetensors site-b.safetensors -o both.safetensors\n"},
     {"forget",
      "Takes back classes, a phase, or the part that single images had in the sums, and says whether the result is the model that "
-     "never learned them. A phase can be forgotten where its sums are kept apart (--method l3a+, or --keep-phases); images need "
-     "the "
-     "features and labels they were learned with.",
+     "never learned them (docs/beyond.md says when). A phase can be forgotten where its sums are kept apart (--method l3a+, or "
+     "--keep-phases); images need the features and labels they were learned with, and phases without pseudo-labels. Whether a row "
+     "was learned, the model cannot know.",
      "The second phase; two classes; the images of a person who asked for it:\n"
      "  l3a forget tagger.safetensors --phase 2 -o less.safetensors\n"
      "  l3a forget tagger.safetensors --classes cat,dog\n"

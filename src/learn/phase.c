@@ -522,11 +522,24 @@ static void keep_part(l3a_model *model) {
 
 /* docs/beyond.md tells why. */
 static void warn_of_few_images(const l3a_model *model) {
-    const uint64_t images = model->phase.info.images;
-    if (images < model->options.privacy_limit) {
+    const struct phase *phase = &model->phase;
+    const uint64_t images = phase->info.images, limit = model->options.privacy_limit;
+    size_t few = 0, fewest = phase->info.first;
+    for (size_t k = phase->info.first; k < phase->info.last; k++) {
+        few += phase->counts[k] && phase->counts[k] < limit;
+        fewest = phase->counts[k] && (phase->counts[k] < phase->counts[fewest] || !phase->counts[fewest]) ? k : fewest;
+    }
+    if (images < limit) {
         report_warning(model->context,
-                       "the phase has %" PRIu64 " image%s: who has the model from before and after it may compute their features",
-                       images, images == 1 ? "" : "s");
+                       "the phase has %" PRIu64
+                       " image%s: who has the model%s may compute their features, or what they span; learn "
+                       "more images together",
+                       images, images == 1 ? "" : "s", keeps_phases(&model->options) ? "" : " from before and after it");
+    } else if (few) {
+        report_warning(model->context,
+                       "%zu of the classes %s fewer than %" PRIu64 " images ('%s' %" PRIu64
+                       "): the model holds the sum of their features",
+                       few, few == 1 ? "has" : "have each", limit, phase->classes.items[fewest], phase->counts[fewest]);
     }
 }
 

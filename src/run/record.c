@@ -4,6 +4,7 @@
 #include "data/features.h"
 #include "format/json.h"
 #include "learn/options.h"
+#include "method/method.h"
 
 #include <xxhash.h>
 
@@ -39,6 +40,29 @@ done:
     return status;
 }
 
+static void print_setting(text_builder *text, const l3a_option_info *info, const char *value) {
+    const bool number = info->type != L3A_OPTION_CHOICE && strcmp(value, "auto") != 0;
+    text_builder_print(text, number ? "\"%s\": %s" : "\"%s\": \"%s\"", info->name, value);
+}
+
+/* The settings that a method has of its own. */
+static void print_prescribed(text_builder *text, const l3a_run_options *options, const char *name) {
+    const l3a_options own = method_options(method_find(name), &options->settings);
+    const char *between = "";
+    text_builder_print(text, "\"%s\": {", name);
+    for (size_t i = 0; l3a_option_at(i); i++) {
+        char given[64], prescribed[64];
+        l3a_options_get(&options->settings, l3a_option_at(i)->name, given, sizeof given);
+        l3a_options_get(&own, l3a_option_at(i)->name, prescribed, sizeof prescribed);
+        if (strcmp(given, prescribed) != 0) {
+            text_builder_print(text, "%s", between);
+            print_setting(text, l3a_option_at(i), prescribed);
+            between = ", ";
+        }
+    }
+    text_builder_print(text, "}");
+}
+
 l3a_status record_identity(l3a_context *context, const l3a_run_options *options, const size_t *order, text_builder *text) {
     l3a_status status = L3A_OK;
     text_builder_print(text, "{\n    ");
@@ -59,8 +83,9 @@ l3a_status record_identity(l3a_context *context, const l3a_run_options *options,
             continue;
         }
         l3a_options_get(&options->settings, info->name, value, sizeof value);
-        const bool number = info->type != L3A_OPTION_CHOICE && strcmp(value, "auto") != 0;
-        text_builder_print(text, number ? "    \"%s\": %s,\n" : "    \"%s\": \"%s\",\n", info->name, value);
+        text_builder_print(text, "    ");
+        print_setting(text, info, value);
+        text_builder_print(text, ",\n");
     }
     text_builder_print(text, "    \"given\": [");
     const char *between = "";
@@ -71,7 +96,12 @@ l3a_status record_identity(l3a_context *context, const l3a_run_options *options,
             between = ", ";
         }
     }
-    text_builder_print(text, "],\n");
+    text_builder_print(text, "],\n    \"prescribed\": {");
+    for (size_t i = 0; i < options->method_count; i++) {
+        text_builder_print(text, i ? ", " : "");
+        print_prescribed(text, options, options->methods[i]);
+    }
+    text_builder_print(text, "},\n");
     TRY(print_table(text, "train", options->train));
     TRY(print_table(text, "test", options->test));
     text_builder_print(text, "    \"classes\": [");
