@@ -436,6 +436,10 @@ l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **mo
         goto done;
     }
     TRY(text_list_split_lines(context, &made->classes, classes, strlen(classes)));
+    for (size_t k = 0; k < made->classes.count; k++) {
+        FAIL_IF(!made->classes.items[k][0] || text_list_find(&made->classes, made->classes.items[k]) < k, context, L3A_ERROR_FORMAT,
+                damaged, "%s: class %zu has no name of its own", path, k + 1);
+    }
     TRY(load_phases(&file, made));
     TRY(load_records(&file, made));
     if (file_version(&file) == 1) {

@@ -236,7 +236,8 @@ bool option_is_given(const l3a_options *options, const char *name) {
 
 l3a_status options_fit(l3a_context *context, const l3a_options *options) {
     l3a_status status = L3A_OK;
-    FAIL_IF(options->alpha < 1 && options->pseudo != L3A_PSEUDO_OFF, context, L3A_ERROR_OPTION, "use --pseudo off, or --alpha 1",
+    FAIL_IF(options->alpha < 1 && options->pseudo != L3A_PSEUDO_OFF, context, L3A_ERROR_OPTION,
+            "use --pseudo off, or --alpha 1; l3a+ with another alpha is a run of its own",
             "alpha below 1 is in place of pseudo-labels, and both are asked for");
     FAIL_IF(keeps_phases(options) && options->solver == L3A_SOLVER_RECURSIVE, context, L3A_ERROR_OPTION,
             "use --solver sums, or --alpha 1 without --keep-phases",

@@ -64,7 +64,8 @@ static l3a_status collect_classes(l3a_model *model, const char *const *classes, 
         FAIL_IF(!classes[i] || !classes[i][0] || strchr(classes[i], '\n'), context, L3A_ERROR_CLASS,
                 "give every class a name, on one line", "class %zu of the phase has no usable name", i);
         const size_t found = text_list_find(all, classes[i]);
-        FAIL_IF(found < old_classes(model), context, L3A_ERROR_CLASS, "a phase brings new classes only",
+        FAIL_IF(found < old_classes(model), context, L3A_ERROR_CLASS,
+                "more images of it are learned by a model of their own, with the same settings, that is merged with this one",
                 "class '%s' was learned already", classes[i]);
         FAIL_IF(found < all->count, context, L3A_ERROR_CLASS, "name every class once", "class '%s' stands twice in the phase",
                 classes[i]);
