@@ -154,7 +154,7 @@ static bool is_apart(const l3a_model *model, size_t phase, const bool *gone) {
 static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    bool solve = model->options.lift > 0, clean = true;
+    bool solve = model->part_count && model->options.lift > 0, clean = true;
     FAIL_IF(gone_among(gone, 0, model->classes.count) == model->classes.count, context, L3A_ERROR_CLASS,
             "to forget everything, delete the file", "no class would be left");
     for (size_t p = 0; p < model->phase_count; p++) {

@@ -323,6 +323,10 @@ def main():
         one, two = data.learn("one", np.arange(70), recursive), data.learn("two", np.arange(70, 150), recursive)
         must("merge", one, two, "-o", data.folder / "merged.model")
         same(data.folder / "merged.model", data.learn("whole", np.arange(150), PLAIN), "models of the recursion", 1e-7)
+        few = data.learn("few", np.arange(150), [*recursive, "--lift", 0.1])
+        must("forget", few, "--classes", "b", "-o", data.folder / "rest.model")
+        rest, whole = (tensors(path)["weights"].reshape(DIM, -1) for path in (data.folder / "rest.model", few))
+        check((rest == whole[:, [0, 2, 3]]).all(), "a column goes, and others stay as they were, with a lift that is not used")
         for work in weighted, refusals, exactness, folded, order, again:
             work(data)
     privacy()
