@@ -397,6 +397,8 @@ static l3a_status forget_from_phase(struct removal *r, l3a_features *features, b
         gone[k] = !model->phases[p].images;
     }
 done:
+    removal_free(r);
+    *r = (struct removal){.model = model};
     return status;
 }
 
