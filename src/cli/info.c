@@ -136,6 +136,11 @@ static void print_model(const struct arguments *arguments, const char *path, boo
             print_phases(model, thresholds, json);
         }
         free(thresholds);
+    } else {
+        printf(json ? ", \"why\": " : "  no model: %s\n", l3a_error_text(arguments->context));
+        if (json) {
+            print_json_string(l3a_error_text(arguments->context));
+        }
     }
     l3a_model_free(model);
 }

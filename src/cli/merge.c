@@ -48,8 +48,8 @@ int merge_command(struct arguments *arguments) {
         status = l3a_model_save(model, path);
     }
     if (status == L3A_OK) {
-        const size_t phases = l3a_model_phase_count(model);
-        printf("%s: %zu models, %zu classes in %zu phase%s\n", path, arguments->positional_count, l3a_model_class_count(model),
+        const size_t classes = l3a_model_class_count(model), phases = l3a_model_phase_count(model);
+        printf("%s: %zu models, %zu class%s in %zu phase%s\n", path, arguments->positional_count, classes, classes == 1 ? "" : "es",
                phases, phases == 1 ? "" : "s");
         printf(
             exact

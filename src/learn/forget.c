@@ -154,7 +154,7 @@ static bool is_apart(const l3a_model *model, size_t phase, const bool *gone) {
 static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    bool solve = model->part_count && model->options.lift > 0, clean = true;
+    bool solve = model->part_count && model->options.lift > 0, clean = !has_dropped_classes(model), dropped = false;
     FAIL_IF(gone_among(gone, 0, model->classes.count) == model->classes.count, context, L3A_ERROR_CLASS,
             "to forget everything, delete the file", "no class would be left");
     for (size_t p = 0; p < model->phase_count; p++) {
@@ -165,8 +165,12 @@ static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) 
                 "phase %zu gave its images pseudo-labels of older classes, which nobody knows any more", p + 1);
         clean = clean && (!gone_among(gone, phase->first, phase->last) || (whole && is_apart(model, p, gone)));
         solve = solve || whole;
+        dropped = dropped || (!whole && gone_among(gone, phase->first, phase->last));
     }
     model->state = MODEL_BROKEN;
+    if (dropped) {
+        TRY(l3a_model_set_record(model, "dropped", "yes"));
+    }
     for (size_t p = 0; p < model->phase_count; p++) {
         const l3a_phase_info *phase = &model->phases[p];
         for (size_t k = phase->first; k < phase->last && gone_among(gone, phase->first, phase->last); k++) {
@@ -178,6 +182,7 @@ static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) 
         TRY(report_progress(context, "solve", 0, 1));
         TRY(model_solve(model, model->classes.count, model->cross, model->weights));
     }
+    TRY(report_progress(context, "solve", 1, 1));
     model->state = MODEL_READY;
     *exact = clean;
 done:
@@ -402,11 +407,22 @@ done:
     return status;
 }
 
-static void warn_of_few_images(const l3a_model *model, uint64_t images) {
-    if (images < model->options.privacy_limit) {
+/* Of few images that were taken back from a phase, or that are left in one. */
+static void warn_of_few_images(const l3a_model *model, uint64_t fewest) {
+    const uint64_t limit = model->options.privacy_limit;
+    if (fewest < limit) {
         report_warning(model->context,
-                       "%" PRIu64 " image%s taken back: who has the model from before and after may compute their features", images,
-                       images == 1 ? " was" : "s were");
+                       "%" PRIu64 " image%s taken back from a phase: who has the model from before and after may compute their "
+                       "features, or what they span",
+                       fewest, fewest == 1 ? " was" : "s were");
+    }
+    for (size_t p = 0; p < model->phase_count; p++) {
+        if (model->phases[p].images < limit) {
+            report_warning(model->context,
+                           "phase %zu has %" PRIu64
+                           " image%s left: who has the model may compute their features, or what they span",
+                           p + 1, model->phases[p].images, model->phases[p].images == 1 ? "" : "s");
+        }
     }
 }
 
@@ -416,7 +432,7 @@ l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uin
     const size_t phases = model->phase_count;
     struct removal *removals = NULL;
     bool *gone = NULL, complete = true;
-    uint64_t count = 0, left = 0;
+    uint64_t count = 0, left = 0, fewest = UINT64_MAX;
     TRY(check_state(model, false));
     TRY(l3a_model_accepts(model, features));
     FAIL_IF(!features->labels, context, L3A_ERROR_DATA, "give the labels that the images were learned with", "%s: no labels",
@@ -431,13 +447,14 @@ l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uin
             TRY(find_rows(&removals[p], p, features));
         }
         count += removals[p].count;
+        fewest = removals[p].count && removals[p].count < fewest ? removals[p].count : fewest;
         left += model->phases[p].images - removals[p].count;
     }
     FAIL_IF(!count, context, L3A_ERROR_DATA, "give the rows and labels that were learned",
             "%s: no image has a label of any of the model's classes", features->path);
     FAIL_IF(!left, context, L3A_ERROR_DATA, "to forget everything, delete the file", "no image would be left");
-    const bool same = complete && model->options.weights == L3A_WEIGHTS_NONE && !has_pseudo_labels(model, 0) && !is_folded(model) &&
-                      !(removals[0].count && has_chosen_gamma(model));
+    const bool same = complete && !has_dropped_classes(model) && model->options.weights == L3A_WEIGHTS_NONE &&
+                      !has_pseudo_labels(model, 0) && !is_folded(model) && !(removals[0].count && has_chosen_gamma(model));
     TRY(analytic_use_inverse(&model->analytic, false));
     model->state = MODEL_BROKEN;
     for (size_t p = 0; p < phases; p++) {
@@ -453,8 +470,9 @@ l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uin
     FAIL_IF(status == L3A_ERROR_NUMERIC, context, L3A_ERROR_DATA, "take back the features and labels that were learned, each once",
             "%s: without these rows nothing can be solved: some of them were never learned", features->path);
     TRY(status);
+    TRY(report_progress(context, "solve", 1, 1));
     model->state = MODEL_READY;
-    warn_of_few_images(model, count);
+    warn_of_few_images(model, fewest);
     *images = count;
     *exact = same;
 done:

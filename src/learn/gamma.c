@@ -141,7 +141,20 @@ static double descend(const struct trial *trial) {
         middle = left;
         left = left_out_error(trial, pow(10, at - 0.5));
     }
-    return isfinite(middle) ? pow(10, at + 0.5 * lowest(left, middle, right)) : INFINITY;
+    return isfinite(middle) ? pow(10, fmax(low, at + 0.5 * lowest(left, middle, right))) : INFINITY;
+}
+
+/* Whether a class is there on some rows and not on others. */
+static bool has_contrast(const struct gamma_sample *sample) {
+    bool contrast = false;
+    for (size_t k = 0; k < sample->classes; k++) {
+        size_t shown = 0;
+        for (size_t i = 0; i < sample->count; i++) {
+            shown += sample->targets[k * sample->capacity + i] != 0;
+        }
+        contrast = contrast || (shown && shown < sample->count);
+    }
+    return contrast;
 }
 
 l3a_status choose_gamma(l3a_context *context, const struct gamma_sample *sample, double *gamma) {
@@ -152,7 +165,7 @@ l3a_status choose_gamma(l3a_context *context, const struct gamma_sample *sample,
     TRY(allocate(context, n, n * sizeof *trial.factor, &trial.factor));
     TRY(allocate(context, sample->classes, n * sizeof *trial.errors, &trial.errors));
     TRY(make_gram(&trial));
-    const double chosen = two_digits(n < FEW || sample->classes < 2 ? 0.1 * mean_diagonal(&trial) : descend(&trial));
+    const double chosen = two_digits(n < FEW || !has_contrast(sample) ? 0.1 * mean_diagonal(&trial) : descend(&trial));
     FAIL_IF(!(isfinite(chosen) && chosen > 0), context, L3A_ERROR_NUMERIC, "give a number for --gamma, or scale the features",
             "no gamma can be chosen from these features");
     *gamma = chosen;

@@ -38,6 +38,10 @@ bool is_folded(const l3a_model *model) {
     return folded && (model->options.alpha < 1 || model->options.lift > 0);
 }
 
+bool has_dropped_classes(const l3a_model *model) {
+    return l3a_model_record(model, "dropped") != NULL;
+}
+
 bool has_chosen_gamma(const l3a_model *model) {
     const char *gamma = l3a_model_record(model, "gamma");
     return gamma && strcmp(gamma, "auto") == 0;
@@ -155,7 +159,7 @@ static l3a_status merge_parts(l3a_model *model, const l3a_model *other, const st
         const struct part *theirs = &other->parts[i];
         TRY(report_progress(context, "merge", i, other->part_count));
         if (plan->part[i] != NEW) {
-            packed_add(d, &model->parts[plan->part[i]].sums, 1, &theirs->sums, 1);
+            packed_add(d, &model->parts[plan->part[i]].sums, &theirs->sums);
             continue;
         }
         struct part *made = &model->parts[model->part_count];
@@ -164,7 +168,7 @@ static l3a_status merge_parts(l3a_model *model, const l3a_model *other, const st
         made->last = plan->place[theirs->last - 1] + 1;
         TRY(packed_create(context, d, theirs->sums.type, &made->sums));
         model->part_count++;
-        packed_add(d, &made->sums, 0, &theirs->sums, 1);
+        memcpy(made->sums.rows, theirs->sums.rows, packed_size(d) * real_size(theirs->sums.type));
     }
 done:
     return status;
@@ -266,7 +270,7 @@ static bool will_be_exact(const l3a_model *model, const l3a_model *other, const 
     const bool folds =
         is_folded(model) || is_folded(other) || (keep && plan->phases > keep && (options->alpha < 1 || options->lift > 0));
     return weighs_alone && labels_alone && !folds && !has_pseudo_labels(model, 0) && !has_pseudo_labels(other, 0) &&
-           !has_chosen_gamma(model) && !has_chosen_gamma(other);
+           !has_chosen_gamma(model) && !has_chosen_gamma(other) && !has_dropped_classes(model) && !has_dropped_classes(other);
 }
 
 l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact) {
@@ -297,6 +301,7 @@ l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact) {
     model_fold(model);
     TRY(report_progress(context, "solve", 0, 1));
     TRY(model_solve(model, model->classes.count, model->cross, model->weights));
+    TRY(report_progress(context, "solve", 1, 1));
     model->state = MODEL_READY;
     *exact = same;
 done:

@@ -23,6 +23,8 @@ void model_columns_free(l3a_context *context, struct model_columns *columns);
 bool has_pseudo_labels(const l3a_model *model, size_t first);
 /* Whether phases were folded together, and weights depend on which. */
 bool is_folded(const l3a_model *model);
+/* Whether classes were forgotten whose images are still in the sums. */
+bool has_dropped_classes(const l3a_model *model);
 /* Whether gamma was chosen from the images of the first phase. */
 bool has_chosen_gamma(const l3a_model *model);
 

@@ -229,7 +229,7 @@ l3a_status model_solve(const l3a_model *model, size_t columns, const double *cro
 void model_fold(l3a_model *model) {
     while (model->options.keep_phases && model->part_count > model->options.keep_phases) {
         struct part *oldest = &model->parts[0], *next = &model->parts[1];
-        packed_add(model->analytic.dim, &next->sums, 1, &oldest->sums, 1);
+        packed_add(model->analytic.dim, &next->sums, &oldest->sums);
         next->first = oldest->first;
         next->phases += oldest->phases;
         release(model->context, oldest->sums.rows);

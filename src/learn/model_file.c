@@ -338,6 +338,8 @@ static l3a_status load_parts(const safetensors *file, l3a_model *model) {
         }
         TRY(packed_create(file->context, model->analytic.dim, model_real(model), &model->parts[i].sums));
         TRY(input_read(&file->input, tensor->offset, model->parts[i].sums.rows, (size_t)tensor->bytes));
+        FAIL_IF(!packed_is_finite(model->analytic.dim, &model->parts[i].sums), file->context, L3A_ERROR_FORMAT, damaged,
+                "%s: %s holds a number that is not finite", file->input.path, name);
     }
 done:
     return status;
@@ -360,6 +362,10 @@ static l3a_status load_class_numbers(const safetensors *file, const char *name, 
     TRY(safetensors_expect(file, name, 1, shape, &tensor));
     FAIL_IF(tensor->type != TENSOR_F64, file->context, L3A_ERROR_FORMAT, damaged, "%s: %s must be F64", file->input.path, name);
     TRY(input_read(&file->input, tensor->offset, *numbers, (size_t)tensor->bytes));
+    for (size_t k = 0; k < classes; k++) {
+        FAIL_IF(!isfinite((*numbers)[k]) && (*numbers)[k] != missing, file->context, L3A_ERROR_FORMAT, damaged,
+                "%s: %s holds a number that is not finite", file->input.path, name);
+    }
 done:
     return status;
 }

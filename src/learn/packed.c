@@ -24,6 +24,15 @@ void packed_get(const struct packed *packed, size_t first, size_t count, double 
     }
 }
 
+bool packed_is_finite(size_t dim, const struct packed *packed) {
+    bool finite = true;
+    for (size_t i = 0; i < packed_size(dim); i++) {
+        finite = finite && isfinite(packed->type == REAL_SINGLE ? (double)((const float *)packed->rows)[i]
+                                                                : ((const double *)packed->rows)[i]);
+    }
+    return finite;
+}
+
 static void packed_put(const struct packed *packed, size_t first, size_t count, const double *values) {
     for (size_t i = 0; i < count; i++) {
         if (packed->type == REAL_SINGLE) {
@@ -34,13 +43,13 @@ static void packed_put(const struct packed *packed, size_t first, size_t count, 
     }
 }
 
-void packed_add(size_t dim, const struct packed *to, double keep, const struct packed *from, double scale) {
+void packed_add(size_t dim, const struct packed *to, const struct packed *from) {
     const size_t size = packed_size(dim);
     for (size_t first = 0; first < size; first += TILE) {
         const size_t count = size - first < TILE ? size - first : TILE;
         double values[TILE] = {0};
-        packed_get(to, first, count, keep, values);
-        packed_get(from, first, count, scale, values);
+        packed_get(to, first, count, 1, values);
+        packed_get(from, first, count, 1, values);
         packed_put(to, first, count, values);
     }
 }

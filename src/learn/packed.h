@@ -17,8 +17,9 @@ size_t packed_size(size_t dim);
 l3a_status packed_create(l3a_context *context, size_t dim, real type, struct packed *packed);
 /* values += scale · packed numbers [first, first + count) */
 void packed_get(const struct packed *packed, size_t first, size_t count, double scale, double *values);
-/* to = keep · to + scale · from */
-void packed_add(size_t dim, const struct packed *to, double keep, const struct packed *from, double scale);
+bool packed_is_finite(size_t dim, const struct packed *packed);
+/* to += from */
+void packed_add(size_t dim, const struct packed *to, const struct packed *from);
 /* packed = A */
 void analytic_pack(const struct analytic *analytic, const struct packed *packed);
 /* A = packed */

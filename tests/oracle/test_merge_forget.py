@@ -246,6 +246,40 @@ def folded(data):
     same(out, data.learn("other", rows[30:], settings, ["a", "b", "c"]), "images of phases that were folded")
 
 
+def dropped(data):
+    """Classes went and their images stayed: from then on nothing is called exact, since rows of other images may be theirs."""
+    rows, out, rest = np.arange(len(data.x)), data.folder / "out.model", data.folder / "rest.model"
+    folding = [*APART, "--keep-phases", 2]
+    for settings, phases, classes in ((PLAIN, ["a,b", "c,d"], "a,b"), (folding, ["a,b", "c", "d"], "a,b")):
+        must("forget", data.learn("whole", rows, settings, phases), "--classes", classes, "-o", out)
+        must("eval", out, *data.options("all", rows))
+        text = must("forget", out, *data.options("gone", rows[:30]), "-o", rest)
+        check("not quite" in text, f"{settings}: images of classes that went before: {text}")
+    check("not quite" in must("forget", out, "--phase", 1, "-o", rest), "a part that also held images of other phases")
+    must("forget", data.learn("one", rows[::2], APART), "--classes", "b", "-o", out)
+    text = must("merge", out, data.learn("two", rows[1::2], APART, ["a", "c,d"]), "-o", rest)
+    check("keeps the weight" in text, f"a phase that lost a class is not the phase without it: {text}")
+
+
+def mixed(data):
+    """Single precision, three models, some with phases that others lack."""
+    rows, out = np.arange(len(data.x)), data.folder / "out.model"
+    settings = [s if s != "double" else "mixed" for s in APART]
+    models = [data.learn("one", rows[::2], settings), data.learn("two", rows[1::2], settings, ["c,d", "b,a"])]
+    extra = Data(data.folder, 90)
+    (data.folder / "names").write_text("e\nf\ng\nh\n")
+    models.append(extra.learn("three", np.arange(90), settings, ["e", "f,g", "h"]))
+    (data.folder / "names").write_text("a\nb\nc\nd\n")
+    for i in range(3):
+        must("merge", *models[i:], *models[:i], "-o", out)
+        ours = tensors(out)
+        check(all(np.isfinite(values).all() for values in ours.values()), "numbers of a merge")
+        whole, third = tensors(data.learn("whole", rows, settings)), tensors(models[2])
+        grams = sorted([ours[f"gram.{k}"].sum() for k in range(1, 6)])
+        expected = sorted([whole[f"gram.{k}"].sum() for k in (1, 2)] + [third[f"gram.{k}"].sum() for k in (1, 2, 3)])
+        check(np.allclose(grams, expected, rtol=1e-5), f"sums of three models: {grams} and {expected}")
+
+
 def order(data):
     """The same classes in another order."""
     rows, out = np.arange(len(data.x)), data.folder / "out.model"
@@ -327,7 +361,7 @@ def main():
         must("forget", few, "--classes", "b", "-o", data.folder / "rest.model")
         rest, whole = (tensors(path)["weights"].reshape(DIM, -1) for path in (data.folder / "rest.model", few))
         check((rest == whole[:, [0, 2, 3]]).all(), "a column goes, and others stay as they were, with a lift that is not used")
-        for work in weighted, refusals, exactness, folded, order, again:
+        for work in weighted, refusals, exactness, folded, dropped, order, again, mixed:
             work(data)
     privacy()
     print(f"{passed} passed, {failed} failed")
