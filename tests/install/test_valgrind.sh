@@ -36,5 +36,19 @@ expect 0 '' watched info "$work/model"
 run=(run --train "$data/train.safetensors" --test "$data/test.safetensors" --protocol B0-C2 --method l3a,joint "${settings[@]}")
 expect 0 '' watched "${run[@]}" -o "$work/run" --quiet
 expect 0 '' watched "${run[@]}" -o "$work/run" --quiet --resume
+for site in one two; do
+    expect 0 '' watched learn "$work/$site" --method l3a+ "${table[@]}" --classes class00,class01 "${settings[@]}"
+done
+expect 0 '' watched learn "$work/two" "${table[@]}" --classes class02,class03
+expect 0 '' watched merge "$work/one" "$work/two" -o "$work/both"
+/usr/bin/python3 - "$data" <<'CODE'
+import sys
+import numpy as np
+for name in "train", "train_labels":
+    np.save(f"{sys.argv[1]}/{name}_few.npy", np.load(f"{sys.argv[1]}/{name}.npy")[:9])
+CODE
+expect 0 '' watched forget "$work/two" --features "$data/train_few.npy" --labels "$data/train_labels_few.npy" --names "$data/names.txt"
+expect 0 '' watched forget "$work/both" --phase 2
+expect 0 '' watched info "$work/both"
 expect 2 'nothing' watched eval "$work/nothing" --features "$data/test.safetensors"
 finish
