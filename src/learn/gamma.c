@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 100 };
+enum { FEW = 100, STRIP = 512 };
 
 l3a_status gamma_sample_create(l3a_context *context, real type, size_t dim, size_t classes, size_t rows,
                                struct gamma_sample *sample) {
@@ -93,10 +93,20 @@ static l3a_status make_gram(const struct trial *trial) {
     void *product = NULL;
     const l3a_status status = allocate(context, n, n * real_size(sample->type), &product);
     if (status == L3A_OK) {
-        context->matrix->multiply(context->threads, sample->type, false, true, n, n, d, 1, sample->rows, d, sample->rows, d, 0,
-                                  product, n);
-        for (size_t i = 0; i < n * n; i++) {
-            trial->gram[i] = sample->type == REAL_SINGLE ? (double)((const float *)product)[i] : ((const double *)product)[i];
+        const size_t size = real_size(sample->type);
+        for (size_t first = 0; first < n; first += STRIP) { /* of the symmetric product, what lies right of the diagonal's blocks */
+            const size_t rows = n - first < STRIP ? n - first : STRIP;
+            const char *from = (const char *)sample->rows + first * d * size;
+            context->matrix->multiply(context->threads, sample->type, false, true, rows, n - first, d, 1, from, d, from, d, 0,
+                                      (char *)product + (first * n + first) * size, n);
+        }
+        for (size_t i = 0; i < n; i++) {
+            for (size_t j = i; j < n; j++) {
+                const size_t at = i * n + j;
+                trial->gram[at] =
+                    sample->type == REAL_SINGLE ? (double)((const float *)product)[at] : ((const double *)product)[at];
+                trial->gram[j * n + i] = trial->gram[at];
+            }
         }
     }
     release(context, product);

@@ -8,8 +8,8 @@
 
 enum { STEPS = 60 };
 
-/* Of the solution, in the norm of M. On COCO and VOC, 1e-4 moves no mAP by more than 0.001, and takes a step more. */
-static const double tolerance = 3e-4;
+/* Of the solution, in the norm of M. On COCO and VOC, 1e-4 moves no mAP by more than 0.001, and takes a step or two more. */
+static const double tolerance = 5e-4;
 
 struct search {
     const struct analytic *analytic;
