@@ -3,7 +3,7 @@ source "$(dirname "$0")/support.sh"
 cd "$work"
 export PATH=$L3A_BUILD:$PATH
 
-expect 2 'not a number from 400' l3a demo -o few --pictures 10
+expect 2 'not a whole number from 400' l3a demo -o few --pictures 10
 check 'no folder for a refused demo' test ! -e few
 expect 2 'not expected here' l3a demo somewhere
 mkdir there
