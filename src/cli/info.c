@@ -102,7 +102,7 @@ static void print_backbone(const struct arguments *arguments, const char *path, 
 /* The phases of a model with their classes, and where thresholds were fitted, the probability above which each is predicted. */
 static void print_phases(const l3a_model *model, const double *thresholds, bool json) {
     const bool fitted = l3a_model_options(model)->thresholds != L3A_THRESHOLDS_FIXED;
-    printf(json ? ", \"phases\": [" : "");
+    fputs(json ? ", \"phases\": [" : "", stdout);
     for (size_t p = 0; p < l3a_model_phase_count(model); p++) {
         const l3a_phase_info *phase = l3a_model_phase(model, p);
         if (json) {
@@ -112,19 +112,21 @@ static void print_phases(const l3a_model *model, const double *thresholds, bool 
         }
         for (size_t k = phase->first; k < phase->last; k++) {
             const double threshold = l3a_model_probability(model, thresholds[k]);
-            printf(k > phase->first ? ", " : "");
+            fputs(k > phase->first ? ", " : "", stdout);
             if (json) {
                 printf("{\"name\": ");
                 print_json_string(l3a_model_class(model, k));
                 printf(", \"images\": %" PRIu64 ", \"threshold\": %.4f}", l3a_model_class_images(model, k), threshold);
             } else {
                 printf("%s", l3a_model_class(model, k));
-                printf(fitted ? " (%.2f)" : "", threshold);
+                if (fitted) {
+                    printf(" (%.2f)", threshold);
+                }
             }
         }
         printf(json ? "]}" : "\n");
     }
-    printf(json ? "]" : fitted ? "  in brackets: the probability above which a class is predicted\n" : "");
+    fputs(json ? "]" : fitted ? "  in brackets: the probability above which a class is predicted\n" : "", stdout);
 }
 
 static void print_model(const struct arguments *arguments, const char *path, bool json) {
