@@ -12,6 +12,17 @@
 enum { NAMES_LIMIT = 16 << 20, CLASS_LIMIT = 1 << 14 };
 
 const char *const provenance[PROVENANCE] = {"backbone", "sha256", "preprocess", "pool"};
+
+size_t provenance_conflict(const char *const mine[PROVENANCE], const char *const theirs[PROVENANCE]) {
+    enum { NAME, CHECKSUM };
+    const bool same = mine[CHECKSUM] && theirs[CHECKSUM] && strcmp(mine[CHECKSUM], theirs[CHECKSUM]) == 0;
+    size_t i = same ? CHECKSUM : NAME;
+    while (i < PROVENANCE && !(mine[i] && theirs[i] && strcmp(mine[i], theirs[i]) != 0)) {
+        i++;
+    }
+    return i;
+}
+
 /* Where the pictures are: for showing them, and never compared. */
 static const char *const origin[2] = {"data", "split"};
 

@@ -23,6 +23,9 @@ struct l3a_features {
 /* The records that say how features were made: what files carry, runs write down, and models compare. */
 enum { PROVENANCE = 4 };
 extern const char *const provenance[PROVENANCE];
+/* The first of these values that both have and that differs, or PROVENANCE. A network's name does not count where its checksum says
+ * that it is the same. */
+size_t provenance_conflict(const char *const mine[PROVENANCE], const char *const theirs[PROVENANCE]);
 
 /* For each name, the table's column; an error names those that the table does not have. */
 l3a_status features_columns(l3a_features *features, const char *const *classes, size_t count, size_t *columns);

@@ -55,21 +55,21 @@ static l3a_status compare_settings(const l3a_model *model, const l3a_model *othe
     FAIL_IF(model->width != other->width, context, L3A_ERROR_MISMATCH, "both must come from features of one backbone",
             "one model takes features %zu wide, the other %zu", model->width, other->width);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char mine[64], theirs[64];
-        l3a_options_get(&model->options, names[i], mine, sizeof mine);
-        l3a_options_get(&other->options, names[i], theirs, sizeof theirs);
+        char own[64], others[64];
+        l3a_options_get(&model->options, names[i], own, sizeof own);
+        l3a_options_get(&other->options, names[i], others, sizeof others);
         const bool chosen = strcmp(names[i], "gamma") == 0 && has_chosen_gamma(model) && has_chosen_gamma(other);
-        FAIL_IF(strcmp(mine, theirs) != 0 && !chosen, context, L3A_ERROR_MISMATCH, "learn both with the same settings",
-                "%s is %s in one model and %s in the other", names[i], mine, theirs);
+        FAIL_IF(strcmp(own, others) != 0 && !chosen, context, L3A_ERROR_MISMATCH, "learn both with the same settings",
+                "%s is %s in one model and %s in the other", names[i], own, others);
     }
-    for (size_t i = 0; i < other->record_keys.count; i++) {
-        const char *key = other->record_keys.items[i], *mine = l3a_model_record(model, key);
-        for (size_t j = 0; j < PROVENANCE; j++) {
-            FAIL_IF(mine && strcmp(key, provenance[j]) == 0 && strcmp(mine, other->record_values.items[i]) != 0, context,
-                    L3A_ERROR_MISMATCH, "sums of features from different backbones mean nothing",
-                    "%s is '%s' in one model and '%s' in the other", key, mine, other->record_values.items[i]);
-        }
+    const char *mine[PROVENANCE], *theirs[PROVENANCE];
+    for (size_t i = 0; i < PROVENANCE; i++) {
+        mine[i] = l3a_model_record(model, provenance[i]);
+        theirs[i] = l3a_model_record(other, provenance[i]);
     }
+    const size_t i = provenance_conflict(mine, theirs);
+    FAIL_IF(i < PROVENANCE, context, L3A_ERROR_MISMATCH, "sums of features from different backbones mean nothing",
+            "%s is '%s' in one model and '%s' in the other", provenance[i], mine[i], theirs[i]);
 done:
     return status;
 }

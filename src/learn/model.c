@@ -348,15 +348,15 @@ l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features) {
     FAIL_IF(features->width != model->width, model->context, L3A_ERROR_MISMATCH,
             "use features of the backbone that the model was learned with", "%s: features %zu wide, where the model takes %zu",
             features->path, features->width, model->width);
-    const char *my_sum = l3a_model_record(model, "sha256"), *their_sum = l3a_features_record(features, "sha256");
-    const bool same_weights = my_sum && their_sum && strcmp(my_sum, their_sum) == 0; /* whatever name the network goes by */
+    const char *mine[PROVENANCE], *theirs[PROVENANCE];
     for (size_t i = 0; i < PROVENANCE; i++) {
-        const char *mine = l3a_model_record(model, provenance[i]), *theirs = l3a_features_record(features, provenance[i]);
-        const bool name = same_weights && strcmp(provenance[i], "backbone") == 0;
-        FAIL_IF(mine && theirs && !name && strcmp(mine, theirs) != 0, model->context, L3A_ERROR_MISMATCH,
-                "take features of the backbone and the preprocessing that the model was learned with: others mean nothing to it",
-                "%s: %s is '%s', where the model was learned with '%s'", features->path, provenance[i], theirs, mine);
+        mine[i] = l3a_model_record(model, provenance[i]);
+        theirs[i] = l3a_features_record(features, provenance[i]);
     }
+    const size_t i = provenance_conflict(mine, theirs);
+    FAIL_IF(i < PROVENANCE, model->context, L3A_ERROR_MISMATCH,
+            "take features of the backbone and the preprocessing that the model was learned with: others mean nothing to it",
+            "%s: %s is '%s', where the model was learned with '%s'", features->path, provenance[i], theirs[i], mine[i]);
 done:
     return status;
 }

@@ -1096,6 +1096,34 @@ static void features_of_another_backbone_are_refused(void **state) {
     l3a_context_free(context);
 }
 
+/* By learning, and by merging. */
+static void a_network_is_known_by_its_checksum(void **state) {
+    (void)state;
+    static batch world;
+    static const char *const sums[] = {"aa", "aa", "bb"};
+    l3a_context *context = make_context(1);
+    const l3a_options options = exact_options();
+    l3a_features *tables[3];
+    l3a_model *models[3];
+    int exact;
+    make_world(&world);
+    for (size_t i = 0; i < 3; i++) {
+        tables[i] = wrap(context, &world, i ? "vit, width 192" : "vit_tiny");
+        assert_ok(context, l3a_features_set_record(tables[i], "sha256", sums[i]));
+        models[i] = make_model(context, &options);
+        assert_ok(context, l3a_model_learn(models[i], tables[i], class_names, STEP));
+    }
+    assert_ok(context, l3a_model_accepts(models[0], tables[1]));
+    assert_fails(context, l3a_model_accepts(models[1], tables[2]), L3A_ERROR_MISMATCH, "sha256 is 'bb'");
+    assert_ok(context, l3a_model_merge(models[0], models[1], &exact));
+    assert_fails(context, l3a_model_merge(models[1], models[2], &exact), L3A_ERROR_MISMATCH, "sha256 is 'aa'");
+    for (size_t i = 0; i < 3; i++) {
+        l3a_features_free(tables[i]);
+        l3a_model_free(models[i]);
+    }
+    l3a_context_free(context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(method_equals_the_naive_one_in_every_weighting),
@@ -1123,6 +1151,7 @@ int main(void) {
         cmocka_unit_test(classes_are_found_in_the_table_by_name),
         cmocka_unit_test(evaluation_measures_the_rows_that_show_a_learned_class),
         cmocka_unit_test(features_of_another_backbone_are_refused),
+        cmocka_unit_test(a_network_is_known_by_its_checksum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
