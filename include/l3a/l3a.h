@@ -232,6 +232,17 @@ L3A_PUBLIC l3a_status l3a_model_load(l3a_context *context, const char *path, l3a
 L3A_PUBLIC l3a_status l3a_model_save(l3a_model *model, const char *path);
 L3A_PUBLIC void l3a_model_free(l3a_model *model);
 
+/* Two processes that load a model, change it and save it at the same time would lose the change of one. A lock, held from before
+ * loading until after saving, makes the second wait or be refused. It is advisory: l3a_model_save() respects the lock of another
+ * context or process, and loading needs none. */
+typedef struct l3a_lock l3a_lock;
+/* The model need not exist yet. Paths that lead to one file, such as a symbolic link and its target, share its lock. When another
+ * process has the lock: L3A_ERROR_IO at once or, with wait, a warning event, and progress events until the lock is free. Refuses a
+ * path that cannot be saved to because it leads to a folder, a device or a pipe. */
+L3A_PUBLIC l3a_status l3a_lock_take(l3a_context *context, const char *path, int wait, l3a_lock **lock);
+/* The lock also ends when the process does. */
+L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);
+
 /* One phase: learns the named classes from those rows of the table in which at least one of them is labelled present. The
  * table must know all the classes; its other labels are not looked at. On failure the model scores as before; after a
  * failure in the middle of a phase it refuses to learn more or to be saved: load it again. */

@@ -4,6 +4,7 @@
 
 #include "l3a/l3a.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -124,7 +125,7 @@ void progress_show(const char *stage, uint64_t done, uint64_t total);
 void progress_clear(void);
 int show_event(const l3a_event *event, void *user);
 /* Set by Ctrl-C. */
-extern volatile int interrupted;
+extern volatile sig_atomic_t interrupted;
 
 /* A feature file, or .npy files. */
 l3a_status open_features(l3a_context *context, const char *path, const char *labels, const char *names, l3a_features **features);

@@ -9,6 +9,7 @@ const struct option forget_options[] = {
     {"features", "FILE", "images to forget: the features and labels they were learned with"},
     {"labels", "Y.npy", "labels, when --features is a .npy file"},
     {"names", "FILE", "class names, a line each, for .npy files"},
+    {"wait", NULL, "wait while another process changes the model, rather than fail"},
     {"o", "FILE", "where the model goes [in place of the old one]"},
     {NULL, NULL, NULL},
 };
@@ -33,6 +34,7 @@ int forget_command(struct arguments *arguments) {
     const char *features = argument(arguments, "features");
     struct list list = {0};
     l3a_model *model = NULL;
+    l3a_lock *lock = NULL;
     uint64_t number = 1;
     int exact = 0;
     if (arguments->positional_count != 1) {
@@ -46,7 +48,10 @@ int forget_command(struct arguments *arguments) {
         return EXIT_USAGE;
     }
     const char *path = arguments->positionals[0], *out = argument(arguments, "o") ? argument(arguments, "o") : path;
-    l3a_status status = l3a_model_load(arguments->context, path, &model);
+    l3a_status status = l3a_lock_take(arguments->context, out, argument(arguments, "wait") != NULL, &lock);
+    if (status == L3A_OK) {
+        status = l3a_model_load(arguments->context, path, &model);
+    }
     if (status == L3A_OK) {
         status = classes ? l3a_model_forget_classes(model, list.items, list.count, &exact)
                  : phase ? l3a_model_forget_phase(model, (size_t)number - 1, &exact)
@@ -64,6 +69,7 @@ int forget_command(struct arguments *arguments) {
                          "or a gamma that depended\non what is gone, or images of a forgotten class remain as images "
                          "without it (docs/beyond.md).\n");
     }
+    l3a_lock_free(lock);
     l3a_model_free(model);
     list_free(&list);
     return explain(arguments, status);

@@ -11,6 +11,7 @@ const struct option learn_options[] = {
     {"labels", "Y.npy", "labels, when --features is a .npy file"},
     {"names", "FILE", "class names, a line each, for .npy files"},
     {"classes", "A,B", "the new classes, or @FILE with a name a line"},
+    {"wait", NULL, "wait while another process changes the model, rather than fail"},
     {"method", "NAME", "of a model that is made now: l3a, l3a+, l3a-no-pl, l3a-no-wac, acil, air [l3a]"},
     {NULL, NULL, NULL},
 };
@@ -80,6 +81,7 @@ int learn_command(struct arguments *arguments) {
     struct list list = {0};
     l3a_features *features = NULL;
     l3a_model *model = NULL;
+    l3a_lock *lock = NULL;
     if (!classes) {
         return EXIT_USAGE;
     }
@@ -94,6 +96,9 @@ int learn_command(struct arguments *arguments) {
     l3a_status status =
         open_features(arguments->context, features_path, argument(arguments, "labels"), argument(arguments, "names"), &features);
     if (status == L3A_OK) {
+        status = l3a_lock_take(arguments->context, path, argument(arguments, "wait") != NULL, &lock);
+    }
+    if (status == L3A_OK) {
         status = open_model(arguments, path, l3a_features_width(features), &model);
     }
     const bool fits = status != L3A_OK || has_method(arguments, model);
@@ -107,6 +112,7 @@ int learn_command(struct arguments *arguments) {
         print_phase(model, features, path);
     }
     const int code = fits ? explain(arguments, status) : EXIT_USAGE;
+    l3a_lock_free(lock);
     l3a_model_free(model);
     l3a_features_free(features);
     list_free(&list);

@@ -132,7 +132,7 @@ static bool list_pictures(const struct arguments *arguments, struct list *list) 
             list->count++;
             continue;
         }
-        while (getline(&line, &capacity, stdin) > 0) {
+        while (!interrupted && getline(&line, &capacity, stdin) > 0) {
             line[strcspn(line, "\r\n")] = '\0';
             if (line[0]) {
                 fprintf(memory, "%s%c", line, '\0');
@@ -214,9 +214,9 @@ static int tag_pictures(const struct arguments *arguments, l3a_model *model, str
     struct list pictures = {0};
     l3a_backbone_options options;
     l3a_loader_options loading;
-    if (!backbone_arguments(arguments, &options) || !list_pictures(arguments, &pictures)) {
+    if (!backbone_arguments(arguments, &options) || !list_pictures(arguments, &pictures) || interrupted) {
         list_free(&pictures);
-        return EXIT_USAGE;
+        return interrupted ? EXIT_INTERRUPTED : EXIT_USAGE;
     }
     for (size_t i = 0; i < pictures.count; i++) {
         widen(&run.choice, pictures.items[i]);

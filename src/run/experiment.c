@@ -502,15 +502,11 @@ done:
  * middle of saving it left. */
 static l3a_status discard_partial(l3a_context *context, const char *path, bool own) {
     l3a_status status = L3A_OK;
-    text_builder temporary = {.context = context};
     if (own) {
         TRY(remove_file(context, path));
     }
-    text_builder_print(&temporary, "%s.tmp", path);
-    TRY(temporary.status);
-    TRY(remove_file(context, temporary.text));
+    TRY(output_clean(context, path));
 done:
-    text_builder_free(&temporary);
     return status;
 }
 

@@ -62,12 +62,6 @@ static uint64_t identity(const struct extraction *e) {
     return XXH3_64bits_digest(&state);
 }
 
-static l3a_status fail_part(const struct extraction *e, const char *action) {
-    char reason[128];
-    return fail(e->context, L3A_ERROR_IO, "check the folder's permissions and the room on the disk", "%s: cannot %s: %s", e->part,
-                action, strerror_r(errno, reason, sizeof reason));
-}
-
 static l3a_status write_part(const struct extraction *e, uint64_t offset, const void *bytes, size_t count) {
     const output_file output = {.context = e->context, .path = e->part, .file = e->file};
     return output_write(&output, offset, bytes, count);
@@ -102,31 +96,56 @@ done:
     return status;
 }
 
-/* Opens the part file; records of the same work count, anything else in it goes. */
-static l3a_status open_part(struct extraction *e) {
+/* A file that is empty or starts as a part file does, of whatever version. */
+static l3a_status check_owner(const struct extraction *e, uint64_t size) {
+    enum { NAMED = sizeof "l3a extraction" };
+    l3a_status status = L3A_OK;
+    char found[NAMED];
+    const size_t count = size < NAMED ? (size_t)size : NAMED;
+    TRY(read_part(e, 0, found, count));
+    FAIL_IF(memcmp(found, part_name, count) != 0, e->context, L3A_ERROR_EXISTS, "move it away, or choose another file",
+            "%s: is needed for what has been extracted, and is a file that l3a did not make", e->part);
+done:
+    return status;
+}
+
+/* Opens the part file, or makes it, for this process alone. */
+static l3a_status claim_part(struct extraction *e, uint64_t *size) {
     const file_operations *files = e->context->files;
+    l3a_status status = L3A_OK;
+    output_target target = {0};
+    TRY(target_find(e->context, e->path, &target));
+    e->file = files->open(e->part, O_RDWR | O_CREAT | O_NOFOLLOW, target_mode(&target));
+    const int code = e->file < 0 || files->lock(e->file, e->part) || files->size(e->file, size) ? errno : 0;
+    FAIL_IF(code == EWOULDBLOCK || code == ESTALE, e->context, L3A_ERROR_IO, "wait until it is done, or choose another file",
+            "%s: another process is extracting to this file", e->part);
+    FAIL_IF(code == ELOOP || code == ESPIPE || code == ENXIO, e->context, L3A_ERROR_EXISTS, "move it away, or choose another file",
+            "%s: is needed for what has been extracted, and is not a regular file", e->part);
+    if (code) {
+        status = fail_system(e->context, e->part, "write", code);
+        goto done;
+    }
+    TRY(check_owner(e, *size));
+done:
+    target_free(e->context, &target);
+    return status;
+}
+
+/* Records of the same work count; other ones in the part file go. */
+static l3a_status open_part(struct extraction *e) {
     l3a_status status = L3A_OK;
     char head[HEAD], found[HEAD];
     uint64_t size = 0;
-    e->file = files->open(e->part, O_RDWR | O_CREAT, 0666);
-    if (e->file < 0) {
-        return fail_part(e, "write");
-    }
-    if (files->lock(e->file, e->part)) {
-        return fail(e->context, L3A_ERROR_IO, "wait until it is done, or choose another file",
-                    "%s: another process is extracting to this file now", e->part);
-    }
-    if (files->size(e->file, &size)) {
-        return fail_part(e, "read");
-    }
+    TRY(claim_part(e, &size));
     make_head(e, head);
     if (size >= HEAD) {
         TRY(read_part(e, 0, found, HEAD));
         const size_t held = memcmp(head, found, HEAD) == 0 ? (size_t)((size - HEAD) / e->record) : 0;
         TRY(count_done(e, held < e->rows ? held : e->rows));
     }
-    if (files->truncate(e->file, (off_t)(e->done ? HEAD + e->done * e->record : 0))) {
-        return fail_part(e, "write");
+    if (e->context->files->truncate(e->file, (off_t)(e->done ? HEAD + e->done * e->record : 0))) {
+        status = fail_system(e->context, e->part, "write", errno);
+        goto done;
     }
     if (!e->done) {
         TRY(write_part(e, 0, head, HEAD));

@@ -72,7 +72,7 @@ shows() {
 
 no_leftovers() {
     local found
-    found=$(find "$1" -name '*.tmp')
+    found=$(find "$1" -name '*.tmp' -o -name '.*.l3a-*')
     [ -z "$found" ] && pass || fail "left behind: $found"
 }
 
