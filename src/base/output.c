@@ -42,6 +42,11 @@ static l3a_status refuse_kind(l3a_context *context, const char *name, mode_t mod
                 "%s: is a %s, which cannot be replaced by a file", name, kind);
 }
 
+/* A link that the kernel makes up for what a process has open: the file behind it may be appended to, or removed already. */
+static bool is_open_stream(const char *link) {
+    return strncmp(link, "/proc/", 6) == 0 || strncmp(link, "/dev/fd/", 8) == 0;
+}
+
 static l3a_status follow_links(l3a_context *context, const char *name, char **path) {
     l3a_status status = L3A_OK;
     char link[LINK], *next = NULL;
@@ -53,6 +58,8 @@ static l3a_status follow_links(l3a_context *context, const char *name, char **pa
         if (length == LINK || hops == LINKS) {
             return fail_system(context, name, "write", hops == LINKS ? ELOOP : ENAMETOOLONG);
         }
+        FAIL_IF(is_open_stream(*path), context, L3A_ERROR_IO, "name the file itself",
+                "%s: is a stream that is open already, such as the standard output, and cannot be replaced by a file", name);
         const char *slash = strrchr(*path, '/');
         const size_t folder = slash && link[0] != '/' ? (size_t)(slash - *path) + 1 : 0;
         TRY(allocate(context, folder + (size_t)length + 1, 1, &next));

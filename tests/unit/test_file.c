@@ -157,19 +157,23 @@ static void test_dangling_links(void **state) {
     assert_int_equal(count_files(), 4);
 }
 
-/* What /dev/stdout leads to where the file is no longer there. */
-static void test_link_to_removed_file(void **state) {
+/* As /dev/stdout is one: what is behind it may be appended to, or removed already. */
+static void test_open_streams(void **state) {
     (void)state;
-    char magic[64];
-    put("gone", "old");
-    const int file = open(in("gone"), O_RDWR);
-    snprintf(magic, sizeof magic, "/proc/self/fd/%d", file);
-    assert_ok(context, write_whole(context, magic, "new", 3));
-    holds("gone", "new");
-    unlink(in("gone"));
-    assert_fails(context, write_whole(context, magic, "new", 3), L3A_ERROR_IO, "does not lead to a file");
+    static const char *const forms[] = {"/proc/self/fd/%d", "/dev/fd/%d"};
+    put("file", "old");
+    const int file = open(in("file"), O_RDWR);
+    for (size_t i = 0; i < 2; i++) {
+        char stream[64];
+        snprintf(stream, sizeof stream, forms[i], file);
+        assert_fails(context, write_whole(context, stream, "new", 3), L3A_ERROR_IO, "is a stream that is open already");
+        assert_int_equal(symlink(stream, in("link")), 0);
+        assert_fails(context, save("link", "new"), L3A_ERROR_IO, "is a stream that is open already");
+        unlink(in("link"));
+    }
     close(file);
-    assert_int_equal(count_files(), 0);
+    holds("file", "old");
+    assert_int_equal(count_files(), 1);
 }
 
 /* ---- Modes ---- */
@@ -295,6 +299,40 @@ static void test_stale_temporaries(void **state) {
     holds(".file.1123456789abcdef.l3a-tmp", "held");
     close(held);
     assert_ok(context, save("file", "new"));
+    assert_int_equal(count_files(), 1);
+}
+
+static int refuse_removal(const char *path) {
+    (void)path;
+    errno = EIO;
+    return -1;
+}
+
+static int refuse_list(const char *path, int (*each)(const char *name, void *user), void *user) {
+    (void)path;
+    (void)each;
+    (void)user;
+    errno = EACCES;
+    return -1;
+}
+
+/* A temporary file that cannot be found or removed keeps nobody from writing. */
+static void test_stale_temporaries_that_stay(void **state) {
+    (void)state;
+    put(".file.0123456789abcdef.l3a-tmp", "stale");
+    tampered = posix_files;
+    tampered.list = refuse_list;
+    context->files = &tampered;
+    assert_ok(context, save("file", "new"));
+    holds("file", "new");
+    assert_int_equal(count_files(), 2);
+    tampered = posix_files;
+    tampered.remove = refuse_removal;
+    assert_ok(context, save("file", "newer"));
+    holds("file", "newer");
+    assert_int_equal(count_files(), 3); /* the lock's, too */
+    context->files = &posix_files;
+    assert_ok(context, save("file", "newest"));
     assert_int_equal(count_files(), 1);
 }
 
@@ -534,11 +572,12 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_odd_inputs, prepare, tidy),
         cmocka_unit_test_setup_teardown(test_links, prepare, tidy),
         cmocka_unit_test_setup_teardown(test_dangling_links, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_link_to_removed_file, prepare, tidy),
+        cmocka_unit_test_setup_teardown(test_open_streams, prepare, tidy),
         cmocka_unit_test_setup_teardown(test_modes, prepare, tidy),
         cmocka_unit_test_setup_teardown(test_owners, prepare, tidy),
         cmocka_unit_test_setup_teardown(test_names_of_others, prepare, tidy),
         cmocka_unit_test_setup_teardown(test_stale_temporaries, prepare, tidy),
+        cmocka_unit_test_setup_teardown(test_stale_temporaries_that_stay, prepare, tidy),
         cmocka_unit_test_setup_teardown(test_long_names, prepare, tidy),
         cmocka_unit_test_setup_teardown(test_unwritten_output, prepare, tidy),
         cmocka_unit_test_setup_teardown(test_lock_of_another_process, prepare, tidy),
