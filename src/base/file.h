@@ -93,6 +93,7 @@ mode_t target_mode(const output_target *target);
 /* ".NAME" and the ending, in the folder of the target; a long name is cut, and made unique by its checksum. */
 l3a_status path_beside(l3a_context *context, const char *target, const char *ending, char **path);
 
+extern const char lock_ending[];
 /* The lock of a target (lock.c). `name` is what the user called it. */
 l3a_status lock_target(l3a_context *context, const char *target, const char *name, bool wait, l3a_lock **lock);
 /* Whether a lock taken from this context is the target's. */
@@ -112,8 +113,8 @@ l3a_status output_write(const output_file *output, uint64_t offset, const void *
 l3a_status output_commit(output_file *output);
 /* Closes and removes what was written; harmless after a commit. */
 void output_discard(output_file *output);
-/* Removes temporary files that a killed process left for this path. */
-l3a_status output_clean(l3a_context *context, const char *path);
+/* Removes the temporary files and locks that killed processes left in a folder of l3a's own. */
+l3a_status remove_leftovers(l3a_context *context, const char *folder);
 l3a_status write_whole(l3a_context *context, const char *path, const char *text, size_t length);
 /* A new file, without the syncs and the renaming: for one of many of which none counts until the last is there. */
 l3a_status write_new(l3a_context *context, const char *path, const void *bytes, size_t length);

@@ -80,7 +80,7 @@ l3a_status lock_is_held(l3a_context *context, const char *target, bool *held) {
     if (!context->locks) {
         return L3A_OK;
     }
-    TRY(path_beside(context, target, ".l3a-lock", &path));
+    TRY(path_beside(context, target, lock_ending, &path));
     if (context->files->describe(path, &there)) {
         status = errno == ENOENT ? L3A_OK : fail_system(context, path, "open", errno);
         goto done;
@@ -98,7 +98,7 @@ l3a_status lock_target(l3a_context *context, const char *target, const char *nam
     l3a_lock *made = NULL;
     TRY(allocate(context, 1, sizeof *made, &made));
     *made = (l3a_lock){.context = context, .file = -1};
-    TRY(path_beside(context, target, ".l3a-lock", &made->path));
+    TRY(path_beside(context, target, lock_ending, &made->path));
     TRY(wait_for_lock(context, name, wait, made));
     if (context->files->describe(made->path, &made->identity)) {
         status = fail_system(context, name, "lock", errno);

@@ -21,6 +21,7 @@
 enum { LINKS = 40, LINK = 4096, NAME_LIMIT = 120, NAME_KEPT = 80, DIGITS = 16 };
 
 static const char temporary_ending[] = ".l3a-tmp";
+const char lock_ending[] = ".l3a-lock";
 
 /* ---- Where an output goes ---- */
 
@@ -132,54 +133,77 @@ l3a_status path_beside(l3a_context *context, const char *target, const char *end
 
 /* ---- Temporary files ---- */
 
+/* ".NAME.<digits>.l3a-tmp", of any name where there is no start ".NAME". */
+static bool is_temporary(const char *name, const char *start) {
+    const size_t length = strlen(name), ending = DIGITS + sizeof temporary_ending; /* with the dot before the digits */
+    return name[0] == '.' && length > ending + 1 && strcmp(name + length - sizeof temporary_ending + 1, temporary_ending) == 0 &&
+           name[length - ending] == '.' && strspn(name + length - ending + 1, "0123456789abcdef") == DIGITS &&
+           (!start || (strlen(start) == length - ending && strncmp(name, start, length - ending) == 0));
+}
+
+/* ".NAME.l3a-lock" */
+static bool is_lock(const char *name) {
+    const size_t length = strlen(name), ending = strlen(lock_ending);
+    return name[0] == '.' && length > ending + 1 && strcmp(name + length - ending, lock_ending) == 0;
+}
+
 struct search {
     l3a_context *context;
-    const char *start; /* ".NAME" */
+    const char *start; /* NULL: temporary files of all names, and locks */
     text_list found;
     l3a_status status;
 };
 
-static int add_temporary(const char *name, void *user) {
+static int add_leftover(const char *name, void *user) {
     struct search *search = user;
-    const size_t start = strlen(search->start);
-    if (strncmp(name, search->start, start) == 0 && name[start] == '.' && strspn(name + start + 1, "0123456789abcdef") == DIGITS &&
-        strcmp(name + start + 1 + DIGITS, temporary_ending) == 0) {
+    if (is_temporary(name, search->start) || (!search->start && is_lock(name))) {
         search->status = text_list_add(search->context, &search->found, name, strlen(name));
     }
     return search->status != L3A_OK;
 }
 
-/* What is no regular file, or what somebody holds, stays. */
+/* What is no regular file, what somebody holds, and a lock that is not empty stay. */
 static void remove_stale(const file_operations *files, const char *path) {
     const int file = files->open(path, O_RDONLY | O_NOFOLLOW, 0);
     uint64_t size;
     if (file >= 0) {
-        if (files->size(file, &size) == 0 && files->lock(file, path) == 0) {
+        if (files->size(file, &size) == 0 && (!size || !is_lock(last_part(path))) && files->lock(file, path) == 0) {
             files->remove(path);
         }
         files->close(file);
     }
 }
 
-/* Under the target's lock. A temporary file that cannot be found or removed does no harm. */
-static l3a_status remove_stale_temporaries(l3a_context *context, const char *target) {
+/* A leftover that cannot be found or removed does no harm. */
+static l3a_status remove_found(l3a_context *context, const char *folder, const char *start) {
     l3a_status status = L3A_OK;
-    struct search search = {.context = context};
-    char *start = NULL, *folder = NULL, *path = NULL;
-    TRY(path_beside(context, target, "", &start));
-    search.start = last_part(start);
-    const size_t length = (size_t)(search.start - start);
-    TRY(copy_text(context, length ? start : ".", length ? length : 1, &folder));
-    context->files->list(folder, add_temporary, &search);
+    struct search search = {.context = context, .start = start};
+    context->files->list(folder, add_leftover, &search);
     TRY(search.status);
     for (size_t i = 0; i < search.found.count; i++) {
+        char *path;
         TRY(join_path(context, folder, search.found.items[i], &path));
         remove_stale(context->files, path);
         release(context, path);
-        path = NULL;
     }
 done:
     text_list_clear(context, &search.found);
+    return status;
+}
+
+l3a_status remove_leftovers(l3a_context *context, const char *folder) {
+    return remove_found(context, folder, NULL);
+}
+
+/* Under the target's lock. */
+static l3a_status remove_stale_temporaries(l3a_context *context, const char *target) {
+    l3a_status status = L3A_OK;
+    char *start = NULL, *folder = NULL;
+    TRY(path_beside(context, target, "", &start));
+    const char *name = last_part(start);
+    TRY(copy_text(context, name > start ? start : ".", name > start ? (size_t)(name - start) : 1, &folder));
+    TRY(remove_found(context, folder, name));
+done:
     release(context, start);
     release(context, folder);
     return status;
@@ -221,41 +245,22 @@ static l3a_status keep_mode_and_owner(const output_file *output) {
 
 /* ---- Outputs ---- */
 
-/* The target, its lock, and no temporary file that is not its own. */
-static l3a_status claim(output_file *output) {
-    l3a_context *context = output->context;
-    l3a_status status = L3A_OK;
-    bool held;
-    TRY(target_find(context, output->path, &output->target));
-    TRY(lock_is_held(context, output->target.path, &held));
-    if (!held) {
-        TRY(lock_target(context, output->target.path, output->path, false, &output->lock));
-    }
-    TRY(remove_stale_temporaries(context, output->target.path));
-done:
-    return status;
-}
-
 l3a_status output_open(l3a_context *context, const char *path, output_file *output) {
     l3a_status status = L3A_OK;
+    bool held;
     *output = (output_file){.context = context, .file = -1};
     TRY(copy_text(context, path, strlen(path), &output->path));
-    TRY(claim(output));
+    TRY(target_find(context, path, &output->target));
+    TRY(lock_is_held(context, output->target.path, &held));
+    if (!held) {
+        TRY(lock_target(context, output->target.path, path, false, &output->lock));
+    }
+    TRY(remove_stale_temporaries(context, output->target.path));
     TRY(make_temporary(output));
 done:
     if (status != L3A_OK) {
         output_discard(output);
     }
-    return status;
-}
-
-l3a_status output_clean(l3a_context *context, const char *path) {
-    l3a_status status = L3A_OK;
-    output_file output = {.context = context, .file = -1};
-    TRY(copy_text(context, path, strlen(path), &output.path));
-    TRY(claim(&output));
-done:
-    output_discard(&output);
     return status;
 }
 

@@ -245,6 +245,7 @@ static l3a_status open_folder(struct run *run) {
             "%s: this folder holds a run already", options->folder);
     if (exists) {
         TRY(record_compare(context, run->record_path, &identity));
+        TRY(remove_leftovers(context, options->folder));
         TRY(results_read(run->results, options->folder));
     } else {
         TRY(file_exists(context, run->model_path, &exists));
@@ -498,18 +499,6 @@ done:
     return status;
 }
 
-/* What a job that is done leaves: its model, unless it was done before and the file is a later job's; and what a kill in the
- * middle of saving it left. */
-static l3a_status discard_partial(l3a_context *context, const char *path, bool own) {
-    l3a_status status = L3A_OK;
-    if (own) {
-        TRY(remove_file(context, path));
-    }
-    TRY(output_clean(context, path));
-done:
-    return status;
-}
-
 static l3a_status run_job(const struct run *run, const struct job *job) {
     l3a_status status = L3A_OK;
     void *state = NULL;
@@ -521,8 +510,9 @@ static l3a_status run_job(const struct run *run, const struct job *job) {
     for (; t < job->phases; t++) {
         TRY(run_phase(run, job, state, t));
     }
-    if (job->path && !job->keep) {
-        TRY(discard_partial(run->context, job->path, state && job->method->learner->is_model));
+    /* where it was done before, the file is a later job's */
+    if (job->path && !job->keep && state && job->method->learner->is_model) {
+        TRY(remove_file(run->context, job->path));
     }
 done:
     if (state) {

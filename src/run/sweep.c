@@ -714,7 +714,9 @@ static l3a_status open_folder(l3a_sweep *sweep) {
             "%s: this folder holds a sweep already", options->folder);
     if (exists) {
         TRY(record_compare(context, sweep->run.record_path, &identity));
+        TRY(remove_leftovers(context, options->folder));
         for (size_t i = 0; i < sweep->point_count; i++) {
+            TRY(remove_leftovers(context, sweep->points[i].folder));
             TRY(results_read(sweep->points[i].results, sweep->points[i].folder));
         }
     } else {
