@@ -652,7 +652,8 @@ L3A_PUBLIC l3a_status l3a_backbone_run(l3a_backbone *backbone, const float *pict
 
 /* ---- Extraction -----------------------------------------------------------------------------------------------------
  * From the pictures of a data set to a feature file. What has been done is kept in PATH.part, so that an extraction that was killed
- * goes on where it was; when the feature file stands, PATH.part goes. */
+ * can be resumed; PATH.part is removed when the feature file is complete. A file of that name that the library did not make is an
+ * error, L3A_ERROR_EXISTS, and is left as it is. */
 typedef struct l3a_extract_options {
     int half;   /* 1: features as float16, else float32 */
     int strict; /* 1: a picture that cannot be read ends the extraction; 0: it is left out, and named in the file's record `bad` */

@@ -86,7 +86,9 @@ static const struct manual manuals[] = {
      "model knew it keeps: no old picture is needed.\n"
      "Settings given for a model that is there already replace its own where that makes sense; those that shape it (dim, seed, "
      "gamma, precision, alpha, lift, skip-features) cannot be changed. A model of --method l3a+ has other settings unless they are "
-     "given: --alpha 0.3, --lift 0.1, --pseudo off, --gamma auto, --skip-features auto and --thresholds per-class.",
+     "given: --alpha 0.3, --lift 0.1, --pseudo off, --gamma auto, --skip-features auto and --thresholds per-class.\n"
+     "The model is locked from the moment it is read until it is saved: while another process changes it, this command fails or, "
+     "with --wait, waits.",
      "The first classes, then one more on another day:\n"
      "  l3a learn pets.safetensors --features train.safetensors --classes cat,dog,sofa\n"
      "  l3a learn pets.safetensors --features more.safetensors --classes parrot\n"
