@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define NONE NAN
-#define EITHER "TResNet-M or ViT-B/16"
+#define EITHER NULL /* the row does not say which */
 #define PUBLISHED(table, data, protocol, method, memory, backbone, average_map, last_map, class_f1, overall_f1)                    \
     {table, data, protocol, method, memory, backbone, {average_map, last_map, class_f1, overall_f1}},
 #define PUBLISHED_SETTING(table, data, protocol, setting, value, average_map, last_map)
@@ -50,7 +50,8 @@ static bool is_repeated(size_t index) {
     const struct published *row = &rows[index];
     for (size_t i = 0; i < index; i++) {
         if (rows[i].table < row->table && strcmp(rows[i].data, row->data) == 0 && strcmp(rows[i].protocol, row->protocol) == 0 &&
-            strcmp(rows[i].method, row->method) == 0 && strcmp(rows[i].backbone, row->backbone) == 0) {
+            strcmp(rows[i].method, row->method) == 0 && rows[i].backbone && row->backbone &&
+            strcmp(rows[i].backbone, row->backbone) == 0) {
             return true;
         }
     }
@@ -100,8 +101,9 @@ static void print_published(struct report *report, const struct report_run *run)
             begin_group(page, "As printed in the paper: ", data_set_of(run, row->data));
             begun = true;
         }
-        html_print(page, "<tr class=\"paper\"><th scope=\"row\">%s<small class=\"help\">Table %d; %s</small></th><td>%s</td>",
-                   row->method, row->table, row->backbone, row->memory[0] ? row->memory : "–");
+        html_print(page, "<tr class=\"paper\"><th scope=\"row\">%s<small class=\"help\">Table %d%s%s</small></th><td>%s</td>",
+                   row->method, row->table, row->backbone ? ", " : "", row->backbone ? row->backbone : "",
+                   row->memory[0] ? row->memory : "–");
         print_values(page, row->values, 1);
     }
     html_raw(page, "</tbody>\n");
@@ -134,12 +136,13 @@ void report_paper(struct report *report) {
             continue;
         }
         if (!begun) {
-            section_begin(report, "paper", "As published",
-                          "Tinted rows are quoted from the paper (Zhang and others, “L3A: Label-Augmented Analytic Adaptation for "
-                          "Multi-Label Class Incremental Learning”, ICML 2025). They are not measurements of this program: the "
-                          "paper has another backbone, other preprocessing and the whole test set, and most of its methods train "
-                          "the backbone. So levels differ; compare rows of one group with each other. “Memory” is the number "
-                          "of images kept for replay.");
+            section_begin(
+                report, "paper", "As published",
+                "Tinted rows are quoted from the paper (Zhang and others, “L3A: Label-Augmented Analytic Adaptation for "
+                "Multi-Label Class Incremental Learning”, ICML 2025). They are not measurements of this program: backbone, "
+                "data and split may all differ from this run’s. So compare rows of one group with each other. L3A has a "
+                "TResNet-M; of rows that name no backbone, the paper says that it is a TResNet-M or a ViT-B/16. “Memory” "
+                "is the number of images kept for replay.");
             html_raw(&report->page,
                      "<div class=\"scroll\"><table class=\"beside\"><thead><tr><th>method</th><th>memory</th><th>avg "
                      "mAP</th><th>last mAP</th><th>last CF1</th><th>last OF1</th></tr></thead>\n");

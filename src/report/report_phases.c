@@ -321,8 +321,8 @@ static const struct {
     {MEAN_AP, "mAP: mean over classes of average precision"},
     {CLASS_F1, "CF1: F1, a mean over classes"},
     {OVERALL_F1, "OF1: F1 over all image-class pairs"},
-    {BASE_AP, "Base mAP: the first phase’s classes, on the test images that show one of them"},
-    {NEW_AP, "New mAP: each phase’s own classes, on the test images that show one of them"},
+    {BASE_AP, "Base mAP: classes of the first phase, on images that show one"},
+    {NEW_AP, "New mAP: classes of the phase just learned, on images that show one"},
 };
 
 l3a_status report_phases(struct report *report) {
