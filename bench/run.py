@@ -89,6 +89,8 @@ def measure_learning(sizes, rounds, environment, about, released):
     about["l3a"] = f"{learned[0]['threads']} threads, kernels {learned[0]['kernels']}"
     if theirs:
         about["PyTorch"] = f"{theirs[0]['torch']}, {theirs[0]['threads']} threads, {theirs[0]['matrices']}"
+    for name in ("l3a", "PyTorch"):
+        print(f"{name}: {about.get(name, 'not measured')}")
     return learned, theirs
 
 

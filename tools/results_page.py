@@ -194,8 +194,13 @@ def timings(results):
     return "Measured on " + "; ".join(sorted(machines)) + ", several processes at a time.\n\n" + "\n".join(lines)
 
 
+def figure_link(results):
+    return ("![mAP after each phase in four settings: ViT-Tiny/16 features; COCO 2014 measured on 35,185 pictures of val2014, VOC 2007 on 4,952 pictures]"
+            "(figure-3.svg)")
+
+
 def fill(template, results):
-    functions = {"table": table, "ablation": ablation, "published": published, "caption": caption, "range": difference_range,
+    functions = {"figure_link": figure_link, "table": table, "ablation": ablation, "published": published, "caption": caption, "range": difference_range,
                  "commands": commands, "timings": timings}
 
     def replacement(match):

@@ -58,7 +58,7 @@ def check_numbers(work, folder, page, data, protocol):
 def check_page(work, folder):
     make_results("page", "--from", folder, "-o", work / "results.md")
     page = (work / "results.md").read_text()
-    assert "{{" not in page
+    assert "{{" not in page and "](figure-3.svg)" in page
     for text in ("ViT-Tiny/16", "35,185 of the 40,137", "256×256", "| 0.55 |", "71.25 | 67.21 |", "Baseline", "48.5 | 25.6 |", "As published in the paper"):
         assert text in page, text
     printed = tables_of(page, "COCO 2014, B0-C10")[1]
