@@ -91,6 +91,8 @@ def main():
         assert "there is no table 'gama'" in make_results("run", "--out", folder, "--only", "gama", code=1)
         assert "there is no" in make_results("run", "--out", folder, "--coco-train", "nowhere", "--small", code=1)
         assert "nothing has been measured" in make_results("page", "--from", folder, "-o", work / "no.md", code=1)
+        late = make_results("run", "--out", folder, "--only", "gamma", "--data", "voc", "--minutes", "0.01", "--small", *features)
+        assert "2 pieces are left" in late and not list(folder.glob("*.json")), late
         assert "2 pieces" in make_results("run", "--out", folder, "--only", "gamma", "--data", "voc", "--small", *features)
         part = make_results("page", "--from", folder, "-o", work / "part.md")
         assert "not measured yet: " in part and "methods, COCO 2014 B0-C10" in part, part
