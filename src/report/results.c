@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FILE_LIMIT = 1 << 30, SHORT_FIELDS = 16, FIELDS = 18, SUMMARY = 7 };
+enum { FILE_LIMIT = 1 << 30, FIELDS = 16 };
 
 static const char metrics_header[] =
     "method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds,base_mAP,new_mAP\n";
@@ -19,6 +19,7 @@ static const char short_metrics_header[] = /* of older files */
 static const char classes_header[] = "method,seed,phase,class,AP,images,weight,pseudo,right,present,curve\n";
 static const char short_classes_header[] = "method,seed,phase,class,AP\n"; /* of older files */
 static const char stages_header[] = "method,seed,phase,stage,seconds,peak_memory\n";
+enum { PARTS = 2, SUMMARY = 7 }; /* base_mAP and new_mAP; what a summary has */
 
 l3a_status results_create(l3a_context *context, l3a_results **results) {
     const l3a_status status = allocate_zeroed(context, 1, sizeof **results, results);
@@ -318,7 +319,7 @@ static bool field_recorded(const struct csv *csv, size_t index, double *value) {
 static bool parse_row(const struct csv *csv, const l3a_results *results, l3a_result *row) {
     uint64_t integers[7];
     double numbers[8], base, new;
-    bool good = csv->count == FIELDS || csv->count == SHORT_FIELDS;
+    bool good = csv->count == FIELDS || csv->count == FIELDS + PARTS;
     for (size_t i = 0; i < 7; i++) {
         good = good && field_integer(csv, i + 1, &integers[i]);
     }
