@@ -383,6 +383,10 @@ typedef struct l3a_result {
     uint64_t train_images, test_images, pseudo_labels;
     l3a_metrics metrics;
     double seconds; /* learning and evaluating the phase */
+    /* mAP of a part of the classes, measured only on the test images that show one of them, as the released program logs it: the
+     * classes of the first phase, and those of this phase. A method that learns all classes at once has the protocol's first and
+     * last phase. NaN: the folder was written by a version that did not record it. */
+    double base_map, new_map;
 } l3a_result;
 
 /* What a phase knew of a class, beside its AP. The truth about old classes comes from the training table's other labels; learning
@@ -441,6 +445,7 @@ typedef struct l3a_summary {
     const char *method;
     size_t seeds;
     double average_map[2], last_map[2], last_class_f1[2], last_overall_f1[2], forgetting[2]; /* mean, deviation */
+    double base_map[2], new_map[2]; /* after the last phase; NaN where not recorded */
 } l3a_summary;
 
 L3A_PUBLIC l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method,

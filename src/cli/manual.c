@@ -49,8 +49,9 @@ static const struct manual manuals[] = {
      "eta share their sums, but for the rows on which their pseudo-labels differ. Layers of different dim have nothing in common "
      "and are learned one after the other. A point that would repeat another, because its method has no use for the setting that "
      "varies, is left out.\n"
-     "Presets are the grids of the paper: methods (all that run, three seeds), ablation (without pseudo-labels, without weights, "
-     "without both; three seeds), gamma, buffer (dim), threshold (eta) and weighting. Settings that are given go before those of "
+     "Presets are the grids of the paper: methods (all that run, three seeds), ablation (a trained head, and l3a without "
+     "pseudo-labels, without weights, without both; three seeds), memory (images kept by methods that replay; three seeds), gamma, "
+     "buffer (dim), threshold (eta) and weighting. Settings that are given go before those of "
      "the "
      "preset.\n"
      "A sweep that was stopped goes on with --resume, beginning with the points that were not finished.",

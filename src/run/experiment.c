@@ -370,9 +370,19 @@ done:
     return status;
 }
 
+l3a_status measure_parts(const struct run *run, const float *scores, const int8_t *labels, size_t rows, l3a_result *row) {
+    l3a_status status = L3A_OK;
+    const bool at_once = row->first == 0 && row->last == run->classes;
+    const size_t first = at_once ? run->edges[run->phases - 1] : row->first;
+    TRY(measure_part(run->context, scores, labels, rows, row->last, 0, run->edges[1], &row->base_map));
+    TRY(measure_part(run->context, scores, labels, rows, row->last, first, row->last, &row->new_map));
+done:
+    return status;
+}
+
 /* The metrics on the test rows that have at least one of the first `seen` classes; after the last phase of a method's first seed,
  * curves, too. */
-static l3a_status evaluate(const struct run *run, const struct job *job, void *state, size_t seen, bool last, l3a_metrics *metrics,
+static l3a_status evaluate(const struct run *run, const struct job *job, void *state, size_t seen, bool last, l3a_result *row,
                            struct class_details *details) {
     l3a_context *context = run->context;
     l3a_status status = L3A_OK;
@@ -397,7 +407,8 @@ static l3a_status evaluate(const struct run *run, const struct job *job, void *s
     }
     TRY(report_progress(context, "evaluate", count, count));
     job->method->learner->edges(state, edges);
-    TRY(measure(context, scores, labels, count, seen, edges, metrics, details->average_precision));
+    TRY(measure(context, scores, labels, count, seen, edges, &row->metrics, details->average_precision));
+    TRY(measure_parts(run, scores, labels, count, row));
     if (last && job->first_seed) {
         TRY(allocate(context, seen, CURVE_POINTS * sizeof *details->curves, &details->curves));
         TRY(measure_curves(context, scores, labels, count, seen, details->curves));
@@ -474,7 +485,7 @@ static l3a_status run_phase(const struct run *run, const struct job *job, void *
     TRY(job->method->learner->learn(state, &lesson, &outcome));
     const double learned = clock_seconds();
     report_learning(context, learned - start);
-    TRY(evaluate(run, job, state, lesson.last, t + 1 == job->phases, &row.metrics, &details));
+    TRY(evaluate(run, job, state, lesson.last, t + 1 == job->phases, &row, &details));
     const double evaluated = clock_seconds();
     report_timing(context, "evaluate", evaluated - learned);
     row.train_images = outcome.images;

@@ -22,5 +22,7 @@ struct run {
 /* Checks the options and fills what the tables and the protocol say. */
 l3a_status run_create(l3a_context *context, const l3a_run_options *options, struct run *run);
 void run_free(struct run *run);
+/* base_map and new_map of a row, whose classes are known, from scores and labels [rows x row->last]. */
+l3a_status measure_parts(const struct run *run, const float *scores, const int8_t *labels, size_t rows, l3a_result *row);
 
 #endif

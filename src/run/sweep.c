@@ -46,11 +46,13 @@ struct l3a_sweep {
 
 static const l3a_preset presets[] = {
     {"methods", "every method, three seeds", "all", "2025,2026,2027", NULL, NULL},
-    {"ablation", "without pseudo-labels, without weights, without both; three seeds", "l3a,l3a-no-pl,l3a-no-wac,acil",
-     "2025,2026,2027", NULL, NULL},
+    {"ablation", "a trained head, and l3a without pseudo-labels, without weights, without both; three seeds",
+     "finetune,l3a-no-wac,l3a-no-pl,l3a,acil", "2025,2026,2027", NULL, NULL},
+    {"memory", "images kept for each class, by methods that replay; three seeds", "er,der++,icarl,bic", "2025,2026,2027", "memory",
+     "2,5,20"},
     {"gamma", "the ridge", "l3a", "2025", "gamma", "0.1,1,10,100,1000,10000"},
-    {"buffer", "the width of the random layer", "l3a", "2025", "dim", "512,1024,2048,4096,8192,12288"},
-    {"threshold", "the threshold of pseudo-labels", "l3a", "2025", "eta", "0.5,0.6,0.65,0.7,0.75,0.8,0.9,dynamic"},
+    {"buffer", "the width of the random layer", "l3a", "2025", "dim", "512,1024,2048,4096,6144,8192,12288"},
+    {"threshold", "the threshold of pseudo-labels", "l3a", "2025", "eta", "0.5,0.55,0.6,0.65,0.7,0.75,0.8,0.9,dynamic"},
     {"weighting", "class weights", "l3a", "2025", "weights", "sqrt,inv,log,none"},
 };
 
@@ -474,6 +476,7 @@ static l3a_status evaluate(const l3a_sweep *sweep, const struct team *team, cons
         fill_edges(knowledge, &sweep->points[team->points[i]], seen, edges);
         TRY(measure(context, scores + i * count * seen, labels, count, seen, edges, &results[i].metrics,
                     precisions + i * sweep->run.classes));
+        TRY(measure_parts(&sweep->run, scores + i * count * seen, labels, count, &results[i]));
     }
     TRY(report_progress(context, "evaluate", count, count));
 done:
@@ -523,6 +526,10 @@ static l3a_status run_phase(const l3a_sweep *sweep, const struct team *team, con
     TRY(allocate_zeroed(context, team->count, sizeof *results, &results));
     TRY(allocate_zeroed(context, team->count, sizeof *corrected, &corrected));
     TRY(allocate_zeroed(context, team->count, run->classes * sizeof *precisions, &precisions));
+    for (size_t i = 0; i < team->count; i++) {
+        results[i].first = lesson.first;
+        results[i].last = lesson.last;
+    }
     TRY(learn(sweep, knowledge, &lesson, team->count, results, corrected));
     TRY(evaluate(sweep, team, knowledge, lesson.last, results, precisions));
     const double seconds = (clock_seconds() - start) / (double)team->count;
@@ -531,8 +538,6 @@ static l3a_status run_phase(const l3a_sweep *sweep, const struct team *team, con
         results[i].method = point->method->info.name;
         results[i].seed = seed;
         results[i].phase = t + 1;
-        results[i].first = lesson.first;
-        results[i].last = lesson.last;
         results[i].test_images = results[i].metrics.images;
         results[i].seconds = seconds;
         const struct class_details details = {.average_precision = precisions + i * run->classes};
