@@ -22,5 +22,7 @@ struct run {
 /* Checks the options and fills what the tables and the protocol say. */
 l3a_status run_create(l3a_context *context, const l3a_run_options *options, struct run *run);
 void run_free(struct run *run);
+/* Warns where only one of the two tables ignores difficult objects. */
+void warn_of_difficult(l3a_context *context, const l3a_features *train, const l3a_features *test);
 
 #endif
