@@ -183,7 +183,7 @@ L3A_PUBLIC const char *l3a_closest(const char *mistyped, const char *const *cand
  * Rows of backbone features with labels: 1 present, 0 absent, -1 unknown. Files are read a block at a time. */
 typedef struct l3a_features l3a_features;
 
-/* A feature file (safetensors with `features`, and optionally `labels`, `ids`). Checksums are verified where there are any. */
+/* A feature file (safetensors with `features`, and optionally `labels`, `members`, `ids`). Checksums are verified where there are any. */
 L3A_PUBLIC l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_features **features);
 /* NumPy files: features [N,k]; labels [N,K] or NULL; names, a text file with a class a line, or NULL: "class 0", "class 1", … */
 L3A_PUBLIC l3a_status l3a_features_open_npy(l3a_context *context, const char *features_path, const char *labels_path,
@@ -202,9 +202,13 @@ L3A_PUBLIC size_t l3a_features_class_count(const l3a_features *features);
 L3A_PUBLIC const char *l3a_features_class(const l3a_features *features, size_t index);
 /* [rows x class_count], in the order of the file's classes; NULL when there are none. */
 L3A_PUBLIC const int8_t *l3a_features_labels(const l3a_features *features);
+/* [rows x class_count]: 1 where a row belongs to the class's phase, as l3a_dataset_members() says. NULL: exactly where its label
+ * is 1. */
+L3A_PUBLIC const int8_t *l3a_features_members(const l3a_features *features);
 /* The name of a row's picture, or NULL where the file has none. */
 L3A_PUBLIC const char *l3a_features_id(const l3a_features *features, size_t row);
-/* How the features were made: "backbone", "sha256", "preprocess", "pool"; NULL where not recorded. */
+/* How the features were made: "backbone", "sha256", "preprocess", "pool"; "difficult" is "ignore" where the labels were read
+ * with ignore_difficult. NULL where not recorded. */
 L3A_PUBLIC const char *l3a_features_record(const l3a_features *features, const char *key);
 L3A_PUBLIC l3a_status l3a_features_set_record(l3a_features *features, const char *key, const char *value);
 /* Copies count rows, those named in rows, or the ones from first on when rows is NULL. A NaN or infinity is an error that
@@ -243,7 +247,8 @@ L3A_PUBLIC l3a_status l3a_lock_take(l3a_context *context, const char *path, int 
 /* The lock also ends when the process does. */
 L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);
 
-/* One phase: learns the named classes from those rows of the table in which at least one of them is labelled present. The
+/* One phase: learns the named classes from those rows of the table that belong to at least one of them: it is labelled present, or
+ * the table's members say so. A row that ends up without a label, true or pseudo, has weight 0 and is counted as skipped. The
  * table must know all the classes; its other labels are not looked at. On failure the model scores as before; after a
  * failure in the middle of a phase it refuses to learn more or to be saved: load it again. */
 L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes,
@@ -423,6 +428,7 @@ typedef struct l3a_run_plan {
     uint64_t train_images[1024], test_images[1024];
     l3a_plan model;
     double flops; /* all methods and seeds */
+    uint64_t unlabelled_images[1024]; /* of train_images: in the phase through a crowd alone */
 } l3a_run_plan;
 
 L3A_PUBLIC l3a_status l3a_run_prepare(l3a_context *context, const l3a_run_options *options, l3a_run_plan *plan);

@@ -62,6 +62,9 @@ static void print_phase(const l3a_model *model, const l3a_features *features, co
     printf("phase %zu: %zu new class%s, %zu in all\n", index + 1, added, added == 1 ? "" : "es", phase->last);
     printf("  %" PRIu64 " of %" PRIu64 " images learned; %" PRIu64 " show none of the new classes (weight 0)\n", phase->images,
            rows, rows - phase->images);
+    if (phase->skipped) {
+        printf("  %" PRIu64 " of those belong to the phase through a crowd alone, without a label\n", phase->skipped);
+    }
     if (phase->eta > 0) {
         printf("  %" PRIu64 " pseudo-labels, threshold %g\n", phase->pseudo_labels, phase->eta);
     }

@@ -21,6 +21,9 @@ static const struct manual manuals[] = {
      "its labels. Learning needs nothing else.\n"
      "The checkpoint is a .safetensors file or a torch file (.pth, .pt), which is read without executing anything in it. Which "
      "network it is, is found from its tensors: ViT, ResNet or TResNet; 'l3a info FILE' says which.\n"
+     "VOC marks objects that are hard to see as difficult. By default, a class of which a picture has only such objects is absent. "
+     "With --difficult ignore it is unknown, and the metrics leave it out, as the VOC devkit does; extract the training and the "
+     "test pictures in the same way. Crowds (COCO) give no label, but the file records to which phase they belong.\n"
      "An extraction that was stopped goes on where it was when the same command is given again. A picture that cannot be read is "
      "left out and named, the rest is written, and the exit code is 2.",
      "Features of one's own pictures:\n"
@@ -109,7 +112,8 @@ static const struct manual manuals[] = {
      "list of paths on the standard input, one a line.\n"
      "The backbone has to be the one whose features the model learned from, with the same --pool, --size, --mean, --std, --filter "
      "and --orient: the model knows, and refuses another. A picture that cannot be read is named, the rest is tagged, and the exit "
-     "code is 2.",
+     "code is 2.\n"
+     "CSV has a row for each tag; a picture without a tag has one row with no class and no number.",
      "Tag two pictures:\n"
      "  l3a predict pets.safetensors --backbone vit_tiny.safetensors holiday1.jpg holiday2.jpg\n"
      "A whole folder, the three best tags each, as CSV:\n"

@@ -73,6 +73,10 @@ static void print_row(const l3a_model *model, const char *id, int width, const s
             printf("%s %s %.3f", i ? "," : "", name, tags[i].probability);
         }
     }
+    if (csv && !count) { /* every picture has a row */
+        print_csv_field(id);
+        printf(",,\n");
+    }
     printf(json ? "]}" : csv ? "" : count ? "\n" : " -\n");
 }
 

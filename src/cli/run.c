@@ -31,8 +31,12 @@ static void print_plan(FILE *to, const struct arguments *arguments, const l3a_ru
     fprintf(to, "plan: %zu classes in %zu phases, features %zu wide, dim %" PRIu64 "\n", plan->classes, plan->phases,
             l3a_features_width(options->train), options->settings.dim);
     for (size_t t = 0; t < plan->phases; t++) {
-        fprintf(to, "  phase %zu: classes %zu-%zu, %" PRIu64 " images to learn, %" PRIu64 " to measure\n", t + 1,
-                plan->edges[t] + 1, plan->edges[t + 1], plan->train_images[t], plan->test_images[t]);
+        fprintf(to, "  phase %zu: classes %zu-%zu, %" PRIu64 " images to learn", t + 1, plan->edges[t] + 1, plan->edges[t + 1],
+                plan->train_images[t]);
+        if (plan->unlabelled_images[t]) {
+            fprintf(to, " (%" PRIu64 " through a crowd alone, without a label)", plan->unlabelled_images[t]);
+        }
+        fprintf(to, ", %" PRIu64 " to measure\n", plan->test_images[t]);
         rows += plan->train_images[t];
     }
     fprintf(to, "  %zu methods x %zu seeds, %" PRIu64 " rows to learn in each; memory %s, model file %s", options->method_count,

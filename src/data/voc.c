@@ -392,6 +392,7 @@ static l3a_status voc_open(struct l3a_dataset *dataset, const char *place, const
     TRY(dataset_make_labels(dataset, place));
     TRY(read_annotations(&voc));
     TRY(compare_lists(&voc, split));
+    dataset->ignores_difficult = options->ignore_difficult;
     const size_t pairs = dataset->ids.count * dataset->classes.count;
     for (size_t i = 0; i < pairs && !options->ignore_difficult; i++) {
         dataset->labels[i] = dataset->labels[i] == 1;

@@ -580,7 +580,7 @@ l3a_status l3a_phase_end(l3a_model *model) {
         report_timing(context, "solve", clock_seconds() - start);
     }
     warn_of_few_images(model);
-    if (phase->info.skipped) {
+    if (phase->info.skipped && !phase->from_table) {
         report_warning(context, "%" PRIu64 " of %" PRIu64 " images have no label and were left out (weight 0)", phase->info.skipped,
                        phase->rows);
     }

@@ -123,6 +123,9 @@ static void print_about(struct report *report, const struct report_run *run) {
     if (backbone[0]) {
         html_print(page, "; frozen features of %s", backbone);
     }
+    if (run_record(run, "run.test.difficult")[0]) {
+        html_raw(page, "; difficult objects left out of the metrics, as the VOC devkit does");
+    }
     if (run->seeds.count > 1) {
         html_print(page, "; %zu seeds, ± is their standard deviation", run->seeds.count);
     }

@@ -271,18 +271,37 @@ static l3a_status add_record(l3a_context *context, text_list *keys, text_list *v
     return text->status == L3A_OK ? text_record_set(context, keys, values, key, text->length ? text->text : "") : text->status;
 }
 
+/* The rows of a [pictures x classes] table of the data set that could be read. */
+static l3a_status gather_good(const struct extraction *e, const int8_t *table, int8_t **rows) {
+    const size_t classes = l3a_dataset_class_count(e->dataset);
+    const l3a_status status = allocate(e->context, e->good_count, classes, rows);
+    for (size_t i = 0; status == L3A_OK && i < e->good_count; i++) {
+        memcpy(*rows + i * classes, table + e->good[i] * classes, classes);
+    }
+    return status;
+}
+
+/* Whether there is a picture that belongs to a class it is not labelled with: a crowd. */
+static bool has_other_members(const int8_t *labels, const int8_t *members, size_t count) {
+    size_t i = 0;
+    while (i < count && (labels[i] == 1) == members[i]) {
+        i++;
+    }
+    return i < count;
+}
+
 static l3a_status write_features(struct extraction *e) {
     l3a_context *context = e->context;
     l3a_status status = L3A_OK;
     const size_t classes = l3a_dataset_class_count(e->dataset);
     text_list keys = {0}, values = {0};
     text_builder names = {.context = context}, ids = {.context = context}, bad = {.context = context};
-    int8_t *labels = NULL;
+    int8_t *labels = NULL, *members = NULL;
     char preprocess[160];
     snprintf(preprocess, sizeof preprocess, "%s%s", e->info->preprocess, e->options.picture.orient ? " oriented" : "");
-    TRY(allocate(context, e->good_count, classes, &labels));
+    TRY(gather_good(e, l3a_dataset_labels(e->dataset), &labels));
+    TRY(gather_good(e, l3a_dataset_members(e->dataset), &members));
     for (size_t i = 0; i < e->good_count; i++) {
-        memcpy(labels + i * classes, l3a_dataset_labels(e->dataset) + e->good[i] * classes, classes);
         text_builder_print(&ids, "%s%s", i ? "\n" : "", l3a_dataset_id(e->dataset, e->good[i]));
     }
     for (size_t i = 0; i < classes; i++) {
@@ -300,12 +319,18 @@ static l3a_status write_features(struct extraction *e) {
     TRY(add_record(context, &keys, &values, "bad", &bad));
     TRY(text_record_set(context, &keys, &values, "data", e->dataset->name));
     TRY(text_record_set(context, &keys, &values, "split", e->dataset->split));
+    if (e->dataset->ignores_difficult) {
+        TRY(text_record_set(context, &keys, &values, difficult_record, "ignore"));
+    }
     const tensor_source sources[] = {
         {"features", e->options.half ? TENSOR_F16 : TENSOR_F32, 2, {e->good_count, e->info->width}, fill_rows, e},
         {"labels", TENSOR_I8, 2, {e->good_count, classes}, fill_from_memory, labels},
         {"ids", TENSOR_U8, 1, {ids.length}, fill_from_memory, ids.text},
+        {"members", TENSOR_I8, 2, {e->good_count, classes}, fill_from_memory, members}, /* only where it says more than the labels
+                                                                                         */
     };
-    TRY(safetensors_write(context, e->path, &keys, &values, sources, sizeof sources / sizeof sources[0]));
+    const bool crowds = has_other_members(labels, members, e->good_count * classes);
+    TRY(safetensors_write(context, e->path, &keys, &values, sources, sizeof sources / sizeof sources[0] - !crowds));
 done:
     text_list_clear(context, &keys);
     text_list_clear(context, &values);
@@ -313,6 +338,7 @@ done:
     text_builder_free(&ids);
     text_builder_free(&bad);
     release(context, labels);
+    release(context, members);
     return status;
 }
 

@@ -414,16 +414,14 @@ static l3a_status learn(const l3a_sweep *sweep, const struct knowledge *knowledg
     struct outcome outcome = {0};
     if (!knowledge->group) {
         TRY(knowledge->learner->learn(knowledge->state, lesson, &outcome));
-        results[0].train_images = outcome.images;
         results[0].pseudo_labels = outcome.pseudo_labels;
         goto done;
     }
     TRY(allocate(context, count, sizeof *outcomes, &outcomes));
-    TRY(lesson_rows(lesson, &rows, &row_count));
+    TRY(lesson_members(lesson, &rows, &row_count));
     TRY(group_learn(knowledge->group, lesson->train, rows, row_count, lesson->columns + lesson->first,
                     lesson->names + lesson->first, lesson->last - lesson->first, outcomes));
     for (size_t i = 0; i < count; i++) {
-        results[i].train_images = outcomes[i].images;
         results[i].pseudo_labels = outcomes[i].pseudo_labels;
         corrected[i] = outcomes[i].corrected;
     }
@@ -521,7 +519,7 @@ static l3a_status run_phase(const l3a_sweep *sweep, const struct team *team, con
                                   .last = at_once ? run->classes : run->edges[t + 1]};
     l3a_result *results = NULL;
     double *precisions = NULL;
-    uint64_t *corrected = NULL;
+    uint64_t *corrected = NULL, images;
     const double start = clock_seconds();
     TRY(allocate_zeroed(context, team->count, sizeof *results, &results));
     TRY(allocate_zeroed(context, team->count, sizeof *corrected, &corrected));
@@ -530,6 +528,7 @@ static l3a_status run_phase(const l3a_sweep *sweep, const struct team *team, con
         results[i].first = lesson.first;
         results[i].last = lesson.last;
     }
+    TRY(lesson_images(&lesson, sweep->points[team->points[0]].method->plan, &images));
     TRY(learn(sweep, knowledge, &lesson, team->count, results, corrected));
     TRY(evaluate(sweep, team, knowledge, lesson.last, results, precisions));
     const double seconds = (clock_seconds() - start) / (double)team->count;
@@ -538,6 +537,7 @@ static l3a_status run_phase(const l3a_sweep *sweep, const struct team *team, con
         results[i].method = point->method->info.name;
         results[i].seed = seed;
         results[i].phase = t + 1;
+        results[i].train_images = images;
         results[i].test_images = results[i].metrics.images;
         results[i].seconds = seconds;
         const struct class_details details = {.average_precision = precisions + i * run->classes};
@@ -740,6 +740,7 @@ done:
 
 l3a_status l3a_sweep_run(l3a_sweep *sweep) {
     l3a_status status = L3A_OK;
+    warn_of_difficult(sweep->context, sweep->options.run.train, sweep->options.run.test);
     if (sweep->options.run.folder) {
         TRY(open_folder(sweep));
     }

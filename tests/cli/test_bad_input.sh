@@ -72,7 +72,15 @@ learn_refused twice "class 'class00' stands twice"
 head -n 3 "$good/names.txt" >"$work/few"
 refuse '6 columns of labels for 3 class names' l3a learn "$work/new" --features "$good/train.npy" --labels "$good/train_labels.npy" --names "$work/few" --classes class05
 refuse 'no labels' l3a learn "$work/new" --features "$good/train.npy" --classes class05 --dim 64
-refuse 'no labels' l3a run --train "$good/train.npy" --test "$good/test.npy" -o "$work/run"
+# What the hint suggests has to be there.
+offers() { grep -qF -- "$1" "$work/stderr" && "$L3A_BUILD/l3a" help "$2" | grep -qF -- "$1" && pass || fail "$2 does not offer $1" "$work/stderr"; }
+labelled=(--train-labels "$good/train_labels.npy" --names "$good/names.txt")
+for command in run sweep; do
+    refuse 'train.npy: no labels' l3a $command --train "$good/train.npy" --test "$good/test.npy" -o "$work/run"
+    offers '--train-labels Y.npy' $command
+    refuse 'test.npy: no labels' l3a $command --train "$good/train.npy" "${labelled[@]}" --test "$good/test.npy" -o "$work/run"
+    offers '--test-labels Y.npy' $command
+done
 
 # classes and phases
 teach() { l3a learn "$model" --features "$good/train.safetensors" --classes "$@"; }

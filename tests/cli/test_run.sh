@@ -189,7 +189,11 @@ import csv, json, sys
 rows, table = json.load(open(sys.argv[1])), list(csv.DictReader(open(sys.argv[2])))
 assert [r["id"] for r in rows] == [f"test {i}.jpg" for i in range(200)]
 tags = [(r["id"], t["class"], t["probability"]) for r in rows for t in r["tags"]]
-assert tags == [(r["id"], r["class"], float(r["probability"])) for r in table] and len(tags) > 100
+assert tags == [(r["id"], r["class"], float(r["probability"])) for r in table if r["class"]] and len(tags) > 100
+# every row is in the CSV, in order, and one without a tag has neither class nor number
+assert list(dict.fromkeys(r["id"] for r in table)) == [r["id"] for r in rows]
+untagged = [r["id"] for r in rows if not r["tags"]]
+assert untagged == [r["id"] for r in table if not r["class"] and not r["probability"]] and untagged
 assert all(t[2] >= 0.6 for t in tags)
 assert all(r["tags"] == sorted(r["tags"], key=lambda t: -t["probability"]) for r in rows)
 P
