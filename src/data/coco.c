@@ -2,8 +2,8 @@
  * FOLDER/SPLIT/, FOLDER/images/SPLIT/ or, without the year, FOLDER/train/.
  *
  * The file has hundreds of megabytes, nearly all of them outlines that nobody asks for here. It is read once, through a
- * window: of each annotation 16 bytes are kept until all images and categories are known. A crowd (iscrowd 1) gives no label, but makes
- * the picture a member of the class's phase. */
+ * window: of each annotation 16 bytes are kept until all images and categories are known. A crowd (iscrowd 1) gives no label, but
+ * makes the picture a member of the class's phase. */
 #include "base/file.h"
 #include "data/dataset.h"
 #include "format/json.h"
@@ -89,7 +89,8 @@ static l3a_status list_sort(struct coco *coco, struct identified_list *list, con
     qsort(list->items, list->count, sizeof *list->items, compare_ids);
     for (size_t i = 1; i < list->count; i++) {
         if (list->items[i].id == list->items[i - 1].id) {
-            return fail_at(coco, list->items[i].place, L3A_ERROR_DATA, "%s id %" PRIu64 " is listed twice", what, list->items[i].id);
+            return fail_at(coco, list->items[i].place, L3A_ERROR_DATA, "%s id %" PRIu64 " is listed twice", what,
+                           list->items[i].id);
         }
     }
     return L3A_OK;
@@ -214,9 +215,9 @@ static l3a_status read_annotation(struct coco *coco) {
         }
     }
     if (!has_image || !has_category || category > CATEGORY_LIMIT) {
-        status = json_fail_at(json, place,
-                              has_image && has_category ? "a category id above 2147483647" : "an annotation without \"%s\"",
-                              has_image ? "category_id" : "image_id");
+        status =
+            json_fail_at(json, place, has_image && has_category ? "a category id above 2147483647" : "an annotation without \"%s\"",
+                         has_image ? "category_id" : "image_id");
         goto done;
     }
     TRY(grow_array(coco->context, &coco->annotations, coco->annotation_count, &coco->annotation_capacity,

@@ -11,7 +11,7 @@
 #endif
 
 /* Small enough for the processor's caches, large enough that a system call a window costs nothing. */
-enum { USUAL_WINDOW = 1 << 20 };
+enum { USUAL_WINDOW = 1 << 18 };
 
 void json_begin(struct json *json, l3a_context *context, const char *name, const char *text, size_t length) {
     *json = (struct json){.context = context, .name = name, .start = text, .at = text, .end = text + length};
@@ -111,7 +111,7 @@ l3a_status json_fail_at(struct json *json, uint64_t position, const char *format
 
 /* At the end of the text in memory: moves the window on and keeps what is still needed. False where no text follows. An error is
  * remembered: what is missing then makes the parser fail, and it fails with this error. */
-static bool read_on(struct json *json) {
+__attribute__((noinline, cold)) static bool read_on(struct json *json) {
     if (json->status != L3A_OK || is_complete(json)) {
         return false;
     }
@@ -138,9 +138,13 @@ static inline bool has_more(struct json *json) {
 }
 
 static void skip_space(struct json *json) {
-    while (has_more(json) && (*json->at == ' ' || *json->at == '\n' || *json->at == '\r' || *json->at == '\t')) {
-        json->at++;
-    }
+    do {
+        const char *at = json->at;
+        while (at < json->end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) {
+            at++;
+        }
+        json->at = at;
+    } while (json->at == json->end && read_on(json));
 }
 
 json_kind json_peek(struct json *json) {
@@ -237,24 +241,45 @@ l3a_status json_next_item(struct json *json, bool *more) {
     return next_value(json, ']', more);
 }
 
+/* The first byte that is not simply a part of a string: a quote, a backslash, a control character. */
+static const char *pass_letters(const char *at, const char *end) {
+#ifdef __SSE2__
+    for (; end - at >= 16; at += 16) {
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
+        const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1F)), bytes);
+        const __m128i mark = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
+        const int found = _mm_movemask_epi8(_mm_or_si128(control, mark));
+        if (found) {
+            return at + __builtin_ctz((unsigned)found);
+        }
+    }
+#endif
+    while (at < end && *at != '"' && *at != '\\' && (unsigned char)*at >= 0x20) {
+        at++;
+    }
+    return at;
+}
+
 /* To the end of a string, the parser being after its first quote. */
 static l3a_status pass_string(struct json *json, bool *escaped) {
     *escaped = false;
-    for (; has_more(json); json->at++) {
-        const unsigned char c = (unsigned char)*json->at;
-        if (c == '"') {
+    while (has_more(json)) {
+        json->at = pass_letters(json->at, json->end);
+        if (json->at == json->end) {
+            continue;
+        }
+        if (*json->at == '"') {
             return L3A_OK;
         }
-        if (c < 0x20) {
+        if (*json->at != '\\') {
             return json_fail(json, "a control character in a string");
         }
-        if (c == '\\') {
-            *escaped = true;
-            json->at++;
-            if (!has_more(json)) {
-                break;
-            }
+        *escaped = true;
+        json->at++;
+        if (!has_more(json)) {
+            break;
         }
+        json->at++;
     }
     return json_fail(json, "a string has no end");
 }
@@ -272,12 +297,17 @@ done:
     return status;
 }
 
+/* Whether a byte can be a part of a number. */
+static bool in_number(char c) {
+    return (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E';
+}
+
 static l3a_status number_text(struct json *json, const char **text, size_t *length) {
     if (json_peek(json) != JSON_NUMBER) {
         return json_fail(json, "a number is expected");
     }
     json->kept = json->at;
-    while (has_more(json) && strchr("+-.eE0123456789", *json->at) && *json->at) {
+    while (has_more(json) && in_number(*json->at)) {
         json->at++;
     }
     *text = json->kept;
@@ -347,7 +377,7 @@ static l3a_status skip_number(struct json *json) {
         at = pass_digits(fraction, json->end);
         plain = at > fraction;
     }
-    if (plain && at - json->at < SURELY_FINITE && at < json->end && (!strchr("+-.eE", *at) || !*at)) {
+    if (plain && at - json->at < SURELY_FINITE && at < json->end && !in_number(*at)) {
         json->at = at;
         return L3A_OK;
     }
