@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -73,19 +72,6 @@ static int posix_describe(const char *path, file_description *description) {
     return 0;
 }
 
-static void *posix_map(int file, size_t bytes) {
-    void *mapped = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
-    if (mapped == MAP_FAILED) {
-        return NULL;
-    }
-    madvise(mapped, bytes, MADV_SEQUENTIAL);
-    return mapped;
-}
-
-static void posix_unmap(void *bytes, size_t count) {
-    munmap(bytes, count);
-}
-
 static int posix_list(const char *path, int (*each)(const char *name, void *user), void *user) {
     DIR *folder = opendir(path);
     if (!folder) {
@@ -116,8 +102,6 @@ const file_operations posix_files = {.open = posix_open,
                                      .set_owner = fchown,
                                      .set_mode = fchmod,
                                      .random = getrandom,
-                                     .map = posix_map,
-                                     .unmap = posix_unmap,
                                      .list = posix_list};
 
 l3a_status fail_system(l3a_context *context, const char *path, const char *action, int code) {
@@ -231,41 +215,6 @@ done:
     release(context, made);
     input_close(&input);
     return status;
-}
-
-l3a_status view_open(l3a_context *context, const char *path, uint64_t limit, file_view *view) {
-    l3a_status status = L3A_OK;
-    input_file input;
-    *view = (file_view){.context = context};
-    TRY(input_open(context, path, &input));
-    FAIL_IF(input.size > limit, context, L3A_ERROR_FORMAT, "is this the right file?",
-            "%s: %llu bytes, where at most %llu are expected", path, (unsigned long long)input.size, (unsigned long long)limit);
-    view->length = (size_t)input.size;
-    if (view->length && context->files->map) {
-        view->mapped = context->files->map(input.file, view->length);
-    }
-    if (!view->mapped) {
-        TRY(allocate(context, view->length, 1, &view->copied));
-        TRY(input_read(&input, 0, view->copied, view->length));
-    }
-    view->bytes = view->mapped ? view->mapped : view->copied;
-done:
-    input_close(&input);
-    if (status != L3A_OK) {
-        view_close(view);
-    }
-    return status;
-}
-
-void view_close(file_view *view) {
-    if (!view->context) {
-        return;
-    }
-    if (view->mapped) {
-        view->context->files->unmap(view->mapped, view->length);
-    }
-    release(view->context, view->copied);
-    memset(view, 0, sizeof *view);
 }
 
 struct listing {

@@ -34,9 +34,6 @@ typedef struct file_operations {
     int (*set_owner)(int file, uid_t owner, gid_t group);
     int (*set_mode)(int file, mode_t mode);
     ssize_t (*random)(void *bytes, size_t count, unsigned flags);
-    /* Where a table has none, files are read into memory instead. NULL on failure. */
-    void *(*map)(int file, size_t bytes);
-    void (*unmap)(void *bytes, size_t count);
     /* The names in a folder, in no order, until `each` returns non-zero. */
     int (*list)(const char *path, int (*each)(const char *name, void *user), void *user);
 } file_operations;
@@ -62,17 +59,6 @@ void input_close(input_file *input);
 l3a_status read_whole(l3a_context *context, const char *path, uint64_t limit, char **text, size_t *length);
 /* L3A_ERROR_NOT_FOUND is no error here: *exists says. */
 l3a_status file_exists(l3a_context *context, const char *path, bool *exists);
-
-/* A whole file as it lies on disk: mapped where that is possible, so that a large one takes no memory of its own. */
-typedef struct file_view {
-    l3a_context *context;
-    const char *bytes;
-    size_t length;
-    void *mapped, *copied;
-} file_view;
-
-l3a_status view_open(l3a_context *context, const char *path, uint64_t limit, file_view *view);
-void view_close(file_view *view);
 
 struct text_list;
 /* Adds the names in a folder, sorted by bytes, without "." and "..". */

@@ -22,7 +22,7 @@ int complain(const struct arguments *arguments, const char *format, ...) {
     progress_clear();
     fprintf(stderr, "%sl3a %s:%s ", style(stderr, STYLE_ERROR), arguments->command->name, style(stderr, STYLE_PLAIN));
     va_start(list, format);
-    vfprintf(stderr, format, list);
+    print_list_to(stderr, format, list);
     va_end(list);
     fprintf(stderr, "\n");
     return EXIT_USAGE;

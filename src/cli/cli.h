@@ -5,8 +5,17 @@
 #include "l3a/l3a.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+
+/* In this folder printf and fprintf are these, so that no call can forget it: what %s inserts may be a stranger's (the name of a
+ * class, a path, the text of an error), and is shown as one line of visible text. Bytes that a terminal would obey, or that are no
+ * UTF-8, become \x1b or \u202e; only a newline at the very end stays. Formats, and what fputs writes, are the program's own. */
+__attribute__((format(printf, 2, 3))) int print_to(FILE *to, const char *format, ...);
+__attribute__((format(printf, 2, 0))) int print_list_to(FILE *to, const char *format, va_list list);
+#define printf(...) print_to(stdout, __VA_ARGS__)
+#define fprintf(...) print_to(__VA_ARGS__)
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
@@ -134,13 +143,15 @@ l3a_status open_features(l3a_context *context, const char *path, const char *lab
 bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options *options);
 
 /* What switches a style on, where the stream shows it: a terminal, unless NO_COLOR or TERM say otherwise. "" elsewhere. */
-enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_ERROR };
+enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_ERROR, STYLE_UNDERLINED };
 
 const char *style(FILE *to, enum style wanted);
 /* A line on stderr below an error: what to do about it. */
 __attribute__((format(printf, 1, 2))) void print_hint(const char *format, ...);
 
+/* What a terminal would obey is escaped as JSON can, and bytes that are no UTF-8 become U+FFFD. */
 void print_json_string(const char *text);
+/* As it is, in quotes where needed; on a terminal as printf shows it. */
 void print_csv_field(const char *text);
 struct tag {
     size_t index; /* of the class */
@@ -165,7 +176,7 @@ const char *demo_backbone_bytes(size_t *count);
 
 /* "12.3 GiB" */
 const char *size_text(uint64_t bytes, char text[32]);
-/* Columns a text takes on a terminal. */
+/* Columns a text takes on a terminal, as printf shows it. */
 int display_width(const char *text);
 /* Bytes at the beginning of a text, whole characters, that fit into so many columns. */
 size_t fitting_bytes(const char *text, int columns);

@@ -85,7 +85,7 @@ static void print_start(const char *format) {
 }
 
 static void print_end(const char *format) {
-    printf("%s", strcmp(format, "json") == 0 ? "\n]\n" : "");
+    fputs(strcmp(format, "json") == 0 ? "\n]\n" : "", stdout);
 }
 
 static l3a_status predict_rows(l3a_model *model, l3a_features *features, struct choice choice, const char *format) {
@@ -132,14 +132,14 @@ static bool list_pictures(const struct arguments *arguments, struct list *list) 
     char *line = NULL;
     for (size_t i = 1; memory && i < arguments->positional_count; i++) {
         if (strcmp(arguments->positionals[i], "-") != 0) {
-            fprintf(memory, "%s%c", arguments->positionals[i], '\0');
+            fwrite(arguments->positionals[i], 1, strlen(arguments->positionals[i]) + 1, memory);
             list->count++;
             continue;
         }
         while (!interrupted && getline(&line, &capacity, stdin) > 0) {
             line[strcspn(line, "\r\n")] = '\0';
             if (line[0]) {
-                fprintf(memory, "%s%c", line, '\0');
+                fwrite(line, 1, strlen(line) + 1, memory);
                 list->count++;
             }
         }

@@ -327,7 +327,7 @@ static void print_latex(const struct table *table) {
 static void print_table(const struct table *table) {
     static const struct notation plain = {"", "", "  ", " ± ", {"", "", ""}, {" ", "*", "+"}, true};
     const char *bold = style(stdout, STYLE_BOLD), *end = style(stdout, STYLE_PLAIN);
-    const struct notation shown = {"", "", "  ", " ± ", {"", bold, "\033[4m"}, {"", end, end}, true};
+    const struct notation shown = {"", "", "  ", " ± ", {"", bold, style(stdout, STYLE_UNDERLINED)}, {"", end, end}, true};
     const bool terminal = bold[0];
     for (size_t i = 0; i <= table->points; i++) {
         print_row(table, terminal ? &shown : &plain, i ? i - 1 : SIZE_MAX);

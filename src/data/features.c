@@ -1,5 +1,6 @@
 #include "data/features.h"
 
+#include "base/text_index.h"
 #include "format/npy.h"
 
 #define XXH_STATIC_LINKING_ONLY
@@ -64,16 +65,20 @@ void l3a_features_free(l3a_features *features) {
 static l3a_status check_classes(l3a_features *features) {
     const text_list *classes = &features->classes;
     l3a_status status = L3A_OK;
+    text_index index = {0};
+    size_t first = 0;
     FAIL_IF(classes->count > CLASS_LIMIT, features->context, L3A_ERROR_CLASS, "is it the right file?", "%s: more than %d classes",
             features->path, CLASS_LIMIT);
     for (size_t i = 0; i < classes->count; i++) {
         FAIL_IF(!classes->items[i][0] || strchr(classes->items[i], '\n'), features->context, L3A_ERROR_CLASS,
                 "give every class a name, on one line", "%s: class %zu has no usable name", features->path, i);
-        const size_t first = text_list_find(classes, classes->items[i]);
-        FAIL_IF(first != i, features->context, L3A_ERROR_CLASS, "every class needs its own column and its own name",
-                "%s: class '%s' stands twice, at %zu and %zu", features->path, classes->items[i], first, i);
     }
+    TRY(text_index_make(features->context, classes->items, classes->count, &index));
+    const size_t second = text_index_repeated(&index, &first);
+    FAIL_IF(second < classes->count, features->context, L3A_ERROR_CLASS, "every class needs its own column and its own name",
+            "%s: class '%s' is listed twice, at %zu and %zu", features->path, classes->items[second], first, second);
 done:
+    text_index_free(features->context, &index);
     return status;
 }
 
@@ -451,10 +456,12 @@ l3a_status l3a_features_checksum(l3a_features *features, uint64_t *checksum) {
 
 l3a_status features_columns(l3a_features *features, const char *const *classes, size_t count, size_t *columns) {
     l3a_status status = L3A_OK;
+    text_index index = {0};
     FAIL_IF(!features->labels, features->context, L3A_ERROR_DATA, "give a file with labels, or --labels with a .npy file",
             "%s: no labels", features->path);
+    TRY(text_index_make(features->context, features->classes.items, features->classes.count, &index));
     for (size_t i = 0; i < count; i++) {
-        columns[i] = text_list_find(&features->classes, classes[i]);
+        columns[i] = text_index_find(&index, classes[i]);
         if (columns[i] == features->classes.count) {
             const char *close = l3a_closest(classes[i], (const char *const *)features->classes.items, features->classes.count);
             char hint[256];
@@ -464,6 +471,7 @@ l3a_status features_columns(l3a_features *features, const char *const *classes, 
         }
     }
 done:
+    text_index_free(features->context, &index);
     return status;
 }
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RECORD_LIMIT = 64 << 20, RECORD_DEPTH = 4 };
+enum { RECORD_LIMIT = 64 << 20, RECORD_DEPTH = 4, RECORDS = 4096 };
 
 /* ---- run.json, flat ---- */
 
@@ -57,6 +57,10 @@ static l3a_status take_member(struct report_run *run, struct json *json, const c
     }
     TRY(kind == JSON_ARRAY ? print_list(json, &text) : print_value(json, &text));
     TRY(text.status);
+    if (run->keys.count == RECORDS) {
+        status = json_fail(json, "more than %d entries", RECORDS);
+        goto done;
+    }
     TRY(text_record_set(json->context, &run->keys, &run->values, name, text.length ? text.text : ""));
 done:
     text_builder_free(&text);

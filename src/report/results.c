@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FILE_LIMIT = 1 << 30, FIELDS = 16 };
+enum { FILE_LIMIT = 1 << 30, FIELDS = 16, METHOD_LIMIT = 1000 };
 
 static const char metrics_header[] =
     "method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds,base_mAP,new_mAP\n";
@@ -110,7 +110,10 @@ static l3a_status copy_array(l3a_context *context, const void *from, size_t coun
 static l3a_status keep_method(l3a_results *results, const char *name, const char **kept) {
     const size_t found = text_list_find(&results->methods, name);
     l3a_status status = L3A_OK;
-    if (found == results->methods.count) {
+    if (found == METHOD_LIMIT) {
+        status = fail(results->context, L3A_ERROR_FORMAT, "is this the folder of a run?", "results of more than %d methods",
+                      METHOD_LIMIT);
+    } else if (found == results->methods.count) {
         status = text_list_add(results->context, &results->methods, name, strlen(name));
     }
     if (status == L3A_OK) {

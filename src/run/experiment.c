@@ -7,6 +7,7 @@
  * the setting `store`, so that resuming changes nothing. A learner that is not a model starts its job again. */
 #include "base/file.h"
 #include "base/number.h"
+#include "base/text_index.h"
 #include "data/features.h"
 #include "learn/model.h"
 #include "measure/metrics.h"
@@ -36,6 +37,22 @@ void l3a_run_options_default(l3a_run_options *options) {
     l3a_options_default(&options->settings);
 }
 
+/* Each class of one table is in the other. */
+static l3a_status check_same_classes(const l3a_features *one, const l3a_features *other) {
+    l3a_context *context = one->context;
+    l3a_status status = L3A_OK;
+    text_index index = {0};
+    TRY(text_index_make(context, other->classes.items, other->classes.count, &index));
+    for (size_t i = 0; i < one->classes.count; i++) {
+        FAIL_IF(text_index_find(&index, one->classes.items[i]) == index.count, context, L3A_ERROR_CLASS,
+                "training and test data need the same classes", "%s has no class '%s', which %s has", other->path,
+                one->classes.items[i], one->path);
+    }
+done:
+    text_index_free(context, &index);
+    return status;
+}
+
 static l3a_status check_tables(l3a_context *context, l3a_features *train, l3a_features *test) {
     l3a_status status = L3A_OK;
     FAIL_IF(!train || !test, context, L3A_ERROR_ARGUMENT, NULL, "a run needs a training and a test table");
@@ -47,16 +64,8 @@ static l3a_status check_tables(l3a_context *context, l3a_features *train, l3a_fe
     FAIL_IF(!test->labels, context, L3A_ERROR_DATA,
             "a .npy file takes its labels from --test-labels Y.npy; 'l3a extract' writes them into the feature file",
             "%s: no labels", test->path);
-    for (size_t i = 0; i < train->classes.count; i++) {
-        FAIL_IF(text_list_find(&test->classes, train->classes.items[i]) == test->classes.count, context, L3A_ERROR_CLASS,
-                "training and test data need the same classes", "%s has no class '%s', which %s has", test->path,
-                train->classes.items[i], train->path);
-    }
-    for (size_t i = 0; i < test->classes.count; i++) {
-        FAIL_IF(text_list_find(&train->classes, test->classes.items[i]) == train->classes.count, context, L3A_ERROR_CLASS,
-                "training and test data need the same classes", "%s has no class '%s', which %s has", train->path,
-                test->classes.items[i], test->path);
-    }
+    TRY(check_same_classes(train, test));
+    TRY(check_same_classes(test, train));
 done:
     return status;
 }
