@@ -151,6 +151,8 @@ def test_metrics(folder, devkit, name, protocol):
         ignored = difficult == "ignore"
         check(record.get("difficult") == ("ignore" if ignored else None), f"{name}, {difficult}: run.json says {record}")
         check(("difficult objects left out of the metrics" in page) == ignored, f"{name}, {difficult}: the report says so")
+        table = l3a("eval", out / "model.safetensors", "--features", test).stdout
+        check(("difficult objects left out" in table) == ignored, f"{name}, {difficult}: eval says so: {table}")
         check(("difficult: ignore" in l3a("info", test).stdout) == ignored, f"{name}, {difficult}: info says so")
     check((seen["ignore"][1] == seen["absent"][1]).all(), f"{name}: an unknown label is absent in learning")
     check(np.abs(seen["ignore"][0] - seen["absent"][0]).max() > 0.1, f"{name}: and changes the metrics")
