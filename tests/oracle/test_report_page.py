@@ -68,7 +68,7 @@ def main():
         many = os.path.join(work, "many")
         os.mkdir(many)
         make_tables(many, [f"class number {k}" for k in range(80)], rows=(800, 300), pictures=False)
-        listed = run("run", "--list-methods").split("not run here")[0].splitlines()[1:]
+        listed = run("run", "--list-methods").split("not available here")[0].splitlines()[1:]
         methods = [line.split()[0] for line in listed if line and not line.startswith(" ")]
         many = make_run(many, "run", "--protocol", "B0-C8", "--method", ",".join(methods), "--epochs", "1")
         both = os.path.join(work, "both.html")
