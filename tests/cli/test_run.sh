@@ -203,7 +203,7 @@ check 'an odd name as JSON' py "$work/stdout" <<<'import json, sys; assert any(t
 
 # info
 expect 0 '' l3a info "$model"
-shows ': model,' 'gamma: 10' 'classes: 6: class00, class01' 'tensor gram F64 [8256]' 'tensor weights F64 [128, 6]' 'checksum holds'
+shows ': model,' 'gamma: 10' 'classes: 6: class00, class01' 'tensor gram F64 [8256]' 'tensor weights F64 [128, 6]' 'checksum verified'
 expect 0 '' l3a info "$work/recursive"
 shows 'tensor inverse F64'
 expect 0 '' l3a info "$train"
