@@ -34,7 +34,7 @@ cd "$work/second place" || exit 1
 cut_short moved
 expect 0 '' l3a run --resume -o moved
 check 'a run moved, from another folder' diff <(metrics moved) "$work/expected"
-shows 'mAP after phase'
+shows 'mAP after each phase'
 check 'it says that it has a report' grep -qF 'report: moved/report.html' "$work/stderr"
 cut_short moved
 mv "$work/first place/my data" "$work/my data"

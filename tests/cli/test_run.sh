@@ -71,7 +71,7 @@ check 'a dry run writes nothing' test ! -e "$work/dry"
 expect 0 '' run_on "$data" --dry-run
 expect 0 '' run_on "$data" -o "$work/quiet" --quiet
 check 'quiet is silent' test ! -s "$work/stderr"
-shows 'mAP after phase'
+shows 'mAP after each phase'
 expect 0 'plan: 6 classes' run_on "$data" -o "$work/loud"
 check 'results on stdout only' test "$(grep -cE '^plan|phase . of' "$work/stdout")" = 0
 check 'messages on stderr only' test "$(grep -cE 'avg|± ' "$work/stderr")" = 0
