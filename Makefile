@@ -1,7 +1,7 @@
 # The front door. Everything happens in $(BUILD); CMake does the work.
 #   make            the command at build/l3a, the library at build/libl3a.so
-#   make demo       draws pictures, learns them in phases, tags some: build/demo
-#   make test       all tests          (CC=clang, SANITIZE=address,undefined and BUILD=folder for the other jobs of CI)
+#   make demo       draw pictures, learn them in phases, tag some: build/demo
+#   make test       all tests, and what was skipped and why (CC=clang, SANITIZE=address,undefined and BUILD=folder for the other jobs of CI)
 #   make fuzz       libFuzzer targets; make fuzz-long runs all of them for half an hour (FUZZ_SECONDS=60 for less)
 #   make bench      measurements against bare BLAS and PyTorch
 #   make install PREFIX=/usr/local, make uninstall
@@ -31,7 +31,7 @@ test:
 	@$(configure)
 	@cmake -S . -B $(BUILD) -DL3A_TESTS=ON > $(BUILD).log
 	@cmake --build $(BUILD) -j $(JOBS)
-	@cd $(BUILD) && ctest -j $(JOBS) -R "$(TESTS)" --output-on-failure
+	@code=0; (cd $(BUILD) && ctest -j $(JOBS) -R "$(TESTS)" --output-on-failure) || code=$$?; tests/skipped $(BUILD); exit $$code
 
 bench:
 	@tools/install-packages build test bench

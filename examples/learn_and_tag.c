@@ -1,4 +1,4 @@
-/* Teaches a model two classes, then two more, and tags an image with what it knows.
+/* Teaches a model two classes, then two more, and tags an image.
  *
  *   cc learn_and_tag.c $(pkg-config --cflags --libs l3a) -lm */
 #include <l3a/l3a.h>
@@ -11,7 +11,7 @@ enum { IMAGES = 8, WIDTH = 4, CLASSES = 4 };
 
 static const char *const names[CLASSES] = {"cat", "dog", "tree", "car"};
 
-/* A row an image. Real features come from a backbone network; here each class simply has a column of its own. */
+/* One row per image. Real features come from a backbone; here each class simply has its own column. */
 static const float features[IMAGES][WIDTH] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {1, 1, 0, 0}, {1, 0, 1, 0},
                                               {0, 0, 1, 0}, {0, 0, 0, 1}, {0, 1, 0, 1}, {0, 0, 1, 1}};
 static const int8_t labels[IMAGES][CLASSES] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {1, 1, 0, 0}, {1, 0, 1, 0},

@@ -376,6 +376,7 @@ typedef struct l3a_run_options {
     const char *folder;  /* NULL: nothing is written */
     int resume;          /* go on with the run in the folder */
     const char *command; /* recorded, so that the run can be repeated; may be NULL */
+    const char *directory; /* where relative paths in `command` start, recorded with it; may be NULL */
     int report;           /* 1: report.html is written when all is done */
     const char *pictures; /* the data set with the test pictures, for the report; NULL: what the test table records, if it does */
 } l3a_run_options;
@@ -417,6 +418,8 @@ typedef struct l3a_method_info {
 L3A_PUBLIC void l3a_run_options_default(l3a_run_options *options);
 /* NULL when index is past the last method. */
 L3A_PUBLIC const l3a_method_info *l3a_method_at(size_t index);
+/* NULL where a model with these options looks at the setting; else what would make it do so, as text: "--pseudo fixed". */
+L3A_PUBLIC const char *l3a_option_needs(const l3a_options *options, const char *name);
 /* What a method prescribes, put into the settings of a model to be made: "l3a+", "acil", … Those that were set by name stay, where
  * the method can be one with them. */
 L3A_PUBLIC l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_options *options);
@@ -433,6 +436,9 @@ typedef struct l3a_run_plan {
 
 L3A_PUBLIC l3a_status l3a_run_prepare(l3a_context *context, const l3a_run_options *options, l3a_run_plan *plan);
 L3A_PUBLIC l3a_status l3a_run(l3a_context *context, const l3a_run_options *options, l3a_results **results);
+/* A text that run.json or sweep.json of a folder records: "command" or "directory", as in l3a_run_options; "" if there is none. An
+ * error if the folder holds no run and no sweep, or if the text is longer than capacity - 1 bytes. */
+L3A_PUBLIC l3a_status l3a_folder_record(l3a_context *context, const char *folder, const char *key, char *text, size_t capacity);
 /* The results of a folder, finished or not. */
 L3A_PUBLIC l3a_status l3a_results_load(l3a_context *context, const char *folder, l3a_results **results);
 L3A_PUBLIC void l3a_results_free(l3a_results *results);

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 const struct option common_options[] = {
-    {"threads", "N", "threads to use; default: all processors"},
-    {"quiet", NULL, "no progress and no messages"},
-    {"help", NULL, "this text"},
+    {"threads", "N", "number of threads [all processors]"},
+    {"quiet", NULL, "print results only: no progress, no messages"},
+    {"help", NULL, "show this text"},
     {NULL, NULL, NULL},
 };
 
@@ -126,7 +126,7 @@ static int store_shared(struct arguments *arguments, const char *name, const cha
 static int store(struct arguments *arguments, const struct match *match, const char *value, int *threads) {
     if (match->own >= 0) {
         if (arguments->values[match->own]) {
-            return complain(arguments, "--%s stands twice", arguments->command->options[match->own].name);
+            return complain(arguments, "--%s is given twice", arguments->command->options[match->own].name);
         }
         arguments->values[match->own] = value;
     } else if (match->shared >= 0) {
@@ -134,7 +134,7 @@ static int store(struct arguments *arguments, const struct match *match, const c
     } else {
         for (size_t i = 0; i < arguments->setting_count; i++) {
             if (arguments->setting_names[i] == match->setting->name) {
-                return complain(arguments, "--%s stands twice", match->setting->name);
+                return complain(arguments, "--%s is given twice", match->setting->name);
             }
         }
         arguments->setting_names[arguments->setting_count] = match->setting->name;
@@ -193,7 +193,7 @@ const char *argument(const struct arguments *arguments, const char *name) {
 const char *argument_needed(const struct arguments *arguments, const char *name) {
     const char *value = argument(arguments, name);
     if (!value) {
-        complain(arguments, "%s%s is needed", strlen(name) > 1 ? "--" : "-", name);
+        complain(arguments, "%s%s is required", strlen(name) > 1 ? "--" : "-", name);
         print_hint("usage: l3a %s %s", arguments->command->name, arguments->command->usage);
     }
     return value;
@@ -241,6 +241,30 @@ const char *argument_choice(const struct arguments *arguments, const char *name,
     }
     complain(arguments, "--%s: '%s' is not one of %s", name, text, choices);
     return NULL;
+}
+
+bool argument_labels_fit(const struct arguments *arguments, const char *features, const char *labels) {
+    const char *path = argument(arguments, features);
+    const char *given = argument(arguments, labels) ? labels : argument(arguments, "names") ? "names" : NULL;
+    if (!given || (path && is_npy(path))) {
+        return true;
+    }
+    if (path) {
+        complain(arguments, "--%s is for .npy files, and %s is a feature file, which has its own labels and names", given, path);
+    } else {
+        complain(arguments, "--%s has no effect without --%s", given, features);
+    }
+    return false;
+}
+
+void warn_of_idle_settings(const struct arguments *arguments, const l3a_options *options) {
+    for (size_t i = 0; i < arguments->setting_count && !arguments->quiet; i++) {
+        const char *needed = l3a_option_needs(options, arguments->setting_names[i]);
+        if (needed) {
+            fprintf(stderr, "%swarning:%s --%s has no effect: it needs %s\n", style(stderr, STYLE_BOLD), style(stderr, STYLE_PLAIN),
+                    arguments->setting_names[i], needed);
+        }
+    }
 }
 
 l3a_status apply_settings(const struct arguments *arguments, l3a_options *options) {

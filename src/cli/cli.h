@@ -60,8 +60,9 @@ extern const char *const option_headings[ROW_SOURCES];
 
 struct option_row {
     enum option_source source;
-    const char *name, *value; /* as in struct option */
-    char text[256];           /* help, range, default */
+    const char *name, *value;            /* as in struct option */
+    char text[256];                      /* help, range, default */
+    const struct vocabulary *vocabulary; /* the values it can have, where they are a table of their own; else NULL */
 };
 
 bool option_row(const struct command *command, size_t index, struct option_row *row);
@@ -74,8 +75,8 @@ struct vocabulary {
     bool (*at)(size_t index, const char **name, const char **help);
 };
 
-/* The one of an option; NULL where it has none. */
-const struct vocabulary *vocabulary_of(const char *option);
+/* The one of a command's option; NULL where it has none. */
+const struct vocabulary *vocabulary_of(const struct command *command, const char *option);
 
 /* A command line taken apart. */
 struct arguments {
@@ -87,8 +88,20 @@ struct arguments {
     const char *setting_names[SETTINGS], *setting_values[SETTINGS];
     size_t setting_count;
     bool quiet;
-    const char *line; /* as it was typed */
+    const char *program;                 /* what to type to start this program again */
+    const char *line;                    /* the command line: as it was typed, or with --resume as the folder records it */
+    const char *directory;               /* where relative paths in it start */
+    bool resumed;                        /* the line is the folder's */
+    char *owned[OPTIONS + SETTINGS + 3]; /* texts made by --resume */
+    size_t owned_count;
 };
+
+/* Adds to `--resume -o DIR` the options that the folder records; anything but EXIT_DONE has been explained on stderr. */
+int resume_arguments(struct arguments *arguments, int *threads);
+/* After data of a resumed run could not be opened: what to do. */
+void hint_at_moved_data(const struct arguments *arguments, l3a_status status);
+/* After an interruption: what is there ("phases", "points"), and what to type. */
+void hint_at_resuming(const struct arguments *arguments, const char *what, const char *folder);
 
 /* Fills the arguments; anything but EXIT_DONE has been explained on stderr. *threads: --threads, or 0. */
 int arguments_parse(struct arguments *arguments, int count, char **texts, int *threads);
@@ -102,6 +115,10 @@ bool argument_number(const struct arguments *arguments, const char *name, double
 bool argument_integer(const struct arguments *arguments, const char *name, uint64_t low, uint64_t high, uint64_t *value);
 /* One of "a|b|c", or the fallback when not given; NULL, explained, when it is something else. */
 const char *argument_choice(const struct arguments *arguments, const char *name, const char *choices, const char *fallback);
+/* False, explained, where labels or names are given beside a feature file that has its own: they are for .npy files. */
+bool argument_labels_fit(const struct arguments *arguments, const char *features, const char *labels);
+/* Warns of settings given on the command line that a model with these options does not look at. */
+void warn_of_idle_settings(const struct arguments *arguments, const l3a_options *options);
 /* The settings given on the command line, put into options. */
 l3a_status apply_settings(const struct arguments *arguments, l3a_options *options);
 
@@ -136,6 +153,8 @@ int show_event(const l3a_event *event, void *user);
 /* Set by Ctrl-C. */
 extern volatile sig_atomic_t interrupted;
 
+/* Whether a path is that of a NumPy file. */
+bool is_npy(const char *path);
 /* A feature file, or .npy files. */
 l3a_status open_features(l3a_context *context, const char *path, const char *labels, const char *names, l3a_features **features);
 
@@ -173,6 +192,14 @@ size_t choose_tags(const l3a_model *model, const float *scores, struct choice ch
 
 /* The checkpoint that the demo uses. */
 const char *demo_backbone_bytes(size_t *count);
+
+/* The word that goes with a number: "1 picture", "2 pictures". */
+const char *plural(uint64_t count, const char *one, const char *many);
+/* Words as a shell reads them: one with quotes where it needs them; several as one line, to be freed; and a line taken apart, in
+ * its own place. split_words() returns how many words there are, of which the first `capacity` are stored. */
+void write_word(FILE *to, const char *word);
+char *join_words(size_t count, const char *const *words);
+size_t split_words(char *line, char **words, size_t capacity);
 
 /* "12.3 GiB" */
 const char *size_text(uint64_t bytes, char text[32]);

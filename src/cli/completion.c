@@ -28,9 +28,7 @@ static enum kind word_kind(const char *word, size_t length) {
 }
 
 static enum kind value_kind(const struct option_row *row) {
-    return strchr(row->value, '|')    ? KIND_CHOICE
-           : vocabulary_of(row->name) ? KIND_NAMES
-                                      : word_kind(row->value, strlen(row->value));
+    return strchr(row->value, '|') ? KIND_CHOICE : row->vocabulary ? KIND_NAMES : word_kind(row->value, strlen(row->value));
 }
 
 /* Of the arguments that are no options, as the first word of the usage says. */
@@ -60,9 +58,9 @@ static void print_choices(const char *choices) {
     }
 }
 
-static void print_names(const char *option) {
+static void print_names(const struct vocabulary *vocabulary) {
     const char *name, *help;
-    for (size_t i = 0; vocabulary_of(option)->at(i, &name, &help); i++) {
+    for (size_t i = 0; vocabulary->at(i, &name, &help); i++) {
         printf("%s%s", i ? " " : "", name);
     }
 }
@@ -87,7 +85,7 @@ static void print_bash_value(enum kind kind, const struct option_row *row) {
         break;
     case KIND_NAMES:
         printf("a_list '");
-        print_names(row->name);
+        print_names(row->vocabulary);
         printf("'");
         break;
     case KIND_COMMAND:
@@ -187,7 +185,7 @@ static void print_zsh_value(enum kind kind, const struct option_row *row) {
         break;
     case KIND_NAMES:
         printf("_values -s , name ");
-        print_names(row->name);
+        print_names(row->vocabulary);
         break;
     case KIND_COMMAND:
         printf("(");
@@ -269,7 +267,7 @@ static void print_fish_value(enum kind kind, const struct option_row *row) {
         break;
     case KIND_NAMES:
         printf(" -x -a '(__fish_complete_list , \"string split \\\" \\\" \\\"");
-        print_names(row->name);
+        print_names(row->vocabulary);
         printf("\\\"\")'");
         break;
     case KIND_COMMAND:

@@ -6,12 +6,12 @@
 #include <sys/stat.h>
 
 const struct option data_options[] = {
-    {"split", "NAME", "the split to describe [the one that is usually learned from]"},
-    {"protocol", "B<b>-C<c>", "count the pictures of each phase: b classes first (c when b is 0), then c a phase"},
-    {"class-order", "HOW", "lexicographic, shuffle:SEED, or a file with a name a line [lexicographic]"},
-    {"difficult", "absent|ignore", "VOC: what a class is of which a picture has only difficult objects [absent]"},
-    {"check-pictures", NULL, "decode every picture"},
-    {"format", "table|json", "what is printed [table]"},
+    {"split", "NAME", "split to describe [the training split]"},
+    {"protocol", "B<b>-C<c>", "count the pictures of each phase: b classes first (c if b is 0), then c per phase"},
+    {"class-order", "HOW", "lexicographic, shuffle:SEED, or a file with one name per line [lexicographic]"},
+    {"difficult", "absent|ignore", "VOC: how to label a class that has only difficult objects in a picture [absent]"},
+    {"check-pictures", NULL, "decode every picture, to find broken ones"},
+    {"format", "table|json", "output format [table]"},
     {NULL, NULL, NULL},
 };
 
@@ -235,9 +235,9 @@ static void add_problem(struct problems *problems, const char *path, const char 
 static const char *file_problem(const char *path) {
     struct stat about;
     if (stat(path, &about)) {
-        return ": is not there";
+        return ": not found";
     }
-    return !S_ISREG(about.st_mode) ? ": is not a file" : about.st_size == 0 ? ": is empty" : NULL;
+    return !S_ISREG(about.st_mode) ? ": not a file" : about.st_size == 0 ? ": empty" : NULL;
 }
 
 /* Whether each picture is there and, where asked for, whether it can be decoded. */
@@ -326,9 +326,10 @@ static double imbalance(const struct description *about) {
 }
 
 static void print_table(const struct description *about) {
-    printf("%s: %s, %zu pictures, %zu classes\n", about->name, about->train_split, about->rows, about->classes);
-    printf("labels: %zu, %.2f a picture, at most %zu; %zu pictures without any", about->labels,
-           (double)about->labels / (double)about->rows, about->most, about->without);
+    printf("%s: %s, %zu %s, %zu %s\n", about->name, about->train_split, about->rows, plural(about->rows, "picture", "pictures"),
+           about->classes, plural(about->classes, "class", "classes"));
+    printf("labels: %zu, %.2f per picture, at most %zu; %zu %s without any", about->labels,
+           (double)about->labels / (double)about->rows, about->most, about->without, plural(about->without, "picture", "pictures"));
     if (about->unknown) {
         printf("; %zu unknown", about->unknown);
     }
@@ -418,11 +419,13 @@ static void print_json(const struct description *about) {
     printf("}\n");
 }
 
-static int complain_about(const struct arguments *arguments, const struct problems *problems, size_t files, const char *what) {
+static int complain_about(const struct arguments *arguments, const struct problems *problems, size_t files, const char *one,
+                          const char *many) {
+    const char *what = plural(problems->count, one, many);
     if (!problems->count) {
         return EXIT_DONE;
     }
-    complain(arguments, "%zu of %zu pictures %s", problems->count, files, what);
+    complain(arguments, "%zu of %zu %s %s", problems->count, files, plural(files, "picture", "pictures"), what);
     for (size_t i = 0; i < problems->shown; i++) {
         fprintf(stderr, "  %s\n", problems->texts[i]);
     }
@@ -454,8 +457,8 @@ static int describe(const struct arguments *arguments, struct description *about
         print_table(about);
     }
     fflush(stdout);
-    const int missing = complain_about(arguments, &about->missing, about->pictures, "are missing or empty");
-    const int unreadable = complain_about(arguments, &about->unreadable, about->pictures, "cannot be decoded");
+    const int missing = complain_about(arguments, &about->missing, about->pictures, "is missing or empty", "are missing or empty");
+    const int unreadable = complain_about(arguments, &about->unreadable, about->pictures, "cannot be decoded", "cannot be decoded");
     return missing != EXIT_DONE ? missing : unreadable;
 }
 
@@ -473,7 +476,7 @@ int data_command(struct arguments *arguments) {
         return EXIT_USAGE;
     }
     if (arguments->positional_count != 1) {
-        return complain(arguments, "name one data set: voc:FOLDER, coco:FOLDER or list:FILE.csv");
+        return complain(arguments, "name one data set, as voc:FOLDER, coco:FOLDER or list:FILE.csv");
     }
     about.name = arguments->positionals[0];
     l3a_status status = l3a_dataset_splits(context, about.name, splits, sizeof splits);

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 const struct option demo_options[] = {
-    {"o", "DIR", "where to put it [l3a-demo]"},
-    {"pictures", "N", "pictures to learn from; half as many are for testing [2000]"},
+    {"o", "DIR", "folder to create [l3a-demo]"},
+    {"pictures", "N", "number of training pictures; half as many are drawn for testing [2000]"},
     {NULL, NULL, NULL},
 };
 
@@ -72,8 +72,8 @@ static l3a_status prepare(struct demo *demo) {
     while (l3a_draw_class(classes)) {
         classes++;
     }
-    printf("%zu pictures to learn from and %zu to test on, drawn to %s/pictures: %zu classes, every fourth rare,\n"
-           "some that nearly always come together\n",
+    printf("Drawing %zu training and %zu test pictures to %s/pictures: %zu classes, of which every fourth is rare\n"
+           "and some nearly always appear together\n",
            draw_options.training, draw_options.test, demo->folder, classes - 1);
     fflush(stdout);
     l3a_status status = draw(demo, "pictures", &draw_options);
@@ -81,7 +81,7 @@ static l3a_status prepare(struct demo *demo) {
         status = l3a_backbone_open(demo->context, in_folder(demo, "backbone.safetensors", path), NULL, &demo->backbone);
     }
     if (status == L3A_OK) {
-        printf("%zu features of each, by %s: a small network that was trained on drawings of other things\n",
+        printf("Computing %zu features of each with %s, a small network that was trained on drawings of other things\n",
                l3a_backbone_describe(demo->backbone)->width, path);
         fflush(stdout);
         status = see(demo, "pictures", "trainval", "train.safetensors");
@@ -113,7 +113,7 @@ static l3a_status run_phases(const struct demo *demo) {
         status = print_results(demo->context, results, "summary");
     }
     if (status == L3A_OK && access(in_folder(demo, "run/report.html", report), R_OK) == 0) {
-        printf("\nAll about it, with charts and pictures: %s\n", report);
+        printf("\nFull report, with charts and pictures: %s\n", report);
     }
     l3a_results_free(results);
     l3a_features_free(options.train);
@@ -215,38 +215,56 @@ static l3a_status tag_and_teach(const struct demo *demo) {
     l3a_model *model = NULL;
     l3a_status status = l3a_model_load(demo->context, in_folder(demo, "run/model.safetensors", path), &model);
     if (status == L3A_OK) {
-        printf("\nTest pictures, what they show, and what l3a says (more probable than %g):\n", l3a_model_options(model)->theta);
+        printf("\nSome test pictures: what they show, and the tags that l3a gives them (above %g):\n",
+               l3a_model_options(model)->theta);
         status = show_tags(demo, model, "test.safetensors", "pictures");
     }
     if (status == L3A_OK) {
         status = draw_more(demo, name);
     }
     if (status == L3A_OK) {
-        printf("\nPictures with something it has not learned:\n");
+        printf("\nPictures that show a class it has not learned yet:\n");
         status = show_tags(demo, model, "umbrella-test.safetensors", "umbrella");
     }
     if (status == L3A_OK) {
         status = learn_more(demo, model, name);
     }
     if (status == L3A_OK) {
-        printf("\nThe same after one more phase, %d other pictures of which only the label '%s' is used:\n", MORE, name);
+        printf("\nThe same pictures after one more phase, on %d other pictures with only the label '%s':\n", MORE, name);
         status = show_tags(demo, model, "umbrella-test.safetensors", "umbrella");
     }
     l3a_model_free(model);
     return status;
 }
 
-static void say_what_next(const char *folder) {
+/* A command as it can be typed here: the program by the name it was started with; DEMO stands for the
+ * demo's folder. Patterns such as * stay outside of quotes. */
+static void print_command(const struct demo *demo, const char *line) {
+    printf("  ");
+    write_word(stdout, demo->arguments->program);
+    for (const char *at = line; *at;) {
+        if (strncmp(at, "DEMO", 4) == 0) {
+            write_word(stdout, demo->folder);
+            at += 4;
+        } else {
+            putchar(*at++);
+        }
+    }
+    putchar('\n');
+}
+
+static void say_what_next(const struct demo *demo) {
+    printf("\nTry the tagger on more pictures:\n");
+    print_command(demo, " predict DEMO/tagger.safetensors --backbone DEMO/backbone.safetensors"
+                        " DEMO/pictures/VOC2007/JPEGImages/00000?.jpg");
     printf(
-        "\nGo on with it:\n"
-        "  l3a predict %s/tagger.safetensors --backbone %s/backbone.safetensors %s/pictures/VOC2007/JPEGImages/00000?.jpg\n"
-        "With your own pictures, listed in mine.csv with a line `path,labels` and then lines such as `photos/1.jpg,cat;sofa`:\n"
-        "  l3a data list:mine.csv --check-pictures\n"
-        "  l3a extract --backbone %s/backbone.safetensors --data list:mine.csv -o mine.safetensors\n"
-        "  l3a learn mine-tagger.safetensors --dim 2048 --features mine.safetensors --classes cat,sofa\n"
-        "  l3a predict mine-tagger.safetensors --backbone %s/backbone.safetensors photos/2.jpg\n"
-        "For photographs take a backbone that has seen photographs: a ViT, ResNet or TResNet checkpoint of timm or torchvision.\n",
-        folder, folder, folder, folder, folder);
+        "With your own pictures: write mine.csv with the header `path,labels` and lines such as `photos/1.jpg,cat;sofa`, then\n");
+    print_command(demo, " data list:mine.csv --check-pictures");
+    print_command(demo, " extract --backbone DEMO/backbone.safetensors --data list:mine.csv -o mine.safetensors");
+    print_command(demo, " learn mine-tagger.safetensors --dim 2048 --features mine.safetensors --classes cat,sofa");
+    print_command(demo, " predict mine-tagger.safetensors --backbone DEMO/backbone.safetensors photos/2.jpg");
+    printf("The demo's backbone has only seen drawings. For photographs, use a ViT, ResNet or TResNet checkpoint from timm or\n"
+           "torchvision.\n");
 }
 
 int demo_command(struct arguments *arguments) {
@@ -281,7 +299,7 @@ int demo_command(struct arguments *arguments) {
         code = explain(arguments, status);
     }
     if (code == EXIT_DONE) {
-        say_what_next(folder);
+        say_what_next(&demo);
     }
     return code;
 }

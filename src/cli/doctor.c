@@ -13,6 +13,9 @@ int doctor_command(struct arguments *arguments) {
     l3a_options options;
     double single, exact;
     char text[32];
+    if (arguments->positional_count) {
+        return complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
+    }
     l3a_machine_query(arguments->context, &machine);
     printf("l3a          %s, built with %s\n", l3a_version(), machine.compiler);
     printf("processor    %s, %s\n", machine.processor, machine.instructions);
@@ -21,16 +24,16 @@ int doctor_command(struct arguments *arguments) {
     printf(", %s free\n", size_text(machine.memory_available, text));
     printf("matrices     %s\n", machine.blas);
     if (machine.better_kernels[0]) {
-        printf("             slow kernels: set OPENBLAS_CORETYPE=%s\n", machine.better_kernels);
+        printf("             these kernels are slow; set OPENBLAS_CORETYPE=%s\n", machine.better_kernels);
     } else if (getenv("OPENBLAS_CORETYPE")) {
-        printf("             chosen by OPENBLAS_CORETYPE=%s; a program of yours that uses the library needs it too\n",
+        printf("             chosen by OPENBLAS_CORETYPE=%s; set it for your own programs that use the library, too\n",
                getenv("OPENBLAS_CORETYPE"));
     }
     const l3a_status status = l3a_machine_speed(arguments->context, &single, &exact);
     if (status != L3A_OK) {
         return explain(arguments, status);
     }
-    printf("speed        %.0f GFLOP/s in single, %.0f in double precision (a product of 1024 x 1024 matrices, now)\n",
+    printf("speed        %.0f GFLOP/s in single precision, %.0f in double (measured now, with 1024 x 1024 matrices)\n",
            single * 1e-9, exact * 1e-9);
     l3a_options_default(&options);
     if (l3a_model_plan(arguments->context, &options, 2048, 80, &plan) == L3A_OK) {

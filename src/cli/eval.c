@@ -6,11 +6,11 @@
 #include <string.h>
 
 const struct option eval_options[] = {
-    {"features", "FILE", "features with labels"},
-    {"labels", "Y.npy", "labels, when --features is a .npy file"},
-    {"names", "FILE", "class names, a line each, for .npy files"},
-    {"theta", "X", "score, as 1 / (1 + exp(-score)), above which a class counts as predicted [the model's thresholds]"},
-    {"format", "table|json|csv", "what is printed [table]"},
+    {"features", "FILE", "features with labels to measure on"},
+    {"labels", "Y.npy", "labels, if --features is a .npy file"},
+    {"names", "FILE", "class names, one per line, for .npy files"},
+    {"theta", "X", "predict a class where 1 / (1 + exp(-score)) is above X [the model's thresholds]"},
+    {"format", "table|json|csv", "output format [table]"},
     {NULL, NULL, NULL},
 };
 
@@ -20,7 +20,8 @@ static void print_table(const l3a_model *model, const l3a_features *features, co
         const int name = display_width(l3a_model_class(model, k));
         width = name > width ? name : width;
     }
-    printf("%zu images, %zu classes%s\n\n", m->images, l3a_model_class_count(model),
+    printf("%zu %s, %zu %s%s\n\n", m->images, plural(m->images, "image", "images"), l3a_model_class_count(model),
+           plural(l3a_model_class_count(model), "class", "classes"),
            l3a_features_record(features, "difficult") ? "; difficult objects left out of the metrics" : "");
     printf("%s   mAP     CP     CR    CF1     OP     OR    OF1%s\n", style(stdout, STYLE_BOLD), style(stdout, STYLE_PLAIN));
     printf("%6.2f %6.2f %6.2f %6.2f %6.2f %6.2f %6.2f\n\n", m->mean_ap, m->class_precision, m->class_recall, m->class_f1,
@@ -65,7 +66,7 @@ int eval_command(struct arguments *arguments) {
     l3a_model *model = NULL;
     double *precisions = NULL;
     l3a_metrics metrics;
-    if (!features_path || !format) {
+    if (!features_path || !format || !argument_labels_fit(arguments, "features", "labels")) {
         return EXIT_USAGE;
     }
     if (arguments->positional_count != 1) {

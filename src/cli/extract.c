@@ -7,17 +7,17 @@
 const struct option extract_options[] = {
     {"backbone", "FILE", "checkpoint: .safetensors, .pth or .pt"},
     {"data", "DATASET", "voc:FOLDER, coco:FOLDER or list:FILE.csv"},
-    {"split", "NAME", "which part of it: trainval, test, train2014, …"},
+    {"split", "NAME", "split of the data set: trainval, test, train2014, …"},
     {"difficult", "absent|ignore", "VOC: a class with only difficult objects is absent, or left out of the metrics [absent]"},
-    {"o", "FILE", "the feature file"},
+    {"o", "FILE", "feature file to write"},
     {"pool", "cls|mean|cls+mean", "ViT: the class token, the mean of the patches, or both [cls]"},
-    {"size", "N", "side of the pictures [the network's]"},
-    {"mean", "X or R,G,B", "replaces the family's mean, in 0..1"},
-    {"std", "X or R,G,B", "replaces the family's deviation"},
-    {"filter", "bilinear|bicubic", "how pictures are resized [bilinear]"},
-    {"float16", NULL, "features as float16 instead of float32"},
-    {"orient", NULL, "turn pictures as their EXIF orientation says"},
-    {"strict", NULL, "stop at the first picture that cannot be read"},
+    {"size", "N", "side length that pictures are resized to [the network's own]"},
+    {"mean", "X or R,G,B", "mean to subtract, from 0 to 1 [the network family's]"},
+    {"std", "X or R,G,B", "standard deviation to divide by [the network family's]"},
+    {"filter", "bilinear|bicubic", "filter for resizing pictures [bilinear]"},
+    {"float16", NULL, "store features as float16 instead of float32"},
+    {"orient", NULL, "rotate pictures according to their EXIF orientation"},
+    {"strict", NULL, "stop at the first picture that cannot be read, instead of skipping it"},
     {NULL, NULL, NULL},
 };
 
@@ -38,7 +38,7 @@ static bool parse_channels(const struct arguments *arguments, const char *name, 
     }
     list_free(&list);
     if (!good) {
-        complain(arguments, "--%s: '%s' is neither a number nor three with commas between them", name, text);
+        complain(arguments, "--%s: '%s' is neither one number nor three separated by commas", name, text);
     }
     return good;
 }
@@ -62,7 +62,7 @@ bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options 
     options->size = (size_t)size;
     const bool mean = argument(arguments, "mean") != NULL, deviation = argument(arguments, "std") != NULL;
     if (mean != deviation) {
-        complain(arguments, "--mean and --std go together");
+        complain(arguments, "--mean and --std must be given together");
         return false;
     }
     options->set_mean = mean;
@@ -79,24 +79,27 @@ static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3
     const l3a_backbone_info *info = l3a_backbone_describe(backbone);
     progress_clear();
     if (!arguments->quiet) {
-        fprintf(stderr, "%s (%s), %.2f GFLOP a picture, features %zu wide; %s\n", info->name, info->engine, info->flops * 1e-9,
+        fprintf(stderr, "%s (%s), %.2f GFLOP per picture, features %zu wide; %s\n", info->name, info->engine, info->flops * 1e-9,
                 info->width, info->preprocess);
     }
     const l3a_status status = l3a_extract(arguments->context, backbone, dataset, &options, path, &report);
     if (status == L3A_ERROR_CANCELLED) {
         explain(arguments, status);
-        print_hint("the same command goes on where this one stopped");
+        print_hint("run the same command again to continue");
         return EXIT_INTERRUPTED;
     }
     if (status != L3A_OK) {
         return explain(arguments, status);
     }
-    printf("%s: %zu rows of %zu features in %.1f s", path, report.rows, info->width, report.seconds);
+    printf("%s: %zu %s of %zu features in %.1f s", path, report.rows, plural(report.rows, "row", "rows"), info->width,
+           report.seconds);
     if (report.resumed) {
-        printf(", %zu of them done before", report.resumed);
+        printf(", %zu of them from an earlier run", report.resumed);
     }
     printf("\n");
-    return report.bad ? complain(arguments, "%zu pictures could not be read and were left out", report.bad) : EXIT_DONE;
+    return report.bad ? complain(arguments, "%zu %s could not be read and %s skipped", report.bad,
+                                 plural(report.bad, "picture", "pictures"), plural(report.bad, "was", "were"))
+                      : EXIT_DONE;
 }
 
 int extract_command(struct arguments *arguments) {

@@ -4,13 +4,13 @@
 #include <inttypes.h>
 
 const struct option forget_options[] = {
-    {"classes", "A,B", "classes to forget, or @FILE with a name a line"},
-    {"phase", "N", "phase to forget, from 1; its sums must be kept apart (--method l3a+, or --keep-phases)"},
-    {"features", "FILE", "images to forget: the features and labels they were learned with"},
-    {"labels", "Y.npy", "labels, when --features is a .npy file"},
-    {"names", "FILE", "class names, a line each, for .npy files"},
+    {"classes", "A,B", "classes to forget, or @FILE with one name per line"},
+    {"phase", "N", "phase to forget, counted from 1; the model must keep its phases apart (--method l3a+, or --keep-phases)"},
+    {"features", "FILE", "images to forget: the same features and labels that were learned"},
+    {"labels", "Y.npy", "labels, if --features is a .npy file"},
+    {"names", "FILE", "class names, one per line, for .npy files"},
     {"wait", NULL, "wait while another process changes the model, rather than fail"},
-    {"o", "FILE", "where the model goes [in place of the old one]"},
+    {"o", "FILE", "where to save the model [overwrite MODEL]"},
     {NULL, NULL, NULL},
 };
 
@@ -23,7 +23,7 @@ static l3a_status forget_images(const struct arguments *arguments, l3a_model *mo
         status = l3a_model_forget_images(model, features, &images, exact);
     }
     if (status == L3A_OK) {
-        printf("%" PRIu64 " image%s taken back\n", images, images == 1 ? "" : "s");
+        printf("%" PRIu64 " %s forgotten\n", images, plural(images, "image", "images"));
     }
     l3a_features_free(features);
     return status;
@@ -41,9 +41,10 @@ int forget_command(struct arguments *arguments) {
         return complain(arguments, "name one model file");
     }
     if ((classes != NULL) + (phase != NULL) + (features != NULL) != 1) {
-        return complain(arguments, "say what to forget by one of --classes, --phase and --features");
+        return complain(arguments, "give exactly one of --classes, --phase and --features");
     }
-    if (!argument_integer(arguments, "phase", 1, 1000000, &number) || (classes && !list_parse(classes, &list))) {
+    if (!argument_labels_fit(arguments, "features", "labels") || !argument_integer(arguments, "phase", 1, 1000000, &number) ||
+        (classes && !list_parse(classes, &list))) {
         list_free(&list);
         return EXIT_USAGE;
     }
@@ -62,12 +63,15 @@ int forget_command(struct arguments *arguments) {
     }
     if (status == L3A_OK) {
         const size_t left = l3a_model_class_count(model), phases = l3a_model_phase_count(model);
-        printf("%s: %zu class%s in %zu phase%s\n", out, left, left == 1 ? "" : "es", phases, phases == 1 ? "" : "s");
-        printf(exact && features ? "It is the model that never learned them, if these are rows that it learned: it cannot know.\n"
-               : exact           ? "It is the model that never learned them.\n"
-                       : "It is not quite the model that never learned them: images that remain keep weights, pseudo-labels "
-                         "or a gamma that depended\non what is gone, or images of a forgotten class remain as images "
-                         "without it (docs/beyond.md).\n");
+        printf("%s: %zu %s in %zu %s\n", out, left, plural(left, "class", "classes"), phases, plural(phases, "phase", "phases"));
+        printf(
+            exact && features
+                ? "The model equals one that never learned these images, provided that it did learn them; it cannot check that.\n"
+            : exact
+                ? "The model equals one that never learned them.\n"
+                : "The model does not quite equal one that never learned them. Remaining images keep weights, pseudo-labels or a "
+                  "gamma that\ndepended on what was removed, or images of a forgotten class remain as images without it "
+                  "(see docs/beyond.md).\n");
     }
     l3a_lock_free(lock);
     l3a_model_free(model);

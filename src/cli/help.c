@@ -6,19 +6,20 @@
 #include <string.h>
 
 const struct option help_options[] = {
-    {"format", "text|man|bash|zsh|fish", "a text, a manual page, or a shell's completion script [text]"},
+    {"format", "text|man|bash|zsh|fish", "plain text, a manual page, or a completion script for a shell [text]"},
     {NULL, NULL, NULL},
 };
 
 const char *const exit_codes[][2] = {
-    {"0", "done"},
-    {"1", "failed for a reason that does not lie in what was given"},
-    {"2", "a command line or an input that makes no sense, or pictures that could not be read"},
-    {"130", "stopped by Ctrl-C; what was finished is on disk"},
+    {"0", "success"},
+    {"1", "failed, but not because of the command line or the input"},
+    {"2", "bad command line or input, or some pictures could not be read"},
+    {"130", "interrupted by Ctrl-C; finished work is on disk"},
     {NULL, NULL},
 };
 
-const char *const option_headings[ROW_SOURCES] = {"options", "settings of the method", "settings of methods it is compared with"};
+const char *const option_headings[ROW_SOURCES] = {"options", "settings of the method",
+                                                  "settings of the methods it is compared with"};
 
 static bool has_option(const struct command *command, const char *name) {
     const struct option *option = command->options;
@@ -41,6 +42,22 @@ static bool method_name_at(size_t index, const char **name, const char **help) {
     return false;
 }
 
+/* Methods that make a model. */
+static bool model_method_name_at(size_t index, const char **name, const char **help) {
+    l3a_context *context;
+    bool found = false;
+    if (l3a_context_create(NULL, &context) != L3A_OK) {
+        return false;
+    }
+    for (size_t i = 0; !found && method_name_at(i, name, help); i++) {
+        l3a_options options;
+        l3a_options_default(&options);
+        found = l3a_method_options(context, *name, &options) == L3A_OK && index-- == 0;
+    }
+    l3a_context_free(context);
+    return found;
+}
+
 static bool preset_name_at(size_t index, const char **name, const char **help) {
     const l3a_preset *preset = l3a_preset_at(index);
     *name = preset ? preset->name : NULL;
@@ -48,14 +65,14 @@ static bool preset_name_at(size_t index, const char **name, const char **help) {
     return preset != NULL;
 }
 
-const struct vocabulary *vocabulary_of(const char *option) {
-    static const struct vocabulary vocabularies[] = {{"method", "methods", method_name_at}, {"preset", "presets", preset_name_at}};
-    for (size_t i = 0; i < sizeof vocabularies / sizeof vocabularies[0]; i++) {
-        if (strcmp(vocabularies[i].option, option) == 0) {
-            return &vocabularies[i];
-        }
+const struct vocabulary *vocabulary_of(const struct command *command, const char *option) {
+    static const struct vocabulary compared = {"method", "methods", method_name_at};
+    static const struct vocabulary models = {"method", "methods", model_method_name_at};
+    static const struct vocabulary presets = {"preset", "presets", preset_name_at};
+    if (strcmp(option, "method") == 0) {
+        return command->settings == MODEL_SETTINGS ? &models : &compared;
     }
-    return NULL;
+    return strcmp(option, "preset") == 0 ? &presets : NULL;
 }
 
 static void range_text(const l3a_option_info *info, char *text, size_t size) {
@@ -74,14 +91,14 @@ static void range_text(const l3a_option_info *info, char *text, size_t size) {
 bool option_row(const struct command *command, size_t index, struct option_row *row) {
     for (const struct option *option = command->options; option->name; option++) {
         if (index-- == 0) {
-            *row = (struct option_row){ROW_OPTION, option->name, option->value, ""};
+            *row = (struct option_row){ROW_OPTION, option->name, option->value, "", vocabulary_of(command, option->name)};
             snprintf(row->text, sizeof row->text, "%s", option->help);
             return true;
         }
     }
     for (const struct option *option = common_options; option->name; option++) {
         if (index-- == 0) {
-            *row = (struct option_row){ROW_OPTION, option->name, option->value, ""};
+            *row = (struct option_row){ROW_OPTION, option->name, option->value, "", vocabulary_of(command, option->name)};
             snprintf(row->text, sizeof row->text, "%s", option->help);
             return true;
         }
@@ -95,7 +112,7 @@ bool option_row(const struct command *command, size_t index, struct option_row *
                                        info->choices                      ? info->choices
                                        : info->type == L3A_OPTION_INTEGER ? "N"
                                                                           : "X",
-                                       ""};
+                                       "", NULL};
             snprintf(row->text, sizeof row->text, "%s %s", info->help, range);
             return true;
         }
@@ -196,7 +213,7 @@ void print_help(FILE *to, const struct command *command) {
         print_entry(to, exit_codes[i][0], exit_codes[i][1], columns);
     }
     for (const struct option *option = command->options; option->name; option++) {
-        print_vocabulary(to, vocabulary_of(option->name), columns);
+        print_vocabulary(to, vocabulary_of(command, option->name), columns);
     }
 }
 
@@ -204,7 +221,7 @@ void print_help(FILE *to, const struct command *command) {
 void print_overview(FILE *to) {
     const int columns = terminal_columns(to);
     const bool wide = columns >= 120;
-    fprintf(to, "l3a %s: teach a multi-label classifier new classes, phase after phase, in closed form\n\n", l3a_version());
+    fprintf(to, "l3a %s: teach a multi-label classifier new classes without forgetting the old ones\n\n", l3a_version());
     for (const struct command *command = commands; command->name; command++) {
         const int padding = 54 - display_width(command->usage);
         fprintf(to, "  l3a %-8s ", command->name);
@@ -213,7 +230,7 @@ void print_overview(FILE *to) {
         }
         print_wrapped(to, command->help, wide ? 70 : 15, columns);
     }
-    fprintf(to, "\n'l3a help COMMAND' says more.\n");
+    fprintf(to, "\nRun 'l3a help COMMAND' for details.\n");
 }
 
 int help_command(struct arguments *arguments) {
@@ -224,7 +241,7 @@ int help_command(struct arguments *arguments) {
         return EXIT_USAGE;
     }
     if (arguments->positional_count > 1) {
-        return complain(arguments, "name one command");
+        return complain(arguments, "name one command only");
     }
     if (name && !command) {
         return unknown_command(name);
@@ -232,6 +249,9 @@ int help_command(struct arguments *arguments) {
     if (strcmp(format, "man") == 0) {
         print_man_page(command);
     } else if (strcmp(format, "text") != 0) {
+        if (command) {
+            return complain(arguments, "--format %s makes one script for all commands; leave '%s' out", format, name);
+        }
         print_completion(format);
     } else if (command) {
         print_help(stdout, command);

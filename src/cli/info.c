@@ -6,19 +6,30 @@
 #include <string.h>
 
 const struct option info_options[] = {
-    {"format", "table|json", "what is printed [table]"},
+    {"tensors", NULL, "list every tensor; without it only the first few of a large file are shown"},
+    {"format", "table|json", "output format; json always has every tensor [table]"},
     {NULL, NULL, NULL},
 };
 
-static void print_tensors(const l3a_file *file) {
+/* All of them where they are few or asked for, else the first few and how many there are. */
+static void print_tensors(const l3a_file *file, bool all) {
+    enum { FEW = 16, SHOWN = 4 };
     l3a_tensor_info tensor;
-    for (size_t i = 0; l3a_file_tensor(file, i, &tensor); i++) {
+    size_t count = 0;
+    while (l3a_file_tensor(file, count, &tensor)) {
+        count++;
+    }
+    const size_t shown = all || count <= FEW ? count : SHOWN;
+    for (size_t i = 0; i < shown && l3a_file_tensor(file, i, &tensor); i++) {
         char size[32];
         printf("  tensor %s %s [", tensor.name, tensor.type);
         for (size_t j = 0; j < tensor.rank; j++) {
             printf("%s%" PRIu64, j ? ", " : "", tensor.shape[j]);
         }
-        printf("] %s%s\n", size_text(tensor.bytes, size), tensor.verified ? ", checksum holds" : "");
+        printf("] %s%s\n", size_text(tensor.bytes, size), tensor.verified ? ", checksum verified" : "");
+    }
+    if (shown < count) {
+        printf("  … and %zu more tensors (--tensors lists all %zu)\n", count - shown, count);
     }
 }
 
@@ -94,7 +105,7 @@ static void print_backbone(const struct arguments *arguments, const char *path, 
                       ", \"flops\": %.0f, \"width\": "
                       "%zu, \"preprocess\": \"%s\", \"pool\": \"%s\", \"sha256\": \"%s\"}"
                     : "  backbone: %s (%s), %" PRIu64
-                      " parameters, %.0f operations a picture, features %zu wide\n  preprocess: %s\n"
+                      " parameters, %.0f operations per picture, features %zu wide\n  preprocess: %s\n"
                       "  pool: %s\n  sha256: %s\n",
                info->name, info->family, info->parameters, info->flops, info->width, info->preprocess, info->pool, info->sha256);
     }
@@ -110,7 +121,7 @@ static void print_phases(const l3a_model *model, const double *thresholds, bool 
         if (json) {
             printf("%s{\"images\": %" PRIu64 ", \"classes\": [", p ? ", " : "", phase->images);
         } else {
-            printf("  phase %zu, %" PRIu64 " image%s: ", p + 1, phase->images, phase->images == 1 ? "" : "s");
+            printf("  phase %zu, %" PRIu64 " %s: ", p + 1, phase->images, plural(phase->images, "image", "images"));
         }
         for (size_t k = phase->first; k < phase->last; k++) {
             const double threshold = l3a_model_probability(model, thresholds[k]);
@@ -128,7 +139,7 @@ static void print_phases(const l3a_model *model, const double *thresholds, bool 
         }
         printf(json ? "]}" : "\n");
     }
-    fputs(json ? "]" : fitted ? "  in brackets: the probability above which a class is predicted\n" : "", stdout);
+    fputs(json ? "]" : fitted ? "  in brackets: a class is predicted above this probability\n" : "", stdout);
 }
 
 static void print_model(const struct arguments *arguments, const char *path, bool json) {
@@ -178,7 +189,7 @@ int info_command(struct arguments *arguments) {
             print_model(arguments, arguments->positionals[0], false);
         }
         print_records(file);
-        print_tensors(file);
+        print_tensors(file, argument(arguments, "tensors") != NULL);
     }
     const int code = explain(arguments, status);
     l3a_file_free(file);

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 const struct option learn_options[] = {
-    {"features", "FILE", "features with labels"},
-    {"labels", "Y.npy", "labels, when --features is a .npy file"},
-    {"names", "FILE", "class names, a line each, for .npy files"},
-    {"classes", "A,B", "the new classes, or @FILE with a name a line"},
+    {"features", "FILE", "features with labels to learn from"},
+    {"labels", "Y.npy", "labels, if --features is a .npy file"},
+    {"names", "FILE", "class names, one per line, for .npy files"},
+    {"classes", "A,B", "the new classes, or @FILE with one name per line"},
     {"wait", NULL, "wait while another process changes the model, rather than fail"},
-    {"method", "NAME", "of a model that is made now: l3a, l3a+, l3a-no-pl, l3a-no-wac, acil, air [l3a]"},
+    {"method", "NAME", "method of a new model; the methods are listed below [l3a]"},
     {NULL, NULL, NULL},
 };
 
@@ -48,7 +48,7 @@ static bool has_method(const struct arguments *arguments, const l3a_model *model
     const char *asked = argument(arguments, "method"), *own = l3a_model_record(model, "method");
     own = own ? own : "l3a";
     if (asked && strcmp(asked, own) != 0) {
-        complain(arguments, "%s: the model was made with method %s, and %s is asked for", arguments->positionals[0], own, asked);
+        complain(arguments, "%s: the model was made with method %s, and %s was given", arguments->positionals[0], own, asked);
         return false;
     }
     return true;
@@ -59,14 +59,16 @@ static void print_phase(const l3a_model *model, const l3a_features *features, co
     const l3a_phase_info *phase = l3a_model_phase(model, index);
     const uint64_t rows = l3a_features_rows(features);
     const size_t added = phase->last - phase->first;
-    printf("phase %zu: %zu new class%s, %zu in all\n", index + 1, added, added == 1 ? "" : "es", phase->last);
-    printf("  %" PRIu64 " of %" PRIu64 " images learned; %" PRIu64 " show none of the new classes (weight 0)\n", phase->images,
-           rows, rows - phase->images);
+    printf("phase %zu: %zu new %s, %zu in all\n", index + 1, added, plural(added, "class", "classes"), phase->last);
+    printf("  learned from %" PRIu64 " of %" PRIu64 " %s; %" PRIu64 " %s none of the new classes\n", phase->images, rows,
+           plural(rows, "image", "images"), rows - phase->images, plural(rows - phase->images, "shows", "show"));
     if (phase->skipped) {
-        printf("  %" PRIu64 " of those belong to the phase through a crowd alone, without a label\n", phase->skipped);
+        printf("  %" PRIu64 " of those %s to the phase through a crowd alone, without a label\n", phase->skipped,
+               plural(phase->skipped, "belongs", "belong"));
     }
     if (phase->eta > 0) {
-        printf("  %" PRIu64 " pseudo-labels, threshold %g\n", phase->pseudo_labels, phase->eta);
+        printf("  %" PRIu64 " %s, threshold %g\n", phase->pseudo_labels,
+               plural(phase->pseudo_labels, "pseudo-label", "pseudo-labels"), phase->eta);
     }
     if (l3a_model_record(model, "gamma") && !index) {
         printf("  gamma %g, chosen from these images\n", l3a_model_options(model)->gamma);
@@ -92,7 +94,7 @@ int learn_command(struct arguments *arguments) {
         return complain(arguments, "name one model file");
     }
     const char *path = arguments->positionals[0];
-    if (!list_parse(classes, &list)) {
+    if (!argument_labels_fit(arguments, "features", "labels") || !list_parse(classes, &list)) {
         list_free(&list);
         return EXIT_USAGE;
     }
@@ -106,6 +108,7 @@ int learn_command(struct arguments *arguments) {
     }
     const bool fits = status != L3A_OK || has_method(arguments, model);
     if (status == L3A_OK && fits) {
+        warn_of_idle_settings(arguments, l3a_model_options(model));
         status = l3a_model_learn(model, features, list.items, list.count);
     }
     if (status == L3A_OK && fits) {

@@ -10,26 +10,27 @@ volatile sig_atomic_t interrupted;
 
 const struct command commands[] = {
     {"data", "DATASET [--protocol B0-C4]", "check and describe a data set", data_options, NO_SETTINGS, data_command},
-    {"extract", "--backbone FILE --data DATASET --split NAME -o F", "features of a data set's pictures", extract_options,
+    {"extract", "--backbone FILE --data DATASET --split NAME -o F", "compute features of a data set's pictures", extract_options,
      NO_SETTINGS, extract_command},
-    {"run", "--train F --test F --protocol B0-C10 -o DIR", "learn and measure every phase of a protocol", run_options, ALL_SETTINGS,
-     run_command},
-    {"sweep", "--train F --test F --gamma 1,10,… -o DIR", "the same over a grid of settings, methods and seeds", sweep_options,
-     ALL_SETTINGS, sweep_command},
-    {"learn", "MODEL --features F --classes a,b,c", "teach a model one more phase (makes it if there is none)", learn_options,
+    {"run", "--train F --test F --protocol B0-C10 -o DIR", "learn and evaluate every phase of a protocol", run_options,
+     ALL_SETTINGS, run_command},
+    {"sweep", "--train F --test F --gamma 1,10,… -o DIR", "run a grid of settings, methods and seeds", sweep_options, ALL_SETTINGS,
+     sweep_command},
+    {"learn", "MODEL --features F --classes a,b,c", "teach a model new classes; creates the model if needed", learn_options,
      MODEL_SETTINGS, learn_command},
-    {"merge", "A B… -o OUT", "add together what several models have learned", merge_options, NO_SETTINGS, merge_command},
-    {"forget", "MODEL --classes a,b | --phase N | --features F", "take back what a model has learned", forget_options, NO_SETTINGS,
-     forget_command},
-    {"eval", "MODEL --features F", "measure a model", eval_options, NO_SETTINGS, eval_command},
+    {"merge", "A B… -o OUT", "combine what several models have learned", merge_options, NO_SETTINGS, merge_command},
+    {"forget", "MODEL --classes a,b | --phase N | --features F", "remove classes, a phase or images from a model", forget_options,
+     NO_SETTINGS, forget_command},
+    {"eval", "MODEL --features F", "measure a model on labelled features", eval_options, NO_SETTINGS, eval_command},
     {"predict", "MODEL --backbone FILE PICTURE… | --features F", "tag pictures, or the rows of a feature file", predict_options,
      NO_SETTINGS, predict_command},
-    {"info", "FILE", "what a file holds; verifies its checksums", info_options, NO_SETTINGS, info_command},
-    {"report", "DIR… [-o FILE.html]", "the page about a run again, or one that compares several", report_options, NO_SETTINGS,
+    {"info", "FILE", "show what a file holds and verify its checksums", info_options, NO_SETTINGS, info_command},
+    {"report", "DIR… [-o FILE.html]", "write the HTML report of a run again, or compare several runs", report_options, NO_SETTINGS,
      report_command},
-    {"doctor", "", "what this machine will use", doctor_options, NO_SETTINGS, doctor_command},
-    {"demo", "[-o DIR]", "draw pictures, learn them in phases, tag, teach one more class", demo_options, NO_SETTINGS, demo_command},
-    {"help", "[COMMAND]", "this list, or all about a command", help_options, NO_SETTINGS, help_command},
+    {"doctor", "", "show the processor, memory and libraries l3a will use", doctor_options, NO_SETTINGS, doctor_command},
+    {"demo", "[-o DIR]", "draw pictures, learn them in phases, tag them, teach one more class", demo_options, NO_SETTINGS,
+     demo_command},
+    {"help", "[COMMAND]", "list the commands, or explain one", help_options, NO_SETTINGS, help_command},
     {NULL, NULL, NULL, NULL, NO_SETTINGS, NULL},
 };
 
@@ -89,7 +90,7 @@ int unknown_command(const char *name) {
         count++;
     }
     const char *close = l3a_closest(name, names, count);
-    fprintf(stderr, "%sl3a:%s there is no command '%s'\n", style(stderr, STYLE_ERROR), style(stderr, STYLE_PLAIN), name);
+    fprintf(stderr, "%sl3a:%s unknown command '%s'\n", style(stderr, STYLE_ERROR), style(stderr, STYLE_PLAIN), name);
     if (close) {
         print_hint("did you mean '%s'?", close);
     }
@@ -97,46 +98,52 @@ int unknown_command(const char *name) {
     return EXIT_USAGE;
 }
 
-static char *join_words(int count, char **texts) {
-    size_t size = 1;
-    for (int i = 0; i < count; i++) {
-        size += strlen(texts[i]) + 3;
+/* The command line as it can be typed again, beginning with "l3a" wherever the program is. */
+static char *command_line(int count, char **texts) {
+    const char **words = calloc((size_t)count, sizeof *words);
+    for (int i = 0; words && i < count; i++) {
+        words[i] = i ? texts[i] : "l3a";
     }
-    char *line = calloc(size, 1);
-    for (int i = 0; line && i < count; i++) {
-        const bool quoted = strpbrk(texts[i], " \t'\"") != NULL;
-        strcat(line, i ? " " : "");
-        strcat(line, quoted ? "'" : "");
-        strcat(line, i ? texts[i] : "l3a");
-        strcat(line, quoted ? "'" : "");
-    }
+    char *line = words ? join_words((size_t)count, words) : NULL;
+    free(words);
     return line;
 }
 
-static int start_command(const struct command *command, int count, char **texts) {
-    struct arguments arguments = {.command = command};
-    l3a_context_options options;
-    l3a_context_options_default(&options);
-    int code = arguments_parse(&arguments, count - 2, texts + 2, &options.threads);
-    if (code != EXIT_DONE || !arguments.command) {
-        return code;
+static int execute(struct arguments *arguments, l3a_context_options *options) {
+    progress_start(arguments->quiet);
+    options->on_event = show_event;
+    if (l3a_context_create(options, &arguments->context) != L3A_OK) {
+        return complain(arguments, "out of memory");
     }
-    char *line = join_words(count, texts);
-    arguments.line = line;
-    progress_start(arguments.quiet);
-    options.on_event = show_event;
-    if (l3a_context_create(&options, &arguments.context) != L3A_OK) {
-        free(line);
-        return complain(&arguments, "out of memory");
-    }
-    code = command->run(&arguments);
+    const int code = arguments->command->run(arguments);
     progress_clear();
-    l3a_context_free(arguments.context);
-    free(line);
+    l3a_context_free(arguments->context);
     if (fflush(stdout) || ferror(stdout)) {
-        complain(&arguments, "the results cannot be written to the standard output");
+        complain(arguments, "cannot write the results to the standard output");
         return interrupted ? EXIT_INTERRUPTED : code == EXIT_DONE ? EXIT_FAILED : code;
     }
+    return code;
+}
+
+static int start_command(const struct command *command, int count, char **texts) {
+    struct arguments arguments = {.command = command, .program = strchr(texts[0], '/') ? texts[0] : "l3a"};
+    l3a_context_options options;
+    char *line = command_line(count, texts), *directory = getcwd(NULL, 0);
+    l3a_context_options_default(&options);
+    arguments.line = line;
+    arguments.directory = directory;
+    int code = arguments_parse(&arguments, count - 2, texts + 2, &options.threads);
+    if (code == EXIT_DONE && arguments.command) {
+        code = resume_arguments(&arguments, &options.threads);
+    }
+    if (code == EXIT_DONE && arguments.command) {
+        code = execute(&arguments, &options);
+    }
+    for (size_t i = 0; i < arguments.owned_count; i++) {
+        free(arguments.owned[i]);
+    }
+    free(directory);
+    free(line);
     return code;
 }
 

@@ -121,10 +121,10 @@ static void print_exit_codes(void) {
 
 static void print_environment(void) {
     printf(".SH ENVIRONMENT\n");
-    print_entry("NO_COLOR", NULL, "when set and not empty: no colours");
-    print_entry("TERM", NULL, "when unset or dumb: no colours, and lines instead of a progress bar");
+    print_entry("NO_COLOR", NULL, "If set and not empty, no colours are used.");
+    print_entry("TERM", NULL, "If unset or \"dumb\", no colours are used, and progress is printed as lines instead of a bar.");
     print_entry("OPENBLAS_CORETYPE", NULL,
-                "the kernels of the matrix library; where it is not set and the library would choose old ones, l3a sets it");
+                "Kernels of the matrix library. If it is not set and the library would choose outdated ones, l3a sets it.");
 }
 
 static void print_command(const struct command *command) {
@@ -144,7 +144,7 @@ static void print_command(const struct command *command) {
     }
     print_options(command);
     for (const struct option *option = command->options; option->name; option++) {
-        print_vocabulary(vocabulary_of(option->name));
+        print_vocabulary(vocabulary_of(command, option->name));
     }
     if (manual) {
         print_examples(manual->examples);
@@ -154,15 +154,15 @@ static void print_command(const struct command *command) {
 }
 
 static void print_overview_page(void) {
-    printf(".TH L3A 1 \"\" \"l3a %s\" \"l3a\"\n.SH NAME\nl3a \\- teach an image tagger new labels, phase after phase, in closed "
-           "form\n",
-           l3a_version());
+    printf(
+        ".TH L3A 1 \"\" \"l3a %s\" \"l3a\"\n.SH NAME\nl3a \\- teach an image tagger new labels without forgetting the old ones\n",
+        l3a_version());
     printf(".SH SYNOPSIS\n\\fBl3a\\fR \\fICOMMAND\\fR [\\fIARGUMENT\\fR]...\n.SH DESCRIPTION\n");
     print_roff(
-        "l3a teaches a multi-label classifier new classes without forgetting the old ones: no picture is kept and no gradient is "
-        "computed, because each phase updates a ridge classifier in closed form. It implements Label-Augmented Analytic "
-        "Adaptation (L3A, ICML 2025), from pictures and a checkpoint, or from features of any other network, to per-phase "
-        "numbers, a model file and tags.\n"
+        "l3a teaches a multi-label classifier new classes without forgetting the old ones. Each phase updates a ridge classifier "
+        "in closed form, so no picture is stored and no gradient is computed. l3a implements Label-Augmented Analytic Adaptation "
+        "(L3A, ICML 2025). It starts from pictures and a checkpoint, or from the features of any other network, and produces "
+        "metrics for every phase, a model file and tags.\n"
         "Results go to the standard output, progress and messages to the standard error.",
         ".PP\n");
     printf("\n.SH COMMANDS\n");

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 const struct option merge_options[] = {
-    {"o", "FILE", "the merged model"},
+    {"o", "FILE", "file for the merged model"},
     {"wait", NULL, "wait while another process changes the file of -o, rather than fail"},
     {NULL, NULL, NULL},
 };
@@ -25,12 +25,12 @@ int merge_command(struct arguments *arguments) {
         return EXIT_USAGE;
     }
     if (arguments->positional_count < 2) {
-        return complain(arguments, "name the models to merge, two at least");
+        return complain(arguments, "name at least two models to merge");
     }
     for (size_t i = 1; i < arguments->positional_count; i++) {
         for (size_t j = 0; j < i; j++) {
             if (is_same_file(arguments->positionals[i], arguments->positionals[j])) {
-                return complain(arguments, "%s and %s are one file, whose pictures would count twice", arguments->positionals[j],
+                return complain(arguments, "%s and %s are the same file; its pictures would count twice", arguments->positionals[j],
                                 arguments->positionals[i]);
             }
         }
@@ -55,14 +55,14 @@ int merge_command(struct arguments *arguments) {
     }
     if (status == L3A_OK) {
         const size_t classes = l3a_model_class_count(model), phases = l3a_model_phase_count(model);
-        printf("%s: %zu models, %zu class%s in %zu phase%s\n", path, arguments->positional_count, classes, classes == 1 ? "" : "es",
-               phases, phases == 1 ? "" : "s");
-        printf(
-            exact
-                ? "It is the model that one place with all the pictures would have learned.\n"
-                : "Each picture keeps the weight, or the pseudo-labels, that it got where it was learned, and the gamma is the one "
-                  "chosen there;\none place with all the pictures would have had slightly different ones. With --weights none, "
-                  "--pseudo off, a gamma that is\ngiven and no phases folded the two are the same (docs/beyond.md).\n");
+        printf("%s: %zu models, %zu %s in %zu %s\n", path, arguments->positional_count, classes,
+               plural(classes, "class", "classes"), phases, plural(phases, "phase", "phases"));
+        printf(exact
+                   ? "The model equals one that learned from all the pictures in one place.\n"
+                   : "The model is close to one that learned from all the pictures in one place, but not equal to it. Each picture "
+                     "keeps the weight\nand pseudo-labels it got where it was learned, and the first model's gamma is used. Models "
+                     "made with --weights none,\n--pseudo off and a fixed --gamma, and without folded phases, merge exactly (see "
+                     "docs/beyond.md).\n");
     }
     l3a_lock_free(lock);
     l3a_model_free(model);

@@ -297,8 +297,12 @@ int terminal_columns(FILE *to) {
     return known ? size.ws_col : isatty(fileno(to)) ? 80 : UNLIMITED;
 }
 
-l3a_status open_features(l3a_context *context, const char *path, const char *labels, const char *names, l3a_features **features) {
+bool is_npy(const char *path) {
     const size_t length = strlen(path);
-    const bool npy = length > 4 && strcmp(path + length - 4, ".npy") == 0;
-    return npy ? l3a_features_open_npy(context, path, labels, names, features) : l3a_features_open(context, path, features);
+    return length > 4 && strcmp(path + length - 4, ".npy") == 0;
+}
+
+l3a_status open_features(l3a_context *context, const char *path, const char *labels, const char *names, l3a_features **features) {
+    return is_npy(path) ? l3a_features_open_npy(context, path, labels, names, features)
+                        : l3a_features_open(context, path, features);
 }

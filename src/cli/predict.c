@@ -6,17 +6,17 @@
 #include <string.h>
 
 const struct option predict_options[] = {
-    {"backbone", "FILE", "checkpoint to see pictures with: the one the model's features came from"},
-    {"features", "FILE", "features instead of pictures; labels are not needed"},
-    {"top", "N", "the N most probable classes of each row"},
-    {"threshold", "X", "the classes more probable than this [the model's thresholds]"},
-    {"format", "table|json|csv", "what is printed [table]"},
-    {"pool", "cls|mean|cls+mean", "as for extract"},
-    {"size", "N", "as for extract"},
-    {"mean", "X or R,G,B", "as for extract"},
-    {"std", "X or R,G,B", "as for extract"},
-    {"filter", "bilinear|bicubic", "as for extract"},
-    {"orient", NULL, "as for extract"},
+    {"backbone", "FILE", "checkpoint that made the features the model was trained on"},
+    {"features", "FILE", "tag the rows of a feature file instead of pictures; labels are not needed"},
+    {"top", "N", "print the N most probable classes"},
+    {"threshold", "X", "print the classes above this probability [the model's thresholds]"},
+    {"format", "table|json|csv", "output format [table]"},
+    {"pool", "cls|mean|cls+mean", "as in extract"},
+    {"size", "N", "as in extract"},
+    {"mean", "X or R,G,B", "as in extract"},
+    {"std", "X or R,G,B", "as in extract"},
+    {"filter", "bilinear|bicubic", "as in extract"},
+    {"orient", NULL, "as in extract"},
     {NULL, NULL, NULL},
 };
 
@@ -270,6 +270,18 @@ static int tag_features(const struct arguments *arguments, l3a_model *model, str
     return explain(arguments, status);
 }
 
+/* With features there is no picture to prepare. */
+static bool pictures_only_unused(const struct arguments *arguments) {
+    static const char *const names[] = {"pool", "size", "mean", "std", "filter", "orient"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (argument(arguments, names[i])) {
+            complain(arguments, "--%s is about pictures, and has no effect with --features", names[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
 int predict_command(struct arguments *arguments) {
     const char *format = argument_choice(arguments, "format", "table|json|csv", "table");
     const bool pictures = argument(arguments, "backbone") != NULL, rows = argument(arguments, "features") != NULL;
@@ -280,10 +292,13 @@ int predict_command(struct arguments *arguments) {
         return EXIT_USAGE;
     }
     if (choice.top > 0 && choice.threshold >= 0) {
-        return complain(arguments, "--top and --threshold exclude each other");
+        return complain(arguments, "--top and --threshold cannot be used together");
     }
     if (pictures == rows) {
-        return complain(arguments, "give either --backbone and pictures, or --features");
+        return complain(arguments, "give either --backbone with pictures, or --features");
+    }
+    if (rows && !pictures_only_unused(arguments)) {
+        return EXIT_USAGE;
     }
     if (pictures ? arguments->positional_count < 2 : arguments->positional_count != 1) {
         return complain(arguments, pictures ? "name a model file and at least one picture" : "name one model file");

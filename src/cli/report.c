@@ -5,9 +5,9 @@
 #include <string.h>
 
 const struct option report_options[] = {
-    {"o", "FILE.html", "the page; default for one run: report.html in its folder"},
-    {"title", "TEXT", "what stands over the page"},
-    {"pictures", "DATASET", "the data set of the test pictures, where the run does not say"},
+    {"o", "FILE.html", "HTML file to write; required for several runs [DIR/report.html]"},
+    {"title", "TEXT", "title of the page"},
+    {"pictures", "DATASET", "data set with the test pictures, if the run does not record it"},
     {NULL, NULL, NULL},
 };
 
@@ -19,10 +19,10 @@ int report_command(struct arguments *arguments) {
     options.title = argument(arguments, "title");
     options.pictures = argument(arguments, "pictures");
     if (!arguments->positional_count) {
-        return complain(arguments, "name the folder of a run, or of several");
+        return complain(arguments, "name the folder of at least one run");
     }
     if (!path && arguments->positional_count > 1) {
-        return complain(arguments, "say with -o where the page about several runs goes");
+        return complain(arguments, "several runs need -o FILE.html");
     }
     if (!path) {
         const size_t size = strlen(arguments->positionals[0]) + sizeof "/report.html";

@@ -116,7 +116,7 @@ static l3a_status print_paper_table(l3a_context *context, const l3a_results *res
         several = several || summaries[i].seeds > 1;
     }
     find_best(summaries, phased, count, best);
-    printf("\nmAP after phase, and after the last one\n%s%-*s", style(stdout, STYLE_BOLD), width, "method");
+    printf("\nmAP after each phase, and summary\n%s%-*s", style(stdout, STYLE_BOLD), width, "method");
     for (size_t t = 0; t < phases; t++) {
         printf(" %6zu", t + 1);
     }

@@ -8,19 +8,19 @@
 const struct option run_options[] = {
     {"train", "FILE", "features to learn from"},
     {"test", "FILE", "features to measure on"},
-    {"train-labels", "Y.npy", "labels, when --train is a .npy file"},
-    {"test-labels", "Y.npy", "labels, when --test is a .npy file"},
-    {"names", "FILE", "class names, a line each, for .npy files"},
-    {"protocol", "B<b>-C<c>", "b classes first (c when b is 0), then c a phase [B0-C10]"},
-    {"class-order", "HOW", "lexicographic, shuffle:SEED, or a file with a name a line [lexicographic]"},
-    {"method", "A,B", "methods to run; --list-methods says which there are [l3a]"},
-    {"list-methods", NULL, "say what each method is, its source and what it stores, and stop"},
-    {"seed", "N,M", "seeds of the random layer; several give mean and deviation [2025]"},
-    {"o", "DIR", "folder for report.html, run.json, tables and model.safetensors"},
-    {"resume", NULL, "go on with the run in DIR"},
-    {"pictures", "DATASET", "the data set of the test pictures, for the report, where the test table does not say"},
-    {"dry-run", NULL, "print the plan and stop"},
-    {"format", "table|json|csv", "what is printed on the standard output [table]"},
+    {"train-labels", "Y.npy", "labels, if --train is a .npy file"},
+    {"test-labels", "Y.npy", "labels, if --test is a .npy file"},
+    {"names", "FILE", "class names, one per line, for .npy files"},
+    {"protocol", "B<b>-C<c>", "b classes first (c if b is 0), then c per phase [B0-C10]"},
+    {"class-order", "HOW", "lexicographic, shuffle:SEED, or a file with one name per line [lexicographic]"},
+    {"method", "A,B", "methods to run, listed below [l3a]"},
+    {"list-methods", NULL, "describe each method, with its source and what it stores, and exit"},
+    {"seed", "N,M", "seeds of the random layer; with several, mean and standard deviation are reported [2025]"},
+    {"o", "DIR", "folder for the results: report.html, run.json, tables, model.safetensors"},
+    {"resume", NULL, "resume the run in DIR; options that are left out are taken from its run.json"},
+    {"pictures", "DATASET", "data set with the test pictures, for the report, if the test features do not record it"},
+    {"dry-run", NULL, "print the plan and exit"},
+    {"format", "table|json|csv", "format of the results on the standard output [table]"},
     {NULL, NULL, NULL},
 };
 
@@ -28,19 +28,21 @@ static void print_plan(FILE *to, const struct arguments *arguments, const l3a_ru
     char memory[32], file[32];
     double single = 0, exact = 0;
     uint64_t rows = 0;
-    fprintf(to, "plan: %zu classes in %zu phases, features %zu wide, dim %" PRIu64 "\n", plan->classes, plan->phases,
+    fprintf(to, "plan: %zu %s in %zu %s, features %zu wide, dim %" PRIu64 "\n", plan->classes,
+            plural(plan->classes, "class", "classes"), plan->phases, plural(plan->phases, "phase", "phases"),
             l3a_features_width(options->train), options->settings.dim);
     for (size_t t = 0; t < plan->phases; t++) {
-        fprintf(to, "  phase %zu: classes %zu-%zu, %" PRIu64 " images to learn", t + 1, plan->edges[t] + 1, plan->edges[t + 1],
-                plan->train_images[t]);
+        fprintf(to, "  phase %zu: classes %zu-%zu, %" PRIu64 " training %s", t + 1, plan->edges[t] + 1, plan->edges[t + 1],
+                plan->train_images[t], plural(plan->train_images[t], "image", "images"));
         if (plan->unlabelled_images[t]) {
             fprintf(to, " (%" PRIu64 " through a crowd alone, without a label)", plan->unlabelled_images[t]);
         }
-        fprintf(to, ", %" PRIu64 " to measure\n", plan->test_images[t]);
+        fprintf(to, ", %" PRIu64 " test %s\n", plan->test_images[t], plural(plan->test_images[t], "image", "images"));
         rows += plan->train_images[t];
     }
-    fprintf(to, "  %zu methods x %zu seeds, %" PRIu64 " rows to learn in each; memory %s, model file %s", options->method_count,
-            options->seed_count, rows, size_text(plan->model.memory, memory), size_text(plan->model.file, file));
+    fprintf(to, "  %zu %s x %zu %s, %" PRIu64 " training rows in each; memory %s, model file %s", options->method_count,
+            plural(options->method_count, "method", "methods"), options->seed_count, plural(options->seed_count, "seed", "seeds"),
+            rows, size_text(plan->model.memory, memory), size_text(plan->model.file, file));
     if (l3a_machine_speed(arguments->context, &single, &exact) == L3A_OK) {
         const bool mixed = options->settings.precision == L3A_PRECISION_MIXED && options->settings.solver != L3A_SOLVER_RECURSIVE;
         fprintf(to, ", about %.0f s", 1.2 * plan->flops / (mixed ? single : exact) + 1);
@@ -86,7 +88,7 @@ static int execute(const struct arguments *arguments, l3a_run_options *options, 
     }
     const int code = explain(arguments, status);
     if (status == L3A_ERROR_CANCELLED && options->folder) {
-        fprintf(stderr, "  the finished phases are in %s; go on with --resume\n", options->folder);
+        hint_at_resuming(arguments, "phases", options->folder);
     }
     l3a_results_free(results);
     free(plan);
@@ -116,6 +118,9 @@ int run_command(struct arguments *arguments) {
         code = complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
         goto done;
     }
+    if (!argument_labels_fit(arguments, "train", "train-labels") || !argument_labels_fit(arguments, "test", "test-labels")) {
+        goto done;
+    }
     if (!folder && !argument(arguments, "dry-run")) {
         argument_needed(arguments, "o");
         goto done;
@@ -133,6 +138,7 @@ int run_command(struct arguments *arguments) {
     }
     if (status != L3A_OK) {
         code = explain(arguments, status);
+        hint_at_moved_data(arguments, status);
         goto done;
     }
     options.protocol = argument(arguments, "protocol") ? argument(arguments, "protocol") : options.protocol;
@@ -144,6 +150,7 @@ int run_command(struct arguments *arguments) {
     options.folder = folder;
     options.resume = argument(arguments, "resume") != NULL;
     options.command = arguments->line;
+    options.directory = arguments->directory;
     options.pictures = argument(arguments, "pictures");
     code = execute(arguments, &options, format);
 done:

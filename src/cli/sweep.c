@@ -11,18 +11,18 @@ enum { COLUMNS = 5, MEASURES = 7, WIDE = 160 }; /* a table shows the first five 
 const struct option sweep_options[] = {
     {"train", "FILE", "features to learn from"},
     {"test", "FILE", "features to measure on"},
-    {"train-labels", "Y.npy", "labels, when --train is a .npy file"},
-    {"test-labels", "Y.npy", "labels, when --test is a .npy file"},
-    {"names", "FILE", "class names, a line each, for .npy files"},
-    {"protocol", "B<b>-C<c>", "b classes first (c when b is 0), then c a phase [B0-C10]"},
-    {"class-order", "HOW", "lexicographic, shuffle:SEED, or a file with a name a line [lexicographic]"},
-    {"preset", "NAME", "a grid of the paper, listed below; what else is given goes before it"},
-    {"method", "A,B", "methods to run, or all [l3a]"},
-    {"seed", "N,M", "seeds of the random layer; several give mean and deviation [2025]"},
-    {"o", "DIR", "folder for sweep.json, sweep.csv, report.html and the tables of each point"},
-    {"resume", NULL, "go on with the sweep in DIR"},
-    {"dry-run", NULL, "print the points and what they cost, and stop"},
-    {"format", "table|json|csv|markdown|latex", "what is printed on the standard output [table]"},
+    {"train-labels", "Y.npy", "labels, if --train is a .npy file"},
+    {"test-labels", "Y.npy", "labels, if --test is a .npy file"},
+    {"names", "FILE", "class names, one per line, for .npy files"},
+    {"protocol", "B<b>-C<c>", "b classes first (c if b is 0), then c per phase [B0-C10]"},
+    {"class-order", "HOW", "lexicographic, shuffle:SEED, or a file with one name per line [lexicographic]"},
+    {"preset", "NAME", "a grid from the paper, listed below; options that are given replace the preset's"},
+    {"method", "A,B", "methods to run, listed below, or all [l3a]"},
+    {"seed", "N,M", "seeds of the random layer; with several, mean and standard deviation are reported [2025]"},
+    {"o", "DIR", "folder for the results: sweep.json, sweep.csv, report.html, and the tables of each point"},
+    {"resume", NULL, "resume the sweep in DIR; options that are left out are taken from its sweep.json"},
+    {"dry-run", NULL, "print the points and their cost, and exit"},
+    {"format", "table|json|csv|markdown|latex", "format of the results on the standard output [table]"},
     {NULL, NULL, NULL},
 };
 
@@ -55,7 +55,7 @@ static const l3a_preset *find_preset(const struct arguments *arguments, const ch
         }
     }
     const char *close = l3a_closest(name, names, count);
-    complain(arguments, "there is no preset '%s'", name);
+    complain(arguments, "unknown preset '%s'", name);
     print_hint(close ? "did you mean '%s'?" : "'l3a help sweep' lists the presets", close);
     return NULL;
 }
@@ -140,8 +140,10 @@ static void print_plan(FILE *to, const struct arguments *arguments, const struct
                        const l3a_sweep_plan *plan) {
     char memory[32];
     double single = 0, exact = 0;
-    fprintf(to, "plan: %zu points x %zu seeds in %zu phases; %zu passes over the training rows for each seed; memory %s",
-            plan->points, plan->seeds, plan->phases, plan->passes, size_text(plan->memory, memory));
+    fprintf(to, "plan: %zu %s x %zu %s in %zu %s; %zu %s over the training rows per seed; memory %s", plan->points,
+            plural(plan->points, "point", "points"), plan->seeds, plural(plan->seeds, "seed", "seeds"), plan->phases,
+            plural(plan->phases, "phase", "phases"), plan->passes, plural(plan->passes, "pass", "passes"),
+            size_text(plan->memory, memory));
     if (l3a_machine_speed(arguments->context, &single, &exact) == L3A_OK) {
         const bool mixed = grid->options.run.settings.precision == L3A_PRECISION_MIXED;
         fprintf(to, ", about %.0f s", 1.2 * plan->flops / (mixed ? single : exact) + 1);
@@ -438,7 +440,7 @@ static int execute(const struct arguments *arguments, const struct grid *grid, c
     }
     int code = explain(arguments, status);
     if (status == L3A_ERROR_CANCELLED) {
-        fprintf(stderr, "  the finished points are in %s; go on with --resume\n", grid->options.run.folder);
+        hint_at_resuming(arguments, "points", grid->options.run.folder);
     }
     if (status == L3A_OK && !dry) {
         code = print_sweep(arguments, grid, sweep, format);
@@ -466,6 +468,9 @@ int sweep_command(struct arguments *arguments) {
     if (arguments->positional_count) {
         return complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
     }
+    if (!argument_labels_fit(arguments, "train", "train-labels") || !argument_labels_fit(arguments, "test", "test-labels")) {
+        return EXIT_USAGE;
+    }
     if (!argument(arguments, "dry-run") && !argument_needed(arguments, "o")) {
         return EXIT_USAGE;
     }
@@ -477,7 +482,10 @@ int sweep_command(struct arguments *arguments) {
     options->folder = argument(arguments, "o");
     options->resume = argument(arguments, "resume") != NULL;
     options->command = arguments->line;
-    code = explain(arguments, open_tables(arguments, train, test, options));
+    options->directory = arguments->directory;
+    const l3a_status status = open_tables(arguments, train, test, options);
+    code = explain(arguments, status);
+    hint_at_moved_data(arguments, status);
     if (code == EXIT_DONE) {
         code = execute(arguments, &grid, format);
     }

@@ -29,41 +29,41 @@ static const struct setting settings[] = {
     INTEGER(MODEL, dim, "dim", 1, 1 << 20, "8192", "width of the random layer"),
     INTEGER(MODEL, seed, "seed", 0, LARGEST, "2025", "seed of the random layer"),
     {{"gamma", L3A_OPTION_NUMBER, 0, DBL_MAX, 1, 0, NULL, "1000",
-      "ridge: larger means smoother; auto: chosen from the images of the first phase", MODEL, "auto"},
+      "ridge, larger is smoother; auto: chosen from the images of the first phase", MODEL, "auto"},
      offsetof(l3a_options, gamma)},
     CHOICE(MODEL, weights, "weights", "sqrt|inv|log|none", "sqrt",
-           "class weight from its number of images f: f^-1/2, 1/f, 1/(log f + 1), 1"),
+           "class weight for a class with f images: f^-1/2, 1/f, 1/(log f + 1), or 1"),
     CHOICE(MODEL, scaling, "scaling", "normalised|literal", "normalised",
-           "class weights with mean 1, or as in the paper's formula"),
+           "scale class weights to mean 1, or use the paper's formula as printed"),
     CHOICE(MODEL, pseudo, "pseudo", "fixed|dynamic|off", "fixed",
-           "labels of old classes on new images: threshold eta, a threshold found by tau, none"),
+           "pseudo-labels of old classes on new images: above eta, above a threshold found from tau, or none"),
     NUMBER(MODEL, eta, "eta", 0, 1, 1, 1, "0.7", "probability above which an old class becomes a pseudo-label"),
-    NUMBER(MODEL, tau, "tau", 0, 1e6, 1, 0, "2.9", "dynamic threshold: labels an image has on average over all classes"),
+    NUMBER(MODEL, tau, "tau", 0, 1e6, 1, 0, "2.9", "dynamic threshold: average number of labels per image, over all classes"),
     INTEGER(MODEL, total_classes, "total-classes", 0, 1 << 20, "0",
-            "dynamic threshold: how many all classes are; 0: the data's in run and sweep, else those seen so far"),
+            "dynamic threshold: number of all classes; 0: the data set's in run and sweep, else those seen so far"),
     NUMBER(MODEL, theta, "theta", 0, 1, 1, 1, "0.525", "probability above which a class counts as predicted"),
     CHOICE(MODEL, precision, "precision", "mixed|double", "mixed", "float32 products in float64 sums, or float64 throughout"),
     CHOICE(MODEL, solver, "solver", "auto|sums|recursive", "auto",
-           "sums and Cholesky, recursion on the inverse, or the one that fits the phase"),
-    CHOICE(MODEL, store, "store", "float64|float32", "float64", "how a model file keeps its matrix"),
-    INTEGER(MODEL, block, "block", 1, 1 << 20, "4096", "rows worked on at a time"),
-    NUMBER(MODEL, alpha, "alpha", 0, 1, 0, 0, "1", "what an image of another phase counts for a class"),
+           "sums and Cholesky, recursion on the inverse, or whichever is faster for the phase"),
+    CHOICE(MODEL, store, "store", "float64|float32", "float64", "type of the matrix in the model file"),
+    INTEGER(MODEL, block, "block", 1, 1 << 20, "4096", "rows processed at a time"),
+    NUMBER(MODEL, alpha, "alpha", 0, 1, 0, 0, "1", "weight of images from other phases; below 1, phases are kept apart"),
     NUMBER(MODEL, lift, "lift", 0, 1, 0, 0, "0",
-           "what the sum of all scores adds to each, where many phases are kept apart (of t, (t-1)/(t+8) of it)"),
+           "share of the sum of all scores added to each score, with t phases kept apart times (t-1)/(t+8)"),
     CHOICE(MODEL, skip_features, "skip-features", "off|on|auto", "off",
-           "the features themselves beside the random layer; auto: where they add an eighth at most, or that is narrow"),
+           "use the features beside the random layer; auto: if they add at most an eighth, or the layer is narrow"),
     CHOICE(MODEL, thresholds, "thresholds", "fixed|global|per-class", "fixed",
-           "where a class counts as predicted: theta, or one score or one for each class, from the images learned"),
+           "predict a class above theta, above one fitted score, or above a fitted score per class"),
     INTEGER(MODEL, keep_phases, "keep-phases", 0, 1 << 20, "0",
-            "phases whose sums are kept apart, older ones folded; 0: all where alpha is below 1, else none"),
-    INTEGER(MODEL, privacy_limit, "privacy-limit", 0, LARGEST, "64", "a phase with fewer images is warned of; 0: never"),
+            "number of phases kept apart, older ones are folded; 0: all if alpha is below 1, else none"),
+    INTEGER(MODEL, privacy_limit, "privacy-limit", 0, LARGEST, "64", "warn about phases with fewer images; 0: never"),
     NUMBER(COMPARISON, ratio, "ratio", 0, 1e6, 0, 0, "1", "dsal: share of the second stream in the score"),
     NUMBER(COMPARISON, kernel_width, "kernel-width", 0, 1e6, 1, 0, "0.5",
            "gkeal: width of a kernel, in typical distances between two images"),
     NUMBER(COMPARISON, shrinkage, "shrinkage", 0, 1, 1, 0, "1e-4", "slda: share of the identity in the covariance"),
     CHOICE(COMPARISON, loss, "loss", "asl|bce", "asl", "trained heads: asymmetric loss, or binary cross-entropy"),
     INTEGER(COMPARISON, epochs, "epochs", 0, 1 << 20, "0", "trained heads: passes over a phase's images; 0: the tuned number"),
-    INTEGER(COMPARISON, batch, "batch", 0, 1 << 20, "0", "trained heads: images a step; 0: 128"),
+    INTEGER(COMPARISON, batch, "batch", 0, 1 << 20, "0", "trained heads: images per step; 0: 128"),
     NUMBER(COMPARISON, first_rate, "first-rate", 0, 1e6, 0, 0, "0",
            "trained heads: highest rate in the first phase; 0: the tuned one"),
     NUMBER(COMPARISON, rate, "rate", 0, 1e6, 0, 0, "0", "trained heads: highest rate in later phases; 0: the tuned one"),
@@ -227,6 +227,27 @@ void l3a_options_default(l3a_options *options) {
         l3a_options_set(&quiet, options, settings[i].info.name, settings[i].info.fallback);
     }
     options->given = 0;
+}
+
+const char *l3a_option_needs(const l3a_options *options, const char *name) {
+    const struct {
+        const char *name;
+        bool used;
+        const char *needs;
+    } conditions[] = {
+        {"eta", options->pseudo == L3A_PSEUDO_FIXED, "--pseudo fixed"},
+        {"tau", options->pseudo == L3A_PSEUDO_DYNAMIC, "--pseudo dynamic"},
+        {"total-classes", options->pseudo == L3A_PSEUDO_DYNAMIC, "--pseudo dynamic"},
+        {"scaling", options->weights != L3A_WEIGHTS_NONE, "class weights (--weights)"},
+        {"lift", keeps_phases(options), "phases kept apart (--alpha below 1, or --keep-phases)"},
+        {"theta", options->thresholds == L3A_THRESHOLDS_FIXED, "--thresholds fixed"},
+    };
+    for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++) {
+        if (strcmp(conditions[i].name, name) == 0 && !conditions[i].used) {
+            return conditions[i].needs;
+        }
+    }
+    return NULL;
 }
 
 bool option_is_given(const l3a_options *options, const char *name) {

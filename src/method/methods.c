@@ -161,7 +161,6 @@ static bool is_about_phases(const char *name) {
 
 bool method_looks_at(const struct method *method, const l3a_options *settings, const char *name, const char *value) {
     const char *looked_at = settings_of(method->learner);
-    const bool dynamic = settings->pseudo == L3A_PSEUDO_DYNAMIC;
     char text[64];
     if (looked_at) {
         snprintf(text, sizeof text, "|%s|", name);
@@ -170,17 +169,11 @@ bool method_looks_at(const struct method *method, const l3a_options *settings, c
     if (is_compared(name) || (method->plan != BY_PHASE && is_about_phases(name))) {
         return false;
     }
-    if (strcmp(name, "eta") == 0) {
-        return settings->pseudo == L3A_PSEUDO_FIXED || (dynamic && strcmp(value, "dynamic") == 0);
+    if (strcmp(name, "eta") == 0 && strcmp(value, "dynamic") == 0) {
+        return settings->pseudo == L3A_PSEUDO_DYNAMIC;
     }
-    if (strcmp(name, "tau") == 0 || strcmp(name, "total-classes") == 0) {
-        return dynamic;
-    }
-    if (strcmp(name, "scaling") == 0) {
-        return settings->weights != L3A_WEIGHTS_NONE;
-    }
-    if (strcmp(name, "lift") == 0) {
-        return keeps_phases(settings);
+    if (l3a_option_needs(settings, name)) {
+        return false;
     }
     l3a_options_get(settings, name, text, sizeof text);
     return strcmp(text, value) == 0; /* or the method prescribes another */

@@ -126,7 +126,8 @@ l3a_status record_write(l3a_context *context, const char *path, const l3a_run_op
     l3a_machine_query(context, &machine);
     text_builder_print(&text, "{\n  ");
     print_string(&text, "program", "l3a", ",\n  ");
-    print_string(&text, "command", options->command ? options->command : "", ",\n  \"pictures\": {");
+    print_string(&text, "command", options->command ? options->command : "", ",\n  ");
+    print_string(&text, "directory", options->directory ? options->directory : "", ",\n  \"pictures\": {");
     const char *data = l3a_features_record(options->test, "data"), *split = l3a_features_record(options->test, "split");
     print_string(&text, "data", options->pictures ? options->pictures : data ? data : "", ", ");
     print_string(&text, "split", !options->pictures && split ? split : "", "},\n  \"machine\": {");

@@ -738,9 +738,27 @@ done:
     return status;
 }
 
+/* Of settings given by name that no point looks at. */
+static void warn_of_idle_settings(const l3a_sweep *sweep) {
+    const l3a_options *given = &sweep->options.run.settings;
+    for (size_t i = 0; l3a_option_at(i); i++) {
+        const char *name = l3a_option_at(i)->name;
+        bool idle = option_is_given(given, name);
+        char value[64];
+        l3a_options_get(given, name, value, sizeof value);
+        for (size_t j = 0; idle && j < sweep->point_count; j++) {
+            idle = !method_looks_at(sweep->points[j].method, &sweep->points[j].settings, name, value);
+        }
+        if (idle) {
+            report_warning(sweep->context, "--%s %s has no effect: no point of this sweep uses it", name, value);
+        }
+    }
+}
+
 l3a_status l3a_sweep_run(l3a_sweep *sweep) {
     l3a_status status = L3A_OK;
     warn_of_difficult(sweep->context, sweep->options.run.train, sweep->options.run.test);
+    warn_of_idle_settings(sweep);
     if (sweep->options.run.folder) {
         TRY(open_folder(sweep));
     }

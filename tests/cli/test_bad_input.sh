@@ -93,7 +93,7 @@ refuse 'a phase without a class' teach ''
 refuse 'no image has any of' l3a learn "$work/new" --features "$kept/empty/train.safetensors" --classes class02 "${settings[@]}"
 refuse 'phase 3 has no image' l3a run --train "$kept/empty/train.safetensors" --test "$good/test.safetensors" --protocol B0-C1 -o "$work/run"
 expect 0 '' l3a learn "$work/unlabelled" --features "$kept/unlabelled/train.safetensors" --classes class00,class01,class02,class03,class04,class05 "${settings[@]}"
-shows '55 of 60 images learned; 5 show none'
+shows 'learned from 55 of 60 images; 5 show none'
 for protocol in B0-C0 B0 C2-B0 B7-C1 B0-C2x b0-c2 B-C ''; do
     refuse 'protocol' l3a run --train "$good/train.safetensors" --test "$good/test.safetensors" --protocol "$protocol" -o "$work/run"
 done
@@ -261,7 +261,7 @@ else
     refuse 'check the permissions' run_on "$good" -o "$work/locked/run"
     refuse 'check the permissions' l3a learn "$work/locked/model" --features "$good/train.safetensors" --classes class00 "${settings[@]}"
 fi
-expect 1 'cannot be written to the standard output' bash -c '"$0" info "$1" >/dev/full' "$L3A_BUILD/l3a" "$model"
+expect 1 'cannot write the results to the standard output' bash -c '"$0" info "$1" >/dev/full' "$L3A_BUILD/l3a" "$model"
 
 disk=$work/disk
 mkdir "$disk"
@@ -294,7 +294,7 @@ fi
 # command lines
 expect 2 'l3a predict' l3a
 refuse "did you mean 'learn'?" l3a leran
-refuse "there is no command 'xyzzy'" l3a xyzzy
+refuse "unknown command 'xyzzy'" l3a xyzzy
 refuse "did you mean 'eval'?" l3a help evla
 refuse "did you mean '--gamma'?" l3a run --gama 10
 refuse "unknown option '--xyzzyxyzzy'" l3a run --xyzzyxyzzy
@@ -309,13 +309,13 @@ run_refused good 'seed 1 stands twice' --seed 1,1
 run_refused good "seed: 'x' is not allowed" --seed 1,x
 refuse '--gamma needs a value' l3a run --gamma
 refuse '--quiet takes no value' l3a run --quiet=1
-refuse '--gamma stands twice' l3a run --gamma 1 --gamma=2
-refuse '--train stands twice' l3a run --train a --train b
-refuse '--train is needed' l3a run -o "$work/run"
-refuse '--test is needed' l3a run --train "$good/train.safetensors" -o "$work/run"
-refuse '-o is needed' l3a run --train "$good/train.safetensors" --test "$good/test.safetensors"
-refuse '--features is needed' l3a learn "$model" --classes class02
-refuse '--classes is needed' l3a learn "$model" --features "$good/train.safetensors"
+refuse '--gamma is given twice' l3a run --gamma 1 --gamma=2
+refuse '--train is given twice' l3a run --train a --train b
+refuse '--train is required' l3a run -o "$work/run"
+refuse '--test is required' l3a run --train "$good/train.safetensors" -o "$work/run"
+refuse '-o is required' l3a run --train "$good/train.safetensors" --test "$good/test.safetensors"
+refuse '--features is required' l3a learn "$model" --classes class02
+refuse '--classes is required' l3a learn "$model" --features "$good/train.safetensors"
 refuse 'name one model file' l3a eval --features "$good/test.safetensors"
 refuse 'name one model file' l3a predict "$model" "$model" --features "$good/test.safetensors"
 refuse 'name one file' l3a info
@@ -325,7 +325,7 @@ for command in eval predict; do
     refuse "--format: 'xml' is not one of table|json|csv" l3a $command "$model" --features "$good/test.safetensors" --format xml
 done
 run_refused good "--format: 'xml' is not one of table|json|csv" --format xml
-refuse 'exclude each other' l3a predict "$model" --features "$good/test.safetensors" --top 2 --threshold 0.5
+refuse 'cannot be used together' l3a predict "$model" --features "$good/test.safetensors" --top 2 --threshold 0.5
 refuse "--top: '0'" l3a predict "$model" --features "$good/test.safetensors" --top 0
 refuse "--threshold: '2'" l3a predict "$model" --features "$good/test.safetensors" --threshold 2
 refuse "theta: '7' is not allowed" l3a eval "$model" --features "$good/test.safetensors" --theta 7

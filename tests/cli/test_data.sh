@@ -19,7 +19,7 @@ END
 for name in a b c d e; do picture "$work/$name.png"; done
 
 expect 0 '' l3a data "list:$work/set.csv" --protocol B0-C2
-shows 'train, 3 pictures, 3 classes' 'labels: 6, 2.00 a picture, at most 3; 0 pictures without any' 'imbalance: dog 3, zebra 1, 3.0 to 1' \
+shows 'train, 3 pictures, 3 classes' 'labels: 6, 2.00 per picture, at most 3; 0 pictures without any' 'imbalance: dog 3, zebra 1, 3.0 to 1' \
     'cat and dog: 2, 100% of the pictures with cat' 'picture files: 5, 0 missing or empty'
 # Phase 1, cat and dog: three pictures to learn, none to measure; phase 2, zebra: one and one.
 grep -qE '^ +1 +3 +0 +cat … dog \(2\)$' "$work/stdout" && pass || fail 'phase 1' "$work/stdout"
@@ -44,7 +44,7 @@ grep -q 'b.png' "$work/stderr" && pass || fail 'the text file is named' "$work/s
 : >"$work/c.png"
 rm "$work/d.png"
 expect 2 '2 of 5 pictures are missing or empty' l3a data "list:$work/set.csv"
-for text in 'c.png: is empty' 'd.png: is not there'; do
+for text in 'c.png: empty' 'd.png: not found'; do
     grep -q "$text" "$work/stderr" && pass || fail "stderr lacks '$text'" "$work/stderr"
 done
 shows '2 missing or empty'
@@ -90,10 +90,10 @@ echo 000001 >"$voc/ImageSets/Main/test.txt"
 echo '<annotation><object><name>cat</name></obj' >"$voc/Annotations/000001.xml"
 expect 2 '000001.xml: line 1' l3a data "voc:$work/devkit"
 echo '<annotation><object><name>cat</name><difficult>1</difficult></object></annotation>' >"$voc/Annotations/000001.xml"
-expect 2 'JPEGImages/000001.jpg: is not there' l3a data "voc:$work/devkit"
-shows 'trainval, 1 pictures, 1 classes' 'labels: 0, 0.00 a picture' '1 pictures without any'
+expect 2 'JPEGImages/000001.jpg: not found' l3a data "voc:$work/devkit"
+shows 'trainval, 1 picture, 1 class' 'labels: 0, 0.00 per picture' '1 picture without any'
 expect 2 '' l3a data "voc:$work/devkit" --difficult ignore
-shows '1 pictures without any; 1 unknown'
+shows '1 picture without any; 1 unknown'
 expect 2 'cannot list this folder' l3a data "voc:$work/nowhere"
 echo '000001 -1' >"$voc/ImageSets/Main/cat_trainval.txt"
 expect 2 'warning: ' l3a data "voc:$work/devkit"
@@ -110,10 +110,10 @@ for split in train2014 val2014; do
     for name in a b; do picture "$coco/$split/$name.png"; done
 done
 expect 0 '' l3a data "coco:$coco" --protocol B0-C1
-shows 'train2014, 2 pictures, 1 classes' '(2 with crowds)' 'picture files: 4, 0 missing or empty'
+shows 'train2014, 2 pictures, 1 class' '(2 with crowds)' 'picture files: 4, 0 missing or empty'
 grep -qE '^ +1 +2 +1 +cat$' "$work/stdout" && pass || fail 'a crowd is learned from and not measured on' "$work/stdout"
 rm "$coco/val2014/b.png"
-expect 2 'val2014/b.png: is not there' l3a data "coco:$coco"
+expect 2 'val2014/b.png: not found' l3a data "coco:$coco"
 head -c 120 <<<"$whole" >"$coco/annotations/instances_train2014.json"
 expect 2 'instances_train2014.json: line 2, column ' l3a data "coco:$coco"
 echo '{"images": [{"id": "five", "file_name": "a.png"}]}' >"$coco/annotations/instances_train2014.json"

@@ -16,7 +16,7 @@ extract_blocks() {
 
 works_as_written() {
     extract_blocks "$L3A_SOURCE/docs/$1" >"$work/script.sh"
-    [ -s "$work/script.sh" ] && bash -e "$work/script.sh"
+    [ -s "$work/script.sh" ] && bash -e -o pipefail "$work/script.sh"
 }
 
 leads_somewhere() {
@@ -70,6 +70,6 @@ P
         check "new/$label.jpg gets its tag" grep -qE "^new/$label.jpg +$label " tags.txt
     done
 else
-    echo "without VOC's pictures and the ViT-Tiny, or under sanitizers, the commands for pictures are not tried"
+    echo "skipped: the commands of your-own-pictures.md need VOC 2007 and the ViT-Tiny, and a build without sanitizers"
 fi
 finish

@@ -35,7 +35,7 @@ done
 kill -9 $process 2>/dev/null
 wait $process 2>/dev/null
 check "a killed extraction leaves no feature file" test ! -e killed.safetensors
-check "it goes on where it was" bash -c "$(declare -f extract); l3a='$l3a' backbone='$backbone'; extract -o killed.safetensors | grep -q 'done before'"
+check "it continues where it stopped" bash -c "$(declare -f extract); l3a='$l3a' backbone='$backbone'; extract -o killed.safetensors | grep -q 'from an earlier run'"
 check "and gives the same bytes" cmp all.safetensors killed.safetensors
 
 cp list.csv broken.csv
@@ -43,7 +43,7 @@ head -c 1000 "pictures/$(ls pictures | head -1)" > pictures/cut.jpg
 echo hello > pictures/text.jpg
 printf '\377\330\377\300\0\021\010\352\140\352\140\003\001\042\0\002\021\001\003\021\001\377\332\0\014\003\001\0\002\021\003\021\0\077\0' > pictures/huge.jpg
 printf 'pictures/cut.jpg,odd\npictures/text.jpg,even\npictures/nowhere.jpg,even\npictures/huge.jpg,odd\n' >> broken.csv
-expect 2 "4 pictures could not be read and were left out" "$l3a" extract --backbone "$backbone" --data list:broken.csv -o broken.safetensors
+expect 2 "4 pictures could not be read and were skipped" "$l3a" extract --backbone "$backbone" --data list:broken.csv -o broken.safetensors
 check "a picture that claims too much is left out, not the end" grep -q "claims to have 60000 x 60000 pixels" "$work/stderr"
 check "the bad ones are on record" bash -c "'$l3a' info broken.safetensors | grep -q 'bad: 4: pictures/cut.jpg, pictures/text.jpg'"
 cp broken.safetensors was.safetensors
@@ -63,5 +63,5 @@ check "pictures and features give the same tags" bash -c "
 expect 2 "text.jpg" "$l3a" predict model.safetensors --backbone "$backbone" pictures/text.jpg "$first"
 expect 2 "preprocess" "$l3a" predict model.safetensors --backbone "$backbone" --mean 0 --std 1 "$first"
 expect 2 "oriented" "$l3a" predict model.safetensors --backbone "$backbone" --orient "$first"
-expect 2 "mean and --std go together" "$l3a" predict model.safetensors --backbone "$backbone" --mean 0 "$first"
+expect 2 "--mean and --std must be given together" "$l3a" predict model.safetensors --backbone "$backbone" --mean 0 "$first"
 finish

@@ -46,7 +46,7 @@ for command in "${commands[@]}"; do
     check "l3a(1) names $command" has "$work/l3a.1" "\\fBl3a $command\\fR"
 done
 check 'settings have a range and a default' has "$work/learn.txt" '(1 to 1048576) [8192]' '(above 0) [1000]' '(above 0, below 1) [0.7]'
-expect 2 'name one command' l3a help run learn
+expect 2 'name one command only' l3a help run learn
 expect 2 "'troff' is not one of" l3a help --format troff
 expect 0 '' l3a --help run
 check 'l3a --help COMMAND' cmp "$work/stdout" "$work/run.txt"
@@ -61,7 +61,7 @@ if command -v groff >"$work/which"; then
     groff -man -Tutf8 "$work/l3a-predict.1" 2>"$work/which" | sed 's/\x1b\[[0-9;]*m//g' >"$work/said"
     check 'quotes and dashes stay as they are to be typed' has "$work/said" "find photos -name '*.jpg' | l3a predict" '--top 3'
 else
-    echo "no groff: manual pages are not tried"
+    echo "skipped: manual pages (groff is not installed)"
 fi
 
 # bash: complete WORD... prints what it offers for the last word
@@ -103,6 +103,8 @@ offers '' l3a nonsense ''
 
 if command -v zsh >"$work/which"; then
     check 'zsh reads its script' zsh -n "$work/l3a.zsh"
+else
+    echo 'skipped: completion in zsh (zsh is not installed)'
 fi
 if command -v fish >"$work/which"; then
     fish_offers() {
@@ -116,5 +118,7 @@ if command -v fish >"$work/which"; then
     check 'fish offers choices' fish_offers 'csv json table' l3a run --format ''
     check 'fish offers commands' fish_offers predict l3a pre
     check 'fish offers data sets' fish_offers 'coco: list: voc:' l3a extract --data ''
+else
+    echo 'skipped: completion in fish (fish is not installed)'
 fi
 finish

@@ -13,7 +13,7 @@ expect 0 '' learn --method l3a+ --classes class00,class01 --dim 64 --seed 3
 shows 'phase 1: 2 new classes' 'chosen from these images'
 expect 0 '' learn --method l3a+ --classes class02,class03
 expect 0 '' learn --classes class04 --gamma auto
-expect 2 "made with method l3a+, and acil is asked for" learn --method acil --classes class05
+expect 2 "made with method l3a+, and acil was given" learn --method acil --classes class05
 expect 2 'alpha: the model was made with 0.3, and 0.5 is asked for' learn --classes class05 --alpha 0.5
 expect 2 'lift: the model was made with 0.1, and 0 is asked for' learn --classes class05 --lift 0
 expect 2 'skip-features' learn --classes class05 --skip-features off

@@ -77,7 +77,7 @@ interrupt() {
     kill -"$2" $pid
     ended
     check "exit $code after $2 in '$3'" test $code -eq 130
-    check "what $2 in '$3' says" grep -qF "the finished phases are in $1; go on with --resume" "$work/stderr"
+    check "what $2 in '$3' says" grep -qF "finished phases are saved in $1; resume with: $L3A_BUILD/l3a run --resume -o $1" "$work/stderr"
     no_leftovers "$1"
     check "the model after $2" "$L3A_BUILD/l3a" info "$1/model.safetensors"
 }

@@ -71,7 +71,7 @@ check 'a dry run writes nothing' test ! -e "$work/dry"
 expect 0 '' run_on "$data" --dry-run
 expect 0 '' run_on "$data" -o "$work/quiet" --quiet
 check 'quiet is silent' test ! -s "$work/stderr"
-shows 'mAP after phase'
+shows 'mAP after each phase'
 expect 0 'plan: 6 classes' run_on "$data" -o "$work/loud"
 check 'results on stdout only' test "$(grep -cE '^plan|phase . of' "$work/stdout")" = 0
 check 'messages on stderr only' test "$(grep -cE 'avg|± ' "$work/stderr")" = 0
@@ -241,7 +241,7 @@ check 'an odd name as JSON' py "$work/stdout" <<<'import json, sys; assert any(t
 
 # info
 expect 0 '' l3a info "$model"
-shows ': model,' 'gamma: 10' 'classes: 6: class00, class01' 'tensor gram F64 [8256]' 'tensor weights F64 [128, 6]' 'checksum holds'
+shows ': model,' 'gamma: 10' 'classes: 6: class00, class01' 'tensor gram F64 [8256]' 'tensor weights F64 [128, 6]' 'checksum verified'
 expect 0 '' l3a info "$work/recursive"
 shows 'tensor inverse F64'
 expect 0 '' l3a info "$train"

@@ -12,7 +12,7 @@ table() { sed -E 's/,[^,]*(,[^,]*,[^,]*)$/\1/' "$1/sweep.csv"; }
 # the grid
 expect 0 'gamma=10 eta=dynamic, seed 2, phase 3 of 3' sweep_on "$data" --dim 64 --gamma 1,10 --eta 0.6,dynamic --seed 1,2 -o "$work/grid"
 shows gamma eta 'avg mAP' 'last mAP' forgetting dynamic ' ± ' '* best, + second best' 'standard deviation over seeds'
-check 'plan' grep -q 'plan: 4 points x 2 seeds in 3 phases; 1 passes' "$work/stderr"
+check 'plan' grep -q 'plan: 4 points x 2 seeds in 3 phases; 1 pass over' "$work/stderr"
 check 'the header of sweep.csv' test "$(head -n 1 "$work/grid/sweep.csv")" = 'gamma,eta,method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds,base_mAP,new_mAP'
 check 'a row for each point, seed and phase' test "$(tail -n +2 "$work/grid/sweep.csv" | cut -d, -f1-5 | sort -u | wc -l)" -eq 24
 check 'the files' test "$(ls "$work/grid" | xargs)" = 'points report.html sweep.csv sweep.json'
@@ -63,9 +63,9 @@ shows '12 points x 3 seeds' 'er memory=2' 'der++ memory=5' 'icarl memory=20' 'bi
 expect 0 '' sweep_on "$data" --preset memory --memory 2 --dry-run
 shows '4 points x 3 seeds' bic
 expect 0 '' sweep_on "$data" --preset buffer --dry-run
-shows '7 points x 1 seeds' '7 passes' dim=6144 dim=12288
+shows '7 points x 1 seed in' '7 passes' dim=6144 dim=12288
 expect 0 '' sweep_on "$data" --preset threshold --dim 64 --dry-run
-shows '9 points' eta=0.55 eta=0.65 eta=dynamic '1 passes'
+shows '9 points' eta=0.55 eta=0.65 eta=dynamic '1 pass over'
 expect 0 '' sweep_on "$data" --preset gamma --gamma 5,6 --seed 1,2,3 --dim 64 --dry-run
 shows '2 points x 3 seeds' gamma=5
 expect 0 '' sweep_on "$data" --method l3a,finetune,joint --gamma 1,10 --dim 32 --epochs 1 --quiet -o "$work/methods"
@@ -81,7 +81,7 @@ expect 2 'gamma' sweep_on "$data" --gamma 1,zero -o "$work/bad"
 expect 2 'eta' sweep_on "$data" --eta 0.5,1.5 -o "$work/bad"
 expect 2 'has no value' sweep_on "$data" --gamma , -o "$work/bad"
 expect 2 "there is no method 'l4a'" sweep_on "$data" --method l3a,l4a -o "$work/bad"
-expect 2 '-o is needed' sweep_on "$data" --gamma 1,2
+expect 2 '-o is required' sweep_on "$data" --gamma 1,2
 expect 2 'more than 10000 points' sweep_on "$data" --dim "$(seq -s, 1 300)" --block "$(seq -s, 1 300)" -o "$work/bad"
 expect 2 'unknown option' sweep_on "$data" --gamam 1,2 -o "$work/bad"
 expect 2 'memory' sweep_on "$data" --dim 64,1000000 -o "$work/bad"
@@ -114,7 +114,7 @@ killed KILL
 check "killed: $code" test $code -eq 137 -o $code -eq 0
 killed INT
 check "interrupted: $code" test $code -eq 130 -o $code -eq 0
-[ $code -eq 0 ] || check 'what an interrupted sweep says' grep -qF "the finished points are in $work/killed; go on with --resume" "$work/stderr"
+[ $code -eq 0 ] || check 'what an interrupted sweep says' grep -qF "finished points are saved in $work/killed; resume with: $L3A_BUILD/l3a sweep --resume -o $work/killed" "$work/stderr"
 killed KILL
 check "stopped $kills times" test $kills -ge 1
 cut -d, -f1-5 "$work/killed/sweep.csv" | tail -n +2 | sort >"$work/had"

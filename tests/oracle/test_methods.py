@@ -352,7 +352,7 @@ def discriminant(data):
     try:
         from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     except ImportError:
-        print("without scikit-learn: slda is not compared with it")
+        print("skipped: slda against scikit-learn (scikit-learn is not installed)")
         return
     classes = data.labels.shape[1]
     found = data.run(["slda"], f"B0-C{classes}", 8, shrinkage=1e-10)["slda"][0]
@@ -387,7 +387,7 @@ def main():
             if not QUICK:
                 upper_bound(folder)
         else:
-            print("without the shared COCO features")
+            print("skipped: all methods on COCO (the shared features are missing)")
     print(f"{passed} passed, {failed} failed")
     sys.exit(failed > 0)
 

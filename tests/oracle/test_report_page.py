@@ -1,5 +1,5 @@
 """Reports in a browser, at the widths of a phone, a tablet and a desk, and on paper: nothing is fetched, nothing complains, no text lies on
-another, is cut off or leaves its card. Skipped where there is no Chromium ('tools/install-packages browser' installs it)."""
+another, is cut off or leaves its card. Without Chromium the test is skipped, or fails if L3A_BROWSER=required, as in CI."""
 import os
 import sys
 import tempfile
@@ -58,9 +58,13 @@ def check(browser, path, width, sections, dark=False, media=""):
 
 
 def main():
-    if not chromium.find() or os.environ.get("L3A_SANITIZE"):
-        print("skipped: no Chromium" if not chromium.find() else "skipped: the page is the same with sanitizers")
+    if os.environ.get("L3A_SANITIZE"):
+        print("skipped: the page is the same with sanitizers")
         return 77
+    if not chromium.find():
+        required = os.environ.get("L3A_BROWSER") == "required"
+        print(f"{'FAILED' if required else 'skipped'}: Chromium is not installed; 'tools/install-packages browser' installs it")
+        return 1 if required else 77
     from report_runs import NAMES, make_run, make_tables, run
     with tempfile.TemporaryDirectory() as work, chromium.Chromium() as browser:
         make_tables(work)
@@ -68,7 +72,7 @@ def main():
         many = os.path.join(work, "many")
         os.mkdir(many)
         make_tables(many, [f"class number {k}" for k in range(79)] + ["toothbrush"], rows=(800, 300), pictures=False)
-        listed = run("run", "--list-methods").split("not run here")[0].splitlines()[1:]
+        listed = run("run", "--list-methods").split("not available here")[0].splitlines()[1:]
         methods = [line.split()[0] for line in listed if line and not line.startswith(" ")]
         many = make_run(many, "run", "--protocol", "B0-C10", "--method", ",".join(methods), "--epochs", "1")
         both = os.path.join(work, "both.html")

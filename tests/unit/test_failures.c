@@ -866,6 +866,18 @@ static l3a_status write_report(struct stage *stage) {
     return l3a_report_write(stage->context, folders, 1, NULL, stage->path);
 }
 
+static l3a_status read_record(struct stage *stage) {
+    char text[64] = "untouched";
+    const l3a_status status = l3a_folder_record(stage->context, input.run, "program", text, sizeof text);
+    require(strcmp(text, status == L3A_OK ? "l3a" : "untouched") == 0, "the record is wrong");
+    return status;
+}
+
+static void check_nothing(struct stage *stage, l3a_status status) {
+    (void)stage;
+    (void)status;
+}
+
 /* ---- Scenarios: a drawn data set ---- */
 
 static l3a_status draw_one(struct stage *stage) {
@@ -919,6 +931,7 @@ static const struct scenario scenarios[] = {
     {"resume in a partial model", run_three_phases, run_resumed, check_run, true},
     {"sweep", NULL, run_sweep, check_sweep, true},
     {"write a report", run_once, write_report, check_file, true},
+    {"read the record of a run", run_once, read_record, check_nothing, false},
     {"draw a data set", NULL, draw_one, check_drawn, true},
 };
 

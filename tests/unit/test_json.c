@@ -372,7 +372,7 @@ static void numbers_have_a_point_in_a_locale_with_a_comma(void **state) {
     unsetenv("LOCPATH");
     remove_folder(folder);
     if (!comma) {
-        print_message("no locale de_DE here, and localedef cannot make one: skipped\n");
+        print_message("skipped: there is no locale de_DE, and localedef cannot make one\n");
         skip();
     }
     assert_string_equal(with_comma, "0,5");

@@ -180,7 +180,7 @@ static void test_locale(void **state) {
     remove_folder(folder);
     l3a_context_free(context);
     if (!entered) {
-        print_message("no locale with a decimal comma is installed or can be made\n");
+        print_message("skipped: no locale with a decimal comma is installed or can be made\n");
         skip();
     }
 }

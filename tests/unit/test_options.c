@@ -456,6 +456,37 @@ static void garbage_in_any_one_field_is_refused(void **state) {
     ASSERT_CHECKED(head_theta, 0, "head-theta");
 }
 
+/* Every setting that has a condition, where it does not hold and where it does. */
+static void a_setting_without_effect_says_what_it_needs(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *needs, *setting, *idle, *used;
+    } cases[] = {
+        {"eta", "--pseudo fixed", "pseudo", "off", "fixed"},
+        {"eta", "--pseudo fixed", "pseudo", "dynamic", "fixed"},
+        {"tau", "--pseudo dynamic", "pseudo", "fixed", "dynamic"},
+        {"total-classes", "--pseudo dynamic", "pseudo", "off", "dynamic"},
+        {"scaling", "--weights", "weights", "none", "log"},
+        {"lift", "--keep-phases", "keep-phases", "0", "2"},
+        {"lift", "--alpha below 1", "alpha", "1", "0.5"},
+        {"theta", "--thresholds fixed", "thresholds", "per-class", "fixed"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        l3a_options options;
+        l3a_options_default(&options);
+        assert_ok(context, l3a_options_set(context, &options, cases[i].setting, cases[i].idle));
+        const char *needs = l3a_option_needs(&options, cases[i].name);
+        assert_non_null(needs);
+        assert_non_null(strstr(needs, cases[i].needs));
+        assert_ok(context, l3a_options_set(context, &options, cases[i].setting, cases[i].used));
+        assert_null(l3a_option_needs(&options, cases[i].name));
+    }
+    l3a_options options;
+    l3a_options_default(&options);
+    assert_null(l3a_option_needs(&options, "gamma"));
+    assert_null(l3a_option_needs(&options, "no such setting"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_gets_its_default),
@@ -474,6 +505,7 @@ int main(void) {
         cmocka_unit_test(a_model_takes_no_setting_of_other_methods),
         cmocka_unit_test(a_struct_of_garbage_is_refused),
         cmocka_unit_test(garbage_in_any_one_field_is_refused),
+        cmocka_unit_test(a_setting_without_effect_says_what_it_needs),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
