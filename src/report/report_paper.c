@@ -76,7 +76,6 @@ static void begin_group(text_builder *page, const char *what, const char *of) {
 static void print_own(struct report *report, const struct report_run *run) {
     text_builder *page = &report->page;
     const char *backbone = run_record(run, "run.train.backbone");
-    begin_group(page, report->run_count > 1 ? "Measured here: " : "Measured here", report->run_count > 1 ? run->name : "");
     for (size_t i = run->first_series; i < run->first_series + run->series_count; i++) {
         const struct series *series = &report->series[i];
         const l3a_summary *s = &series->summary;
@@ -86,7 +85,6 @@ static void print_own(struct report *report, const struct report_run *run) {
                    backbone[0] ? backbone : "backbone not recorded");
         print_values(page, values, 2);
     }
-    html_raw(page, "</tbody>\n");
 }
 
 static void print_published(struct report *report, const struct report_run *run) {
@@ -148,12 +146,14 @@ void report_paper(struct report *report) {
                      "mAP</th><th>last mAP</th><th>last CF1</th><th>last OF1</th></tr></thead>\n");
             begun = true;
         }
+        begin_group(&report->page, "Measured here", "");
         for (size_t j = i; j < report->run_count; j++) {
             if (is_published(&report->runs[j]) &&
                 strcmp(run_record(&report->runs[i], "run.protocol"), run_record(&report->runs[j], "run.protocol")) == 0) {
                 print_own(report, &report->runs[j]);
             }
         }
+        html_raw(&report->page, "</tbody>\n");
         print_published(report, &report->runs[i]);
     }
     if (begun) {
