@@ -64,7 +64,7 @@ static void release_all(struct head *head) {
 }
 
 static const struct head_rules rules = {.size = sizeof(struct derpp),
-                                        .tuning = {20, 1e-2, 1e-2, 50, 20, true},
+                                        .tuning = {20, 1e-2, 1e-2, 10, 20, true},
                                         .replays = 2,
                                         .apart = true,
                                         .prepare = prepare,

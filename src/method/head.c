@@ -191,24 +191,31 @@ void head_multiply(const struct head *head, const float *weights, size_t classes
                                     head->inputs, 0, scores, stride);
 }
 
+l3a_status head_learn_rows(struct head *head, struct rows *rows) {
+    l3a_status status = L3A_OK;
+    FAIL_IF(head->rules->joins && !head_memory_of_class(head), head->context, L3A_ERROR_OPTION,
+            "raise --memory, or use --memory-per class", "a memory of %zu images in all is less than one for each of %zu classes",
+            head->tuning.memory, head->total_classes);
+    TRY(add_classes(head, rows->classes));
+    if (head->rules->prepare) {
+        TRY(head->rules->prepare(head, rows));
+    }
+    TRY(head_train(head, rows));
+    if (head->rules->finish) {
+        TRY(head->rules->finish(head, rows));
+    }
+done:
+    return status;
+}
+
 l3a_status head_learn(void *state, const struct lesson *lesson, struct outcome *outcome) {
     struct head *head = state;
     l3a_status status = L3A_OK;
     struct rows rows = {0};
     TRY(rows_read(head->context, lesson, &rows));
     head->total_classes = lesson->edges[lesson->phases];
-    FAIL_IF(head->rules->joins && !head_memory_of_class(head), head->context, L3A_ERROR_OPTION,
-            "raise --memory, or use --memory-per class", "a memory of %zu images in all is less than one for each of %zu classes",
-            head->tuning.memory, head->total_classes);
-    TRY(add_classes(head, rows.classes));
     outcome->images = rows.count;
-    if (head->rules->prepare) {
-        TRY(head->rules->prepare(head, &rows));
-    }
-    TRY(head_train(head, &rows));
-    if (head->rules->finish) {
-        TRY(head->rules->finish(head, &rows));
-    }
+    TRY(head_learn_rows(head, &rows));
 done:
     rows_free(head->context, &rows);
     return status;

@@ -115,7 +115,9 @@ l3a_status head_widen(const struct head *head, float **array);
 /* Images the memory may hold in all, and of each class. */
 size_t head_memory_slots(const struct head *head);
 size_t head_memory_of_class(const struct head *head);
-/* Trains all classes on a phase's rows. */
+/* A phase of its own classes; total_classes is set. */
+l3a_status head_learn_rows(struct head *head, struct rows *rows);
+/* The training of all classes on a phase's rows. */
 l3a_status head_train(struct head *head, const struct rows *rows);
 
 #endif
