@@ -217,7 +217,7 @@ static void release_all(struct head *head) {
 }
 
 static const struct head_rules rules = {.size = sizeof(struct bic),
-                                        .tuning = {20, 1e-2, 1e-2, 10, 20, true},
+                                        .tuning = {20, 1e-2, 3e-3, 10, 20, true},
                                         .joins = true,
                                         .distils = DISTIL_TOO,
                                         .prepare = prepare,

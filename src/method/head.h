@@ -15,7 +15,7 @@
 #include "method/replay.h"
 #include "method/stream.h"
 
-/* What one step is made from. The first `fresh` rows are the phase's; the others come from the memory. */
+/* What one step is made from. The first `fresh` rows are the epoch's next ones; the others were drawn from the memory. */
 struct batch {
     size_t fresh, last, rows; /* the last draw from the memory begins at `last` */
     bool last_pass;           /* over the phase */

@@ -120,7 +120,7 @@ done:
 }
 
 static const struct head_rules rules = {.size = sizeof(struct head),
-                                        .tuning = {20, 1e-2, 1e-2, 1, 20, true},
+                                        .tuning = {20, 1e-2, 3e-3, 1, 20, true},
                                         .joins = true,
                                         .distils = DISTIL_ONLY,
                                         .finish = keep_exemplars};

@@ -135,6 +135,35 @@ static void a_seed_gives_the_same_numbers_on_any_number_of_threads(void **state)
     check_threads(L3A_HEAD_INPUT_LAYER);
 }
 
+/* docs/methods-gradient.md has these numbers. */
+static void every_method_has_the_settings_that_were_tuned_for_it(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        double first_rate, rate, lambda;
+        size_t memory;
+    } expected[HEADS] = {{"finetune", 0.01, 0.003, 0, 0}, {"joint-sgd", 0.003, 0.003, 0, 0}, {"lwf", 0.01, 0.01, 1, 0},
+                         {"ewc", 0.01, 0.01, 1000, 0},    {"oewc", 0.01, 0.01, 1000, 0},     {"rwalk", 0.01, 0.01, 10000, 0},
+                         {"er", 0.01, 0.003, 0, 20},      {"der++", 0.01, 0.01, 10, 20},     {"icarl", 0.01, 0.003, 1, 20},
+                         {"bic", 0.01, 0.003, 10, 20},    {"prs", 0.01, 0.003, 0, 1000},     {"ocdm", 0.01, 0.003, 0, 1000}};
+    l3a_context *context = make_context(1);
+    l3a_options options;
+    l3a_options_default(&options);
+    for (size_t i = 0; i < HEADS; i++) {
+        const struct method *method = method_find(expected[i].name);
+        void *made = NULL;
+        assert_ok(context, method->learner->create(context, method, &options, WIDTH, &made));
+        const struct tuning *tuning = &((const struct head *)made)->tuning;
+        assert_int_equal(tuning->epochs, 20);
+        assert_true(tuning->first_rate == expected[i].first_rate && tuning->rate == expected[i].rate);
+        assert_true(tuning->lambda == expected[i].lambda);
+        assert_int_equal(tuning->memory, expected[i].memory);
+        assert_int_equal(tuning->of_each_class, tuning->memory == 20);
+        head_free(made);
+    }
+    l3a_context_free(context);
+}
+
 /* A method's learner by itself, over a few phases of two classes. */
 static void learn_phase(const struct method *method, void *state, l3a_features *train, size_t phase) {
     static const size_t columns[CLASSES] = {0, 1, 2, 3, 4, 5}, edges[] = {0, 2, 4, 6};
@@ -292,6 +321,7 @@ int main(void) {
         cmocka_unit_test(every_method_learns_what_can_be_told_apart),
         cmocka_unit_test(finetune_forgets_and_the_others_forget_less),
         cmocka_unit_test(a_seed_gives_the_same_numbers_on_any_number_of_threads),
+        cmocka_unit_test(every_method_has_the_settings_that_were_tuned_for_it),
         cmocka_unit_test(distillation_in_place_of_labels_leaves_old_classes_as_they_are),
         cmocka_unit_test(rows_without_a_label_are_no_division_by_zero),
         cmocka_unit_test(training_can_be_stopped_between_epochs),
