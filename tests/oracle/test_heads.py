@@ -139,7 +139,7 @@ class Head:
         if self.set["head-input"] == "layer":
             d = self.set["dim"]
             layer = ((2 * uniforms(SEED, 0, WIDTH * d) - 1) / math.sqrt(WIDTH)).astype(np.float32).reshape(WIDTH, d)
-            x = 2 * math.sqrt(3) * WIDTH / d * np.maximum(features @ layer.astype(float), 0)
+            x = 2 / math.sqrt(3) * WIDTH / d * np.maximum(features @ layer.astype(float), 0)
             if self.set["skip-features"] == "on":
                 x = np.hstack([x, features])
         return np.hstack([x, np.ones((len(x), 1))])
