@@ -113,6 +113,8 @@ typedef enum l3a_pseudo { L3A_PSEUDO_FIXED, L3A_PSEUDO_DYNAMIC, L3A_PSEUDO_OFF }
 typedef enum l3a_precision { L3A_PRECISION_MIXED, L3A_PRECISION_DOUBLE } l3a_precision;
 typedef enum l3a_solver { L3A_SOLVER_AUTO, L3A_SOLVER_SUMS, L3A_SOLVER_RECURSIVE } l3a_solver;
 typedef enum l3a_loss { L3A_LOSS_ASYMMETRIC, L3A_LOSS_BINARY } l3a_loss;
+typedef enum l3a_memory_per { L3A_MEMORY_PER_METHOD, L3A_MEMORY_PER_CLASS, L3A_MEMORY_PER_RUN } l3a_memory_per;
+typedef enum l3a_head_input { L3A_HEAD_INPUT_FEATURES, L3A_HEAD_INPUT_LAYER } l3a_head_input;
 typedef enum l3a_store { L3A_STORE_FLOAT64, L3A_STORE_FLOAT32 } l3a_store;
 typedef enum l3a_skip { L3A_SKIP_OFF, L3A_SKIP_ON, L3A_SKIP_AUTO } l3a_skip;
 typedef enum l3a_thresholds { L3A_THRESHOLDS_FIXED, L3A_THRESHOLDS_GLOBAL, L3A_THRESHOLDS_PER_CLASS } l3a_thresholds;
@@ -148,7 +150,9 @@ typedef struct l3a_options {
     uint64_t batch;      /* images a step */
     double first_rate, rate; /* highest learning rate, in the first phase and in later ones */
     double lambda;       /* weight of what the method adds to the loss: distillation, penalty */
-    uint64_t memory;     /* images kept, for each class or, by prs and ocdm, in all */
+    uint64_t memory;     /* images kept */
+    l3a_memory_per memory_per; /* whether that is for each class or in all; method: all for prs and ocdm, class for others */
+    l3a_head_input head_input; /* what heads are trained on: the features, or the random layer of the same dim and seed */
     double head_theta;   /* probability above which a class counts as predicted by such a head */
     uint64_t given;      /* the settings that were set by name: a bit for each, in the order of l3a_option_at() */
 } l3a_options;

@@ -78,7 +78,7 @@ l3a_status learn_masked(void *state, const struct lesson *lesson, struct outcome
 
 extern const struct learner analytic_learner, masked_learner, dsal_learner, gkeal_learner, slda_learner;
 /* heads trained by gradient descent */
-extern const struct learner finetune_learner, lwf_learner, ewc_learner, oewc_learner, rwalk_learner, er_learner, derpp_learner,
-    icarl_learner, bic_learner, prs_learner, ocdm_learner;
+extern const struct learner finetune_learner, joint_sgd_learner, lwf_learner, ewc_learner, oewc_learner, rwalk_learner, er_learner,
+    derpp_learner, icarl_learner, bic_learner, prs_learner, ocdm_learner;
 
 #endif
