@@ -91,8 +91,9 @@ l3a_status target_find(l3a_context *context, const char *path, output_target *ta
     TRY(copy_text(context, path, strlen(path), &target->path));
     TRY(follow_links(context, path, &target->path));
     TRY(describe(context, path, target->path, &target->exists, &target->old));
-    FAIL_IF(exists != target->exists || (exists && (named.device != target->old.device || named.inode != target->old.inode)),
-            context, L3A_ERROR_IO, "name the file itself", "%s: does not lead to a file that can be replaced", path);
+    if (target->exists) { /* by now: another process may have replaced it since */
+        TRY(refuse_kind(context, path, target->old.mode));
+    }
     const char *name = last_part(target->path);
     if (!name[0] || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
         status = fail_system(context, path, "write", path[0] ? EISDIR : ENOENT);
