@@ -57,22 +57,29 @@ static void learn(l3a_context *context, l3a_model *model) {
     l3a_features_free(features);
 }
 
-static void forget(l3a_context *context, l3a_model *model) {
-    const char *classes[CLASSES + 2];
+/* The names are the model's, and gone with whatever changes it. */
+static size_t list_classes(const l3a_model *model, const char *classes[CLASSES + 2]) {
     const size_t count = l3a_model_class_count(model);
-    uint64_t images;
-    int exact;
     for (size_t i = 0; i < count; i++) {
         classes[i] = l3a_model_class(model, i);
     }
+    return count;
+}
+
+static void forget(l3a_context *context, l3a_model *model) {
+    const char *classes[CLASSES + 2];
+    uint64_t images;
+    int exact;
+    size_t count = list_classes(model, classes);
     if (count && count <= CLASSES) {
         l3a_features *features = make_table(context, l3a_model_width(model), classes, count);
         l3a_model_forget_images(model, features, &images, &exact);
         l3a_features_free(features);
-        if (l3a_model_forget_classes(model, classes, 1, &exact) == L3A_OK) {
-            must(l3a_model_class_count(model) == count - 1);
-            save_and_load(context, model);
-        }
+    }
+    count = list_classes(model, classes);
+    if (count && l3a_model_forget_classes(model, classes, 1, &exact) == L3A_OK) {
+        must(l3a_model_class_count(model) == count - 1);
+        save_and_load(context, model);
     }
     if (l3a_model_forget_phase(model, 0, &exact) == L3A_OK) {
         save_and_load(context, model);

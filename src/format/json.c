@@ -19,7 +19,7 @@ void json_begin(struct json *json, l3a_context *context, const char *name, const
 
 l3a_status json_open(struct json *json, l3a_context *context, const char *path, uint64_t limit, size_t window) {
     l3a_status status = L3A_OK;
-    json_begin(json, context, path, NULL, 0);
+    json_begin(json, context, path, "", 0);
     TRY(input_open(context, path, &json->input));
     FAIL_IF(json->input.size > limit, context, L3A_ERROR_FORMAT, "is this the right file?",
             "%s: %llu bytes, where at most %llu are expected", path, (unsigned long long)json->input.size,
