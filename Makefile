@@ -2,6 +2,7 @@
 #   make            the command at build/l3a, the library at build/libl3a.so
 #   make demo       draw pictures, learn them in phases, tag some: build/demo
 #   make test       all tests, and what was skipped and why (CC=clang, SANITIZE=address,undefined and BUILD=folder for the other jobs of CI)
+#   make fuzz       libFuzzer targets; make fuzz-long runs all of them for half an hour (FUZZ_SECONDS=60 for less)
 #   make bench      measurements against bare BLAS and PyTorch
 #   make install PREFIX=/usr/local, make uninstall
 BUILD ?= build
@@ -15,7 +16,7 @@ MAKEFLAGS += --no-print-directory
 configure = cmake -S . -B $(BUILD) -DCMAKE_C_COMPILER=$(CC) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DL3A_SANITIZE=$(SANITIZE) \
             -DL3A_WERROR=$(WERROR) > $(BUILD).log || { cat $(BUILD).log; exit 1; }
 
-.PHONY: all demo test bench fuzz install uninstall format clean
+.PHONY: all demo test bench fuzz fuzz-long install uninstall format clean
 all:
 	@tools/install-packages build
 	@$(configure)
@@ -44,6 +45,9 @@ fuzz:
 	@cmake -S . -B $(BUILD)-fuzz -DCMAKE_C_COMPILER=clang -DL3A_FUZZ=ON > $(BUILD)-fuzz.log
 	@cmake --build $(BUILD)-fuzz -j $(JOBS)
 	@echo "fuzz targets are in $(BUILD)-fuzz/fuzz; run one as: $(BUILD)-fuzz/fuzz/fuzz_json fuzz/corpus/json"
+
+fuzz-long: fuzz
+	@tools/fuzz-long $(BUILD)-fuzz
 
 install: all
 	@cmake --install $(BUILD) --prefix $(PREFIX)

@@ -17,6 +17,10 @@ import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "oracle"))
 import test_backbones as backbones  # noqa: E402
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from measured import report, spread  # noqa: E402
+
+TARGETS = {"tresnet_m": 1.3, "resnet50": 1.1, "vit_base_patch16_224": 1.1}
 
 
 def seconds(work, *arguments):
@@ -67,9 +71,14 @@ def measure(library, name, rounds, count, paths):
             theirs = seconds(lambda: rival(read_with_pillow(paths, info)))
             row += [len(paths) / ours, theirs / ours]
         rows.append(row)
-    middle = [statistics.median(column) for column in zip(*rows)]
-    print(f"{name:22} {middle[0]:7.1f}/s  {middle[1]:5.2f} x PyTorch  {100 * middle[2]:4.0f} % of sgemm" +
-          (f"   decoded {middle[3]:7.1f}/s  {middle[4]:5.2f} x PyTorch with Pillow" if paths else ""), flush=True)
+    columns = list(zip(*rows))
+    middle = [statistics.median(column) for column in columns]
+    target, command = TARGETS.get(name), "bench/run.py --only backbones"
+    report(f"{name} at {info.size}×{info.size}, random weights, pictures per second: times PyTorch {torch.__version__} eager, channels_last",
+           f"at least {target}" if target else "", spread(columns[1]), not target or middle[1] >= target, command)
+    report(f"{name}: pictures per second", "", spread(columns[0], "{:.1f}"), True, command)
+    print(f"  {100 * middle[2]:.0f} % of sgemm's rate" +
+          (f"; with reading JPEG files {middle[3]:.1f} pictures/s, {middle[4]:.2f} times PyTorch with Pillow" if paths else ""), flush=True)
     library.close(backbone)
 
 

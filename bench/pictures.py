@@ -3,8 +3,8 @@
 and against libjpeg-turbo's own decoding of the same bytes, already in memory.
 
 The rivals take turns in every round, and what is compared is the processor time of the process, threads included, so that
-other programs disturb as little as possible. Each line has the ratio of the medians, its target, the range over rounds, and
-the ratio of the fastest rounds, which is the better guess on a machine that is not idle.
+other programs disturb as little as possible. Each line has its target and the median of the rounds' ratios with the least and the
+largest; below it is the ratio of the fastest rounds, which is the better guess on a machine that is not idle.
 
     bench/pictures.py [--pictures N] [--rounds N]        L3A_BUILD: the build folder; L3A_SHARED: where data/ is
 """
@@ -21,6 +21,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ.get("L3A_BUILD", os.path.join(HERE, "..", "build"))
 SHARED = os.environ.get("L3A_SHARED", os.path.join(HERE, "..", "..", "shared"))
 SIZE = 224
+
+sys.path.insert(0, HERE)
+from measured import report as state, spread  # noqa: E402
 
 os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 try:
@@ -99,10 +102,9 @@ def alternate(rounds, *rivals):
 
 def report(what, above, below, target, at_least):
     ratio = statistics.median(above) / statistics.median(below)
-    each = sorted(a / b for a, b in zip(above, below))
-    met = ratio >= target if at_least else ratio <= target
-    print(f"{what:55} {ratio:6.2f}  (target {'at least' if at_least else 'at most'} {target:g}: {'met' if met else 'MISSED'}; "
-          f"rounds {each[0]:.2f} to {each[-1]:.2f}, fastest by fastest {min(above) / min(below):.2f})")
+    state(what, f"{'at least' if at_least else 'at most'} {target:g}", spread(a / b for a, b in zip(above, below)),
+          ratio >= target if at_least else ratio <= target, "bench/run.py --only pictures")
+    print(f"  fastest round by fastest: {min(above) / min(below):.2f}")
 
 
 def enlarged(paths, folder):

@@ -121,8 +121,11 @@ int main(int count, char **arguments) {
                m[0].wall, m[0].solve, m[1].wall, m[1].solve, ratios[i], processor_ratios[i]);
         fflush(stdout);
     }
-    printf("{\"dim\": %s, \"phases\": %zu, \"ratio\": %.4f, \"processor_ratio\": %.4f}\n", arguments[3], bench.phases,
-           median(ratios, rounds), median(processor_ratios, rounds));
+    printf("{\"dim\": %s, \"phases\": %zu, \"ratios\": [", arguments[3], bench.phases);
+    for (size_t i = 0; i < rounds; i++) {
+        printf("%s%.4f", i ? ", " : "", ratios[i]);
+    }
+    printf("], \"ratio\": %.4f, \"processor_ratio\": %.4f}\n", median(ratios, rounds), median(processor_ratios, rounds));
     l3a_features_free(bench.train);
     l3a_context_free(bench.context);
     return 0;

@@ -2,7 +2,6 @@
 """A sweep over six values of gamma against one run: target, at most 1.3 runs and six solves a phase. In turns, on COCO features."""
 import argparse
 import csv
-import json
 import os
 import re
 import statistics
@@ -12,6 +11,7 @@ import tempfile
 import time
 
 from coco import build_folder, data_folder
+from measured import report, spread
 
 GAMMAS = ["0.1", "1", "10", "100", "1000", "10000"]
 
@@ -46,7 +46,7 @@ def measure(dim, rounds, folder):
         seconds, said = timed([l3a, "sweep", "--gamma", ",".join(GAMMAS), *common, os.path.join(folder, f"sweep-{i}")])
         sweeps.append(seconds)
     corrected = sum(int(rows) for rows in re.findall(r"(\d+) rows corrected", said))
-    return statistics.median(runs), statistics.median(solves), statistics.median(sweeps), corrected
+    return runs, solves, sweeps, corrected
 
 
 def main():
@@ -58,16 +58,15 @@ def main():
         print(f"sweep.py: skipped, there is no {data_folder()}; set L3A_SHARED to the folder that holds data/", file=sys.stderr)
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        run, solve, sweep, corrected = measure(options.dim, options.rounds, folder)
+        runs, solves, sweeps, corrected = measure(options.dim, options.rounds, folder)
         learned = sum(int(row["train_images"]) for row in rows_of(os.path.join(folder, "run-0", "metrics.csv")))
+    run, solve, sweep = (statistics.median(values) for values in (runs, solves, sweeps))
     allowed = 1.3 * run + len(GAMMAS) * solve
-    print(f"COCO B0-C10, dim {options.dim}, median of {options.rounds} rounds in turns: a run {run:.1f} s, of which {solve:.1f} s solve; "
-          f"six gammas {sweep:.1f} s, {sweep / run:.2f} runs")
     print(f"{learned:,} rows were learned; corrections for neighbouring gammas whose pseudo-labels differ took {corrected:,} rows in all, "
           f"{100 * corrected / learned:.1f} % of the products of one run")
-    print(f"six gammas: target at most 1.3 runs and six times the solves = {allowed:.1f} s, measured {sweep:.1f} s: "
-          f"{'met' if sweep <= allowed else 'missed'}")
-    print(json.dumps({"run": run, "solve": solve, "sweep": sweep, "allowed": allowed, "corrected": corrected / learned}))
+    report(f"a sweep over six γ, COCO B0-C10, d = {options.dim}: seconds", f"at most 1.3 runs and six times their solutions: {allowed:.1f}",
+           spread(sweeps, "{:.1f}"), sweep <= allowed, "bench/run.py --only sweep")
+    report("the same: runs with one γ", "", spread([s / r for s, r in zip(sweeps, runs)]), True, "bench/run.py --only sweep")
     return 0
 
 

@@ -1,10 +1,12 @@
 /* .npy files: as a table of features, and as features and labels at once. */
 #include "fuzz.h"
 
+#include <stdlib.h>
+
 static void open_table(l3a_context *context, const char *labels, const char *names) {
     l3a_features *features = NULL;
     if (l3a_features_open_npy(context, "features.npy", labels, names, &features) == L3A_OK) {
-        read_table(features);
+        free(read_table(features));
     }
     l3a_features_free(features);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Chooses the settings of heads trained by gradient descent, on training data alone: the table `tuned` in src/method/head.c.
+"""Chooses the settings of heads trained by gradient descent, on training data alone: `.tuning` of each method in src/method.
 
 A fifth of the training rows is held out as a validation set; no test row is looked at. First the rate of the
 first phase is chosen, for joint-sgd by its mAP and for the others by the mAP of the first phase; then for each method the rate of later
@@ -23,8 +23,8 @@ import numpy as np
 
 RATES = [1e-3, 3e-3, 1e-2]
 GRID = {"finetune": [0], "er": [0], "prs": [0], "ocdm": [0],
-        "lwf": [1, 10, 100, 1000], "icarl": [1, 10, 100, 1000], "bic": [1, 10, 100, 1000],
-        "ewc": [10, 100, 1000, 10000], "oewc": [10, 100, 1000, 10000], "rwalk": [10, 100, 1000, 10000], "der++": [1, 10, 100, 1000]}
+        "lwf": [1], "icarl": [1], "bic": [1, 3, 10, 30, 100],  # lambda has no effect on lwf and icarl
+        "ewc": [10, 100, 1000, 10000], "oewc": [10, 100, 1000, 10000], "rwalk": [10, 100, 1000, 10000], "der++": [1, 10, 30, 100]}
 FIRST_RATES = [1e-3, 3e-3, 1e-2, 3e-2]
 TYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8}
 
@@ -73,7 +73,8 @@ class Tuner:
         settings = {"loss": self.arguments.loss, **settings}
         options = [text for key, value in settings.items() for text in (f"--{key}", str(value))]
         subprocess.run([self.arguments.l3a, "run", "--train", self.folder / f"{name}-training.safetensors", "--test",
-                        self.folder / f"{name}-validation.safetensors", "--protocol", protocol, "--method", method, "--dim", "64",
+                        self.folder / f"{name}-validation.safetensors", "--protocol", protocol, "--method", method, "--dim",
+                        self.arguments.dim, "--head-input", self.arguments.head_input,
                         "--seed", self.arguments.seeds, "--threads", "1", "-o", out, *options],
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         results, rows = [], list(csv.DictReader(open(out / "metrics.csv")))
@@ -100,6 +101,8 @@ def main():
     parser.add_argument("--loss", default="asl")
     parser.add_argument("--epochs", default="20")
     parser.add_argument("--seeds", default="1")
+    parser.add_argument("--head-input", default="features")
+    parser.add_argument("--dim", default="64", help="of the random layer, for --head-input layer")
     parser.add_argument("--methods", default=",".join(GRID))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

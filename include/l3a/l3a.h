@@ -113,6 +113,8 @@ typedef enum l3a_pseudo { L3A_PSEUDO_FIXED, L3A_PSEUDO_DYNAMIC, L3A_PSEUDO_OFF }
 typedef enum l3a_precision { L3A_PRECISION_MIXED, L3A_PRECISION_DOUBLE } l3a_precision;
 typedef enum l3a_solver { L3A_SOLVER_AUTO, L3A_SOLVER_SUMS, L3A_SOLVER_RECURSIVE } l3a_solver;
 typedef enum l3a_loss { L3A_LOSS_ASYMMETRIC, L3A_LOSS_BINARY } l3a_loss;
+typedef enum l3a_memory_per { L3A_MEMORY_PER_METHOD, L3A_MEMORY_PER_CLASS, L3A_MEMORY_PER_RUN } l3a_memory_per;
+typedef enum l3a_head_input { L3A_HEAD_INPUT_FEATURES, L3A_HEAD_INPUT_LAYER } l3a_head_input;
 typedef enum l3a_store { L3A_STORE_FLOAT64, L3A_STORE_FLOAT32 } l3a_store;
 typedef enum l3a_skip { L3A_SKIP_OFF, L3A_SKIP_ON, L3A_SKIP_AUTO } l3a_skip;
 typedef enum l3a_thresholds { L3A_THRESHOLDS_FIXED, L3A_THRESHOLDS_GLOBAL, L3A_THRESHOLDS_PER_CLASS } l3a_thresholds;
@@ -148,7 +150,9 @@ typedef struct l3a_options {
     uint64_t batch;      /* images a step */
     double first_rate, rate; /* highest learning rate, in the first phase and in later ones */
     double lambda;       /* weight of what the method adds to the loss: distillation, penalty */
-    uint64_t memory;     /* images kept, for each class or, by prs and ocdm, in all */
+    uint64_t memory;     /* images kept */
+    l3a_memory_per memory_per; /* whether that is for each class or in all; method: all for prs and ocdm, class for others */
+    l3a_head_input head_input; /* what heads are trained on: the features, or the random layer of the same dim and seed */
     double head_theta;   /* probability above which a class counts as predicted by such a head */
     uint64_t given;      /* the settings that were set by name: a bit for each, in the order of l3a_option_at() */
 } l3a_options;
@@ -183,7 +187,7 @@ L3A_PUBLIC const char *l3a_closest(const char *mistyped, const char *const *cand
  * Rows of backbone features with labels: 1 present, 0 absent, -1 unknown. Files are read a block at a time. */
 typedef struct l3a_features l3a_features;
 
-/* A feature file (safetensors with `features`, and optionally `labels`, `ids`). Checksums are verified where there are any. */
+/* A feature file (safetensors with `features`, and optionally `labels`, `members`, `ids`). Checksums are verified where there are any. */
 L3A_PUBLIC l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_features **features);
 /* NumPy files: features [N,k]; labels [N,K] or NULL; names, a text file with a class a line, or NULL: "class 0", "class 1", … */
 L3A_PUBLIC l3a_status l3a_features_open_npy(l3a_context *context, const char *features_path, const char *labels_path,
@@ -202,9 +206,13 @@ L3A_PUBLIC size_t l3a_features_class_count(const l3a_features *features);
 L3A_PUBLIC const char *l3a_features_class(const l3a_features *features, size_t index);
 /* [rows x class_count], in the order of the file's classes; NULL when there are none. */
 L3A_PUBLIC const int8_t *l3a_features_labels(const l3a_features *features);
+/* [rows x class_count]: 1 where a row belongs to the class's phase, as l3a_dataset_members() says. NULL: exactly where its label
+ * is 1. */
+L3A_PUBLIC const int8_t *l3a_features_members(const l3a_features *features);
 /* The name of a row's picture, or NULL where the file has none. */
 L3A_PUBLIC const char *l3a_features_id(const l3a_features *features, size_t row);
-/* How the features were made: "backbone", "sha256", "preprocess", "pool"; NULL where not recorded. */
+/* How the features were made: "backbone", "sha256", "preprocess", "pool"; "difficult" is "ignore" where the labels were read
+ * with ignore_difficult. NULL where not recorded. */
 L3A_PUBLIC const char *l3a_features_record(const l3a_features *features, const char *key);
 L3A_PUBLIC l3a_status l3a_features_set_record(l3a_features *features, const char *key, const char *value);
 /* Copies count rows, those named in rows, or the ones from first on when rows is NULL. A NaN or infinity is an error that
@@ -232,7 +240,19 @@ L3A_PUBLIC l3a_status l3a_model_load(l3a_context *context, const char *path, l3a
 L3A_PUBLIC l3a_status l3a_model_save(l3a_model *model, const char *path);
 L3A_PUBLIC void l3a_model_free(l3a_model *model);
 
-/* One phase: learns the named classes from those rows of the table in which at least one of them is labelled present. The
+/* Two processes that load a model, change it and save it at the same time would lose the change of one. A lock, held from before
+ * loading until after saving, makes the second wait or be refused. It is advisory: l3a_model_save() respects the lock of another
+ * context or process, and loading needs none. */
+typedef struct l3a_lock l3a_lock;
+/* The model need not exist yet. Paths that lead to one file, such as a symbolic link and its target, share its lock. When another
+ * process has the lock: L3A_ERROR_IO at once or, with wait, a warning event, and progress events until the lock is free. Refuses a
+ * path that cannot be saved to because it leads to a folder, a device or a pipe. */
+L3A_PUBLIC l3a_status l3a_lock_take(l3a_context *context, const char *path, int wait, l3a_lock **lock);
+/* The lock also ends when the process does. */
+L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);
+
+/* One phase: learns the named classes from those rows of the table that belong to at least one of them: it is labelled present, or
+ * the table's members say so. A row that ends up without a label, true or pseudo, has weight 0 and is counted as skipped. The
  * table must know all the classes; its other labels are not looked at. On failure the model scores as before; after a
  * failure in the middle of a phase it refuses to learn more or to be saved: load it again. */
 L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes,
@@ -373,6 +393,10 @@ typedef struct l3a_result {
     uint64_t train_images, test_images, pseudo_labels;
     l3a_metrics metrics;
     double seconds; /* learning and evaluating the phase */
+    /* mAP of a part of the classes, measured only on the test images that show one of them, as the released program logs it: the
+     * classes of the first phase, and those of this phase. A method that learns all classes at once has the protocol's first and
+     * last phase. NaN: the folder was written by a version that did not record it. */
+    double base_map, new_map;
 } l3a_result;
 
 /* What a phase knew of a class, beside its AP. The truth about old classes comes from the training table's other labels; learning
@@ -411,6 +435,7 @@ typedef struct l3a_run_plan {
     uint64_t train_images[1024], test_images[1024];
     l3a_plan model;
     double flops; /* all methods and seeds */
+    uint64_t unlabelled_images[1024]; /* of train_images: in the phase through a crowd alone */
 } l3a_run_plan;
 
 L3A_PUBLIC l3a_status l3a_run_prepare(l3a_context *context, const l3a_run_options *options, l3a_run_plan *plan);
@@ -436,6 +461,7 @@ typedef struct l3a_summary {
     const char *method;
     size_t seeds;
     double average_map[2], last_map[2], last_class_f1[2], last_overall_f1[2], forgetting[2]; /* mean, deviation */
+    double base_map[2], new_map[2]; /* after the last phase; NaN where not recorded */
 } l3a_summary;
 
 L3A_PUBLIC l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method,
@@ -647,7 +673,8 @@ L3A_PUBLIC l3a_status l3a_backbone_run(l3a_backbone *backbone, const float *pict
 
 /* ---- Extraction -----------------------------------------------------------------------------------------------------
  * From the pictures of a data set to a feature file. What has been done is kept in PATH.part, so that an extraction that was killed
- * goes on where it was; when the feature file stands, PATH.part goes. */
+ * can be resumed; PATH.part is removed when the feature file is complete. A file of that name that the library did not make is an
+ * error, L3A_ERROR_EXISTS, and is left as it is. */
 typedef struct l3a_extract_options {
     int half;   /* 1: features as float16, else float32 */
     int strict; /* 1: a picture that cannot be read ends the extraction; 0: it is left out, and named in the file's record `bad` */

@@ -31,6 +31,7 @@ struct l3a_context {
     char error_text[1024];
     char error_hint[512];
     struct stages stages;
+    l3a_lock *locks; /* that were taken and not freed yet */
 };
 
 /* Records an error and returns its status. hint may be NULL. */

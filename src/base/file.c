@@ -12,12 +12,29 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 static int posix_open(const char *path, int flags, mode_t mode) {
-    return open(path, flags | O_CLOEXEC, mode);
+    return open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, mode);
+}
+
+/* Some network file systems lock only what is open for writing, and a file that another user left can perhaps only be read. */
+static int posix_open_lock(const char *path) {
+    struct stat about;
+    int file = posix_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
+    if (file < 0 && errno == EACCES) {
+        file = posix_open(path, O_RDONLY | O_NOFOLLOW, 0);
+    }
+    if (file < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO)) {
+        errno = EEXIST;
+    } else if (file >= 0 && (fstat(file, &about) || !S_ISREG(about.st_mode) || about.st_size)) {
+        close(file);
+        errno = EEXIST;
+        file = -1;
+    }
+    return file;
 }
 
 static int posix_size(int file, uint64_t *bytes) {
@@ -25,38 +42,34 @@ static int posix_size(int file, uint64_t *bytes) {
     if (fstat(file, &about)) {
         return -1;
     }
-    if (S_ISDIR(about.st_mode)) {
-        errno = EISDIR;
+    if (!S_ISREG(about.st_mode)) {
+        errno = S_ISDIR(about.st_mode) ? EISDIR : ESPIPE;
         return -1;
     }
     *bytes = (uint64_t)about.st_size;
     return 0;
 }
 
-/* Between opening and locking, another process may have renamed the file to its final place. */
+/* Between opening and locking, another process may have removed the file or renamed it to its final place. */
 static int posix_lock(int file, const char *path) {
     struct stat held, there;
     if (flock(file, LOCK_EX | LOCK_NB)) {
         return -1;
     }
-    if (fstat(file, &held) || stat(path, &there) || held.st_dev != there.st_dev || held.st_ino != there.st_ino) {
-        errno = EWOULDBLOCK;
+    if (fstat(file, &held) || lstat(path, &there) || held.st_dev != there.st_dev || held.st_ino != there.st_ino) {
+        errno = ESTALE;
         return -1;
     }
     return 0;
 }
 
-static void *posix_map(int file, size_t bytes) {
-    void *mapped = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
-    if (mapped == MAP_FAILED) {
-        return NULL;
+static int posix_describe(const char *path, file_description *description) {
+    struct stat about;
+    if (stat(path, &about)) {
+        return -1;
     }
-    madvise(mapped, bytes, MADV_SEQUENTIAL);
-    return mapped;
-}
-
-static void posix_unmap(void *bytes, size_t count) {
-    munmap(bytes, count);
+    *description = (file_description){about.st_mode, about.st_uid, about.st_gid, about.st_dev, about.st_ino};
+    return 0;
 }
 
 static int posix_list(const char *path, int (*each)(const char *name, void *user), void *user) {
@@ -76,6 +89,7 @@ const file_operations posix_files = {.open = posix_open,
                                      .read = pread,
                                      .write = pwrite,
                                      .size = posix_size,
+                                     .open_lock = posix_open_lock,
                                      .lock = posix_lock,
                                      .truncate = ftruncate,
                                      .sync = fsync,
@@ -83,11 +97,14 @@ const file_operations posix_files = {.open = posix_open,
                                      .rename = rename,
                                      .remove = unlink,
                                      .make_folder = mkdir,
-                                     .map = posix_map,
-                                     .unmap = posix_unmap,
+                                     .describe = posix_describe,
+                                     .read_link = readlink,
+                                     .set_owner = fchown,
+                                     .set_mode = fchmod,
+                                     .random = getrandom,
                                      .list = posix_list};
 
-static l3a_status fail_system(l3a_context *context, const char *path, const char *action, int code) {
+l3a_status fail_system(l3a_context *context, const char *path, const char *action, int code) {
     const char *hint = NULL;
     switch (code) {
     case ENOSPC:
@@ -98,6 +115,8 @@ static l3a_status fail_system(l3a_context *context, const char *path, const char
     case ENOENT:
     case ENOTDIR: hint = "check the path"; break;
     case EISDIR: hint = "this is a folder: name a file"; break;
+    case EFBIG: hint = "the file would be larger than the limit for files: see 'ulimit -f', or write to another file system"; break;
+    case ELOOP: hint = "a symbolic link is in the way: remove it, or name another file"; break;
     default: break;
     }
     char reason[128];
@@ -113,10 +132,11 @@ l3a_status input_open(l3a_context *context, const char *path, input_file *input)
     input->file = -1;
     TRY(copy_text(context, path, strlen(path), &input->path));
     input->file = context->files->open(path, O_RDONLY, 0);
-    if (input->file < 0) {
-        status = fail_system(context, path, "open", errno);
-    } else if (context->files->size(input->file, &input->size)) {
-        status = fail_system(context, path, "read", errno);
+    const int code = input->file < 0 || context->files->size(input->file, &input->size) ? errno : 0;
+    FAIL_IF(code == ESPIPE || code == ENXIO, context, L3A_ERROR_IO, "write what it gives to a file, and name that file",
+            "%s: is a pipe, a device or a socket, and a regular file is needed", path);
+    if (code) {
+        status = fail_system(context, path, input->file < 0 ? "open" : "read", code);
     }
 done:
     if (status != L3A_OK) {
@@ -197,41 +217,6 @@ done:
     return status;
 }
 
-l3a_status view_open(l3a_context *context, const char *path, uint64_t limit, file_view *view) {
-    l3a_status status = L3A_OK;
-    input_file input;
-    *view = (file_view){.context = context};
-    TRY(input_open(context, path, &input));
-    FAIL_IF(input.size > limit, context, L3A_ERROR_FORMAT, "is this the right file?",
-            "%s: %llu bytes, where at most %llu are expected", path, (unsigned long long)input.size, (unsigned long long)limit);
-    view->length = (size_t)input.size;
-    if (view->length && context->files->map) {
-        view->mapped = context->files->map(input.file, view->length);
-    }
-    if (!view->mapped) {
-        TRY(allocate(context, view->length, 1, &view->copied));
-        TRY(input_read(&input, 0, view->copied, view->length));
-    }
-    view->bytes = view->mapped ? view->mapped : view->copied;
-done:
-    input_close(&input);
-    if (status != L3A_OK) {
-        view_close(view);
-    }
-    return status;
-}
-
-void view_close(file_view *view) {
-    if (!view->context) {
-        return;
-    }
-    if (view->mapped) {
-        view->context->files->unmap(view->mapped, view->length);
-    }
-    release(view->context, view->copied);
-    memset(view, 0, sizeof *view);
-}
-
 struct listing {
     l3a_context *context;
     text_list *names;
@@ -271,152 +256,6 @@ l3a_status file_exists(l3a_context *context, const char *path, bool *exists) {
     }
     *exists = false;
     return errno == ENOENT || errno == ENOTDIR ? L3A_OK : fail_system(context, path, "open", errno);
-}
-
-l3a_status output_open(l3a_context *context, const char *path, output_file *output) {
-    l3a_status status = L3A_OK;
-    memset(output, 0, sizeof *output);
-    output->context = context;
-    output->file = -1;
-    const size_t length = strlen(path);
-    TRY(copy_text(context, path, length, &output->path));
-    TRY(allocate(context, length + 5, 1, &output->temporary));
-    snprintf(output->temporary, length + 5, "%s.tmp", path);
-    output->file = context->files->open(output->temporary, O_RDWR | O_CREAT, 0666);
-    if (output->file < 0) {
-        status = fail_system(context, output->temporary, "write", errno);
-        goto done;
-    }
-    if (context->files->lock(output->file, output->temporary)) {
-        const int code = errno;
-        if (code == EWOULDBLOCK) {
-            context->files->close(output->file);
-            output->file = -1;
-            status = fail(context, L3A_ERROR_IO, "wait until it is done, or write to another place",
-                          "%s: another process is writing this file now", output->temporary);
-        } else {
-            status = fail_system(context, output->temporary, "lock", code);
-        }
-        goto done;
-    }
-    if (context->files->truncate(output->file, 0)) {
-        status = fail_system(context, output->temporary, "write", errno);
-    }
-done:
-    if (status != L3A_OK) {
-        output_discard(output);
-    }
-    return status;
-}
-
-l3a_status output_write(const output_file *output, uint64_t offset, const void *bytes, size_t count) {
-    const char *from = bytes;
-    while (count) {
-        const ssize_t put = output->context->files->write(output->file, from, count, (off_t)offset);
-        if (put < 0 && errno == EINTR) {
-            continue;
-        }
-        if (put <= 0) {
-            return fail_system(output->context, output->path, "write", put ? errno : ENOSPC);
-        }
-        from += put;
-        offset += (uint64_t)put;
-        count -= (size_t)put;
-    }
-    return L3A_OK;
-}
-
-/* A rename lasts only once its folder is on disk too. Some file systems cannot sync a folder, and say EINVAL. */
-static l3a_status sync_folder_of(l3a_context *context, const char *path) {
-    l3a_status status = L3A_OK;
-    char *folder = NULL;
-    const char *slash = strrchr(path, '/');
-    const size_t length = slash ? (size_t)(slash - path) : 0;
-    TRY(copy_text(context, length ? path : slash ? "/" : ".", length ? length : 1, &folder));
-    const int file = context->files->open(folder, O_RDONLY | O_DIRECTORY, 0);
-    if (file < 0) {
-        status = fail_system(context, folder, "open", errno);
-        goto done;
-    }
-    if (context->files->sync(file) && errno != EINVAL) {
-        status = fail_system(context, folder, "sync", errno);
-    }
-    context->files->close(file);
-done:
-    release(context, folder);
-    return status;
-}
-
-l3a_status output_commit(output_file *output) {
-    l3a_context *context = output->context;
-    const file_operations *files = context->files;
-    l3a_status status = L3A_OK;
-    if (files->sync(output->file)) {
-        status = fail_system(context, output->path, "sync", errno);
-        goto done;
-    }
-    if (files->rename(output->temporary, output->path)) {
-        status = fail_system(context, output->path, "put the new file in place", errno);
-        goto done;
-    }
-    release(context, output->temporary);
-    output->temporary = NULL;
-    const int closed = files->close(output->file);
-    output->file = -1;
-    if (closed) {
-        status = fail_system(context, output->path, "close", errno);
-        goto done;
-    }
-    status = sync_folder_of(context, output->path);
-done:
-    output_discard(output);
-    return status;
-}
-
-void output_discard(output_file *output) {
-    l3a_context *context = output->context;
-    if (!context) {
-        return;
-    }
-    if (output->file >= 0 && output->temporary) {
-        context->files->remove(output->temporary);
-    }
-    if (output->file >= 0) {
-        context->files->close(output->file);
-    }
-    release(context, output->path);
-    release(context, output->temporary);
-    memset(output, 0, sizeof *output);
-    output->file = -1;
-}
-
-l3a_status write_whole(l3a_context *context, const char *path, const char *text, size_t length) {
-    l3a_status status = L3A_OK;
-    output_file output;
-    TRY(output_open(context, path, &output));
-    TRY(output_write(&output, 0, text, length));
-    TRY(output_commit(&output));
-done:
-    output_discard(&output);
-    return status;
-}
-
-l3a_status write_new(l3a_context *context, const char *path, const void *bytes, size_t length) {
-    l3a_status status = L3A_OK;
-    output_file output = {.context = context, .file = context->files->open(path, O_WRONLY | O_CREAT | O_EXCL, 0666)};
-    if (output.file < 0) {
-        return fail_system(context, path, "create", errno);
-    }
-    TRY(copy_text(context, path, strlen(path), &output.path));
-    TRY(output_write(&output, 0, bytes, length));
-    const int closed = context->files->close(output.file);
-    output.file = -1;
-    if (closed) {
-        status = fail_system(context, path, "close", errno);
-    }
-done:
-    output_discard(&output);
-    return status;
 }
 
 l3a_status remove_file(l3a_context *context, const char *path) {

@@ -2,10 +2,13 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 const struct option common_options[] = {
     {"threads", "N", "number of threads [all processors]"},
@@ -19,7 +22,7 @@ int complain(const struct arguments *arguments, const char *format, ...) {
     progress_clear();
     fprintf(stderr, "%sl3a %s:%s ", style(stderr, STYLE_ERROR), arguments->command->name, style(stderr, STYLE_PLAIN));
     va_start(list, format);
-    vfprintf(stderr, format, list);
+    print_list_to(stderr, format, list);
     va_end(list);
     fprintf(stderr, "\n");
     return EXIT_USAGE;
@@ -275,16 +278,35 @@ l3a_status apply_settings(const struct arguments *arguments, l3a_options *option
     return L3A_OK;
 }
 
+/* A regular file or a pipe, such as the shell's <(…). A named pipe that nobody writes to is empty, and is not waited for. */
 static char *read_text(const char *path) {
     enum { LIMIT = 16 << 20 };
-    FILE *file = fopen(path, "rb");
-    char *text = file ? calloc(1, LIMIT + 1) : NULL;
-    if (text) {
-        text[fread(text, 1, LIMIT, file)] = '\0';
+    struct stat about;
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) {
+        return NULL;
     }
-    if (file) {
-        fclose(file);
+    char *text = calloc(1, LIMIT + 1);
+    size_t length = 0;
+    ssize_t got = -1;
+    if (text && fstat(file, &about) == 0) {
+        errno = S_ISDIR(about.st_mode) ? EISDIR : EINVAL;
+        got = S_ISREG(about.st_mode) || S_ISFIFO(about.st_mode) ? 1 : -1;
     }
+    while (got > 0 && length < LIMIT) {
+        got = read(file, text + length, LIMIT - length);
+        length += got > 0 ? (size_t)got : 0;
+        if (got < 0 && errno == EAGAIN) {
+            got = fcntl(file, F_SETFL, 0) == 0 ? 1 : -1; /* from here on, wait for the writer */
+        }
+    }
+    if (got < 0) {
+        const int code = errno;
+        free(text);
+        text = NULL;
+        errno = code;
+    }
+    close(file);
     return text;
 }
 

@@ -4,8 +4,18 @@
 
 #include "l3a/l3a.h"
 
+#include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+
+/* In this folder printf and fprintf are these, so that no call can forget it: what %s inserts may be a stranger's (the name of a
+ * class, a path, the text of an error), and is shown as one line of visible text. Bytes that a terminal would obey, or that are no
+ * UTF-8, become \x1b or \u202e; only a newline at the very end stays. Formats, and what fputs writes, are the program's own. */
+__attribute__((format(printf, 2, 3))) int print_to(FILE *to, const char *format, ...);
+__attribute__((format(printf, 2, 0))) int print_list_to(FILE *to, const char *format, va_list list);
+#define printf(...) print_to(stdout, __VA_ARGS__)
+#define fprintf(...) print_to(__VA_ARGS__)
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
@@ -141,7 +151,7 @@ void progress_show(const char *stage, uint64_t done, uint64_t total);
 void progress_clear(void);
 int show_event(const l3a_event *event, void *user);
 /* Set by Ctrl-C. */
-extern volatile int interrupted;
+extern volatile sig_atomic_t interrupted;
 
 /* Whether a path is that of a NumPy file. */
 bool is_npy(const char *path);
@@ -152,13 +162,15 @@ l3a_status open_features(l3a_context *context, const char *path, const char *lab
 bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options *options);
 
 /* What switches a style on, where the stream shows it: a terminal, unless NO_COLOR or TERM say otherwise. "" elsewhere. */
-enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_ERROR };
+enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_ERROR, STYLE_UNDERLINED };
 
 const char *style(FILE *to, enum style wanted);
 /* A line on stderr below an error: what to do about it. */
 __attribute__((format(printf, 1, 2))) void print_hint(const char *format, ...);
 
+/* What a terminal would obey is escaped as JSON can, and bytes that are no UTF-8 become U+FFFD. */
 void print_json_string(const char *text);
+/* As it is, in quotes where needed; on a terminal as printf shows it. */
 void print_csv_field(const char *text);
 struct tag {
     size_t index; /* of the class */
@@ -191,7 +203,7 @@ size_t split_words(char *line, char **words, size_t capacity);
 
 /* "12.3 GiB" */
 const char *size_text(uint64_t bytes, char text[32]);
-/* Columns a text takes on a terminal. */
+/* Columns a text takes on a terminal, as printf shows it. */
 int display_width(const char *text);
 /* Bytes at the beginning of a text, whole characters, that fit into so many columns. */
 size_t fitting_bytes(const char *text, int columns);

@@ -5,6 +5,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#undef printf /* all of it is the program's own text, in lines of its own */
+
 /* What can stand for a value. */
 enum kind { KIND_ANY, KIND_CHOICE, KIND_NAMES, KIND_DATASET, KIND_FILE, KIND_FOLDER, KIND_COMMAND };
 

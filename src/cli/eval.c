@@ -14,14 +14,15 @@ const struct option eval_options[] = {
     {NULL, NULL, NULL},
 };
 
-static void print_table(const l3a_model *model, const l3a_metrics *m, const double *precisions) {
+static void print_table(const l3a_model *model, const l3a_features *features, const l3a_metrics *m, const double *precisions) {
     int width = 5;
     for (size_t k = 0; k < l3a_model_class_count(model); k++) {
         const int name = display_width(l3a_model_class(model, k));
         width = name > width ? name : width;
     }
-    printf("%zu %s, %zu %s\n\n", m->images, plural(m->images, "image", "images"), l3a_model_class_count(model),
-           plural(l3a_model_class_count(model), "class", "classes"));
+    printf("%zu %s, %zu %s%s\n\n", m->images, plural(m->images, "image", "images"), l3a_model_class_count(model),
+           plural(l3a_model_class_count(model), "class", "classes"),
+           l3a_features_record(features, "difficult") ? "; difficult objects left out of the metrics" : "");
     printf("%s   mAP     CP     CR    CF1     OP     OR    OF1%s\n", style(stdout, STYLE_BOLD), style(stdout, STYLE_PLAIN));
     printf("%6.2f %6.2f %6.2f %6.2f %6.2f %6.2f %6.2f\n\n", m->mean_ap, m->class_precision, m->class_recall, m->class_f1,
            m->overall_precision, m->overall_recall, m->overall_f1);
@@ -87,7 +88,7 @@ int eval_command(struct arguments *arguments) {
         status = precisions ? l3a_model_evaluate(model, features, &metrics, precisions) : L3A_ERROR_MEMORY;
     }
     if (status == L3A_OK && strcmp(format, "table") == 0) {
-        print_table(model, &metrics, precisions);
+        print_table(model, features, &metrics, precisions);
     } else if (status == L3A_OK) {
         print_programs(model, &metrics, precisions, strcmp(format, "json") == 0);
     }

@@ -8,6 +8,7 @@ const struct option extract_options[] = {
     {"backbone", "FILE", "checkpoint: .safetensors, .pth or .pt"},
     {"data", "DATASET", "voc:FOLDER, coco:FOLDER or list:FILE.csv"},
     {"split", "NAME", "split of the data set: trainval, test, train2014, …"},
+    {"difficult", "absent|ignore", "VOC: a class with only difficult objects is absent, or left out of the metrics [absent]"},
     {"o", "FILE", "feature file to write"},
     {"pool", "cls|mean|cls+mean", "ViT: the class token, the mean of the patches, or both [cls]"},
     {"size", "N", "side length that pictures are resized to [the network's own]"},
@@ -102,10 +103,12 @@ static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3
 }
 
 int extract_command(struct arguments *arguments) {
-    const char *checkpoint = argument_needed(arguments, "backbone");
+    const char *difficult = argument_choice(arguments, "difficult", "absent|ignore", "absent");
+    const char *checkpoint = difficult ? argument_needed(arguments, "backbone") : NULL;
     const char *data = checkpoint ? argument_needed(arguments, "data") : NULL,
                *path = data ? argument_needed(arguments, "o") : NULL;
     l3a_backbone_options options;
+    l3a_dataset_options reading;
     l3a_backbone *backbone = NULL;
     l3a_dataset *dataset = NULL;
     if (!path || !backbone_arguments(arguments, &options)) {
@@ -114,7 +117,9 @@ int extract_command(struct arguments *arguments) {
     if (arguments->positional_count) {
         return complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
     }
-    l3a_status status = l3a_dataset_open(arguments->context, data, argument(arguments, "split"), &dataset);
+    l3a_dataset_options_default(&reading);
+    reading.ignore_difficult = strcmp(difficult, "ignore") == 0;
+    l3a_status status = l3a_dataset_open_with(arguments->context, data, argument(arguments, "split"), &reading, &dataset);
     if (status == L3A_OK) {
         status = l3a_backbone_open(arguments->context, checkpoint, &options, &backbone);
     }

@@ -9,6 +9,7 @@ const struct option forget_options[] = {
     {"features", "FILE", "images to forget: the same features and labels that were learned"},
     {"labels", "Y.npy", "labels, if --features is a .npy file"},
     {"names", "FILE", "class names, one per line, for .npy files"},
+    {"wait", NULL, "wait while another process changes the model, rather than fail"},
     {"o", "FILE", "where to save the model [overwrite MODEL]"},
     {NULL, NULL, NULL},
 };
@@ -33,6 +34,7 @@ int forget_command(struct arguments *arguments) {
     const char *features = argument(arguments, "features");
     struct list list = {0};
     l3a_model *model = NULL;
+    l3a_lock *lock = NULL;
     uint64_t number = 1;
     int exact = 0;
     if (arguments->positional_count != 1) {
@@ -47,7 +49,10 @@ int forget_command(struct arguments *arguments) {
         return EXIT_USAGE;
     }
     const char *path = arguments->positionals[0], *out = argument(arguments, "o") ? argument(arguments, "o") : path;
-    l3a_status status = l3a_model_load(arguments->context, path, &model);
+    l3a_status status = l3a_lock_take(arguments->context, out, argument(arguments, "wait") != NULL, &lock);
+    if (status == L3A_OK) {
+        status = l3a_model_load(arguments->context, path, &model);
+    }
     if (status == L3A_OK) {
         status = classes ? l3a_model_forget_classes(model, list.items, list.count, &exact)
                  : phase ? l3a_model_forget_phase(model, (size_t)number - 1, &exact)
@@ -68,6 +73,7 @@ int forget_command(struct arguments *arguments) {
                   "gamma that\ndepended on what was removed, or images of a forgotten class remain as images without it "
                   "(see docs/beyond.md).\n");
     }
+    l3a_lock_free(lock);
     l3a_model_free(model);
     list_free(&list);
     return explain(arguments, status);

@@ -44,11 +44,13 @@ static void print_record(const char *key, const char *value) {
     if (lines > 1) {
         printf("%zu: ", lines);
     }
-    const size_t shown = fitting_bytes(value, SHOWN);
-    for (size_t i = 0; i < shown; i++) {
-        printf(value[i] == '\n' ? ", " : "%c", value[i]);
+    const char *const end = value + fitting_bytes(value, SHOWN);
+    while (value < end) {
+        const size_t rest = (size_t)(end - value), line = strcspn(value, "\n"), shown = line < rest ? line : rest;
+        printf("%.*s%s", (int)shown, value, shown < rest ? ", " : "");
+        value += shown + (shown < rest);
     }
-    printf("%s\n", value[shown] ? "…" : "");
+    printf("%s\n", *value ? "…" : "");
 }
 
 static void print_records(const l3a_file *file) {

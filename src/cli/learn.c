@@ -11,6 +11,7 @@ const struct option learn_options[] = {
     {"labels", "Y.npy", "labels, if --features is a .npy file"},
     {"names", "FILE", "class names, one per line, for .npy files"},
     {"classes", "A,B", "the new classes, or @FILE with one name per line"},
+    {"wait", NULL, "wait while another process changes the model, rather than fail"},
     {"method", "NAME", "method of a new model; the methods are listed below [l3a]"},
     {NULL, NULL, NULL},
 };
@@ -61,6 +62,10 @@ static void print_phase(const l3a_model *model, const l3a_features *features, co
     printf("phase %zu: %zu new %s, %zu in all\n", index + 1, added, plural(added, "class", "classes"), phase->last);
     printf("  learned from %" PRIu64 " of %" PRIu64 " %s; %" PRIu64 " %s none of the new classes\n", phase->images, rows,
            plural(rows, "image", "images"), rows - phase->images, plural(rows - phase->images, "shows", "show"));
+    if (phase->skipped) {
+        printf("  %" PRIu64 " of those %s to the phase through a crowd alone, without a label\n", phase->skipped,
+               plural(phase->skipped, "belongs", "belong"));
+    }
     if (phase->eta > 0) {
         printf("  %" PRIu64 " %s, threshold %g\n", phase->pseudo_labels,
                plural(phase->pseudo_labels, "pseudo-label", "pseudo-labels"), phase->eta);
@@ -81,6 +86,7 @@ int learn_command(struct arguments *arguments) {
     struct list list = {0};
     l3a_features *features = NULL;
     l3a_model *model = NULL;
+    l3a_lock *lock = NULL;
     if (!classes) {
         return EXIT_USAGE;
     }
@@ -94,6 +100,9 @@ int learn_command(struct arguments *arguments) {
     }
     l3a_status status =
         open_features(arguments->context, features_path, argument(arguments, "labels"), argument(arguments, "names"), &features);
+    if (status == L3A_OK) {
+        status = l3a_lock_take(arguments->context, path, argument(arguments, "wait") != NULL, &lock);
+    }
     if (status == L3A_OK) {
         status = open_model(arguments, path, l3a_features_width(features), &model);
     }
@@ -109,6 +118,7 @@ int learn_command(struct arguments *arguments) {
         print_phase(model, features, path);
     }
     const int code = fits ? explain(arguments, status) : EXIT_USAGE;
+    l3a_lock_free(lock);
     l3a_model_free(model);
     l3a_features_free(features);
     list_free(&list);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-volatile int interrupted;
+volatile sig_atomic_t interrupted;
 
 const struct command commands[] = {
     {"data", "DATASET [--protocol B0-C4]", "check and describe a data set", data_options, NO_SETTINGS, data_command},
@@ -43,10 +43,28 @@ const struct command *command_find(const char *name) {
     return NULL;
 }
 
-/* A second Ctrl-C ends at once. */
+static const int stop_signals[] = {SIGINT, SIGTERM};
+
+static void handle_stop_signals(void (*handler)(int)) {
+    const struct sigaction action = {.sa_handler = handler};
+    for (size_t i = 0; i < sizeof stop_signals / sizeof stop_signals[0]; i++) {
+        sigaction(stop_signals[i], &action, NULL);
+    }
+}
+
+/* The first signal cancels the command; the second, of either kind, ends it at once. */
 static void interrupt(int number) {
+    (void)number;
     interrupted = 1;
-    signal(number, SIG_DFL);
+    handle_stop_signals(SIG_DFL);
+}
+
+/* Without SA_RESTART, so that a call that waits, for input say, ends as well. A write beyond the limit for files (ulimit -f)
+ * becomes an error in place of the end of the process. */
+static void prepare_signals(void) {
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    handle_stop_signals(interrupt);
+    sigaction(SIGXFSZ, &ignore, NULL);
 }
 
 /* The matrix library chooses its kernels when it is loaded. Where it chose old ones, start again with the right ones named. */
@@ -102,7 +120,7 @@ static int execute(struct arguments *arguments, l3a_context_options *options) {
     l3a_context_free(arguments->context);
     if (fflush(stdout) || ferror(stdout)) {
         complain(arguments, "cannot write the results to the standard output");
-        return code == EXIT_DONE ? EXIT_FAILED : code;
+        return interrupted ? EXIT_INTERRUPTED : code == EXIT_DONE ? EXIT_FAILED : code;
     }
     return code;
 }
@@ -144,7 +162,6 @@ int main(int count, char **texts) {
         return unknown_command(texts[1]);
     }
     restart_with_better_kernels(texts);
-    signal(SIGINT, interrupt);
-    signal(SIGTERM, interrupt);
+    prepare_signals();
     return start_command(command, count, texts);
 }

@@ -4,6 +4,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#undef printf /* all of it is the program's own text, in lines of its own */
+
 /* One character of UTF-8 as a number; *text moves on. */
 static unsigned next_code(const char **text) {
     const unsigned char *bytes = (const unsigned char *)*text;

@@ -22,6 +22,11 @@ static const struct manual manuals[] = {
      "labels. Learning needs nothing else.\n"
      "The checkpoint is a .safetensors file or a PyTorch file (.pth, .pt). Nothing in a PyTorch file is executed. The network is "
      "recognised from its tensors: ViT, ResNet or TResNet. Use 'l3a info FILE' to see which one a file contains.\n"
+     "VOC marks objects that are hard to see as difficult. By default, a class is absent if a picture has only difficult objects "
+     "of "
+     "it. With --difficult ignore it is unknown, and the metrics leave it out, as the VOC devkit does; extract the training and "
+     "the "
+     "test pictures the same way. Crowds (COCO) give no label, but the file records which phases they belong to.\n"
      "If an extraction is interrupted, run the same command again to continue. Pictures that cannot be read are skipped and "
      "listed, and the exit code is then 2.",
      "Features of your own pictures:\n"
@@ -53,8 +58,9 @@ static const struct manual manuals[] = {
      "values of gamma or eta share their sums, except for the rows where their pseudo-labels differ. Different values of dim share "
      "nothing and are learned one after another. A point is dropped if it would repeat another one because its method does not use "
      "the setting that varies.\n"
-     "The presets are the grids of the paper: methods (all that run, three seeds), ablation (without pseudo-labels, without "
-     "weights, without both; three seeds), gamma, buffer (dim), threshold (eta) and weighting. Settings on the command line "
+     "The presets are the grids of the paper: methods (all that run, three seeds), ablation (a trained head, and l3a without "
+     "pseudo-labels, without weights, without both; three seeds), memory (images kept by replay methods; three seeds), gamma, "
+     "buffer (dim), threshold (eta) and weighting. Settings on the command line "
      "override those of the preset.\n"
      "An interrupted sweep can be resumed with --resume -o DIR; only unfinished points are run again.",
      "Vary the ridge and the threshold, and print a LaTeX table:\n"
@@ -89,7 +95,9 @@ static const struct manual manuals[] = {
      "model keeps what it knew; old pictures are not needed.\n"
      "Settings given for an existing model replace its own where possible. Settings that define the model (dim, seed, gamma, "
      "precision, alpha, lift, skip-features) cannot be changed. A model with --method l3a+ has other defaults: --alpha 0.3, --lift "
-     "0.1, --pseudo off, --gamma auto, --skip-features auto and --thresholds per-class.",
+     "0.1, --pseudo off, --gamma auto, --skip-features auto and --thresholds per-class.\n"
+     "The model is locked from before it is read until it is saved. While another process changes it, this command fails or, with "
+     "--wait, waits.",
      "Learn the first classes, and one more on another day:\n"
      "  l3a learn pets.safetensors --features train.safetensors --classes cat,dog,sofa\n"
      "  l3a learn pets.safetensors --features more.safetensors --classes parrot\n"
@@ -109,7 +117,8 @@ static const struct manual manuals[] = {
      "the standard input, one per line.\n"
      "The backbone must be the one that made the features the model was trained on, with the same --pool, --size, --mean, --std, "
      "--filter and --orient; the model records them and refuses others. Pictures that cannot be read are listed, the rest are "
-     "tagged, and the exit code is then 2.",
+     "tagged, and the exit code is then 2.\n"
+     "CSV has one row per tag; a picture without a tag has one row with no class and no number.",
      "Tag two pictures:\n"
      "  l3a predict pets.safetensors --backbone vit_tiny.safetensors holiday1.jpg holiday2.jpg\n"
      "Tag all pictures in a folder with three tags each, as CSV:\n"

@@ -5,6 +5,7 @@
 
 const struct option merge_options[] = {
     {"o", "FILE", "file for the merged model"},
+    {"wait", NULL, "wait while another process changes the file of -o, rather than fail"},
     {NULL, NULL, NULL},
 };
 
@@ -18,6 +19,7 @@ int merge_command(struct arguments *arguments) {
     l3a_context *context = arguments->context;
     const char *path = argument_needed(arguments, "o");
     l3a_model *model = NULL;
+    l3a_lock *lock = NULL;
     int exact = 1;
     if (!path) {
         return EXIT_USAGE;
@@ -33,7 +35,11 @@ int merge_command(struct arguments *arguments) {
             }
         }
     }
-    l3a_status status = l3a_model_load(context, arguments->positionals[0], &model);
+    /* the output may be one of the models */
+    l3a_status status = l3a_lock_take(context, path, argument(arguments, "wait") != NULL, &lock);
+    if (status == L3A_OK) {
+        status = l3a_model_load(context, arguments->positionals[0], &model);
+    }
     for (size_t i = 1; status == L3A_OK && i < arguments->positional_count; i++) {
         l3a_model *other = NULL;
         int same = 0;
@@ -58,6 +64,7 @@ int merge_command(struct arguments *arguments) {
                      "made with --weights none,\n--pseudo off and a fixed --gamma, and without folded phases, merge exactly (see "
                      "docs/beyond.md).\n");
     }
+    l3a_lock_free(lock);
     l3a_model_free(model);
     return explain(arguments, status);
 }

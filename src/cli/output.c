@@ -1,4 +1,4 @@
-/* What commands print with. */
+/* What commands print with. This is the one place that knows what a terminal must not be sent. */
 #include "cli.h"
 
 #include <limits.h>
@@ -10,31 +10,212 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#undef printf
+#undef fprintf
+
+/* ---- Text that a stranger may have written ---- */
+
+/* A character: its bytes, its code, and whether it is shown as an escape. Bytes that are no UTF-8 are shown one by one. */
+struct character {
+    size_t length;
+    uint32_t code;
+    bool valid, hidden;
+};
+
+/* What a terminal obeys instead of showing it: controls of both sets, and the marks that turn the direction of writing. */
+static bool is_obeyed(uint32_t code) {
+    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x61C || code == 0x200E || code == 0x200F ||
+           (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+}
+
+static struct character take_character(const char *text) {
+    static const uint32_t lowest[5] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *bytes = (const unsigned char *)text;
+    const unsigned char lead = bytes[0];
+    const size_t length = lead < 0x80 ? 1 : lead < 0xC0 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF8 ? 4 : 0;
+    uint32_t code = length == 1 ? lead : length ? lead & (0xFFU >> (length + 1)) : 0;
+    bool valid = length > 0;
+    for (size_t i = 1; i < length && valid; i++) {
+        valid = (bytes[i] & 0xC0) == 0x80;
+        code = code << 6 | (bytes[i] & 0x3F);
+    }
+    valid = valid && code >= lowest[length] && code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF);
+    return valid ? (struct character){length, code, true, is_obeyed(code)} : (struct character){1, lead, false, true};
+}
+
+/* \x1b, \u202e: how a hidden character is shown. */
+static int print_escape(FILE *to, struct character character) {
+    return fprintf(to, character.code < 0x80 || !character.valid ? "\\x%02x" : "\\u%04x", (unsigned)character.code);
+}
+
+static int escape_width(struct character character) {
+    return character.code < 0x80 || !character.valid ? 4 : 6;
+}
+
+/* At most so many bytes of a text; a newline at its end ends the line. */
+static int print_visible(FILE *to, const char *text, size_t limit) {
+    int printed = 0;
+    for (size_t at = 0; at < limit && text[at];) {
+        struct character character = take_character(text + at);
+        if (character.length > limit - at) {
+            character = (struct character){1, (unsigned char)text[at], false, true};
+        }
+        const bool last = text[at] == '\n' && (at + 1 == limit || !text[at + 1]);
+        if (character.hidden && !last) {
+            printed += print_escape(to, character);
+        } else {
+            printed += (int)fwrite(text + at, 1, character.length, to);
+        }
+        at += character.length;
+    }
+    return printed;
+}
+
+static const char *const style_codes[] = {"\033[0m", "\033[1m", "\033[2m", "\033[1;31m", "\033[4m"};
+
+/* Known by its address: a stranger's text that looks like one is not one. */
+static bool is_style(const char *text) {
+    bool found = false;
+    for (size_t i = 0; i < sizeof style_codes / sizeof style_codes[0]; i++) {
+        found = found || text == style_codes[i];
+    }
+    return found;
+}
+
+/* A directive of a format taken apart; its width and precision may be arguments. */
+struct directive {
+    char flags[8], size[3], letter;
+    int width, precision; /* -1: none */
+};
+
+static const char *take_count(const char *at, va_list *list, int *count) {
+    if (*at == '*') {
+        *count = va_arg(*list, int);
+        return at + 1;
+    }
+    for (*count = 0; *at >= '0' && *at <= '9'; at++) {
+        *count = 10 * *count + (*at - '0');
+    }
+    return at;
+}
+
+static const char *take_directive(const char *at, va_list *list, struct directive *directive) {
+    memset(directive, 0, sizeof *directive);
+    directive->precision = -1;
+    const size_t flags = strspn(at, "-+ #0");
+    memcpy(directive->flags, at, flags < 7 ? flags : 7);
+    at = take_count(at + flags, list, &directive->width);
+    if (*at == '.') {
+        at = take_count(at + 1, list, &directive->precision);
+    }
+    const size_t size = strspn(at, "lz");
+    memcpy(directive->size, at, size < 2 ? size : 2);
+    directive->letter = at[size];
+    return at + size + (at[size] != '\0');
+}
+
+static int print_text(FILE *to, const struct directive *directive, const char *text) {
+    if (is_style(text)) {
+        return fputs(text, to) < 0 ? 0 : (int)strlen(text);
+    }
+    const size_t limit = directive->precision < 0 ? SIZE_MAX : (size_t)directive->precision;
+    char *cut = directive->precision < 0 ? NULL : strndup(text, limit);
+    const bool left = directive->width < 0 || strchr(directive->flags, '-');
+    const int width = abs(directive->width), shown = width ? display_width(cut ? cut : text) : 0;
+    const int padding = width > shown ? width - shown : 0;
+    const int before = fprintf(to, "%*s", left ? 0 : padding, "");
+    const int printed = print_visible(to, cut ? cut : text, limit);
+    const int after = fprintf(to, "%*s", left ? padding : 0, "");
+    free(cut);
+    return before + printed + after;
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+/* Numbers and single characters, by the C library. A negative precision is none. */
+static int print_number(FILE *to, const struct directive *directive, va_list *list) {
+    char format[24];
+    const int width = directive->width, precision = directive->precision;
+    const size_t size = strlen(directive->size);
+    snprintf(format, sizeof format, "%%%s*.*%s%c", directive->flags, directive->size, directive->letter);
+    switch (directive->letter) {
+    case 'c': return fprintf(to, "%c", va_arg(*list, int));
+    case 'd':
+    case 'i':
+    case 'u':
+    case 'x':
+    case 'X':
+    case 'o':
+        return size == 0                   ? fprintf(to, format, width, precision, va_arg(*list, int))
+               : directive->size[0] == 'z' ? fprintf(to, format, width, precision, va_arg(*list, size_t))
+               : size == 1                 ? fprintf(to, format, width, precision, va_arg(*list, long))
+                                           : fprintf(to, format, width, precision, va_arg(*list, long long));
+    default: return fprintf(to, format, width, precision, va_arg(*list, double));
+    }
+}
+#pragma GCC diagnostic pop
+
+int print_list_to(FILE *to, const char *format, va_list arguments) {
+    int printed = 0;
+    va_list list;
+    va_copy(list, arguments);
+    while (*format) {
+        const size_t plain = strcspn(format, "%");
+        printed += (int)fwrite(format, 1, plain, to);
+        format += plain;
+        if (format[0] == '%' && format[1] == '%') {
+            printed += fputc('%', to) == '%';
+            format += 2;
+        } else if (*format) {
+            struct directive directive;
+            format = take_directive(format + 1, &list, &directive);
+            printed += directive.letter == 's' ? print_text(to, &directive, va_arg(list, const char *))
+                                               : print_number(to, &directive, &list);
+        }
+    }
+    va_end(list);
+    return printed;
+}
+
+int print_to(FILE *to, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    const int printed = print_list_to(to, format, list);
+    va_end(list);
+    return printed;
+}
+
 void print_json_string(const char *text) {
     putchar('"');
-    for (; *text; text++) {
-        const unsigned char byte = (unsigned char)*text;
-        if (byte == '"' || byte == '\\') {
-            printf("\\%c", byte);
-        } else if (byte < 0x20) {
-            printf("\\u%04x", byte);
+    while (*text) {
+        const struct character character = take_character(text);
+        if (*text == '"' || *text == '\\') {
+            printf("\\%c", *text);
+        } else if (character.hidden) {
+            printf("\\u%04x", character.valid ? (unsigned)character.code : 0xFFFDU);
         } else {
-            putchar(byte);
+            fwrite(text, 1, character.length, stdout);
         }
+        text += character.length;
     }
     putchar('"');
 }
 
+/* Tables for programs keep every byte, except on a terminal. */
 void print_csv_field(const char *text) {
-    if (!strpbrk(text, ",\"\r\n")) {
-        printf("%s", text);
-        return;
+    const bool shown = isatty(STDOUT_FILENO), quoted = strpbrk(text, ",\"\r\n") != NULL;
+    fputs(quoted ? "\"" : "", stdout);
+    while (*text) {
+        const struct character character = take_character(text);
+        if (shown && character.hidden) {
+            print_escape(stdout, character);
+        } else {
+            fwrite(text, 1, character.length, stdout);
+            fputs(*text == '"' ? "\"" : "", stdout);
+        }
+        text += character.length;
     }
-    putchar('"');
-    for (; *text; text++) {
-        printf(*text == '"' ? "\"\"" : "%c", *text);
-    }
-    putchar('"');
+    fputs(quoted ? "\"" : "", stdout);
 }
 
 const char *size_text(uint64_t bytes, char text[32]) {
@@ -49,7 +230,15 @@ const char *size_text(uint64_t bytes, char text[32]) {
     return text;
 }
 
-/* By the C library's table for UTF-8, whatever locale the user has; a character counts one where that is not installed. */
+/* Columns of a character by the C library's table for UTF-8, whatever locale the user has; one where that is not installed. */
+static int character_width(struct character character, locale_t utf8) {
+    if (character.hidden) {
+        return escape_width(character);
+    }
+    const int columns = utf8 ? wcwidth((wchar_t)character.code) : 1;
+    return columns < 0 ? 1 : columns;
+}
+
 static size_t measure(const char *text, int limit, int *width) {
     static locale_t utf8;
     utf8 = utf8 ? utf8 : newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
@@ -57,14 +246,13 @@ static size_t measure(const char *text, int limit, int *width) {
     size_t bytes = 0;
     *width = 0;
     while (text[bytes]) {
-        wchar_t code = L' ';
-        const int length = utf8 ? mbtowc(&code, text + bytes, MB_CUR_MAX) : 1;
-        const int columns = length < 1 ? 1 : utf8 ? wcwidth(code) : ((unsigned char)text[bytes] & 0xC0) != 0x80;
-        if (*width + columns > limit) {
+        const struct character character = take_character(text + bytes);
+        const int columns = character_width(character, utf8);
+        if (columns > limit - *width) {
             break;
         }
-        *width += columns < 0 ? 1 : columns;
-        bytes += length < 1 ? 1 : (size_t)length;
+        *width += columns;
+        bytes += character.length;
     }
     if (utf8) {
         uselocale(before);
@@ -89,18 +277,17 @@ bool is_terminal(FILE *to) {
 }
 
 const char *style(FILE *to, enum style wanted) {
-    static const char *const codes[] = {"\033[0m", "\033[1m", "\033[2m", "\033[1;31m"};
     const char *no_color = getenv("NO_COLOR");
-    return is_terminal(to) && !(no_color && no_color[0]) ? codes[wanted] : "";
+    return is_terminal(to) && !(no_color && no_color[0]) ? style_codes[wanted] : "";
 }
 
 void print_hint(const char *format, ...) {
     va_list list;
-    fprintf(stderr, "  %s", style(stderr, STYLE_DIM));
+    print_to(stderr, "  %s", style(stderr, STYLE_DIM));
     va_start(list, format);
-    vfprintf(stderr, format, list);
+    print_list_to(stderr, format, list);
     va_end(list);
-    fprintf(stderr, "%s\n", style(stderr, STYLE_PLAIN));
+    print_to(stderr, "%s\n", style(stderr, STYLE_PLAIN));
 }
 
 int terminal_columns(FILE *to) {

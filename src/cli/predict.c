@@ -73,6 +73,10 @@ static void print_row(const l3a_model *model, const char *id, int width, const s
             printf("%s %s %.3f", i ? "," : "", name, tags[i].probability);
         }
     }
+    if (csv && !count) { /* every picture has a row */
+        print_csv_field(id);
+        printf(",,\n");
+    }
     printf(json ? "]}" : csv ? "" : count ? "\n" : " -\n");
 }
 
@@ -81,7 +85,7 @@ static void print_start(const char *format) {
 }
 
 static void print_end(const char *format) {
-    printf("%s", strcmp(format, "json") == 0 ? "\n]\n" : "");
+    fputs(strcmp(format, "json") == 0 ? "\n]\n" : "", stdout);
 }
 
 static l3a_status predict_rows(l3a_model *model, l3a_features *features, struct choice choice, const char *format) {
@@ -128,14 +132,14 @@ static bool list_pictures(const struct arguments *arguments, struct list *list) 
     char *line = NULL;
     for (size_t i = 1; memory && i < arguments->positional_count; i++) {
         if (strcmp(arguments->positionals[i], "-") != 0) {
-            fprintf(memory, "%s%c", arguments->positionals[i], '\0');
+            fwrite(arguments->positionals[i], 1, strlen(arguments->positionals[i]) + 1, memory);
             list->count++;
             continue;
         }
-        while (getline(&line, &capacity, stdin) > 0) {
+        while (!interrupted && getline(&line, &capacity, stdin) > 0) {
             line[strcspn(line, "\r\n")] = '\0';
             if (line[0]) {
-                fprintf(memory, "%s%c", line, '\0');
+                fwrite(line, 1, strlen(line) + 1, memory);
                 list->count++;
             }
         }
@@ -214,9 +218,9 @@ static int tag_pictures(const struct arguments *arguments, l3a_model *model, str
     struct list pictures = {0};
     l3a_backbone_options options;
     l3a_loader_options loading;
-    if (!backbone_arguments(arguments, &options) || !list_pictures(arguments, &pictures)) {
+    if (!backbone_arguments(arguments, &options) || !list_pictures(arguments, &pictures) || interrupted) {
         list_free(&pictures);
-        return EXIT_USAGE;
+        return interrupted ? EXIT_INTERRUPTED : EXIT_USAGE;
     }
     for (size_t i = 0; i < pictures.count; i++) {
         widen(&run.choice, pictures.items[i]);

@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 enum { METHODS = 64 };
@@ -144,15 +145,29 @@ static l3a_status print_paper_table(l3a_context *context, const l3a_results *res
     return L3A_OK;
 }
 
+/* A number that folders of older versions lack. */
+static void print_recorded(const char *before, double value, const char *otherwise) {
+    if (isnan(value)) {
+        printf("%s%s", before, otherwise);
+    } else {
+        printf("%s%.6f", before, value);
+    }
+}
+
 static void print_csv(const l3a_results *results) {
-    printf("method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds\n");
+    printf(
+        "method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds,base_mAP,new_mAP\n");
     for (size_t i = 0; i < l3a_results_count(results); i++) {
         const l3a_result *row = l3a_results_at(results, i);
         const l3a_metrics *m = &row->metrics;
-        printf("%s,%" PRIu64 ",%zu,%zu,%zu,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.3f\n",
-               row->method, row->seed, row->phase, row->first, row->last, row->train_images, row->test_images, row->pseudo_labels,
-               m->mean_ap, m->class_precision, m->class_recall, m->class_f1, m->overall_precision, m->overall_recall, m->overall_f1,
+        print_csv_field(row->method);
+        printf(",%" PRIu64 ",%zu,%zu,%zu,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.3f", row->seed,
+               row->phase, row->first, row->last, row->train_images, row->test_images, row->pseudo_labels, m->mean_ap,
+               m->class_precision, m->class_recall, m->class_f1, m->overall_precision, m->overall_recall, m->overall_f1,
                row->seconds);
+        print_recorded(",", row->base_map, "");
+        print_recorded(",", row->new_map, "");
+        printf("\n");
     }
 }
 
@@ -160,14 +175,17 @@ static void print_json_row(const l3a_results *results, size_t index) {
     const l3a_result *row = l3a_results_at(results, index);
     const l3a_metrics *m = &row->metrics;
     const double *precisions = l3a_results_average_precision(results, index);
+    printf("{\"method\": ");
+    print_json_string(row->method);
     printf(
-        "{\"method\": \"%s\", \"seed\": %" PRIu64 ", \"phase\": %zu, \"first\": %zu, \"last\": %zu, \"train_images\": %" PRIu64
+        ", \"seed\": %" PRIu64 ", \"phase\": %zu, \"first\": %zu, \"last\": %zu, \"train_images\": %" PRIu64
         ", \"test_images\": %" PRIu64 ", \"pseudo_labels\": %" PRIu64
-        ", \"mAP\": %.6f, \"CP\": %.6f, \"CR\": %.6f, \"CF1\": %.6f, \"OP\": %.6f, \"OR\": %.6f, \"OF1\": %.6f, \"seconds\": %.3f, "
-        "\"AP\": [",
-        row->method, row->seed, row->phase, row->first, row->last, row->train_images, row->test_images, row->pseudo_labels,
-        m->mean_ap, m->class_precision, m->class_recall, m->class_f1, m->overall_precision, m->overall_recall, m->overall_f1,
-        row->seconds);
+        ", \"mAP\": %.6f, \"CP\": %.6f, \"CR\": %.6f, \"CF1\": %.6f, \"OP\": %.6f, \"OR\": %.6f, \"OF1\": %.6f, \"seconds\": %.3f",
+        row->seed, row->phase, row->first, row->last, row->train_images, row->test_images, row->pseudo_labels, m->mean_ap,
+        m->class_precision, m->class_recall, m->class_f1, m->overall_precision, m->overall_recall, m->overall_f1, row->seconds);
+    print_recorded(", \"base_mAP\": ", row->base_map, "null");
+    print_recorded(", \"new_mAP\": ", row->new_map, "null");
+    printf(", \"AP\": [");
     for (size_t k = 0; k < row->last; k++) {
         printf("%s%.4f", k ? ", " : "", precisions[k]);
     }
@@ -175,7 +193,11 @@ static void print_json_row(const l3a_results *results, size_t index) {
 }
 
 static void print_json_spread(const char *name, const double value[2], const char *after) {
-    printf("\"%s\": {\"mean\": %.6f, \"deviation\": %.6f}%s", name, value[0], value[1], after);
+    if (isnan(value[0])) {
+        printf("\"%s\": null%s", name, after);
+    } else {
+        printf("\"%s\": {\"mean\": %.6f, \"deviation\": %.6f}%s", name, value[0], value[1], after);
+    }
 }
 
 static l3a_status print_json(l3a_context *context, const l3a_results *results) {
@@ -198,12 +220,16 @@ static l3a_status print_json(l3a_context *context, const l3a_results *results) {
         if (status != L3A_OK) {
             return status;
         }
-        printf("%s\n    {\"method\": \"%s\", \"seeds\": %zu, ", i ? "," : "", methods[i], summary.seeds);
+        printf("%s\n    {\"method\": ", i ? "," : "");
+        print_json_string(methods[i]);
+        printf(", \"seeds\": %zu, ", summary.seeds);
         print_json_spread("avg_mAP", summary.average_map, ", ");
         print_json_spread("last_mAP", summary.last_map, ", ");
         print_json_spread("CF1", summary.last_class_f1, ", ");
         print_json_spread("OF1", summary.last_overall_f1, ", ");
-        print_json_spread("forgetting", summary.forgetting, "}");
+        print_json_spread("forgetting", summary.forgetting, ", ");
+        print_json_spread("base_mAP", summary.base_map, ", ");
+        print_json_spread("new_mAP", summary.new_map, "}");
     }
     printf("\n  ]\n}\n");
     return L3A_OK;

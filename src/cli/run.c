@@ -32,9 +32,12 @@ static void print_plan(FILE *to, const struct arguments *arguments, const l3a_ru
             plural(plan->classes, "class", "classes"), plan->phases, plural(plan->phases, "phase", "phases"),
             l3a_features_width(options->train), options->settings.dim);
     for (size_t t = 0; t < plan->phases; t++) {
-        fprintf(to, "  phase %zu: classes %zu-%zu, %" PRIu64 " training %s, %" PRIu64 " test %s\n", t + 1, plan->edges[t] + 1,
-                plan->edges[t + 1], plan->train_images[t], plural(plan->train_images[t], "image", "images"), plan->test_images[t],
-                plural(plan->test_images[t], "image", "images"));
+        fprintf(to, "  phase %zu: classes %zu-%zu, %" PRIu64 " training %s", t + 1, plan->edges[t] + 1, plan->edges[t + 1],
+                plan->train_images[t], plural(plan->train_images[t], "image", "images"));
+        if (plan->unlabelled_images[t]) {
+            fprintf(to, " (%" PRIu64 " through a crowd alone, without a label)", plan->unlabelled_images[t]);
+        }
+        fprintf(to, ", %" PRIu64 " test %s\n", plan->test_images[t], plural(plan->test_images[t], "image", "images"));
         rows += plan->train_images[t];
     }
     fprintf(to, "  %zu %s x %zu %s, %" PRIu64 " training rows in each; memory %s, model file %s", options->method_count,

@@ -2,10 +2,11 @@
 #include "cli.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 5, WIDE = 160 };
+enum { COLUMNS = 5, MEASURES = 7, WIDE = 160 }; /* a table shows the first five measures; CSV and JSON have all */
 
 const struct option sweep_options[] = {
     {"train", "FILE", "features to learn from"},
@@ -166,7 +167,7 @@ struct table {
     const struct grid *grid;
     const l3a_sweep *sweep;
     size_t points, seeds;
-    struct cell (*cells)[COLUMNS];
+    struct cell (*cells)[MEASURES];
     size_t *phases; /* of each point */
     bool methods;   /* a column for the method */
 };
@@ -209,9 +210,10 @@ static l3a_status fill_table(l3a_context *context, struct table *table) {
         if (status != L3A_OK) {
             return status;
         }
-        const double *const values[COLUMNS] = {summary.average_map, summary.last_map, summary.last_class_f1,
-                                               summary.last_overall_f1, summary.forgetting};
-        for (size_t j = 0; j < COLUMNS; j++) {
+        const double *const values[MEASURES] = {summary.average_map,     summary.last_map,   summary.last_class_f1,
+                                                summary.last_overall_f1, summary.forgetting, summary.base_map,
+                                                summary.new_map};
+        for (size_t j = 0; j < MEASURES; j++) {
             table->cells[i][j] = (struct cell){values[j][0], values[j][1], 0};
         }
         for (size_t j = 0; j < l3a_results_count(results); j++) {
@@ -327,13 +329,22 @@ static void print_latex(const struct table *table) {
 static void print_table(const struct table *table) {
     static const struct notation plain = {"", "", "  ", " ± ", {"", "", ""}, {" ", "*", "+"}, true};
     const char *bold = style(stdout, STYLE_BOLD), *end = style(stdout, STYLE_PLAIN);
-    const struct notation shown = {"", "", "  ", " ± ", {"", bold, "\033[4m"}, {"", end, end}, true};
+    const struct notation shown = {"", "", "  ", " ± ", {"", bold, style(stdout, STYLE_UNDERLINED)}, {"", end, end}, true};
     const bool terminal = bold[0];
     for (size_t i = 0; i <= table->points; i++) {
         print_row(table, terminal ? &shown : &plain, i ? i - 1 : SIZE_MAX);
     }
     printf("%s", terminal || table->points < 2 ? "" : "* best, + second best\n");
     printf("%s", table->seeds > 1 ? "± is the standard deviation over seeds.\n" : "");
+}
+
+/* A mean with its deviation that folders of older versions lack. */
+static void print_recorded(const char *before, const struct cell *cell, const char *otherwise) {
+    if (isnan(cell->mean)) {
+        printf("%s%s", before, otherwise);
+    } else {
+        printf("%s{\"mean\": %.6f, \"deviation\": %.6f}", before, cell->mean, cell->deviation);
+    }
 }
 
 static void print_json(const struct table *table) {
@@ -349,13 +360,15 @@ static void print_json(const struct table *table) {
             printf(", \"%s\": {\"mean\": %.6f, \"deviation\": %.6f, \"place\": %d}", keys[j], table->cells[i][j].mean,
                    table->cells[i][j].deviation, table->cells[i][j].place);
         }
+        print_recorded(", \"base_mAP\": ", &table->cells[i][COLUMNS], "null");
+        print_recorded(", \"new_mAP\": ", &table->cells[i][COLUMNS + 1], "null");
         printf(",\n   \"phases\": [");
         for (size_t j = 0; j < l3a_results_count(results); j++) {
             const l3a_result *row = l3a_results_at(results, j);
             printf("%s{\"seed\": %" PRIu64 ", \"phase\": %zu, \"pseudo_labels\": %" PRIu64
-                   ", \"mAP\": %.9f, \"CF1\": %.9f, \"OF1\": %.9f, \"seconds\": %.3f}",
+                   ", \"mAP\": %.9f, \"CF1\": %.9f, \"OF1\": %.9f, \"seconds\": %.3f, \"last\": %zu}",
                    j ? ", " : "", row->seed, row->phase, row->pseudo_labels, row->metrics.mean_ap, row->metrics.class_f1,
-                   row->metrics.overall_f1, row->seconds);
+                   row->metrics.overall_f1, row->seconds, row->last);
         }
         printf("]}");
     }
@@ -367,7 +380,7 @@ static void print_csv(const struct table *table) {
         printf("%s,", table->grid->axes[j].name);
     }
     printf("method,avg_mAP,avg_mAP_deviation,last_mAP,last_mAP_deviation,CF1,CF1_deviation,OF1,OF1_deviation,forgetting,"
-           "forgetting_deviation\n");
+           "forgetting_deviation,base_mAP,base_mAP_deviation,new_mAP,new_mAP_deviation\n");
     for (size_t i = 0; i < table->points; i++) {
         for (size_t j = 0; j < table->grid->options.axis_count; j++) {
             printf("%s,", l3a_sweep_value(table->sweep, i, j));
@@ -375,6 +388,10 @@ static void print_csv(const struct table *table) {
         printf("%s", l3a_sweep_method(table->sweep, i));
         for (size_t j = 0; j < COLUMNS; j++) {
             printf(",%.6f,%.6f", table->cells[i][j].mean, table->cells[i][j].deviation);
+        }
+        for (size_t j = COLUMNS; j < MEASURES; j++) {
+            const struct cell *cell = &table->cells[i][j];
+            printf(isnan(cell->mean) ? ",," : ",%.6f,%.6f", cell->mean, cell->deviation);
         }
         printf("\n");
     }

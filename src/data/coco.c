@@ -1,9 +1,9 @@
 /* MS-COCO: FOLDER/annotations/instances_SPLIT.json names images, annotations and categories, in any order; the pictures are in
  * FOLDER/SPLIT/, FOLDER/images/SPLIT/ or, without the year, FOLDER/train/.
  *
- * The file has hundreds of megabytes, nearly all of them outlines that nobody asks for here. It is mapped and read once: of
- * each annotation 16 bytes are kept until all images and categories are known. A crowd (iscrowd 1) gives no label, but makes
- * the picture a member of the class's phase. */
+ * The file has hundreds of megabytes, nearly all of them outlines that nobody asks for here. It is read once, through a
+ * window: of each annotation 16 bytes are kept until all images and categories are known. A crowd (iscrowd 1) gives no label, but
+ * makes the picture a member of the class's phase. */
 #include "base/file.h"
 #include "data/dataset.h"
 #include "format/json.h"
@@ -47,6 +47,7 @@ struct coco {
 };
 
 static void coco_close(struct coco *coco) {
+    json_close(&coco->json);
     release(coco->context, coco->pictures);
     release(coco->context, coco->images.items);
     release(coco->context, coco->categories.items);
@@ -55,7 +56,7 @@ static void coco_close(struct coco *coco) {
 }
 
 /* An error about a thing that was read before, at its place. */
-__attribute__((format(printf, 4, 5))) static l3a_status fail_at(struct coco *coco, size_t place, l3a_status status,
+__attribute__((format(printf, 4, 5))) static l3a_status fail_at(struct coco *coco, uint64_t place, l3a_status status,
                                                                 const char *format, ...) {
     size_t line, column;
     char what[256];
@@ -63,12 +64,12 @@ __attribute__((format(printf, 4, 5))) static l3a_status fail_at(struct coco *coc
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    json_place(&coco->json, coco->json.start + place, &line, &column);
+    json_place(&coco->json, place, &line, &column);
     return fail(coco->context, status, "the file contradicts itself: copy or make it again", "%s: line %zu, column %zu: %s",
                 coco->json.name, line, column, what);
 }
 
-static l3a_status list_add(struct coco *coco, struct identified_list *list, uint64_t id, size_t index, size_t place) {
+static l3a_status list_add(struct coco *coco, struct identified_list *list, uint64_t id, size_t index, uint64_t place) {
     l3a_status status = L3A_OK;
     TRY(grow_array(coco->context, &list->items, list->count, &list->capacity, list->count + 1, sizeof *list->items));
     list->items[list->count++] = (struct identified){id, (uint32_t)index, (uint32_t)place};
@@ -88,7 +89,8 @@ static l3a_status list_sort(struct coco *coco, struct identified_list *list, con
     qsort(list->items, list->count, sizeof *list->items, compare_ids);
     for (size_t i = 1; i < list->count; i++) {
         if (list->items[i].id == list->items[i - 1].id) {
-            return fail_at(coco, list->items[i].place, L3A_ERROR_DATA, "%s id %" PRIu64 " stands twice", what, list->items[i].id);
+            return fail_at(coco, list->items[i].place, L3A_ERROR_DATA, "%s id %" PRIu64 " is listed twice", what,
+                           list->items[i].id);
         }
     }
     return L3A_OK;
@@ -109,17 +111,17 @@ static const struct identified *list_find(const struct identified_list *list, ui
 }
 
 /* Where the value that comes next begins. */
-static size_t next_place(struct json *json) {
+static uint64_t next_place(struct json *json) {
     json_peek(json);
-    return (size_t)(json->at - json->start);
+    return json_position(json);
 }
 
-/* "id" and one text: an image's "file_name", a category's "name". */
-static l3a_status read_named(struct json *json, const char *what, const char *text_key, uint64_t *id, json_text *text) {
+/* "id" and one text, which is the caller's to release: an image's "file_name", a category's "name". */
+static l3a_status read_named(struct json *json, const char *what, const char *text_key, uint64_t *id, char **text) {
     l3a_status status = L3A_OK;
-    const char *const start = json->start + next_place(json);
-    bool more = true, has_id = false, has_text = false;
-    json_text key;
+    const uint64_t place = next_place(json);
+    bool more = true, has_id = false;
+    json_text key, value;
     TRY(json_object(json));
     for (;;) {
         TRY(json_next_key(json, &key, &more));
@@ -130,15 +132,16 @@ static l3a_status read_named(struct json *json, const char *what, const char *te
             TRY(json_integer(json, id));
             has_id = true;
         } else if (json_text_is(key, text_key)) {
-            TRY(json_string(json, text));
-            has_text = true;
+            TRY(json_string(json, &value));
+            release(json->context, *text);
+            *text = NULL;
+            TRY(json_text_copy(json, value, text));
         } else {
             TRY(json_skip(json));
         }
     }
-    if (!has_id || !has_text) {
-        json->at = start;
-        status = json_fail(json, "%s without \"%s\"", what, has_id ? text_key : "id");
+    if (!has_id || !*text) {
+        status = json_fail_at(json, place, "%s without \"%s\"", what, has_id ? text_key : "id");
     }
 done:
     return status;
@@ -147,12 +150,10 @@ done:
 static l3a_status read_image(struct coco *coco) {
     struct json *json = &coco->json;
     l3a_status status = L3A_OK;
-    const size_t place = next_place(json);
+    const uint64_t place = next_place(json);
     char *file = NULL, id_text[32];
     uint64_t id = 0;
-    json_text name;
-    TRY(read_named(json, "an image", "file_name", &id, &name));
-    TRY(json_text_copy(json, name, &file));
+    TRY(read_named(json, "an image", "file_name", &id, &file));
     if (!stays_below(file) || !is_utf8(file)) {
         status = fail_at(coco, place, L3A_ERROR_DATA, "image %" PRIu64 ": '%.128s' does not name a picture", id, file);
         goto done;
@@ -168,12 +169,10 @@ done:
 static l3a_status read_category(struct coco *coco) {
     struct json *json = &coco->json;
     l3a_status status = L3A_OK;
-    const size_t place = next_place(json);
+    const uint64_t place = next_place(json);
     char *decoded = NULL;
     uint64_t id = 0;
-    json_text name;
-    TRY(read_named(json, "a category", "name", &id, &name));
-    TRY(json_text_copy(json, name, &decoded));
+    TRY(read_named(json, "a category", "name", &id, &decoded));
     TRY(list_add(coco, &coco->categories, id, coco->names.count, place));
     TRY(text_list_add(coco->context, &coco->names, decoded, strlen(decoded)));
 done:
@@ -182,11 +181,10 @@ done:
 }
 
 static l3a_status read_crowd(struct json *json, uint64_t *crowd) {
-    const char *const start = json->start + next_place(json);
+    const uint64_t place = next_place(json);
     const l3a_status status = json_integer(json, crowd);
     if (status == L3A_OK && *crowd > 1) {
-        json->at = start;
-        return json_fail(json, "\"iscrowd\" is neither 0 nor 1");
+        return json_fail_at(json, place, "\"iscrowd\" is neither 0 nor 1");
     }
     return status;
 }
@@ -194,7 +192,7 @@ static l3a_status read_crowd(struct json *json, uint64_t *crowd) {
 static l3a_status read_annotation(struct coco *coco) {
     struct json *json = &coco->json;
     l3a_status status = L3A_OK;
-    const size_t place = next_place(json);
+    const uint64_t place = next_place(json);
     bool more = true, has_image = false, has_category = false;
     uint64_t image = 0, category = 0, crowd = 0;
     json_text key;
@@ -217,9 +215,9 @@ static l3a_status read_annotation(struct coco *coco) {
         }
     }
     if (!has_image || !has_category || category > CATEGORY_LIMIT) {
-        json->at = json->start + place;
-        status = json_fail(json, has_image && has_category ? "a category id above 2147483647" : "an annotation without \"%s\"",
-                           has_image ? "category_id" : "image_id");
+        status =
+            json_fail_at(json, place, has_image && has_category ? "a category id above 2147483647" : "an annotation without \"%s\"",
+                         has_image ? "category_id" : "image_id");
         goto done;
     }
     TRY(grow_array(coco->context, &coco->annotations, coco->annotation_count, &coco->annotation_capacity,
@@ -243,7 +241,7 @@ static l3a_status read_items(struct coco *coco, l3a_status (*read_item)(struct c
         }
         TRY(read_item(coco));
         if (i % REPORT_EVERY == 0) {
-            TRY(report_progress(coco->context, "parse", (uint64_t)(json->at - json->start), (uint64_t)(json->end - json->start)));
+            TRY(report_progress(coco->context, "parse", json_position(json), json->input.size));
         }
     }
 done:
@@ -381,7 +379,6 @@ static l3a_status coco_open(struct l3a_dataset *dataset, const char *place, cons
     l3a_context *context = dataset->context;
     l3a_status status = L3A_OK;
     struct coco coco = {.dataset = dataset, .context = context};
-    file_view view = {0};
     char *path = NULL, name[300];
     text_list splits = {0};
     (void)options;
@@ -390,8 +387,7 @@ static l3a_status coco_open(struct l3a_dataset *dataset, const char *place, cons
     snprintf(name, sizeof name, "annotations/%s%s%s", file_start, split, file_end);
     TRY(join_path(context, place, name, &path));
     TRY(find_pictures(&coco, place, split));
-    TRY(view_open(context, path, FILE_LIMIT, &view));
-    json_begin(&coco.json, context, path, view.bytes, view.length);
+    TRY(json_open(&coco.json, context, path, FILE_LIMIT, 0));
     TRY(read_file(&coco));
     TRY(list_sort(&coco, &coco.images, "image"));
     TRY(list_sort(&coco, &coco.categories, "category"));
@@ -400,7 +396,6 @@ static l3a_status coco_open(struct l3a_dataset *dataset, const char *place, cons
     TRY(settle_annotations(&coco));
 done:
     coco_close(&coco);
-    view_close(&view);
     text_list_clear(context, &splits);
     release(context, path);
     return status;

@@ -50,6 +50,9 @@ l3a_status l3a_dataset_open_with(l3a_context *context, const char *name, const c
     TRY(copy_text(context, name, strlen(name), &made->name));
     TRY(copy_text(context, split ? split : "", split ? strlen(split) : 0, &made->split));
     TRY(kind->open(made, place, split, options ? options : &chosen));
+    if (options && options->ignore_difficult && !made->ignores_difficult) {
+        report_warning(context, "%s: ignoring difficult objects changes nothing: only VOC marks objects as difficult", name);
+    }
     *dataset = made;
     made = NULL;
 done:

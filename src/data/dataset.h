@@ -26,6 +26,7 @@ struct l3a_dataset {
     text_pool ids, paths;
     int8_t *labels, *members;
     size_t disagreements;
+    bool ignores_difficult; /* the class of difficult objects alone is unknown */
 };
 
 struct dataset_kind {

@@ -1,5 +1,6 @@
 #include "data/features.h"
 
+#include "base/text_index.h"
 #include "format/npy.h"
 
 #define XXH_STATIC_LINKING_ONLY
@@ -23,8 +24,11 @@ size_t provenance_conflict(const char *const mine[PROVENANCE], const char *const
     return i;
 }
 
-/* Where the pictures are: for showing them, and never compared. */
-static const char *const origin[2] = {"data", "split"};
+const char difficult_record[] = "difficult";
+
+/* Where the pictures are, for showing them, and how their labels were read: a model does not compare these. */
+static const char *const origin[] = {"data", "split", difficult_record};
+enum { ORIGIN = sizeof origin / sizeof origin[0] };
 
 static l3a_status features_new(l3a_context *context, const char *path, l3a_features **features) {
     l3a_status status = L3A_OK;
@@ -51,6 +55,7 @@ void l3a_features_free(l3a_features *features) {
     text_list_clear(context, &features->record_keys);
     text_list_clear(context, &features->record_values);
     release(context, features->owned_labels);
+    release(context, features->members);
     release(context, features->owned_values);
     input_close(&features->input);
     release(context, features->features.name);
@@ -60,16 +65,20 @@ void l3a_features_free(l3a_features *features) {
 static l3a_status check_classes(l3a_features *features) {
     const text_list *classes = &features->classes;
     l3a_status status = L3A_OK;
+    text_index index = {0};
+    size_t first = 0;
     FAIL_IF(classes->count > CLASS_LIMIT, features->context, L3A_ERROR_CLASS, "is it the right file?", "%s: more than %d classes",
             features->path, CLASS_LIMIT);
     for (size_t i = 0; i < classes->count; i++) {
         FAIL_IF(!classes->items[i][0] || strchr(classes->items[i], '\n'), features->context, L3A_ERROR_CLASS,
                 "give every class a name, on one line", "%s: class %zu has no usable name", features->path, i);
-        const size_t first = text_list_find(classes, classes->items[i]);
-        FAIL_IF(first != i, features->context, L3A_ERROR_CLASS, "every class needs its own column and its own name",
-                "%s: class '%s' stands twice, at %zu and %zu", features->path, classes->items[i], first, i);
     }
+    TRY(text_index_make(features->context, classes->items, classes->count, &index));
+    const size_t second = text_index_repeated(&index, &first);
+    FAIL_IF(second < classes->count, features->context, L3A_ERROR_CLASS, "every class needs its own column and its own name",
+            "%s: class '%s' is listed twice, at %zu and %zu", features->path, classes->items[second], first, second);
 done:
+    text_index_free(features->context, &index);
     return status;
 }
 
@@ -100,6 +109,29 @@ static l3a_status check_label_columns(l3a_features *features, uint64_t columns) 
                       features->classes.count);
 }
 
+/* Optional: where it is missing, a row belongs to the classes it is labelled with. */
+static l3a_status take_members(l3a_features *features, const safetensors *file) {
+    l3a_status status = L3A_OK;
+    const struct tensor *members = safetensors_find(file, "members");
+    const size_t classes = features->classes.count;
+    if (!members) {
+        return L3A_OK;
+    }
+    FAIL_IF(!features->labels || members->rank != 2 || members->shape[0] != features->rows || members->shape[1] != classes,
+            features->context, L3A_ERROR_MISMATCH, "extract the features again, or leave 'members' out",
+            "%s: 'members' needs a row for each image and a column for each class, like 'labels'", features->path);
+    TRY(allocate(features->context, features->rows, classes, &features->members));
+    TRY(tensor_read_labels(&file->input, members, features->members));
+    for (size_t i = 0; i < features->rows * classes; i++) {
+        FAIL_IF(features->members[i] < (features->labels[i] == 1), features->context, L3A_ERROR_DATA,
+                "members are 1 (belongs to the class's phase) or 0, and 1 wherever the label is 1",
+                "%s: row %zu, column %zu: member %d and label %d", features->path, i / classes, i % classes, features->members[i],
+                features->labels[i]);
+    }
+done:
+    return status;
+}
+
 static l3a_status take_ids(l3a_features *features, const safetensors *file) {
     l3a_status status = L3A_OK;
     char *text = NULL;
@@ -121,7 +153,7 @@ done:
 
 static l3a_status take_records(l3a_features *features, const safetensors *file) {
     l3a_status status = L3A_OK;
-    for (size_t i = 0; i < PROVENANCE + 2; i++) {
+    for (size_t i = 0; i < PROVENANCE + ORIGIN; i++) {
         const char *key = i < PROVENANCE ? provenance[i] : origin[i - PROVENANCE];
         const char *value = safetensors_metadata(file, key);
         if (value) {
@@ -155,6 +187,7 @@ l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_feature
         TRY(take_labels(made, &file.input, labels));
         TRY(check_label_columns(made, labels->shape[1]));
     }
+    TRY(take_members(made, &file));
     TRY(take_ids(made, &file));
     TRY(take_records(made, &file));
     made->features = *values;
@@ -286,7 +319,7 @@ l3a_status l3a_features_save(l3a_features *features, const char *path) {
     l3a_status status = L3A_OK;
     text_list keys = {0}, values = {0};
     text_builder classes = {.context = context}, ids = {.context = context};
-    tensor_source sources[3];
+    tensor_source sources[4];
     size_t count = 0;
     join_lines(&classes, &features->classes);
     TRY(classes.status);
@@ -304,6 +337,10 @@ l3a_status l3a_features_save(l3a_features *features, const char *path) {
         memcpy(&labels, &features->labels, sizeof labels);
         sources[count++] =
             (tensor_source){"labels", TENSOR_I8, 2, {features->rows, features->classes.count}, fill_from_memory, labels};
+    }
+    if (features->members) {
+        sources[count++] = (tensor_source){"members",        TENSOR_I8,        2, {features->rows, features->classes.count},
+                                           fill_from_memory, features->members};
     }
     if (ids.length) {
         sources[count++] = (tensor_source){"ids", TENSOR_U8, 1, {ids.length}, fill_from_memory, ids.text};
@@ -335,6 +372,10 @@ const char *l3a_features_class(const l3a_features *features, size_t index) {
 
 const int8_t *l3a_features_labels(const l3a_features *features) {
     return features->labels;
+}
+
+const int8_t *l3a_features_members(const l3a_features *features) {
+    return features->members;
 }
 
 const char *l3a_features_id(const l3a_features *features, size_t row) {
@@ -415,10 +456,12 @@ l3a_status l3a_features_checksum(l3a_features *features, uint64_t *checksum) {
 
 l3a_status features_columns(l3a_features *features, const char *const *classes, size_t count, size_t *columns) {
     l3a_status status = L3A_OK;
+    text_index index = {0};
     FAIL_IF(!features->labels, features->context, L3A_ERROR_DATA, "give a file with labels, or --labels with a .npy file",
             "%s: no labels", features->path);
+    TRY(text_index_make(features->context, features->classes.items, features->classes.count, &index));
     for (size_t i = 0; i < count; i++) {
-        columns[i] = text_list_find(&features->classes, classes[i]);
+        columns[i] = text_index_find(&index, classes[i]);
         if (columns[i] == features->classes.count) {
             const char *close = l3a_closest(classes[i], (const char *const *)features->classes.items, features->classes.count);
             char hint[256];
@@ -428,19 +471,21 @@ l3a_status features_columns(l3a_features *features, const char *const *classes, 
         }
     }
 done:
+    text_index_free(features->context, &index);
     return status;
 }
 
-l3a_status features_rows_with(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count) {
+static l3a_status rows_marked(l3a_features *features, const int8_t *marks, const size_t *columns, size_t column_count,
+                              size_t **rows, size_t *count) {
     l3a_status status = L3A_OK;
     size_t *found = NULL;
     TRY(allocate(features->context, features->rows, sizeof *found, &found));
     *count = 0;
     for (size_t i = 0; i < features->rows; i++) {
-        const int8_t *labels = features->labels + i * features->classes.count;
+        const int8_t *own = marks + i * features->classes.count;
         bool any = false;
         for (size_t j = 0; j < column_count && !any; j++) {
-            any = labels[columns[j]] == 1;
+            any = own[columns[j]] == 1;
         }
         found[*count] = i;
         *count += any;
@@ -448,6 +493,14 @@ l3a_status features_rows_with(l3a_features *features, const size_t *columns, siz
     *rows = found;
 done:
     return status;
+}
+
+l3a_status features_rows_with(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count) {
+    return rows_marked(features, features->labels, columns, column_count, rows, count);
+}
+
+l3a_status features_members_of(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count) {
+    return rows_marked(features, features->members ? features->members : features->labels, columns, column_count, rows, count);
 }
 
 void features_gather_labels(const l3a_features *features, const size_t *rows, size_t row_count, const size_t *columns,

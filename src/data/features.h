@@ -12,6 +12,7 @@ struct l3a_features {
     text_list classes;
     const int8_t *labels;
     int8_t *owned_labels;
+    int8_t *members;     /* NULL: a row belongs to the classes it is labelled with */
     const float *values; /* in memory, or NULL: read from the file */
     float *owned_values;
     text_list ids;
@@ -23,6 +24,8 @@ struct l3a_features {
 /* The records that say how features were made: what files carry, runs write down, and models compare. */
 enum { PROVENANCE = 4 };
 extern const char *const provenance[PROVENANCE];
+/* The record "difficult": "ignore" where the class of difficult objects alone is unknown. Without it, it is absent. */
+extern const char difficult_record[];
 /* The first of these values that both have and that differs, or PROVENANCE. A network's name does not count where its checksum says
  * that it is the same. */
 size_t provenance_conflict(const char *const mine[PROVENANCE], const char *const theirs[PROVENANCE]);
@@ -31,6 +34,8 @@ size_t provenance_conflict(const char *const mine[PROVENANCE], const char *const
 l3a_status features_columns(l3a_features *features, const char *const *classes, size_t count, size_t *columns);
 /* The rows with label 1 in at least one of the columns; *rows is allocated. */
 l3a_status features_rows_with(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count);
+/* The rows that belong to at least one of the columns: those, and the rows that a crowd puts there. */
+l3a_status features_members_of(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count);
 /* labels[i, j] of rows[i] and columns[j] */
 void features_gather_labels(const l3a_features *features, const size_t *rows, size_t row_count, const size_t *columns,
                             size_t column_count, int8_t *labels);

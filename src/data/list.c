@@ -41,6 +41,24 @@ static size_t find_column(const struct csv *csv, const char *name, const char *o
     return column;
 }
 
+static const char form[] =
+    "separate the columns by commas, path,labels,split, and the labels of a picture by ';': a.jpg,cat;dog,train";
+
+/* Some programs write CSV with semicolons or tabs. A first line without a comma cannot name two columns. */
+static l3a_status check_separator(const struct list *list, size_t length) {
+    const size_t start = length >= 3 && memcmp(list->text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+    const char *line = list->text + start;
+    const char *end = memchr(line, '\n', length - start);
+    const int shown = (int)(end ? end - line : (ptrdiff_t)(length - start));
+    const char *found = memchr(line, ',', (size_t)shown)    ? NULL
+                        : memchr(line, ';', (size_t)shown)  ? "semicolons"
+                        : memchr(line, '\t', (size_t)shown) ? "tabs"
+                                                            : NULL;
+    return !found ? L3A_OK
+                  : fail(list->context, L3A_ERROR_FORMAT, form, "%s: line 1: the columns are separated by %s: '%.*s'", list->path,
+                         found, shown < 64 ? shown - (shown && line[shown - 1] == '\r') : 64, line);
+}
+
 static l3a_status read_header(struct list *list, struct csv *csv) {
     static const char hint[] = "the first line names the columns: path,labels or path,labels,split";
     l3a_status status = L3A_OK;
@@ -87,7 +105,9 @@ done:
 static l3a_status take_row(struct list *list, const struct csv *csv) {
     l3a_status status = L3A_OK;
     struct row row = {.line = csv->line};
-    FAIL_IF(csv->count != list->columns, list->context, L3A_ERROR_FORMAT, "a field with a comma in it stands in quotes",
+    const bool semicolons = csv->count < list->columns && strchr(csv->fields[0], ';');
+    FAIL_IF(csv->count != list->columns, list->context, L3A_ERROR_FORMAT,
+            semicolons ? form : "separate the labels of a picture by ';', and put a field with a comma in it in quotes",
             "%s: line %zu: %zu fields, where the first line has %zu", list->path, csv->line, csv->count, list->columns);
     for (size_t i = 0; i < csv->count; i++) {
         FAIL_IF(!is_utf8(csv->fields[i]), list->context, L3A_ERROR_FORMAT, "save the file as UTF-8",
@@ -117,6 +137,7 @@ static l3a_status list_read(struct list *list) {
     TRY(read_whole(list->context, list->path, LIST_LIMIT, &list->text, &length));
     FAIL_IF(memchr(list->text, '\0', length), list->context, L3A_ERROR_FORMAT, "a text file is expected: path,labels",
             "%s: a zero byte: this is not a text", list->path);
+    TRY(check_separator(list, length));
     csv_begin(&csv, list->context, list->path, list->text, length);
     TRY(read_header(list, &csv));
     for (;;) {

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/random.h"
+#include "base/text_index.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,19 +74,18 @@ static l3a_status order_from_file(l3a_context *context, const char *const *names
     char *text = NULL;
     size_t *line_of = NULL; /* of each name, from 1 */
     text_list lines = {0};
+    text_index known = {0};
     size_t length;
+    TRY(text_index_make(context, (char *const *)names, count, &known));
     TRY(read_whole(context, path, ORDER_FILE_LIMIT, &text, &length));
     TRY(text_list_split_lines(context, &lines, text, length));
     TRY(allocate_zeroed(context, count, sizeof *line_of, &line_of));
     for (size_t i = 0; i < lines.count; i++) {
-        size_t index = 0;
-        while (index < count && strcmp(names[index], lines.items[i]) != 0) {
-            index++;
-        }
+        const size_t index = text_index_find(&known, lines.items[i]);
         FAIL_IF(index == count, context, L3A_ERROR_CLASS, "name every class of the data once, a line each",
                 "%s: line %zu: no class '%s' in the data", path, i + 1, lines.items[i]);
         FAIL_IF(line_of[index], context, L3A_ERROR_CLASS, "name every class of the data once, a line each",
-                "%s: line %zu: class '%s' stands twice", path, i + 1, lines.items[i]);
+                "%s: line %zu: class '%s' is listed twice", path, i + 1, lines.items[i]);
         line_of[index] = i + 1;
     }
     for (size_t i = 0; i < count; i++) {
@@ -96,6 +96,7 @@ static l3a_status order_from_file(l3a_context *context, const char *const *names
         order[line_of[i] - 1] = i;
     }
 done:
+    text_index_free(context, &known);
     text_list_clear(context, &lines);
     release(context, text);
     release(context, line_of);

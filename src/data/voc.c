@@ -5,6 +5,7 @@
  * class and split, ImageSets/Main/CLASS_SPLIT.txt: "ID 1" present, "ID -1" absent, "ID 0" only difficult objects. They name the
  * classes, and are compared with the annotations; where there are none, the classes are those of all annotations. */
 #include "base/file.h"
+#include "base/text_index.h"
 #include "data/dataset.h"
 #include "format/xml.h"
 
@@ -21,6 +22,7 @@ struct voc {
     char *root; /* the folder of the year */
     char *lists, *annotations, *pictures;
     text_list splits, classes;
+    size_t distinct; /* classes when they were last sorted out */
 };
 
 static void voc_close(struct voc *voc) {
@@ -118,13 +120,29 @@ done:
     return status;
 }
 
+/* Each name once, sorted. */
+static void sort_distinct(l3a_context *context, text_list *names) {
+    size_t kept = 0;
+    sort_texts(names->items, names->count);
+    for (size_t i = 0; i < names->count; i++) {
+        if (kept && strcmp(names->items[kept - 1], names->items[i]) == 0) {
+            release(context, names->items[i]);
+        } else {
+            names->items[kept++] = names->items[i];
+        }
+    }
+    names->count = kept;
+}
+
 /* CLASS_SPLIT.txt with flags gives a class, any other text file a split. */
 static l3a_status sort_out(struct voc *voc, const text_list *stems) {
     l3a_status status = L3A_OK;
+    text_index known = {0};
+    TRY(text_index_make(voc->context, stems->items, stems->count, &known));
     for (size_t i = 0; i < stems->count; i++) {
         char *stem = stems->items[i], *bar = strrchr(stem, '_'), file[ID_LIMIT + 8];
         bool flags = false;
-        if (bar && bar > stem && text_list_find(stems, bar + 1) < stems->count) {
+        if (bar && bar > stem && text_index_find(&known, bar + 1) < stems->count) {
             snprintf(file, sizeof file, "%s.txt", stem);
             TRY(has_flags(voc, file, &flags));
         }
@@ -134,12 +152,11 @@ static l3a_status sort_out(struct voc *voc, const text_list *stems) {
         }
         char name[ID_LIMIT];
         snprintf(name, sizeof name, "%.*s", (int)(bar - stem), stem);
-        if (text_list_find(&voc->classes, name) == voc->classes.count) {
-            TRY(text_list_add(voc->context, &voc->classes, name, strlen(name)));
-        }
+        TRY(text_list_add(voc->context, &voc->classes, name, strlen(name)));
     }
-    sort_texts(voc->classes.items, voc->classes.count);
+    sort_distinct(voc->context, &voc->classes);
 done:
+    text_index_free(voc->context, &known);
     return status;
 }
 
@@ -174,15 +191,23 @@ struct objects {
     bool difficult;
 };
 
+/* Names are collected as they come, and sorted out whenever there are twice as many as there were distinct ones. */
+static l3a_status collect_class(struct voc *voc, const char *name) {
+    enum { AT_LEAST = 1024 };
+    if (voc->classes.count >= AT_LEAST && voc->classes.count >= 2 * voc->distinct) {
+        sort_distinct(voc->context, &voc->classes);
+        voc->distinct = voc->classes.count;
+    }
+    return text_list_add(voc->context, &voc->classes, name, strlen(name));
+}
+
 static l3a_status take_object(struct objects *objects) {
     struct voc *voc = objects->voc;
     if (!objects->name[0]) {
         return fail(voc->context, L3A_ERROR_DATA, NULL, "%s: an object without a name", objects->path);
     }
     if (!objects->labels) {
-        return text_list_find(&voc->classes, objects->name) < voc->classes.count
-                   ? L3A_OK
-                   : text_list_add(voc->context, &voc->classes, objects->name, strlen(objects->name));
+        return collect_class(voc, objects->name);
     }
     const struct l3a_dataset *dataset = voc->dataset;
     const size_t class = dataset_find_class(dataset, objects->name);
@@ -243,7 +268,7 @@ static l3a_status collect_classes(struct voc *voc) {
             TRY(read_annotation(voc, names.items[i], NULL, NULL));
         }
     }
-    sort_texts(voc->classes.items, voc->classes.count);
+    sort_distinct(voc->context, &voc->classes);
 done:
     text_list_clear(voc->context, &names);
     return status;
@@ -392,6 +417,7 @@ static l3a_status voc_open(struct l3a_dataset *dataset, const char *place, const
     TRY(dataset_make_labels(dataset, place));
     TRY(read_annotations(&voc));
     TRY(compare_lists(&voc, split));
+    dataset->ignores_difficult = options->ignore_difficult;
     const size_t pairs = dataset->ids.count * dataset->classes.count;
     for (size_t i = 0; i < pairs && !options->ignore_difficult; i++) {
         dataset->labels[i] = dataset->labels[i] == 1;

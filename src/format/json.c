@@ -10,35 +10,141 @@
 #include <emmintrin.h>
 #endif
 
+/* Small enough for the processor's caches, large enough that a system call a window costs nothing. */
+enum { USUAL_WINDOW = 1 << 18 };
+
 void json_begin(struct json *json, l3a_context *context, const char *name, const char *text, size_t length) {
     *json = (struct json){.context = context, .name = name, .start = text, .at = text, .end = text + length};
 }
 
-void json_place(const struct json *json, const char *at, size_t *line, size_t *column) {
-    *line = *column = 1;
-    for (const char *c = json->start; c < at; c++) {
-        *column = *c == '\n' ? 1 : *column + 1;
-        *line += *c == '\n';
+l3a_status json_open(struct json *json, l3a_context *context, const char *path, uint64_t limit, size_t window) {
+    l3a_status status = L3A_OK;
+    json_begin(json, context, path, NULL, 0);
+    TRY(input_open(context, path, &json->input));
+    FAIL_IF(json->input.size > limit, context, L3A_ERROR_FORMAT, "is this the right file?",
+            "%s: %llu bytes, where at most %llu are expected", path, (unsigned long long)json->input.size,
+            (unsigned long long)limit);
+    window = window ? window : USUAL_WINDOW;
+    json->capacity = json->input.size < window ? (size_t)json->input.size : window;
+    TRY(allocate(context, json->capacity, 1, &json->window));
+    json->start = json->at = json->end = json->window;
+done:
+    return status;
+}
+
+void json_close(struct json *json) {
+    if (json->context) {
+        release(json->context, json->window);
+        input_close(&json->input);
     }
+    *json = (struct json){0};
+}
+
+uint64_t json_position(const struct json *json) {
+    return json->offset + (uint64_t)(json->at - json->start);
+}
+
+/* Where the text in memory ends, in the whole text. */
+static uint64_t end_position(const struct json *json) {
+    return json->offset + (uint64_t)(json->end - json->start);
+}
+
+static bool is_complete(const struct json *json) {
+    return !json->window || end_position(json) == json->input.size;
+}
+
+static void count_lines(const char *text, size_t length, size_t *line, size_t *column) {
+    for (size_t i = 0; i < length; i++) {
+        *column = text[i] == '\n' ? 1 : *column + 1;
+        *line += text[i] == '\n';
+    }
+}
+
+/* Errors are rare, so a file is read again from its beginning. */
+void json_place(const struct json *json, uint64_t position, size_t *line, size_t *column) {
+    char chunk[1 << 14];
+    *line = *column = 1;
+    if (!json->window) {
+        count_lines(json->start, (size_t)position, line, column);
+        return;
+    }
+    for (uint64_t at = 0; at < position;) {
+        const size_t size = position - at < sizeof chunk ? (size_t)(position - at) : sizeof chunk;
+        if (input_read(&json->input, at, chunk, size) != L3A_OK) {
+            return;
+        }
+        count_lines(chunk, size, line, column);
+        at += size;
+    }
+}
+
+__attribute__((format(printf, 4, 0))) static l3a_status fail_list(struct json *json, l3a_status status, uint64_t position,
+                                                                  const char *format, va_list arguments) {
+    size_t line, column;
+    char what[256];
+    if (json->status != L3A_OK) {
+        return json->status;
+    }
+    vsnprintf(what, sizeof what, format, arguments);
+    json_place(json, position, &line, &column);
+    return fail(json->context, status, "the file is damaged or not of this kind: copy or make it again",
+                "%s: line %zu, column %zu: %s", json->name, line, column, what);
 }
 
 l3a_status json_fail(struct json *json, const char *format, ...) {
-    size_t line, column;
-    json_place(json, json->at, &line, &column);
-    char what[256];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
+    const bool ended = json->at == json->end && is_complete(json);
+    const l3a_status status =
+        fail_list(json, ended ? L3A_ERROR_TRUNCATED : L3A_ERROR_FORMAT, json_position(json), format, arguments);
     va_end(arguments);
-    return fail(json->context, json->at == json->end ? L3A_ERROR_TRUNCATED : L3A_ERROR_FORMAT,
-                "the file is damaged or not of this kind: copy or make it again", "%s: line %zu, column %zu: %s", json->name, line,
-                column, what);
+    return status;
+}
+
+l3a_status json_fail_at(struct json *json, uint64_t position, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const l3a_status status = fail_list(json, L3A_ERROR_FORMAT, position, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+/* At the end of the text in memory: moves the window on and keeps what is still needed. False where no text follows. An error is
+ * remembered: what is missing then makes the parser fail, and it fails with this error. */
+__attribute__((noinline, cold)) static bool read_on(struct json *json) {
+    if (json->status != L3A_OK || is_complete(json)) {
+        return false;
+    }
+    const char *const first = json->kept ? json->kept : json->at;
+    const size_t held = (size_t)(json->end - first), passed = (size_t)(json->at - first);
+    if (held == json->capacity) {
+        json->status = json_fail(json, "a string or number of more than %zu bytes", json->capacity);
+        return false;
+    }
+    const uint64_t next = end_position(json), left = json->input.size - next;
+    const size_t room = json->capacity - held, size = left < room ? (size_t)left : room;
+    json->offset = next - held;
+    memmove(json->window, first, held);
+    json->at = json->window + passed;
+    json->kept = json->kept ? json->window : NULL;
+    json->end = json->window + held;
+    json->status = input_read(&json->input, next, json->window + held, size);
+    json->end += json->status == L3A_OK ? size : 0;
+    return json->status == L3A_OK;
+}
+
+static inline bool has_more(struct json *json) {
+    return json->at < json->end || read_on(json);
 }
 
 static void skip_space(struct json *json) {
-    while (json->at < json->end && (*json->at == ' ' || *json->at == '\n' || *json->at == '\r' || *json->at == '\t')) {
-        json->at++;
-    }
+    do {
+        const char *at = json->at;
+        while (at < json->end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) {
+            at++;
+        }
+        json->at = at;
+    } while (json->at == json->end && read_on(json));
 }
 
 json_kind json_peek(struct json *json) {
@@ -122,9 +228,12 @@ l3a_status json_next_key(struct json *json, json_text *key, bool *more) {
     TRY(next_value(json, '}', more));
     if (*more) {
         TRY(json_string(json, key));
+        json->kept = key->at;
         TRY(expect(json, ':'));
+        key->at = json->kept;
     }
 done:
+    json->kept = NULL;
     return status;
 }
 
@@ -132,46 +241,78 @@ l3a_status json_next_item(struct json *json, bool *more) {
     return next_value(json, ']', more);
 }
 
-l3a_status json_string(struct json *json, json_text *text) {
-    l3a_status status = L3A_OK;
-    TRY(expect(json, '"'));
-    text->at = json->at;
-    text->escaped = false;
-    for (;;) {
+/* The first byte that is not simply a part of a string: a quote, a backslash, a control character. */
+static const char *pass_letters(const char *at, const char *end) {
+#ifdef __SSE2__
+    for (; end - at >= 16; at += 16) {
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
+        const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1F)), bytes);
+        const __m128i mark = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
+        const int found = _mm_movemask_epi8(_mm_or_si128(control, mark));
+        if (found) {
+            return at + __builtin_ctz((unsigned)found);
+        }
+    }
+#endif
+    while (at < end && *at != '"' && *at != '\\' && (unsigned char)*at >= 0x20) {
+        at++;
+    }
+    return at;
+}
+
+/* To the end of a string, the parser being after its first quote. */
+static l3a_status pass_string(struct json *json, bool *escaped) {
+    *escaped = false;
+    while (has_more(json)) {
+        json->at = pass_letters(json->at, json->end);
         if (json->at == json->end) {
-            return json_fail(json, "a string has no end");
+            continue;
         }
-        const unsigned char c = (unsigned char)*json->at;
-        if (c == '"') {
-            break;
+        if (*json->at == '"') {
+            return L3A_OK;
         }
-        if (c < 0x20) {
+        if (*json->at != '\\') {
             return json_fail(json, "a control character in a string");
         }
-        if (c == '\\') {
-            text->escaped = true;
-            json->at++;
-            if (json->at == json->end) {
-                return json_fail(json, "a string has no end");
-            }
+        *escaped = true;
+        json->at++;
+        if (!has_more(json)) {
+            break;
         }
         json->at++;
     }
+    return json_fail(json, "a string has no end");
+}
+
+l3a_status json_string(struct json *json, json_text *text) {
+    l3a_status status = L3A_OK;
+    TRY(expect(json, '"'));
+    json->kept = json->at;
+    TRY(pass_string(json, &text->escaped));
+    text->at = json->kept;
     text->length = (size_t)(json->at - text->at);
     json->at++;
 done:
+    json->kept = NULL;
     return status;
+}
+
+/* Whether a byte can be a part of a number. */
+static bool in_number(char c) {
+    return (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E';
 }
 
 static l3a_status number_text(struct json *json, const char **text, size_t *length) {
     if (json_peek(json) != JSON_NUMBER) {
         return json_fail(json, "a number is expected");
     }
-    *text = json->at;
-    while (json->at < json->end && strchr("+-.eE0123456789", *json->at) && *json->at) {
+    json->kept = json->at;
+    while (has_more(json) && in_number(*json->at)) {
         json->at++;
     }
+    *text = json->kept;
     *length = (size_t)(json->at - *text);
+    json->kept = NULL;
     return L3A_OK;
 }
 
@@ -203,6 +344,8 @@ done:
 
 static bool take_word(struct json *json, const char *word) {
     const size_t length = strlen(word);
+    while ((size_t)(json->end - json->at) < length && read_on(json)) {
+    }
     if ((size_t)(json->end - json->at) < length || memcmp(json->at, word, length) != 0) {
         return false;
     }
@@ -223,7 +366,8 @@ static const char *pass_digits(const char *at, const char *end) {
     return at;
 }
 
-/* A number without exponent, and of a length that cannot overflow, needs no conversion to be known as one. */
+/* A number without exponent, and of a length that cannot overflow, needs no conversion to be known as one, provided that its end
+ * is in memory. */
 static l3a_status skip_number(struct json *json) {
     enum { SURELY_FINITE = 100 };
     const char *const digits = json->at + (*json->at == '-'), *at = pass_digits(digits, json->end);
@@ -233,7 +377,7 @@ static l3a_status skip_number(struct json *json) {
         at = pass_digits(fraction, json->end);
         plain = at > fraction;
     }
-    if (plain && at - json->at < SURELY_FINITE && (at == json->end || !strchr("+-.eE", *at) || !*at)) {
+    if (plain && at - json->at < SURELY_FINITE && at < json->end && !in_number(*at)) {
         json->at = at;
         return L3A_OK;
     }
@@ -241,11 +385,21 @@ static l3a_status skip_number(struct json *json) {
     return json_number(json, &number);
 }
 
+/* However long. */
+static l3a_status skip_string(struct json *json) {
+    l3a_status status = L3A_OK;
+    bool escaped;
+    TRY(expect(json, '"'));
+    TRY(pass_string(json, &escaped));
+    json->at++;
+done:
+    return status;
+}
+
 static l3a_status skip_scalar(struct json *json) {
-    json_text text;
     bool boolean;
     switch (json_peek(json)) {
-    case JSON_STRING: return json_string(json, &text);
+    case JSON_STRING: return skip_string(json);
     case JSON_NUMBER: return skip_number(json);
     case JSON_BOOLEAN: return json_boolean(json, &boolean);
     case JSON_NULL: return take_word(json, "null") ? L3A_OK : json_fail(json, "null is expected");
@@ -258,12 +412,12 @@ struct number_bytes {
     uint64_t digit, point, comma, minus, blank;
 };
 
-enum { WINDOW = 64 };
+enum { STEP = 64 };
 
 #ifdef __SSE2__
 static struct number_bytes classify(const char *text) {
     struct number_bytes found = {0};
-    for (int part = 0; part < WINDOW; part += 16) {
+    for (int part = 0; part < STEP; part += 16) {
         const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(text + part));
         const __m128i from_zero = _mm_sub_epi8(bytes, _mm_set1_epi8('0'));
         const __m128i digit = _mm_cmpeq_epi8(_mm_min_epu8(from_zero, _mm_set1_epi8(9)), from_zero);
@@ -278,7 +432,7 @@ static struct number_bytes classify(const char *text) {
 #else
 static struct number_bytes classify(const char *text) {
     struct number_bytes found = {0};
-    for (int i = 0; i < WINDOW; i++) {
+    for (int i = 0; i < STEP; i++) {
         const uint64_t bit = UINT64_C(1) << i;
         found.digit |= text[i] >= '0' && text[i] <= '9' ? bit : 0;
         found.point |= text[i] == '.' ? bit : 0;
@@ -290,7 +444,7 @@ static struct number_bytes classify(const char *text) {
 }
 #endif
 
-/* Whether the window, up to a comma, is a list of plain numbers: each an optional blank, an optional minus, digits, and
+/* Whether the bytes, up to a comma, is a list of plain numbers: each an optional blank, an optional minus, digits, and
  * perhaps a point and digits. A rule for all numbers at once is a rule about neighbouring bits: what may stand before a
  * digit, a point, a comma. A blank or a minus in a wrong place has one of these somewhere after it, and so needs no rule. */
 static bool only_numbers(const struct number_bytes *b) {
@@ -307,7 +461,7 @@ static bool only_numbers(const struct number_bytes *b) {
 /* Before an item of an array: moves to a later item of the same array when all between is plain numbers. Outlines of
  * objects are lists of numbers and nearly all of an annotation file, so this decides how fast one is read. */
 static void skip_plain_numbers(struct json *json) {
-    while (json->end - json->at >= WINDOW) {
+    while (json->end - json->at >= STEP) {
         struct number_bytes b = classify(json->at);
         const uint64_t other = ~(b.digit | b.point | b.comma | b.minus | b.blank);
         const uint64_t before_other = other ? (other & -other) - 1 : UINT64_MAX;
@@ -352,7 +506,7 @@ done:
 
 l3a_status json_end(struct json *json) {
     skip_space(json);
-    return json->at == json->end ? L3A_OK : json_fail(json, "text after the end");
+    return json->at == json->end && json->status == L3A_OK ? L3A_OK : json_fail(json, "text after the end");
 }
 
 bool json_text_is(json_text text, const char *expected) {

@@ -10,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER_LIMIT = 100 << 20, TENSOR_LIMIT = 1 << 20, SUM_DIGITS = 16, CHUNK = 1 << 20 };
+/* The largest checkpoints in use have a few thousand tensors to a file. A tensor may have a key for its checksum. */
+enum { HEADER_LIMIT = 100 << 20, TENSOR_LIMIT = 100000, METADATA_LIMIT = 2 * TENSOR_LIMIT, SUM_DIGITS = 16, CHUNK = 1 << 20 };
 
 static const char damaged[] = "the file is damaged: copy or make it again";
+static const char limit_hint[] = "is this the right file? Split it if it really holds that many";
 
 static l3a_status parse_metadata(struct json *json, safetensors *file) {
     l3a_status status = L3A_OK;
@@ -25,6 +27,8 @@ static l3a_status parse_metadata(struct json *json, safetensors *file) {
         if (!more) {
             break;
         }
+        FAIL_IF(file->keys.count == METADATA_LIMIT, file->context, L3A_ERROR_FORMAT, limit_hint, "%s: more than %d metadata keys",
+                file->input.path, METADATA_LIMIT);
         TRY(json_text_copy(json, text, &key));
         TRY(json_string(json, &text));
         TRY(json_text_copy(json, text, &value));
@@ -129,11 +133,11 @@ done:
 
 static l3a_status add_tensor(safetensors *file, size_t *capacity, struct tensor **added) {
     l3a_status status = L3A_OK;
+    FAIL_IF(file->count == TENSOR_LIMIT, file->context, L3A_ERROR_FORMAT, limit_hint, "%s: more than %d tensors", file->input.path,
+            TENSOR_LIMIT);
     if (file->count == *capacity) {
         struct tensor *grown;
         const size_t wanted = *capacity ? 2 * *capacity : 16;
-        FAIL_IF(wanted > TENSOR_LIMIT, file->context, L3A_ERROR_FORMAT, damaged, "%s: more than %d tensors", file->input.path,
-                TENSOR_LIMIT);
         TRY(allocate(file->context, wanted, sizeof *grown, &grown));
         if (file->count) {
             memcpy(grown, file->tensors, file->count * sizeof *grown);
@@ -153,7 +157,7 @@ static l3a_status parse_header(safetensors *file, const char *text, size_t lengt
     const uint64_t data = 8 + (uint64_t)length;
     size_t capacity = 0;
     struct json json;
-    bool more;
+    bool more, described = false;
     json_begin(&json, file->context, file->input.path, text, length);
     TRY(json_object(&json));
     for (;;) {
@@ -164,6 +168,11 @@ static l3a_status parse_header(safetensors *file, const char *text, size_t lengt
             break;
         }
         if (json_text_is(key, "__metadata__")) {
+            if (described) {
+                status = json_fail(&json, "a second __metadata__");
+                goto done;
+            }
+            described = true;
             TRY(parse_metadata(&json, file));
             continue;
         }
@@ -173,6 +182,27 @@ static l3a_status parse_header(safetensors *file, const char *text, size_t lengt
     }
     TRY(json_end(&json));
 done:
+    return status;
+}
+
+/* Each tensor and each key must be there once: which of two would be meant? */
+static l3a_status index_names(safetensors *file) {
+    l3a_status status = L3A_OK;
+    char **names = NULL;
+    size_t first = 0;
+    TRY(allocate(file->context, file->count, sizeof *names, &names));
+    for (size_t i = 0; i < file->count; i++) {
+        names[i] = file->tensors[i].name;
+    }
+    TRY(text_index_make(file->context, names, file->count, &file->name_index));
+    TRY(text_index_make(file->context, file->keys.items, file->keys.count, &file->key_index));
+    const size_t name = text_index_repeated(&file->name_index, &first), key = text_index_repeated(&file->key_index, &first);
+    FAIL_IF(name < file->count, file->context, L3A_ERROR_FORMAT, damaged, "%s: tensor '%s' is listed twice", file->input.path,
+            names[name]);
+    FAIL_IF(key < file->keys.count, file->context, L3A_ERROR_FORMAT, damaged, "%s: metadata key '%s' is listed twice",
+            file->input.path, file->keys.items[key]);
+done:
+    release(file->context, names);
     return status;
 }
 
@@ -255,6 +285,7 @@ l3a_status safetensors_open(l3a_context *context, const char *path, safetensors 
     TRY(input_read(&file->input, 8, text, (size_t)length));
     TRY(verify_header(file, text, (size_t)length));
     TRY(parse_header(file, text, (size_t)length));
+    TRY(index_names(file));
     TRY(check_layout(file, 8 + length));
     for (size_t i = 0; i < file->keys.count; i++) {
         FAIL_IF(!file->summed && strncmp(file->keys.items[i], "xxh3.", 5) == 0, context, L3A_ERROR_CHECKSUM, damaged,
@@ -275,6 +306,8 @@ void safetensors_close(safetensors *file) {
     input_close(&file->input);
     text_list_clear(file->context, &file->keys);
     text_list_clear(file->context, &file->values);
+    text_index_free(file->context, &file->key_index);
+    text_index_free(file->context, &file->name_index);
     for (size_t i = 0; i < file->count; i++) {
         release(file->context, file->tensors[i].name);
     }
@@ -283,16 +316,12 @@ void safetensors_close(safetensors *file) {
 }
 
 const struct tensor *safetensors_find(const safetensors *file, const char *name) {
-    for (size_t i = 0; i < file->count; i++) {
-        if (strcmp(file->tensors[i].name, name) == 0) {
-            return &file->tensors[i];
-        }
-    }
-    return NULL;
+    const size_t index = text_index_find(&file->name_index, name);
+    return index < file->count ? &file->tensors[index] : NULL;
 }
 
 const char *safetensors_metadata(const safetensors *file, const char *key) {
-    const size_t index = text_list_find(&file->keys, key);
+    const size_t index = text_index_find(&file->key_index, key);
     return index < file->values.count ? file->values.items[index] : NULL;
 }
 

@@ -6,6 +6,7 @@
 #define L3A_SAFETENSORS_H
 
 #include "base/memory.h"
+#include "base/text_index.h"
 #include "format/tensor.h"
 
 typedef struct safetensors {
@@ -14,7 +15,8 @@ typedef struct safetensors {
     text_list keys, values; /* metadata */
     struct tensor *tensors;
     size_t count;
-    bool summed; /* the header has a checksum */
+    text_index key_index, name_index; /* of the metadata's keys, of the tensors' names */
+    bool summed;                      /* the header has a checksum */
 } safetensors;
 
 l3a_status safetensors_open(l3a_context *context, const char *path, safetensors *file);

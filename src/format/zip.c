@@ -213,6 +213,12 @@ static l3a_status read_directory(struct zip *zip, const struct end *end) {
     FAIL_IF(zip->count < end->entries || at != stop, input->context, L3A_ERROR_FORMAT, damaged,
             "%s: byte %" PRIu64 ": record %zu in the archive's list of entries is not understood", input->path,
             end->offset + (uint64_t)(at - zip->directory), zip->count);
+    uint64_t left = input->size;
+    for (size_t i = 0; i < zip->count; i++) {
+        FAIL_IF(zip->entries[i].packed > left, input->context, L3A_ERROR_FORMAT, damaged,
+                "%s: its entries have more bytes than the file: some overlap", input->path);
+        left -= zip->entries[i].packed;
+    }
     qsort(zip->entries, zip->count, sizeof *zip->entries, compare_entries);
     for (size_t i = 1; i < zip->count; i++) {
         const struct zip_entry *entry = &zip->entries[i];

@@ -1,12 +1,12 @@
-/* JPEG by libjpeg-turbo, through its libjpeg interface: TurboJPEG's own does not say at which byte a file is damaged, and
- * does not tell a harmless warning from lost data.
+/* JPEG decoding with libjpeg-turbo, through its libjpeg interface: the TurboJPEG interface does not report the byte at which a
+ * file is damaged, and cannot tell a harmless warning from lost data.
  *
- * Colours are Pillow's. Grey and colour pictures come as RGB from the decoder with its default inverse DCT and smooth
- * upsampling. Pictures of four colours are taken to be stored inverted, as Adobe does, and ink becomes light by
+ * Colours match Pillow's. Grey and colour pictures are decoded to RGB with the default inverse DCT and smooth upsampling.
+ * Four-colour (CMYK) pictures are assumed to be stored inverted, as Adobe does, and are converted to RGB by
  * (255 - ink)(255 - black) / 255.
  *
- * A picture whose pixels are all there is read, even if the file lacks its end marker; one of which any part is missing or
- * damaged is an error. */
+ * A picture with all its pixels is accepted even if the file lacks its end marker. A picture with a missing or damaged part
+ * is an error. */
 #include "image/picture.h"
 
 #include "base/memory.h"
@@ -20,7 +20,7 @@
 
 enum { SCAN_LIMIT = 500, ROWS_AT_A_TIME = 16, CHANNELS = 3, INKS = 4 };
 
-static const char hint_damaged[] = "copy or download the picture again, or take it off the list";
+static const char hint_damaged[] = "copy or download the picture again, or remove it from the list";
 
 struct jpeg_reading {
     struct jpeg_decompress_struct decoder;
@@ -30,9 +30,9 @@ struct jpeg_reading {
     jmp_buf escape;
     const struct picture_bytes *source;
     struct raster *raster;
-    uint8_t *inks; /* a row of four colours */
+    uint8_t *inks; /* one row of CMYK samples */
     int orientation;
-    bool ended; /* the decoder asked for bytes after the last */
+    bool ended; /* the decoder asked for bytes past the end */
     l3a_status status;
 };
 
@@ -68,7 +68,7 @@ static _Noreturn void fail_damaged(j_common_ptr decoder) {
                           source->name, source->count - reading->input.bytes_in_buffer, source->count, text));
 }
 
-/* Level -1 is a warning: most of them mean that pixels were made up. */
+/* Level -1 is a warning. Most warnings mean that the decoder invented pixels. */
 static void take_message(j_common_ptr decoder, int level) {
     if (level >= 0) {
         return;
@@ -91,7 +91,7 @@ static void ignore(j_decompress_ptr decoder) {
     (void)decoder;
 }
 
-/* Past the last byte the decoder is told that the picture ends. */
+/* Past the last byte, the decoder gets an end-of-image marker. */
 static boolean fill(j_decompress_ptr decoder) {
     static const JOCTET end[] = {0xFF, JPEG_EOI};
     struct jpeg_reading *reading = decoder->client_data;
@@ -113,7 +113,7 @@ static void skip(j_decompress_ptr decoder, long count) {
     reading->input.bytes_in_buffer -= (size_t)count;
 }
 
-/* Each scan costs a pass over the whole picture, and takes only a few bytes of the file. */
+/* A scan can be a few bytes long, yet each one costs a pass over the whole picture. */
 static void watch_scans(j_common_ptr decoder) {
     struct jpeg_reading *reading = reading_of(decoder);
     if (reading->decoder.input_scan_number > SCAN_LIMIT) {
@@ -167,8 +167,9 @@ static void read_header(struct jpeg_reading *reading) {
     take(reading, check_pixels(source, decoder->image_width, decoder->image_height));
     reading->orientation = source->options.orient ? orientation_of(decoder) : 1;
     if (decoder->num_components != 1 && decoder->num_components != CHANNELS && decoder->num_components != INKS) {
-        give_up(reading, fail(source->context, L3A_ERROR_FORMAT, "convert the picture to RGB",
-                              "%s: a JPEG file of %d colours, where 1, 3 and 4 are read", source->name, decoder->num_components));
+        give_up(reading,
+                fail(source->context, L3A_ERROR_FORMAT, "convert the picture to RGB",
+                     "%s: a JPEG file with %d colour components; 1, 3 or 4 are supported", source->name, decoder->num_components));
     }
     decoder->out_color_space = decoder->num_components == INKS ? JCS_CMYK : JCS_RGB;
     take(reading, raster_shape(source->context, reading->raster, decoder->image_width, decoder->image_height));
@@ -215,7 +216,7 @@ static void read_inks(struct jpeg_reading *reading) {
     }
 }
 
-/* The decoder leaves by longjmp, so all that changes lives in `reading`. */
+/* The decoder returns by longjmp on errors, so everything that changes is kept in `reading`. */
 static void read_picture(struct jpeg_reading *reading) {
     if (setjmp(reading->escape)) {
         return;

@@ -1,5 +1,5 @@
-/* RGB to JPEG in memory of the caller: libjpeg-turbo with its exact integer transform, so that the same pixels give the same bytes.
- */
+/* Encodes RGB as JPEG into the caller's memory, with libjpeg-turbo's exact integer transform: the same pixels always give the same
+ * bytes. */
 #include "image/picture.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Which loops over pixels this processor gets. */
+/* Chooses the pixel loops for this processor. */
 #include "image/resize.h"
 
 #if defined(__x86_64__) && !defined(L3A_PLAIN_KERNELS)

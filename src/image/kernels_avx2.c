@@ -1,4 +1,4 @@
-/* The loops over pixels for AVX2. L3A_PLAIN_KERNELS leaves them out. */
+/* The pixel loops for AVX2. Defining L3A_PLAIN_KERNELS disables them. */
 #include "image/resize.h"
 
 #if defined(__x86_64__) && !defined(L3A_PLAIN_KERNELS)
@@ -59,7 +59,7 @@ AVX2 ALWAYS_INLINE __m256i pixel_across(const struct axis *axis, size_t taps, si
     return _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(sums.high, LOW_BITS), sums.low), WEIGHT_BITS);
 }
 
-/* Four output pixels of two rows: 12 bytes and 4 of no meaning in each half. */
+/* Four output pixels of two rows: 12 bytes and 4 unused ones in each half. */
 AVX2 ALWAYS_INLINE __m256i pixels_across(const struct axis *axis, size_t taps, const size_t index[4],
                                          const uint8_t *const from[2]) {
     const __m256i order = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
@@ -88,7 +88,7 @@ AVX2 ALWAYS_INLINE void rows_across(const struct axis *axis, size_t taps, const 
     }
 }
 
-/* A number of taps that the compiler knows is a loop less. */
+/* With the number of taps known at compile time, the inner loop is unrolled. */
 AVX2 static void across(const struct axis *axis, const uint8_t *const from[2], uint8_t *const to[2]) {
     switch (axis->taps) {
     case 2: rows_across(axis, 2, from, to); break;
@@ -99,8 +99,8 @@ AVX2 static void across(const struct axis *axis, const uint8_t *const from[2], u
     }
 }
 
-/* 32 bytes of an output row. The bytes of two rows are put side by side. Unpacking works in each half by itself, and so does
- * packing back, so the order comes out right. The high parts of the weights and their sums fit into 8 and 16 bits; the sum
+/* 32 bytes of an output row. The bytes of two rows are interleaved. Unpacking works on each half separately, and so does
+ * packing, so the order is restored. The high parts of the weights and their sums fit into 8 and 16 bits; the sum
  * of the low parts is shifted to the same unit before the two are added, which loses nothing that the last shift would
  * keep. */
 AVX2 ALWAYS_INLINE void chunk_down(const struct axis *axis, size_t taps, size_t index, const uint8_t *from, size_t stride,
@@ -130,7 +130,7 @@ AVX2 ALWAYS_INLINE void chunk_down(const struct axis *axis, size_t taps, size_t 
 
 enum { CHUNK = 32 };
 
-/* The last chunk of a row begins early rather than being short. */
+/* The last chunk of a row overlaps the one before rather than being short. */
 AVX2 ALWAYS_INLINE void row_down(const struct axis *axis, size_t taps, size_t index, const uint8_t *from, size_t count,
                                  uint8_t *to) {
     const uint8_t *row = from + axis->first[index] * count;
@@ -172,8 +172,8 @@ AVX2 static inline void plane(const uint8_t *pixels, size_t count, int channel, 
     }
 }
 
-/* What it costs is the writing, which is twice as fast when whole cache lines come one after the other: so a piece of
- * pixels that stays in the nearest cache is gone through once for each plane, from an address that is a multiple of 32. */
+/* Writing dominates the cost, and is twice as fast when whole cache lines are written in sequence. So the pixels are processed
+ * in pieces that fit the first-level cache, once for each plane, starting at addresses that are multiples of 32. */
 AVX2 static void planes(const uint8_t *pixels, size_t count, const float scale[3], const float offset[3], float *const to[3]) {
     enum { PIECE = 2048, GROUP = 8 };
     const size_t odd = (32 - ((uintptr_t)to[0] & 31)) % 32 / sizeof(float), first = odd < count ? odd : count;

@@ -1,8 +1,8 @@
-/* The loops over pixels for processors that have AVX-512 with byte permutations and byte products (VBMI, VNNI).
+/* The pixel loops for processors with AVX-512 and its byte permutations and byte products (VBMI, VNNI).
  *
- * Across, five output pixels are made at a time, 15 of the 16 lanes of a register. One permutation gathers four neighbouring
- * inputs of every lane, and one instruction multiplies them by four weights of 8 bits and adds up; a weight is cut into three
- * signed digits for it, w = 2^16 c + 2^8 b + a. For each group of five a table holds where the bytes of each lane are,
+ * The horizontal pass makes five output pixels at a time, in 15 of a register's 16 lanes. One permutation gathers four neighbouring
+ * inputs of every lane, and one instruction multiplies them by four weights of 8 bits and adds up; each weight is split into three
+ * signed digits for this, w = 2^16 c + 2^8 b + a. For each group of five a table holds where the bytes of each lane are,
  * counted from the group's first pixel, and then, for every four taps, the digits. */
 #include "image/resize.h"
 
@@ -33,7 +33,7 @@ static size_t output_of(const struct axis *axis, size_t group, size_t member) {
     return output < axis->output ? output : axis->output - 1;
 }
 
-/* 0: a group spans more bytes than a register has. */
+/* 0: a group spans more bytes than a register holds. */
 static size_t table_size(const struct axis *axis) {
     for (size_t group = 0; group < groups_of(axis); group++) {
         const size_t span = axis->first[output_of(axis, group, GROUP - 1)] - axis->first[group * GROUP] + QUAD;
@@ -85,7 +85,7 @@ static void fill_table(struct axis *axis) {
     }
 }
 
-/* 15 bytes of an output row, and one of no meaning. */
+/* 15 bytes of an output row, and an unused one. */
 AVX512 ALWAYS_INLINE __m128i group_across(const uint8_t *table, size_t quads, const uint8_t *from) {
     const __m512i places = _mm512_loadu_si512(table);
     __m512i a = _mm512_set1_epi32(1 << (WEIGHT_BITS - 1)), b = _mm512_setzero_si512(), c = b;

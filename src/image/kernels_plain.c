@@ -1,4 +1,4 @@
-/* The loops over pixels, in plain C. */
+/* The pixel loops, in plain C. */
 #include "image/resize.h"
 
 enum { CHANNELS = 3 };
@@ -32,7 +32,7 @@ static void across(const struct axis *axis, const uint8_t *const from[2], uint8_
     }
 }
 
-/* In pieces whose sums stay in the nearest cache. */
+/* In pieces whose sums fit the first-level cache. */
 static void down(const struct axis *axis, size_t index, const uint8_t *from, size_t count, uint8_t *to) {
     enum { PIECE = 512 };
     const size_t taps = axis->taps < axis->input ? axis->taps : axis->input;

@@ -1,15 +1,14 @@
-/* Pictures in order, made ready ahead of the one who asks.
+/* Delivers pictures in order, decoding ahead on several threads.
  *
- * Picture i goes to slot i mod `ahead` of a ring. Threads take the next picture in turn, as long as its slot is free, and
- * leave in the slot the resized bytes or the error. The caller's thread waits for the slot of its picture, and only there
- * are the bytes turned into floats, straight to where the caller wants them: a slot is a quarter of the size, and the
- * numbers are written once.
+ * Picture i goes into slot i mod `ahead` of a ring. Each thread takes the next picture whose slot is free, and leaves the
+ * resized bytes or the error in the slot. The caller's thread waits for the slot of its picture and converts the bytes to
+ * floats there, straight into the caller's memory: a slot is then a quarter of the size, and each number is written once.
  *
- * With one thread to use there is no second one to start: each picture is made when it is asked for.
+ * With a single thread, each picture is decoded when it is requested.
  *
- * The mutex guards the counters and the slots' `ready`; what else a slot holds belongs to the thread that fills it until it
- * is ready, and then to the caller's until it is delivered. Each thread has a context of its own, on the same allocator, so
- * that errors are written by one thread only. */
+ * The mutex guards the counters and each slot's `ready`. The rest of a slot belongs to the thread that fills it until it is
+ * ready, and then to the caller's thread until it is delivered. Each thread has its own context, with the same allocator, so
+ * that an error is written by one thread only. */
 #include "image/picture.h"
 #include "image/resize.h"
 
@@ -134,7 +133,7 @@ done:
     return status;
 }
 
-/* Two pictures a thread: one in work, one waiting. */
+/* Two pictures per thread: one being decoded, one waiting. */
 static l3a_status make_slots(l3a_loader *loader) {
     l3a_status status = L3A_OK;
     const l3a_loader_options *options = &loader->options;
@@ -145,7 +144,7 @@ static l3a_status make_slots(l3a_loader *loader) {
     FAIL_IF(!multiply_sizes(options->width, options->height, &pixels) ||
                 !multiply_sizes(pixels, CHANNELS * loader->ahead, &bytes) || (limit && bytes > limit),
             loader->context, L3A_ERROR_MEMORY, "use a smaller size or fewer pictures ahead",
-            "%zu pictures of %zu x %zu pixels ahead do not fit into the memory limit", loader->ahead, options->width,
+            "decoding %zu pictures of %zu x %zu pixels ahead does not fit the memory limit", loader->ahead, options->width,
             options->height);
     TRY(allocate_zeroed(loader->context, loader->ahead, sizeof *loader->slots, &loader->slots));
     for (size_t i = 0; i < loader->ahead; i++) {
@@ -174,7 +173,7 @@ done:
     return status;
 }
 
-/* Signals are the host's threads' business. Where no thread can be started, the caller's does the work. */
+/* Signals are left to the host's threads. If no thread can be started, the caller's thread does the work. */
 static void start(l3a_loader *loader) {
     sigset_t all, before;
     sigfillset(&all);

@@ -1,4 +1,4 @@
-/* How a camera was held: EXIF's tag 0x0112, in the first directory of a TIFF block, and turning a picture upright. */
+/* EXIF orientation: reads tag 0x0112 from the first directory of a TIFF block, and turns a picture upright. */
 #include "image/picture.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ int exif_orientation(const uint8_t *bytes, size_t count) {
     return 1;
 }
 
-/* Each orientation is a choice of three: exchange rows and columns, then mirror left to right, then top to bottom. */
+/* Each orientation combines up to three steps: swap rows and columns, mirror left to right, mirror top to bottom. */
 l3a_status turn(l3a_context *context, const struct raster *from, int orientation, struct raster *to) {
     static const struct {
         bool exchange, mirror, flip;

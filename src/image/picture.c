@@ -1,5 +1,4 @@
-/* Pictures from files and from memory: which format it is, the limits that hold before memory is taken, and the public
- * calls. */
+/* Pictures from files and from memory: recognises the format, checks limits before allocating, and holds the public calls. */
 #include "image/picture.h"
 
 #include "base/file.h"
@@ -16,7 +15,7 @@ void l3a_picture_options_default(l3a_picture_options *options) {
     options->pixel_limit = PIXEL_LIMIT;
 }
 
-/* The largest size that the decoders, which count in int, and the address space can take. */
+/* The largest size that the decoders (which use int) and the address space can handle. */
 static bool raster_bytes(size_t width, size_t height, size_t *bytes) {
     uint64_t pixels, all;
     if (width > INT32_MAX / 8 || height > INT32_MAX / 8 || !multiply_sizes(width, height, &pixels) ||
@@ -31,7 +30,7 @@ l3a_status raster_shape(l3a_context *context, struct raster *raster, size_t widt
     l3a_status status = L3A_OK;
     size_t bytes;
     FAIL_IF(!raster_bytes(width, height, &bytes), context, L3A_ERROR_MEMORY, "ask for a smaller picture",
-            "a picture of %zu x %zu pixels is larger than any memory", width, height);
+            "a picture of %zu x %zu pixels does not fit in memory", width, height);
     if (bytes > raster->capacity) {
         raster_free(context, raster);
         TRY(allocate(context, bytes, 1, &raster->pixels));
@@ -53,8 +52,8 @@ l3a_status check_pixels(const struct picture_bytes *source, uint64_t width, uint
     return multiply_sizes(width, height, &pixels) && pixels <= source->options.pixel_limit
                ? L3A_OK
                : fail(source->context, L3A_ERROR_DATA, "shrink the picture, or raise pixel_limit if you trust the file",
-                      "%s: claims to have %llu x %llu pixels, where at most %llu in all are read", source->name,
-                      (unsigned long long)width, (unsigned long long)height, (unsigned long long)source->options.pixel_limit);
+                      "%s: claims to have %llu x %llu pixels; the limit is %llu in all", source->name, (unsigned long long)width,
+                      (unsigned long long)height, (unsigned long long)source->options.pixel_limit);
 }
 
 static const char *other_format(const uint8_t *bytes, size_t count) {
@@ -89,8 +88,8 @@ static l3a_status fail_unknown(const struct picture_bytes *source) {
         return fail(source->context, L3A_ERROR_TRUNCATED, "copy or download the picture again", "%s: the file is empty",
                     source->name);
     }
-    return fail(source->context, L3A_ERROR_FORMAT, "JPEG and PNG are read: convert the picture, or take it off the list",
-                "%s: neither JPEG nor PNG at byte 0, but %s", source->name, other_format(source->bytes, source->count));
+    return fail(source->context, L3A_ERROR_FORMAT, "convert the picture to JPEG or PNG, or remove it from the list",
+                "%s: neither JPEG nor PNG: it starts like %s", source->name, other_format(source->bytes, source->count));
 }
 
 l3a_status picture_reader_decode(struct picture_reader *reader, const char *name, const void *bytes, size_t count,
@@ -118,7 +117,7 @@ done:
     return status;
 }
 
-/* A picture takes at most eight bytes a pixel, uncompressed, and what its maker wrote beside them. */
+/* An uncompressed picture has at most eight bytes per pixel, plus metadata. */
 static l3a_status check_size(const input_file *input, const l3a_picture_options *options) {
     uint64_t limit;
     if (!multiply_sizes(options ? options->pixel_limit : PIXEL_LIMIT, BYTES_A_PIXEL, &limit) || limit > INT64_MAX) {
@@ -127,7 +126,7 @@ static l3a_status check_size(const input_file *input, const l3a_picture_options 
     limit += METADATA_LIMIT;
     return input->size <= limit ? L3A_OK
                                 : fail(input->context, L3A_ERROR_FORMAT, "is this a picture?",
-                                       "%s: %llu bytes, where a picture within the limit of pixels has at most %llu", input->path,
+                                       "%s: %llu bytes; a picture within the pixel limit has at most %llu", input->path,
                                        (unsigned long long)input->size, (unsigned long long)limit);
 }
 

@@ -1,24 +1,24 @@
-/* Pictures inside the library: bytes of a file, a decoder for each format, and buffers that are used again for the next
- * picture. A decoder is handed the bytes and fills a raster; what it says in an error names the file and the byte. */
+/* Pictures inside the library: the bytes of a file, a decoder for each format, and buffers that are reused from picture to
+ * picture. A decoder takes the bytes and fills a raster; its errors name the file and the byte. */
 #ifndef L3A_PICTURE_H
 #define L3A_PICTURE_H
 
 #include "base/context.h"
 
-/* RGB, row after row; memory that only grows. */
+/* RGB, row after row. The memory only grows. */
 struct raster {
     size_t width, height;
     uint8_t *pixels;
     size_t capacity;
 };
 
-/* Room for width x height pixels, whose values are undefined. */
+/* Makes room for width x height pixels, whose values are undefined. */
 l3a_status raster_shape(l3a_context *context, struct raster *raster, size_t width, size_t height);
 void raster_free(l3a_context *context, struct raster *raster);
 
 struct picture_bytes {
     l3a_context *context;
-    const char *name; /* stands for the file in messages */
+    const char *name; /* the file's name in messages */
     const uint8_t *bytes;
     size_t count;
     l3a_picture_options options;
@@ -26,16 +26,16 @@ struct picture_bytes {
 
 bool jpeg_recognise(const uint8_t *bytes, size_t count);
 bool png_recognise(const uint8_t *bytes, size_t count);
-/* *orientation is EXIF's, 1 to 8, where the options ask for it, and else 1. */
+/* *orientation is the EXIF orientation, 1 to 8, if the options ask for it, and 1 otherwise. */
 l3a_status jpeg_decode(const struct picture_bytes *source, struct raster *raster, int *orientation);
 l3a_status png_decode(const struct picture_bytes *source, struct raster *raster, int *orientation);
-/* The length of the file, or 0 where it does not fit or there is no memory. quality: 1 to 100. */
+/* Returns the length of the file, or 0 if it does not fit or memory runs out. quality: 1 to 100. */
 size_t jpeg_encode(const uint8_t *pixels, size_t width, size_t height, int quality, uint8_t *bytes, size_t capacity);
 l3a_status check_pixels(const struct picture_bytes *source, uint64_t width, uint64_t height);
 
-/* The orientation in a TIFF block as EXIF has it, without "Exif\0\0" before it; 1 where there is none. */
+/* The orientation in an EXIF TIFF block, without the leading "Exif\0\0"; 1 if it has none. */
 int exif_orientation(const uint8_t *tiff, size_t count);
-/* As PIL.ImageOps.exif_transpose turns it. */
+/* Turns the picture as PIL.ImageOps.exif_transpose does. */
 l3a_status turn(l3a_context *context, const struct raster *from, int orientation, struct raster *to);
 
 /* One thread's buffers. Start from zeroes with a context. */
@@ -51,7 +51,7 @@ l3a_status picture_reader_decode(struct picture_reader *reader, const char *name
                                  const l3a_picture_options *options, struct raster **picture);
 l3a_status picture_reader_read(struct picture_reader *reader, const char *path, const l3a_picture_options *options,
                                struct raster **picture);
-/* Gives back memory that an unusually large picture took. */
+/* Frees the memory of an unusually large picture. */
 void picture_reader_trim(struct picture_reader *reader);
 void picture_reader_free(struct picture_reader *reader);
 

@@ -1,9 +1,9 @@
-/* PNG by libpng, with the values that Pillow's convert("RGB") gives: samples of less than 8 bits are spread to 0..255,
- * 16-bit colours keep their high byte, 16-bit grey is cut at 255, a palette's colours are taken as they are, and
+/* PNG decoding with libpng, to the values that Pillow's convert("RGB") gives: samples of less than 8 bits are scaled to 0..255,
+ * 16-bit colours keep their high byte, 16-bit grey is clipped at 255, palette colours are used as they are, and
  * transparency is dropped.
  *
- * The rows are read into their final place, where a row of 1 or 2 bytes a pixel leaves room, and widened there at the end:
- * an interlaced picture needs no second buffer. */
+ * Rows are read into their final place, where a row of 1 or 2 bytes per pixel leaves room, and are widened there at the end,
+ * so an interlaced picture needs no second buffer. */
 #include "image/picture.h"
 
 #include "base/memory.h"
@@ -15,7 +15,7 @@
 
 enum { SIGNATURE = 8, CHANNELS = 3 };
 
-static const char hint_damaged[] = "copy or download the picture again, or take it off the list";
+static const char hint_damaged[] = "copy or download the picture again, or remove it from the list";
 
 struct png_reading {
     png_structp decoder;
@@ -25,7 +25,7 @@ struct png_reading {
     struct raster *raster;
     size_t at;
     int orientation;
-    bool ended;    /* the decoder asked for bytes after the last */
+    bool ended;    /* the decoder asked for bytes past the end */
     bool complete; /* all pixels are there */
     l3a_status status;
 };
@@ -125,7 +125,7 @@ static void widen_grey(uint8_t *row, size_t width, bool two_bytes) {
     }
 }
 
-/* An index without a colour is a grey, as in Pillow. */
+/* As in Pillow, an index without a palette entry becomes a grey. */
 static void take_palette(struct png_reading *reading, uint8_t colours[256][CHANNELS]) {
     png_colorp palette = NULL;
     int count = 0;
@@ -165,8 +165,8 @@ static bool take_orientation(struct png_reading *reading) {
     return found;
 }
 
-/* The decoder leaves by longjmp, so all that changes lives in `reading`. What follows the last row is of interest only for
- * an orientation, and damage there is none of the picture. */
+/* The decoder returns by longjmp on errors, so everything that changes is kept in `reading`. What follows the last row matters
+ * only for the orientation; damage there does not affect the picture. */
 static void read_picture(struct png_reading *reading) {
     if (setjmp(reading->escape)) {
         if (reading->complete) {

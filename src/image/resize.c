@@ -16,9 +16,10 @@
  *
  * Sums of integers do not depend on their order, so the vector loops give the same bytes as the plain ones. A weight has 23
  * bits and a sign, too many for an instruction that multiplies 16-bit numbers and adds neighbours, the fastest there is; so
- * it is split in two parts of which each fits, w = 2^16 h + l, and the two sums are put together at the end.
+ * it is split in two parts of which each fits, w = 2^16 h + l, and the two sums are combined at the end.
  *
- * The cost is m · taps a row across, and width · taps for each row down, multiplications for each of three channels. */
+ * Cost, in multiplications per channel: m · taps for each row of the horizontal pass, and width · taps for each row of the
+ * vertical one. */
 #include "image/resize.h"
 
 #include "base/memory.h"
@@ -92,7 +93,7 @@ static l3a_status axis_allocate(l3a_context *context, struct axis *axis, const s
     }
     axis->taps += axis->taps % 2;
     FAIL_IF(!multiply_sizes(axis->output, axis->taps, &count), context, L3A_ERROR_MEMORY, "ask for a smaller picture",
-            "the weights of a side of %zu pixels do not fit any memory", axis->output);
+            "the weights for a side of %zu pixels do not fit in memory", axis->output);
     TRY(allocate(context, axis->output, sizeof *axis->first, &axis->first));
     TRY(allocate_zeroed(context, count, sizeof(int32_t) + 2 * sizeof(int16_t) + sizeof(int8_t), &axis->weight));
     axis->low = (int16_t *)(axis->weight + count);
@@ -102,7 +103,7 @@ done:
     return status;
 }
 
-/* The weights of one output. Those of a picture's far end are moved so that their padding stands before, where there are
+/* The weights of one output. At the far end of a picture they are shifted so that the padding comes first, where there are
  * pixels. `exact` has room for them. */
 static void weigh(struct axis *axis, const struct filter *filter, size_t index, double *exact) {
     const double shrink = 1 / axis->stretch;
@@ -163,7 +164,7 @@ done:
     return status;
 }
 
-/* Two rows that are safe to read past the end of; the last ones of the picture are copied to where that is true. */
+/* Two rows that are safe to read past the end; the last rows of the picture are copied to make that so. */
 struct row_pair {
     const uint8_t *rows[2];
     uint8_t *copies[2];
@@ -215,8 +216,8 @@ done:
 
 l3a_status resize_check(l3a_context *context, size_t width, size_t height, l3a_filter filter) {
     l3a_status status = L3A_OK;
-    FAIL_IF(!width || !height || width > SIDE_LIMIT || height > SIDE_LIMIT, context, L3A_ERROR_ARGUMENT, "ask for 224 x 224, say",
-            "a picture cannot have %zu x %zu pixels", width, height);
+    FAIL_IF(!width || !height || width > SIDE_LIMIT || height > SIDE_LIMIT, context, L3A_ERROR_ARGUMENT,
+            "ask for a size such as 224 x 224", "a picture cannot have %zu x %zu pixels", width, height);
     FAIL_IF((unsigned)filter >= sizeof filters / sizeof filters[0], context, L3A_ERROR_ARGUMENT,
             "use L3A_FILTER_BILINEAR or L3A_FILTER_BICUBIC", "there is no filter %d", (int)filter);
 done:
@@ -251,7 +252,7 @@ done:
     return status;
 }
 
-/* A side that large is rare, and its weights are too. */
+/* A side this large is rare, so its weights are not kept. */
 void resizer_trim(struct resizer *resizer) {
     enum { SIDE_KEPT = 8192 };
     for (size_t i = 0; i < AXES; i++) {

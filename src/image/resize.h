@@ -1,5 +1,4 @@
-/* Resizing as Pillow does, and the loops over pixels as a table that is filled three times: in plain C, for AVX2, and for
- * AVX-512. */
+/* Resizing as Pillow does. The pixel loops are a table with three implementations: plain C, AVX2 and AVX-512. */
 #ifndef L3A_RESIZE_H
 #define L3A_RESIZE_H
 
@@ -12,7 +11,7 @@ enum { WEIGHT_BITS = 22, LOW_BITS = 16, GUARD = 64 };
 struct axis {
     size_t input, output, taps;
     l3a_filter filter;
-    double scale, stretch; /* input / output, and the same where it shrinks */
+    double scale, stretch; /* input / output; the stretch is at least 1 */
     uint32_t *first;
     int32_t *weight;     /* [output x taps] */
     int16_t *low, *high; /* weight = high · 2^LOW_BITS + low, -2^15 <= low < 2^15 */
@@ -21,9 +20,9 @@ struct axis {
 };
 
 typedef struct kernel_table {
-    /* Two rows of RGB at a time, which may be the same. Reads up to GUARD bytes past the last tap. */
+    /* Two rows of RGB at a time; they may be the same row. Reads up to GUARD bytes past the last tap. */
     void (*across)(const struct axis *axis, const uint8_t *const from[2], uint8_t *const to[2]);
-    /* Row number `index` of the output, `count` bytes, from the rows of `from`, which has that many bytes a row. */
+    /* Row `index` of the output, `count` bytes, from the rows of `from`, which are `count` bytes long too. */
     void (*down)(const struct axis *axis, size_t index, const uint8_t *from, size_t count, uint8_t *to);
     /* Both or neither: the bytes that an axis needs for `across`, 0 for none, and filling them. */
     size_t (*table_size)(const struct axis *axis);
@@ -36,23 +35,24 @@ typedef struct kernel_table {
 enum { DOWN_TAPS_LIMIT = 256, KERNEL_TABLES = 3 };
 
 extern const kernel_table plain_kernels, avx2_kernels, avx512_kernels;
-/* The tables that this processor can use, the slowest first, and how many there are. */
+/* The tables this processor can use, slowest first, and their number. */
 size_t picture_kernels_usable(const kernel_table *tables[KERNEL_TABLES]);
 /* The fastest of them. */
 const kernel_table *picture_kernels(void);
 
 enum { AXES = 32 };
 
-/* One thread's buffers. Start from zeroes with a context and kernels. */
+/* One thread's buffers. Start from zeroes, with a context and kernels set. */
 struct resizer {
     l3a_context *context;
     const kernel_table *kernels;
-    struct axis x[AXES], y[AXES]; /* weights of sizes met lately, at the input size modulo AXES: pictures share few sizes */
-    struct raster between;        /* after the horizontal pass */
+    struct axis x[AXES],
+        y[AXES];           /* weights of recent sizes, indexed by input size modulo AXES: data sets have few distinct sizes */
+    struct raster between; /* after the horizontal pass */
 };
 
 l3a_status resize_check(l3a_context *context, size_t width, size_t height, l3a_filter filter);
-/* to may have memory already; it is not `from`. */
+/* `to` may already have memory; it must not be `from`. */
 l3a_status resize(struct resizer *resizer, const struct raster *from, size_t width, size_t height, l3a_filter filter,
                   struct raster *to);
 void resizer_trim(struct resizer *resizer);

@@ -7,6 +7,7 @@
  * The result is the model that never learned them where nothing that stays depends on them: without pseudo-labels given later, with
  * a γ that was not chosen from them, and with ω = 1; a phase also where no phase follows it, or with weights `literal`, where v_k
  * needs f_k alone, and where no phases were folded together. */
+#include "base/text_index.h"
 #include "learn/merge.h"
 #include "learn/weights.h"
 
@@ -193,19 +194,23 @@ l3a_status l3a_model_forget_classes(l3a_model *model, const char *const *classes
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     bool *gone = NULL;
+    text_index index = {0};
     TRY(check_state(model, false));
     FAIL_IF(!count, context, L3A_ERROR_CLASS, "name a class", "no class to forget is named");
+    TRY(text_index_make(context, model->classes.items, model->classes.count, &index));
     TRY(allocate_zeroed(context, model->classes.count + 1, sizeof *gone, &gone));
     for (size_t i = 0; i < count; i++) {
-        const size_t k = text_list_find(&model->classes, classes[i]);
-        const char *close = l3a_closest(classes[i], (const char *const *)model->classes.items, model->classes.count);
+        const size_t k = text_index_find(&index, classes[i]);
+        const bool known = k < model->classes.count;
+        const char *close = known ? NULL : l3a_closest(classes[i], (const char *const *)model->classes.items, model->classes.count);
         char hint[160];
         snprintf(hint, sizeof hint, close ? "did you mean '%.100s'?" : "'l3a info MODEL' lists its classes", close);
-        FAIL_IF(k == model->classes.count, context, L3A_ERROR_CLASS, hint, "the model has no class '%s'", classes[i]);
+        FAIL_IF(!known, context, L3A_ERROR_CLASS, hint, "the model has no class '%s'", classes[i]);
         gone[k] = true;
     }
     TRY(forget_marked(model, gone, exact));
 done:
+    text_index_free(context, &index);
     release(context, gone);
     return status;
 }

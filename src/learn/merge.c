@@ -8,6 +8,8 @@
  * result has the first one's. */
 #include "learn/merge.h"
 
+#include "base/text_index.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -75,31 +77,45 @@ done:
 }
 
 /* In whatever order. */
-static bool same_classes(const l3a_model *model, const l3a_phase_info *mine, const l3a_model *other, const l3a_phase_info *theirs) {
+static bool same_classes(const text_index *classes, const l3a_phase_info *mine, const l3a_model *other,
+                         const l3a_phase_info *theirs) {
     bool same = mine->last - mine->first == theirs->last - theirs->first;
     for (size_t k = theirs->first; same && k < theirs->last; k++) {
-        const size_t at = text_list_find(&model->classes, other->classes.items[k]);
+        const size_t at = text_index_find(classes, other->classes.items[k]);
         same = at >= mine->first && at < mine->last;
     }
     return same;
 }
 
+/* The phase that has a class, or phase_count. Phases are in the order of their classes. */
+static size_t phase_of(const l3a_model *model, size_t class) {
+    size_t low = 0, high = model->phase_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (model->phases[middle].last <= class) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 /* A phase of the other is one of the model's, with the same classes, or has only classes that the model lacks. */
 static l3a_status plan_classes(const l3a_model *model, const l3a_model *other, struct plan *plan) {
     l3a_status status = L3A_OK;
+    text_index classes = {0};
+    TRY(text_index_make(model->context, model->classes.items, model->classes.count, &classes));
     plan->classes = model->classes.count;
     plan->phases = model->phase_count;
     for (size_t p = 0; p < other->phase_count; p++) {
         const l3a_phase_info *theirs = &other->phases[p];
-        size_t q = 0;
-        while (q < model->phase_count && !same_classes(model, &model->phases[q], other, theirs)) {
-            q++;
-        }
-        const bool found = q < model->phase_count;
+        const size_t q = phase_of(model, text_index_find(&classes, other->classes.items[theirs->first]));
+        const bool found = q < model->phase_count && same_classes(&classes, &model->phases[q], other, theirs);
         plan->overlap = plan->overlap || found;
         plan->phase[p] = found ? q : plan->phases++;
         for (size_t k = theirs->first; k < theirs->last; k++) {
-            const size_t at = text_list_find(&model->classes, other->classes.items[k]);
+            const size_t at = text_index_find(&classes, other->classes.items[k]);
             FAIL_IF(!found && at < model->classes.count, model->context, L3A_ERROR_CLASS,
                     "merge models whose phases have the same classes, or none in common",
                     "class '%s' was learned in phases with different classes", other->classes.items[k]);
@@ -107,6 +123,7 @@ static l3a_status plan_classes(const l3a_model *model, const l3a_model *other, s
         }
     }
 done:
+    text_index_free(model->context, &classes);
     return status;
 }
 

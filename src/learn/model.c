@@ -420,21 +420,43 @@ done:
     return status;
 }
 
+/* The rows of a phase that can have a weight: where nothing gives pseudo-labels, those with a label; else all that belong to it.
+ * *unlabelled: the others. */
+static l3a_status find_phase_rows(const l3a_model *model, struct pass *pass, size_t **rows, size_t *unlabelled) {
+    l3a_features *features = pass->features;
+    l3a_status status = L3A_OK;
+    const bool pseudo = model->options.pseudo != L3A_PSEUDO_OFF && model->classes.count;
+    size_t *members = NULL, *labelled = NULL, member_count, labelled_count;
+    TRY(features_rows_with(features, pass->columns, pass->column_count, &labelled, &labelled_count));
+    TRY(features_members_of(features, pass->columns, pass->column_count, &members, &member_count));
+    const char *name = features->classes.items[pass->columns[0]];
+    FAIL_IF(!labelled_count, model->context, L3A_ERROR_DATA, "a phase needs images that show its classes",
+            "%s: no image has any of the %zu classes of this phase ('%s'%s)", features->path, pass->column_count, name,
+            pass->column_count > 1 ? ", …" : "");
+    pass->rows = *rows = pseudo ? members : labelled;
+    pass->count = pseudo ? member_count : labelled_count;
+    *unlabelled = member_count - pass->count;
+    members = pseudo ? NULL : members;
+    labelled = pseudo ? labelled : NULL;
+done:
+    release(model->context, members);
+    release(model->context, labelled);
+    return status;
+}
+
 l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    size_t *columns = NULL, *rows = NULL, count = 0;
+    size_t *columns = NULL, *rows = NULL, unlabelled = 0;
     bool begun = false;
     TRY(l3a_model_accepts(model, features));
     TRY(l3a_phase_begin(model, classes, class_count));
     begun = true;
     TRY(allocate(context, class_count, sizeof *columns, &columns));
     TRY(features_columns(features, classes, class_count, columns));
-    TRY(features_rows_with(features, columns, class_count, &rows, &count));
-    FAIL_IF(!count, context, L3A_ERROR_DATA, "a phase needs images that show its classes",
-            "%s: no image has any of the %zu classes of this phase ('%s'%s)", features->path, class_count, classes[0],
-            class_count > 1 ? ", …" : "");
-    struct pass pass = {"survey", features, rows, count, columns, class_count};
+    struct pass pass = {"survey", features, NULL, 0, columns, class_count};
+    TRY(find_phase_rows(model, &pass, &rows, &unlabelled));
+    model->phase.from_table = true;
     TRY(count_rows(model, &pass));
     if (model->options.pseudo == L3A_PSEUDO_DYNAMIC && model->classes.count) {
         TRY(hand_over(model, &pass, true));
@@ -443,6 +465,7 @@ l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char 
     TRY(hand_over(model, &pass, false));
     TRY(model_keep_provenance(model, features));
     TRY(l3a_phase_end(model));
+    model->phases[model->phase_count - 1].skipped += unlabelled;
 done:
     if (status != L3A_OK && begun) {
         l3a_phase_abandon(model);

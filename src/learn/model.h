@@ -37,8 +37,9 @@ struct phase {
     uint64_t rows; /* that were counted */
     uint64_t rows_learned;
     bool recursive;
-    bool dirty;  /* rows of this phase are in the sums */
-    bool failed; /* a block of rows could be added only in part */
+    bool dirty;      /* rows of this phase are in the sums */
+    bool failed;     /* a block of rows could be added only in part */
+    bool from_table; /* whose members say which rows may have no label */
     l3a_phase_info info;
     threshold_survey survey;
 

@@ -256,11 +256,16 @@ done:
     return status;
 }
 
+/* What is known of a model beside its numbers: a dozen facts. */
+enum { RECORD_LIMIT = 4096 };
+
 static l3a_status load_records(const safetensors *file, l3a_model *model) {
     l3a_status status = L3A_OK;
     const size_t prefix = sizeof record_prefix - 1;
     for (size_t i = 0; i < file->values.count; i++) {
         if (strncmp(file->keys.items[i], record_prefix, prefix) == 0) {
+            FAIL_IF(model->record_keys.count == RECORD_LIMIT, file->context, L3A_ERROR_FORMAT, damaged, "%s: more than %d records",
+                    file->input.path, RECORD_LIMIT);
             TRY(l3a_model_set_record(model, file->keys.items[i] + prefix, file->values.items[i]));
         }
     }
@@ -419,6 +424,20 @@ static l3a_status check_kind(const safetensors *file) {
                                "%s: a model without checksums", file->input.path);
 }
 
+static l3a_status check_names(const l3a_model *model, const char *path) {
+    l3a_status status = L3A_OK;
+    text_index index = {0};
+    size_t first = 0;
+    TRY(text_index_make(model->context, model->classes.items, model->classes.count, &index));
+    const size_t second = text_index_repeated(&index, &first), empty = text_index_find(&index, "");
+    const size_t bad = empty < second ? empty : second;
+    FAIL_IF(bad < model->classes.count, model->context, L3A_ERROR_FORMAT, damaged, "%s: class %zu has no name of its own", path,
+            bad + 1);
+done:
+    text_index_free(model->context, &index);
+    return status;
+}
+
 l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **model) {
     l3a_status status = L3A_OK;
     l3a_model *made = NULL;
@@ -442,10 +461,7 @@ l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **mo
         goto done;
     }
     TRY(text_list_split_lines(context, &made->classes, classes, strlen(classes)));
-    for (size_t k = 0; k < made->classes.count; k++) {
-        FAIL_IF(!made->classes.items[k][0] || text_list_find(&made->classes, made->classes.items[k]) < k, context, L3A_ERROR_FORMAT,
-                damaged, "%s: class %zu has no name of its own", path, k + 1);
-    }
+    TRY(check_names(made, path));
     TRY(load_phases(&file, made));
     TRY(load_records(&file, made));
     if (file_version(&file) == 1) {

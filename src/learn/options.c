@@ -69,7 +69,11 @@ static const struct setting settings[] = {
     NUMBER(COMPARISON, rate, "rate", 0, 1e6, 0, 0, "0", "trained heads: highest rate in later phases; 0: the tuned one"),
     NUMBER(COMPARISON, lambda, "lambda", 0, 1e12, 0, 0, "0", "trained heads: weight of distillation or penalty; 0: the tuned one"),
     INTEGER(COMPARISON, memory, "memory", 0, 1 << 20, "0",
-            "replay: images kept of a class, or in all by prs and ocdm; 0: 20, 1000"),
+            "replay: images kept, as --memory-per counts them; 0: 20 for each class, or 1000 in all"),
+    CHOICE(COMPARISON, memory_per, "memory-per", "method|class|run", "method",
+           "replay: --memory is for each class of the run, or in all; method: in all for prs and ocdm, for each class for others"),
+    CHOICE(COMPARISON, head_input, "head-input", "features|layer", "features",
+           "trained heads: on the features, or on the random layer (dim, seed, skip-features) that l3a learns on"),
     NUMBER(COMPARISON, head_theta, "head-theta", 0, 1, 1, 1, "0.8", "trained heads: probability above which a class is predicted"),
 };
 

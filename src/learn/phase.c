@@ -4,6 +4,7 @@
  * caller hands rows over, and the result does not depend on it. */
 #include "learn/model.h"
 
+#include "base/text_index.h"
 #include "base/threads.h"
 #include "data/features.h"
 #include "learn/weights.h"
@@ -57,21 +58,25 @@ static l3a_status collect_classes(l3a_model *model, const char *const *classes, 
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     text_list *all = &model->phase.classes;
+    text_index index = {0};
+    size_t first = 0;
     for (size_t i = 0; i < old_classes(model); i++) {
         TRY(text_list_add(context, all, model->classes.items[i], strlen(model->classes.items[i])));
     }
     for (size_t i = 0; i < class_count; i++) {
         FAIL_IF(!classes[i] || !classes[i][0] || strchr(classes[i], '\n'), context, L3A_ERROR_CLASS,
                 "give every class a name, on one line", "class %zu of the phase has no usable name", i);
-        const size_t found = text_list_find(all, classes[i]);
-        FAIL_IF(found < old_classes(model), context, L3A_ERROR_CLASS,
-                "more images of it are learned by a model of their own, with the same settings, that is merged with this one",
-                "class '%s' was learned already", classes[i]);
-        FAIL_IF(found < all->count, context, L3A_ERROR_CLASS, "name every class once", "class '%s' stands twice in the phase",
-                classes[i]);
         TRY(text_list_add(context, all, classes[i], strlen(classes[i])));
     }
+    TRY(text_index_make(context, all->items, all->count, &index));
+    const size_t second = text_index_repeated(&index, &first);
+    FAIL_IF(second < all->count && first < old_classes(model), context, L3A_ERROR_CLASS,
+            "more images of it are learned by a model of their own, with the same settings, that is merged with this one",
+            "class '%s' was learned already", all->items[second]);
+    FAIL_IF(second < all->count, context, L3A_ERROR_CLASS, "name every class once", "class '%s' is listed twice in the phase",
+            all->items[second]);
 done:
+    text_index_free(context, &index);
     return status;
 }
 
@@ -580,7 +585,7 @@ l3a_status l3a_phase_end(l3a_model *model) {
         report_timing(context, "solve", clock_seconds() - start);
     }
     warn_of_few_images(model);
-    if (phase->info.skipped) {
+    if (phase->info.skipped && !phase->from_table) {
         report_warning(context, "%" PRIu64 " of %" PRIu64 " images have no label and were left out (weight 0)", phase->info.skipped,
                        phase->rows);
     }

@@ -173,6 +173,34 @@ done:
     return status;
 }
 
+l3a_status measure_part(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes, size_t first,
+                        size_t last, double *mean_ap) {
+    l3a_status status = L3A_OK;
+    const size_t width = last - first;
+    size_t count = 0;
+    float *part_scores = NULL;
+    int8_t *part_labels = NULL;
+    l3a_metrics metrics = {0};
+    TRY(allocate(context, rows, width * sizeof *part_scores, &part_scores));
+    TRY(allocate(context, rows, width, &part_labels));
+    for (size_t i = 0; i < rows; i++) {
+        const int8_t *own = labels + i * classes + first;
+        if (memchr(own, 1, width)) {
+            memcpy(part_labels + count * width, own, width);
+            memcpy(part_scores + count * width, scores + i * classes + first, width * sizeof *scores);
+            count++;
+        }
+    }
+    if (count) {
+        TRY(l3a_measure(context, part_scores, part_labels, count, width, 0.5, &metrics, NULL));
+    }
+    *mean_ap = metrics.mean_ap;
+done:
+    release(context, part_scores);
+    release(context, part_labels);
+    return status;
+}
+
 static void trace_curve(const measurement *m, size_t k, uint32_t *work, float *curve) {
     uint32_t *keys = work, *order = work + m->rows;
     size_t count = 0, positives = 0, found = 0, point = 0;

@@ -56,12 +56,12 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
     struct comparison comparison = {.lesson = lesson, .tallies = outcome->classes};
     size_t count = 0;
     if (outcome->classes) {
-        TRY(lesson_rows(lesson, &comparison.rows, &count));
+        TRY(lesson_members(lesson, &comparison.rows, &count));
         model->witness = (struct label_witness){compare, &comparison};
     }
     TRY(l3a_model_learn(model, lesson->train, lesson->names + lesson->first, lesson->last - lesson->first));
     const l3a_phase_info *info = l3a_model_phase(model, l3a_model_phase_count(model) - 1);
-    outcome->images = info->images + info->skipped;
+    outcome->images = info->images;
     outcome->pseudo_labels = info->pseudo_labels;
     if (outcome->classes) {
         TRY(tally_weights(model, outcome->classes));

@@ -1,18 +1,24 @@
-/* Bias Correction (Wu et al. 2019): replay and distillation, then the new classes' scores become α s + β, the two numbers being
- * fitted to images held out of the training, as many for an old class as for a new one: each tenth of the memory, and a share of
- * the phase.
+/* Bias Correction (Wu et al. 2019). Stage 1 trains on the union of the phase's images and the memory, with labels and with
+ * distillation, weighted as theirs by n : m for n old and m new classes, times λ. Stage 2 replaces the new classes' scores by
+ * α s + β, the two numbers being fitted to images held out of stage 1, as many for an old class as for a new one: each tenth of the
+ * memory, and a share of the phase.
  *
- * With one logistic output a class the fit is a logistic regression with two parameters,
- *   Σ over held images and new classes of log(1 + e^u) − y u + ½ (α − 1)² + ½ β²,  u = α s + β,
- * by Newton's method; the last terms keep it finite where the held images are told apart without error. As the head is linear, the
- * correction is a change of its weights. It moves where a class counts as predicted, and not the order of its scores: AP feels it
- * only through later phases. */
+ * Their stage 2 has a softmax over all classes, which is what sets new classes against old ones. It is kept here: with u = s for
+ * old classes, u = α s + β for new ones, and t the image's labels, scaled to sum 1,
+ *   Σ over held images of (log Σ e^u − Σ t u) + ½ (α − 1)² + ½ β²
+ * is made least by Newton's method; the last terms keep α and β finite where few images are held. A logistic loss for each class by
+ * itself would not do: with it α and β turn the new classes' scores into log-odds, whatever the old ones' are, and hardly any
+ * reaches the threshold that suits a head trained by the asymmetric loss (docs/methods-gradient.md has numbers).
+ *
+ * As the head is linear, the correction is a change of its weights. It moves where a class counts as predicted, and not the order
+ * of its scores: AP feels it only through later phases. */
 #include "method/head.h"
 
 #include <math.h>
+
 #include <string.h>
 
-enum { HOLD_OUT = 10, NEWTON_STEPS = 30, HALVINGS = 20 };
+enum { HOLD_OUT = 10, NEWTON_STEPS = 100, HALVINGS = 20 };
 
 struct bic {
     struct head head;
@@ -49,7 +55,7 @@ static l3a_status prepare(struct head *head, struct rows *rows) {
     struct bic *bic = (struct bic *)head;
     l3a_status status = L3A_OK;
     head->memory.hold_out = HOLD_OUT;
-    const size_t wanted = head->old ? held_in_memory(&head->memory) * rows->classes / head->old : 0;
+    const size_t wanted = head->old ? (held_in_memory(&head->memory) * rows->classes + head->old - 1) / head->old : 0;
     held_free(bic);
     bic->held.inputs = rows->inputs;
     bic->held.classes = rows->classes;
@@ -62,61 +68,98 @@ done:
     return status;
 }
 
-/* Scores of the new classes on held images, with their labels. */
-struct pairs {
-    size_t count;
-    float *scores;
-    int8_t *labels;
+/* Scores of all classes on held images, and the distribution t of each image's labels. */
+struct held_scores {
+    size_t count, classes, old;
+    float *inputs; /* of one image */
+    float *scores, *targets;
 };
 
-static void add_pairs(const struct head *head, const float *features, const int8_t *labels, size_t classes, struct pairs *pairs) {
-    head_multiply(head, head->weights + head->old * head->inputs, classes, features, 1, pairs->scores + pairs->count);
-    memcpy(pairs->labels + pairs->count, labels, classes);
-    pairs->count += classes;
+/* labels are those of `classes` classes from `first` on; an image without any tells nothing. */
+static void add_scores(const struct head *head, const float *stored, const int8_t *labels, size_t first, size_t classes,
+                       struct held_scores *held) {
+    float *targets = held->targets + held->count * held->classes;
+    size_t present = 0;
+    for (size_t k = 0; k < classes; k++) {
+        present += labels[k] == 1;
+    }
+    if (!present) {
+        return;
+    }
+    for (size_t k = 0; k < classes; k++) {
+        targets[first + k] = (float)(labels[k] == 1) / (float)present;
+    }
+    head_expand(head, stored, 1, held->inputs);
+    head_multiply(head, head->weights, held->classes, held->inputs, 1, held->scores + held->count * held->classes, held->classes);
+    held->count++;
 }
 
-static double loss_at(const struct pairs *pairs, double alpha, double beta) {
-    double loss = 0.5 * ((alpha - 1) * (alpha - 1) + beta * beta);
-    for (size_t i = 0; i < pairs->count; i++) {
-        const double u = alpha * (double)pairs->scores[i] + beta;
-        loss += (u > 0 ? u + log1p(exp(-u)) : log1p(exp(u))) - (pairs->labels[i] == 1 ? u : 0);
+static double corrected(const struct held_scores *held, size_t k, double score, const double at[2]) {
+    return k < held->old ? score : at[0] * score + at[1];
+}
+
+/* The loss of one image, with its slope and curvature (α twice, α and β, β twice) added up. */
+static double image_loss(const struct held_scores *held, size_t image, const double at[2], double slope[2], double curve[3]) {
+    const float *scores = held->scores + image * held->classes, *targets = held->targets + image * held->classes;
+    double most = -INFINITY, sum = 0, loss = 0, mean[2] = {0, 0}, square[3] = {0, 0, 0}, wanted[2] = {0, 0};
+    for (size_t k = 0; k < held->classes; k++) {
+        most = fmax(most, corrected(held, k, (double)scores[k], at));
+    }
+    for (size_t k = 0; k < held->classes; k++) {
+        const double s = (double)scores[k], u = corrected(held, k, s, at), share = exp(u - most);
+        sum += share;
+        loss -= (double)targets[k] * u;
+        if (k >= held->old) {
+            mean[0] += share * s;
+            mean[1] += share;
+            square[0] += share * s * s;
+            wanted[0] += (double)targets[k] * s;
+            wanted[1] += (double)targets[k];
+        }
+    }
+    for (size_t i = 0; i < 2; i++) {
+        mean[i] /= sum;
+        slope[i] += mean[i] - wanted[i];
+    }
+    curve[0] += square[0] / sum - mean[0] * mean[0];
+    curve[1] += mean[0] - mean[0] * mean[1];
+    curve[2] += mean[1] - mean[1] * mean[1];
+    return loss + most + log(sum);
+}
+
+static double loss_at(const struct held_scores *held, const double at[2], double slope[2], double curve[3]) {
+    const double apart = at[0] - 1;
+    double loss = 0.5 * (apart * apart + at[1] * at[1]);
+    slope[0] = apart;
+    slope[1] = at[1];
+    curve[0] = curve[2] = 1;
+    curve[1] = 0;
+    for (size_t i = 0; i < held->count; i++) {
+        loss += image_loss(held, i, at, slope, curve);
     }
     return loss;
 }
 
-/* Newton's step for α and β. */
-static void newton_step(const struct pairs *pairs, double alpha, double beta, double step[2]) {
-    double slope[2] = {alpha - 1, beta}, curve[3] = {1, 0, 1}; /* α twice, α and β, β twice */
-    for (size_t i = 0; i < pairs->count; i++) {
-        const double s = (double)pairs->scores[i], p = 1 / (1 + exp(-(alpha * s + beta)));
-        const double wrong = p - (pairs->labels[i] == 1), spread = p * (1 - p);
-        slope[0] += wrong * s;
-        slope[1] += wrong;
-        curve[0] += spread * s * s;
-        curve[1] += spread * s;
-        curve[2] += spread;
-    }
-    const double determinant = curve[0] * curve[2] - curve[1] * curve[1];
-    step[0] = (curve[2] * slope[0] - curve[1] * slope[1]) / determinant;
-    step[1] = (curve[0] * slope[1] - curve[1] * slope[0]) / determinant;
-}
-
-static void fit(const struct pairs *pairs, double *alpha, double *beta) {
-    double loss = loss_at(pairs, *alpha, *beta);
+/* Newton's method, with steps halved until the loss falls: it is convex. */
+static void fit(const struct held_scores *held, double at[2]) {
+    double slope[2], curve[3], loss = loss_at(held, at, slope, curve);
     for (size_t i = 0; i < NEWTON_STEPS; i++) {
-        double step[2], lower = loss, part = 1;
-        newton_step(pairs, *alpha, *beta, step);
-        for (size_t j = 0; j < HALVINGS; j++, part /= 2) {
-            lower = loss_at(pairs, *alpha - part * step[0], *beta - part * step[1]);
-            if (lower < loss) {
-                break;
-            }
+        const double determinant = curve[0] * curve[2] - curve[1] * curve[1];
+        double step[2] = {(curve[2] * slope[0] - curve[1] * slope[1]) / determinant,
+                          (curve[0] * slope[1] - curve[1] * slope[0]) / determinant};
+        double next[2], lower = loss;
+        for (size_t j = 0; j < HALVINGS && !(lower < loss); j++) {
+            next[0] = at[0] - step[0];
+            next[1] = at[1] - step[1];
+            lower = loss_at(held, next, slope, curve);
+            step[0] /= 2;
+            step[1] /= 2;
         }
         if (!(lower < loss)) {
-            break;
+            return;
         }
-        *alpha -= part * step[0];
-        *beta -= part * step[1];
+        at[0] = next[0];
+        at[1] = next[1];
         loss = lower;
     }
 }
@@ -131,32 +174,41 @@ static void correct(struct head *head, double alpha, double beta) {
     }
 }
 
-static l3a_status finish(struct head *head, const struct rows *rows) {
+static l3a_status measure_bias(struct head *head, const struct rows *rows, double at[2]) {
     const struct bic *bic = (const struct bic *)head;
     const struct memory *memory = &head->memory;
     l3a_status status = L3A_OK;
-    struct pairs pairs = {0};
-    double alpha = 1, beta = 0;
-    const size_t capacity = (held_in_memory(memory) + bic->held.count) * rows->classes;
-    TRY(allocate(head->context, capacity, sizeof *pairs.scores, &pairs.scores));
-    TRY(allocate(head->context, capacity, 1, &pairs.labels));
+    struct held_scores held = {.classes = head->classes, .old = head->old};
+    const size_t capacity = held_in_memory(memory) + bic->held.count;
+    TRY(allocate(head->context, capacity, head->classes * sizeof *held.scores, &held.scores));
+    TRY(allocate_zeroed(head->context, capacity, head->classes * sizeof *held.targets, &held.targets));
+    TRY(allocate(head->context, 1, head->inputs * sizeof *held.inputs, &held.inputs));
     for (size_t i = 0; i < bic->held.count; i++) {
-        add_pairs(head, bic->held.features + i * head->inputs, bic->held.labels + i * rows->classes, rows->classes, &pairs);
+        add_scores(head, bic->held.features + i * head->stored, bic->held.labels + i * rows->classes, head->old, rows->classes,
+                   &held);
     }
     for (size_t i = 0; i < memory->count; i++) {
         if (memory_holds_out(memory, i)) {
-            add_pairs(head, memory->features + i * head->inputs, memory->labels + i * head->classes + head->old, rows->classes,
-                      &pairs);
+            add_scores(head, memory->features + i * head->stored, memory->labels + i * head->classes, 0, head->old, &held);
         }
     }
-    fit(&pairs, &alpha, &beta);
-    if (alpha > 0) {
-        correct(head, alpha, beta);
+    fit(&held, at);
+done:
+    release(head->context, held.inputs);
+    release(head->context, held.scores);
+    release(head->context, held.targets);
+    return status;
+}
+
+static l3a_status finish(struct head *head, const struct rows *rows) {
+    l3a_status status = L3A_OK;
+    double at[2] = {1, 0}; /* α, β */
+    TRY(measure_bias(head, rows, at));
+    if (at[0] > 0) {
+        correct(head, at[0], at[1]);
     }
     TRY(memory_keep_random(head, rows));
 done:
-    release(head->context, pairs.scores);
-    release(head->context, pairs.labels);
     return status;
 }
 
@@ -164,7 +216,12 @@ static void release_all(struct head *head) {
     held_free((struct bic *)head);
 }
 
-static const struct head_rules rules = {
-    .size = sizeof(struct bic), .replays = 1, .distils = true, .prepare = prepare, .finish = finish, .release = release_all};
+static const struct head_rules rules = {.size = sizeof(struct bic),
+                                        .tuning = {20, 1e-2, 3e-3, 10, 20, true},
+                                        .joins = true,
+                                        .distils = DISTIL_TOO,
+                                        .prepare = prepare,
+                                        .finish = finish,
+                                        .release = release_all};
 
 HEAD_LEARNER(bic, rules);

@@ -1,70 +1,75 @@
-/* Dark Experience Replay++ (Buzzega et al. 2020, equation 6): besides a batch replayed with its labels, another one on which the
- * head is to give the scores it gave when the images were stored, at the end of their phase:
- *   λ/2 · mean over images of Σ over the classes known then of (s − s stored)². */
+/* Dark Experience Replay++ (Buzzega et al. 2020, equation 6): the loss of a batch of new images, plus two terms on batches that are
+ * drawn from a reservoir independently of each other: that of their labels (their β = 1), and
+ *   λ · mean over images of Σ over the classes known then of (s − z)²
+ * where z are the scores that the head gave an image in the step that stored it, and λ is their α. An image is offered to the
+ * reservoir once, in the last pass over its phase, as theirs is a stream that is seen once. Their program, which makes several
+ * passes, offers it in each; scores that were stored early are then those of an untrained head (docs/methods-gradient.md). */
 #include "method/head.h"
 
 #include <string.h>
 
 struct derpp {
     struct head head;
-    float *scores; /* stored, row after row of the memory */
-    size_t *first; /* where a row's scores begin; one more, where the last's end */
+    float *scores; /* [capacity x classes], as stored */
+    size_t *known; /* [capacity]: how many of a row's were */
 };
 
-/* The labels of the second batch are not looked at. */
+/* The labels of the second draw are not looked at. */
 static void match_scores(const struct head *head, struct batch *batch) {
     const struct derpp *derpp = (const struct derpp *)head;
-    const float scale = (float)head->tuning.lambda / (float)(batch->rows - batch->last);
     for (size_t i = batch->last; i < batch->rows; i++) {
-        const float *stored = derpp->scores + derpp->first[batch->slots[i]], *scores = batch->scores + i * head->classes;
-        const size_t known = derpp->first[batch->slots[i] + 1] - derpp->first[batch->slots[i]];
+        const float *stored = derpp->scores + batch->slots[i] * head->classes, *scores = batch->scores + i * head->classes;
+        const float scale = (float)(2 * head->tuning.lambda) / (float)(batch->rows - batch->last);
         float *gradient = batch->gradient + i * head->classes;
         memset(gradient, 0, head->classes * sizeof *gradient);
-        for (size_t k = 0; k < known; k++) {
+        for (size_t k = 0; k < derpp->known[batch->slots[i]]; k++) {
             gradient[k] = scale * (scores[k] - stored[k]);
         }
     }
 }
 
-static l3a_status finish(struct head *head, const struct rows *rows) {
+static l3a_status prepare(struct head *head, struct rows *rows) {
     struct derpp *derpp = (struct derpp *)head;
-    const struct memory *memory = &head->memory;
-    l3a_context *context = head->context;
     l3a_status status = L3A_OK;
     float *scores = NULL;
-    size_t *first = NULL;
-    const size_t before = memory->count;
-    TRY(memory_keep_random(head, rows));
-    const size_t kept = before ? derpp->first[before] : 0, added = memory->count - before;
-    TRY(allocate(context, kept + added * head->classes, sizeof *scores, &scores));
-    TRY(allocate_zeroed(context, memory->count + 1, sizeof *first, &first));
-    if (before) {
-        memcpy(scores, derpp->scores, kept * sizeof *scores);
-        memcpy(first, derpp->first, (before + 1) * sizeof *first);
+    TRY(memory_prepare_reservoir(head, rows));
+    TRY(allocate_zeroed(head->context, head->memory.capacity, head->classes * sizeof *scores, &scores));
+    for (size_t i = 0; i < head->memory.count; i++) {
+        memcpy(scores + i * head->classes, derpp->scores + i * head->old, head->old * sizeof *scores);
     }
-    head_multiply(head, head->weights, head->classes, memory->features + before * head->inputs, added, scores + kept);
-    for (size_t i = before; i < memory->count; i++) {
-        first[i + 1] = first[i] + head->classes;
-    }
-    release(context, derpp->scores);
-    release(context, derpp->first);
+    release(head->context, derpp->scores);
     derpp->scores = scores;
-    derpp->first = first;
-    scores = NULL;
-    first = NULL;
+    if (!derpp->known) {
+        TRY(allocate_zeroed(head->context, head->memory.capacity, sizeof *derpp->known, &derpp->known));
+    }
 done:
-    release(context, scores);
-    release(context, first);
     return status;
+}
+
+static void offer(struct head *head, const struct rows *rows, const size_t *shown, const struct batch *batch) {
+    struct derpp *derpp = (struct derpp *)head;
+    for (size_t i = 0; batch->last_pass && i < batch->fresh; i++) {
+        const size_t slot = memory_offer(&head->memory, &head->random, rows, shown[i]);
+        if (slot != SIZE_MAX) {
+            memcpy(derpp->scores + slot * head->classes, batch->scores + i * head->classes, head->classes * sizeof(float));
+            derpp->known[slot] = head->classes;
+        }
+    }
 }
 
 static void release_all(struct head *head) {
     struct derpp *derpp = (struct derpp *)head;
     release(head->context, derpp->scores);
-    release(head->context, derpp->first);
+    release(head->context, derpp->known);
 }
 
-static const struct head_rules rules = {
-    .size = sizeof(struct derpp), .replays = 2, .score_terms = match_scores, .finish = finish, .release = release_all};
+static const struct head_rules rules = {.size = sizeof(struct derpp),
+                                        .tuning = {20, 1e-2, 1e-2, 10, 20, true},
+                                        .replays = 2,
+                                        .apart = true,
+                                        .prepare = prepare,
+                                        .score_terms = match_scores,
+                                        .stepped = offer,
+                                        .release = release_all};
 
 HEAD_LEARNER(derpp, rules);

@@ -1,7 +1,12 @@
-/* Experience Replay (Chaudhry et al. 2019): with each batch of new images a batch from the memory, which is a random choice of each
- * phase's images. */
+/* Experience Replay (Chaudhry et al. 2019, algorithm 1, with their reservoir): each step is made from a batch of new images and as
+ * many from the memory; then the memory is offered the new ones. They make one pass over the images; here that is the last pass
+ * over a phase. */
 #include "method/head.h"
 
-static const struct head_rules rules = {.size = sizeof(struct head), .replays = 1, .finish = memory_keep_random};
+static const struct head_rules rules = {.size = sizeof(struct head),
+                                        .tuning = {20, 1e-2, 3e-3, 0, 20, true},
+                                        .replays = 1,
+                                        .prepare = memory_prepare_reservoir,
+                                        .stepped = memory_offer_shown};
 
 HEAD_LEARNER(er, rules);

@@ -63,10 +63,18 @@ static void release_all(struct head *head) {
     release(head->context, ewc->pull);
 }
 
-static const struct head_rules rules = {
-    .size = sizeof(struct ewc), .prepare = prepare, .weight_terms = add_penalty, .finish = finish, .release = release_all};
-static const struct head_rules online_rules = {
-    .size = sizeof(struct ewc), .prepare = prepare, .weight_terms = add_penalty, .finish = finish_online, .release = release_all};
+static const struct head_rules rules = {.size = sizeof(struct ewc),
+                                        .tuning = {20, 1e-2, 1e-2, 1000, 0, false},
+                                        .prepare = prepare,
+                                        .weight_terms = add_penalty,
+                                        .finish = finish,
+                                        .release = release_all};
+static const struct head_rules online_rules = {.size = sizeof(struct ewc),
+                                               .tuning = {20, 1e-2, 1e-2, 1000, 0, false},
+                                               .prepare = prepare,
+                                               .weight_terms = add_penalty,
+                                               .finish = finish_online,
+                                               .release = release_all};
 
 HEAD_LEARNER(ewc, rules);
 HEAD_LEARNER(oewc, online_rules);

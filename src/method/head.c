@@ -1,62 +1,72 @@
-/* The training of a head.
+/* A head: its classes, its input, its scores. train.c trains it.
  *
- * Scores s = W z, z being the features with a 1 appended, so that the last weight of a class is its bias. A phase adds the rows
- * of W of its classes, uniform in (−1/√k, 1/√k), and makes `epochs` passes over its images in random order, `batch` at a time:
- * the loss is the sum over all classes seen, meaned over the images; Adam starts anew. A label that the phase does not give, that
- * of an old class, is a 0 to the loss, as in the comparisons this follows: it is why a head that is merely trained on forgets. */
+ * Scores s = W x, with a last input of 1, so that the last weight of a class is its bias. A phase adds the rows of W of its
+ * classes, uniform in (−1/√n, 1/√n) for n inputs.
+ *
+ * The input x is the features z, or the random layer of l3a (learn/buffer.h) of the same seed and width d:
+ *   x = (2/√3 k/d · ReLU(z B), z if features skip the layer, 1).
+ * A step of Adam moves every weight by about its rate, so a score moves by rate · Σ|x|. Where features have mean 0,
+ * E ReLU(z B) = E|z|/(2√3), and 2√3 k/d would make Σ|x| of the layer's d units that of the k features. A third of it does better on
+ * training data held out: d inputs are fitted faster than k. */
 #include "method/head.h"
 
 #include "data/features.h"
+#include "learn/options.h"
 #include "learn/pseudo_label.h"
 
 #include <math.h>
 #include <string.h>
 
-/* What a method uses where the settings leave it open; see tools/tune_heads.py. */
-static const struct {
-    const char *method;
-    struct tuning tuning; /* epochs, first_rate, rate, lambda, memory */
-} tuned[] = {
-    {"finetune", {20, 1e-2, 3e-3, 0, 0}}, {"joint-sgd", {20, 3e-3, 3e-3, 0, 0}}, {"lwf", {20, 1e-2, 1e-2, 1000, 0}},
-    {"ewc", {20, 1e-2, 1e-2, 1000, 0}},   {"oewc", {20, 1e-2, 1e-2, 1000, 0}},   {"rwalk", {20, 1e-2, 1e-2, 10000, 0}},
-    {"er", {20, 1e-2, 3e-3, 0, 20}},      {"der++", {20, 1e-2, 1e-2, 100, 20}},  {"icarl", {20, 1e-2, 1e-2, 100, 20}},
-    {"bic", {20, 1e-2, 1e-2, 100, 20}},   {"prs", {20, 1e-2, 3e-3, 0, 1000}},    {"ocdm", {20, 1e-2, 3e-3, 0, 1000}},
-};
-
-enum { READ_ROWS = 1024, BATCH = 128, TUNED = sizeof tuned / sizeof tuned[0] };
+enum { READ_ROWS = 1024, BATCH = 128, SCORE_ROWS = 512 };
 enum { STREAM_WEIGHTS, STREAM_ORDER };
 
-static struct tuning tuning_of(const struct method *method, const l3a_options *settings) {
-    size_t i = 0;
-    while (i + 1 < TUNED && strcmp(tuned[i].method, method->info.name) != 0) {
-        i++;
-    }
-    struct tuning tuning = tuned[i].tuning;
+static struct tuning tuning_of(const struct head_rules *rules, const l3a_options *settings) {
+    struct tuning tuning = rules->tuning;
     tuning.epochs = settings->epochs ? settings->epochs : tuning.epochs;
     tuning.first_rate = settings->first_rate > 0 ? settings->first_rate : tuning.first_rate;
     tuning.rate = settings->rate > 0 ? settings->rate : tuning.rate;
     tuning.lambda = settings->lambda > 0 ? settings->lambda : tuning.lambda;
     tuning.memory = settings->memory ? settings->memory : tuning.memory;
+    if (settings->memory_per != L3A_MEMORY_PER_METHOD) {
+        tuning.of_each_class = settings->memory_per == L3A_MEMORY_PER_CLASS;
+    }
     return tuning;
 }
 
-l3a_status head_create(l3a_context *context, const struct head_rules *rules, const struct method *method,
-                       const l3a_options *settings, size_t width, void **state) {
+static l3a_status create_layer(struct head *head, const l3a_options *settings, size_t width) {
+    l3a_status status = L3A_OK;
+    const size_t dim = (size_t)settings->dim, columns = learned_width(settings, width);
+    TRY(buffer_create(head->context, width, dim, settings->seed, REAL_SINGLE, &head->layer));
+    head->layer.skip = columns > dim;
+    head->layer_scale = (float)(2 / sqrt(3) * (double)width / (double)dim);
+    head->inputs = columns + 1;
+done:
+    return status;
+}
+
+l3a_status head_create(l3a_context *context, const struct head_rules *rules, const l3a_options *settings, size_t width,
+                       void **state) {
     l3a_status status = L3A_OK;
     struct head *head = NULL;
     TRY(allocate_zeroed(context, 1, rules->size, &head));
     head->context = context;
     head->rules = rules;
-    head->tuning = tuning_of(method, settings);
+    head->tuning = tuning_of(rules, settings);
     head->loss = settings->loss;
     head->batch = settings->batch ? settings->batch : BATCH;
     head->theta = settings->head_theta;
     head->seed = settings->seed;
     head->random.seed = random_bits(settings->seed, STREAM_ORDER);
-    head->inputs = width + 1;
-    head->memory.inputs = head->inputs;
+    head->inputs = head->stored = head->memory.inputs = width + 1;
+    if (settings->head_input == L3A_HEAD_INPUT_LAYER) {
+        TRY(create_layer(head, settings, width));
+    }
     *state = head;
+    head = NULL;
 done:
+    if (head) {
+        head_free(head);
+    }
     return status;
 }
 
@@ -66,9 +76,18 @@ void head_free(void *state) {
         head->rules->release(head);
     }
     memory_free(head->context, &head->memory);
+    buffer_free(&head->layer);
     release(head->context, head->weights);
     release(head->context, head->old_weights);
     release(head->context, head);
+}
+
+size_t head_memory_slots(const struct head *head) {
+    return head->tuning.of_each_class ? head->tuning.memory * head->total_classes : head->tuning.memory;
+}
+
+size_t head_memory_of_class(const struct head *head) {
+    return head->tuning.of_each_class ? head->tuning.memory : head->tuning.memory / head->total_classes;
 }
 
 l3a_status head_widen(const struct head *head, float **array) {
@@ -90,13 +109,14 @@ static l3a_status add_classes(struct head *head, size_t classes) {
     const double bound = 1 / sqrt((double)head->inputs - 1);
     head->old = head->classes;
     head->classes += classes;
-    if (head->rules->distils && head->old) {
+    if (head->rules->distils != DISTIL_NONE && head->old) {
         release(head->context, head->old_weights);
+        head->old_weights = NULL;
         TRY(allocate(head->context, head->old, head->inputs * sizeof *head->old_weights, &head->old_weights));
         memcpy(head->old_weights, head->weights, head->old * head->inputs * sizeof *head->old_weights);
     }
     if (head->memory.count) {
-        TRY(memory_resize(head->context, &head->memory, head->memory.count, head->classes));
+        TRY(memory_resize(head->context, &head->memory, head->memory.capacity, head->classes));
     }
     TRY(head_widen(head, &head->weights));
     for (size_t i = head->old * head->inputs; i < head->classes * head->inputs; i++) {
@@ -139,127 +159,52 @@ done:
     return status;
 }
 
-struct workspace {
-    struct batch batch;
-    struct adam adam;
-    float *gradient; /* by the weights */
-    size_t *order;
-};
-
-static void workspace_free(l3a_context *context, struct workspace *work) {
-    const struct batch *batch = &work->batch;
-    void *const arrays[] = {batch->features, batch->targets, batch->scale,    batch->slots,      batch->scores, batch->old,
-                            batch->gradient, work->gradient, work->adam.mean, work->adam.square, work->order};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
-        release(context, arrays[i]);
+/* Training works on one thread: its matrices are small, and the numbers must not depend on the number of threads. */
+static void expand(const struct head *head, int threads, const float *stored, size_t stride, size_t rows, float *inputs) {
+    const struct buffer *layer = &head->layer;
+    const size_t width = head->stored - 1, dim = layer->dim, columns = head->inputs;
+    head->context->matrix->multiply(threads, REAL_SINGLE, false, false, rows, dim, width, (double)head->layer_scale, stored, stride,
+                                    layer->matrix, dim, 0, inputs, columns);
+    for (size_t i = 0; i < rows; i++) {
+        float *restrict x = inputs + i * columns;
+        for (size_t j = 0; j < dim; j++) {
+            x[j] = x[j] > 0 ? x[j] : 0;
+        }
+        if (layer->skip) {
+            memcpy(x + dim, stored + i * stride, width * sizeof *x);
+        }
+        x[columns - 1] = 1;
     }
 }
 
-static l3a_status workspace_create(const struct head *head, const struct rows *rows, struct workspace *work) {
-    l3a_context *context = head->context;
+void head_expand(const struct head *head, const float *stored, size_t rows, float *inputs) {
+    if (head->layer.matrix) {
+        expand(head, 1, stored, head->stored, rows, inputs);
+    } else if (inputs != stored) {
+        memcpy(inputs, stored, rows * head->stored * sizeof *inputs);
+    }
+}
+
+void head_multiply(const struct head *head, const float *weights, size_t classes, const float *inputs, size_t rows, float *scores,
+                   size_t stride) {
+    head->context->matrix->multiply(1, REAL_SINGLE, false, true, rows, classes, head->inputs, 1, inputs, head->inputs, weights,
+                                    head->inputs, 0, scores, stride);
+}
+
+l3a_status head_learn_rows(struct head *head, struct rows *rows) {
     l3a_status status = L3A_OK;
-    struct batch *batch = &work->batch;
-    const size_t capacity = head->batch * (1 + head->rules->replays), pairs = head->classes * sizeof(float);
-    TRY(allocate(context, capacity, head->inputs * sizeof(float), &batch->features));
-    TRY(allocate(context, capacity, pairs, &batch->targets));
-    TRY(allocate(context, capacity, pairs, &batch->scores));
-    TRY(allocate(context, capacity, pairs, &batch->gradient));
-    TRY(allocate(context, capacity, sizeof(float), &batch->scale));
-    TRY(allocate(context, capacity, sizeof *batch->slots, &batch->slots));
-    TRY(allocate_zeroed(context, head->inputs, pairs, &work->adam.mean));
-    TRY(allocate_zeroed(context, head->inputs, pairs, &work->adam.square));
-    TRY(allocate(context, head->inputs, pairs, &work->gradient));
-    TRY(allocate(context, rows->count, sizeof *work->order, &work->order));
-    if (head->rules->distils) {
-        TRY(allocate(context, capacity, head->old * sizeof(float), &batch->old));
+    FAIL_IF(head->rules->joins && !head_memory_of_class(head), head->context, L3A_ERROR_OPTION,
+            "raise --memory, or use --memory-per class", "a memory of %zu images in all is less than one for each of %zu classes",
+            head->tuning.memory, head->total_classes);
+    TRY(add_classes(head, rows->classes));
+    if (head->rules->prepare) {
+        TRY(head->rules->prepare(head, rows));
+    }
+    TRY(head_train(head, rows));
+    if (head->rules->finish) {
+        TRY(head->rules->finish(head, rows));
     }
 done:
-    return status;
-}
-
-static void fill_batch(const struct head *head, const struct rows *rows, const size_t *order, size_t count, struct batch *batch) {
-    batch->fresh = batch->last = batch->rows = count;
-    for (size_t i = 0; i < count; i++) {
-        const int8_t *labels = rows->labels + order[i] * rows->classes;
-        float *targets = batch->targets + i * head->classes;
-        memcpy(batch->features + i * head->inputs, rows->features + order[i] * head->inputs, head->inputs * sizeof(float));
-        memset(targets, 0, head->old * sizeof *targets);
-        for (size_t k = 0; k < rows->classes; k++) {
-            targets[head->old + k] = labels[k] == 1;
-        }
-        batch->scale[i] = 1 / (float)count;
-    }
-}
-
-void head_multiply(const struct head *head, const float *weights, size_t classes, const float *features, size_t rows,
-                   float *scores) {
-    head->context->matrix->multiply(1, REAL_SINGLE, false, true, rows, classes, head->inputs, 1, features, head->inputs, weights,
-                                    head->inputs, 0, scores, classes);
-}
-
-/* Adds a batch from the memory, which counts as much as the phase's. */
-static void replay(struct head *head, struct batch *batch) {
-    const struct memory *memory = &head->memory;
-    const size_t first = batch->rows, count = memory_draw(&head->memory, &head->random, head->batch, batch->slots + first);
-    for (size_t i = first; i < first + count; i++) {
-        const int8_t *labels = memory->labels + batch->slots[i] * head->classes;
-        memcpy(batch->features + i * head->inputs, memory->features + batch->slots[i] * head->inputs, head->inputs * sizeof(float));
-        for (size_t k = 0; k < head->classes; k++) {
-            batch->targets[i * head->classes + k] = labels[k];
-        }
-        batch->scale[i] = 1 / (float)count;
-    }
-    batch->last = first;
-    batch->rows += count;
-}
-
-/* One thread: the matrices are too small to share. */
-static void make_step(struct head *head, struct workspace *work, double rate) {
-    const struct head_rules *rules = head->rules;
-    struct batch *batch = &work->batch;
-    for (size_t i = 0; i < rules->replays && head->memory.count; i++) {
-        replay(head, batch);
-    }
-    head_multiply(head, head->weights, head->classes, batch->features, batch->rows, batch->scores);
-    loss_gradient(head->loss, batch->rows, head->classes, batch->scores, batch->targets, batch->scale, batch->gradient);
-    if (rules->distils && head->old) {
-        head_multiply(head, head->old_weights, head->old, batch->features, batch->rows, batch->old);
-        distil_gradient(batch->rows, head->classes, head->old, batch->scores, batch->old,
-                        (float)(head->tuning.lambda / (double)batch->rows), batch->gradient);
-    }
-    if (rules->score_terms) {
-        rules->score_terms(head, batch);
-    }
-    head->context->matrix->multiply(1, REAL_SINGLE, true, false, head->classes, head->inputs, batch->rows, 1, batch->gradient,
-                                    head->classes, batch->features, head->inputs, 0, work->gradient, head->inputs);
-    if (rules->weight_terms) {
-        rules->weight_terms(head, work->gradient);
-    }
-    adam_step(&work->adam, head->classes * head->inputs, rate, work->gradient, head->weights);
-    if (rules->stepped) {
-        rules->stepped(head);
-    }
-}
-
-static l3a_status train(struct head *head, const struct rows *rows) {
-    l3a_status status = L3A_OK;
-    struct workspace work = {0};
-    const struct tuning *tuning = &head->tuning;
-    const size_t steps = tuning->epochs * ((rows->count + head->batch - 1) / head->batch);
-    const double highest = head->old ? tuning->rate : tuning->first_rate;
-    TRY(workspace_create(head, rows, &work));
-    for (size_t epoch = 0; epoch < tuning->epochs; epoch++) {
-        TRY(report_progress(head->context, "train", epoch, tuning->epochs));
-        stream_shuffle(&head->random, work.order, rows->count);
-        for (size_t first = 0; first < rows->count; first += head->batch) {
-            const size_t count = rows->count - first < head->batch ? rows->count - first : head->batch;
-            fill_batch(head, rows, work.order + first, count, &work.batch);
-            make_step(head, &work, one_cycle(work.adam.steps, steps, highest));
-        }
-    }
-    TRY(report_progress(head->context, "train", tuning->epochs, tuning->epochs));
-done:
-    workspace_free(head->context, &work);
     return status;
 }
 
@@ -268,31 +213,43 @@ l3a_status head_learn(void *state, const struct lesson *lesson, struct outcome *
     l3a_status status = L3A_OK;
     struct rows rows = {0};
     TRY(rows_read(head->context, lesson, &rows));
-    TRY(add_classes(head, rows.classes));
+    head->total_classes = lesson->edges[lesson->phases];
     outcome->images = rows.count;
-    if (head->rules->prepare) {
-        TRY(head->rules->prepare(head, &rows));
-    }
-    TRY(train(head, &rows));
-    if (head->rules->finish) {
-        TRY(head->rules->finish(head, &rows));
-    }
+    TRY(head_learn_rows(head, &rows));
 done:
     rows_free(head->context, &rows);
     return status;
 }
 
+/* scores += x W without the bias. */
+static void add_scores(const struct head *head, const float *inputs, size_t stride, size_t rows, float *scores) {
+    head->context->matrix->multiply(head->context->threads, REAL_SINGLE, false, true, rows, head->classes, head->inputs - 1, 1,
+                                    inputs, stride, head->weights, head->inputs, 1, scores, head->classes);
+}
+
 l3a_status head_score(void *state, const float *features, size_t rows, float *scores) {
     const struct head *head = state;
-    const size_t width = head->inputs - 1;
+    const size_t width = head->stored - 1;
+    l3a_status status = L3A_OK;
+    float *inputs = NULL;
     for (size_t i = 0; i < rows; i++) {
         for (size_t k = 0; k < head->classes; k++) {
-            scores[i * head->classes + k] = head->weights[k * head->inputs + width];
+            scores[i * head->classes + k] = head->weights[(k + 1) * head->inputs - 1];
         }
     }
-    head->context->matrix->multiply(head->context->threads, REAL_SINGLE, false, true, rows, head->classes, width, 1, features,
-                                    width, head->weights, head->inputs, 1, scores, head->classes);
-    return L3A_OK;
+    if (!head->layer.matrix) {
+        add_scores(head, features, width, rows, scores);
+        return L3A_OK;
+    }
+    TRY(allocate(head->context, SCORE_ROWS, head->inputs * sizeof *inputs, &inputs));
+    for (size_t first = 0; first < rows; first += SCORE_ROWS) {
+        const size_t count = rows - first < SCORE_ROWS ? rows - first : SCORE_ROWS;
+        expand(head, head->context->threads, features + first * width, width, count, inputs);
+        add_scores(head, inputs, head->inputs, count, scores + first * head->classes);
+    }
+done:
+    release(head->context, inputs);
+    return status;
 }
 
 void head_edges(const void *state, double *edges) {

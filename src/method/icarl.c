@@ -1,10 +1,11 @@
-/* iCaRL (Rebuffi et al. 2017) for several labels an image: exemplars of each class chosen by herding, replayed, and distillation of
- * the old head. Its nearest-mean-of-exemplars rule names one class an image, so the scores are the head's, as in multi-label
- * comparisons.
+/* iCaRL (Rebuffi et al. 2017) with several labels per image: exemplars of each class, chosen by herding, join the phase's images.
+ * The loss is their algorithm 3, which is in logistic outputs already: on all of these images the labels train the outputs of new
+ * classes, and those of old classes are distilled from the old head. Their nearest-mean-of-exemplars rule names one class per
+ * image, so the scores are the head's, as in multi-label comparisons.
  *
  * Herding (their algorithm 4): with features φ scaled to length 1 and their mean μ over the class's images, the n-th exemplar is
  * the image that brings the mean of the first n closest to μ: the one with the largest φᵀ(n μ − Σ φ chosen), since all have
- * length 1. An image that several classes choose is kept once. */
+ * length 1. An image that several classes choose is kept once. φ are the features, whatever the head's input is. */
 #include "method/head.h"
 
 #include <math.h>
@@ -101,33 +102,27 @@ static void choose(struct herd *herd, size_t wanted, bool *kept) {
 }
 
 static l3a_status keep_exemplars(struct head *head, const struct rows *rows) {
-    struct memory *memory = &head->memory;
     l3a_status status = L3A_OK;
     struct herd herd = {0};
     bool *kept = NULL;
-    size_t count = 0;
     herd.context = head->context;
     TRY(allocate_zeroed(head->context, rows->count, sizeof *kept, &kept));
     TRY(herd_create(head->context, rows, &herd));
     for (size_t k = 0; k < rows->classes; k++) {
         gather_class(&herd, k);
-        choose(&herd, head->tuning.memory, kept);
+        choose(&herd, head_memory_of_class(head), kept);
     }
-    for (size_t i = 0; i < rows->count; i++) {
-        count += kept[i];
-    }
-    TRY(memory_resize(head->context, memory, memory->count + count, head->classes));
-    for (size_t i = 0; i < rows->count; i++) {
-        if (kept[i]) {
-            memory_set(memory, memory->count++, rows, i);
-        }
-    }
+    TRY(memory_keep(head, rows, kept));
 done:
     herd_free(&herd);
     release(head->context, kept);
     return status;
 }
 
-static const struct head_rules rules = {.size = sizeof(struct head), .replays = 1, .distils = true, .finish = keep_exemplars};
+static const struct head_rules rules = {.size = sizeof(struct head),
+                                        .tuning = {20, 1e-2, 3e-3, 1, 20, true},
+                                        .joins = true,
+                                        .distils = DISTIL_ONLY,
+                                        .finish = keep_exemplars};
 
 HEAD_LEARNER(icarl, rules);

@@ -16,7 +16,8 @@ struct lesson {
 };
 
 struct outcome {
-    uint64_t images, pseudo_labels;
+    uint64_t images; /* that were learned from: with weight above 0 */
+    uint64_t pseudo_labels;
     l3a_class_tally *classes; /* [0, last), zeroed: weight, pseudo and right are the learner's to fill; NULL: nobody asks */
 };
 
@@ -58,11 +59,17 @@ l3a_options method_options(const struct method *method, const l3a_options *setti
  * "dynamic". */
 bool method_looks_at(const struct method *method, const l3a_options *settings, const char *name, const char *value);
 
-/* The rows of a lesson: those with at least one of its new classes. *rows is allocated. */
+/* The images of a lesson: those that belong to at least one of its new classes. *rows is allocated. Every method has the same. */
+l3a_status lesson_members(const struct lesson *lesson, size_t **rows, size_t *count);
+/* Those of them that are labelled with at least one of the new classes. The others are there through a crowd alone, and without a
+ * pseudo-label they teach nothing: they have weight 0, in every method. */
 l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count);
+/* How many images a lesson has; for joint-masked, each counts in every phase it belongs to. */
+l3a_status lesson_images(const struct lesson *lesson, enum lesson_plan plan, uint64_t *images);
 /* Takes some rows of a lesson, with the labels of its new classes [rows x new classes]. */
 typedef l3a_status lesson_block(void *argument, const float *features, const int8_t *labels, size_t rows);
-/* Hands all rows of a lesson over, at most `block` at a time and never more than the first time. *images: how many they were. */
+/* Hands the labelled rows of a lesson over, at most `block` at a time and never more than the first time. *images: how many they
+ * were. */
 l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t block, lesson_block *take, void *argument,
                        uint64_t *images);
 
@@ -71,7 +78,7 @@ l3a_status learn_masked(void *state, const struct lesson *lesson, struct outcome
 
 extern const struct learner analytic_learner, masked_learner, dsal_learner, gkeal_learner, slda_learner;
 /* heads trained by gradient descent */
-extern const struct learner finetune_learner, lwf_learner, ewc_learner, oewc_learner, rwalk_learner, er_learner, derpp_learner,
-    icarl_learner, bic_learner, prs_learner, ocdm_learner;
+extern const struct learner finetune_learner, joint_sgd_learner, lwf_learner, ewc_learner, oewc_learner, rwalk_learner, er_learner,
+    derpp_learner, icarl_learner, bic_learner, prs_learner, ocdm_learner;
 
 #endif

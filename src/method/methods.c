@@ -51,7 +51,8 @@ static void with_plain_sums(l3a_options *options) {
 
 static const char l3a_paper[] = "Zhang et al., ICML 2025", acil_paper[] = "Zhuang et al., NeurIPS 2022 (GACL: 2024)";
 static const char sums[] = "sums, never an image", networks[] = "the old network";
-static const char the_head[] = "the head", per_class[] = "features of 20 images a class", in_all[] = "features of 1000 images";
+static const char the_head[] = "the head", in_all[] = "features of 1000 images";
+static const char reservoir[] = "features of 20 images per class (reservoir)";
 
 #define METHOD(name, help, source, stores, plan, learner, prescribe)                                                               \
     { {name, help, source, stores, 1}, plan, &learner, prescribe }
@@ -80,20 +81,22 @@ static const struct method methods[] = {
            "class means, a covariance", BY_PHASE, slda_learner, NULL),
     METHOD("finetune", "a linear head, trained on each phase in turn", "the usual lower bound", the_head, BY_PHASE,
            finetune_learner, NULL),
-    METHOD("joint-sgd", "the same head on all classes at once", "the usual upper bound", the_head, ALL_AT_ONCE, finetune_learner,
+    METHOD("joint-sgd", "the same head on all classes at once", "the usual upper bound", the_head, ALL_AT_ONCE, joint_sgd_learner,
            NULL),
-    METHOD("lwf", "distils the old head on new images", "Li and Hoiem, ECCV 2016", the_head, BY_PHASE, lwf_learner, NULL),
+    METHOD("lwf", "distils old classes on new images", "Li and Hoiem, ECCV 2016", the_head, BY_PHASE, lwf_learner, NULL),
     METHOD("ewc", "holds weights by Fisher information", "Kirkpatrick et al., PNAS 2017", "the head, two sums", BY_PHASE,
            ewc_learner, NULL),
     METHOD("oewc", "the same with one running Fisher", "Schwarz et al., ICML 2018", "the head, two sums", BY_PHASE, oewc_learner,
            NULL),
     METHOD("rwalk", "holds weights by Fisher and path", "Chaudhry et al., ECCV 2018", "the head, four sums", BY_PHASE,
            rwalk_learner, NULL),
-    METHOD("er", "replays random images", "Chaudhry et al., 2019", per_class, BY_PHASE, er_learner, NULL),
-    METHOD("der++", "replays images with labels and old scores", "Buzzega et al., NeurIPS 2020",
-           "features of 20 images a class, their scores", BY_PHASE, derpp_learner, NULL),
-    METHOD("icarl", "replays herded exemplars, distils", "Rebuffi et al., CVPR 2017", per_class, BY_PHASE, icarl_learner, NULL),
-    METHOD("bic", "replays, distils, corrects new scores", "Wu et al., CVPR 2019", per_class, BY_PHASE, bic_learner, NULL),
+    METHOD("er", "replays from a reservoir", "Chaudhry et al., 2019", reservoir, BY_PHASE, er_learner, NULL),
+    METHOD("der++", "replays labels and stored scores from a reservoir", "Buzzega et al., NeurIPS 2020",
+           "the same, and their scores", BY_PHASE, derpp_learner, NULL),
+    METHOD("icarl", "herded exemplars; distils old classes", "Rebuffi et al., CVPR 2017",
+           "features of 20 images per class (herding)", BY_PHASE, icarl_learner, NULL),
+    METHOD("bic", "random exemplars; distils, corrects new scores", "Wu et al., CVPR 2019",
+           "features of 20 images per class (random)", BY_PHASE, bic_learner, NULL),
     METHOD("prs", "replays from a partitioned reservoir", "Kim et al., ECCV 2020", in_all, BY_PHASE, prs_learner, NULL),
     METHOD("ocdm", "replays from a memory of balanced classes", "Liang and Li, 2022", in_all, BY_PHASE, ocdm_learner, NULL),
     NAMED("podnet", "distils pooled features of every stage", "Douillard et al., ECCV 2020", "images"),
@@ -131,9 +134,11 @@ l3a_options method_options(const struct method *method, const l3a_options *setti
 }
 
 /* The settings that learners other than the analytic one look at. */
-static const char *settings_of(const struct learner *learner) {
+static const char *settings_of(const struct learner *learner, const l3a_options *settings) {
     if (learner->score == finetune_learner.score) {
-        return "|loss|epochs|batch|first-rate|rate|lambda|memory|head-theta|";
+        return settings->head_input == L3A_HEAD_INPUT_LAYER
+                   ? "|loss|epochs|batch|first-rate|rate|lambda|memory|memory-per|head-theta|head-input|dim|skip-features|"
+                   : "|loss|epochs|batch|first-rate|rate|lambda|memory|memory-per|head-theta|head-input|";
     }
     return learner == &gkeal_learner  ? "|dim|gamma|kernel-width|precision|block|theta|"
            : learner == &slda_learner ? "|shrinkage|block|theta|"
@@ -160,7 +165,7 @@ static bool is_about_phases(const char *name) {
 }
 
 bool method_looks_at(const struct method *method, const l3a_options *settings, const char *name, const char *value) {
-    const char *looked_at = settings_of(method->learner);
+    const char *looked_at = settings_of(method->learner, settings);
     char text[64];
     if (looked_at) {
         snprintf(text, sizeof text, "|%s|", name);
@@ -198,6 +203,29 @@ l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_option
     FAIL_IF(method->learner != &analytic_learner || method->plan != BY_PHASE, context, L3A_ERROR_OPTION,
             "'l3a run' compares it with others", "'%s' makes no model that learns phase after phase", name);
     *options = method_options(method, options);
+done:
+    return status;
+}
+
+l3a_status lesson_members(const struct lesson *lesson, size_t **rows, size_t *count) {
+    return features_members_of(lesson->train, lesson->columns + lesson->first, lesson->last - lesson->first, rows, count);
+}
+
+l3a_status lesson_images(const struct lesson *lesson, enum lesson_plan plan, uint64_t *images) {
+    l3a_status status = L3A_OK;
+    const size_t parts = plan == ALL_MASKED ? lesson->phases : 1;
+    *images = 0;
+    for (size_t t = 0; t < parts; t++) {
+        struct lesson part = *lesson;
+        size_t *rows = NULL, count = 0;
+        if (plan == ALL_MASKED) {
+            part.first = lesson->edges[t];
+            part.last = lesson->edges[t + 1];
+        }
+        TRY(lesson_members(&part, &rows, &count));
+        release(lesson->train->context, rows);
+        *images += count;
+    }
 done:
     return status;
 }

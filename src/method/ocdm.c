@@ -89,7 +89,7 @@ static l3a_status make_room(struct ocdm *ocdm) {
     struct head *head = &ocdm->head;
     l3a_context *context = head->context;
     l3a_status status = L3A_OK;
-    const size_t slots = head->tuning.memory + 1, classes = head->classes;
+    const size_t slots = head_memory_slots(head) + 1, classes = head->classes;
     release_all(head);
     TRY(memory_resize(context, &head->memory, slots, classes));
     TRY(allocate_zeroed(context, classes, sizeof *ocdm->kept, &ocdm->kept));
@@ -108,7 +108,7 @@ static void offer(struct ocdm *ocdm, const struct rows *rows, size_t row) {
     struct memory *memory = &ocdm->head.memory;
     memory_set(memory, memory->count, rows, row);
     enter(ocdm, memory->count++);
-    if (memory->count > ocdm->head.tuning.memory) {
+    if (memory->count == memory->capacity) {
         const size_t slot = most_dispensable(ocdm);
         leave(ocdm, slot);
         memory->count--;
@@ -135,6 +135,10 @@ done:
     return status;
 }
 
-static const struct head_rules rules = {.size = sizeof(struct ocdm), .replays = 1, .finish = finish, .release = release_all};
+static const struct head_rules rules = {.size = sizeof(struct ocdm),
+                                        .tuning = {20, 1e-2, 3e-3, 0, 1000, false},
+                                        .replays = 1,
+                                        .finish = finish,
+                                        .release = release_all};
 
 HEAD_LEARNER(ocdm, rules);

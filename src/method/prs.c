@@ -54,7 +54,7 @@ static bool comes_in(struct prs *prs, const int8_t *labels) {
     }
     for (size_t k = head->old; k < head->classes; k++) {
         if (labels[k - head->old] == 1) {
-            const double share = (double)head->tuning.memory / (double)(present ? present : 1), n = (double)prs->seen[k];
+            const double share = (double)head_memory_slots(head) / (double)(present ? present : 1), n = (double)prs->seen[k];
             const double weight = exp((double)rarest - n);
             chance += weight * (n > share ? share / n : 1);
             weights += weight;
@@ -125,7 +125,7 @@ static void offer(struct prs *prs, const struct rows *rows, size_t row) {
     struct memory *memory = &prs->head.memory;
     const int8_t *labels = rows->labels + row * rows->classes;
     size_t slot = memory->count;
-    if (memory->count < prs->head.tuning.memory) {
+    if (memory->count < memory->capacity) {
         memory->count++;
     } else if (comes_in(prs, labels)) {
         slot = goes_out(prs);
@@ -168,7 +168,7 @@ static l3a_status finish(struct head *head, const struct rows *rows) {
     l3a_status status = L3A_OK;
     size_t *order = NULL;
     TRY(allocate(head->context, rows->count, sizeof *order, &order));
-    TRY(memory_resize(head->context, &head->memory, head->tuning.memory, head->classes));
+    TRY(memory_resize(head->context, &head->memory, head_memory_slots(head), head->classes));
     stream_shuffle(&head->random, order, rows->count);
     for (size_t i = 0; i < rows->count; i++) {
         offer((struct prs *)head, rows, order[i]);
@@ -185,7 +185,11 @@ static void release_all(struct head *head) {
     release(head->context, prs->chance);
 }
 
-static const struct head_rules rules = {
-    .size = sizeof(struct prs), .replays = 1, .prepare = prepare, .finish = finish, .release = release_all};
+static const struct head_rules rules = {.size = sizeof(struct prs),
+                                        .tuning = {20, 1e-2, 3e-3, 0, 1000, false},
+                                        .replays = 1,
+                                        .prepare = prepare,
+                                        .finish = finish,
+                                        .release = release_all};
 
 HEAD_LEARNER(prs, rules);

@@ -24,7 +24,6 @@ l3a_status memory_resize(l3a_context *context, struct memory *memory, size_t cap
     memory->order = order;
     memory->capacity = capacity;
     memory->classes = classes;
-    memory->drawn = memory->drawable = 0;
     features = NULL;
     labels = NULL;
 done:
@@ -56,43 +55,82 @@ bool memory_holds_out(const struct memory *memory, size_t slot) {
     return memory->hold_out && slot % memory->hold_out == 0;
 }
 
-static void shuffle(struct memory *memory, struct stream *random) {
-    stream_shuffle(random, memory->order, memory->count);
-    memory->drawn = memory->drawable = 0;
+/* The first of a permutation (Fisher and Yates). */
+size_t memory_draw(struct memory *memory, struct stream *random, size_t count, size_t *slots) {
+    count = count < memory->count ? count : memory->count;
     for (size_t i = 0; i < memory->count; i++) {
-        if (!memory_holds_out(memory, memory->order[i])) {
-            memory->order[memory->drawable++] = memory->order[i];
-        }
+        memory->order[i] = i;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const size_t j = i + stream_below(random, memory->count - i);
+        slots[i] = memory->order[j];
+        memory->order[j] = memory->order[i];
+    }
+    return count;
+}
+
+size_t memory_offer(struct memory *memory, struct stream *random, const struct rows *rows, size_t row) {
+    size_t slot = memory->count;
+    memory->seen++;
+    if (memory->count < memory->capacity) {
+        memory->count++;
+    } else {
+        slot = stream_below(random, memory->seen);
+    }
+    if (slot >= memory->capacity) {
+        return SIZE_MAX;
+    }
+    memory_set(memory, slot, rows, row);
+    return slot;
+}
+
+l3a_status memory_prepare_reservoir(struct head *head, struct rows *rows) {
+    (void)rows;
+    return memory_resize(head->context, &head->memory, head_memory_slots(head), head->classes);
+}
+
+void memory_offer_shown(struct head *head, const struct rows *rows, const size_t *shown, const struct batch *batch) {
+    for (size_t i = 0; batch->last_pass && i < batch->fresh; i++) {
+        memory_offer(&head->memory, &head->random, rows, shown[i]);
     }
 }
 
-size_t memory_draw(struct memory *memory, struct stream *random, size_t count, size_t *slots) {
-    size_t found = 0;
-    if (memory->count && memory->drawn == memory->drawable) {
-        shuffle(memory, random);
+l3a_status memory_keep(struct head *head, const struct rows *rows, const bool *kept) {
+    struct memory *memory = &head->memory;
+    l3a_status status = L3A_OK;
+    size_t count = memory->count;
+    for (size_t i = 0; i < rows->count; i++) {
+        count += kept[i];
     }
-    count = count < memory->drawable ? count : memory->drawable;
-    while (found < count) {
-        if (memory->drawn == memory->drawable) {
-            shuffle(memory, random);
+    TRY(memory_resize(head->context, memory, count, head->classes));
+    for (size_t i = 0; i < rows->count; i++) {
+        if (kept[i]) {
+            memory_set(memory, memory->count++, rows, i);
         }
-        slots[found++] = memory->order[memory->drawn++];
     }
-    return found;
+done:
+    return status;
 }
 
 l3a_status memory_keep_random(struct head *head, const struct rows *rows) {
-    struct memory *memory = &head->memory;
     l3a_status status = L3A_OK;
     size_t *order = NULL;
-    const size_t wanted = head->tuning.memory * rows->classes, count = wanted < rows->count ? wanted : rows->count;
+    bool *kept = NULL;
     TRY(allocate(head->context, rows->count, sizeof *order, &order));
-    TRY(memory_resize(head->context, memory, memory->count + count, head->classes));
-    stream_shuffle(&head->random, order, rows->count);
-    for (size_t i = 0; i < count; i++) {
-        memory_set(memory, memory->count++, rows, order[i]);
+    TRY(allocate_zeroed(head->context, rows->count, sizeof *kept, &kept));
+    for (size_t k = 0; k < rows->classes; k++) {
+        size_t left = head_memory_of_class(head);
+        stream_shuffle(&head->random, order, rows->count);
+        for (size_t i = 0; i < rows->count && left; i++) {
+            if (rows->labels[order[i] * rows->classes + k] == 1) {
+                kept[order[i]] = true;
+                left--;
+            }
+        }
     }
+    TRY(memory_keep(head, rows, kept));
 done:
     release(head->context, order);
+    release(head->context, kept);
     return status;
 }

@@ -17,9 +17,9 @@ struct memory {
     size_t count, capacity, inputs, classes;
     float *features; /* [capacity x inputs] */
     int8_t *labels;  /* [capacity x classes]; 0 as well where none was given */
-    size_t hold_out; /* each so many-th row is never drawn; 0: all are */
-    size_t *order;   /* of the rows that are drawn next */
-    size_t drawn, drawable;
+    size_t hold_out; /* each so many-th row is not trained on; 0: all are */
+    size_t *order;   /* [capacity], of a draw */
+    uint64_t seen;   /* rows that were offered to the reservoir */
 };
 
 /* Room for so many rows and classes; what is there stays. */
@@ -27,12 +27,23 @@ l3a_status memory_resize(l3a_context *context, struct memory *memory, size_t cap
 void memory_free(l3a_context *context, struct memory *memory);
 /* A slot becomes a row of a phase whose classes are the memory's last. */
 void memory_set(struct memory *memory, size_t slot, const struct rows *rows, size_t row);
-/* Rows in random order, each once before one comes again; at most as many as there are. Returns how many. */
+/* Different slots at random, at most as many as there are rows. Returns how many. */
 size_t memory_draw(struct memory *memory, struct stream *random, size_t count, size_t *slots);
 bool memory_holds_out(const struct memory *memory, size_t slot);
 
+/* Reservoir sampling (Vitter 1985, algorithm R): the n-th row offered takes a free slot, or else, with probability
+ * capacity / n, that of a random row. Returns its slot, or SIZE_MAX where it is not kept. */
+size_t memory_offer(struct memory *memory, struct stream *random, const struct rows *rows, size_t row);
+
 struct head;
-/* Rules' finish(): keeps tuning.memory rows for each class of the phase, chosen at random. */
+struct batch;
+/* Rules' prepare() and stepped() for a reservoir, which is offered every image once, in the last pass over its phase. */
+l3a_status memory_prepare_reservoir(struct head *head, struct rows *rows);
+void memory_offer_shown(struct head *head, const struct rows *rows, const size_t *shown, const struct batch *batch);
+/* Adds the rows that are marked. */
+l3a_status memory_keep(struct head *head, const struct rows *rows, const bool *kept);
+/* Rules' finish(): keeps as many images of each class of the phase as the settings say, chosen at random; an image that several
+ * classes choose is kept once. */
 l3a_status memory_keep_random(struct head *head, const struct rows *rows);
 
 #endif

@@ -51,8 +51,11 @@ static void add_penalty(struct head *head, float *gradient) {
     }
 }
 
-static void stepped(struct head *head) {
+static void stepped(struct head *head, const struct rows *rows, const size_t *shown, const struct batch *batch) {
     struct rwalk *walk = (struct rwalk *)head;
+    (void)rows;
+    (void)shown;
+    (void)batch;
     float *restrict fisher = walk->fisher, *restrict path = walk->path;
     const float *restrict g = walk->gradient, *restrict before = walk->before, *restrict now = head->weights;
     for (size_t i = 0; i < head->classes * head->inputs; i++) {
@@ -94,6 +97,7 @@ static void release_all(struct head *head) {
 }
 
 static const struct head_rules rules = {.size = sizeof(struct rwalk),
+                                        .tuning = {20, 1e-2, 1e-2, 10000, 0, false},
                                         .prepare = prepare,
                                         .weight_terms = add_penalty,
                                         .stepped = stepped,

@@ -30,23 +30,30 @@ void weight_source_checkpoint(struct checkpoint *checkpoint, struct weight_sourc
 }
 
 l3a_status weights_open(l3a_context *context, const struct weight_source *source, struct weights *weights) {
+    l3a_status status = L3A_OK;
+    char **names = NULL;
     *weights = (struct weights){.context = context, .source = *source};
-    return allocate_zeroed(context, source->count, sizeof *weights->used, &weights->used);
+    TRY(allocate_zeroed(context, source->count, sizeof *weights->used, &weights->used));
+    TRY(allocate(context, source->count, sizeof *names, &names));
+    for (size_t i = 0; i < source->count; i++) {
+        names[i] = (char *)source->at(source->owner, i)->name;
+    }
+    TRY(text_index_make(context, names, source->count, &weights->names));
+done:
+    release(context, names);
+    return status;
 }
 
 void weights_close(struct weights *weights) {
     if (weights->context) {
         release(weights->context, weights->used);
+        text_index_free(weights->context, &weights->names);
     }
     *weights = (struct weights){0};
 }
 
 static size_t find_index(const struct weights *weights, const char *name) {
-    size_t i = 0;
-    while (i < weights->source.count && strcmp(weights->source.at(weights->source.owner, i)->name, name)) {
-        i++;
-    }
-    return i;
+    return text_index_find(&weights->names, name);
 }
 
 const struct checkpoint_tensor *weights_find(const struct weights *weights, const char *name) {

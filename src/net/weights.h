@@ -3,7 +3,7 @@
 #ifndef L3A_WEIGHTS_SOURCE_H
 #define L3A_WEIGHTS_SOURCE_H
 
-#include "base/context.h"
+#include "base/text_index.h"
 #include "format/checkpoint.h"
 
 struct weight_source {
@@ -18,6 +18,7 @@ struct weights {
     l3a_context *context;
     struct weight_source source;
     bool *used;
+    text_index names;
 };
 
 void weight_source_checkpoint(struct checkpoint *checkpoint, struct weight_source *source);

@@ -24,7 +24,9 @@ static size_t character_length(const unsigned char *text) {
         }
         code = code << 6 | (text[i] & 0x3F);
     }
-    const bool control = (code < 0x20 && code != '\t' && code != '\n') || (code >= 0x7F && code < 0xA0);
+    const bool turns = code == 0x61C || code == 0x200E || code == 0x200F || (code >= 0x202A && code <= 0x202E) ||
+                       (code >= 0x2066 && code <= 0x2069); /* the direction of writing, also of what follows on the page */
+    const bool control = (code < 0x20 && code != '\t' && code != '\n') || (code >= 0x7F && code < 0xA0) || turns;
     const bool bad = code < lowest[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) || (code & 0xFFFE) == 0xFFFE;
     return control || bad ? 0 : length;
 }

@@ -43,7 +43,7 @@ void report_free(struct report *report);
 /* A value of run.json, "" where there is none. */
 const char *run_record(const struct report_run *run, const char *key);
 
-enum measure { MEAN_AP, CLASS_F1, OVERALL_F1 };
+enum measure { MEAN_AP, CLASS_F1, OVERALL_F1, BASE_AP, NEW_AP };
 /* The mean over seeds and the deviation of a series after the phase that ends with class `last`; 0 seeds: it has none. */
 size_t phase_value(const struct series *series, size_t last, enum measure measure, double value[2]);
 /* Where the phases of all series end, rising; at most `limit`. */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RECORD_LIMIT = 64 << 20, RECORD_DEPTH = 4 };
+enum { RECORD_LIMIT = 64 << 20, RECORD_DEPTH = 4, RECORDS = 4096 };
 
 /* ---- run.json, flat ---- */
 
@@ -57,6 +57,10 @@ static l3a_status take_member(struct report_run *run, struct json *json, const c
     }
     TRY(kind == JSON_ARRAY ? print_list(json, &text) : print_value(json, &text));
     TRY(text.status);
+    if (run->keys.count == RECORDS) {
+        status = json_fail(json, "more than %d entries", RECORDS);
+        goto done;
+    }
     TRY(text_record_set(json->context, &run->keys, &run->values, name, text.length ? text.text : ""));
 done:
     text_builder_free(&text);
@@ -308,8 +312,13 @@ size_t phase_value(const struct series *series, size_t last, enum measure measur
     size_t seeds = 0;
     for (size_t i = 0; i < results->count; i++) {
         const l3a_metrics *m = &results->rows[i].metrics;
-        const double own = measure == MEAN_AP ? m->mean_ap : measure == CLASS_F1 ? m->class_f1 : m->overall_f1;
-        if (is_of_series(series, i) && results->rows[i].last == last) {
+        const double values[] = {[MEAN_AP] = m->mean_ap,
+                                 [CLASS_F1] = m->class_f1,
+                                 [OVERALL_F1] = m->overall_f1,
+                                 [BASE_AP] = results->rows[i].base_map,
+                                 [NEW_AP] = results->rows[i].new_map};
+        const double own = values[measure];
+        if (is_of_series(series, i) && results->rows[i].last == last && !isnan(own)) {
             sum += own;
             squares += own * own;
             seeds++;

@@ -1,4 +1,4 @@
-/* The headline, what happened phase after phase, and the paper's rows for the same protocol. */
+/* The headline, and what happened phase after phase. */
 #include "report/report.h"
 
 #include <math.h>
@@ -122,6 +122,9 @@ static void print_about(struct report *report, const struct report_run *run) {
                run_record(run, "run.test.rows"));
     if (backbone[0]) {
         html_print(page, "; frozen features of %s", backbone);
+    }
+    if (run_record(run, "run.test.difficult")[0]) {
+        html_raw(page, "; difficult objects left out of the metrics, as the VOC devkit does");
     }
     if (run->seeds.count > 1) {
         html_print(page, "; %zu seeds, ± is their standard deviation", run->seeds.count);
@@ -304,6 +307,27 @@ static bool has_bands(const struct report *report) {
     return false;
 }
 
+/* Whether base and new mAP were recorded, and differ from mAP: there is more than one phase. */
+static bool has_parts(const struct report *report) {
+    for (size_t i = 0; i < report->series_count; i++) {
+        if (report->series[i].rows > 1 && !isnan(report->series[i].summary.base_map[0])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct {
+    enum measure measure;
+    const char *title;
+} measures[] = {
+    {MEAN_AP, "mAP: mean over classes of average precision"},
+    {CLASS_F1, "CF1: F1, a mean over classes"},
+    {OVERALL_F1, "OF1: F1 over all image-class pairs"},
+    {BASE_AP, "Base mAP: classes of the first phase, on images that show one"},
+    {NEW_AP, "New mAP: classes of the phase just learned, on images that show one"},
+};
+
 l3a_status report_phases(struct report *report) {
     enum { PHASES = 1024 };
     l3a_status status = L3A_OK;
@@ -327,111 +351,19 @@ l3a_status report_phases(struct report *report) {
                                       "images that show a class learned so far."
                                     : "After each phase, measured on the test images that show a class learned so far.");
     report_legend(report);
-    phases.title = "mAP: mean over classes of average precision";
-    phases.measure = MEAN_AP;
-    print_phase_chart(report, &phases, 300);
-    html_raw(&report->page, "<div class=\"two\">\n");
-    phases.title = "CF1: F1, a mean over classes";
-    phases.measure = CLASS_F1;
-    print_phase_chart(report, &phases, 210);
-    phases.title = "OF1: F1 over all image-class pairs";
-    phases.measure = OVERALL_F1;
-    print_phase_chart(report, &phases, 210);
+    for (size_t i = 0; i < sizeof measures / sizeof measures[0]; i++) {
+        const bool part = measures[i].measure == BASE_AP || measures[i].measure == NEW_AP;
+        phases.title = measures[i].title;
+        phases.measure = measures[i].measure;
+        html_raw(&report->page, i == 1 ? "<div class=\"two\">\n" : "");
+        if (!part || has_parts(report)) {
+            print_phase_chart(report, &phases, i ? 210 : 300);
+        }
+    }
     html_raw(&report->page, "</div>\n");
     section_end(report);
 done:
     release(report->context, edges);
     release(report->context, room);
     return status;
-}
-
-/* ---- The paper's rows ---- */
-
-/* As printed in the paper; NaN where it has no number. */
-struct paper_row {
-    const char *protocol, *data, *witness; /* a class that tells the data set from others of its size */
-    size_t classes;
-    const char *method;
-    double average_map, last_map, class_f1, overall_f1;
-};
-
-static const struct paper_row paper_rows[] = {
-    {"B0-C10", "MS-COCO 2014", "toothbrush", 80, "L3A", 81.5, 77.6, 69.7, 72.5},
-    {"B0-C10", "MS-COCO 2014", "toothbrush", 80, "joint training", NAN, 81.8, NAN, NAN},
-    {"B40-C10", "MS-COCO 2014", "toothbrush", 80, "L3A", 79.9, 78.8, 69.5, 72.9},
-    {"B40-C10", "MS-COCO 2014", "toothbrush", 80, "joint training", NAN, 81.8, NAN, NAN},
-    {"B0-C4", "PASCAL VOC 2007", "pottedplant", 20, "L3A", 96.7, 94.1, NAN, NAN},
-    {"B0-C4", "PASCAL VOC 2007", "pottedplant", 20, "joint training", NAN, 94.7, NAN, NAN},
-    {"B10-C2", "PASCAL VOC 2007", "pottedplant", 20, "L3A", 95.6, 94.0, NAN, NAN},
-    {"B10-C2", "PASCAL VOC 2007", "pottedplant", 20, "joint training", NAN, 94.7, NAN, NAN},
-};
-
-static bool fits(const struct report_run *run, const struct paper_row *row) {
-    return strcmp(run_record(run, "run.protocol"), row->protocol) == 0 && run->results->classes.count == row->classes &&
-           text_list_find(&run->results->classes, row->witness) < row->classes;
-}
-
-static void print_or_dash(text_builder *page, double value) {
-    if (isnan(value)) {
-        html_raw(page, "<td>–</td>");
-    } else {
-        html_print(page, "<td>%.1f</td>", value);
-    }
-}
-
-static void print_paper_run(struct report *report, const struct report_run *run) {
-    text_builder *page = &report->page;
-    for (size_t i = run->first_series; i < run->first_series + run->series_count; i++) {
-        const struct series *series = &report->series[i];
-        const char *backbone = run_record(run, "run.train.backbone");
-        html_print(page, "<tr><th scope=\"row\">%s<small class=\"help\">this run, %s</small></th>", series->label,
-                   backbone[0] ? backbone : "backbone not recorded");
-        print_or_dash(page, series->rows > 1 ? series->summary.average_map[0] : NAN);
-        print_or_dash(page, series->summary.last_map[0]);
-        print_or_dash(page, series->summary.last_class_f1[0]);
-        print_or_dash(page, series->summary.last_overall_f1[0]);
-        html_raw(page, "</tr>\n");
-    }
-    for (size_t i = 0; i < sizeof paper_rows / sizeof paper_rows[0]; i++) {
-        const struct paper_row *row = &paper_rows[i];
-        if (fits(run, row)) {
-            html_print(page,
-                       "<tr class=\"paper\"><th scope=\"row\">%s<small class=\"help\">the paper on %s, TResNet-M</small></th>",
-                       row->method, row->data);
-            print_or_dash(page, row->average_map);
-            print_or_dash(page, row->last_map);
-            print_or_dash(page, row->class_f1);
-            print_or_dash(page, row->overall_f1);
-            html_raw(page, "</tr>\n");
-        }
-    }
-}
-
-void report_paper(struct report *report) {
-    bool begun = false;
-    for (size_t i = 0; i < report->run_count; i++) {
-        bool any = false;
-        for (size_t j = 0; j < sizeof paper_rows / sizeof paper_rows[0]; j++) {
-            any = any || fits(&report->runs[i], &paper_rows[j]);
-        }
-        if (!any || !report->runs[i].series_count) {
-            continue;
-        }
-        if (!begun) {
-            section_begin(report, "paper", "Beside the paper",
-                          "Rows on a tinted ground are quoted from the paper (Zhang and others, “L3A: Label-Augmented Analytic "
-                          "Adaptation for Multi-Label Class Incremental Learning”, ICML 2025), which has one decimal. They were "
-                          "reached with the paper’s own backbone, TResNet-M. Numbers of another backbone say nothing about the "
-                          "method’s: compare rows of one backbone with each other.");
-            html_raw(&report->page,
-                     "<div class=\"scroll\"><table class=\"beside\"><thead><tr><th>method, and whose numbers</th><th>avg "
-                     "mAP</th><th>last mAP</th><th>last CF1</th><th>last OF1</th></tr></thead><tbody>\n");
-            begun = true;
-        }
-        print_paper_run(report, &report->runs[i]);
-    }
-    if (begun) {
-        html_raw(&report->page, "</tbody></table></div>\n");
-        section_end(report);
-    }
 }

@@ -54,6 +54,7 @@ const char report_style[] =
     ".best{font-weight:700}\n"
     ".paper{background:var(--tint)}\n"
     ".paper th{font-style:italic;box-shadow:-8px 0 0 var(--tint)}\n"
+    ".beside .group{font-weight:700;max-width:none;padding-top:14px}\n"
     ".record td{white-space:normal;overflow-wrap:anywhere;min-width:12em;vertical-align:top}\n"
     ".record th{color:var(--soft);vertical-align:top}\n"
     ".record .differs{min-width:0;white-space:nowrap;color:var(--wrong)}\n"

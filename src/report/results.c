@@ -10,13 +10,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FILE_LIMIT = 1 << 30, FIELDS = 16 };
+enum { FILE_LIMIT = 1 << 30, FIELDS = 16, METHOD_LIMIT = 1000 };
 
 static const char metrics_header[] =
+    "method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds,base_mAP,new_mAP\n";
+static const char short_metrics_header[] = /* of older files */
     "method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds\n";
 static const char classes_header[] = "method,seed,phase,class,AP,images,weight,pseudo,right,present,curve\n";
 static const char short_classes_header[] = "method,seed,phase,class,AP\n"; /* of older files */
 static const char stages_header[] = "method,seed,phase,stage,seconds,peak_memory\n";
+enum { PARTS = 2, SUMMARY = 7 }; /* base_mAP and new_mAP; what a summary has */
 
 l3a_status results_create(l3a_context *context, l3a_results **results) {
     const l3a_status status = allocate_zeroed(context, 1, sizeof **results, results);
@@ -107,7 +110,10 @@ static l3a_status copy_array(l3a_context *context, const void *from, size_t coun
 static l3a_status keep_method(l3a_results *results, const char *name, const char **kept) {
     const size_t found = text_list_find(&results->methods, name);
     l3a_status status = L3A_OK;
-    if (found == results->methods.count) {
+    if (found == METHOD_LIMIT) {
+        status = fail(results->context, L3A_ERROR_FORMAT, "is this the folder of a run?", "results of more than %d methods",
+                      METHOD_LIMIT);
+    } else if (found == results->methods.count) {
         status = text_list_add(results->context, &results->methods, name, strlen(name));
     }
     if (status == L3A_OK) {
@@ -200,6 +206,15 @@ static void print_number(text_builder *text, double value) {
     text_builder_print(text, ",%s", number_format(value, number));
 }
 
+/* Nothing where an older version did not record it. */
+static void print_recorded(text_builder *text, double value) {
+    if (isnan(value)) {
+        text_builder_print(text, ",");
+    } else {
+        print_number(text, value);
+    }
+}
+
 void print_field(text_builder *text, const char *field) {
     if (!strpbrk(field, ",\"\r\n")) {
         text_builder_print(text, "%s", field);
@@ -254,6 +269,8 @@ l3a_status results_write(const l3a_results *results, const char *folder) {
         for (size_t j = 0; j < sizeof numbers / sizeof numbers[0]; j++) {
             print_number(&metrics, numbers[j]);
         }
+        print_recorded(&metrics, row->base_map);
+        print_recorded(&metrics, row->new_map);
         text_builder_print(&metrics, "\n");
         for (size_t k = 0; k < row->last; k++) {
             text_builder_print(&classes, "%s,%" PRIu64 ",%zu,", row->method, row->seed, row->phase);
@@ -296,16 +313,23 @@ static bool field_number(const struct csv *csv, size_t index, double *value) {
     return index < csv->count && number_parse(csv->fields[index], strlen(csv->fields[index]), value);
 }
 
+/* NaN where the field is empty, or the row ends before it. */
+static bool field_recorded(const struct csv *csv, size_t index, double *value) {
+    *value = NAN;
+    return index >= csv->count || !csv->fields[index][0] || field_number(csv, index, value);
+}
+
 static bool parse_row(const struct csv *csv, const l3a_results *results, l3a_result *row) {
     uint64_t integers[7];
-    double numbers[8];
-    bool good = csv->count == FIELDS;
+    double numbers[8], base, new;
+    bool good = csv->count == FIELDS || csv->count == FIELDS + PARTS;
     for (size_t i = 0; i < 7; i++) {
         good = good && field_integer(csv, i + 1, &integers[i]);
     }
     for (size_t i = 0; i < 8; i++) {
         good = good && field_number(csv, i + 8, &numbers[i]);
     }
+    good = good && field_recorded(csv, 16, &base) && field_recorded(csv, 17, &new);
     if (!good || integers[3] > results->classes.count || integers[2] >= integers[3] || !integers[1]) {
         return false;
     }
@@ -319,7 +343,9 @@ static bool parse_row(const struct csv *csv, const l3a_results *results, l3a_res
         .test_images = integers[5],
         .pseudo_labels = integers[6],
         .metrics = {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6], (size_t)integers[5]},
-        .seconds = numbers[7]};
+        .seconds = numbers[7],
+        .base_map = base,
+        .new_map = new};
     return true;
 }
 
@@ -434,7 +460,7 @@ l3a_status results_read(l3a_results *results, const char *folder) {
     struct class_details details = {0};
     const size_t count = results->classes.count;
     bool more = true;
-    TRY(open_table(results, folder, "metrics.csv", metrics_header, NULL, &metrics, &paths[0], &texts[0]));
+    TRY(open_table(results, folder, "metrics.csv", metrics_header, short_metrics_header, &metrics, &paths[0], &texts[0]));
     TRY(open_table(results, folder, "per_class.csv", classes_header, short_classes_header, &classes, &paths[1], &texts[1]));
     FAIL_IF(texts[0] && !texts[1], context, L3A_ERROR_NOT_FOUND, "both tables of a run belong together: copy the folder again",
             "%s: is missing, and metrics.csv is there", paths[1]);
@@ -504,7 +530,7 @@ static void spread_finish(const struct spread *spread, double result[2]) {
 }
 
 l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method, l3a_summary *summary) {
-    struct spread spreads[5] = {{0}};
+    struct spread spreads[SUMMARY] = {{0}};
     for (size_t i = 0; i < results->count; i++) {
         const l3a_result *first = &results->rows[i];
         if (first->phase != 1 || strcmp(first->method, method) != 0) {
@@ -520,9 +546,14 @@ l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results,
             }
         }
         const l3a_metrics *m = &results->rows[last].metrics;
-        const double values[5] = {sum / (double)phases, m->mean_ap, m->class_f1, m->overall_f1,
-                                  forgetting(results, method, first->seed, last)};
-        for (size_t j = 0; j < 5; j++) {
+        const double values[SUMMARY] = {sum / (double)phases,
+                                        m->mean_ap,
+                                        m->class_f1,
+                                        m->overall_f1,
+                                        forgetting(results, method, first->seed, last),
+                                        results->rows[last].base_map,
+                                        results->rows[last].new_map};
+        for (size_t j = 0; j < SUMMARY; j++) {
             spread_add(&spreads[j], values[j]);
         }
     }
@@ -536,5 +567,7 @@ l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results,
     spread_finish(&spreads[2], summary->last_class_f1);
     spread_finish(&spreads[3], summary->last_overall_f1);
     spread_finish(&spreads[4], summary->forgetting);
+    spread_finish(&spreads[5], summary->base_map);
+    spread_finish(&spreads[6], summary->new_map);
     return L3A_OK;
 }

@@ -7,6 +7,7 @@
  * the setting `store`, so that resuming changes nothing. A learner that is not a model starts its job again. */
 #include "base/file.h"
 #include "base/number.h"
+#include "base/text_index.h"
 #include "data/features.h"
 #include "learn/model.h"
 #include "measure/metrics.h"
@@ -36,23 +37,35 @@ void l3a_run_options_default(l3a_run_options *options) {
     l3a_options_default(&options->settings);
 }
 
+/* Each class of one table is in the other. */
+static l3a_status check_same_classes(const l3a_features *one, const l3a_features *other) {
+    l3a_context *context = one->context;
+    l3a_status status = L3A_OK;
+    text_index index = {0};
+    TRY(text_index_make(context, other->classes.items, other->classes.count, &index));
+    for (size_t i = 0; i < one->classes.count; i++) {
+        FAIL_IF(text_index_find(&index, one->classes.items[i]) == index.count, context, L3A_ERROR_CLASS,
+                "training and test data need the same classes", "%s has no class '%s', which %s has", other->path,
+                one->classes.items[i], one->path);
+    }
+done:
+    text_index_free(context, &index);
+    return status;
+}
+
 static l3a_status check_tables(l3a_context *context, l3a_features *train, l3a_features *test) {
     l3a_status status = L3A_OK;
     FAIL_IF(!train || !test, context, L3A_ERROR_ARGUMENT, NULL, "a run needs a training and a test table");
     FAIL_IF(train->width != test->width, context, L3A_ERROR_MISMATCH, "both must come from one backbone",
             "%s has features %zu wide, and %s %zu", train->path, train->width, test->path, test->width);
-    FAIL_IF(!train->labels || !test->labels, context, L3A_ERROR_DATA, "give files with labels, or .npy files with --labels",
-            "%s: no labels", train->labels ? test->path : train->path);
-    for (size_t i = 0; i < train->classes.count; i++) {
-        FAIL_IF(text_list_find(&test->classes, train->classes.items[i]) == test->classes.count, context, L3A_ERROR_CLASS,
-                "training and test data need the same classes", "%s has no class '%s', which %s has", test->path,
-                train->classes.items[i], train->path);
-    }
-    for (size_t i = 0; i < test->classes.count; i++) {
-        FAIL_IF(text_list_find(&train->classes, test->classes.items[i]) == train->classes.count, context, L3A_ERROR_CLASS,
-                "training and test data need the same classes", "%s has no class '%s', which %s has", train->path,
-                test->classes.items[i], test->path);
-    }
+    FAIL_IF(!train->labels, context, L3A_ERROR_DATA,
+            "a .npy file takes its labels from --train-labels Y.npy; 'l3a extract' writes them into the feature file",
+            "%s: no labels", train->path);
+    FAIL_IF(!test->labels, context, L3A_ERROR_DATA,
+            "a .npy file takes its labels from --test-labels Y.npy; 'l3a extract' writes them into the feature file",
+            "%s: no labels", test->path);
+    TRY(check_same_classes(train, test));
+    TRY(check_same_classes(test, train));
 done:
     return status;
 }
@@ -95,6 +108,17 @@ static l3a_status check_methods(l3a_context *context, const l3a_run_options *opt
     }
 done:
     return status;
+}
+
+void warn_of_difficult(l3a_context *context, const l3a_features *train, const l3a_features *test) {
+    const bool learned = l3a_features_record(train, difficult_record), measured = l3a_features_record(test, difficult_record);
+    if (learned != measured) {
+        report_warning(context,
+                       "%s ignores difficult objects, and %s counts them as absent; the metrics %s. Extract both "
+                       "with the same --difficult",
+                       learned ? train->path : test->path, learned ? test->path : train->path,
+                       measured ? "leave them out" : "count them as absent");
+    }
 }
 
 /* Of settings given by name that none of the methods looks at. */
@@ -159,13 +183,35 @@ done:
     return status;
 }
 
-/* Rows of a table with at least one of the classes [first, last) of the run's order. */
-static l3a_status count_images(const struct run *run, l3a_features *features, size_t first, size_t last, uint64_t *images) {
+typedef l3a_status choose_rows(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count);
+
+/* Rows of a table that are chosen for the classes [first, last) of the run's order. */
+static l3a_status count_images(const struct run *run, l3a_features *features, choose_rows *choose, size_t first, size_t last,
+                               uint64_t *images) {
     const size_t *order = features == run->options->test ? run->test_order : run->order;
     size_t *rows = NULL, count = 0;
-    const l3a_status status = features_rows_with(features, order + first, last - first, &rows, &count);
+    const l3a_status status = choose(features, order + first, last - first, &rows, &count);
     *images = count;
     release(run->context, rows);
+    return status;
+}
+
+/* The images of every phase. A phase without a label has nothing to learn, whatever the method. */
+static l3a_status plan_images(const struct run *run, l3a_run_plan *plan) {
+    const l3a_run_options *options = run->options;
+    l3a_status status = L3A_OK;
+    for (size_t t = 0; t < run->phases; t++) {
+        const size_t first = run->edges[t], last = run->edges[t + 1];
+        uint64_t labelled;
+        TRY(count_images(run, options->train, features_members_of, first, last, &plan->train_images[t]));
+        TRY(count_images(run, options->train, features_rows_with, first, last, &labelled));
+        TRY(count_images(run, options->test, features_rows_with, 0, last, &plan->test_images[t]));
+        FAIL_IF(!labelled, run->context, L3A_ERROR_DATA, "choose another protocol or class order, or add images",
+                "phase %zu has no image: no training image has any of its classes ('%s'%s)", t + 1, run->names[first],
+                last - first > 1 ? ", …" : "");
+        plan->unlabelled_images[t] = plan->train_images[t] - labelled;
+    }
+done:
     return status;
 }
 
@@ -196,19 +242,15 @@ static l3a_status make_plan(const struct run *run, l3a_run_plan *plan) {
     plan->phases = run->phases;
     memcpy(plan->edges, run->edges, sizeof run->edges);
     TRY(plan_models(run, &plan->model));
+    TRY(plan_images(run, plan));
     double phased = 0;
     uint64_t all_train = 0, all_test = 0;
     for (size_t t = 0; t < run->phases; t++) {
-        TRY(count_images(run, options->train, run->edges[t], run->edges[t + 1], &plan->train_images[t]));
-        TRY(count_images(run, options->test, 0, run->edges[t + 1], &plan->test_images[t]));
-        FAIL_IF(!plan->train_images[t], run->context, L3A_ERROR_DATA, "choose another protocol or class order, or add images",
-                "phase %zu has no image: no training image has any of its classes ('%s'%s)", t + 1, run->names[run->edges[t]],
-                run->edges[t + 1] - run->edges[t] > 1 ? ", …" : "");
         phased += (double)plan->train_images[t] * plan->model.row_flops + (double)plan->test_images[t] * plan->model.score_flops +
                   plan->model.solve_flops;
     }
-    TRY(count_images(run, options->train, 0, run->classes, &all_train));
-    TRY(count_images(run, options->test, 0, run->classes, &all_test));
+    TRY(count_images(run, options->train, features_members_of, 0, run->classes, &all_train));
+    TRY(count_images(run, options->test, features_rows_with, 0, run->classes, &all_test));
     const double at_once =
         (double)all_train * plan->model.row_flops + (double)all_test * plan->model.score_flops + plan->model.solve_flops;
     for (size_t i = 0; i < options->method_count; i++) {
@@ -245,6 +287,7 @@ static l3a_status open_folder(struct run *run) {
             "%s: this folder holds a run already", options->folder);
     if (exists) {
         TRY(record_compare(context, run->record_path, &identity));
+        TRY(remove_leftovers(context, options->folder));
         TRY(results_read(run->results, options->folder));
     } else {
         TRY(file_exists(context, run->model_path, &exists));
@@ -327,12 +370,16 @@ done:
     return status;
 }
 
-static l3a_status announce(const struct run *run, const l3a_result *row, size_t phases) {
-    char text[256];
+/* learned: images with weight above 0 */
+static l3a_status announce(const struct run *run, const l3a_result *row, size_t phases, uint64_t learned) {
+    char text[320], note[64] = "";
+    if (learned < row->train_images) {
+        snprintf(note, sizeof note, " (%" PRIu64 " without a label, weight 0)", row->train_images - learned);
+    }
     snprintf(text, sizeof text,
-             "%s, seed %" PRIu64 ", phase %zu of %zu: %" PRIu64 " images, %" PRIu64
+             "%s, seed %" PRIu64 ", phase %zu of %zu: %" PRIu64 " images%s, %" PRIu64
              " pseudo-labels, mAP %.2f, CF1 %.2f, OF1 %.2f, %.1f s",
-             row->method, row->seed, row->phase, phases, row->train_images, row->pseudo_labels, row->metrics.mean_ap,
+             row->method, row->seed, row->phase, phases, row->train_images, note, row->pseudo_labels, row->metrics.mean_ap,
              row->metrics.class_f1, row->metrics.overall_f1, row->seconds);
     return report_result(run->context, text);
 }
@@ -369,9 +416,19 @@ done:
     return status;
 }
 
+l3a_status measure_parts(const struct run *run, const float *scores, const int8_t *labels, size_t rows, l3a_result *row) {
+    l3a_status status = L3A_OK;
+    const bool at_once = row->first == 0 && row->last == run->classes;
+    const size_t first = at_once ? run->edges[run->phases - 1] : row->first;
+    TRY(measure_part(run->context, scores, labels, rows, row->last, 0, run->edges[1], &row->base_map));
+    TRY(measure_part(run->context, scores, labels, rows, row->last, first, row->last, &row->new_map));
+done:
+    return status;
+}
+
 /* The metrics on the test rows that have at least one of the first `seen` classes; after the last phase of a method's first seed,
  * curves, too. */
-static l3a_status evaluate(const struct run *run, const struct job *job, void *state, size_t seen, bool last, l3a_metrics *metrics,
+static l3a_status evaluate(const struct run *run, const struct job *job, void *state, size_t seen, bool last, l3a_result *row,
                            struct class_details *details) {
     l3a_context *context = run->context;
     l3a_status status = L3A_OK;
@@ -396,7 +453,8 @@ static l3a_status evaluate(const struct run *run, const struct job *job, void *s
     }
     TRY(report_progress(context, "evaluate", count, count));
     job->method->learner->edges(state, edges);
-    TRY(measure(context, scores, labels, count, seen, edges, metrics, details->average_precision));
+    TRY(measure(context, scores, labels, count, seen, edges, &row->metrics, details->average_precision));
+    TRY(measure_parts(run, scores, labels, count, row));
     if (last && job->first_seed) {
         TRY(allocate(context, seen, CURVE_POINTS * sizeof *details->curves, &details->curves));
         TRY(measure_curves(context, scores, labels, count, seen, details->curves));
@@ -426,7 +484,7 @@ static l3a_status save_state(const struct run *run, const struct job *job, l3a_m
 static l3a_status tally_images(const struct lesson *lesson, l3a_class_tally *tallies) {
     const l3a_features *train = lesson->train;
     size_t *rows = NULL, count = 0;
-    const l3a_status status = lesson_rows(lesson, &rows, &count);
+    const l3a_status status = lesson_members(lesson, &rows, &count);
     for (size_t i = 0; i < train->rows; i++) {
         for (size_t k = 0; k < lesson->last; k++) {
             tallies[k].images += train->labels[i * train->classes.count + lesson->columns[k]] == 1;
@@ -466,6 +524,7 @@ static l3a_status run_phase(const struct run *run, const struct job *job, void *
     struct outcome outcome = {0};
     TRY(allocate(context, run->classes, sizeof *details.average_precision, &details.average_precision));
     TRY(allocate_zeroed(context, run->classes, sizeof *details.tallies, &details.tallies));
+    TRY(lesson_images(&lesson, job->method->plan, &row.train_images));
     TRY(tally_images(&lesson, details.tallies));
     outcome.classes = details.tallies;
     context->stages.count = 0;
@@ -473,10 +532,9 @@ static l3a_status run_phase(const struct run *run, const struct job *job, void *
     TRY(job->method->learner->learn(state, &lesson, &outcome));
     const double learned = clock_seconds();
     report_learning(context, learned - start);
-    TRY(evaluate(run, job, state, lesson.last, t + 1 == job->phases, &row.metrics, &details));
+    TRY(evaluate(run, job, state, lesson.last, t + 1 == job->phases, &row, &details));
     const double evaluated = clock_seconds();
     report_timing(context, "evaluate", evaluated - learned);
-    row.train_images = outcome.images;
     row.pseudo_labels = outcome.pseudo_labels;
     row.test_images = row.metrics.images;
     row.seconds = evaluated - start;
@@ -492,25 +550,9 @@ static l3a_status run_phase(const struct run *run, const struct job *job, void *
         TRY(results_add_stages(run->results, &row));
         TRY(results_write_stages(run->results, run->options->folder));
     }
-    TRY(announce(run, &row, job->phases));
+    TRY(announce(run, &row, job->phases, outcome.images));
 done:
     details_free(context, &details);
-    return status;
-}
-
-/* What a job that is done leaves: its model, unless it was done before and the file is a later job's; and what a kill in the
- * middle of saving it left. */
-static l3a_status discard_partial(l3a_context *context, const char *path, bool own) {
-    l3a_status status = L3A_OK;
-    text_builder temporary = {.context = context};
-    if (own) {
-        TRY(remove_file(context, path));
-    }
-    text_builder_print(&temporary, "%s.tmp", path);
-    TRY(temporary.status);
-    TRY(remove_file(context, temporary.text));
-done:
-    text_builder_free(&temporary);
     return status;
 }
 
@@ -525,8 +567,9 @@ static l3a_status run_job(const struct run *run, const struct job *job) {
     for (; t < job->phases; t++) {
         TRY(run_phase(run, job, state, t));
     }
-    if (job->path && !job->keep) {
-        TRY(discard_partial(run->context, job->path, state && job->method->learner->is_model));
+    /* where it was done before, the file is a later job's */
+    if (job->path && !job->keep && state && job->method->learner->is_model) {
+        TRY(remove_file(run->context, job->path));
     }
 done:
     if (state) {
@@ -553,6 +596,7 @@ l3a_status l3a_run(l3a_context *context, const l3a_run_options *options, l3a_res
     struct run run = {0};
     TRY(run_create(context, options, &run));
     warn_of_idle_settings(context, options);
+    warn_of_difficult(context, options->train, options->test);
     TRY(results_create(context, &run.results));
     for (size_t i = 0; i < run.classes; i++) {
         TRY(text_list_add(context, &run.results->classes, run.names[i], strlen(run.names[i])));

@@ -22,5 +22,9 @@ struct run {
 /* Checks the options and fills what the tables and the protocol say. */
 l3a_status run_create(l3a_context *context, const l3a_run_options *options, struct run *run);
 void run_free(struct run *run);
+/* base_map and new_map of a row, whose classes are known, from scores and labels [rows x row->last]. */
+l3a_status measure_parts(const struct run *run, const float *scores, const int8_t *labels, size_t rows, l3a_result *row);
+/* Warns where only one of the two tables ignores difficult objects. */
+void warn_of_difficult(l3a_context *context, const l3a_features *train, const l3a_features *test);
 
 #endif

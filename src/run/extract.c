@@ -62,12 +62,6 @@ static uint64_t identity(const struct extraction *e) {
     return XXH3_64bits_digest(&state);
 }
 
-static l3a_status fail_part(const struct extraction *e, const char *action) {
-    char reason[128];
-    return fail(e->context, L3A_ERROR_IO, "check the folder's permissions and the room on the disk", "%s: cannot %s: %s", e->part,
-                action, strerror_r(errno, reason, sizeof reason));
-}
-
 static l3a_status write_part(const struct extraction *e, uint64_t offset, const void *bytes, size_t count) {
     const output_file output = {.context = e->context, .path = e->part, .file = e->file};
     return output_write(&output, offset, bytes, count);
@@ -102,31 +96,56 @@ done:
     return status;
 }
 
-/* Opens the part file; records of the same work count, anything else in it goes. */
-static l3a_status open_part(struct extraction *e) {
+/* A file that is empty or starts as a part file does, of whatever version. */
+static l3a_status check_owner(const struct extraction *e, uint64_t size) {
+    enum { NAMED = sizeof "l3a extraction" };
+    l3a_status status = L3A_OK;
+    char found[NAMED];
+    const size_t count = size < NAMED ? (size_t)size : NAMED;
+    TRY(read_part(e, 0, found, count));
+    FAIL_IF(memcmp(found, part_name, count) != 0, e->context, L3A_ERROR_EXISTS, "move it away, or choose another file",
+            "%s: is needed for what has been extracted, and is a file that l3a did not make", e->part);
+done:
+    return status;
+}
+
+/* Opens the part file, or makes it, for this process alone. */
+static l3a_status claim_part(struct extraction *e, uint64_t *size) {
     const file_operations *files = e->context->files;
+    l3a_status status = L3A_OK;
+    output_target target = {0};
+    TRY(target_find(e->context, e->path, &target));
+    e->file = files->open(e->part, O_RDWR | O_CREAT | O_NOFOLLOW, target_mode(&target));
+    const int code = e->file < 0 || files->lock(e->file, e->part) || files->size(e->file, size) ? errno : 0;
+    FAIL_IF(code == EWOULDBLOCK || code == ESTALE, e->context, L3A_ERROR_IO, "wait until it is done, or choose another file",
+            "%s: another process is extracting to this file", e->part);
+    FAIL_IF(code == ELOOP || code == ESPIPE || code == ENXIO, e->context, L3A_ERROR_EXISTS, "move it away, or choose another file",
+            "%s: is needed for what has been extracted, and is not a regular file", e->part);
+    if (code) {
+        status = fail_system(e->context, e->part, "write", code);
+        goto done;
+    }
+    TRY(check_owner(e, *size));
+done:
+    target_free(e->context, &target);
+    return status;
+}
+
+/* Records of the same work count; other ones in the part file go. */
+static l3a_status open_part(struct extraction *e) {
     l3a_status status = L3A_OK;
     char head[HEAD], found[HEAD];
     uint64_t size = 0;
-    e->file = files->open(e->part, O_RDWR | O_CREAT, 0666);
-    if (e->file < 0) {
-        return fail_part(e, "write");
-    }
-    if (files->lock(e->file, e->part)) {
-        return fail(e->context, L3A_ERROR_IO, "wait until it is done, or choose another file",
-                    "%s: another process is extracting to this file now", e->part);
-    }
-    if (files->size(e->file, &size)) {
-        return fail_part(e, "read");
-    }
+    TRY(claim_part(e, &size));
     make_head(e, head);
     if (size >= HEAD) {
         TRY(read_part(e, 0, found, HEAD));
         const size_t held = memcmp(head, found, HEAD) == 0 ? (size_t)((size - HEAD) / e->record) : 0;
         TRY(count_done(e, held < e->rows ? held : e->rows));
     }
-    if (files->truncate(e->file, (off_t)(e->done ? HEAD + e->done * e->record : 0))) {
-        return fail_part(e, "write");
+    if (e->context->files->truncate(e->file, (off_t)(e->done ? HEAD + e->done * e->record : 0))) {
+        status = fail_system(e->context, e->part, "write", errno);
+        goto done;
     }
     if (!e->done) {
         TRY(write_part(e, 0, head, HEAD));
@@ -252,18 +271,37 @@ static l3a_status add_record(l3a_context *context, text_list *keys, text_list *v
     return text->status == L3A_OK ? text_record_set(context, keys, values, key, text->length ? text->text : "") : text->status;
 }
 
+/* The rows of a [pictures x classes] table of the data set that could be read. */
+static l3a_status gather_good(const struct extraction *e, const int8_t *table, int8_t **rows) {
+    const size_t classes = l3a_dataset_class_count(e->dataset);
+    const l3a_status status = allocate(e->context, e->good_count, classes, rows);
+    for (size_t i = 0; status == L3A_OK && i < e->good_count; i++) {
+        memcpy(*rows + i * classes, table + e->good[i] * classes, classes);
+    }
+    return status;
+}
+
+/* Whether there is a picture that belongs to a class it is not labelled with: a crowd. */
+static bool has_other_members(const int8_t *labels, const int8_t *members, size_t count) {
+    size_t i = 0;
+    while (i < count && (labels[i] == 1) == members[i]) {
+        i++;
+    }
+    return i < count;
+}
+
 static l3a_status write_features(struct extraction *e) {
     l3a_context *context = e->context;
     l3a_status status = L3A_OK;
     const size_t classes = l3a_dataset_class_count(e->dataset);
     text_list keys = {0}, values = {0};
     text_builder names = {.context = context}, ids = {.context = context}, bad = {.context = context};
-    int8_t *labels = NULL;
+    int8_t *labels = NULL, *members = NULL;
     char preprocess[160];
     snprintf(preprocess, sizeof preprocess, "%s%s", e->info->preprocess, e->options.picture.orient ? " oriented" : "");
-    TRY(allocate(context, e->good_count, classes, &labels));
+    TRY(gather_good(e, l3a_dataset_labels(e->dataset), &labels));
+    TRY(gather_good(e, l3a_dataset_members(e->dataset), &members));
     for (size_t i = 0; i < e->good_count; i++) {
-        memcpy(labels + i * classes, l3a_dataset_labels(e->dataset) + e->good[i] * classes, classes);
         text_builder_print(&ids, "%s%s", i ? "\n" : "", l3a_dataset_id(e->dataset, e->good[i]));
     }
     for (size_t i = 0; i < classes; i++) {
@@ -281,12 +319,18 @@ static l3a_status write_features(struct extraction *e) {
     TRY(add_record(context, &keys, &values, "bad", &bad));
     TRY(text_record_set(context, &keys, &values, "data", e->dataset->name));
     TRY(text_record_set(context, &keys, &values, "split", e->dataset->split));
+    if (e->dataset->ignores_difficult) {
+        TRY(text_record_set(context, &keys, &values, difficult_record, "ignore"));
+    }
     const tensor_source sources[] = {
         {"features", e->options.half ? TENSOR_F16 : TENSOR_F32, 2, {e->good_count, e->info->width}, fill_rows, e},
         {"labels", TENSOR_I8, 2, {e->good_count, classes}, fill_from_memory, labels},
         {"ids", TENSOR_U8, 1, {ids.length}, fill_from_memory, ids.text},
+        {"members", TENSOR_I8, 2, {e->good_count, classes}, fill_from_memory, members}, /* only where it says more than the labels
+                                                                                         */
     };
-    TRY(safetensors_write(context, e->path, &keys, &values, sources, sizeof sources / sizeof sources[0]));
+    const bool crowds = has_other_members(labels, members, e->good_count * classes);
+    TRY(safetensors_write(context, e->path, &keys, &values, sources, sizeof sources / sizeof sources[0] - !crowds));
 done:
     text_list_clear(context, &keys);
     text_list_clear(context, &values);
@@ -294,6 +338,7 @@ done:
     text_builder_free(&ids);
     text_builder_free(&bad);
     release(context, labels);
+    release(context, members);
     return status;
 }
 

@@ -32,6 +32,10 @@ static l3a_status print_table(text_builder *text, const char *key, l3a_features 
             print_string(text, provenance[i], value, ", ");
         }
     }
+    const char *difficult = l3a_features_record(features, difficult_record);
+    if (difficult) {
+        print_string(text, difficult_record, difficult, ", ");
+    }
     const int8_t *labels = l3a_features_labels(features); /* of a .npy table they are in a file of their own */
     const size_t pairs = l3a_features_rows(features) * l3a_features_class_count(features);
     text_builder_print(text, "\"xxh3\": \"%016" PRIx64 "\", \"labels_xxh3\": \"%016" PRIx64 "\"},\n", checksum,

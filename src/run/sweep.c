@@ -46,11 +46,13 @@ struct l3a_sweep {
 
 static const l3a_preset presets[] = {
     {"methods", "every method, three seeds", "all", "2025,2026,2027", NULL, NULL},
-    {"ablation", "without pseudo-labels, without weights, without both; three seeds", "l3a,l3a-no-pl,l3a-no-wac,acil",
-     "2025,2026,2027", NULL, NULL},
+    {"ablation", "a trained head, and l3a without pseudo-labels, without weights, without both; three seeds",
+     "finetune,l3a-no-wac,l3a-no-pl,l3a,acil", "2025,2026,2027", NULL, NULL},
+    {"memory", "images kept for each class, by methods that replay; three seeds", "er,der++,icarl,bic", "2025,2026,2027", "memory",
+     "2,5,20"},
     {"gamma", "the ridge", "l3a", "2025", "gamma", "0.1,1,10,100,1000,10000"},
-    {"buffer", "the width of the random layer", "l3a", "2025", "dim", "512,1024,2048,4096,8192,12288"},
-    {"threshold", "the threshold of pseudo-labels", "l3a", "2025", "eta", "0.5,0.6,0.65,0.7,0.75,0.8,0.9,dynamic"},
+    {"buffer", "the width of the random layer", "l3a", "2025", "dim", "512,1024,2048,4096,6144,8192,12288"},
+    {"threshold", "the threshold of pseudo-labels", "l3a", "2025", "eta", "0.5,0.55,0.6,0.65,0.7,0.75,0.8,0.9,dynamic"},
     {"weighting", "class weights", "l3a", "2025", "weights", "sqrt,inv,log,none"},
 };
 
@@ -412,16 +414,14 @@ static l3a_status learn(const l3a_sweep *sweep, const struct knowledge *knowledg
     struct outcome outcome = {0};
     if (!knowledge->group) {
         TRY(knowledge->learner->learn(knowledge->state, lesson, &outcome));
-        results[0].train_images = outcome.images;
         results[0].pseudo_labels = outcome.pseudo_labels;
         goto done;
     }
     TRY(allocate(context, count, sizeof *outcomes, &outcomes));
-    TRY(lesson_rows(lesson, &rows, &row_count));
+    TRY(lesson_members(lesson, &rows, &row_count));
     TRY(group_learn(knowledge->group, lesson->train, rows, row_count, lesson->columns + lesson->first,
                     lesson->names + lesson->first, lesson->last - lesson->first, outcomes));
     for (size_t i = 0; i < count; i++) {
-        results[i].train_images = outcomes[i].images;
         results[i].pseudo_labels = outcomes[i].pseudo_labels;
         corrected[i] = outcomes[i].corrected;
     }
@@ -474,6 +474,7 @@ static l3a_status evaluate(const l3a_sweep *sweep, const struct team *team, cons
         fill_edges(knowledge, &sweep->points[team->points[i]], seen, edges);
         TRY(measure(context, scores + i * count * seen, labels, count, seen, edges, &results[i].metrics,
                     precisions + i * sweep->run.classes));
+        TRY(measure_parts(&sweep->run, scores + i * count * seen, labels, count, &results[i]));
     }
     TRY(report_progress(context, "evaluate", count, count));
 done:
@@ -518,11 +519,16 @@ static l3a_status run_phase(const l3a_sweep *sweep, const struct team *team, con
                                   .last = at_once ? run->classes : run->edges[t + 1]};
     l3a_result *results = NULL;
     double *precisions = NULL;
-    uint64_t *corrected = NULL;
+    uint64_t *corrected = NULL, images;
     const double start = clock_seconds();
     TRY(allocate_zeroed(context, team->count, sizeof *results, &results));
     TRY(allocate_zeroed(context, team->count, sizeof *corrected, &corrected));
     TRY(allocate_zeroed(context, team->count, run->classes * sizeof *precisions, &precisions));
+    for (size_t i = 0; i < team->count; i++) {
+        results[i].first = lesson.first;
+        results[i].last = lesson.last;
+    }
+    TRY(lesson_images(&lesson, sweep->points[team->points[0]].method->plan, &images));
     TRY(learn(sweep, knowledge, &lesson, team->count, results, corrected));
     TRY(evaluate(sweep, team, knowledge, lesson.last, results, precisions));
     const double seconds = (clock_seconds() - start) / (double)team->count;
@@ -531,8 +537,7 @@ static l3a_status run_phase(const l3a_sweep *sweep, const struct team *team, con
         results[i].method = point->method->info.name;
         results[i].seed = seed;
         results[i].phase = t + 1;
-        results[i].first = lesson.first;
-        results[i].last = lesson.last;
+        results[i].train_images = images;
         results[i].test_images = results[i].metrics.images;
         results[i].seconds = seconds;
         const struct class_details details = {.average_precision = precisions + i * run->classes};
@@ -714,7 +719,9 @@ static l3a_status open_folder(l3a_sweep *sweep) {
             "%s: this folder holds a sweep already", options->folder);
     if (exists) {
         TRY(record_compare(context, sweep->run.record_path, &identity));
+        TRY(remove_leftovers(context, options->folder));
         for (size_t i = 0; i < sweep->point_count; i++) {
+            TRY(remove_leftovers(context, sweep->points[i].folder));
             TRY(results_read(sweep->points[i].results, sweep->points[i].folder));
         }
     } else {
@@ -750,6 +757,7 @@ static void warn_of_idle_settings(const l3a_sweep *sweep) {
 
 l3a_status l3a_sweep_run(l3a_sweep *sweep) {
     l3a_status status = L3A_OK;
+    warn_of_difficult(sweep->context, sweep->options.run.train, sweep->options.run.test);
     warn_of_idle_settings(sweep);
     if (sweep->options.run.folder) {
         TRY(open_folder(sweep));

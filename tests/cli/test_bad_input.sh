@@ -67,17 +67,25 @@ refuse 'features 23 wide' l3a eval "$model" --features "$kept/width/train.safete
 run_refused class "no class 'stranger'"
 run_refused test-class "no class 'class05'"
 refuse "no class 'class05'" l3a eval "$run_model" --features "$kept/class/train.safetensors"
-run_refused twice "class 'class00' stands twice"
-learn_refused twice "class 'class00' stands twice"
+run_refused twice "class 'class00' is listed twice"
+learn_refused twice "class 'class00' is listed twice"
 head -n 3 "$good/names.txt" >"$work/few"
 refuse '6 columns of labels for 3 class names' l3a learn "$work/new" --features "$good/train.npy" --labels "$good/train_labels.npy" --names "$work/few" --classes class05
 refuse 'no labels' l3a learn "$work/new" --features "$good/train.npy" --classes class05 --dim 64
-refuse 'no labels' l3a run --train "$good/train.npy" --test "$good/test.npy" -o "$work/run"
+# What the hint suggests has to be there.
+offers() { grep -qF -- "$1" "$work/stderr" && "$L3A_BUILD/l3a" help "$2" | grep -qF -- "$1" && pass || fail "$2 does not offer $1" "$work/stderr"; }
+labelled=(--train-labels "$good/train_labels.npy" --names "$good/names.txt")
+for command in run sweep; do
+    refuse 'train.npy: no labels' l3a $command --train "$good/train.npy" --test "$good/test.npy" -o "$work/run"
+    offers '--train-labels Y.npy' $command
+    refuse 'test.npy: no labels' l3a $command --train "$good/train.npy" "${labelled[@]}" --test "$good/test.npy" -o "$work/run"
+    offers '--test-labels Y.npy' $command
+done
 
 # classes and phases
 teach() { l3a learn "$model" --features "$good/train.safetensors" --classes "$@"; }
 refuse "class 'class00' was learned already" teach class02,class00
-refuse "class 'class02' stands twice in the phase" teach class02,class03,class02
+refuse "class 'class02' is listed twice in the phase" teach class02,class03,class02
 refuse "no class 'clas02'" teach clas02
 refuse "did you mean 'class02'?" teach clas02
 refuse 'No such file' teach @"$work/none"
@@ -91,7 +99,7 @@ for protocol in B0-C0 B0 C2-B0 B7-C1 B0-C2x b0-c2 B-C ''; do
 done
 order() { printf '%s\n' "${@:2}" >"$work/order"; run_refused good "$1" --class-order "$work/order"; }
 order "class 'class05' is missing" class00 class01 class02 class03 class04
-order "class 'class00' stands twice" class00 class01 class02 class00 class04 class05
+order "class 'class00' is listed twice" class00 class01 class02 class00 class04 class05
 order "line 2: no class 'tent'" class00 tent
 run_refused good 'No such file' --class-order "$work/none"
 run_refused good 'the seed must be a whole number' --class-order shuffle:x

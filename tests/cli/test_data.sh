@@ -62,6 +62,26 @@ expect 2 'none.csv: cannot open' l3a data "list:$work/none.csv"
 printf 'file,labels\na,b\n' >"$work/bad.csv"
 expect 2 "bad.csv: line 1: no column 'path'" l3a data "list:$work/bad.csv"
 
+# CSV as some programs write it: the message says what was found, the hint what is expected.
+says() { grep -qF -- "$1" "$work/stderr" && pass || fail "stderr lacks '$1'" "$work/stderr"; }
+form="separate the columns by commas, path,labels,split, and the labels of a picture by ';'"
+printf 'path;labels;split\r\na.png;cat,dog;train\r\n' >"$work/bad.csv"
+expect 2 "line 1: the columns are separated by semicolons: 'path;labels;split'" l3a data "list:$work/bad.csv"
+says "$form"
+printf '\357\273\277"path";"labels"\n"a.png";"cat"\n' >"$work/bad.csv"
+expect 2 "line 1: the columns are separated by semicolons: '\"path\";\"labels\"'" l3a data "list:$work/bad.csv"
+says "$form"
+printf 'path\tlabels\na.png\tcat\n' >"$work/bad.csv"
+expect 2 'line 1: the columns are separated by tabs' l3a data "list:$work/bad.csv"
+printf 'path,labels,split\na.png;cat;train\n' >"$work/bad.csv"
+expect 2 'line 2: 1 fields, where the first line has 3' l3a data "list:$work/bad.csv"
+says "$form"
+printf 'path,labels,split\na.png,cat,dog,train\n' >"$work/bad.csv"
+expect 2 'line 2: 4 fields, where the first line has 3' l3a data "list:$work/bad.csv"
+says "separate the labels of a picture by ';'"
+printf 'path\na.png\n' >"$work/bad.csv"
+expect 2 "line 1: no column 'labels' or 'label'" l3a data "list:$work/bad.csv"
+
 # A VOC with an annotation cut in half, then with one for which there is no picture.
 voc=$work/devkit/VOC2007
 mkdir -p "$voc/ImageSets/Main" "$voc/Annotations"

@@ -22,7 +22,8 @@ check 'a run resumed' diff <(metrics "$work/run") <(metrics "$work/again")
 
 # a setting reaches what it names
 expect 0 '' run_on --method bic --seed 1 -o "$work/plain"
-for setting in '--loss bce' '--epochs 5' '--batch 16' '--first-rate 0.1' '--rate 0.1' '--lambda 50' '--memory 2' '--head-theta 0.3'; do
+for setting in '--loss bce' '--epochs 5' '--batch 16' '--first-rate 0.1' '--rate 0.1' '--lambda 50' '--memory 2' '--memory-per run' '--head-input layer' \
+    '--head-theta 0.3'; do
     # shellcheck disable=SC2086
     expect 0 '' run_on --method bic --seed 1 $setting -o "$work/set$setting"
     check "$setting changes the numbers" test "$(metrics "$work/set$setting")" != "$(metrics "$work/plain")"
@@ -30,9 +31,12 @@ done
 
 refuse() { expect 2 "$1" run_on --method er -o "$work/none" "${@:2}"; }
 refuse 'choose one of asl|bce' --loss hinge
+refuse 'choose one of features|layer' --head-input pixels
 refuse 'lambda must be a number in [0' --lambda -1
 refuse 'epochs must be a whole number' --epochs 2.5
 refuse 'head-theta must be a number in (0, 1)' --head-theta 1
 expect 2 "unknown option '--rate'" l3a learn "$work/model" --features "$data/train.safetensors" --classes class00 --rate 1
 check 'nothing was made' test ! -e "$work/none"
+expect 2 'a memory of 3 images in all is less than one for each of 6 classes' run_on --method icarl --memory 3 --memory-per run -o "$work/small"
+expect 2 'raise --memory, or use --memory-per class' run_on --method bic --memory 3 --memory-per run -o "$work/smaller"
 finish

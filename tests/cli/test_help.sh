@@ -89,7 +89,7 @@ offers 'json' l3a run --format = j
 offers 'dynamic fixed off' l3a learn model --pseudo ''
 offers "$(l3a help run | sed -n '/^methods/,$p' | awk 'NR > 1 { print $1 }' | sort | xargs)" l3a run --method ''
 offers 'l3a,l3a-no-wac' l3a run --method l3a,l3a-no-w
-offers 'ablation buffer gamma methods threshold weighting' l3a sweep --preset ''
+offers 'ablation buffer gamma memory methods threshold weighting' l3a sweep --preset ''
 offers 'a file.csv b.npy sub one' l3a run --train ''
 offers 'sub one' l3a run -o ''
 offers 'coco: list: voc:' l3a data ''

@@ -19,7 +19,7 @@ same_run() {
     check "$3: metrics" diff <(metrics "$1") <(metrics "$2")
     check "$3: AP of each class" cmp "$1/per_class.csv" "$2/per_class.csv"
     check "$3: model" cmp "$1/model.safetensors" "$2/model.safetensors"
-    check "$3: files" diff <(ls "$1") <(ls "$2")
+    check "$3: files" diff <(ls -A "$1") <(ls -A "$2")
 }
 
 # reference FOLDER OPTION...: a run left in peace, and the seconds it takes
@@ -43,7 +43,7 @@ kill_often() {
         [ $code -eq 137 ] || break
         kills=$((kills + 1))
         if ! grep -q '^l3a,1,10,' "$1/metrics.csv" 2>/dev/null; then
-            head -c 5000 /dev/urandom >"$1/model.safetensors.tmp"
+            head -c 5000 /dev/urandom >"$1/.model.safetensors.0123456789abcdef.l3a-tmp"
         fi
     done
     check "done after $kills kills in $1" test $code -eq 0
@@ -98,7 +98,8 @@ check 'resuming what is done' test $code -eq 0
 check 'nothing is done again' test "$(grep -cE ' phase [0-9]+ of' "$work/stderr")" -eq 0
 cut -d, -f1-3 "$work/done/metrics.csv" >"$work/rows"
 check 'the table again' test "$(grep -cE '^(l3a|joint)' "$work/stdout")" -eq $(($(wc -l <"$work/rows") - 1 + 3))
-head -c 5000 /dev/urandom >"$work/done/partial.safetensors.tmp"
+head -c 5000 /dev/urandom >"$work/done/.partial.safetensors.0123456789abcdef.l3a-tmp"
+: >"$work/done/.metrics.csv.l3a-lock"
 start "$work/done" "${methods[@]}" --quiet
 ended
 check 'resuming with a piece of a model' test $code -eq 0

@@ -17,7 +17,7 @@ same_metrics() { check "$3" diff <(metrics "$1") <(metrics "$2"); }
 # run: the folder
 expect 0 'l3a, seed 1, phase 1 of 3' run_on "$data" --method l3a,joint --seed 1,2 -o "$work/run"
 shows avg last CF1 OF1 forget ' ± ' 'standard deviation over seeds'
-check 'the header of metrics.csv' test "$(head -n 1 "$work/run/metrics.csv")" = 'method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds'
+check 'the header of metrics.csv' test "$(head -n 1 "$work/run/metrics.csv")" = 'method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds,base_mAP,new_mAP'
 check 'the header of per_class.csv' test "$(head -n 1 "$work/run/per_class.csv")" = 'method,seed,phase,class,AP,images,weight,pseudo,right,present,curve'
 check 'the files of a run' test "$(ls "$work/run" | xargs)" = 'metrics.csv model.safetensors per_class.csv report.html run.json samples.csv timings.csv'
 check 'what the files hold' py "$work/run" <<'P'
@@ -154,6 +154,40 @@ check 'eval on NumPy files' cmp "$work/stdout" "$work/eval.json"
 expect 0 '' l3a eval "$model" --features "$test" --theta 0.9 --format json
 check 'another theta, other F1' test "$(grep -o '"CF1": [0-9.]*' "$work/stdout")" != "$(grep -o '"CF1": [0-9.]*' "$work/eval.json")"
 
+# tags as CSV: every row is there, one without a tag as well, and JSON says the same
+expect 0 '' l3a predict "$model" --features "$test" --threshold 0.7 --format json
+cp "$work/stdout" "$work/tags.json"
+expect 0 '' l3a predict "$model" --features "$test" --threshold 0.7 --format csv
+check 'every row is in the CSV, in order' py "$work/tags.json" "$work/stdout" <<'P'
+import csv, json, sys
+header, *rows = csv.reader(open(sys.argv[2], newline=""))
+assert header[:2] == ["id", "class"] and len(header) == 3, header
+wanted, untagged = [], 0
+for picture in json.load(open(sys.argv[1])):
+    wanted += [(picture["id"], tag["class"]) for tag in picture["tags"]] or [(picture["id"], "")]
+    untagged += not picture["tags"]
+assert [tuple(row[:2]) for row in rows] == wanted, rows
+assert all((row[1] == "") == (row[2] == "") for row in rows), rows
+assert 0 < untagged < 200, untagged
+P
+
+# tags as CSV: every row is there, one without a tag as well, and JSON says the same
+expect 0 '' l3a predict "$model" --features "$test" --threshold 0.7 --format json
+cp "$work/stdout" "$work/tags.json"
+expect 0 '' l3a predict "$model" --features "$test" --threshold 0.7 --format csv
+check 'every row is in the CSV, in order' py "$work/tags.json" "$work/stdout" <<'P'
+import csv, json, sys
+header, *rows = csv.reader(open(sys.argv[2], newline=""))
+assert header[:2] == ["id", "class"] and len(header) == 3, header
+wanted, untagged = [], 0
+for picture in json.load(open(sys.argv[1])):
+    wanted += [(picture["id"], tag["class"]) for tag in picture["tags"]] or [(picture["id"], "")]
+    untagged += not picture["tags"]
+assert [tuple(row[:2]) for row in rows] == wanted, rows
+assert all((row[1] == "") == (row[2] == "") for row in rows), rows
+assert 0 < untagged < 200, untagged
+P
+
 # few rows: the recursion, and the same weights as by sums
 few() { l3a learn "$1" --features "$work/few/train.safetensors" --classes "$2" --dim 1024 --gamma 10 --precision double "${@:3}"; }
 expect 0 '' few "$work/recursive" class00,class01
@@ -189,7 +223,11 @@ import csv, json, sys
 rows, table = json.load(open(sys.argv[1])), list(csv.DictReader(open(sys.argv[2])))
 assert [r["id"] for r in rows] == [f"test {i}.jpg" for i in range(200)]
 tags = [(r["id"], t["class"], t["probability"]) for r in rows for t in r["tags"]]
-assert tags == [(r["id"], r["class"], float(r["probability"])) for r in table] and len(tags) > 100
+assert tags == [(r["id"], r["class"], float(r["probability"])) for r in table if r["class"]] and len(tags) > 100
+# every row is in the CSV, in order, and one without a tag has neither class nor number
+assert list(dict.fromkeys(r["id"] for r in table)) == [r["id"] for r in rows]
+untagged = [r["id"] for r in rows if not r["tags"]]
+assert untagged == [r["id"] for r in table if not r["class"] and not r["probability"]] and untagged
 assert all(t[2] >= 0.6 for t in tags)
 assert all(r["tags"] == sorted(r["tags"], key=lambda t: -t["probability"]) for r in rows)
 P

@@ -6,14 +6,14 @@ data=$work/data
 make_features "$data" --rows 1200 --test-rows 300
 make_features "$work/other" --rows 1201 --test-rows 300
 sweep_on() { l3a sweep --train "$1/train.safetensors" --test "$1/test.safetensors" --protocol B0-C2 "${@:2}"; }
-# A sweep's table without the seconds, the last column.
-table() { sed 's/,[^,]*$//' "$1/sweep.csv"; }
+# A sweep's table without the seconds, the last column but two.
+table() { sed -E 's/,[^,]*(,[^,]*,[^,]*)$/\1/' "$1/sweep.csv"; }
 
 # the grid
 expect 0 'gamma=10 eta=dynamic, seed 2, phase 3 of 3' sweep_on "$data" --dim 64 --gamma 1,10 --eta 0.6,dynamic --seed 1,2 -o "$work/grid"
 shows gamma eta 'avg mAP' 'last mAP' forgetting dynamic ' ± ' '* best, + second best' 'standard deviation over seeds'
 check 'plan' grep -q 'plan: 4 points x 2 seeds in 3 phases; 1 pass over' "$work/stderr"
-check 'the header of sweep.csv' test "$(head -n 1 "$work/grid/sweep.csv")" = 'gamma,eta,method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds'
+check 'the header of sweep.csv' test "$(head -n 1 "$work/grid/sweep.csv")" = 'gamma,eta,method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds,base_mAP,new_mAP'
 check 'a row for each point, seed and phase' test "$(tail -n +2 "$work/grid/sweep.csv" | cut -d, -f1-5 | sort -u | wc -l)" -eq 24
 check 'the files' test "$(ls "$work/grid" | xargs)" = 'points report.html sweep.csv sweep.json'
 check 'the files of points' test "$(ls "$work/grid/points" | xargs)" = 'gamma=1,eta=0.6 gamma=1,eta=dynamic gamma=10,eta=0.6 gamma=10,eta=dynamic'
@@ -52,16 +52,20 @@ for key, sign in (("last_mAP", 1), ("CF1", 1), ("forgetting", -1)):
 P
 
 # presets, without work
-for preset in methods ablation gamma buffer threshold weighting; do
+for preset in methods ablation memory gamma buffer threshold weighting; do
     expect 0 '' sweep_on "$data" --preset $preset --dry-run
     shows 'plan: ' ' points x ' 'memory '
 done
 expect 0 '' sweep_on "$data" --preset ablation --dry-run
-shows '4 points x 3 seeds' l3a-no-pl l3a-no-wac acil '1 pass over'
+shows '5 points x 3 seeds' finetune l3a-no-pl l3a-no-wac acil '2 passes'
+expect 0 '' sweep_on "$data" --preset memory --dry-run
+shows '12 points x 3 seeds' 'er memory=2' 'der++ memory=5' 'icarl memory=20' 'bic memory=20'
+expect 0 '' sweep_on "$data" --preset memory --memory 2 --dry-run
+shows '4 points x 3 seeds' bic
 expect 0 '' sweep_on "$data" --preset buffer --dry-run
-shows '6 points x 1 seed in' '6 passes' dim=12288
+shows '7 points x 1 seed in' '7 passes' dim=6144 dim=12288
 expect 0 '' sweep_on "$data" --preset threshold --dim 64 --dry-run
-shows '8 points' eta=0.65 eta=dynamic '1 pass over'
+shows '9 points' eta=0.55 eta=0.65 eta=dynamic '1 pass over'
 expect 0 '' sweep_on "$data" --preset gamma --gamma 5,6 --seed 1,2,3 --dim 64 --dry-run
 shows '2 points x 3 seeds' gamma=5
 expect 0 '' sweep_on "$data" --method l3a,finetune,joint --gamma 1,10 --dim 32 --epochs 1 --quiet -o "$work/methods"

@@ -71,19 +71,20 @@ def main():
         odd = make_run(work, "odd", "--protocol", "B0-C4", "--method", "l3a,acil,joint", "--seed", "1,2")
         many = os.path.join(work, "many")
         os.mkdir(many)
-        make_tables(many, [f"class number {k}" for k in range(80)], rows=(800, 300), pictures=False)
+        make_tables(many, [f"class number {k}" for k in range(79)] + ["toothbrush"], rows=(800, 300), pictures=False)
         listed = run("run", "--list-methods").split("not available here")[0].splitlines()[1:]
         methods = [line.split()[0] for line in listed if line and not line.startswith(" ")]
-        many = make_run(many, "run", "--protocol", "B0-C8", "--method", ",".join(methods), "--epochs", "1")
+        many = make_run(many, "run", "--protocol", "B0-C10", "--method", ",".join(methods), "--epochs", "1")
         both = os.path.join(work, "both.html")
         run("report", odd, many, "-o", both, "--title", NAMES[6])
         whole = ["headline", "phases", "classes", "forgetting", "pseudo-labels", "weights", "curves", "pictures", "costs", "record"]
+        published = whole[:2] + ["paper"] + whole[2:]  # what the paper has for 80 classes, one of them a toothbrush, in B0-C10
         grounds = set()
         for width in (390, 820, 1400):
             for dark in (False, True):
                 grounds.add(check(browser, os.path.join(odd, "report.html"), width, whole, dark))
-            check(browser, os.path.join(many, "report.html"), width, [s for s in whole if s != "pictures"])
-            check(browser, both, width, whole)
+            check(browser, os.path.join(many, "report.html"), width, [s for s in published if s != "pictures"])
+            check(browser, both, width, published)
         assert len(grounds) == 2, grounds
         check(browser, os.path.join(odd, "report.html"), 760, whole, media="print")
         browser.print(os.path.join(work, "page.pdf"))

@@ -327,13 +327,19 @@ static void coco_parts_may_come_in_any_order(void **state) {
     check_coco();
 }
 
-static void coco_is_read_where_files_cannot_be_mapped(void **state) {
+/* As if another process had cut the file after it was opened. */
+static ssize_t read_one_hundred_bytes(int file, void *bytes, size_t count, off_t offset) {
+    const size_t there = offset < 100 ? 100 - (size_t)offset : 0;
+    return posix_files.read(file, bytes, count < there ? count : there, offset);
+}
+
+static void coco_files_that_shrink_while_they_are_read_are_refused(void **state) {
     (void)state;
-    file_operations without = *context->files;
-    without.map = NULL;
-    context->files = &without;
+    file_operations shrinking = *context->files;
+    shrinking.read = read_one_hundred_bytes;
     put_coco(coco_images, coco_annotations, coco_categories);
-    check_coco();
+    context->files = &shrinking;
+    assert_refused(named("coco", ""), "train2014", L3A_ERROR_TRUNCATED, "ends at byte 100,");
     context->files = &posix_files;
 }
 
@@ -380,9 +386,9 @@ static void coco_files_that_contradict_themselves_are_refused(void **state) {
         {coco_images, "\"annotations\": [\n {\"image_id\": 7, \"category_id\": 2}]", coco_categories, L3A_ERROR_CLASS,
          "line 3, column 2: an annotation of category 2, which is not among the categories"},
         {"\"images\": [{\"id\": 7, \"file_name\": \"a\"},\n{\"id\": 7, \"file_name\": \"b\"}]", coco_annotations, coco_categories,
-         L3A_ERROR_DATA, "line 2, column 1: image id 7 stands twice"},
+         L3A_ERROR_DATA, "line 2, column 1: image id 7 is listed twice"},
         {coco_images, coco_annotations, "\"categories\": [{\"id\": 1, \"name\": \"a\"},\n{\"id\": 1, \"name\": \"b\"}]",
-         L3A_ERROR_DATA, "category id 1 stands twice"},
+         L3A_ERROR_DATA, "category id 1 is listed twice"},
         {coco_images, coco_annotations, "\"categories\": [{\"id\": 1, \"name\": \"a\"},\n{\"id\": 2, \"name\": \"a\"}]",
          L3A_ERROR_CLASS, "class 'a' stands twice"},
         {coco_images, coco_annotations, "\"categories\": []", L3A_ERROR_CLASS, "not one class"},
@@ -594,7 +600,7 @@ int main(void) {
         TEST(voc_ids_are_checked),
         TEST(coco_crowds_give_no_label_but_make_a_member),
         TEST(coco_parts_may_come_in_any_order),
-        TEST(coco_is_read_where_files_cannot_be_mapped),
+        TEST(coco_files_that_shrink_while_they_are_read_are_refused),
         TEST(coco_pictures_are_found_in_the_usual_folders),
         TEST(coco_splits_are_the_instances_files),
         TEST(coco_files_that_contradict_themselves_are_refused),

@@ -167,7 +167,9 @@ static struct head *make_head(const char *method, const struct learner *learner,
     l3a_options_default(&options);
     options.lambda = lambda;
     assert_non_null(method_find(method));
+    assert_ptr_equal(method_find(method)->learner, learner);
     assert_ok(context, learner->create(context, method_find(method), &options, WIDTH, &made));
+    ((struct head *)made)->total_classes = CLASSES;
     return made;
 }
 
@@ -180,7 +182,7 @@ static void widen(struct head *head, size_t classes, struct rows *rows) {
         head->weights[i] = (float)near_uniform(99, i, -1, 1);
     }
     if (head->memory.count) {
-        assert_ok(context, memory_resize(context, &head->memory, head->memory.count, head->classes));
+        assert_ok(context, memory_resize(context, &head->memory, head->memory.capacity, head->classes));
     }
     if (head->rules->prepare) {
         assert_ok(context, head->rules->prepare(head, rows));
@@ -314,7 +316,7 @@ static void the_walk_is_weighed_by_fisher_and_path(void **state) {
             fisher[i] = 0.9 * fisher[i] + 0.1 * g * g;
             path[i] += fmax(0, -g * moved) / (0.5 * fisher[i] * moved * moved + 1e-8);
         }
-        head->rules->stepped(head);
+        head->rules->stepped(head, &rows, NULL, NULL);
     }
     assert_ok(context, head->rules->finish(head, &rows));
     memcpy(anchor, head->weights, sizeof anchor);
@@ -338,20 +340,27 @@ static void stored_scores_pull_by_their_squared_distance(void **state) {
     static struct table table;
     struct rows rows = {ROWS, INPUTS, OLD, table.features, table.labels};
     struct head *head = make_head("der++", &derpp_learner, 0.5);
-    enum { REPLAYED = 8, FRESH = 2 };
-    float scores[(FRESH + REPLAYED) * CLASSES], gradient[(FRESH + REPLAYED) * CLASSES], before[OLD * INPUTS];
-    size_t slots[FRESH + REPLAYED];
+    enum { REPLAYED = 8, FRESH = 2, STORED = 20 };
+    float scores[STORED * CLASSES], stored[STORED * OLD], gradient[STORED * CLASSES];
+    size_t slots[STORED];
     struct batch batch = {
-        .fresh = FRESH, .last = FRESH, .rows = FRESH + REPLAYED, .slots = slots, .scores = scores, .gradient = gradient};
+        .fresh = STORED, .last = STORED, .rows = STORED, .slots = slots, .scores = stored, .gradient = gradient, .last_pass = true};
     fill_table(70, ROWS, &table);
     widen(head, OLD, &rows);
-    memcpy(before, head->weights, sizeof before);
-    assert_ok(context, head->rules->finish(head, &rows));
-    assert_int_equal(head->memory.count, ROWS); /* 20 for each of 3 classes */
+    for (size_t i = 0; i < STORED; i++) {
+        slots[i] = i;
+    }
+    for (size_t i = 0; i < STORED * OLD; i++) {
+        stored[i] = (float)near_uniform(72, i, -2, 2);
+    }
+    head->rules->stepped(head, &rows, slots, &batch); /* the reservoir has room, so that row i is in slot i */
+    assert_int_equal(head->memory.count, STORED);
     rows.classes = NEW;
     widen(head, NEW, &rows);
+    batch = (struct batch){
+        .fresh = FRESH, .last = FRESH, .rows = FRESH + REPLAYED, .slots = slots, .scores = scores, .gradient = gradient};
     for (size_t i = 0; i < batch.rows; i++) {
-        slots[i] = (i * 7) % ROWS;
+        slots[i] = (i * 7) % STORED;
     }
     for (size_t i = 0; i < batch.rows * CLASSES; i++) {
         scores[i] = (float)near_uniform(71, i, -2, 2);
@@ -363,8 +372,8 @@ static void stored_scores_pull_by_their_squared_distance(void **state) {
             const double s = (double)scores[i * CLASSES + k], h = 1e-4;
             double expected = i < FRESH ? 5 : 0;
             if (i >= FRESH && k < OLD) {
-                const double stored = dot(before + k * INPUTS, head->memory.features + slots[i] * INPUTS);
-                const double up = 0.25 * pow(s + h - stored, 2) / REPLAYED, down = 0.25 * pow(s - h - stored, 2) / REPLAYED;
+                const double wanted = (double)stored[slots[i] * OLD + k];
+                const double up = 0.5 * pow(s + h - wanted, 2) / REPLAYED, down = 0.5 * pow(s - h - wanted, 2) / REPLAYED;
                 expected = (up - down) / (2 * h);
             }
             assert_near((double)gradient[i * CLASSES + k], expected, 1e-5);
@@ -373,20 +382,31 @@ static void stored_scores_pull_by_their_squared_distance(void **state) {
     head_free(head);
 }
 
-/* What bias correction makes least, with the weights before it. */
-static double correction_loss(const struct head *head, const float *before, const struct rows *held, double alpha, double beta) {
-    double loss = 0.5 * ((alpha - 1) * (alpha - 1) + beta * beta);
-    for (size_t i = 0; i < held->count; i++) {
-        for (size_t k = 0; k < NEW; k++) {
-            const double s = dot(before + (OLD + k) * INPUTS, held->features + i * INPUTS);
-            loss += naive_loss(L3A_LOSS_BINARY, alpha * s + beta, held->labels[i * NEW + k] == 1);
+/* Of one held image: the softmax cross-entropy over all classes, with the weights before the correction. */
+static double image_correction_loss(const float *before, const float *features, const int8_t *labels, size_t first, size_t classes,
+                                    double alpha, double beta) {
+    double sum = 0, wanted = 0, present = 0;
+    for (size_t k = 0; k < CLASSES; k++) {
+        const double s = dot(before + k * INPUTS, features), u = k < OLD ? s : alpha * s + beta;
+        sum += exp(u);
+        if (k >= first && k < first + classes && labels[k - first] == 1) {
+            wanted += u;
+            present++;
         }
     }
-    for (size_t i = 0; i < 30; i += 10) { /* the memory's, whose labels of new classes are 0 */
-        for (size_t k = 0; k < NEW; k++) {
-            loss +=
-                naive_loss(L3A_LOSS_BINARY, alpha * dot(before + (OLD + k) * INPUTS, head->memory.features + i * INPUTS) + beta, 0);
-        }
+    return present > 0 ? log(sum) - wanted / present : 0;
+}
+
+/* What bias correction makes least. */
+static double correction_loss(const struct head *head, const float *before, const struct rows *held, const size_t *kept,
+                              size_t kept_count, double alpha, double beta) {
+    double loss = 0.5 * ((alpha - 1) * (alpha - 1) + beta * beta);
+    for (size_t i = 0; i < held->count; i++) {
+        loss += image_correction_loss(before, held->features + i * INPUTS, held->labels + i * NEW, OLD, NEW, alpha, beta);
+    }
+    for (size_t i = 0; i < kept_count; i++) {
+        loss += image_correction_loss(before, head->memory.features + kept[i] * INPUTS, head->memory.labels + kept[i] * CLASSES, 0,
+                                      OLD, alpha, beta);
     }
     return loss;
 }
@@ -405,9 +425,11 @@ static void bias_correction_is_the_best_scale_and_shift(void **state) {
     widen(head, OLD, &first);
     assert_int_equal(first.count, ROWS);
     assert_ok(context, head->rules->finish(head, &first));
+    const size_t kept[] = {0, 10, 20}, kept_count = (head->memory.count + 9) / 10, wanted = (kept_count * NEW + OLD - 1) / OLD;
+    assert_in_range(head->memory.count, 11, 30); /* 10 of each class, shared ones once */
     memcpy(&held_table, &tables[1], sizeof held_table);
     widen(head, NEW, &second);
-    assert_int_equal(second.count, ROWS - 2); /* 3 of 30 are held in the memory: 1 for a class */
+    assert_int_equal(second.count, ROWS - wanted);
     struct rows held = {0, INPUTS, NEW, held_table.features, held_table.labels};
     for (size_t i = 0; i < ROWS; i++) { /* those that are in the phase no more */
         bool there = false;
@@ -420,7 +442,7 @@ static void bias_correction_is_the_best_scale_and_shift(void **state) {
             held.count++;
         }
     }
-    assert_int_equal(held.count, 2);
+    assert_int_equal(held.count, wanted);
     memcpy(before, head->weights, sizeof before);
     assert_ok(context, head->rules->finish(head, &second));
     assert_memory_equal(before, head->weights, OLD * INPUTS * sizeof(float));
@@ -429,9 +451,9 @@ static void bias_correction_is_the_best_scale_and_shift(void **state) {
     for (size_t i = OLD * INPUTS; i < CLASSES * INPUTS; i++) {
         assert_near((double)head->weights[i], alpha * (double)before[i] + (i % INPUTS == WIDTH ? beta : 0), 1e-5);
     }
-    const double least = correction_loss(head, before, &held, alpha, beta);
+    const double least = correction_loss(head, before, &held, kept, kept_count, alpha, beta);
     for (int i = 0; i < 8; i++) {
-        assert_true(correction_loss(head, before, &held, alpha + h * cos(i), beta + h * sin(i)) > least);
+        assert_true(correction_loss(head, before, &held, kept, kept_count, alpha + h * cos(i), beta + h * sin(i)) > least);
     }
     head_free(head);
 }
@@ -478,9 +500,20 @@ static struct head *offer_stream(const char *method, const struct learner *learn
                                  size_t memory) {
     struct head *head = make_head(method, learner, 0);
     struct rows rows = {STREAM, INPUTS, KINDS, features, labels};
+    struct batch batch = {.fresh = STREAM, .last_pass = true};
+    size_t order[STREAM];
     head->tuning.memory = memory;
+    head->tuning.of_each_class = false;
     widen(head, KINDS, &rows);
-    assert_ok(context, head->rules->finish(head, &rows));
+    for (size_t i = 0; i < STREAM; i++) {
+        order[i] = i;
+    }
+    if (head->rules->stepped) {
+        head->rules->stepped(head, &rows, order, &batch);
+    }
+    if (head->rules->finish) {
+        assert_ok(context, head->rules->finish(head, &rows));
+    }
     return head;
 }
 
@@ -498,15 +531,13 @@ static void balanced_memories_are_better_balanced_than_a_random_one(void **state
         const char *method;
         const struct learner *learner;
         size_t memory;
-    } cases[] = {{"er", &er_learner, KEPT / KINDS},
-                 {"prs", &prs_learner, KEPT / KINDS * KINDS},
-                 {"ocdm", &ocdm_learner, KEPT / KINDS * KINDS}};
+    } cases[] = {{"er", &er_learner, KEPT}, {"prs", &prs_learner, KEPT}, {"ocdm", &ocdm_learner, KEPT}};
     double values[3];
     make_stream(features, labels);
     for (size_t i = 0; i < 3; i++) {
         struct head *head = offer_stream(cases[i].method, cases[i].learner, features, labels, cases[i].memory);
         size_t rows[KEPT], kept[KINDS];
-        assert_int_equal(head->memory.count, KEPT / KINDS * KINDS);
+        assert_int_equal(head->memory.count, KEPT);
         rows_of(head, rows);
         count_kinds(labels, rows, head->memory.count, kept);
         values[i] = divergence(kept);
@@ -612,27 +643,104 @@ static void exemplars_bring_their_mean_near_the_class_s(void **state) {
     head_free(head);
 }
 
-static void rows_are_drawn_in_turn_and_held_ones_never(void **state) {
+static void a_draw_has_every_row_equally_often_and_none_twice(void **state) {
     (void)state;
-    enum { COUNT = 23, DRAW = 9, ROUNDS = 100 };
+    enum { COUNT = 23, DRAW = 9, ROUNDS = 20000 };
     struct memory memory = {.inputs = INPUTS};
     struct stream random = {.seed = 5};
     size_t times[COUNT] = {0}, slots[COUNT];
     assert_int_equal(memory_draw(&memory, &random, DRAW, slots), 0);
-    assert_ok(context, memory_resize(context, &memory, COUNT, 1));
+    assert_ok(context, memory_resize(context, &memory, COUNT + 4, 1));
     memory.count = COUNT;
-    memory.hold_out = 10; /* 0, 10 and 20 */
     for (size_t i = 0; i < ROUNDS; i++) {
+        bool drawn[COUNT] = {0};
         assert_int_equal(memory_draw(&memory, &random, DRAW, slots), DRAW);
         for (size_t j = 0; j < DRAW; j++) {
+            assert_false(drawn[slots[j]]);
+            drawn[slots[j]] = true;
             times[slots[j]]++;
         }
     }
-    for (size_t i = 0; i < COUNT; i++) {
-        assert_in_range(times[i], i % 10 == 0 ? 0 : ROUNDS * DRAW / 20, i % 10 == 0 ? 0 : ROUNDS * DRAW / 20 + 1);
+    for (size_t i = 0; i < COUNT; i++) { /* within five standard deviations of a binomial count */
+        const double share = (double)DRAW / COUNT;
+        assert_near((double)times[i], ROUNDS * share, 5 * sqrt(ROUNDS * share * (1 - share)));
     }
-    assert_int_equal(memory_draw(&memory, &random, 100, slots), 20);
+    assert_int_equal(memory_draw(&memory, &random, 100, slots), COUNT);
     memory_free(context, &memory);
+}
+
+/* Every row of the stream is in the reservoir with the same probability, whenever it came. */
+static void a_reservoir_is_a_fair_sample_of_the_stream(void **state) {
+    (void)state;
+    enum { SLOTS = 10, OFFERED = 40, ROUNDS = 4000 };
+    float features[OFFERED];
+    int8_t labels[OFFERED] = {0};
+    size_t times[OFFERED] = {0};
+    struct rows rows = {OFFERED, 1, 1, features, labels};
+    struct stream random = {.seed = 6};
+    for (size_t i = 0; i < OFFERED; i++) {
+        features[i] = (float)i;
+    }
+    for (size_t i = 0; i < ROUNDS; i++) {
+        struct memory memory = {.inputs = 1};
+        assert_ok(context, memory_resize(context, &memory, SLOTS, 1));
+        for (size_t j = 0; j < OFFERED; j++) {
+            const size_t slot = memory_offer(&memory, &random, &rows, j);
+            assert_true(slot == SIZE_MAX || memory.features[slot] == features[j]);
+        }
+        assert_int_equal(memory.count, SLOTS);
+        for (size_t j = 0; j < SLOTS; j++) {
+            times[(size_t)memory.features[j]]++;
+        }
+        memory_free(context, &memory);
+    }
+    for (size_t i = 0; i < OFFERED; i++) {
+        const double share = (double)SLOTS / OFFERED;
+        assert_near((double)times[i], ROUNDS * share, 5 * sqrt(ROUNDS * share * (1 - share)));
+    }
+}
+
+static void memory_is_counted_for_each_class_or_in_all(void **state) {
+    (void)state;
+    struct head *head = make_head("er", &er_learner, 0);
+    head->total_classes = 20;
+    assert_int_equal(head_memory_slots(head), 400); /* 20 for each class is the default */
+    head->tuning.memory = 2;
+    assert_int_equal(head_memory_slots(head), 40);
+    head->tuning.of_each_class = false;
+    head->tuning.memory = 100;
+    assert_int_equal(head_memory_slots(head), 100);
+    assert_int_equal(head_memory_of_class(head), 5);
+    head_free(head);
+    head = make_head("prs", &prs_learner, 0);
+    assert_int_equal(head_memory_slots(head), 1000);
+    head_free(head);
+}
+
+static void random_exemplars_are_so_many_of_each_class(void **state) {
+    (void)state;
+    enum { WANTED = 7 };
+    static struct table table;
+    struct head *head = make_head("bic", &bic_learner, 0);
+    struct rows rows = {ROWS, INPUTS, OLD, table.features, table.labels};
+    fill_table(97, ROWS, &table);
+    for (size_t i = 0; i < ROWS; i++) { /* no image shows two, and the last class is on few */
+        for (size_t k = 0; k < OLD; k++) {
+            table.labels[i * OLD + k] = i % OLD == k && (k + 1 < OLD || i < 4 * OLD);
+        }
+    }
+    head->tuning.memory = WANTED;
+    head->memory.inputs = INPUTS;
+    widen(head, OLD, &rows);
+    assert_ok(context, memory_keep_random(head, &rows));
+    for (size_t k = 0; k < OLD; k++) {
+        size_t count = 0;
+        for (size_t i = 0; i < head->memory.count; i++) {
+            count += head->memory.labels[i * OLD + k] == 1;
+        }
+        assert_int_equal(count, k + 1 < OLD ? WANTED : 4);
+    }
+    head_free(head);
 }
 
 int main(void) {
@@ -651,7 +759,10 @@ int main(void) {
         cmocka_unit_test(balanced_memories_are_better_balanced_than_a_random_one),
         cmocka_unit_test(ocdm_gives_up_what_a_plain_search_does),
         cmocka_unit_test(exemplars_bring_their_mean_near_the_class_s),
-        cmocka_unit_test(rows_are_drawn_in_turn_and_held_ones_never),
+        cmocka_unit_test(a_draw_has_every_row_equally_often_and_none_twice),
+        cmocka_unit_test(a_reservoir_is_a_fair_sample_of_the_stream),
+        cmocka_unit_test(memory_is_counted_for_each_class_or_in_all),
+        cmocka_unit_test(random_exemplars_are_so_many_of_each_class),
     };
     context = make_context(1);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,10 @@
 /* Methods that train a head by gradient descent, through whole runs on a small world. */
 #include "support.h"
 
+#include "data/features.h"
+#include "method/head.h"
+
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +37,7 @@ struct plan {
     size_t method_count;
     const char *protocol;
     uint64_t seed, epochs;
+    l3a_head_input input;
 };
 
 /* One whole run; *results may be left NULL by a failure. */
@@ -49,11 +54,12 @@ static l3a_status run(l3a_context *context, const struct plan *plan, l3a_results
     options.methods = plan->methods;
     options.method_count = plan->method_count;
     options.seeds = &plan->seed;
-    options.settings.dim = 8;
+    options.settings.dim = plan->input == L3A_HEAD_INPUT_LAYER ? 64 : 8;
     options.settings.epochs = plan->epochs;
     options.settings.batch = 16;
     options.settings.first_rate = options.settings.rate = 0.05;
     options.settings.memory = 20;
+    options.settings.head_input = plan->input;
     status = l3a_run(context, &options, results);
 done:
     l3a_features_free(train);
@@ -74,12 +80,14 @@ static void every_method_learns_what_can_be_told_apart(void **state) {
     (void)state;
     l3a_context *context = make_context(1);
     l3a_results *results = NULL;
-    assert_ok(context, run(context, &(struct plan){heads, HEADS, "B6-C1", 3, 20}, &results));
-    assert_int_equal(l3a_results_count(results), HEADS);
-    for (size_t i = 0; i < HEADS; i++) {
-        assert_true(last_map(results, heads[i]) > 97);
+    for (l3a_head_input input = L3A_HEAD_INPUT_FEATURES; input <= L3A_HEAD_INPUT_LAYER; input++) {
+        assert_ok(context, run(context, &(struct plan){heads, HEADS, "B6-C1", 3, 20, input}, &results));
+        assert_int_equal(l3a_results_count(results), HEADS);
+        for (size_t i = 0; i < HEADS; i++) {
+            assert_true(last_map(results, heads[i]) > 97);
+        }
+        l3a_results_free(results);
     }
-    l3a_results_free(results);
     l3a_context_free(context);
 }
 
@@ -87,7 +95,7 @@ static void finetune_forgets_and_the_others_forget_less(void **state) {
     (void)state;
     l3a_context *context = make_context(1);
     l3a_results *results = NULL;
-    assert_ok(context, run(context, &(struct plan){heads, HEADS, "B0-C2", 3, 20}, &results));
+    assert_ok(context, run(context, &(struct plan){heads, HEADS, "B0-C2", 3, 20, L3A_HEAD_INPUT_FEATURES}, &results));
     const double finetune = last_map(results, "finetune"), joint = last_map(results, "joint-sgd");
     assert_true(finetune < joint - 20);
     for (size_t i = 2; i < HEADS; i++) {
@@ -101,13 +109,12 @@ static void finetune_forgets_and_the_others_forget_less(void **state) {
     l3a_context_free(context);
 }
 
-static void a_seed_gives_the_same_numbers_on_any_number_of_threads(void **state) {
-    (void)state;
+static void check_threads(l3a_head_input input) {
     l3a_results *results[3] = {0};
     l3a_context *contexts[3];
     for (size_t i = 0; i < 3; i++) {
         contexts[i] = make_context(i == 1 ? 2 : 1);
-        assert_ok(contexts[i], run(contexts[i], &(struct plan){heads, HEADS, "B0-C2", i < 2 ? 3 : 4, 3}, &results[i]));
+        assert_ok(contexts[i], run(contexts[i], &(struct plan){heads, HEADS, "B0-C2", i < 2 ? 3 : 4, 3, input}, &results[i]));
     }
     bool differs = false;
     for (size_t i = 0; i < l3a_results_count(results[0]); i++) {
@@ -120,6 +127,120 @@ static void a_seed_gives_the_same_numbers_on_any_number_of_threads(void **state)
         l3a_results_free(results[i]);
         l3a_context_free(contexts[i]);
     }
+}
+
+static void a_seed_gives_the_same_numbers_on_any_number_of_threads(void **state) {
+    (void)state;
+    check_threads(L3A_HEAD_INPUT_FEATURES);
+    check_threads(L3A_HEAD_INPUT_LAYER);
+}
+
+/* docs/methods-gradient.md has these numbers. */
+static void every_method_has_the_settings_that_were_tuned_for_it(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        double first_rate, rate, lambda;
+        size_t memory;
+    } expected[HEADS] = {{"finetune", 0.01, 0.003, 0, 0}, {"joint-sgd", 0.003, 0.003, 0, 0}, {"lwf", 0.01, 0.01, 1, 0},
+                         {"ewc", 0.01, 0.01, 1000, 0},    {"oewc", 0.01, 0.01, 1000, 0},     {"rwalk", 0.01, 0.01, 10000, 0},
+                         {"er", 0.01, 0.003, 0, 20},      {"der++", 0.01, 0.01, 10, 20},     {"icarl", 0.01, 0.003, 1, 20},
+                         {"bic", 0.01, 0.003, 10, 20},    {"prs", 0.01, 0.003, 0, 1000},     {"ocdm", 0.01, 0.003, 0, 1000}};
+    l3a_context *context = make_context(1);
+    l3a_options options;
+    l3a_options_default(&options);
+    for (size_t i = 0; i < HEADS; i++) {
+        const struct method *method = method_find(expected[i].name);
+        void *made = NULL;
+        assert_ok(context, method->learner->create(context, method, &options, WIDTH, &made));
+        const struct tuning *tuning = &((const struct head *)made)->tuning;
+        assert_int_equal(tuning->epochs, 20);
+        assert_true(tuning->first_rate == expected[i].first_rate && tuning->rate == expected[i].rate);
+        assert_true(tuning->lambda == expected[i].lambda);
+        assert_int_equal(tuning->memory, expected[i].memory);
+        assert_int_equal(tuning->of_each_class, tuning->memory == 20);
+        head_free(made);
+    }
+    l3a_context_free(context);
+}
+
+/* A method's learner by itself, over a few phases of two classes. */
+static void learn_phase(const struct method *method, void *state, l3a_features *train, size_t phase) {
+    static const size_t columns[CLASSES] = {0, 1, 2, 3, 4, 5}, edges[] = {0, 2, 4, 6};
+    const struct lesson lesson = {.train = train,
+                                  .names = class_names,
+                                  .columns = columns,
+                                  .edges = edges,
+                                  .phases = 3,
+                                  .first = edges[phase],
+                                  .last = edges[phase + 1]};
+    struct outcome outcome = {0};
+    assert_ok(train->context, method->learner->learn(state, &lesson, &outcome));
+}
+
+static void distillation_in_place_of_labels_leaves_old_classes_as_they_are(void **state) {
+    (void)state;
+    static const char *const names[] = {"lwf", "icarl"};
+    l3a_context *context = make_context(1);
+    l3a_features *train = NULL;
+    l3a_options options;
+    l3a_options_default(&options);
+    options.epochs = 4;
+    options.batch = 16;
+    assert_ok(context, l3a_features_wrap(context, train_features, train_labels, TRAIN, WIDTH, class_names, CLASSES, &train));
+    for (size_t i = 0; i < 2 * 2; i++) {
+        const struct method *method = method_find(names[i / 2]);
+        void *made = NULL;
+        options.head_input = i % 2 ? L3A_HEAD_INPUT_LAYER : L3A_HEAD_INPUT_FEATURES;
+        options.dim = 40;
+        options.skip_features = L3A_SKIP_ON;
+        assert_ok(context, method->learner->create(context, method, &options, WIDTH, &made));
+        const struct head *head = made;
+        float before[2 * (40 + WIDTH + 1)];
+        learn_phase(method, made, train, 0);
+        assert_int_equal(head->inputs, i % 2 ? 40 + WIDTH + 1 : WIDTH + 1);
+        memcpy(before, head->weights, 2 * head->inputs * sizeof *before);
+        learn_phase(method, made, train, 1);
+        assert_int_equal(head->classes, 4);
+        assert_memory_equal(before, head->weights, 2 * head->inputs * sizeof *before);
+        head_free(made);
+    }
+    l3a_features_free(train);
+    l3a_context_free(context);
+}
+
+/* Rows of a phase may be without any label of it. */
+static void rows_without_a_label_are_no_division_by_zero(void **state) {
+    (void)state;
+    enum { COUNT = 40 };
+    l3a_context *context = make_context(1);
+    l3a_options options;
+    l3a_options_default(&options);
+    options.memory = 3;
+    for (size_t i = 0; i < HEADS; i++) {
+        const struct method *method = method_find(heads[i]);
+        void *made = NULL;
+        assert_ok(context, method->learner->create(context, method, &options, WIDTH, &made));
+        struct head *head = made;
+        float features[COUNT * (WIDTH + 1)];
+        int8_t labels[COUNT * 2];
+        head->total_classes = 6;
+        for (size_t phase = 0; phase < 3; phase++) {
+            for (size_t j = 0; j < COUNT * (WIDTH + 1); j++) {
+                features[j] = j % (WIDTH + 1) == WIDTH ? 1 : train_features[j];
+            }
+            for (size_t j = 0; j < COUNT * 2; j++) { /* the second phase has no label at all */
+                labels[j] = phase != 1 && j % 7 == 0;
+            }
+            struct rows rows = {COUNT, WIDTH + 1, 2, features, labels};
+            assert_ok(context, head_learn_rows(head, &rows));
+            for (size_t j = 0; j < head->classes * head->inputs; j++) {
+                assert_true(isfinite(head->weights[j]));
+            }
+        }
+        head_free(made);
+    }
+    l3a_context_free(context);
 }
 
 /* Counts what is allocated, fails at the N-th, and cancels in the middle of a phase. */
@@ -174,7 +295,8 @@ static void training_can_be_stopped_between_epochs(void **state) {
     (void)state;
     for (size_t i = 0; i < HEADS; i++) {
         struct probe probe = {.cancel_at = 2};
-        assert_int_equal(probed_run(&probe, &(struct plan){&heads[i], 1, "B0-C2", 3, 5}), L3A_ERROR_CANCELLED);
+        assert_int_equal(probed_run(&probe, &(struct plan){&heads[i], 1, "B0-C2", 3, 5, L3A_HEAD_INPUT_LAYER}),
+                         L3A_ERROR_CANCELLED);
         assert_int_equal(probe.blocks, 0);
     }
 }
@@ -182,10 +304,11 @@ static void training_can_be_stopped_between_epochs(void **state) {
 static void any_allocation_may_fail(void **state) {
     (void)state;
     for (size_t i = 0; i < HEADS; i++) {
+        const l3a_head_input input = i % 2 ? L3A_HEAD_INPUT_FEATURES : L3A_HEAD_INPUT_LAYER;
         l3a_status status = L3A_ERROR_MEMORY;
         for (size_t n = 1; status != L3A_OK; n++) {
             struct probe probe = {.fails_at = n};
-            status = probed_run(&probe, &(struct plan){&heads[i], 1, "B0-C3", 3, 1});
+            status = probed_run(&probe, &(struct plan){&heads[i], 1, "B0-C3", 3, 1, input});
             assert_true(status == L3A_OK || status == L3A_ERROR_MEMORY);
             assert_int_equal(probe.blocks, 0);
             assert_true(n < 10000);
@@ -198,6 +321,9 @@ int main(void) {
         cmocka_unit_test(every_method_learns_what_can_be_told_apart),
         cmocka_unit_test(finetune_forgets_and_the_others_forget_less),
         cmocka_unit_test(a_seed_gives_the_same_numbers_on_any_number_of_threads),
+        cmocka_unit_test(every_method_has_the_settings_that_were_tuned_for_it),
+        cmocka_unit_test(distillation_in_place_of_labels_leaves_old_classes_as_they_are),
+        cmocka_unit_test(rows_without_a_label_are_no_division_by_zero),
         cmocka_unit_test(training_can_be_stopped_between_epochs),
         cmocka_unit_test(any_allocation_may_fail),
     };

@@ -359,7 +359,7 @@ static void tables_of_different_lengths_are_refused(void **state) {
     write_bytes(names_path, "a\nb\nc\n", 6);
     assert_fails(context, open_table(true, true, &features), L3A_ERROR_MISMATCH, "2 columns of labels for 3 class names");
     write_bytes(names_path, "a\na\n", 4);
-    assert_fails(context, open_table(true, true, &features), L3A_ERROR_CLASS, "class 'a' stands twice");
+    assert_fails(context, open_table(true, true, &features), L3A_ERROR_CLASS, "class 'a' is listed twice");
     assert_null(features);
 }
 

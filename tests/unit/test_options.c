@@ -29,19 +29,44 @@ static l3a_options defaults(void) {
 
 static const struct {
     const char *name, *value;
-} default_texts[] = {
-    {"dim", "8192"},        {"seed", "2025"},         {"gamma", "1000"},       {"weights", "sqrt"},    {"scaling", "normalised"},
-    {"pseudo", "fixed"},    {"eta", "0.7"},           {"tau", "2.9"},          {"total-classes", "0"}, {"theta", "0.525"},
-    {"precision", "mixed"}, {"solver", "auto"},       {"store", "float64"},    {"block", "4096"},      {"alpha", "1"},
-    {"lift", "0"},          {"skip-features", "off"}, {"thresholds", "fixed"}, {"keep-phases", "0"},   {"privacy-limit", "64"},
-    {"ratio", "1"},         {"kernel-width", "0.5"},  {"shrinkage", "1e-4"},   {"loss", "asl"},        {"epochs", "0"},
-    {"batch", "0"},         {"first-rate", "0"},      {"rate", "0"},           {"lambda", "0"},        {"memory", "0"},
-    {"head-theta", "0.8"}};
+} default_texts[] = {{"dim", "8192"},
+                     {"seed", "2025"},
+                     {"gamma", "1000"},
+                     {"weights", "sqrt"},
+                     {"scaling", "normalised"},
+                     {"pseudo", "fixed"},
+                     {"eta", "0.7"},
+                     {"tau", "2.9"},
+                     {"total-classes", "0"},
+                     {"theta", "0.525"},
+                     {"precision", "mixed"},
+                     {"solver", "auto"},
+                     {"store", "float64"},
+                     {"block", "4096"},
+                     {"alpha", "1"},
+                     {"lift", "0"},
+                     {"skip-features", "off"},
+                     {"thresholds", "fixed"},
+                     {"keep-phases", "0"},
+                     {"privacy-limit", "64"},
+                     {"ratio", "1"},
+                     {"kernel-width", "0.5"},
+                     {"shrinkage", "1e-4"},
+                     {"loss", "asl"},
+                     {"epochs", "0"},
+                     {"batch", "0"},
+                     {"first-rate", "0"},
+                     {"rate", "0"},
+                     {"lambda", "0"},
+                     {"memory", "0"},
+                     {"memory-per", "method"},
+                     {"head-input", "features"},
+                     {"head-theta", "0.8"}};
 enum { SETTINGS = sizeof default_texts / sizeof default_texts[0] };
 
 static bool is_for_comparison(const char *name) {
-    static const char *const names[] = {"ratio",      "kernel-width", "shrinkage", "loss",   "epochs",    "batch",
-                                        "first-rate", "rate",         "lambda",    "memory", "head-theta"};
+    static const char *const names[] = {"ratio", "kernel-width", "shrinkage", "loss",       "epochs",     "batch",     "first-rate",
+                                        "rate",  "lambda",       "memory",    "memory-per", "head-input", "head-theta"};
     bool found = false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         found = found || strcmp(names[i], name) == 0;
@@ -84,6 +109,8 @@ static void every_field_gets_its_default(void **state) {
     assert_true(options.rate == 0);
     assert_true(options.lambda == 0);
     assert_int_equal(options.memory, 0);
+    assert_int_equal(options.memory_per, L3A_MEMORY_PER_METHOD);
+    assert_int_equal(options.head_input, L3A_HEAD_INPUT_FEATURES);
     assert_true(options.head_theta == 0.8);
 }
 
@@ -205,6 +232,8 @@ static void values_out_of_range_are_refused_and_change_nothing(void **state) {
                                          {"rate", "1e7"},
                                          {"lambda", "-1"},
                                          {"memory", "1048577"},
+                                         {"memory-per", "phase"},
+                                         {"head-input", "random"},
                                          {"head-theta", "1"},
                                          {"block", "0"},
                                          {"block", "1048577"},
@@ -344,6 +373,8 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
                                             {"rate", "0.75"},
                                             {"lambda", "11.5"},
                                             {"memory", "12"},
+                                            {"memory-per", "run"},
+                                            {"head-input", "layer"},
                                             {"head-theta", "0.5"}};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         assert_ok(context, l3a_options_set(context, &options, values[i][0], values[i][1]));
@@ -378,6 +409,8 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
     expected.rate = 0.75;
     expected.lambda = 11.5;
     expected.memory = 12;
+    expected.memory_per = L3A_MEMORY_PER_RUN;
+    expected.head_input = L3A_HEAD_INPUT_LAYER;
     expected.head_theta = 0.5;
     expected.given = (UINT64_C(1) << SETTINGS) - 1;
     assert_memory_equal(&options, &expected, sizeof options);
@@ -453,6 +486,8 @@ static void garbage_in_any_one_field_is_refused(void **state) {
     ASSERT_CHECKED(rate, -1, "rate");
     ASSERT_CHECKED(lambda, -1, "lambda");
     ASSERT_CHECKED(memory, UINT64_MAX, "memory");
+    ASSERT_CHECKED(memory_per, (l3a_memory_per)3, "memory-per");
+    ASSERT_CHECKED(head_input, (l3a_head_input)2, "head-input");
     ASSERT_CHECKED(head_theta, 0, "head-theta");
 }
 

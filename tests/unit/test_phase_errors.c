@@ -209,7 +209,7 @@ static void classes_must_be_new_named_and_different(void **state) {
     static const char *const twice[] = {"eel", "eel"}, *const again[] = {"eel", "bee"}, *const empty[] = {"eel", ""},
                              *const lines[] = {"eel\nfox"}, *const missing[] = {"eel", NULL};
     learn_phase(w, 0);
-    assert_fails(w->context, l3a_phase_begin(w->model, twice, 2), L3A_ERROR_CLASS, "'eel' stands twice");
+    assert_fails(w->context, l3a_phase_begin(w->model, twice, 2), L3A_ERROR_CLASS, "'eel' is listed twice");
     assert_fails(w->context, l3a_phase_begin(w->model, again, 2), L3A_ERROR_CLASS, "'bee' was learned already");
     assert_fails(w->context, l3a_phase_begin(w->model, empty, 2), L3A_ERROR_CLASS, "class 1");
     assert_fails(w->context, l3a_phase_begin(w->model, lines, 1), L3A_ERROR_CLASS, "class 0");

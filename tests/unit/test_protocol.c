@@ -219,8 +219,8 @@ static void a_file_must_name_every_class_once(void **state) {
     check_bad_file(*state, "", "class 'cat' is missing");
     check_bad_file(*state, "eel\ncow\ndog\n", "line 2: no class 'cow'");
     check_bad_file(*state, "eel\nCat\ndog\n", "line 2: no class 'Cat'");
-    check_bad_file(*state, "eel\ncat\neel\n", "line 3: class 'eel' stands twice");
-    check_bad_file(*state, "eel\ncat\ndog\ncat\n", "line 4: class 'cat' stands twice");
+    check_bad_file(*state, "eel\ncat\neel\n", "line 3: class 'eel' is listed twice");
+    check_bad_file(*state, "eel\ncat\ndog\ncat\n", "line 4: class 'cat' is listed twice");
 }
 
 static void a_file_that_is_not_there_is_named(void **state) {

@@ -303,6 +303,82 @@ static void a_file_without_tensors_is_read(void **state) {
     assert_ok(context, open_and_verify());
 }
 
+/* A header of so many tensors without elements, each with a checksum, and so many other metadata keys. */
+static char *many_names(size_t tensors, size_t sums, size_t keys) {
+    text_builder header = {.context = context};
+    text_builder_print(&header, "{\"__metadata__\":{\"xxh3.header\":\"0000000000000000\"");
+    for (size_t i = 0; i < sums; i++) {
+        text_builder_print(&header, ",\"xxh3.tensor %zu\":\"2d06800538d394c2\"", i);
+    }
+    for (size_t i = 0; i < keys; i++) {
+        text_builder_print(&header, ",\"key %zu\":\"value %zu\"", i, i);
+    }
+    text_builder_print(&header, "}");
+    for (size_t i = 0; i < tensors; i++) {
+        text_builder_print(&header, ",\"tensor %zu\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", i);
+    }
+    text_builder_print(&header, "}");
+    assert_int_equal(header.status, L3A_OK);
+    char digits[17], *sum = strstr(header.text, "0000000000000000");
+    snprintf(digits, sizeof digits, "%016llx", (unsigned long long)XXH3_64bits(header.text, header.length));
+    memcpy(sum, digits, 16);
+    return header.text;
+}
+
+/* With a search through all names for each name this takes minutes; 2d06800538d394c2 is the XXH3-64 of nothing. */
+static void many_tensors_and_keys_are_found_by_their_names(void **state) {
+    (void)state;
+    enum { MANY = 60000 };
+    char *header = many_names(MANY, MANY, MANY), name[32];
+    safetensors file;
+    write_foreign(header, "", 0);
+    assert_ok(context, safetensors_open(context, path, &file));
+    assert_ok(context, safetensors_verify(&file));
+    assert_int_equal(file.name_index.count, MANY);
+    assert_int_equal(file.key_index.count, 2 * MANY + 1);
+    for (size_t i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "tensor %zu", i);
+        assert_ptr_equal(safetensors_find(&file, name), &file.tensors[i]);
+        assert_true(safetensors_is_summed(&file, &file.tensors[i]));
+        snprintf(name, sizeof name, "key %zu", i);
+        assert_int_equal(strcmp(safetensors_metadata(&file, name) + 6, name + 4), 0);
+    }
+    assert_null(safetensors_find(&file, "tensor"));
+    assert_null(safetensors_metadata(&file, "xxh3.tensor 60000"));
+    safetensors_close(&file);
+    release(context, header);
+}
+
+static void more_tensors_or_keys_than_any_checkpoint_has_are_refused(void **state) {
+    (void)state;
+    char *tensors = many_names(100001, 0, 0), *keys = many_names(0, 0, 200000), *most = many_names(100000, 100000, 99999);
+    write_foreign(tensors, "", 0);
+    assert_fails(context, open_and_verify(), L3A_ERROR_FORMAT, "more than 100000 tensors");
+    write_foreign(keys, "", 0);
+    assert_fails(context, open_and_verify(), L3A_ERROR_FORMAT, "more than 200000 metadata keys");
+    write_foreign(most, "", 0);
+    assert_ok(context, open_and_verify());
+    release(context, tensors);
+    release(context, keys);
+    release(context, most);
+}
+
+static void names_that_are_listed_twice_are_refused(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,"
+         "2]},"
+         "\"\\u0061\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}",
+         "tensor 'a' is listed twice"},
+        {"{\"__metadata__\":{\"x\":\"1\",\"y\":\"2\",\"x\":\"1\"}}", "metadata key 'x' is listed twice"},
+        {"{\"__metadata__\":{\"x\":\"1\"},\"__metadata__\":{\"y\":\"1\"}}", "a second __metadata__"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_foreign(cases[i][0], "abc", i ? 0 : 3);
+        assert_fails(context, open_and_verify(), L3A_ERROR_FORMAT, cases[i][1]);
+    }
+}
+
 static void headers_that_lie_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -517,6 +593,9 @@ int main(void) {
         cmocka_unit_test(a_byte_after_the_end_is_refused),
         cmocka_unit_test(a_foreign_file_without_checksums_is_read),
         cmocka_unit_test(a_file_without_tensors_is_read),
+        cmocka_unit_test(many_tensors_and_keys_are_found_by_their_names),
+        cmocka_unit_test(more_tensors_or_keys_than_any_checkpoint_has_are_refused),
+        cmocka_unit_test(names_that_are_listed_twice_are_refused),
         cmocka_unit_test(headers_that_lie_are_refused),
         cmocka_unit_test(sums_without_a_sum_of_the_header_are_refused),
         cmocka_unit_test(a_header_longer_than_the_format_allows_is_refused),

@@ -1,0 +1,105 @@
+/* Text that people write: a file of class names, one with the order of classes, and rows of CSV. Names that are accepted are those
+ * of the lines; an order is a permutation; fields that are written again are read the same. Lists of pictures have their own
+ * target. */
+#include "fuzz.h"
+
+#include "format/csv.h"
+#include "report/results.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* NumPy files of 2 x 3: features, and labels for three classes. */
+static const char *npy(const char *type, const void *data, size_t size, char file[128 + 24]) {
+    static const char start[] = "\x93NUMPY\x01\0v";
+    memset(file, ' ', 128);
+    memcpy(file, start, sizeof start);
+    file[9] = '\0';
+    char text[96];
+    const int length = snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (2, 3), }", type);
+    memcpy(file + 10, text, (size_t)length);
+    file[127] = '\n';
+    memcpy(file + 128, data, size);
+    return file;
+}
+
+static void read_names(const uint8_t *bytes, size_t count) {
+    static const float values[6] = {1, 2, 3, 4, 5, 6};
+    static const int8_t labels[6] = {1, 0, 0, 0, 1, 1};
+    char features_file[152], labels_file[152];
+    l3a_context *context = context_over(bytes, count);
+    l3a_features *features = NULL;
+    add_file("x.npy", npy("<f4", values, sizeof values, features_file), 152);
+    add_file("y.npy", npy("|i1", labels, sizeof labels, labels_file), 134);
+    if (l3a_features_open_npy(context, "x.npy", "y.npy", "names.txt", &features) == L3A_OK) {
+        must(l3a_features_class_count(features) == 3);
+        for (size_t i = 0; i < 3; i++) {
+            const char *name = l3a_features_class(features, i);
+            must(name[0] && !strchr(name, '\n') && memmem(bytes, count, name, strlen(name)));
+        }
+    }
+    l3a_features_free(features);
+    l3a_context_free(context);
+}
+
+static void read_order(const uint8_t *bytes, size_t count) {
+    static const char *const names[4] = {"cat", "dog", "hot dog", "\xC3\xA9"};
+    size_t order[4];
+    l3a_context *context = context_over(bytes, count);
+    if (l3a_class_order(context, names, 4, "order.txt", order) == L3A_OK) {
+        bool seen[4] = {false};
+        for (size_t i = 0; i < 4; i++) {
+            must(order[i] < 4 && !seen[order[i]]);
+            seen[order[i]] = true;
+        }
+    }
+    l3a_context_free(context);
+}
+
+static void check_fields(l3a_context *context, const struct csv *csv) {
+    text_builder line = {.context = context};
+    struct csv again;
+    bool more = false, empty = true;
+    for (size_t i = 0; i < csv->count; i++) {
+        text_builder_append(&line, ",", i > 0);
+        print_field(&line, csv->fields[i]);
+        empty = empty && !csv->fields[i][0];
+    }
+    text_builder_append(&line, "\n", 1);
+    must(line.status == L3A_OK);
+    csv_begin(&again, context, "again", line.text, line.length);
+    const bool marked = strncmp(line.text, "\xEF\xBB\xBF", 3) == 0; /* as a mark at the beginning, the first field would change */
+    must(csv_next_row(&again, &more) == L3A_OK && (more || (empty && csv->count == 1)));
+    must(!more || again.count == csv->count);
+    for (size_t i = 0; more && !marked && i < csv->count; i++) {
+        must(strcmp(again.fields[i], csv->fields[i]) == 0);
+    }
+    text_builder_free(&line);
+}
+
+static void read_rows(const uint8_t *bytes, size_t count) {
+    l3a_context *context = context_over(bytes, count);
+    char *text = malloc(count + 1);
+    struct csv csv;
+    bool more = true;
+    must(text != NULL);
+    memcpy(text, bytes, count);
+    text[count] = '\0';
+    csv_begin(&csv, context, "rows.csv", text, count);
+    while (csv_next_row(&csv, &more) == L3A_OK && more) {
+        must(csv.count > 0 && csv.count <= CSV_FIELDS);
+        check_fields(context, &csv);
+    }
+    free(text);
+    l3a_context_free(context);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
+    static const uint8_t nothing;
+    bytes = count ? bytes : &nothing;
+    read_names(bytes, count);
+    read_order(bytes, count);
+    read_rows(bytes, count);
+    return 0;
+}

@@ -1,0 +1,44 @@
+/* The folder of a run: what loads can be summed up and has a page, and the page is whole and has no control characters. */
+#include "fuzz.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+static void check_rows(l3a_context *context, const l3a_results *results) {
+    l3a_summary summary;
+    for (size_t i = 0; i < l3a_results_count(results); i++) {
+        const l3a_result *row = l3a_results_at(results, i);
+        must(row->method && row->phase && row->first < row->last && row->last <= l3a_results_class_count(results));
+        must(l3a_results_average_precision(results, i) != NULL);
+        l3a_results_summary(context, results, row->method, &summary);
+    }
+}
+
+static void check_page(l3a_context *context) {
+    static const char end[] = "</html>\n";
+    char *page = NULL;
+    size_t length;
+    must(read_whole(context, "page.html", UINT32_MAX, &page, &length) == L3A_OK);
+    must(length >= sizeof end && memcmp(page + length - (sizeof end - 1), end, sizeof end - 1) == 0);
+    for (size_t i = 0; i < length; i++) {
+        must((unsigned char)page[i] >= 0x20 || page[i] == '\n' || page[i] == '\t');
+    }
+    release(context, page);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
+    l3a_context *context = context_over_folder(bytes, count);
+    const char *const folders[1] = {"run"};
+    l3a_results *results = NULL;
+    if (l3a_results_load(context, folders[0], &results) == L3A_OK) {
+        check_rows(context, results);
+    }
+    l3a_results_free(results);
+    if (l3a_report_write(context, folders, 1, NULL, "page.html") == L3A_OK) {
+        check_page(context);
+    }
+    l3a_context_free(context);
+    return 0;
+}

@@ -1,0 +1,207 @@
+/* The training of a head on a phase.
+ *
+ * `epochs` passes over the phase's images in random order, `batch` at a time; the loss of an image is the sum over all classes
+ * seen; Adam starts anew, with a one-cycle rate. A label that the phase does not give, that of an old class, is a 0 to the loss,
+ * as in the comparisons this follows: it is why a head that is merely trained on forgets.
+ *
+ * Replay adds to each batch as many rows from the memory, drawn without putting back. Methods that were published as training on
+ * the union of phase and memory have the memory's rows shuffled among the phase's instead.
+ *
+ * Distillation adds, for old classes, the binary cross-entropy against the probabilities of the head as it was before the phase.
+ * Where it takes the labels' place (lwf, icarl) its minimum is the old head itself: on frozen features the rows of W of old classes
+ * do not change at all, whatever λ. Both sides of the difference are computed by the same product, so that it is exactly 0 there:
+ * Adam would turn a rounding error of 10⁻⁸ into a step. */
+#include "method/head.h"
+
+#include <string.h>
+
+struct workspace {
+    struct batch batch;
+    struct adam adam;
+    float *gradient; /* by the weights */
+    size_t *order;   /* of the phase's rows and, after them, the memory's that join them */
+    size_t *joined;  /* their slots */
+    size_t joined_count;
+};
+
+static void workspace_free(const struct head *head, struct workspace *work) {
+    const struct batch *batch = &work->batch;
+    void *const arrays[] = {head->layer.matrix ? batch->stored : NULL,
+                            batch->features,
+                            batch->targets,
+                            batch->scale,
+                            batch->slots,
+                            batch->scores,
+                            batch->old,
+                            batch->gradient,
+                            work->gradient,
+                            work->adam.mean,
+                            work->adam.square,
+                            work->order,
+                            work->joined};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        release(head->context, arrays[i]);
+    }
+}
+
+static l3a_status batch_create(const struct head *head, struct batch *batch) {
+    l3a_context *context = head->context;
+    l3a_status status = L3A_OK;
+    const size_t capacity = head->batch * (1 + head->rules->replays), pairs = head->classes * sizeof(float);
+    TRY(allocate(context, capacity, head->inputs * sizeof(float), &batch->features));
+    batch->stored = batch->features;
+    if (head->layer.matrix) {
+        batch->stored = NULL;
+        TRY(allocate(context, capacity, head->stored * sizeof(float), &batch->stored));
+    }
+    TRY(allocate(context, capacity, pairs, &batch->targets));
+    TRY(allocate(context, capacity, pairs, &batch->scores));
+    TRY(allocate(context, capacity, pairs, &batch->gradient));
+    TRY(allocate(context, capacity, sizeof(float), &batch->scale));
+    TRY(allocate(context, capacity, sizeof *batch->slots, &batch->slots));
+    if (head->rules->distils != DISTIL_NONE) {
+        TRY(allocate(context, capacity, head->old * sizeof(float), &batch->old));
+    }
+done:
+    return status;
+}
+
+static l3a_status workspace_create(const struct head *head, const struct rows *rows, struct workspace *work) {
+    l3a_context *context = head->context;
+    l3a_status status = L3A_OK;
+    const struct memory *memory = &head->memory;
+    const size_t weights = head->classes * sizeof(float);
+    TRY(batch_create(head, &work->batch));
+    TRY(allocate_zeroed(context, head->inputs, weights, &work->adam.mean));
+    TRY(allocate_zeroed(context, head->inputs, weights, &work->adam.square));
+    TRY(allocate(context, head->inputs, weights, &work->gradient));
+    TRY(allocate(context, memory->count, sizeof *work->joined, &work->joined));
+    for (size_t i = 0; head->rules->joins && i < memory->count; i++) {
+        if (!memory_holds_out(memory, i)) {
+            work->joined[work->joined_count++] = i;
+        }
+    }
+    TRY(allocate(context, rows->count + work->joined_count, sizeof *work->order, &work->order));
+done:
+    return status;
+}
+
+static void add_fresh(const struct head *head, const struct rows *rows, size_t row, struct batch *batch) {
+    const int8_t *labels = rows->labels + row * rows->classes;
+    float *targets = batch->targets + batch->rows * head->classes;
+    memcpy(batch->stored + batch->rows * head->stored, rows->features + row * head->stored, head->stored * sizeof(float));
+    memset(targets, 0, head->old * sizeof *targets);
+    for (size_t k = 0; k < rows->classes; k++) {
+        targets[head->old + k] = labels[k] == 1;
+    }
+    batch->rows++;
+}
+
+static void add_kept(const struct head *head, size_t slot, struct batch *batch) {
+    const struct memory *memory = &head->memory;
+    const int8_t *labels = memory->labels + slot * head->classes;
+    memcpy(batch->stored + batch->rows * head->stored, memory->features + slot * head->stored, head->stored * sizeof(float));
+    for (size_t k = 0; k < head->classes; k++) {
+        batch->targets[batch->rows * head->classes + k] = labels[k];
+    }
+    batch->slots[batch->rows++] = slot;
+}
+
+static void set_scale(struct batch *batch, size_t first) {
+    for (size_t i = first; i < batch->rows; i++) {
+        batch->scale[i] = 1 / (float)(batch->rows - first);
+    }
+}
+
+/* Some of the phase's rows, with those of the memory that belong to the step. */
+static void fill_batch(struct head *head, const struct rows *rows, const struct workspace *work, size_t first, size_t count,
+                       struct batch *batch) {
+    batch->rows = 0;
+    for (size_t i = first; i < first + count; i++) {
+        if (work->order[i] < rows->count) {
+            add_fresh(head, rows, work->order[i], batch);
+        } else {
+            add_kept(head, work->joined[work->order[i] - rows->count], batch);
+        }
+    }
+    batch->fresh = batch->last = batch->rows;
+    set_scale(batch, 0);
+    for (size_t i = 0; i < head->rules->replays; i++) {
+        batch->last = batch->rows;
+        const size_t drawn = memory_draw(&head->memory, &head->random, head->batch, batch->slots + batch->rows);
+        for (size_t j = 0; j < drawn; j++) {
+            add_kept(head, batch->slots[batch->rows], batch);
+        }
+        set_scale(batch, head->rules->apart ? batch->last : 0);
+    }
+}
+
+/* Old and new classes in two products; see above. */
+static void score_batch(const struct head *head, struct batch *batch) {
+    const size_t old = head->old;
+    head_expand(head, batch->stored, batch->rows, batch->features);
+    if (head->rules->distils == DISTIL_NONE) {
+        head_multiply(head, head->weights, head->classes, batch->features, batch->rows, batch->scores, head->classes);
+        return;
+    }
+    head_multiply(head, head->weights, old, batch->features, batch->rows, batch->scores, head->classes);
+    head_multiply(head, head->old_weights, old, batch->features, batch->rows, batch->old, old);
+    head_multiply(head, head->weights + old * head->inputs, head->classes - old, batch->features, batch->rows, batch->scores + old,
+                  head->classes);
+}
+
+static void add_distillation(const struct head *head, struct batch *batch) {
+    const bool only = head->rules->distils == DISTIL_ONLY;
+    const double share = only ? 1 : (double)head->old / (double)(head->classes - head->old);
+    for (size_t i = 0; only && i < batch->rows; i++) {
+        memset(batch->gradient + i * head->classes, 0, head->old * sizeof *batch->gradient);
+    }
+    distil_gradient(batch->rows, head->classes, head->old, batch->scores, batch->old,
+                    (float)(head->tuning.lambda * share / (double)batch->rows), batch->gradient);
+}
+
+static void make_step(struct head *head, struct workspace *work, double rate) {
+    const struct head_rules *rules = head->rules;
+    struct batch *batch = &work->batch;
+    score_batch(head, batch);
+    loss_gradient(head->loss, batch->rows, head->classes, batch->scores, batch->targets, batch->scale, batch->gradient);
+    if (rules->distils != DISTIL_NONE && head->old) {
+        add_distillation(head, batch);
+    }
+    if (rules->score_terms) {
+        rules->score_terms(head, batch);
+    }
+    head->context->matrix->multiply(1, REAL_SINGLE, true, false, head->classes, head->inputs, batch->rows, 1, batch->gradient,
+                                    head->classes, batch->features, head->inputs, 0, work->gradient, head->inputs);
+    if (rules->weight_terms) {
+        rules->weight_terms(head, work->gradient);
+    }
+    adam_step(&work->adam, head->classes * head->inputs, rate, work->gradient, head->weights);
+}
+
+l3a_status head_train(struct head *head, const struct rows *rows) {
+    l3a_status status = L3A_OK;
+    struct workspace work = {0};
+    const struct tuning *tuning = &head->tuning;
+    const double highest = head->old ? tuning->rate : tuning->first_rate;
+    TRY(workspace_create(head, rows, &work));
+    const size_t shown = rows->count + work.joined_count;
+    const size_t steps = tuning->epochs * ((shown + head->batch - 1) / head->batch);
+    for (size_t epoch = 0; epoch < tuning->epochs; epoch++) {
+        TRY(report_progress(head->context, "train", epoch, tuning->epochs));
+        stream_shuffle(&head->random, work.order, shown);
+        work.batch.last_pass = epoch + 1 == tuning->epochs;
+        for (size_t first = 0; first < shown; first += head->batch) {
+            const size_t count = shown - first < head->batch ? shown - first : head->batch;
+            fill_batch(head, rows, &work, first, count, &work.batch);
+            make_step(head, &work, one_cycle(work.adam.steps, steps, highest));
+            if (head->rules->stepped) {
+                head->rules->stepped(head, rows, work.order + first, &work.batch);
+            }
+        }
+    }
+    TRY(report_progress(head->context, "train", tuning->epochs, tuning->epochs));
+done:
+    workspace_free(head, &work);
+    return status;
+}

@@ -1,0 +1,163 @@
+/* What the paper printed for a run's data set and protocol, apart from the run's own numbers. */
+#include "report/report.h"
+
+#include <math.h>
+#include <string.h>
+
+#define NONE NAN
+#define EITHER NULL /* the row does not say which */
+#define PUBLISHED(table, data, protocol, method, memory, backbone, average_map, last_map, class_f1, overall_f1)                    \
+    {table, data, protocol, method, memory, backbone, {average_map, last_map, class_f1, overall_f1}},
+#define PUBLISHED_SETTING(table, data, protocol, setting, value, average_map, last_map)
+
+enum { COLUMNS = 4 };
+
+struct published {
+    int table;
+    const char *data, *protocol, *method, *memory, *backbone;
+    double values[COLUMNS];
+};
+
+static const struct published rows[] = {
+#include "report/published.inc"
+};
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+/* A data set is known by its number of classes and one of their names. */
+static const struct {
+    const char *key, *name, *class;
+    size_t classes;
+} data_sets[] = {{"COCO", "MS-COCO 2014", "toothbrush", 80}, {"VOC", "PASCAL VOC 2007", "pottedplant", 20}};
+
+static const char *data_set_of(const struct report_run *run, const char *key) {
+    const text_list *classes = &run->results->classes;
+    for (size_t i = 0; i < sizeof data_sets / sizeof data_sets[0]; i++) {
+        if (strcmp(data_sets[i].key, key) == 0 && classes->count == data_sets[i].classes &&
+            text_list_find(classes, data_sets[i].class) < classes->count) {
+            return data_sets[i].name;
+        }
+    }
+    return NULL;
+}
+
+static bool fits(const struct report_run *run, const struct published *row) {
+    return strcmp(run_record(run, "run.protocol"), row->protocol) == 0 && data_set_of(run, row->data);
+}
+
+/* Table 2 has the L3A of Table 1 once more. */
+static bool is_repeated(size_t index) {
+    const struct published *row = &rows[index];
+    for (size_t i = 0; i < index; i++) {
+        if (rows[i].table < row->table && strcmp(rows[i].data, row->data) == 0 && strcmp(rows[i].protocol, row->protocol) == 0 &&
+            strcmp(rows[i].method, row->method) == 0 && rows[i].backbone && row->backbone &&
+            strcmp(rows[i].backbone, row->backbone) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void print_values(text_builder *page, const double values[COLUMNS], int decimals) {
+    for (size_t j = 0; j < COLUMNS; j++) {
+        if (isnan(values[j])) {
+            html_raw(page, "<td>–</td>");
+        } else {
+            html_print(page, "<td>%.*f</td>", decimals, values[j]);
+        }
+    }
+    html_raw(page, "</tr>\n");
+}
+
+static void begin_group(text_builder *page, const char *what, const char *of) {
+    html_print(page, "<tbody><tr><th colspan=\"6\" scope=\"rowgroup\" class=\"group\">%s%s</th></tr>\n", what, of);
+}
+
+static void print_own(struct report *report, const struct report_run *run) {
+    text_builder *page = &report->page;
+    const char *backbone = run_record(run, "run.train.backbone");
+    for (size_t i = run->first_series; i < run->first_series + run->series_count; i++) {
+        const struct series *series = &report->series[i];
+        const l3a_summary *s = &series->summary;
+        const double values[COLUMNS] = {series->rows > 1 ? s->average_map[0] : NAN, s->last_map[0], s->last_class_f1[0],
+                                        s->last_overall_f1[0]};
+        html_print(page, "<tr><th scope=\"row\">%s<small class=\"help\">%s</small></th><td></td>", series->label,
+                   backbone[0] ? backbone : "backbone not recorded");
+        print_values(page, values, 2);
+    }
+}
+
+static void print_published(struct report *report, const struct report_run *run) {
+    text_builder *page = &report->page;
+    bool begun = false;
+    for (size_t i = 0; i < ROWS; i++) {
+        const struct published *row = &rows[i];
+        if (!fits(run, row) || is_repeated(i)) {
+            continue;
+        }
+        if (!begun) {
+            begin_group(page, "As printed in the paper: ", data_set_of(run, row->data));
+            begun = true;
+        }
+        html_print(page, "<tr class=\"paper\"><th scope=\"row\">%s<small class=\"help\">Table %d%s%s</small></th><td>%s</td>",
+                   row->method, row->table, row->backbone ? ", " : "", row->backbone ? row->backbone : "",
+                   row->memory[0] ? row->memory : "–");
+        print_values(page, row->values, 1);
+    }
+    html_raw(page, "</tbody>\n");
+}
+
+static bool is_published(const struct report_run *run) {
+    for (size_t i = 0; i < ROWS; i++) {
+        if (fits(run, &rows[i])) {
+            return run->series_count > 0;
+        }
+    }
+    return false;
+}
+
+/* Whether an earlier run has had the paper's rows printed. */
+static bool is_printed(const struct report *report, size_t run) {
+    for (size_t i = 0; i < run; i++) {
+        if (is_published(&report->runs[i]) && report->runs[i].results->classes.count == report->runs[run].results->classes.count &&
+            strcmp(run_record(&report->runs[i], "run.protocol"), run_record(&report->runs[run], "run.protocol")) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void report_paper(struct report *report) {
+    bool begun = false;
+    for (size_t i = 0; i < report->run_count; i++) {
+        if (!is_published(&report->runs[i]) || is_printed(report, i)) {
+            continue;
+        }
+        if (!begun) {
+            section_begin(
+                report, "paper", "As published",
+                "Tinted rows are quoted from the paper (Zhang and others, “L3A: Label-Augmented Analytic Adaptation for "
+                "Multi-Label Class Incremental Learning”, ICML 2025). They are not measurements of this program: backbone, "
+                "data and split may all differ from this run’s. So compare rows of one group with each other. L3A has a "
+                "TResNet-M; of rows that name no backbone, the paper says that it is a TResNet-M or a ViT-B/16. “Memory” "
+                "is the number of images kept for replay.");
+            html_raw(&report->page,
+                     "<div class=\"scroll\"><table class=\"beside\"><thead><tr><th>method</th><th>memory</th><th>avg "
+                     "mAP</th><th>last mAP</th><th>last CF1</th><th>last OF1</th></tr></thead>\n");
+            begun = true;
+        }
+        begin_group(&report->page, "Measured here", "");
+        for (size_t j = i; j < report->run_count; j++) {
+            if (is_published(&report->runs[j]) &&
+                strcmp(run_record(&report->runs[i], "run.protocol"), run_record(&report->runs[j], "run.protocol")) == 0) {
+                print_own(report, &report->runs[j]);
+            }
+        }
+        html_raw(&report->page, "</tbody>\n");
+        print_published(report, &report->runs[i]);
+    }
+    if (begun) {
+        html_raw(&report->page, "</table></div>\n");
+        section_end(report);
+    }
+}

@@ -1,0 +1,72 @@
+/* Texts by name: the same as a search from the first text on, for lists with and without repeated texts. */
+#include "support.h"
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "base/text_index.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static l3a_context *context;
+
+static int set_up(void **state) {
+    (void)state;
+    context = make_context(1);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    l3a_context_free(context);
+    return 0;
+}
+
+/* The obvious way. */
+static size_t first_repeated(const text_list *texts, size_t *first) {
+    for (size_t i = 0; i < texts->count; i++) {
+        *first = text_list_find(texts, texts->items[i]);
+        if (*first < i) {
+            return i;
+        }
+    }
+    return texts->count;
+}
+
+static void assert_as_obvious(const text_list *texts, size_t kinds) {
+    text_index index;
+    size_t first = 0, expected = 0;
+    char name[16];
+    assert_ok(context, text_index_make(context, texts->items, texts->count, &index));
+    for (size_t i = 0; i <= kinds; i++) {
+        snprintf(name, sizeof name, "%zu", i);
+        assert_int_equal(text_index_find(&index, name), text_list_find(texts, name));
+    }
+    assert_int_equal(text_index_find(&index, ""), text_list_find(texts, ""));
+    const size_t repeated = first_repeated(texts, &expected);
+    assert_int_equal(text_index_repeated(&index, &first), repeated);
+    if (repeated < texts->count) {
+        assert_int_equal(first, expected);
+    }
+    text_index_free(context, &index);
+}
+
+static void texts_are_found_as_by_a_search_through_all(void **state) {
+    (void)state;
+    for (size_t round = 0; round < 300; round++) {
+        const size_t count = random_bits(1, round) % 40, kinds = 1 + random_bits(2, round) % 60;
+        text_list texts = {0};
+        char name[16];
+        for (size_t i = 0; i < count; i++) {
+            const int length = snprintf(name, sizeof name, "%zu", (size_t)(random_bits(3 + round, i) % kinds));
+            assert_ok(context, text_list_add(context, &texts, name, (size_t)length));
+        }
+        assert_as_obvious(&texts, kinds);
+        text_list_clear(context, &texts);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(texts_are_found_as_by_a_search_through_all)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
