@@ -38,16 +38,19 @@ l3a_status l3a_folder_record(l3a_context *context, const char *folder, const cha
     TRY(join_path(context, folder, "run.json", &run));
     TRY(join_path(context, folder, "sweep.json", &sweep));
     TRY(file_exists(context, run, &is_run));
-    TRY(file_exists(context, sweep, &is_sweep));
+    if (!is_run) {
+        TRY(file_exists(context, sweep, &is_sweep));
+    }
     FAIL_IF(!is_run && !is_sweep, context, L3A_ERROR_NOT_FOUND, "name the folder of a run or a sweep",
             "%s: there is no run.json or sweep.json in this folder", folder);
     const char *path = is_run ? run : sweep;
     TRY(read_whole(context, path, RECORD_LIMIT, &content, &length));
     json_begin(&json, context, path, content, length);
     TRY(find_text(&json, key, &value));
-    FAIL_IF(value && strlen(value) >= capacity, context, L3A_ERROR_FORMAT, NULL, "%s: \"%s\" has %zu bytes, where at most %zu fit",
-            path, key, value ? strlen(value) : 0, capacity - 1);
-    memcpy(text, value ? value : "", (value ? strlen(value) : 0) + 1);
+    const char *found = value ? value : "";
+    FAIL_IF(strlen(found) >= capacity, context, L3A_ERROR_FORMAT, NULL, "%s: \"%s\" has %zu bytes, too many for a buffer of %zu",
+            path, key, strlen(found), capacity);
+    memcpy(text, found, strlen(found) + 1);
 done:
     release(context, run);
     release(context, sweep);

@@ -183,7 +183,7 @@ backbone=$L3A_SOURCE/models/demo_backbone.safetensors
 extract() {
     within "$l3a" extract --backbone "$backbone" --data list:"$1" -o "$2" --quiet
 }
-expect 2 '1 pictures could not be read' extract pipe.csv pipe.safetensors
+expect 2 '1 picture could not be read' extract pipe.csv pipe.safetensors
 expect 2 'a regular file is needed' within "$l3a" extract --backbone odd/pipe --data list:good.csv -o never
 
 # --- extract: its output and its PART file ---

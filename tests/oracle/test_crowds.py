@@ -183,7 +183,7 @@ def test_commands(folder, files, expected):
     check([p["train_images"] for p in about["phases"]] == counts, "data counts the images that run learns")
     plan = l3a("run", "--train", files[0], "--test", files[1], "--protocol", "B0-C2", "--dry-run", *SETTINGS).stdout
     for t, row in enumerate(expected["l3a"]):
-        wanted = f"{row['train_images']} images to learn ({row['unlabelled']} through a crowd alone, without a label)"
+        wanted = f"{row['train_images']} training images ({row['unlabelled']} through a crowd alone, without a label)"
         check(f"phase {t + 1}:" in plan and wanted in plan, f"the plan lacks '{wanted}': {plan}")
     spoken = l3a("run", "--train", files[0], "--test", files[1], "--protocol", "B0-C2", "--seed", SEED, "-o", folder / "spoken",
                  *SETTINGS[:-1]).stderr

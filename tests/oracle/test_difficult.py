@@ -176,7 +176,7 @@ def test_resumed(folder, devkit):
     picture.unlink()
     picture.write_bytes(good)
     said = l3a(*arguments, "--difficult", "ignore", "-o", folder / "resumed.safetensors").stdout
-    check("32 of them done before" in said, f"it goes on where it was: {said}")
+    check("32 of them from an earlier run" in said, f"it goes on where it was: {said}")
     check((folder / "fresh.safetensors").read_bytes() == (folder / "resumed.safetensors").read_bytes(), "and gives the same bytes")
 
 

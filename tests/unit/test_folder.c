@@ -63,10 +63,20 @@ static void what_is_no_record_is_an_error(void **state) {
     assert_fails(context, l3a_folder_record(context, nowhere, "command", text, sizeof text), L3A_ERROR_NOT_FOUND,
                  "run.json or sweep.json");
     free(nowhere);
-    static const char *const records[] = {"", "{", "[]", "{\"command\": 5}", "{\"command\": \"open", "{\"command\": [\"l3a\"]}"};
+    static const struct {
+        const char *text;
+        l3a_status status;
+    } records[] = {
+        {"", L3A_ERROR_TRUNCATED},
+        {"{", L3A_ERROR_TRUNCATED},
+        {"[]", L3A_ERROR_FORMAT},
+        {"{\"command\": 5}", L3A_ERROR_FORMAT},
+        {"{\"command\": \"open", L3A_ERROR_TRUNCATED},
+        {"{\"command\": [\"l3a\"]}", L3A_ERROR_FORMAT},
+    };
     for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
-        write_record("run.json", records[i]);
-        assert_fails(context, l3a_folder_record(context, folder, "command", text, sizeof text), L3A_ERROR_FORMAT, "run.json");
+        write_record("run.json", records[i].text);
+        assert_fails(context, l3a_folder_record(context, folder, "command", text, sizeof text), records[i].status, "run.json");
     }
 }
 
