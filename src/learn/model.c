@@ -93,7 +93,8 @@ l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_option
     made->context = context;
     made->options = *options;
     made->width = width;
-    TRY(analytic_create(context, learned_width(options, width), options->gamma, &made->analytic));
+    TRY(analytic_create(context, learned_width(options, width), options->gamma,
+                        options->store == L3A_STORE_FLOAT32 ? REAL_SINGLE : model_real(made), &made->analytic));
     made->options.skip_features = made->analytic.dim > options->dim ? L3A_SKIP_ON : L3A_SKIP_OFF;
     *model = made;
     made = NULL;
@@ -435,6 +436,8 @@ l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char 
             "%s: no image has any of the %zu classes of this phase ('%s'%s)", features->path, class_count, classes[0],
             class_count > 1 ? ", …" : "");
     struct pass pass = {"survey", features, rows, count, columns, class_count};
+    model->phase.table = features;
+    model->phase.table_rows = rows;
     TRY(count_rows(model, &pass));
     if (model->options.pseudo == L3A_PSEUDO_DYNAMIC && model->classes.count) {
         TRY(hand_over(model, &pass, true));
