@@ -102,7 +102,8 @@ static const struct manual manuals[] = {
      "The same for a program:\n"
      "  l3a eval pets.safetensors --features test.safetensors --format json\n"},
     {"predict",
-     "Prints the tags of pictures, most probable first; or those of the rows of a feature file. A PICTURE named '-' stands for a "
+     "Prints the tags of pictures, or of the rows of a feature file, each with its score, highest first. A score near 1 says that "
+     "the class is there, near 0 that it is not; it is not a probability. A PICTURE named '-' stands for a "
      "list of paths on the standard input, one a line.\n"
      "The backbone has to be the one whose features the model learned from, with the same --pool, --size, --mean, --std, --filter "
      "and --orient: the model knows, and refuses another. A picture that cannot be read is named, the rest is tagged, and the exit "

@@ -217,10 +217,6 @@ void l3a_model_thresholds(const l3a_model *model, double *edges) {
     }
 }
 
-double l3a_model_probability(const l3a_model *model, double score) {
-    return 1 / (1 + exp(model->options.thresholds == L3A_THRESHOLDS_FIXED ? -score : 5.5 - 12 * score));
-}
-
 l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *weights) {
     return model->part_count ? parts_solve(&model->analytic, model->parts, model->part_count, model->options.alpha,
                                            model->options.lift, columns, cross, weights)

@@ -37,11 +37,11 @@ static const struct setting settings[] = {
            "class weights with mean 1, or as in the paper's formula"),
     CHOICE(MODEL, pseudo, "pseudo", "fixed|dynamic|off", "fixed",
            "labels of old classes on new images: threshold eta, a threshold found by tau, none"),
-    NUMBER(MODEL, eta, "eta", 0, 1, 1, 1, "0.7", "probability above which an old class becomes a pseudo-label"),
+    NUMBER(MODEL, eta, "eta", 0, 1, 1, 1, "0.7", "sigma(score) above which an old class becomes a pseudo-label"),
     NUMBER(MODEL, tau, "tau", 0, 1e6, 1, 0, "2.9", "dynamic threshold: labels an image has on average over all classes"),
     INTEGER(MODEL, total_classes, "total-classes", 0, 1 << 20, "0",
             "dynamic threshold: how many all classes are; 0: the data's in run and sweep, else those seen so far"),
-    NUMBER(MODEL, theta, "theta", 0, 1, 1, 1, "0.525", "probability above which a class counts as predicted"),
+    NUMBER(MODEL, theta, "theta", 0, 1, 1, 1, "0.525", "sigma(score) above which a class counts as predicted"),
     CHOICE(MODEL, precision, "precision", "mixed|double", "mixed", "float32 products in float64 sums, or float64 throughout"),
     CHOICE(MODEL, solver, "solver", "auto|sums|recursive", "auto",
            "sums and Cholesky, recursion on the inverse, or the one that fits the phase"),
@@ -70,7 +70,7 @@ static const struct setting settings[] = {
     NUMBER(COMPARISON, lambda, "lambda", 0, 1e12, 0, 0, "0", "trained heads: weight of distillation or penalty; 0: the tuned one"),
     INTEGER(COMPARISON, memory, "memory", 0, 1 << 20, "0",
             "replay: images kept of a class, or in all by prs and ocdm; 0: 20, 1000"),
-    NUMBER(COMPARISON, head_theta, "head-theta", 0, 1, 1, 1, "0.8", "trained heads: probability above which a class is predicted"),
+    NUMBER(COMPARISON, head_theta, "head-theta", 0, 1, 1, 1, "0.8", "trained heads: sigma(score) above which a class is predicted"),
 };
 
 enum { SETTINGS = sizeof settings / sizeof settings[0] };

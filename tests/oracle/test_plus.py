@@ -157,7 +157,7 @@ def predictions(folder, name, x):
     np.save(folder / "t.npy", x)
     done = subprocess.run([COMMAND, "predict", folder / f"{name}.safetensors", "--features", folder / "t.npy", "--format", "csv"],
                           capture_output=True, text=True, check=True)
-    found = {(int(row["id"]), int(row["class"][5:])): float(row["probability"]) for row in csv.DictReader(done.stdout.splitlines())}
+    found = {(int(row["id"]), int(row["class"][5:])): float(row["score"]) for row in csv.DictReader(done.stdout.splitlines())}
     return found
 
 
