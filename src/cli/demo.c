@@ -218,7 +218,7 @@ static l3a_status tag_and_teach(const struct demo *demo) {
     l3a_model *model = NULL;
     l3a_status status = l3a_model_load(demo->context, in_folder(demo, "run/model.safetensors", path), &model);
     if (status == L3A_OK) {
-        printf("\nTest pictures, what they show, and what l3a says (more probable than %g):\n", l3a_model_options(model)->theta);
+        printf("\nTest pictures, what they show, and what l3a says, each with its score:\n");
         status = show_tags(demo, model, "test.safetensors", "pictures");
     }
     if (status == L3A_OK) {
