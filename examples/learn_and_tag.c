@@ -1,9 +1,8 @@
 /* Teaches a model two classes, then two more, and tags an image.
  *
- *   cc learn_and_tag.c $(pkg-config --cflags --libs l3a) -lm */
+ *   cc learn_and_tag.c $(pkg-config --cflags --libs l3a) */
 #include <l3a/l3a.h>
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -31,6 +30,7 @@ int main(int count, char **arguments) {
     l3a_model *model = NULL, *loaded = NULL;
     l3a_options options;
     float scores[CLASSES];
+    double thresholds[CLASSES];
 
     check(NULL, l3a_context_create(NULL, &context));
     check(context, l3a_features_wrap(context, features[0], labels[0], IMAGES, WIDTH, names, CLASSES, &table));
@@ -44,10 +44,10 @@ int main(int count, char **arguments) {
 
     check(context, l3a_model_load(context, path, &loaded));
     check(context, l3a_model_score(loaded, features[3], 1, scores));
+    l3a_model_thresholds(loaded, thresholds);
     for (size_t i = 0; i < l3a_model_class_count(loaded); i++) {
-        const double probability = 1 / (1 + exp(-(double)scores[i]));
-        if (probability > l3a_model_options(loaded)->theta) {
-            printf("%s %.2f\n", l3a_model_class(loaded, i), probability);
+        if ((double)scores[i] > thresholds[i]) {
+            printf("%s %.2f\n", l3a_model_class(loaded, i), (double)scores[i]);
         }
     }
 

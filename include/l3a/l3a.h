@@ -126,10 +126,10 @@ typedef struct l3a_options {
     l3a_weighting weights;   /* class weight from the class's number of images f: f^-1/2, 1/f, 1/(log f + 1), 1 */
     l3a_scaling scaling;     /* class weights scaled to mean 1, or as they stand in the paper's formula */
     l3a_pseudo pseudo;       /* labels of old classes on new images: fixed threshold, dynamic threshold, none */
-    double eta;              /* probability above which an old class becomes a pseudo-label */
+    double eta;              /* sigma(score) above which an old class becomes a pseudo-label */
     double tau;              /* dynamic threshold: labels an image carries on average, over all classes */
     uint64_t total_classes;  /* dynamic threshold: how many classes "all" are; 0: those seen so far */
-    double theta;            /* probability above which a class counts as predicted, in the metrics */
+    double theta;            /* sigma(score) above which a class counts as predicted, in the metrics */
     l3a_precision precision; /* float32 products added to float64 sums, or float64 throughout */
     l3a_solver solver;       /* sums and Cholesky, the paper's recursion on the inverse, or the cheaper of the two */
     l3a_store store;         /* how a model file keeps its d x d matrix */
@@ -153,7 +153,7 @@ typedef struct l3a_options {
     uint64_t memory;     /* images kept */
     l3a_memory_per memory_per; /* whether that is for each class or in all; method: all for prs and ocdm, class for others */
     l3a_head_input head_input; /* what heads are trained on: the features, or the random layer of the same dim and seed */
-    double head_theta;   /* probability above which a class counts as predicted by such a head */
+    double head_theta;   /* sigma(score) above which a class counts as predicted by such a head */
     uint64_t given;      /* the settings that were set by name: a bit for each, in the order of l3a_option_at() */
 } l3a_options;
 
@@ -257,7 +257,10 @@ L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);
  * failure in the middle of a phase it refuses to learn more or to be saved: load it again. */
 L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes,
                                       size_t class_count);
-/* Scores [rows x classes of the model] for features [rows x width]. The probability of a class is 1 / (1 + exp(-score)). */
+/* Scores [rows x classes of the model] for features [rows x width]. A score estimates by least squares a label of 1 (there) or 0 (not
+ * there): the higher, the likelier. It is not a probability, and no fixed formula makes one of it, as its scale depends on the data
+ * and on how many labels were absent (docs/method.md). The settings eta and theta are the paper's, and are compared with
+ * sigma(score) = 1 / (1 + exp(-score)); l3a_model_thresholds() gives scores. */
 L3A_PUBLIC l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores);
 /* The metrics on the rows that have at least one of the model's classes. The table must know all of them.
  * average_precision, where not NULL, gets a number for each class of the model. */
@@ -292,9 +295,6 @@ L3A_PUBLIC const l3a_phase_info *l3a_model_phase(const l3a_model *model, size_t 
 L3A_PUBLIC size_t l3a_model_inputs(const l3a_model *model);
 /* The score above which each class counts as predicted, as the settings theta and thresholds say. */
 L3A_PUBLIC void l3a_model_thresholds(const l3a_model *model, double *thresholds);
-/* What a score means: 1 / (1 + exp(-score)), the paper's; or, where thresholds are not fixed, 1 / (1 + exp(5.5 - 12 score)), which
- * is near the share of images that show a class. */
-L3A_PUBLIC double l3a_model_probability(const l3a_model *model, double score);
 /* [inputs x classes] */
 L3A_PUBLIC const double *l3a_model_weights(const l3a_model *model);
 /* The model keeps either the sum A or the inverse R = (A + gamma I)^-1. Copies rows [first, first + count) of the packed

@@ -174,11 +174,11 @@ void print_json_string(const char *text);
 void print_csv_field(const char *text);
 struct tag {
     size_t index; /* of the class */
-    double probability;
+    double score;
     bool chosen;
 };
 
-/* Which tags are shown: so many, or where top is 0 those above a probability, or where that is below 0 those above the model's own
+/* Which tags are shown: so many, or where top is 0 those above a score, or where that is not a number those above the model's own
  * thresholds; and how wide a row's name is. */
 struct choice {
     uint64_t top;
@@ -187,7 +187,7 @@ struct choice {
     int width;
 };
 
-/* All tags of a row of scores, the chosen ones first, and the most probable of each first; returns how many are chosen. */
+/* All tags of a row of scores, the chosen ones first, each by falling score; returns how many are chosen. */
 size_t choose_tags(const l3a_model *model, const float *scores, struct choice choice, struct tag *tags);
 
 /* The checkpoint that the demo uses. */

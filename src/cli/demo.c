@@ -6,6 +6,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -136,10 +137,12 @@ static void print_truth(const l3a_features *features, size_t row) {
 
 static void print_tags(const l3a_model *model, const float *scores) {
     struct tag tags[TAGS];
-    const struct choice choice = {.threshold = l3a_model_options(model)->theta};
+    double thresholds[TAGS];
+    const struct choice choice = {.threshold = NAN, .thresholds = thresholds};
+    l3a_model_thresholds(model, thresholds);
     const size_t count = choose_tags(model, scores, choice, tags);
     for (size_t i = 0; i < count; i++) {
-        printf("%s %s %.2f", i ? "," : "", l3a_model_class(model, tags[i].index), tags[i].probability);
+        printf("%s %s %.2f", i ? "," : "", l3a_model_class(model, tags[i].index), tags[i].score);
     }
     printf(count ? "\n" : " none\n");
 }
@@ -215,8 +218,7 @@ static l3a_status tag_and_teach(const struct demo *demo) {
     l3a_model *model = NULL;
     l3a_status status = l3a_model_load(demo->context, in_folder(demo, "run/model.safetensors", path), &model);
     if (status == L3A_OK) {
-        printf("\nSome test pictures: what they show, and the tags that l3a gives them (above %g):\n",
-               l3a_model_options(model)->theta);
+        printf("\nSome test pictures: what they show, and the tags that l3a gives them, with their scores:\n");
         status = show_tags(demo, model, "test.safetensors", "pictures");
     }
     if (status == L3A_OK) {

@@ -112,7 +112,7 @@ static void print_backbone(const struct arguments *arguments, const char *path, 
     l3a_backbone_free(backbone);
 }
 
-/* The phases of a model with their classes, and where thresholds were fitted, the probability above which each is predicted. */
+/* The phases of a model with their classes, and where thresholds were fitted, the score above which each is predicted. */
 static void print_phases(const l3a_model *model, const double *thresholds, bool json) {
     const bool fitted = l3a_model_options(model)->thresholds != L3A_THRESHOLDS_FIXED;
     fputs(json ? ", \"phases\": [" : "", stdout);
@@ -124,22 +124,21 @@ static void print_phases(const l3a_model *model, const double *thresholds, bool 
             printf("  phase %zu, %" PRIu64 " %s: ", p + 1, phase->images, plural(phase->images, "image", "images"));
         }
         for (size_t k = phase->first; k < phase->last; k++) {
-            const double threshold = l3a_model_probability(model, thresholds[k]);
             fputs(k > phase->first ? ", " : "", stdout);
             if (json) {
                 printf("{\"name\": ");
                 print_json_string(l3a_model_class(model, k));
-                printf(", \"images\": %" PRIu64 ", \"threshold\": %.4f}", l3a_model_class_images(model, k), threshold);
+                printf(", \"images\": %" PRIu64 ", \"threshold\": %.4f}", l3a_model_class_images(model, k), thresholds[k]);
             } else {
                 printf("%s", l3a_model_class(model, k));
                 if (fitted) {
-                    printf(" (%.2f)", threshold);
+                    printf(" (%.2f)", thresholds[k]);
                 }
             }
         }
         printf(json ? "]}" : "\n");
     }
-    fputs(json ? "]" : fitted ? "  in brackets: a class is predicted above this probability\n" : "", stdout);
+    fputs(json ? "]" : fitted ? "  in brackets: the score above which a class is predicted\n" : "", stdout);
 }
 
 static void print_model(const struct arguments *arguments, const char *path, bool json) {

@@ -113,8 +113,9 @@ static const struct manual manuals[] = {
      "The same, as JSON:\n"
      "  l3a eval pets.safetensors --features test.safetensors --format json\n"},
     {"predict",
-     "Prints the tags of pictures, or of the rows of a feature file, most probable first. If PICTURE is '-', paths are read from "
-     "the standard input, one per line.\n"
+     "Prints the tags of pictures, or of the rows of a feature file, each with its score, highest first. A score near 1 means that "
+     "the class is present, near 0 that it is absent; it is not a probability. If PICTURE is '-', paths are read from the standard "
+     "input, one per line.\n"
      "The backbone must be the one that made the features the model was trained on, with the same --pool, --size, --mean, --std, "
      "--filter and --orient; the model records them and refuses others. Pictures that cannot be read are listed, the rest are "
      "tagged, and the exit code is then 2.\n"

@@ -8,8 +8,8 @@
 const struct option predict_options[] = {
     {"backbone", "FILE", "checkpoint that made the features the model was trained on"},
     {"features", "FILE", "tag the rows of a feature file instead of pictures; labels are not needed"},
-    {"top", "N", "print the N most probable classes"},
-    {"threshold", "X", "print the classes above this probability [the model's thresholds]"},
+    {"top", "N", "print the N classes with the highest scores"},
+    {"threshold", "X", "print the classes with a score above this [the model's thresholds]"},
     {"format", "table|json|csv", "output format [table]"},
     {"pool", "cls|mean|cls+mean", "as in extract"},
     {"size", "N", "as in extract"},
@@ -27,20 +27,20 @@ static void widen(struct choice *choice, const char *id) {
 
 static int compare_tags(const void *left, const void *right) {
     const struct tag *a = left, *b = right;
-    return a->chosen != b->chosen            ? (a->chosen ? -1 : 1)
-           : a->probability > b->probability ? -1
-           : a->probability < b->probability ? 1
-           : a->index < b->index             ? -1
-                                             : 1;
+    return a->chosen != b->chosen ? (a->chosen ? -1 : 1)
+           : a->score > b->score  ? -1
+           : a->score < b->score  ? 1
+           : a->index < b->index  ? -1
+                                  : 1;
 }
 
 size_t choose_tags(const l3a_model *model, const float *scores, struct choice choice, struct tag *tags) {
     const size_t classes = l3a_model_class_count(model);
     size_t count = 0;
     for (size_t k = 0; k < classes; k++) {
-        const double score = (double)scores[k], probability = l3a_model_probability(model, score);
-        const bool above = choice.threshold < 0 ? score > choice.thresholds[k] : probability > choice.threshold;
-        tags[k] = (struct tag){k, probability, !choice.top && above};
+        const double score = (double)scores[k];
+        tags[k] =
+            (struct tag){k, score, !choice.top && score > (isnan(choice.threshold) ? choice.thresholds[k] : choice.threshold)};
         count += tags[k].chosen;
     }
     qsort(tags, classes, sizeof *tags, compare_tags);
@@ -63,14 +63,14 @@ static void print_row(const l3a_model *model, const char *id, int width, const s
         if (json) {
             printf("%s{\"class\": ", i ? ", " : "");
             print_json_string(name);
-            printf(", \"probability\": %.4f}", tags[i].probability);
+            printf(", \"score\": %.4f}", tags[i].score);
         } else if (csv) {
             print_csv_field(id);
             printf(",");
             print_csv_field(name);
-            printf(",%.4f\n", tags[i].probability);
+            printf(",%.4f\n", tags[i].score);
         } else {
-            printf("%s %s %.3f", i ? "," : "", name, tags[i].probability);
+            printf("%s %s %.3f", i ? "," : "", name, tags[i].score);
         }
     }
     if (csv && !count) { /* every picture has a row */
@@ -81,7 +81,7 @@ static void print_row(const l3a_model *model, const char *id, int width, const s
 }
 
 static void print_start(const char *format) {
-    printf("%s", strcmp(format, "json") == 0 ? "[" : strcmp(format, "csv") == 0 ? "id,class,probability\n" : "");
+    printf("%s", strcmp(format, "json") == 0 ? "[" : strcmp(format, "csv") == 0 ? "id,class,score\n" : "");
 }
 
 static void print_end(const char *format) {
@@ -285,13 +285,13 @@ static bool pictures_only_unused(const struct arguments *arguments) {
 int predict_command(struct arguments *arguments) {
     const char *format = argument_choice(arguments, "format", "table|json|csv", "table");
     const bool pictures = argument(arguments, "backbone") != NULL, rows = argument(arguments, "features") != NULL;
-    struct choice choice = {.threshold = -1};
+    struct choice choice = {.threshold = NAN};
     l3a_model *model = NULL;
     if (!format || !argument_integer(arguments, "top", 1, 1000000, &choice.top) ||
-        !argument_number(arguments, "threshold", 0, 1, &choice.threshold)) {
+        !argument_number(arguments, "threshold", -1e6, 1e6, &choice.threshold)) {
         return EXIT_USAGE;
     }
-    if (choice.top > 0 && choice.threshold >= 0) {
+    if (choice.top > 0 && !isnan(choice.threshold)) {
         return complain(arguments, "--top and --threshold cannot be used together");
     }
     if (pictures == rows) {

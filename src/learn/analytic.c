@@ -2,13 +2,19 @@
 
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/random.h"
 #include "base/threads.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { TILE = 64 };
+enum { TILE = 64, PROBES = 4, STEPS = 5 };
+
+/* ‖E‖ in units of max(γ, λ - ‖E‖). */
+static const double doubtful = 0.5, hopeless = 10;
+/* Of R C against W, as a share of W. */
+static const double recursion_doubtful = 1e-3, recursion_hopeless = 0.05;
 
 /* Whole cache lines, and an odd number of them, so that the rows of a column do not fall into the same few sets of the cache. */
 size_t analytic_stride(size_t dim) {
@@ -16,8 +22,9 @@ size_t analytic_stride(size_t dim) {
     return 8 * (lines | 1);
 }
 
-l3a_status analytic_create(l3a_context *context, size_t dim, double gamma, struct analytic *analytic) {
-    *analytic = (struct analytic){.context = context, .dim = dim, .stride = analytic_stride(dim), .gamma = gamma};
+l3a_status analytic_create(l3a_context *context, size_t dim, double gamma, real precision, struct analytic *analytic) {
+    *analytic =
+        (struct analytic){.context = context, .dim = dim, .stride = analytic_stride(dim), .gamma = gamma, .precision = precision};
     return allocate_zeroed(context, dim, analytic->stride * sizeof(double), &analytic->square);
 }
 
@@ -79,13 +86,92 @@ static void add_to_diagonal(double *triangle, size_t step, size_t dim, double va
     }
 }
 
-/* Of the sums in the second triangle, since no element is larger than the larger of its two diagonal ones. */
-static bool is_finite(const struct analytic *analytic) {
-    bool finite = true;
-    for (size_t i = 0; finite && i < analytic->dim; i++) {
-        finite = isfinite(analytic_second(analytic)[i * analytic->stride + i]);
+/* Of the second triangle. It is finite where all of the sums are, since no element is larger than the larger of its two diagonal
+ * ones. */
+static double trace(const struct analytic *analytic) {
+    double sum = 0;
+    for (size_t i = 0; i < analytic->dim; i++) {
+        sum += analytic_second(analytic)[i * analytic->stride + i];
     }
-    return finite;
+    return sum;
+}
+
+static double rounding(real precision, double trace) {
+    return precision == REAL_SINGLE ? 0x1p-24 * trace / 4 : 0x1p-53 * trace;
+}
+
+double analytic_rounding(const struct analytic *analytic, double trace) {
+    return rounding(analytic->precision, trace);
+}
+
+bool analytic_is_safe(const struct analytic *analytic, double trace) {
+    return analytic_rounding(analytic, trace) <= doubtful * analytic->gamma;
+}
+
+/* [PROBES x count] random signs, always the same. */
+static void draw_signs(double *signs, size_t count) {
+    for (size_t i = 0; i < PROBES * count; i++) {
+        signs[i] = random_uniform(2025, i) < 0.5 ? -1 : 1;
+    }
+}
+
+static double norm(const double *values, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += values[i] * values[i];
+    }
+    return sqrt(sum);
+}
+
+/* The smallest eigenvalue of the matrix whose factor is the second triangle, or a little more. */
+static l3a_status smallest_eigenvalue(const struct analytic *analytic, double *smallest) {
+    l3a_context *context = analytic->context;
+    l3a_status status = L3A_OK;
+    const size_t d = analytic->dim;
+    double *rows = NULL;
+    TRY(allocate(context, PROBES, d * sizeof *rows, &rows));
+    draw_signs(rows, d);
+    *smallest = INFINITY;
+    for (int step = 0; step < STEPS; step++) {
+        for (size_t i = 0; i < PROBES; i++) {
+            const double length = norm(rows + i * d, d);
+            *smallest = step && 1 / length < *smallest ? 1 / length : *smallest;
+            for (size_t j = 0; j < d; j++) {
+                rows[i * d + j] /= length;
+            }
+        }
+        context->matrix->solve_rows(context->threads, REAL_DOUBLE, d, PROBES, analytic_second(analytic), analytic->stride, rows, d);
+    }
+done:
+    release(context, rows);
+    return status;
+}
+
+/* Whether a matrix with this error has a solution worth having, the second triangle being its factor and no eigenvalue below
+ * `least`. */
+static l3a_status check_rounding(const struct analytic *analytic, double error, double least, double gamma_asked) {
+    l3a_context *context = analytic->context;
+    l3a_status status = L3A_OK;
+    double smallest = least;
+    char gamma[NUMBER_TEXT];
+    const char *precision = analytic->precision == REAL_SINGLE ? "float32" : "double";
+    const char *hint = analytic->precision == REAL_SINGLE ? "use a larger gamma, or learn from the start with precision double"
+                                                          : "use a larger gamma, or scale the features down";
+    if (error <= doubtful * least) {
+        return L3A_OK;
+    }
+    TRY(smallest_eigenvalue(analytic, &smallest));
+    const double ratio = error / fmax(least, smallest - error);
+    number_format(gamma_asked, gamma);
+    FAIL_IF(!(ratio <= hopeless), context, L3A_ERROR_NUMERIC, hint,
+            "gamma = %s is too small for these features: the sums, made in %s, are off by about %.1g", gamma, precision, error);
+    if (ratio > doubtful) {
+        report_warning(context,
+                       "gamma = %s is close to the rounding error of the sums, about %.1g in %s: scores may be inexact; %s", gamma,
+                       error, precision, hint);
+    }
+done:
+    return status;
 }
 
 void analytic_total(const struct analytic *analytic, const struct analytic *before) {
@@ -94,20 +180,22 @@ void analytic_total(const struct analytic *analytic, const struct analytic *befo
 
 /* The second triangle, a matrix, becomes the factor of that + shift·I. */
 static l3a_status factor_total(const struct analytic *analytic, double shift, double gamma_asked) {
-    const l3a_context *context = analytic->context;
-    /* A factoring of infinities may well succeed, with a solution of zeros. */
-    if (!is_finite(analytic)) {
-        return fail(analytic->context, L3A_ERROR_NUMERIC, "scale the features down, or use --precision double",
-                    "the sums are not finite: these features are too large");
-    }
-    add_to_diagonal(analytic_second(analytic), analytic->stride, analytic->dim, shift);
-    if (context->matrix->factor(context->threads, REAL_DOUBLE, analytic->dim, analytic_second(analytic), analytic->stride)) {
-        return L3A_OK;
-    }
+    l3a_context *context = analytic->context;
+    l3a_status status = L3A_OK;
+    const double sum = trace(analytic), error = rounding(analytic->inverse ? REAL_DOUBLE : analytic->precision, sum);
     char gamma[NUMBER_TEXT];
-    return fail(analytic->context, L3A_ERROR_NUMERIC, "use a larger --gamma, or --precision double, or scale the features down",
-                "the sums with gamma = %s on the diagonal are not positive definite: gamma is too small for these features",
-                number_format(gamma_asked, gamma));
+    /* A factoring of infinities may well succeed, with a solution of zeros. */
+    FAIL_IF(!isfinite(sum), context, L3A_ERROR_NUMERIC, "scale the features down, or use precision double",
+            "the sums are not finite: these features are too large");
+    add_to_diagonal(analytic_second(analytic), analytic->stride, analytic->dim, shift);
+    FAIL_IF(!context->matrix->factor(context->threads, REAL_DOUBLE, analytic->dim, analytic_second(analytic), analytic->stride),
+            context, L3A_ERROR_NUMERIC,
+            "use a larger gamma, or learn from the start with precision double, or scale the features down",
+            "the sums with gamma = %s on the diagonal are not positive definite: gamma is too small for these features",
+            number_format(gamma_asked, gamma));
+    TRY(check_rounding(analytic, error, shift, gamma_asked));
+done:
+    return status;
 }
 
 /* The second triangle becomes the factor of the first + shift·I. */
@@ -147,7 +235,7 @@ l3a_status analytic_use_inverse(struct analytic *analytic, bool inverse) {
     } else {
         TRY(factor(analytic, inverse ? analytic->gamma : 0));
         FAIL_IF(!context->matrix->invert(context->threads, d, analytic_second(analytic), step), analytic->context,
-                L3A_ERROR_NUMERIC, "use a larger --gamma", "the matrix cannot be inverted: gamma is too small for these features");
+                L3A_ERROR_NUMERIC, "use a larger gamma", "the matrix cannot be inverted: gamma is too small for these features");
         mirror_triangle(analytic, true, NULL);
         if (!inverse) {
             add_to_diagonal(analytic->square, step, d, -analytic->gamma);
@@ -223,7 +311,7 @@ l3a_status check_weights(const struct analytic *analytic, const double *weights,
     char gamma[NUMBER_TEXT];
     for (size_t i = 0; i < analytic->dim * columns; i++) {
         if (!isfinite(weights[i])) {
-            return fail(analytic->context, L3A_ERROR_NUMERIC, "use a larger --gamma, or scale the features down",
+            return fail(analytic->context, L3A_ERROR_NUMERIC, "use a larger gamma, or scale the features down",
                         "the solution is not finite with gamma = %s", number_format(analytic->gamma, gamma));
         }
     }
@@ -283,13 +371,20 @@ void recursion_free(l3a_context *context, struct recursion *recursion) {
     memset(recursion, 0, sizeof *recursion);
 }
 
-static void widen(real type, const void *from, size_t first, double *to, size_t count) {
+/* Rows of `width` numbers from row `first` on, scaled. In float32, scaling would round two rows of one image apart, and a tiny γ
+ * would tell them apart by that. */
+static void widen(real type, const void *from, size_t first, size_t count, size_t width, const double *scale, double *to) {
     for (size_t i = 0; i < count; i++) {
-        to[i] = type == REAL_SINGLE ? (double)((const float *)from)[first + i] : ((const double *)from)[first + i];
+        const size_t at = (first + i) * width;
+        for (size_t j = 0; j < width; j++) {
+            to[i * width + j] =
+                scale[first + i] * (type == REAL_SINGLE ? (double)((const float *)from)[at + j] : ((const double *)from)[at + j]);
+        }
     }
 }
 
-static l3a_status recurse(const struct analytic *analytic, struct recursion *work, size_t n, size_t columns, double *weights) {
+static l3a_status recurse(const struct analytic *analytic, struct recursion *work, size_t n, size_t columns, double *cross,
+                          double *weights) {
     l3a_status status = L3A_OK;
     const l3a_context *context = analytic->context;
     const matrix_operations *matrix = context->matrix;
@@ -299,7 +394,8 @@ static l3a_status recurse(const struct analytic *analytic, struct recursion *wor
     matrix->multiply(threads, REAL_DOUBLE, false, true, n, n, d, 1, work->rows, d, work->gain, d, 0, work->system, n);
     add_to_diagonal(work->system, n, n, 1);
     FAIL_IF(!matrix->factor(threads, REAL_DOUBLE, n, work->system, n), analytic->context, L3A_ERROR_NUMERIC,
-            "use a larger --gamma, or --solver sums", "the recursion lost its positive definite matrix: gamma is too small");
+            "use a larger gamma, or solver sums", "the recursion lost its positive definite matrix: gamma is too small");
+    matrix->multiply(threads, REAL_DOUBLE, true, false, d, columns, n, 1, work->rows, d, work->error, columns, 1, cross, columns);
     matrix->multiply(threads, REAL_DOUBLE, false, false, n, columns, d, -1, work->rows, d, weights, columns, 1, work->error,
                      columns);
     matrix->solve_transposed(threads, n, d, work->system, n, work->gain, d);
@@ -312,15 +408,64 @@ done:
 }
 
 l3a_status recursion_add(const struct analytic *analytic, struct recursion *recursion, real type, const void *rows,
-                         const void *targets, size_t count, size_t columns, double *weights) {
+                         const void *targets, const double *scale, size_t count, size_t columns, double *cross, double *weights) {
     l3a_status status = L3A_OK;
-    const size_t d = analytic->dim;
     for (size_t first = 0; first < count; first += RECURSION_ROWS) {
         const size_t n = count - first < RECURSION_ROWS ? count - first : RECURSION_ROWS;
-        widen(type, rows, first * d, recursion->rows, n * d);
-        widen(type, targets, first * columns, recursion->error, n * columns);
-        TRY(recurse(analytic, recursion, n, columns, weights));
+        widen(type, rows, first, n, analytic->dim, scale, recursion->rows);
+        widen(type, targets, first, n, columns, scale, recursion->error);
+        TRY(recurse(analytic, recursion, n, columns, cross, weights));
     }
 done:
+    return status;
+}
+
+/* to [PROBES x d] = combinations of the columns of from [d x columns] */
+static void combine(const double *from, size_t d, size_t columns, const double *signs, double *to) {
+    for (size_t i = 0; i < PROBES; i++) {
+        for (size_t j = 0; j < d; j++) {
+            double sum = 0;
+            for (size_t k = 0; k < columns; k++) {
+                sum += signs[i * columns + k] * from[j * columns + k];
+            }
+            to[i * d + j] = sum;
+        }
+    }
+}
+
+l3a_status recursion_check(const struct analytic *analytic, size_t columns, const double *cross, const double *weights) {
+    l3a_context *context = analytic->context;
+    l3a_status status = L3A_OK;
+    const size_t d = analytic->dim, size = PROBES * d;
+    double *signs = NULL, *sums = NULL, *expected = NULL, *found = NULL, off = 0;
+    char gamma[NUMBER_TEXT];
+    TRY(allocate(context, PROBES, columns * sizeof *signs, &signs));
+    TRY(allocate(context, size, sizeof *sums, &sums));
+    TRY(allocate(context, size, sizeof *expected, &expected));
+    TRY(allocate(context, size, sizeof *found, &found));
+    draw_signs(signs, columns);
+    combine(cross, d, columns, signs, sums);
+    combine(weights, d, columns, signs, expected);
+    context->matrix->multiply_symmetric(context->threads, PROBES, d, sums, d, analytic->square, analytic->stride, found, d);
+    const double length = norm(expected, size);
+    for (size_t i = 0; i < size; i++) {
+        found[i] -= expected[i];
+    }
+    off = length > 0 ? norm(found, size) / length : 0;
+    number_format(analytic->gamma, gamma);
+    FAIL_IF(!(off <= recursion_hopeless), context, L3A_ERROR_NUMERIC, "use a larger gamma, or solver sums",
+            "gamma = %s is too small for the recursion: its weights are off by %.1g of their size", gamma, off);
+    if (off > recursion_doubtful) {
+        report_warning(
+            context,
+            "gamma = %s is small for the recursion, whose weights are off by %.1g of their size: scores may be inexact; use "
+            "a larger gamma, or solver sums",
+            gamma, off);
+    }
+done:
+    release(context, signs);
+    release(context, sums);
+    release(context, expected);
+    release(context, found);
     return status;
 }

@@ -176,7 +176,7 @@ l3a_status choose_gamma(l3a_context *context, const struct gamma_sample *sample,
     TRY(allocate(context, sample->classes, n * sizeof *trial.errors, &trial.errors));
     TRY(make_gram(&trial));
     const double chosen = two_digits(n < FEW || !has_contrast(sample) ? 0.1 * mean_diagonal(&trial) : descend(&trial));
-    FAIL_IF(!(isfinite(chosen) && chosen > 0), context, L3A_ERROR_NUMERIC, "give a number for --gamma, or scale the features",
+    FAIL_IF(!(isfinite(chosen) && chosen > 0), context, L3A_ERROR_NUMERIC, "give a number for gamma, or scale the features",
             "no gamma can be chosen from these features");
     *gamma = chosen;
 done:

@@ -3,10 +3,10 @@
  *
  *   E(γ) = Σ_i ‖ (H Ỹ)_i / H_ii ‖²     H = (X̃X̃ᵀ + γI)⁻¹
  *
- * with 4n³/3 operations for n rows and each γ. γ is the ratio of noise to signal and changes little with n, so that a sample serves.
- * E is followed downhill by factors of √10, from a third of the mean of the gram's diagonal, down to a hundredth of it; a parabola in
- * log γ through the last three gives the minimum, two digits of which are kept. Where E says nothing, with fewer than 100 rows or
- * where all rows show the same classes, γ is a tenth of that mean. */
+ * with 4n³/3 operations for n rows and each γ. γ is the ratio of noise to signal and changes little with n, so that a sample
+ * serves. E is followed downhill by factors of √10, from a third of the mean of the gram's diagonal, down to a hundredth of it; a
+ * parabola in log γ through the last three gives the minimum, two digits of which are kept. Where E says nothing, with fewer than
+ * 100 rows or where all rows show the same classes, γ is a tenth of that mean. */
 #ifndef L3A_GAMMA_H
 #define L3A_GAMMA_H
 

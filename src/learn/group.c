@@ -111,7 +111,7 @@ l3a_status group_create(l3a_context *context, const l3a_options *members, size_t
         member->options = members[i];
         member->follows = i && weighs_alike(&members[i - 1], &members[i]);
         if (!member->follows || may_disagree(members, count, i)) {
-            TRY(analytic_create(context, made->dim, members[i].gamma, &member->sums));
+            TRY(analytic_create(context, made->dim, members[i].gamma, made->type, &member->sums));
         }
     }
     *group = made;

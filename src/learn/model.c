@@ -93,7 +93,8 @@ l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_option
     made->context = context;
     made->options = *options;
     made->width = width;
-    TRY(analytic_create(context, learned_width(options, width), options->gamma, &made->analytic));
+    TRY(analytic_create(context, learned_width(options, width), options->gamma,
+                        options->store == L3A_STORE_FLOAT32 ? REAL_SINGLE : model_real(made), &made->analytic));
     made->options.skip_features = made->analytic.dim > options->dim ? L3A_SKIP_ON : L3A_SKIP_OFF;
     *model = made;
     made = NULL;
@@ -214,10 +215,6 @@ void l3a_model_thresholds(const l3a_model *model, double *edges) {
     for (size_t k = 0; known && model->options.thresholds == L3A_THRESHOLDS_GLOBAL && k < classes; k++) {
         edges[k] = sum / (double)known;
     }
-}
-
-double l3a_model_probability(const l3a_model *model, double score) {
-    return 1 / (1 + exp(model->options.thresholds == L3A_THRESHOLDS_FIXED ? -score : 5.5 - 12 * score));
 }
 
 l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *weights) {
@@ -456,7 +453,8 @@ l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char 
     TRY(features_columns(features, classes, class_count, columns));
     struct pass pass = {"survey", features, NULL, 0, columns, class_count};
     TRY(find_phase_rows(model, &pass, &rows, &unlabelled));
-    model->phase.from_table = true;
+    model->phase.table = features;
+    model->phase.table_rows = rows;
     TRY(count_rows(model, &pass));
     if (model->options.pseudo == L3A_PSEUDO_DYNAMIC && model->classes.count) {
         TRY(hand_over(model, &pass, true));

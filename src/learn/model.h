@@ -23,6 +23,16 @@ struct label_witness {
     void *user;
 };
 
+/* How large the features of a phase are, and the row that is largest of all. */
+struct feature_scale {
+    double sum; /* of ‖z‖² over all rows … */
+    uint64_t rows;
+    double largest; /* … and of one */
+    uint64_t row;
+    size_t column; /* of its largest number */
+    float value;
+};
+
 /* A phase going on. Class arrays cover all classes, the phase's own being the last. */
 struct phase {
     text_list classes;
@@ -37,11 +47,13 @@ struct phase {
     uint64_t rows; /* that were counted */
     uint64_t rows_learned;
     bool recursive;
-    bool dirty;      /* rows of this phase are in the sums */
-    bool failed;     /* a block of rows could be added only in part */
-    bool from_table; /* whose members say which rows may have no label */
+    bool dirty;  /* rows of this phase are in the sums */
+    bool failed; /* a block of rows could be added only in part */
     l3a_phase_info info;
     threshold_survey survey;
+    struct feature_scale scale;
+    const l3a_features *table; /* where the rows come from, with … */
+    const size_t *table_rows;  /* … their numbers there; NULL: handed over by themselves */
 
     size_t block, staged; /* rows that fit, and rows that wait */
     float *features;      /* [block x k] */

@@ -37,11 +37,11 @@ static const struct setting settings[] = {
            "scale class weights to mean 1, or use the paper's formula as printed"),
     CHOICE(MODEL, pseudo, "pseudo", "fixed|dynamic|off", "fixed",
            "pseudo-labels of old classes on new images: above eta, above a threshold found from tau, or none"),
-    NUMBER(MODEL, eta, "eta", 0, 1, 1, 1, "0.7", "probability above which an old class becomes a pseudo-label"),
+    NUMBER(MODEL, eta, "eta", 0, 1, 1, 1, "0.7", "sigma(score) above which an old class becomes a pseudo-label"),
     NUMBER(MODEL, tau, "tau", 0, 1e6, 1, 0, "2.9", "dynamic threshold: average number of labels per image, over all classes"),
     INTEGER(MODEL, total_classes, "total-classes", 0, 1 << 20, "0",
             "dynamic threshold: number of all classes; 0: the data set's in run and sweep, else those seen so far"),
-    NUMBER(MODEL, theta, "theta", 0, 1, 1, 1, "0.525", "probability above which a class counts as predicted"),
+    NUMBER(MODEL, theta, "theta", 0, 1, 1, 1, "0.525", "sigma(score) above which a class counts as predicted"),
     CHOICE(MODEL, precision, "precision", "mixed|double", "mixed", "float32 products in float64 sums, or float64 throughout"),
     CHOICE(MODEL, solver, "solver", "auto|sums|recursive", "auto",
            "sums and Cholesky, recursion on the inverse, or whichever is faster for the phase"),
@@ -74,7 +74,7 @@ static const struct setting settings[] = {
            "replay: --memory is for each class of the run, or in all; method: in all for prs and ocdm, for each class for others"),
     CHOICE(COMPARISON, head_input, "head-input", "features|layer", "features",
            "trained heads: on the features, or on the random layer (dim, seed, skip-features) that l3a learns on"),
-    NUMBER(COMPARISON, head_theta, "head-theta", 0, 1, 1, 1, "0.8", "trained heads: probability above which a class is predicted"),
+    NUMBER(COMPARISON, head_theta, "head-theta", 0, 1, 1, 1, "0.8", "trained heads: sigma(score) above which a class is predicted"),
 };
 
 enum { SETTINGS = sizeof settings / sizeof settings[0] };

@@ -255,6 +255,15 @@ static size_t columns_in_use(const struct analytic *analytic, size_t columns, co
     return used;
 }
 
+/* Of S, in the first triangle. */
+static double trace(const struct analytic *analytic) {
+    double sum = 0;
+    for (size_t i = 0; i < analytic->dim; i++) {
+        sum += analytic_row(analytic, i)[i];
+    }
+    return sum;
+}
+
 l3a_status parts_solve(const struct analytic *analytic, const struct part *parts, size_t count, double alpha, double lift,
                        size_t columns, const double *cross, double *weights) {
     l3a_context *context = analytic->context;
@@ -267,7 +276,7 @@ l3a_status parts_solve(const struct analytic *analytic, const struct part *parts
     transpose(cross, d, columns, search.target);
     transpose(weights, d, columns, search.solution);
     lift_columns(search.solution, d, used, -before / (1 + before * (double)used));
-    if (alpha == 1 || parts->sums.type == REAL_DOUBLE || !search_run(&search)) {
+    if (alpha == 1 || parts->sums.type == REAL_DOUBLE || !analytic_is_safe(analytic, trace(analytic)) || !search_run(&search)) {
         memcpy(search.solution, search.target, columns * d * sizeof *search.solution);
         TRY(solve_each(&search, search.solution));
     }

@@ -22,8 +22,8 @@
  *
  * since M_j lies between αS + γI and S + γI, so that the eigenvalues of P⁻¹M_j lie between α and 1/α or nearer to 1, and the
  * error falls at least by (1 - √α)/(1 + √α) in a step, 3 to 4 times for α = 0.3, whatever d and γ are. A step costs about 6 d²
- * for each class. It starts from the weights w_k of the phase before. In double precision, and where conjugate gradients do not
- * converge, each M_j is factored. */
+ * for each class. It starts from the weights w_k of the phase before. In double precision, where γ is near the rounding error of
+ * the sums (analytic.h), and where conjugate gradients do not converge, each M_j is factored. */
 #ifndef L3A_PART_H
 #define L3A_PART_H
 

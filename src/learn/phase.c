@@ -218,6 +218,49 @@ static l3a_status check_features(const l3a_model *model, const float *features, 
                                              isnan(features[bad]) ? "not a number" : "infinite");
 }
 
+static void measure_scale(const l3a_model *model, struct feature_scale *scale, const float *features, size_t rows) {
+    const size_t k = model->width;
+    for (size_t i = 0; i < rows; i++, scale->rows++) {
+        const float *row = features + i * k;
+        double sum = 0;
+        size_t column = 0;
+        for (size_t j = 0; j < k; j++) {
+            sum += (double)row[j] * (double)row[j];
+            column = fabsf(row[j]) > fabsf(row[column]) ? j : column;
+        }
+        scale->sum += sum;
+        if (sum > scale->largest) {
+            scale->largest = sum;
+            scale->row = scale->rows;
+            scale->column = column;
+            scale->value = row[column];
+        }
+    }
+}
+
+/* One row that is far larger than all others leaves nothing of them in the sums, if γ is below the rounding error that it brings.
+ * Its ‖x‖² is about d ‖z‖²/6k, as half of the numbers pass the ReLU and those of B have the variance 1/3k. */
+static l3a_status check_scale(const l3a_model *model) {
+    const struct phase *phase = &model->phase;
+    const struct feature_scale *scale = &phase->scale;
+    l3a_status status = L3A_OK;
+    char where[64] = "";
+    const double k = (double)model->width, others = fmax(0, scale->sum - scale->largest) / (double)(scale->rows - 1);
+    const double share = (double)model->options.dim / (6 * k) + (model->analytic.dim > model->options.dim ? 1 : 0);
+    if (scale->rows < 2 || scale->largest <= 1e6 * others || analytic_is_safe(&model->analytic, share * scale->largest)) {
+        return L3A_OK;
+    }
+    snprintf(where, sizeof where, "row %" PRIu64 "%s", phase->table ? (uint64_t)phase->table_rows[scale->row] : scale->row,
+             phase->table ? "" : " of the phase");
+    FAIL_IF(true, model->context, L3A_ERROR_DATA, "leave the row out, or make its features again",
+            "%s%s%s, column %zu: the feature is %.3g, and those of other rows are about %.1g: nothing would be left of them in the "
+            "sums",
+            phase->table ? phase->table->path : "", phase->table ? ": " : "", where, scale->column, (double)scale->value,
+            sqrt(others / k));
+done:
+    return status;
+}
+
 l3a_status l3a_phase_survey(l3a_model *model, const float *features, size_t rows) {
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
@@ -348,7 +391,7 @@ done:
     return status;
 }
 
-/* ω, its root, and Ỹ = √ω Ŷ. */
+/* ω, its root, and Ỹ = √ω Ŷ; Ŷ itself for the recursion, which scales rows by itself. */
 static void weigh_rows(l3a_model *model, size_t rows) {
     struct phase *phase = &model->phase;
     const size_t all = phase->classes.count;
@@ -360,7 +403,7 @@ static void weigh_rows(l3a_model *model, size_t rows) {
         phase->info.skipped += weight == 0;
         phase->info.images += weight > 0;
         for (size_t k = 0; k < all; k++) {
-            const double target = labels[k] == 1 ? root : 0;
+            const double target = labels[k] == 1 ? (phase->recursive ? 1 : root) : 0;
             phase->label_weight[k] += labels[k] == 1 ? weight : 0;
             if (single) {
                 ((float *)phase->targets)[i * all + k] = (float)target;
@@ -437,13 +480,13 @@ static l3a_status work_on_block(l3a_model *model) {
     }
     const uint64_t done = phase->info.images + phase->info.skipped;
     weigh_rows(model, rows);
-    parallel_for(model->context->threads, rows, 16, scale_rows, model);
-    sample_rows(model, done, rows);
-    add_cross(model, rows);
     if (phase->recursive) {
-        TRY(recursion_add(&model->analytic, &phase->recursion, model_real(model), phase->expanded, phase->targets, rows, all,
-                          phase->weights));
+        TRY(recursion_add(&model->analytic, &phase->recursion, model_real(model), phase->expanded, phase->targets, phase->row_scale,
+                          rows, all, phase->cross, phase->weights));
     } else {
+        parallel_for(model->context->threads, rows, 16, scale_rows, model);
+        sample_rows(model, done, rows);
+        add_cross(model, rows);
         analytic_add(&model->analytic, model_real(model), phase->expanded, rows, phase->panel);
     }
 done:
@@ -459,6 +502,8 @@ l3a_status l3a_phase_learn(l3a_model *model, const float *features, const int8_t
     TRY(check_state(model, true));
     TRY(check_labels(model, labels, rows));
     TRY(check_features(model, features, rows));
+    measure_scale(model, &phase->scale, features, rows);
+    TRY(check_scale(model));
     if (model->state == MODEL_COUNTING) {
         TRY(prepare_learning(model));
     }
@@ -583,9 +628,11 @@ l3a_status l3a_phase_end(l3a_model *model) {
     if (!phase->recursive) {
         TRY(model_solve(model, phase->classes.count, phase->cross, phase->weights));
         report_timing(context, "solve", clock_seconds() - start);
+    } else {
+        TRY(recursion_check(&model->analytic, phase->classes.count, phase->cross, phase->weights));
     }
     warn_of_few_images(model);
-    if (phase->info.skipped && !phase->from_table) {
+    if (phase->info.skipped && !phase->table) {
         report_warning(context, "%" PRIu64 " of %" PRIu64 " images have no label and were left out (weight 0)", phase->info.skipped,
                        phase->rows);
     }

@@ -28,7 +28,7 @@ struct learner {
     l3a_status (*create)(l3a_context *context, const struct method *method, const l3a_options *settings, size_t width,
                          void **state);
     l3a_status (*learn)(void *state, const struct lesson *lesson, struct outcome *outcome);
-    /* scores [rows x classes learned so far]; a class's probability is 1 / (1 + exp(-score)) */
+    /* scores [rows x classes learned so far], comparable within a class; eta and theta are compared with 1 / (1 + exp(-score)) */
     l3a_status (*score)(void *state, const float *features, size_t rows, float *scores);
     /* The score above which each class learned so far counts as predicted. */
     void (*edges)(const void *state, double *edges);

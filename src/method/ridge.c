@@ -6,7 +6,7 @@
 
 l3a_status ridge_create(l3a_context *context, size_t dim, double gamma, real type, struct ridge *ridge) {
     *ridge = (struct ridge){.context = context, .type = type};
-    return analytic_create(context, dim, gamma, &ridge->analytic);
+    return analytic_create(context, dim, gamma, type, &ridge->analytic);
 }
 
 static void free_work(struct ridge *ridge) {

@@ -56,7 +56,7 @@ static l3a_status create(l3a_context *context, const struct method *method, cons
     slda->context = context;
     slda->settings = *settings;
     slda->width = width;
-    TRY(analytic_create(context, width, 1, &slda->moments));
+    TRY(analytic_create(context, width, 1, REAL_DOUBLE, &slda->moments));
     TRY(allocate_zeroed(context, width, sizeof *slda->sum, &slda->sum));
     *state = slda;
     slda = NULL;
@@ -124,7 +124,7 @@ static l3a_status shrunk_covariance(const struct slda *slda, struct analytic *co
     const size_t k = slda->width;
     const double n = slda->images, keep = 1 - slda->settings.shrinkage;
     double trace = 0;
-    TRY(analytic_create(slda->context, k, 0, covariance));
+    TRY(analytic_create(slda->context, k, 0, REAL_DOUBLE, covariance));
     for (size_t i = 0; i < k; i++) {
         const double *from = analytic_row(&slda->moments, i);
         double *to = analytic_row(covariance, i);

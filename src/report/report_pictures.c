@@ -12,7 +12,8 @@
 
 enum { SAMPLES_LIMIT = 16 << 20, WIDE = 240, HIGH = 180, QUALITY = 78, TAGS = 256, WRONG_TAGS = 5 };
 
-static const char samples_header[] = "id,class,true,predicted,probability\n";
+/* Runs before 0.2 have the probability of a class in place of its score. */
+static const char samples_header[] = "id,class,true,predicted,";
 
 struct pictures {
     struct report *report;
@@ -108,7 +109,7 @@ static void begin_section(struct pictures *p) {
     html_raw(&p->report->page,
              "<p class=\"tags\"><span class=\"tag hit\">predicted and there</span> <span class=\"tag missed\">there, "
              "not predicted</span> <span class=\"tag wrong\">predicted, not there</span> with the model’s "
-             "probability in percent.</p>\n<div class=\"strip\">\n");
+             "score.</p>\n<div class=\"strip\">\n");
 }
 
 /* The figure of an id, up to its tags; nothing when its picture cannot be read. */
@@ -140,15 +141,15 @@ static l3a_status begin_figure(struct pictures *p, const char *id, bool *begun) 
 struct tag {
     const char *name; /* in the file's text */
     bool there, predicted;
-    double probability;
+    double score;
 };
 
-/* What is there first, then what is not, each by falling probability. */
+/* What is there first, then what is not, each by falling score. */
 static int compare_tags(const void *left, const void *right) {
     const struct tag *a = left, *b = right;
-    return a->there != b->there               ? b->there - a->there
-           : a->probability != b->probability ? (a->probability < b->probability ? 1 : -1)
-                                              : strcmp(a->name, b->name);
+    return a->there != b->there   ? b->there - a->there
+           : a->score != b->score ? (a->score < b->score ? 1 : -1)
+                                  : strcmp(a->name, b->name);
 }
 
 static void print_tags(text_builder *page, struct tag *tags, size_t count) {
@@ -158,11 +159,11 @@ static void print_tags(text_builder *page, struct tag *tags, size_t count) {
         const struct tag *tag = &tags[i];
         wrong += !tag->there;
         if (wrong <= WRONG_TAGS) {
-            html_print(page, "<span class=\"tag %s\">%s <small>%.0f</small></span> ",
+            html_print(page, "<span class=\"tag %s\">%s <small>%.2f</small></span> ",
                        !tag->there      ? "wrong"
                        : tag->predicted ? "hit"
                                         : "missed",
-                       tag->name, 100 * tag->probability);
+                       tag->name, tag->score);
         }
     }
     if (wrong > WRONG_TAGS) {
@@ -178,7 +179,7 @@ static l3a_status take_tags(struct csv *csv, struct tag *tags, size_t *count, bo
         if (csv->count == 5 && *count < TAGS) {
             struct tag *tag = &tags[*count];
             *tag = (struct tag){csv->fields[1], strcmp(csv->fields[2], "1") == 0, strcmp(csv->fields[3], "1") == 0, 0};
-            *count += number_parse(csv->fields[4], strlen(csv->fields[4]), &tag->probability);
+            *count += number_parse(csv->fields[4], strlen(csv->fields[4]), &tag->score);
         }
         TRY(csv_next_row(csv, more));
     }
@@ -231,7 +232,8 @@ l3a_status report_pictures(struct report *report) {
             status = read_whole(context, path, SAMPLES_LIMIT, &text, &length);
         }
         if (status == L3A_OK && exists && strncmp(text, samples_header, strlen(samples_header)) == 0) {
-            csv_begin(&csv, context, path, text + strlen(samples_header), length - strlen(samples_header));
+            const size_t header = strcspn(text, "\n") + (strchr(text, '\n') != NULL);
+            csv_begin(&csv, context, path, text + header, length - header);
             status = print_samples(&p, &report->runs[i], &csv);
         }
         release(context, text);

@@ -385,25 +385,24 @@ static l3a_status announce(const struct run *run, const l3a_result *row, size_t 
 }
 
 /* samples.csv: test images at even distances, with the classes that are true or predicted. */
-static l3a_status write_samples(const struct run *run, const struct job *job, const void *state, const size_t *rows, size_t count,
-                                size_t seen, const float *scores, const int8_t *labels, const double *edges) {
+static l3a_status write_samples(const struct run *run, const size_t *rows, size_t count, size_t seen, const float *scores,
+                                const int8_t *labels, const double *edges) {
     l3a_status status = L3A_OK;
     text_builder text = {.context = run->context};
     char *path = NULL;
-    text_builder_print(&text, "id,class,true,predicted,probability\n");
+    text_builder_print(&text, "id,class,true,predicted,score\n");
     const size_t samples = count < SAMPLES ? count : SAMPLES;
     for (size_t i = 0; i < samples; i++) {
         const size_t at = (2 * i + 1) * count / (2 * samples);
         for (size_t k = 0; k < seen; k++) {
             const double score = (double)scores[at * seen + k];
-            const double probability = job->method->learner->is_model ? l3a_model_probability(state, score) : 1 / (1 + exp(-score));
             char number[NUMBER_TEXT];
             if (labels[at * seen + k] == 1 || score > edges[k]) {
                 print_field(&text, l3a_features_id(run->options->test, rows[at]));
                 text_builder_print(&text, ",");
                 print_field(&text, run->names[k]);
                 text_builder_print(&text, ",%d,%d,%s\n", labels[at * seen + k], score > edges[k],
-                                   number_format(round(1e4 * probability) / 1e4, number));
+                                   number_format(round(1e4 * score) / 1e4, number));
             }
         }
     }
@@ -460,7 +459,7 @@ static l3a_status evaluate(const struct run *run, const struct job *job, void *s
         TRY(measure_curves(context, scores, labels, count, seen, details->curves));
     }
     if (last && job->first && job->path && l3a_features_id(test, 0)) {
-        TRY(write_samples(run, job, state, rows, count, seen, scores, labels, edges));
+        TRY(write_samples(run, rows, count, seen, scores, labels, edges));
     }
 done:
     release(context, rows);

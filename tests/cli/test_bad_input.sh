@@ -327,7 +327,7 @@ done
 run_refused good "--format: 'xml' is not one of table|json|csv" --format xml
 refuse 'cannot be used together' l3a predict "$model" --features "$good/test.safetensors" --top 2 --threshold 0.5
 refuse "--top: '0'" l3a predict "$model" --features "$good/test.safetensors" --top 0
-refuse "--threshold: '2'" l3a predict "$model" --features "$good/test.safetensors" --threshold 2
+refuse "--threshold: 'high'" l3a predict "$model" --features "$good/test.safetensors" --threshold high
 refuse "theta: '7' is not allowed" l3a eval "$model" --features "$good/test.safetensors" --theta 7
 refuse 'choose a new folder with -o' l3a demo -o "$kept"
 

@@ -228,25 +228,25 @@ P
 # predict
 expect 0 '' l3a predict "$model" --features "$test" --top 2
 check 'a line for each row' test "$(wc -l <"$work/stdout")" = 200
-check 'two tags in each' test "$(grep -cE '^test [0-9]+\.jpg +class0[0-5] 0\.[0-9]{3}, class0[0-5] 0\.[0-9]{3}$' "$work/stdout")" = 200
-expect 0 '' l3a predict "$model" --features "$test" --threshold 0.999999
+check 'two tags in each' test "$(grep -cE '^test [0-9]+\.jpg +class0[0-5] -?[01]\.[0-9]{3}, class0[0-5] -?[01]\.[0-9]{3}$' "$work/stdout")" = 200
+expect 0 '' l3a predict "$model" --features "$test" --threshold 9
 check 'no tag, but a line' test "$(grep -cE '^test [0-9]+\.jpg +-$' "$work/stdout")" = 200
-expect 0 '' l3a predict "$model" --features "$test" --threshold 0.6 --format json
+expect 0 '' l3a predict "$model" --features "$test" --threshold 0.4 --format json
 cp "$work/stdout" "$work/tags.json"
-expect 0 '' l3a predict "$model" --features "$test" --threshold 0.6 --format csv
+expect 0 '' l3a predict "$model" --features "$test" --threshold 0.4 --format csv
 cp "$work/stdout" "$work/tags.csv"
 check 'tags as JSON and as CSV' py "$work/tags.json" "$work/tags.csv" <<'P'
 import csv, json, sys
 rows, table = json.load(open(sys.argv[1])), list(csv.DictReader(open(sys.argv[2])))
 assert [r["id"] for r in rows] == [f"test {i}.jpg" for i in range(200)]
-tags = [(r["id"], t["class"], t["probability"]) for r in rows for t in r["tags"]]
-assert tags == [(r["id"], r["class"], float(r["probability"])) for r in table if r["class"]] and len(tags) > 100
+tags = [(r["id"], t["class"], t["score"]) for r in rows for t in r["tags"]]
+assert tags == [(r["id"], r["class"], float(r["score"])) for r in table if r["class"]] and len(tags) > 100
 # every row is in the CSV, in order, and one without a tag has neither class nor number
 assert list(dict.fromkeys(r["id"] for r in table)) == [r["id"] for r in rows]
 untagged = [r["id"] for r in rows if not r["tags"]]
-assert untagged == [r["id"] for r in table if not r["class"] and not r["probability"]] and untagged
-assert all(t[2] >= 0.6 for t in tags)
-assert all(r["tags"] == sorted(r["tags"], key=lambda t: -t["probability"]) for r in rows)
+assert untagged == [r["id"] for r in table if not r["class"] and not r["score"]] and untagged
+assert all(t[2] >= 0.4 for t in tags)
+assert all(r["tags"] == sorted(r["tags"], key=lambda t: -t["score"]) for r in rows)
 P
 expect 0 '' l3a predict "$model" --features "$data/test.npy" --top 1 --format csv
 check 'rows without a name have a number' test "$(sed -n '2p;$p' "$work/stdout" | cut -d, -f1 | xargs)" = '0 199'

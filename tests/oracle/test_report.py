@@ -144,7 +144,7 @@ def check_pseudo_table(page, folder):
         assert row[2:] == [str(given), str(right), str(present), f"{100 * right / given:.2f}", f"{100 * right / present:.2f}"], (row, sums)
 
 
-def probabilities(model, table, count):
+def scores_of(model, table, count):
     """Of every row and class, from the command's own tags."""
     text = run("predict", model, "--features", table, "--top", str(count), "--format", "csv", "--quiet")
     rows = list(csv.reader(text.splitlines()))
@@ -166,12 +166,12 @@ def check_tallies(folder, work, labels):
         file.write("\n".join(names[:4]) + "\n")
     run("learn", model, "--features", os.path.join(work, "train.safetensors"), "--classes", "@" + os.path.join(work, "classes"), "--dim", "96",
         "--gamma", "10", "--seed", "1", "--threads", "1", "--quiet")
-    scores = probabilities(model, os.path.join(work, "train.safetensors"), 4)
+    scores = scores_of(model, os.path.join(work, "train.safetensors"), 4)
     shown = train[:, 4:8].any(1)
     for row in (r for r in read_csv(folder, "per_class.csv") if (r["method"], r["seed"], r["phase"]) == ("l3a", "1", "2")):
         k = names.index(row["class"])
         assert int(row["images"]) == train[:, k].sum(), row
-        given = np.array([p.get(row["class"], 0) > 0.55 for p in scores]) & shown if k < 4 else np.zeros(len(train), bool)
+        given = np.array([p.get(row["class"], 0) > np.log(0.55 / 0.45) for p in scores]) & shown if k < 4 else np.zeros(len(train), bool)
         assert abs(int(row["pseudo"]) - given.sum()) <= 1, (row["class"], row["pseudo"], given.sum())  # printed digits end somewhere
         assert abs(int(row["right"]) - (given & (train[:, k] == 1)).sum()) <= 1, row
         assert int(row["present"]) == (train[shown, k].sum() if k < 4 else 0), row
@@ -181,7 +181,7 @@ def check_tallies(folder, work, labels):
 
 def check_curves(folder, work, labels):
     """Precision where recall reaches 0, 2 … 100 %, from the tags of the model that the run left."""
-    scores = probabilities(os.path.join(folder, "model.safetensors"), os.path.join(work, "test.safetensors"), len(NAMES))
+    scores = scores_of(os.path.join(folder, "model.safetensors"), os.path.join(work, "test.safetensors"), len(NAMES))
     shown = [i for i in range(len(scores)) if labels["test"][i].any()]
     for row in (r for r in read_csv(folder, "per_class.csv") if (r["method"], r["seed"], r["phase"]) == ("l3a", "1", "3")):
         truth = labels["test"][shown, NAMES.index(row["class"])]

@@ -1,0 +1,171 @@
+/* Models that learn together, against each of them learning alone: the same labels, weights and scores. */
+#include "support.h"
+
+#include "data/features.h"
+#include "learn/group.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { WIDTH = 10, DIM = 33, CLASSES = 6, OWN = 2, MOST = 90, MEMBERS = 5, TESTS = 25 };
+
+static const char *const names[CLASSES] = {"ant", "bee", "cat", "dog", "eel", "fox"};
+
+struct world {
+    float features[MOST * WIDTH], tests[TESTS * WIDTH];
+    int8_t labels[MOST * CLASSES], unused[TESTS * CLASSES];
+};
+
+/* Classes leave marks, so that scores of old classes pass the thresholds and members disagree. */
+static void make_world(struct world *world, size_t rows) {
+    float marks[CLASSES * WIDTH];
+    int8_t none[CLASSES];
+    random_table(4, CLASSES, WIDTH, 1, 2, marks, none);
+    random_table(5, rows, WIDTH, CLASSES, 4, world->features, world->labels);
+    random_table(6, TESTS, WIDTH, CLASSES, 4, world->tests, world->unused);
+    for (size_t i = 0; i < rows; i++) {
+        world->labels[i * CLASSES + i % CLASSES] = 1;
+        for (size_t j = 0; j < WIDTH; j++) {
+            world->features[i * WIDTH + j] *= 0.2F;
+            for (size_t k = 0; k < CLASSES; k++) {
+                world->features[i * WIDTH + j] += world->labels[i * CLASSES + k] == 1 ? marks[k * WIDTH + j] : 0;
+            }
+        }
+    }
+}
+
+static void make_members(l3a_precision precision, uint64_t block, l3a_options *members) {
+    static const double etas[MEMBERS] = {0.55, 0.6, 0.7, 0.7, 0.6}, gammas[MEMBERS] = {0.5, 0.5, 0.5, 5, 5};
+    for (size_t v = 0; v < MEMBERS; v++) {
+        l3a_options_default(&members[v]);
+        members[v].dim = DIM;
+        members[v].block = block;
+        members[v].precision = precision;
+        members[v].solver = L3A_SOLVER_SUMS;
+        members[v].eta = etas[v];
+        members[v].gamma = gammas[v];
+    }
+    members[4].weights = L3A_WEIGHTS_NONE;
+    members[4].pseudo = L3A_PSEUDO_OFF;
+}
+
+/* All phases by the group, and by a model for each member. */
+static void compare(size_t rows, l3a_precision precision, uint64_t block, bool expect_corrections) {
+    static struct world world;
+    l3a_context *context = make_context(2);
+    l3a_options members[MEMBERS];
+    l3a_features *table = NULL;
+    struct group *group = NULL;
+    l3a_model *models[MEMBERS] = {0};
+    uint64_t corrected = 0;
+    make_world(&world, rows);
+    make_members(precision, block, members);
+    assert_ok(context, l3a_features_wrap(context, world.features, world.labels, rows, WIDTH, names, CLASSES, &table));
+    assert_true(group_accepts(&members[0], &members[4]));
+    assert_ok(context, group_create(context, members, MEMBERS, WIDTH, &group));
+    for (size_t v = 0; v < MEMBERS; v++) {
+        assert_ok(context, l3a_model_create(context, WIDTH, &members[v], &models[v]));
+    }
+    for (size_t first = 0; first < CLASSES; first += OWN) {
+        const size_t columns[OWN] = {first, first + 1}, seen = first + OWN;
+        struct group_outcome outcomes[MEMBERS];
+        float scores[MEMBERS][TESTS * CLASSES], alone[TESTS * CLASSES], *all[MEMBERS];
+        size_t *chosen = NULL, count = 0;
+        assert_ok(context, features_rows_with(table, columns, OWN, &chosen, &count));
+        assert_ok(context, group_learn(group, table, chosen, count, columns, names + first, OWN, outcomes));
+        release(context, chosen);
+        for (size_t v = 0; v < MEMBERS; v++) {
+            all[v] = scores[v];
+        }
+        assert_ok(context, group_score(group, world.tests, TESTS, all));
+        for (size_t v = 0; v < MEMBERS; v++) {
+            assert_ok(context, l3a_model_learn(models[v], table, names + first, OWN));
+            const l3a_phase_info *info = l3a_model_phase(models[v], first / OWN);
+            assert_int_equal(outcomes[v].pseudo_labels, info->pseudo_labels);
+            assert_int_equal(outcomes[v].images, info->images + info->skipped);
+            corrected += outcomes[v].corrected;
+            assert_ok(context, l3a_model_score(models[v], world.tests, TESTS, alone));
+            for (size_t i = 0; i < TESTS * seen; i++) {
+                assert_true(fabsf(scores[v][i] - alone[i]) <= (precision == L3A_PRECISION_DOUBLE ? 1e-6F : 2e-3F));
+            }
+        }
+    }
+    assert_true(!expect_corrections || corrected > 0);
+    for (size_t v = 0; v < MEMBERS; v++) {
+        l3a_model_free(models[v]);
+    }
+    group_free(group);
+    l3a_features_free(table);
+    l3a_context_free(context);
+}
+
+static void members_are_what_they_would_be_alone(void **state) {
+    (void)state;
+    compare(MOST, L3A_PRECISION_DOUBLE, 4096, true);
+    compare(MOST, L3A_PRECISION_MIXED, 4096, true);
+}
+
+static void blocks_of_any_size_agree(void **state) {
+    (void)state;
+    static const uint64_t blocks[] = {16, 17, 89, 90, 91};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        compare(MOST, L3A_PRECISION_DOUBLE, blocks[i], true);
+    }
+    compare(CLASSES, L3A_PRECISION_DOUBLE, 4096, false); /* a row for each class */
+}
+
+static void no_row_is_refused(void **state) {
+    (void)state;
+    static struct world world;
+    l3a_context *context = make_context(1);
+    l3a_options members[MEMBERS];
+    l3a_features *table = NULL;
+    struct group *group = NULL;
+    struct group_outcome outcomes[MEMBERS];
+    const size_t columns[OWN] = {0, 1}, none = 0;
+    make_world(&world, 9);
+    make_members(L3A_PRECISION_MIXED, 64, members);
+    assert_ok(context, l3a_features_wrap(context, world.features, world.labels, 9, WIDTH, names, CLASSES, &table));
+    assert_ok(context, group_create(context, members, MEMBERS, WIDTH, &group));
+    assert_fails(context, group_learn(group, table, &none, 0, columns, names, OWN, outcomes), L3A_ERROR_DATA, "no image");
+    group_free(group);
+    group_free(NULL);
+    l3a_features_free(table);
+    l3a_context_free(context);
+}
+
+static void settings_that_cannot_stand_together_are_told_apart(void **state) {
+    (void)state;
+    l3a_options members[MEMBERS], other;
+    make_members(L3A_PRECISION_MIXED, 64, members);
+    other = members[0];
+    other.seed++;
+    assert_false(group_accepts(&members[0], &other));
+    other = members[0];
+    other.dim++;
+    assert_false(group_accepts(&members[0], &other));
+    other = members[0];
+    other.precision = L3A_PRECISION_DOUBLE;
+    assert_false(group_accepts(&members[0], &other));
+    other = members[0];
+    other.solver = L3A_SOLVER_RECURSIVE;
+    assert_false(group_accepts(&members[0], &other));
+    other = members[0];
+    other.gamma = 0;
+    assert_false(group_accepts(&members[0], &other));
+    other = members[0];
+    other.gamma = 7;
+    other.eta = 0.9;
+    other.weights = L3A_WEIGHTS_LOG;
+    assert_true(group_accepts(&members[0], &other));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_are_what_they_would_be_alone),
+        cmocka_unit_test(blocks_of_any_size_agree),
+        cmocka_unit_test(no_row_is_refused),
+        cmocka_unit_test(settings_that_cannot_stand_together_are_told_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
