@@ -640,8 +640,9 @@ L3A_PUBLIC const l3a_backbone_info *l3a_backbone_describe(const l3a_backbone *ba
 L3A_PUBLIC l3a_status l3a_backbone_run(l3a_backbone *backbone, const float *pictures, size_t count, float *features);
 
 /* ---- Extraction -----------------------------------------------------------------------------------------------------
- * From the pictures of a data set to a feature file. What has been done is kept in PATH.part, so that an extraction that was killed
- * goes on where it was; when the feature file stands, PATH.part goes. */
+ * From the pictures of a data set to a feature file. Finished batches are kept in PATH.part, so that an extraction that was killed
+ * can be resumed by the same call: pictures that have changed since are extracted again, the others are not. PATH.part is removed
+ * once the feature file is written. */
 typedef struct l3a_extract_options {
     int half;   /* 1: features as float16, else float32 */
     int strict; /* 1: a picture that cannot be read ends the extraction; 0: it is left out, and named in the file's record `bad` */
