@@ -1,10 +1,11 @@
 /* A whole experiment: every method and seed over every phase, resumable.
  *
- * What is on disk after each phase, in this order: per_class.csv, metrics.csv, the model, timings.csv. So the tables are never
- * behind the model (but for the timings, which only tell), and a run that was killed goes on after the model's last phase, dropping
- * what the tables have beyond it. The first method and seed leave model.safetensors; each other works in partial.safetensors, which
- * goes when it is done and is not written after its last phase. Before the last phase a model is kept in full precision whatever
- * the setting `store`, so that resuming changes nothing. A learner that is not a model starts its job again. */
+ * Each phase writes the tables and then the model, so the tables are never behind it: a run that was killed resumes after the
+ * model's last phase and drops what the tables hold beyond it. The rows of a table have a fixed order (report/results.h), whatever
+ * was resumed. After the model, timings.csv is written once more, with the seconds that saving took. The first method and seed
+ * leave model.safetensors; each other works in partial.safetensors, which goes when it is done and is not written after its last
+ * phase. Before the last phase a model is kept in full precision whatever the setting `store`, so that resuming changes nothing. A
+ * learner that is not a model starts its job again. */
 #include "base/file.h"
 #include "base/number.h"
 #include "data/features.h"
@@ -246,6 +247,9 @@ static l3a_status open_folder(struct run *run) {
     if (exists) {
         TRY(record_compare(context, run->record_path, &identity));
         TRY(results_read(run->results, options->folder));
+        if (l3a_results_count(run->results) && !run->results->tables.recorded) {
+            report_warning(context, "%s has no checksums.csv, so its tables are taken as they are", options->folder);
+        }
     } else {
         TRY(file_exists(context, run->model_path, &exists));
         FAIL_IF(exists, context, L3A_ERROR_EXISTS, "choose another folder", "%s: would be overwritten by this run",
@@ -342,7 +346,6 @@ static l3a_status write_samples(const struct run *run, const struct job *job, co
                                 size_t seen, const float *scores, const int8_t *labels, const double *edges) {
     l3a_status status = L3A_OK;
     text_builder text = {.context = run->context};
-    char *path = NULL;
     text_builder_print(&text, "id,class,true,predicted,probability\n");
     const size_t samples = count < SAMPLES ? count : SAMPLES;
     for (size_t i = 0; i < samples; i++) {
@@ -360,12 +363,10 @@ static l3a_status write_samples(const struct run *run, const struct job *job, co
             }
         }
     }
-    TRY(text.status);
-    TRY(join_path(run->context, run->options->folder, "samples.csv", &path));
-    TRY(write_whole(run->context, path, text.text, text.length));
+    const struct table_text table = {"samples.csv", &text};
+    TRY(tables_write(run->context, &run->results->tables, run->options->folder, &table, 1));
 done:
     text_builder_free(&text);
-    release(run->context, path);
     return status;
 }
 
@@ -482,6 +483,7 @@ static l3a_status run_phase(const struct run *run, const struct job *job, void *
     row.seconds = evaluated - start;
     TRY(results_add(run->results, &row, &details));
     if (job->path) {
+        TRY(results_keep_stages(run->results, &row));
         TRY(results_write(run->results, run->options->folder));
     }
     if (job->method->learner->is_model) {
@@ -489,7 +491,7 @@ static l3a_status run_phase(const struct run *run, const struct job *job, void *
     }
     if (job->path) {
         report_timing(context, "save", clock_seconds() - evaluated);
-        TRY(results_add_stages(run->results, &row));
+        TRY(results_keep_stages(run->results, &row));
         TRY(results_write_stages(run->results, run->options->folder));
     }
     TRY(announce(run, &row, job->phases));
@@ -554,6 +556,7 @@ l3a_status l3a_run(l3a_context *context, const l3a_run_options *options, l3a_res
     TRY(run_create(context, options, &run));
     warn_of_idle_settings(context, options);
     TRY(results_create(context, &run.results));
+    TRY(results_expect(run.results, options->methods, options->method_count, options->seeds, options->seed_count));
     for (size_t i = 0; i < run.classes; i++) {
         TRY(text_list_add(context, &run.results->classes, run.names[i], strlen(run.names[i])));
     }

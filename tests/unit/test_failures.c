@@ -702,7 +702,7 @@ static void check_run(struct stage *stage, l3a_status status) {
     free(text);
     require(count_entries(stage->path, "partial.safetensors") == 0, "a partial model is left");
     require(count_entries(stage->path, ".tmp") == 0, "a temporary file is left after the run was resumed");
-    require(count_entries(stage->path, "") == 2 + 5, "other files than run.json, the three tables and the model");
+    require(count_entries(stage->path, "") == 2 + 6, "other files than run.json, the three tables, their checksums and the model");
 }
 
 /* Two gammas that learn together. */
@@ -746,7 +746,7 @@ static void check_sweep(struct stage *stage, l3a_status status) {
     same_as_undisturbed(text, size);
     free(text);
     require(count_entries(stage->path, ".tmp") == 0, "a temporary file is left after the sweep was resumed");
-    require(count_entries(stage->path, "") == 2 + 3, "other files than sweep.json, sweep.csv and points");
+    require(count_entries(stage->path, "") == 2 + 4, "other files than sweep.json, sweep.csv, checksums.csv and points");
 }
 
 /* ---- Scenarios: a page about a run ---- */
