@@ -48,18 +48,34 @@ static void interrupt(int number) {
     signal(number, SIG_DFL);
 }
 
-/* The matrix library chooses its kernels when it is loaded. Where it chose old ones, start again with the right ones named. */
-static void restart_with_better_kernels(char **texts) {
+/* Names better kernels for the matrix library where it chose old ones; true when that needs a restart. */
+static bool name_better_kernels(void) {
     l3a_context *context;
-    if (getenv("OPENBLAS_CORETYPE") || l3a_context_create(NULL, &context) != L3A_OK) {
-        return;
-    }
     l3a_machine machine;
+    if (getenv("OPENBLAS_CORETYPE") || l3a_context_create(NULL, &context) != L3A_OK) {
+        return false;
+    }
     l3a_machine_query(context, &machine);
     l3a_context_free(context);
-    if (machine.better_kernels[0] && setenv("OPENBLAS_CORETYPE", machine.better_kernels, 1) == 0) {
+    return machine.better_kernels[0] && setenv("OPENBLAS_CORETYPE", machine.better_kernels, 1) == 0;
+}
+
+/* Threads that spin while they wait hold up those that have work as soon as another program needs a processor. */
+static bool name_waiting(void) {
+    return !getenv("OMP_WAIT_POLICY") && !getenv("GOMP_SPINCOUNT") && setenv("OMP_WAIT_POLICY", "passive", 1) == 0;
+}
+
+/* Both libraries read the environment once, when they are loaded: where it lacks something, start again with it, once. */
+static void restart_with_environment(char **texts) {
+    const bool kernels = name_better_kernels(), waiting = name_waiting();
+    if (kernels || waiting) {
         execv("/proc/self/exe", texts);
+    }
+    if (kernels) {
         unsetenv("OPENBLAS_CORETYPE");
+    }
+    if (waiting) {
+        unsetenv("OMP_WAIT_POLICY");
     }
 }
 
@@ -136,7 +152,7 @@ int main(int count, char **texts) {
     if (!command) {
         return unknown_command(texts[1]);
     }
-    restart_with_better_kernels(texts);
+    restart_with_environment(texts);
     signal(SIGINT, interrupt);
     signal(SIGTERM, interrupt);
     return start_command(command, count, texts);
