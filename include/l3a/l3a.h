@@ -317,6 +317,10 @@ typedef struct l3a_plan {
 
 L3A_PUBLIC l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size_t width, size_t classes,
                                      l3a_plan *plan);
+/* What l3a_model_learn() with the same arguments would need, and how many images it would learn. The memory is that of all phases,
+ * the one to come among them; it does not include what the libraries take for themselves, about 30 MiB with two threads. */
+L3A_PUBLIC l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count,
+                                        uint64_t *images, l3a_plan *plan);
 
 /* ---- Model: a phase by hand -----------------------------------------------------------------------------------------
  * For rows that are not in a table. The class weights need the number of images of each class before the first row is

@@ -1,6 +1,7 @@
 /* The command `l3a`: which command it is, and what surrounds each. */
 #include "cli.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,7 @@ int main(int count, char **texts) {
         return unknown_command(texts[1]);
     }
     restart_with_environment(texts);
+    mallopt(M_MMAP_THRESHOLD, 1 << 20); /* large blocks go back to the system at once, so that memory stays within the plan */
     signal(SIGINT, interrupt);
     signal(SIGTERM, interrupt);
     return start_command(command, count, texts);

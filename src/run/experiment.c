@@ -170,21 +170,53 @@ static l3a_status count_images(const struct run *run, l3a_features *features, si
     return status;
 }
 
+static void raise(uint64_t *most, uint64_t value) {
+    *most = value > *most ? value : *most;
+}
+
+/* The most that a model needs in any phase of the run, while it learns it and while it is measured. */
+static uint64_t plan_memory(const struct run *run, const struct method *method, const l3a_run_plan *plan,
+                            const uint64_t all_rows[2]) {
+    l3a_options settings = method_options(method, &run->settings);
+    const bool by_phase = method->plan == BY_PHASE;
+    const size_t width = run->options->train->width, phases = by_phase ? run->phases : 1;
+    uint64_t most = 0;
+    bool inverse = false;
+    for (size_t t = 0; t < phases; t++) {
+        const struct phase_size phase = {.old = by_phase ? run->edges[t] : 0,
+                                         .all = by_phase ? run->edges[t + 1] : run->classes,
+                                         .rows = by_phase ? plan->train_images[t] : all_rows[0],
+                                         .parts = kept_phases(&settings, t),
+                                         .inverse = inverse};
+        raise(&most, phase_memory(run->context, &settings, width, &phase));
+        raise(&most, score_memory(&settings, width, phase.all, phase.parts + 1, by_phase ? plan->test_images[t] : all_rows[1]));
+        inverse = chooses_recursion(&settings, learned_width(&settings, width), phase.rows, inverse);
+        settings.gamma = settings.gamma == 0 ? 1 : settings.gamma; /* chosen in the first phase */
+    }
+    return most;
+}
+
+/* Labels of the tables, which stay in memory. */
+static uint64_t label_bytes(const struct run *run) {
+    return (run->options->train->rows + run->options->test->rows) * run->classes;
+}
+
 /* The largest of what the methods need; the operations are those of the run's own settings. */
-static l3a_status plan_models(const struct run *run, l3a_plan *plan) {
+static l3a_status plan_models(const struct run *run, const uint64_t all_rows[2], l3a_run_plan *plan) {
     l3a_status status = L3A_OK;
-    TRY(l3a_model_plan(run->context, &run->settings, run->options->train->width, run->classes, plan));
+    TRY(l3a_model_plan(run->context, &run->settings, run->options->train->width, run->classes, &plan->model));
+    plan->model.memory = plan->model.file = 0;
     for (size_t i = 0; i < run->options->method_count; i++) {
         const struct method *method = method_find(run->options->methods[i]);
         const l3a_options settings = method_options(method, &run->settings);
-        const uint64_t kept = method->learner->is_model ? kept_phases(&settings, method->plan == BY_PHASE ? run->phases : 1) : 0;
+        const bool is_model = method->learner->is_model;
+        const uint64_t kept = is_model ? kept_phases(&settings, method->plan == BY_PHASE ? run->phases : 1) : 0;
         l3a_plan own;
         TRY(l3a_model_plan(run->context, &settings, run->options->train->width, run->classes, &own));
-        own.memory += kept * own.phase;
-        own.file += kept * own.phase;
-        plan->memory = own.memory > plan->memory ? own.memory : plan->memory;
-        plan->file = own.file > plan->file ? own.file : plan->file;
+        raise(&plan->model.memory, is_model ? plan_memory(run, method, plan, all_rows) : own.memory);
+        raise(&plan->model.file, own.file + kept * own.phase);
     }
+    plan->model.memory += label_bytes(run);
 done:
     return status;
 }
@@ -196,22 +228,24 @@ static l3a_status make_plan(const struct run *run, l3a_run_plan *plan) {
     plan->classes = run->classes;
     plan->phases = run->phases;
     memcpy(plan->edges, run->edges, sizeof run->edges);
-    TRY(plan_models(run, &plan->model));
     double phased = 0;
-    uint64_t all_train = 0, all_test = 0;
+    uint64_t all_rows[2] = {0, 0};
     for (size_t t = 0; t < run->phases; t++) {
         TRY(count_images(run, options->train, run->edges[t], run->edges[t + 1], &plan->train_images[t]));
         TRY(count_images(run, options->test, 0, run->edges[t + 1], &plan->test_images[t]));
         FAIL_IF(!plan->train_images[t], run->context, L3A_ERROR_DATA, "choose another protocol or class order, or add images",
                 "phase %zu has no image: no training image has any of its classes ('%s'%s)", t + 1, run->names[run->edges[t]],
                 run->edges[t + 1] - run->edges[t] > 1 ? ", …" : "");
+    }
+    TRY(count_images(run, options->train, 0, run->classes, &all_rows[0]));
+    TRY(count_images(run, options->test, 0, run->classes, &all_rows[1]));
+    TRY(plan_models(run, all_rows, plan));
+    for (size_t t = 0; t < run->phases; t++) {
         phased += (double)plan->train_images[t] * plan->model.row_flops + (double)plan->test_images[t] * plan->model.score_flops +
                   plan->model.solve_flops;
     }
-    TRY(count_images(run, options->train, 0, run->classes, &all_train));
-    TRY(count_images(run, options->test, 0, run->classes, &all_test));
     const double at_once =
-        (double)all_train * plan->model.row_flops + (double)all_test * plan->model.score_flops + plan->model.solve_flops;
+        (double)all_rows[0] * plan->model.row_flops + (double)all_rows[1] * plan->model.score_flops + plan->model.solve_flops;
     for (size_t i = 0; i < options->method_count; i++) {
         plan->flops += (double)options->seed_count * (method_find(options->methods[i])->plan == ALL_AT_ONCE ? at_once : phased);
     }
