@@ -337,6 +337,10 @@ typedef struct l3a_plan {
 
 L3A_PUBLIC l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size_t width, size_t classes,
                                      l3a_plan *plan);
+/* What l3a_model_learn() with the same arguments would need, and how many images it would learn. The memory is that of all phases,
+ * the one to come among them; it does not include what the libraries take for themselves, about 30 MiB with two threads. */
+L3A_PUBLIC l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count,
+                                        uint64_t *images, l3a_plan *plan);
 
 /* ---- Model: a phase by hand -----------------------------------------------------------------------------------------
  * For rows that are not in a table. The class weights need the number of images of each class before the first row is
@@ -672,9 +676,10 @@ L3A_PUBLIC const l3a_backbone_info *l3a_backbone_describe(const l3a_backbone *ba
 L3A_PUBLIC l3a_status l3a_backbone_run(l3a_backbone *backbone, const float *pictures, size_t count, float *features);
 
 /* ---- Extraction -----------------------------------------------------------------------------------------------------
- * From the pictures of a data set to a feature file. What has been done is kept in PATH.part, so that an extraction that was killed
- * can be resumed; PATH.part is removed when the feature file is complete. A file of that name that the library did not make is an
- * error, L3A_ERROR_EXISTS, and is left as it is. */
+ * From the pictures of a data set to a feature file. Finished batches are kept in PATH.part, so that an extraction that was killed
+ * can be resumed by the same call: pictures that have changed since are extracted again, the others are not. PATH.part is removed
+ * once the feature file is written. A file of that name that the library did not make is an error, L3A_ERROR_EXISTS, and is left as
+ * it is. */
 typedef struct l3a_extract_options {
     int half;   /* 1: features as float16, else float32 */
     int strict; /* 1: a picture that cannot be read ends the extraction; 0: it is left out, and named in the file's record `bad` */

@@ -3,6 +3,16 @@
 
 #include <stdlib.h>
 
+/* How threads wait for work; the command chooses sleeping unless the user has said something. */
+static void print_waiting(void) {
+    const char *policy = getenv("OMP_WAIT_POLICY"), *spins = getenv("GOMP_SPINCOUNT");
+    printf("waiting      %s%s%s%s\n", policy ? "OMP_WAIT_POLICY=" : "", policy ? policy : "",
+           spins ? (policy ? ", GOMP_SPINCOUNT=" : "GOMP_SPINCOUNT=") : "",
+           spins    ? spins
+           : policy ? ""
+                    : "as OpenMP chooses");
+}
+
 const struct option doctor_options[] = {
     {NULL, NULL, NULL},
 };
@@ -20,6 +30,7 @@ int doctor_command(struct arguments *arguments) {
     printf("l3a          %s, built with %s\n", l3a_version(), machine.compiler);
     printf("processor    %s, %s\n", machine.processor, machine.instructions);
     printf("threads      %d of %d processors\n", machine.threads, machine.processors);
+    print_waiting();
     printf("memory       %s", size_text(machine.memory_total, text));
     printf(", %s free\n", size_text(machine.memory_available, text));
     printf("matrices     %s\n", machine.blas);

@@ -80,6 +80,20 @@ static void print_phase(const l3a_model *model, const l3a_features *features, co
            path);
 }
 
+/* What the phase will take, before it begins. */
+static l3a_status print_plan(const struct arguments *arguments, l3a_model *model, l3a_features *features, const struct list *list) {
+    l3a_plan plan;
+    uint64_t images;
+    char memory[32], file[32];
+    const l3a_status status = l3a_model_prepare(model, features, list->items, list->count, &images, &plan);
+    if (status == L3A_OK && !arguments->quiet) {
+        fprintf(stderr, "plan: phase %zu, %zu new class%s, %" PRIu64 " image%s to learn; memory %s, model file %s\n",
+                l3a_model_phase_count(model) + 1, list->count, list->count == 1 ? "" : "es", images, images == 1 ? "" : "s",
+                size_text(plan.memory, memory), size_text(plan.file, file));
+    }
+    return status;
+}
+
 int learn_command(struct arguments *arguments) {
     const char *features_path = argument_needed(arguments, "features");
     const char *classes = features_path ? argument_needed(arguments, "classes") : NULL;
@@ -109,6 +123,9 @@ int learn_command(struct arguments *arguments) {
     const bool fits = status != L3A_OK || has_method(arguments, model);
     if (status == L3A_OK && fits) {
         warn_of_idle_settings(arguments, l3a_model_options(model));
+        status = print_plan(arguments, model, features, &list);
+    }
+    if (status == L3A_OK && fits) {
         status = l3a_model_learn(model, features, list.items, list.count);
     }
     if (status == L3A_OK && fits) {

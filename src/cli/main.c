@@ -1,6 +1,7 @@
 /* The command `l3a`: which command it is, and what surrounds each. */
 #include "cli.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,18 +68,34 @@ static void prepare_signals(void) {
     sigaction(SIGXFSZ, &ignore, NULL);
 }
 
-/* The matrix library chooses its kernels when it is loaded. Where it chose old ones, start again with the right ones named. */
-static void restart_with_better_kernels(char **texts) {
+/* Names better kernels for the matrix library where it chose old ones; true when that needs a restart. */
+static bool name_better_kernels(void) {
     l3a_context *context;
-    if (getenv("OPENBLAS_CORETYPE") || l3a_context_create(NULL, &context) != L3A_OK) {
-        return;
-    }
     l3a_machine machine;
+    if (getenv("OPENBLAS_CORETYPE") || l3a_context_create(NULL, &context) != L3A_OK) {
+        return false;
+    }
     l3a_machine_query(context, &machine);
     l3a_context_free(context);
-    if (machine.better_kernels[0] && setenv("OPENBLAS_CORETYPE", machine.better_kernels, 1) == 0) {
+    return machine.better_kernels[0] && setenv("OPENBLAS_CORETYPE", machine.better_kernels, 1) == 0;
+}
+
+/* Threads that spin while they wait hold up those that have work as soon as another program needs a processor. */
+static bool name_waiting(void) {
+    return !getenv("OMP_WAIT_POLICY") && !getenv("GOMP_SPINCOUNT") && setenv("OMP_WAIT_POLICY", "passive", 1) == 0;
+}
+
+/* Both libraries read the environment once, when they are loaded: where it lacks something, start again with it, once. */
+static void restart_with_environment(char **texts) {
+    const bool kernels = name_better_kernels(), waiting = name_waiting();
+    if (kernels || waiting) {
         execv("/proc/self/exe", texts);
+    }
+    if (kernels) {
         unsetenv("OPENBLAS_CORETYPE");
+    }
+    if (waiting) {
+        unsetenv("OMP_WAIT_POLICY");
     }
 }
 
@@ -161,7 +178,8 @@ int main(int count, char **texts) {
     if (!command) {
         return unknown_command(texts[1]);
     }
-    restart_with_better_kernels(texts);
+    restart_with_environment(texts);
+    mallopt(M_MMAP_THRESHOLD, 1 << 20); /* large blocks go back to the system at once, so that memory stays within the plan */
     prepare_signals();
     return start_command(command, count, texts);
 }

@@ -26,6 +26,7 @@ enum { CHANNELS = 3, THREAD_LIMIT = 1024 };
 struct slot {
     bool ready;
     struct raster picture;
+    uint64_t checksum; /* of the file */
     l3a_status status;
     char error_text[sizeof((l3a_context *)0)->error_text];
     char error_hint[sizeof((l3a_context *)0)->error_hint];
@@ -53,6 +54,7 @@ struct l3a_loader {
     pthread_mutex_t lock;
     pthread_cond_t room, arrival;
     size_t taken, delivered; /* pictures [delivered, taken) are in slots */
+    uint64_t checksum;       /* of the file delivered last */
     bool stop;
 };
 
@@ -82,6 +84,7 @@ static struct slot *fill(struct worker *worker, size_t index) {
     l3a_loader *loader = worker->loader;
     struct slot *slot = &loader->slots[index % loader->ahead];
     slot->status = load(worker, loader->paths[index], slot);
+    slot->checksum = worker->reader.checksum;
     if (slot->status != L3A_OK) {
         memcpy(slot->error_text, worker->context->error_text, sizeof slot->error_text);
         memcpy(slot->error_hint, worker->context->error_hint, sizeof slot->error_hint);
@@ -272,9 +275,14 @@ l3a_status l3a_loader_next(l3a_loader *loader, size_t *index, float *planes) {
     } else {
         fail(loader->context, status, slot->error_hint, "%s", slot->error_text);
     }
+    loader->checksum = slot->checksum;
     free_slot(loader, slot);
 done:
     return status;
+}
+
+uint64_t loader_checksum(const l3a_loader *loader) {
+    return loader->checksum;
 }
 
 static void stop(l3a_loader *loader) {

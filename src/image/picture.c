@@ -5,6 +5,9 @@
 #include "base/memory.h"
 #include "image/resize.h"
 
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
 #include <stdio.h>
 #include <string.h>
 
@@ -134,6 +137,7 @@ l3a_status picture_reader_read(struct picture_reader *reader, const char *path, 
                                struct raster **picture) {
     l3a_status status = L3A_OK;
     input_file input;
+    reader->checksum = 0;
     TRY(input_open(reader->context, path, &input));
     TRY(check_size(&input, options));
     const size_t count = (size_t)input.size;
@@ -145,6 +149,7 @@ l3a_status picture_reader_read(struct picture_reader *reader, const char *path, 
     }
     TRY(input_read(&input, 0, reader->file, count));
     input_close(&input);
+    reader->checksum = XXH3_64bits(reader->file, count);
     TRY(picture_reader_decode(reader, path, reader->file, count, options, picture));
 done:
     input_close(&input);

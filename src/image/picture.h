@@ -43,6 +43,7 @@ struct picture_reader {
     l3a_context *context;
     uint8_t *file;
     size_t file_capacity;
+    uint64_t checksum; /* XXH3 of the bytes of the file read last; 0 where they could not be read */
     struct raster decoded, turned;
 };
 
@@ -51,6 +52,8 @@ l3a_status picture_reader_decode(struct picture_reader *reader, const char *name
                                  const l3a_picture_options *options, struct raster **picture);
 l3a_status picture_reader_read(struct picture_reader *reader, const char *path, const l3a_picture_options *options,
                                struct raster **picture);
+/* That checksum of the picture that l3a_loader_next() handed over last, readable or not. */
+uint64_t loader_checksum(const l3a_loader *loader);
 /* Frees the memory of an unusually large picture. */
 void picture_reader_trim(struct picture_reader *reader);
 void picture_reader_free(struct picture_reader *reader);

@@ -172,9 +172,9 @@ l3a_status choose_gamma(l3a_context *context, const struct gamma_sample *sample,
     struct trial trial = {.context = context, .sample = sample, .n = sample->count};
     const size_t n = trial.n;
     TRY(allocate(context, n, n * sizeof *trial.gram, &trial.gram));
+    TRY(make_gram(&trial));
     TRY(allocate(context, n, n * sizeof *trial.factor, &trial.factor));
     TRY(allocate(context, sample->classes, n * sizeof *trial.errors, &trial.errors));
-    TRY(make_gram(&trial));
     const double chosen = two_digits(n < FEW || !has_contrast(sample) ? 0.1 * mean_diagonal(&trial) : descend(&trial));
     FAIL_IF(!(isfinite(chosen) && chosen > 0), context, L3A_ERROR_NUMERIC, "give a number for gamma, or scale the features",
             "no gamma can be chosen from these features");

@@ -21,27 +21,95 @@ real model_real(const l3a_model *model) {
     return model->options.precision == L3A_PRECISION_MIXED ? REAL_SINGLE : REAL_DOUBLE;
 }
 
-/* Bytes and operations, as the code allocates and computes them. */
+static uint64_t whole_bytes(double bytes) {
+    return bytes < 9e18 ? (uint64_t)bytes : UINT64_MAX;
+}
+
+static double at_least(double left, double right) {
+    return left > right ? left : right;
+}
+
+static double triangle_bytes(const l3a_options *options, size_t width) {
+    const double d = (double)learned_width(options, width);
+    return d * (d + 1) / 2 * (options->precision == L3A_PRECISION_MIXED ? 4 : 8);
+}
+
+/* By itself, the recursion serves where a phase has few rows, and goes on serving until one has many: turning A into R costs
+ * as much as three solves, and each later phase of few rows then needs none. */
+bool chooses_recursion(const l3a_options *options, uint64_t dim, uint64_t rows, bool inverse) {
+    switch (options->solver) {
+    case L3A_SOLVER_SUMS: return false;
+    case L3A_SOLVER_RECURSIVE: return true;
+    case L3A_SOLVER_AUTO: break;
+    }
+    if (keeps_phases(options) || options->gamma == 0) {
+        return false;
+    }
+    return inverse ? rows < dim : 16 * rows <= dim;
+}
+
+static bool recurses(const l3a_options *options, size_t width, const struct phase_size *phase) {
+    return chooses_recursion(options, learned_width(options, width), phase->rows, phase->inverse);
+}
+
+/* Besides the model: what l3a_model_learn() and the phase allocate, in the order of their names there. */
+static double phase_work(const l3a_options *options, size_t width, const struct phase_size *phase) {
+    const bool mixed = options->precision == L3A_PRECISION_MIXED;
+    const double d = (double)learned_width(options, width), k = (double)width, size = mixed ? 4 : 8, all = (double)phase->all;
+    const double old = options->pseudo == L3A_PSEUDO_OFF ? 0 : (double)phase->old, rows = (double)phase->rows;
+    const double n = rows < (double)options->block ? rows : (double)options->block;
+    const double few = n < RECURSION_ROWS ? n : RECURSION_ROWS,
+                 panel = mixed ? d * (d < ANALYTIC_PANEL ? d : ANALYTIC_PANEL) * 4 : 0;
+    const double block = n * (k * (mixed ? 4 : 12) + d * size + old * size + all * (size + 1) + 8);
+    const double columns = d * (16 * all + old * size + (mixed ? 4 * all : 0));
+    return block + columns + (recurses(options, width, phase) ? 8 * few * (2 * d + few + all) : panel);
+}
+
+uint64_t phase_memory(const l3a_context *context, const l3a_options *options, size_t width, const struct phase_size *phase) {
+    const bool mixed = options->precision == L3A_PRECISION_MIXED, apart = keeps_phases(options);
+    const size_t learned = learned_width(options, width);
+    const double d = (double)learned, k = (double)width, all = (double)phase->all, size = mixed ? 4 : 8, rows = (double)phase->rows;
+    const double layer = k * (double)options->dim * size, square = d * (double)analytic_stride(learned) * 8;
+    const double n = rows < GAMMA_ROWS ? rows : GAMMA_ROWS;
+    const double sample = options->gamma == 0 ? n * (d * size + 8 * all) : 0;
+    const double trial = options->gamma == 0 ? n * (16 * n + 8 * all) : 0;
+    const double reading = READ_ROWS * (4 * k + (double)(phase->all - phase->old)),
+                 numbers = apart ? 44 * all + 8 * PACKED_LANES * (1 + context->threads) : 8 * all;
+    const double solving = recurses(options, width, phase) ? 0 : d * numbers;
+    const double before = apart ? (double)phase->parts : 0, after = before + apart, most = (double)options->keep_phases;
+    const double folded = apart && most > 0 && after > most ? most : after, triangle = triangle_bytes(options, width);
+    const double held = square + layer + 16 * d * (double)phase->old + 8 * rows + phase_work(options, width, phase);
+    const double learning = sample + at_least(reading, trial) + before * triangle;
+    return whole_bytes(held + at_least(at_least(learning, after * triangle), solving + folded * triangle));
+}
+
+uint64_t score_memory(const l3a_options *options, size_t width, size_t classes, uint64_t parts, uint64_t rows) {
+    const bool mixed = options->precision == L3A_PRECISION_MIXED;
+    const size_t learned = learned_width(options, width);
+    const double d = (double)learned, k = (double)width, K = (double)classes, size = mixed ? 4 : 8;
+    const double model = d * (double)analytic_stride(learned) * 8 + k * (double)options->dim * size + 16 * d * K +
+                         (double)parts * (keeps_phases(options) ? triangle_bytes(options, width) : 0);
+    const double block = SCORE_ROWS * (4 * k + d * size + (mixed ? 0 : 8 * k + 8 * K)) + d * K * size;
+    return whole_bytes(model + block + (double)rows * (8 + 5 * K));
+}
+
+/* Bytes and operations, as the code allocates and computes them. How the classes come in phases is not known here: all at once, and
+ * gamma is chosen, or most of them before, and it is known. */
 l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size_t width, size_t classes, l3a_plan *plan) {
     l3a_status status = L3A_OK;
     TRY(l3a_options_check(context, options));
-    const bool mixed = options->precision == L3A_PRECISION_MIXED;
-    const size_t learned = learned_width(options, width);
-    const double d = (double)learned, k = (double)width, K = (double)classes, n = (double)options->block;
-    const double size = mixed ? 4 : 8, panel = d < ANALYTIC_PANEL ? d : ANALYTIC_PANEL;
-    const double square = d * (double)analytic_stride(learned) * 8, layer = k * (double)options->dim * size;
-    const double block = n * (k * 4 + (mixed ? 0 : k * 8) + d * size + K * (2 * size + 1) + 8) + READ_ROWS * (k * 4 + K);
-    const double columns = d * K * (4 * 8 + 2 * size);
-    const double extra = mixed ? panel * d * 4 : 0;
-    const double recursion = options->solver == L3A_SOLVER_RECURSIVE ? 8.0 * RECURSION_ROWS * (2 * d + RECURSION_ROWS + K) : 0;
-    const bool apart = keeps_phases(options), search = apart && mixed && options->alpha < 1;
-    const double searching = apart ? 44 * d * K + 8 * d * PACKED_LANES * (1 + context->threads) : 0;
-    const double sample = options->gamma == 0 ? GAMMA_ROWS * (d * size + 16 * K + (16 + size) * GAMMA_ROWS) : 0;
-    const double total = square + layer + block + columns + extra + recursion + (sample > searching ? sample : searching);
+    const bool mixed = options->precision == L3A_PRECISION_MIXED, apart = keeps_phases(options);
+    const double d = (double)learned_width(options, width), k = (double)width, K = (double)classes;
+    const bool search = apart && mixed && options->alpha < 1;
     const double matrix = d * (d + 1) / 2 * (options->store == L3A_STORE_FLOAT32 ? 4 : 8);
-    plan->memory = total < 9e18 ? (uint64_t)total : UINT64_MAX;
+    const uint64_t many = options->block + GAMMA_ROWS + (uint64_t)d; /* rows for whole blocks and samples, and no recursion */
+    const struct phase_size first = {.all = classes, .rows = many}, later = {.old = classes, .all = classes, .rows = many};
+    l3a_options chosen = *options;
+    chosen.gamma = options->gamma == 0 ? 1 : options->gamma;
+    const uint64_t one = phase_memory(context, options, width, &first), other = phase_memory(context, &chosen, width, &later);
+    plan->phase = apart ? whole_bytes(triangle_bytes(options, width)) : 0;
+    plan->memory = (one > other ? one : other) - plan->phase;
     plan->file = (uint64_t)((apart ? 0 : matrix) + 16 * d * K);
-    plan->phase = apart ? (uint64_t)(d * (d + 1) / 2 * size) : 0;
     plan->row_flops = 2 * k * d + (options->solver == L3A_SOLVER_RECURSIVE ? 4 : 1) * d * d + 4 * d * K;
     plan->score_flops = 2 * k * d + 2 * d * K;
     plan->solve_flops = options->solver == L3A_SOLVER_RECURSIVE ? 0 : d * d * d / 3 + (search ? 80 : 2) * d * d * K;
@@ -468,6 +536,27 @@ done:
     if (status != L3A_OK && begun) {
         l3a_phase_abandon(model);
     }
+    release(context, columns);
+    release(context, rows);
+    return status;
+}
+
+l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count,
+                             uint64_t *images, l3a_plan *plan) {
+    l3a_context *context = model->context;
+    l3a_status status = L3A_OK;
+    size_t *columns = NULL, *rows = NULL, count = 0;
+    const size_t old = model->classes.count;
+    TRY(l3a_model_accepts(model, features));
+    TRY(allocate(context, class_count, sizeof *columns, &columns));
+    TRY(features_columns(features, classes, class_count, columns));
+    TRY(features_rows_with(features, columns, class_count, &rows, &count));
+    TRY(l3a_model_plan(context, &model->options, model->width, old + class_count, plan));
+    const struct phase_size phase = {old, old + class_count, count, model->part_count, model->analytic.inverse};
+    plan->memory = phase_memory(context, &model->options, model->width, &phase) + features->rows * features->classes.count;
+    plan->file += kept_phases(&model->options, model->part_count + 1) * plan->phase;
+    *images = count;
+done:
     release(context, columns);
     release(context, rows);
     return status;

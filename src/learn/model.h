@@ -42,7 +42,7 @@ struct phase {
     double *label_weight; /* of the next model, as the two that follow */
     double *cross, *weights;
     struct part part; /* A of this phase, when phases are kept apart */
-    bool packed;      /* it is there, and among the model's parts */
+    bool apart;       /* the square collects it: it is not among the model's parts yet */
     struct gamma_sample sample;
     uint64_t rows; /* that were counted */
     uint64_t rows_learned;
@@ -109,6 +109,20 @@ l3a_status model_buffer(l3a_model *model);
 l3a_status model_working_weights(const l3a_model *model, void **weights);
 /* How many phases are kept apart at most, while so many are learned. */
 uint64_t kept_phases(const l3a_options *options, uint64_t phases);
+/* A phase to be learned. */
+struct phase_size {
+    size_t old, all; /* classes before it, and with it */
+    uint64_t rows;
+    uint64_t parts; /* kept apart before it */
+    bool inverse;   /* the phase before was learned by recursion */
+};
+
+/* Whether a phase of so many rows is learned by recursion. */
+bool chooses_recursion(const l3a_options *options, uint64_t dim, uint64_t rows, bool inverse);
+
+/* Bytes at the peak while it is learned, the model's own among them; and while rows are scored. */
+uint64_t phase_memory(const l3a_context *context, const l3a_options *options, size_t width, const struct phase_size *phase);
+uint64_t score_memory(const l3a_options *options, size_t width, size_t classes, uint64_t parts, uint64_t rows);
 /* Whether the plan fits the memory there is, held bytes of it being taken already. */
 l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t phases,
                               uint64_t held);

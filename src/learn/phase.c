@@ -282,21 +282,6 @@ done:
     return status;
 }
 
-/* By itself, the recursion serves where a phase has few rows, and goes on serving until one has many: turning A into R costs
- * as much as three solves, and each later phase of few rows then needs none. */
-static bool chooses_recursion(const l3a_model *model) {
-    const uint64_t n = model->phase.rows, d = model->analytic.dim;
-    switch (model->options.solver) {
-    case L3A_SOLVER_SUMS: return false;
-    case L3A_SOLVER_RECURSIVE: return true;
-    case L3A_SOLVER_AUTO: break;
-    }
-    if (keeps_phases(&model->options) || model->options.gamma == 0) {
-        return false;
-    }
-    return model->analytic.inverse ? n < d : 16 * n <= d;
-}
-
 static l3a_status choose_threshold(l3a_model *model) {
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
@@ -331,9 +316,8 @@ static l3a_status prepare_keeping(l3a_model *model) {
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
     const size_t d = model->analytic.dim;
-    if (keeps_phases(&model->options) && !phase->part.sums.rows) {
+    if (keeps_phases(&model->options) && !phase->apart) {
         struct part *parts = NULL;
-        TRY(packed_create(context, d, model_real(model), &phase->part.sums));
         TRY(allocate(context, model->part_count + 1, sizeof *parts, &parts));
         if (model->part_count) {
             memcpy(parts, model->parts, model->part_count * sizeof *parts);
@@ -341,6 +325,7 @@ static l3a_status prepare_keeping(l3a_model *model) {
         release(context, model->parts);
         model->parts = parts;
         analytic_clear(&model->analytic);
+        phase->apart = true;
     }
     if (model->options.gamma == 0 && !phase->sample.rows) {
         TRY(gamma_sample_create(context, model_real(model), d, phase->classes.count, (size_t)phase->rows, &phase->sample));
@@ -358,7 +343,7 @@ static l3a_status prepare_learning(l3a_model *model) {
     const size_t d = model->analytic.dim, all = phase->classes.count;
     TRY(prepare_block(model));
     TRY(choose_threshold(model));
-    phase->recursive = chooses_recursion(model);
+    phase->recursive = chooses_recursion(&model->options, model->analytic.dim, phase->rows, model->analytic.inverse);
     if (!phase->cross) {
         TRY(widen_columns(model, model->cross, &phase->cross));
     }
@@ -557,18 +542,23 @@ static void adopt(l3a_model *model, l3a_phase_info *phases) {
     model->state = MODEL_READY;
 }
 
-/* What the square has collected becomes a part of its own; nothing here can fail. */
-static void keep_part(l3a_model *model) {
+/* What the square has collected becomes a part of its own. Its memory is taken only now, when the sample for gamma is gone. */
+static l3a_status keep_part(l3a_model *model) {
     struct phase *phase = &model->phase;
-    if (phase->part.sums.rows) {
+    l3a_status status = L3A_OK;
+    if (phase->apart) {
+        TRY(packed_create(model->context, model->analytic.dim, model_real(model), &phase->part.sums));
         analytic_pack(&model->analytic, &phase->part.sums);
         phase->part.first = phase->info.first;
         phase->part.last = phase->info.last;
         phase->part.phases = 1;
         model->parts[model->part_count++] = phase->part;
         phase->part.sums.rows = NULL;
+        phase->apart = false;
         model_fold(model);
     }
+done:
+    return status;
 }
 
 /* docs/beyond.md tells why. */
@@ -624,7 +614,7 @@ l3a_status l3a_phase_end(l3a_model *model) {
         model->options.gamma = model->analytic.gamma;
         TRY(l3a_model_set_record(model, "gamma", "auto"));
     }
-    keep_part(model);
+    TRY(keep_part(model));
     if (!phase->recursive) {
         TRY(model_solve(model, phase->classes.count, phase->cross, phase->weights));
         report_timing(context, "solve", clock_seconds() - start);

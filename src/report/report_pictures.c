@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLES_LIMIT = 16 << 20, WIDE = 240, HIGH = 180, QUALITY = 78, TAGS = 256, WRONG_TAGS = 5 };
+enum { WIDE = 240, HIGH = 180, QUALITY = 78, TAGS = 256, WRONG_TAGS = 5 };
 
 /* Runs before 0.2 have the probability of a class in place of its score. */
 static const char samples_header[] = "id,class,true,predicted,";
@@ -222,16 +222,10 @@ l3a_status report_pictures(struct report *report) {
     for (size_t i = 0; i < report->run_count && !p.shown; i++) {
         char *path = NULL, *text = NULL;
         size_t length = 0;
-        bool exists = false;
         struct csv csv;
-        status = join_path(context, report->runs[i].folder, "samples.csv", &path);
-        if (status == L3A_OK) {
-            status = file_exists(context, path, &exists);
-        }
-        if (status == L3A_OK && exists) {
-            status = read_whole(context, path, SAMPLES_LIMIT, &text, &length);
-        }
-        if (status == L3A_OK && exists && strncmp(text, samples_header, strlen(samples_header)) == 0) {
+        status =
+            tables_read(context, &report->runs[i].results->tables, report->runs[i].folder, "samples.csv", &path, &text, &length);
+        if (status == L3A_OK && text && strncmp(text, samples_header, strlen(samples_header)) == 0) {
             const size_t header = strcspn(text, "\n") + (strchr(text, '\n') != NULL);
             csv_begin(&csv, context, path, text + header, length - header);
             status = print_samples(&p, &report->runs[i], &csv);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FILE_LIMIT = 1 << 30, FIELDS = 16, METHOD_LIMIT = 1000 };
+enum { FIELDS = 16, METHOD_LIMIT = 1000 };
 
 static const char metrics_header[] =
     "method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds,base_mAP,new_mAP\n";
@@ -46,6 +46,8 @@ void l3a_results_free(l3a_results *results) {
     release(context, results->details);
     release(context, results->rows);
     release(context, results->stages);
+    release(context, results->seeds);
+    tables_free(context, &results->tables);
     text_list_clear(context, &results->methods);
     text_list_clear(context, &results->classes);
     release(context, results);
@@ -122,6 +124,53 @@ static l3a_status keep_method(l3a_results *results, const char *name, const char
     return status;
 }
 
+static size_t find_seed(const l3a_results *results, uint64_t seed) {
+    size_t i = 0;
+    while (i < results->seed_count && results->seeds[i] != seed) {
+        i++;
+    }
+    return i;
+}
+
+static l3a_status keep_seed(l3a_results *results, uint64_t seed) {
+    l3a_status status = L3A_OK;
+    if (find_seed(results, seed) == results->seed_count) {
+        TRY(reserve(results->context, &results->seeds, results->seed_count, &results->seed_capacity, sizeof *results->seeds));
+        results->seeds[results->seed_count++] = seed;
+    }
+done:
+    return status;
+}
+
+l3a_status results_expect(l3a_results *results, const char *const *methods, size_t method_count, const uint64_t *seeds,
+                          size_t seed_count) {
+    l3a_status status = L3A_OK;
+    const char *kept;
+    for (size_t i = 0; i < method_count; i++) {
+        TRY(keep_method(results, methods[i], &kept));
+    }
+    for (size_t i = 0; i < seed_count; i++) {
+        TRY(keep_seed(results, seeds[i]));
+    }
+done:
+    return status;
+}
+
+/* Where a row or a stage belongs; all three are known to the results. */
+struct place {
+    size_t method, seed, phase;
+};
+
+static struct place place_of(const l3a_results *results, const char *method, uint64_t seed, size_t phase) {
+    return (struct place){text_list_find(&results->methods, method), find_seed(results, seed), phase};
+}
+
+static bool is_after(struct place left, struct place right) {
+    return left.method != right.method ? left.method > right.method
+           : left.seed != right.seed   ? left.seed > right.seed
+                                       : left.phase > right.phase;
+}
+
 l3a_status results_add(l3a_results *results, const l3a_result *row, const struct class_details *details) {
     l3a_context *context = results->context;
     l3a_status status = L3A_OK;
@@ -134,8 +183,19 @@ l3a_status results_add(l3a_results *results, const l3a_result *row, const struct
     TRY(copy_array(context, details->tallies, row->last, sizeof *copy.tallies, &copy.tallies));
     TRY(copy_array(context, details->curves, row->last, CURVE_POINTS * sizeof *copy.curves, &copy.curves));
     TRY(keep_method(results, row->method, &kept.method));
-    results->rows[results->count] = kept;
-    results->details[results->count++] = copy;
+    TRY(keep_seed(results, row->seed));
+    const struct place place = place_of(results, row->method, row->seed, row->phase);
+    size_t at = results->count++;
+    for (; at; at--) {
+        const l3a_result *before = &results->rows[at - 1];
+        if (!is_after(place_of(results, before->method, before->seed, before->phase), place)) {
+            break;
+        }
+        results->rows[at] = results->rows[at - 1];
+        results->details[at] = results->details[at - 1];
+    }
+    results->rows[at] = kept;
+    results->details[at] = copy;
     copy = (struct class_details){0};
 done:
     details_free(context, &copy);
@@ -147,22 +207,49 @@ static l3a_status add_stage(l3a_results *results, const struct stage_time *stage
     struct stage_time kept = *stage;
     TRY(reserve(results->context, &results->stages, results->stage_count, &results->stage_capacity, sizeof kept));
     TRY(keep_method(results, stage->method, &kept.method));
-    results->stages[results->stage_count++] = kept;
+    TRY(keep_seed(results, stage->seed));
+    const struct place place = place_of(results, stage->method, stage->seed, stage->phase);
+    size_t at = results->stage_count++;
+    for (; at; at--) {
+        const struct stage_time *before = &results->stages[at - 1];
+        if (!is_after(place_of(results, before->method, before->seed, before->phase), place)) {
+            break;
+        }
+        results->stages[at] = *before;
+    }
+    results->stages[at] = kept;
 done:
     return status;
 }
 
-l3a_status results_add_stages(l3a_results *results, const l3a_result *row) {
+static void cut_stages(l3a_results *results, const char *method, uint64_t seed, size_t keep) {
+    size_t kept = 0;
+    for (size_t i = 0; i < results->stage_count; i++) {
+        const struct stage_time *stage = &results->stages[i];
+        if (stage->seed != seed || strcmp(stage->method, method) != 0 || stage->phase <= keep) {
+            results->stages[kept++] = *stage;
+        }
+    }
+    results->stage_count = kept;
+}
+
+l3a_status results_keep_stages(l3a_results *results, const l3a_result *row) {
+    static const char save[] = "save";
     const struct stages *stages = &results->context->stages;
     l3a_status status = L3A_OK;
-    for (size_t i = 0; i < stages->count; i++) {
+    bool saved = false;
+    cut_stages(results, row->method, row->seed, row->phase - 1);
+    for (size_t i = 0; i < stages->count + !saved; i++) {
+        const bool known = i < stages->count;
+        const char *name = known ? stages->items[i].name : save;
         struct stage_time stage = {.method = row->method,
                                    .seed = row->seed,
                                    .phase = row->phase,
-                                   .seconds = stages->items[i].seconds,
+                                   .seconds = known ? stages->items[i].seconds : 0,
                                    .peak_memory = machine_memory_peak()};
-        snprintf(stage.stage, sizeof stage.stage, "%s", stages->items[i].name);
+        snprintf(stage.stage, sizeof stage.stage, "%s", name);
         TRY(add_stage(results, &stage));
+        saved = saved || strcmp(name, save) == 0;
     }
 done:
     return status;
@@ -190,15 +277,9 @@ void results_cut(l3a_results *results, const char *method, uint64_t seed, size_t
         results->rows[kept] = results->rows[i];
         results->details[kept++] = results->details[i];
     }
+    results->cut = results->cut || kept < results->count;
     results->count = kept;
-    kept = 0;
-    for (size_t i = 0; i < results->stage_count; i++) {
-        const struct stage_time *stage = &results->stages[i];
-        if (stage->seed != seed || strcmp(stage->method, method) != 0 || stage->phase <= keep) {
-            results->stages[kept++] = *stage;
-        }
-    }
-    results->stage_count = kept;
+    cut_stages(results, method, seed, keep);
 }
 
 static void print_number(text_builder *text, double value) {
@@ -228,17 +309,6 @@ void print_field(text_builder *text, const char *field) {
     text_builder_append(text, "\"", 1);
 }
 
-static l3a_status write_table(const l3a_results *results, const char *folder, const char *name, const text_builder *text) {
-    l3a_status status = L3A_OK;
-    char *path = NULL;
-    TRY(text->status);
-    TRY(join_path(results->context, folder, name, &path));
-    TRY(write_whole(results->context, path, text->text, text->length));
-done:
-    release(results->context, path);
-    return status;
-}
-
 static void print_details(text_builder *text, const struct class_details *details, size_t k) {
     print_number(text, details->average_precision[k]);
     if (details->tallies) {
@@ -254,49 +324,65 @@ static void print_details(text_builder *text, const struct class_details *detail
     text_builder_print(text, "\n");
 }
 
-l3a_status results_write(const l3a_results *results, const char *folder) {
-    l3a_status status = L3A_OK;
-    text_builder metrics = {.context = results->context}, classes = {.context = results->context};
-    text_builder_print(&metrics, "%s", metrics_header);
-    text_builder_print(&classes, "%s", classes_header);
+static void print_stages(const l3a_results *results, text_builder *text) {
+    text_builder_print(text, "%s", stages_header);
+    for (size_t i = 0; i < results->stage_count; i++) {
+        const struct stage_time *stage = &results->stages[i];
+        text_builder_print(text, "%s,%" PRIu64 ",%zu,%s", stage->method, stage->seed, stage->phase, stage->stage);
+        print_number(text, round(stage->seconds * 1e6) / 1e6);
+        text_builder_print(text, ",%" PRIu64 "\n", stage->peak_memory);
+    }
+}
+
+l3a_status results_write_stages(l3a_results *results, const char *folder) {
+    text_builder text = {.context = results->context};
+    print_stages(results, &text);
+    const struct table_text table = {"timings.csv", &text};
+    const l3a_status status = tables_write(results->context, &results->tables, folder, &table, 1);
+    text_builder_free(&text);
+    return status;
+}
+
+static void print_rows(const l3a_results *results, text_builder *metrics, text_builder *classes) {
+    text_builder_print(metrics, "%s", metrics_header);
+    text_builder_print(classes, "%s", classes_header);
     for (size_t i = 0; i < results->count; i++) {
         const l3a_result *row = &results->rows[i];
         const l3a_metrics *m = &row->metrics;
-        text_builder_print(&metrics, "%s,%" PRIu64 ",%zu,%zu,%zu,%" PRIu64 ",%" PRIu64 ",%" PRIu64, row->method, row->seed,
+        text_builder_print(metrics, "%s,%" PRIu64 ",%zu,%zu,%zu,%" PRIu64 ",%" PRIu64 ",%" PRIu64, row->method, row->seed,
                            row->phase, row->first, row->last, row->train_images, row->test_images, row->pseudo_labels);
         const double numbers[] = {m->mean_ap,           m->class_precision, m->class_recall, m->class_f1,
                                   m->overall_precision, m->overall_recall,  m->overall_f1,   round(row->seconds * 1e3) / 1e3};
         for (size_t j = 0; j < sizeof numbers / sizeof numbers[0]; j++) {
-            print_number(&metrics, numbers[j]);
+            print_number(metrics, numbers[j]);
         }
-        print_recorded(&metrics, row->base_map);
-        print_recorded(&metrics, row->new_map);
-        text_builder_print(&metrics, "\n");
+        print_recorded(metrics, row->base_map);
+        print_recorded(metrics, row->new_map);
+        text_builder_print(metrics, "\n");
         for (size_t k = 0; k < row->last; k++) {
-            text_builder_print(&classes, "%s,%" PRIu64 ",%zu,", row->method, row->seed, row->phase);
-            print_field(&classes, results->classes.items[k]);
-            print_details(&classes, &results->details[i], k);
+            text_builder_print(classes, "%s,%" PRIu64 ",%zu,", row->method, row->seed, row->phase);
+            print_field(classes, results->classes.items[k]);
+            print_details(classes, &results->details[i], k);
         }
     }
-    TRY(write_table(results, folder, "per_class.csv", &classes));
-    TRY(write_table(results, folder, "metrics.csv", &metrics));
+}
+
+l3a_status results_write(l3a_results *results, const char *folder) {
+    l3a_context *context = results->context;
+    l3a_status status = L3A_OK;
+    text_builder metrics = {.context = context}, classes = {.context = context}, stages = {.context = context};
+    print_rows(results, &metrics, &classes);
+    if (results->stage_count) {
+        print_stages(results, &stages);
+    }
+    const struct table_text rows = {"metrics.csv", &metrics}, details = {"per_class.csv", &classes};
+    const struct table_text tables[] = {results->cut ? rows : details, results->cut ? details : rows, {"timings.csv", &stages}};
+    TRY(tables_write(context, &results->tables, folder, tables, results->stage_count ? 3 : 2));
+    results->cut = false;
 done:
     text_builder_free(&metrics);
     text_builder_free(&classes);
-    return status;
-}
-
-l3a_status results_write_stages(const l3a_results *results, const char *folder) {
-    text_builder text = {.context = results->context};
-    text_builder_print(&text, "%s", stages_header);
-    for (size_t i = 0; i < results->stage_count; i++) {
-        const struct stage_time *stage = &results->stages[i];
-        text_builder_print(&text, "%s,%" PRIu64 ",%zu,%s", stage->method, stage->seed, stage->phase, stage->stage);
-        print_number(&text, round(stage->seconds * 1e6) / 1e6);
-        text_builder_print(&text, ",%" PRIu64 "\n", stage->peak_memory);
-    }
-    const l3a_status status = write_table(results, folder, "timings.csv", &text);
-    text_builder_free(&text);
+    text_builder_free(&stages);
     return status;
 }
 
@@ -354,12 +440,9 @@ static l3a_status open_table(l3a_results *results, const char *folder, const cha
                              struct csv *csv, char **path, char **text) {
     l3a_context *context = results->context;
     l3a_status status = L3A_OK;
-    bool exists = false;
     size_t length = 0;
-    TRY(join_path(context, folder, name, path));
-    TRY(file_exists(context, *path, &exists));
-    if (exists) {
-        TRY(read_whole(context, *path, FILE_LIMIT, text, &length));
+    TRY(tables_read(context, &results->tables, folder, name, path, text, &length));
+    if (*text) {
         header = strncmp(*text, header, strlen(header)) != 0 && old_header ? old_header : header;
         const size_t start = strlen(header);
         const bool good = strncmp(*text, header, start) == 0;
@@ -460,6 +543,7 @@ l3a_status results_read(l3a_results *results, const char *folder) {
     struct class_details details = {0};
     const size_t count = results->classes.count;
     bool more = true;
+    TRY(tables_open(context, folder, &results->tables));
     TRY(open_table(results, folder, "metrics.csv", metrics_header, short_metrics_header, &metrics, &paths[0], &texts[0]));
     TRY(open_table(results, folder, "per_class.csv", classes_header, short_classes_header, &classes, &paths[1], &texts[1]));
     FAIL_IF(texts[0] && !texts[1], context, L3A_ERROR_NOT_FOUND, "both tables of a run belong together: copy the folder again",

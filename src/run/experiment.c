@@ -1,10 +1,11 @@
 /* A whole experiment: every method and seed over every phase, resumable.
  *
- * What is on disk after each phase, in this order: per_class.csv, metrics.csv, the model, timings.csv. So the tables are never
- * behind the model (but for the timings, which only tell), and a run that was killed goes on after the model's last phase, dropping
- * what the tables have beyond it. The first method and seed leave model.safetensors; each other works in partial.safetensors, which
- * goes when it is done and is not written after its last phase. Before the last phase a model is kept in full precision whatever
- * the setting `store`, so that resuming changes nothing. A learner that is not a model starts its job again. */
+ * Each phase writes the tables and then the model, so the tables are never behind it: a run that was killed resumes after the
+ * model's last phase and drops what the tables hold beyond it. The rows of a table have a fixed order (report/results.h), whatever
+ * was resumed. After the model, timings.csv is written once more, with the seconds that saving took. The first method and seed
+ * leave model.safetensors; each other works in partial.safetensors, which goes when it is done and is not written after its last
+ * phase. Before the last phase a model is kept in full precision whatever the setting `store`, so that resuming changes nothing. A
+ * learner that is not a model starts its job again. */
 #include "base/file.h"
 #include "base/number.h"
 #include "base/text_index.h"
@@ -215,21 +216,54 @@ done:
     return status;
 }
 
+static void raise(uint64_t *most, uint64_t value) {
+    *most = value > *most ? value : *most;
+}
+
+/* The most that a model needs in any phase of the run, while it learns it and while it is measured. */
+static uint64_t plan_memory(const struct run *run, const struct method *method, const l3a_run_plan *plan,
+                            const uint64_t all_rows[2]) {
+    l3a_options settings = method_options(method, &run->settings);
+    const bool by_phase = method->plan == BY_PHASE;
+    const size_t width = run->options->train->width, phases = by_phase ? run->phases : 1;
+    uint64_t most = 0;
+    bool inverse = false;
+    for (size_t t = 0; t < phases; t++) {
+        const struct phase_size phase = {.old = by_phase ? run->edges[t] : 0,
+                                         .all = by_phase ? run->edges[t + 1] : run->classes,
+                                         .rows = by_phase ? plan->train_images[t] : all_rows[0],
+                                         .parts = kept_phases(&settings, t),
+                                         .inverse = inverse};
+        raise(&most, phase_memory(run->context, &settings, width, &phase));
+        raise(&most, score_memory(&settings, width, phase.all, phase.parts + 1, by_phase ? plan->test_images[t] : all_rows[1]));
+        inverse = chooses_recursion(&settings, learned_width(&settings, width), phase.rows, inverse);
+        settings.gamma = settings.gamma == 0 ? 1 : settings.gamma; /* chosen in the first phase */
+    }
+    return most;
+}
+
+/* Labels of the tables, which stay in memory, and the training table's members. */
+static uint64_t label_bytes(const struct run *run) {
+    const l3a_features *train = run->options->train, *test = run->options->test;
+    return (train->rows * (train->members ? 2 : 1) + test->rows * (test->members ? 2 : 1)) * run->classes;
+}
+
 /* The largest of what the methods need; the operations are those of the run's own settings. */
-static l3a_status plan_models(const struct run *run, l3a_plan *plan) {
+static l3a_status plan_models(const struct run *run, const uint64_t all_rows[2], l3a_run_plan *plan) {
     l3a_status status = L3A_OK;
-    TRY(l3a_model_plan(run->context, &run->settings, run->options->train->width, run->classes, plan));
+    TRY(l3a_model_plan(run->context, &run->settings, run->options->train->width, run->classes, &plan->model));
+    plan->model.memory = plan->model.file = 0;
     for (size_t i = 0; i < run->options->method_count; i++) {
         const struct method *method = method_find(run->options->methods[i]);
         const l3a_options settings = method_options(method, &run->settings);
-        const uint64_t kept = method->learner->is_model ? kept_phases(&settings, method->plan == BY_PHASE ? run->phases : 1) : 0;
+        const bool is_model = method->learner->is_model;
+        const uint64_t kept = is_model ? kept_phases(&settings, method->plan == BY_PHASE ? run->phases : 1) : 0;
         l3a_plan own;
         TRY(l3a_model_plan(run->context, &settings, run->options->train->width, run->classes, &own));
-        own.memory += kept * own.phase;
-        own.file += kept * own.phase;
-        plan->memory = own.memory > plan->memory ? own.memory : plan->memory;
-        plan->file = own.file > plan->file ? own.file : plan->file;
+        raise(&plan->model.memory, is_model ? plan_memory(run, method, plan, all_rows) : own.memory);
+        raise(&plan->model.file, own.file + kept * own.phase);
     }
+    plan->model.memory += label_bytes(run);
 done:
     return status;
 }
@@ -237,22 +271,22 @@ done:
 static l3a_status make_plan(const struct run *run, l3a_run_plan *plan) {
     const l3a_run_options *options = run->options;
     l3a_status status = L3A_OK;
+    uint64_t all_rows[2] = {0, 0};
     memset(plan, 0, sizeof *plan);
     plan->classes = run->classes;
     plan->phases = run->phases;
     memcpy(plan->edges, run->edges, sizeof run->edges);
-    TRY(plan_models(run, &plan->model));
     TRY(plan_images(run, plan));
+    TRY(count_images(run, options->train, features_members_of, 0, run->classes, &all_rows[0]));
+    TRY(count_images(run, options->test, features_rows_with, 0, run->classes, &all_rows[1]));
+    TRY(plan_models(run, all_rows, plan));
     double phased = 0;
-    uint64_t all_train = 0, all_test = 0;
     for (size_t t = 0; t < run->phases; t++) {
         phased += (double)plan->train_images[t] * plan->model.row_flops + (double)plan->test_images[t] * plan->model.score_flops +
                   plan->model.solve_flops;
     }
-    TRY(count_images(run, options->train, features_members_of, 0, run->classes, &all_train));
-    TRY(count_images(run, options->test, features_rows_with, 0, run->classes, &all_test));
     const double at_once =
-        (double)all_train * plan->model.row_flops + (double)all_test * plan->model.score_flops + plan->model.solve_flops;
+        (double)all_rows[0] * plan->model.row_flops + (double)all_rows[1] * plan->model.score_flops + plan->model.solve_flops;
     for (size_t i = 0; i < options->method_count; i++) {
         plan->flops += (double)options->seed_count * (method_find(options->methods[i])->plan == ALL_AT_ONCE ? at_once : phased);
     }
@@ -289,6 +323,9 @@ static l3a_status open_folder(struct run *run) {
         TRY(record_compare(context, run->record_path, &identity));
         TRY(remove_leftovers(context, options->folder));
         TRY(results_read(run->results, options->folder));
+        if (l3a_results_count(run->results) && !run->results->tables.recorded) {
+            report_warning(context, "%s has no checksums.csv, so its tables are taken as they are", options->folder);
+        }
     } else {
         TRY(file_exists(context, run->model_path, &exists));
         FAIL_IF(exists, context, L3A_ERROR_EXISTS, "choose another folder", "%s: would be overwritten by this run",
@@ -389,7 +426,6 @@ static l3a_status write_samples(const struct run *run, const size_t *rows, size_
                                 const int8_t *labels, const double *edges) {
     l3a_status status = L3A_OK;
     text_builder text = {.context = run->context};
-    char *path = NULL;
     text_builder_print(&text, "id,class,true,predicted,score\n");
     const size_t samples = count < SAMPLES ? count : SAMPLES;
     for (size_t i = 0; i < samples; i++) {
@@ -406,12 +442,10 @@ static l3a_status write_samples(const struct run *run, const size_t *rows, size_
             }
         }
     }
-    TRY(text.status);
-    TRY(join_path(run->context, run->options->folder, "samples.csv", &path));
-    TRY(write_whole(run->context, path, text.text, text.length));
+    const struct table_text table = {"samples.csv", &text};
+    TRY(tables_write(run->context, &run->results->tables, run->options->folder, &table, 1));
 done:
     text_builder_free(&text);
-    release(run->context, path);
     return status;
 }
 
@@ -539,6 +573,7 @@ static l3a_status run_phase(const struct run *run, const struct job *job, void *
     row.seconds = evaluated - start;
     TRY(results_add(run->results, &row, &details));
     if (job->path) {
+        TRY(results_keep_stages(run->results, &row));
         TRY(results_write(run->results, run->options->folder));
     }
     if (job->method->learner->is_model) {
@@ -546,7 +581,7 @@ static l3a_status run_phase(const struct run *run, const struct job *job, void *
     }
     if (job->path) {
         report_timing(context, "save", clock_seconds() - evaluated);
-        TRY(results_add_stages(run->results, &row));
+        TRY(results_keep_stages(run->results, &row));
         TRY(results_write_stages(run->results, run->options->folder));
     }
     TRY(announce(run, &row, job->phases, outcome.images));
@@ -597,6 +632,7 @@ l3a_status l3a_run(l3a_context *context, const l3a_run_options *options, l3a_res
     warn_of_idle_settings(context, options);
     warn_of_difficult(context, options->train, options->test);
     TRY(results_create(context, &run.results));
+    TRY(results_expect(run.results, options->methods, options->method_count, options->seeds, options->seed_count));
     for (size_t i = 0; i < run.classes; i++) {
         TRY(text_list_add(context, &run.results->classes, run.names[i], strlen(run.names[i])));
     }

@@ -1,13 +1,16 @@
 /* Extraction: the pictures of a data set through a backbone, to a feature file.
  *
- * PATH.part holds a head of 32 bytes (a word that names it, the identity of the work, the width) and then a record for each picture
- * in order: a float that says whether it could be read, and its features. A record is written when its batch is done, so the length
- * of the file says how far an earlier extraction came. The feature file is made from it in one step at the end. */
+ * PATH.part holds a head of 32 bytes (a word that names it, the identity of the work, the width) and then one record per picture,
+ * in order: the checksum of the picture's file, a float that says whether it could be read, and its features. Records are written
+ * batch by batch, so the length of the file says how far an earlier extraction came. Resuming compares the checksums with the
+ * pictures that are there now and extracts again each batch in which one has changed. The feature file is made from the records in
+ * one step at the end. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "data/dataset.h"
 #include "data/features.h"
 #include "format/safetensors.h"
+#include "image/picture.h"
 
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
@@ -17,11 +20,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BATCH = 16, HEAD = 32 };
+enum { BATCH = 16, HEAD = 32, RECORD_HEAD = 3 /* floats before the features: checksum, flag */ };
 
 /* The flag of a record that was never written, zero, is neither. */
 static const float READ = 1, UNREADABLE = 2;
-static const char part_name[16] = "l3a extraction 1";
+static const char part_name[16] = "l3a extraction 2", old_part_name[16] = "l3a extraction 1";
 
 struct extraction {
     l3a_context *context;
@@ -32,9 +35,13 @@ struct extraction {
     const char *path;
     char *part;
     int file;
-    size_t rows, done; /* pictures, and records in the part file */
+    size_t rows, held; /* pictures, and records in the part file of an earlier extraction */
     size_t record;     /* bytes */
-    size_t *good;      /* rows that could be read */
+    size_t *todo;      /* the first picture of each batch to extract */
+    size_t todo_count;
+    size_t todo_rows;        /* pictures in them */
+    const char **todo_paths; /* of these */
+    size_t *good;            /* rows that could be read */
     size_t good_count;
     text_list bad;
     const char **paths;
@@ -79,18 +86,76 @@ static void make_head(const struct extraction *e, char head[HEAD]) {
     memcpy(head + 24, &width, sizeof width);
 }
 
-/* Whole batches only, so that every picture goes the same way as in one go; strict looks again at what was bad. */
-static l3a_status count_done(struct extraction *e, size_t held) {
+/* Pictures in the batch that begins with picture `first`. */
+static size_t batch_size(const struct extraction *e, size_t first) {
+    return e->rows - first < BATCH ? e->rows - first : BATCH;
+}
+
+/* XXH3 of a picture's file as it is now; 0 where it cannot be read. */
+static uint64_t file_checksum(l3a_context *context, const char *path) {
+    input_file input;
+    uint64_t checksum = 0;
+    if (input_open(context, path, &input) == L3A_OK && input_checksum(&input, 0, input.size, &checksum) != L3A_OK) {
+        checksum = 0;
+    }
+    input_close(&input);
+    return checksum;
+}
+
+static l3a_status read_flag(const struct extraction *e, size_t row, uint64_t *checksum, float *flag) {
+    char head[RECORD_HEAD * sizeof(float)];
+    const l3a_status status = read_part(e, HEAD + row * e->record, head, sizeof head);
+    memcpy(checksum, head, sizeof *checksum);
+    memcpy(flag, head + sizeof *checksum, sizeof *flag);
+    return status;
+}
+
+/* The first picture of a batch whose record no longer tells what its file gives, or the end of the batch. Strict looks again at
+ * what could not be read. */
+static l3a_status find_stale(struct extraction *e, size_t first, size_t *stale, bool *changed) {
     l3a_status status = L3A_OK;
-    for (e->done = 0; e->done < held; e->done++) {
+    const size_t last = first + batch_size(e, first);
+    *changed = false;
+    for (*stale = first; *stale < last && last <= e->held; ++*stale) {
+        uint64_t checksum;
         float flag;
-        TRY(read_part(e, HEAD + e->done * e->record, &flag, sizeof flag));
-        if (flag != READ && (flag != UNREADABLE || e->options.strict)) {
+        TRY(read_flag(e, *stale, &checksum, &flag));
+        const bool known = flag == READ || flag == UNREADABLE;
+        *changed = known && checksum != file_checksum(e->context, e->paths[*stale]);
+        if (!known || *changed || (flag == UNREADABLE && e->options.strict)) {
             break;
         }
     }
-    if (e->done < e->rows) {
-        e->done -= e->done % BATCH;
+done:
+    return status;
+}
+
+/* Whole batches only, so that every picture takes the same path as in one go. */
+static l3a_status list_todo(struct extraction *e) {
+    l3a_context *context = e->context;
+    l3a_status status = L3A_OK;
+    size_t changes = 0, example = 0;
+    TRY(allocate(context, e->rows / BATCH + 1, sizeof *e->todo, &e->todo));
+    TRY(allocate(context, e->rows, sizeof *e->todo_paths, &e->todo_paths));
+    for (size_t first = 0; first < e->rows; first += BATCH) {
+        const size_t count = batch_size(e, first);
+        size_t stale;
+        bool changed;
+        if (first < e->held) {
+            TRY(report_progress(context, "check", first, e->held));
+        }
+        TRY(find_stale(e, first, &stale, &changed));
+        if (stale < first + count) {
+            memcpy(e->todo_paths + e->todo_rows, e->paths + first, count * sizeof *e->paths);
+            e->todo[e->todo_count++] = first;
+            e->todo_rows += count;
+        }
+        example = changed && !changes ? stale : example;
+        changes += changed;
+    }
+    if (changes) {
+        report_warning(context, "%s has changed since it was extracted, and %zu batch%s of %d pictures %s extracted again",
+                       e->paths[example], changes, changes == 1 ? "" : "es", BATCH, changes == 1 ? "is" : "are");
     }
 done:
     return status;
@@ -140,30 +205,42 @@ static l3a_status open_part(struct extraction *e) {
     make_head(e, head);
     if (size >= HEAD) {
         TRY(read_part(e, 0, found, HEAD));
-        const size_t held = memcmp(head, found, HEAD) == 0 ? (size_t)((size - HEAD) / e->record) : 0;
-        TRY(count_done(e, held < e->rows ? held : e->rows));
+        const uint64_t held = memcmp(head, found, HEAD) == 0 ? (size - HEAD) / e->record : 0;
+        e->held = held < e->rows ? (size_t)held : e->rows;
+        if (memcmp(found, old_part_name, sizeof old_part_name) == 0) {
+            report_warning(e->context,
+                           "%s was begun by an older version, which did not record the pictures it had read: "
+                           "the extraction starts again",
+                           e->part);
+        }
     }
-    if (e->context->files->truncate(e->file, (off_t)(e->done ? HEAD + e->done * e->record : 0))) {
+    if (e->context->files->truncate(e->file, (off_t)(e->held ? HEAD + e->held * e->record : 0))) {
         status = fail_system(e->context, e->part, "write", errno);
         goto done;
     }
-    if (!e->done) {
+    if (!e->held) {
         TRY(write_part(e, 0, head, HEAD));
     }
 done:
     return status;
 }
 
-/* Up to BATCH pictures; those that can be read stand in planes, one after another. */
-static l3a_status load_batch(struct extraction *e, l3a_loader *loader, bool readable[BATCH], size_t *count) {
+/* What became of a picture. */
+struct arrival {
+    bool readable;
+    uint64_t checksum; /* of its file */
+};
+
+/* The next batch; those pictures that can be read stand in planes, one after another. */
+static l3a_status load_batch(struct extraction *e, l3a_loader *loader, size_t count, struct arrival arrivals[BATCH]) {
     l3a_context *context = e->context;
     l3a_status status = L3A_OK;
     const size_t size = 3 * e->info->size * e->info->size;
     size_t good = 0;
-    for (*count = 0; *count < BATCH && e->done + *count < e->rows; ++*count) {
+    for (size_t i = 0; i < count; i++) {
         size_t index;
         status = l3a_loader_next(loader, &index, e->planes + good * size);
-        readable[*count] = status == L3A_OK;
+        arrivals[i] = (struct arrival){status == L3A_OK, loader_checksum(loader)};
         good += status == L3A_OK;
         if (status == L3A_ERROR_CANCELLED || (status != L3A_OK && (e->options.strict || status == L3A_ERROR_MEMORY))) {
             return status;
@@ -175,12 +252,12 @@ static l3a_status load_batch(struct extraction *e, l3a_loader *loader, bool read
     return L3A_OK;
 }
 
-static l3a_status finish_batch(struct extraction *e, const bool readable[BATCH], size_t count) {
+static l3a_status finish_batch(struct extraction *e, size_t first, size_t count, const struct arrival arrivals[BATCH]) {
     l3a_status status = L3A_OK;
     const size_t width = e->info->width;
     size_t good = 0;
     for (size_t i = 0; i < count; i++) {
-        good += readable[i];
+        good += arrivals[i].readable;
     }
     if (good) {
         TRY(l3a_backbone_run(e->backbone, e->planes, good, e->features));
@@ -188,39 +265,40 @@ static l3a_status finish_batch(struct extraction *e, const bool readable[BATCH],
     good = 0;
     memset(e->records, 0, count * e->record);
     for (size_t i = 0; i < count; i++) {
-        float *record = e->records + i * (width + 1);
-        record[0] = readable[i] ? READ : UNREADABLE;
-        if (readable[i]) {
-            memcpy(record + 1, e->features + good++ * width, width * sizeof *record);
+        float *record = e->records + i * (RECORD_HEAD + width);
+        memcpy(record, &arrivals[i].checksum, sizeof arrivals[i].checksum);
+        record[RECORD_HEAD - 1] = arrivals[i].readable ? READ : UNREADABLE;
+        if (arrivals[i].readable) {
+            memcpy(record + RECORD_HEAD, e->features + good++ * width, width * sizeof *record);
         }
     }
-    TRY(write_part(e, HEAD + e->done * e->record, e->records, count * e->record));
-    e->done += count;
+    TRY(write_part(e, HEAD + first * e->record, e->records, count * e->record));
 done:
     return status;
 }
 
-static l3a_status extract_rest(struct extraction *e) {
+static l3a_status extract_todo(struct extraction *e) {
     l3a_context *context = e->context;
     l3a_status status = L3A_OK;
     l3a_loader *loader = NULL;
     l3a_loader_options options;
-    const size_t first = e->done;
+    size_t done = 0;
     l3a_loader_options_default(&options);
     options.width = options.height = e->info->size;
     options.filter = e->info->filter;
     options.picture = e->options.picture;
     memcpy(options.mean, e->info->mean, sizeof options.mean);
     memcpy(options.deviation, e->info->deviation, sizeof options.deviation);
-    TRY(l3a_loader_create(context, e->paths + first, e->rows - first, &options, &loader));
-    while (e->done < e->rows) {
-        bool readable[BATCH];
-        size_t count;
-        TRY(report_progress(context, "extract", e->done - first, e->rows - first));
-        TRY(load_batch(e, loader, readable, &count));
-        TRY(finish_batch(e, readable, count));
+    TRY(l3a_loader_create(context, e->todo_paths, e->todo_rows, &options, &loader));
+    for (size_t i = 0; i < e->todo_count; i++) {
+        const size_t count = batch_size(e, e->todo[i]);
+        struct arrival arrivals[BATCH];
+        TRY(report_progress(context, "extract", done, e->todo_rows));
+        TRY(load_batch(e, loader, count, arrivals));
+        TRY(finish_batch(e, e->todo[i], count, arrivals));
+        done += count;
     }
-    TRY(report_progress(context, "extract", e->rows - first, e->rows - first));
+    TRY(report_progress(context, "extract", done, e->todo_rows));
 done:
     l3a_loader_free(loader);
     return status;
@@ -230,8 +308,9 @@ static l3a_status sort_out_rows(struct extraction *e) {
     l3a_status status = L3A_OK;
     TRY(allocate(e->context, e->rows, sizeof *e->good, &e->good));
     for (size_t i = 0; i < e->rows; i++) {
+        uint64_t checksum;
         float flag;
-        TRY(read_part(e, HEAD + i * e->record, &flag, sizeof flag));
+        TRY(read_flag(e, i, &checksum, &flag));
         if (flag == READ) {
             e->good[e->good_count++] = i;
         } else {
@@ -254,7 +333,7 @@ static l3a_status fill_rows(void *argument, uint64_t offset, void *bytes, size_t
     while (count) {
         const size_t row = (size_t)(offset / row_bytes), within = (size_t)(offset % row_bytes);
         const size_t part = count < row_bytes - within ? count : row_bytes - within;
-        TRY(read_part(e, HEAD + e->good[row] * e->record + sizeof(float), e->features, width * sizeof *e->features));
+        TRY(read_part(e, HEAD + e->good[row] * e->record + RECORD_HEAD * sizeof(float), e->features, width * sizeof *e->features));
         if (e->options.half) {
             halves_of_floats(e->features, (uint16_t *)(void *)e->records, width);
         }
@@ -367,6 +446,8 @@ static void extraction_free(struct extraction *e) {
     }
     release(context, e->part);
     release(context, e->good);
+    release(context, e->todo);
+    release(context, e->todo_paths);
     release(context, e->paths);
     release(context, e->planes);
     release(context, e->features);
@@ -389,16 +470,16 @@ l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset
     if (options) {
         e.options = *options;
     }
-    e.record = (e.info->width + 1) * sizeof(float);
+    e.record = (RECORD_HEAD + e.info->width) * sizeof(float);
     TRY(extraction_prepare(&e));
     TRY(open_part(&e));
-    const size_t resumed = e.done;
-    TRY(extract_rest(&e));
+    TRY(list_todo(&e));
+    TRY(extract_todo(&e));
     TRY(sort_out_rows(&e));
     TRY(write_features(&e));
     TRY(remove_file(context, e.part));
     if (report) {
-        *report = (l3a_extract_report){e.good_count, e.bad.count, resumed, clock_seconds() - start};
+        *report = (l3a_extract_report){e.good_count, e.bad.count, e.rows - e.todo_rows, clock_seconds() - start};
     }
 done:
     extraction_free(&e);

@@ -42,6 +42,7 @@ struct l3a_sweep {
     size_t point_count;
     struct team *teams;
     size_t team_count;
+    struct tables tables; /* of the sweep's own folder */
 };
 
 static const l3a_preset presets[] = {
@@ -122,6 +123,7 @@ void l3a_sweep_free(l3a_sweep *sweep) {
     }
     release(context, sweep->points);
     release(context, sweep->teams);
+    tables_free(context, &sweep->tables);
     run_free(&sweep->run);
     release(context, sweep);
 }
@@ -219,6 +221,7 @@ static l3a_status make_points(l3a_sweep *sweep) {
         } else {
             TRY(name_point(sweep, &point));
             TRY(results_create(context, &point.results));
+            TRY(results_expect(point.results, NULL, 0, options->run.seeds, options->run.seed_count));
             for (size_t i = 0; i < sweep->run.classes; i++) {
                 TRY(text_list_add(context, &point.results->classes, sweep->run.names[i], strlen(sweep->run.names[i])));
             }
@@ -552,7 +555,7 @@ done:
 }
 
 /* sweep.csv: the tables of the points, one after the other, with the varied settings in front. */
-static l3a_status write_table(const l3a_sweep *sweep) {
+static l3a_status write_table(l3a_sweep *sweep) {
     l3a_context *context = sweep->context;
     l3a_status status = L3A_OK;
     text_builder table = {.context = context};
@@ -583,9 +586,8 @@ static l3a_status write_table(const l3a_sweep *sweep) {
         release(context, text);
         path = text = NULL;
     }
-    TRY(table.status);
-    TRY(join_path(context, sweep->options.run.folder, "sweep.csv", &path));
-    TRY(write_whole(context, path, table.text ? table.text : "", table.length));
+    const struct table_text written = {"sweep.csv", &table};
+    TRY(tables_write(context, &sweep->tables, sweep->options.run.folder, &written, 1));
 done:
     release(context, path);
     release(context, text);
@@ -634,7 +636,7 @@ done:
     return status;
 }
 
-static l3a_status write_team(const l3a_sweep *sweep, const struct team *team) {
+static l3a_status write_team(l3a_sweep *sweep, const struct team *team) {
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < team->count; i++) {
         const struct point *point = &sweep->points[team->points[i]];
@@ -658,7 +660,7 @@ static bool is_done(const l3a_sweep *sweep, const struct team *team, uint64_t se
     return done;
 }
 
-static l3a_status run_team(const l3a_sweep *sweep, const struct team *team, uint64_t seed) {
+static l3a_status run_team(l3a_sweep *sweep, const struct team *team, uint64_t seed) {
     l3a_status status = L3A_OK;
     struct knowledge knowledge = {0};
     if (is_done(sweep, team, seed)) {
@@ -700,6 +702,32 @@ done:
     return status;
 }
 
+/* What an earlier sweep left in the folder. sweep.csv is made again from the points' tables; here it is only checked. */
+static l3a_status read_tables(l3a_sweep *sweep) {
+    l3a_context *context = sweep->context;
+    const char *folder = sweep->options.run.folder;
+    l3a_status status = L3A_OK;
+    char *path = NULL, *text = NULL;
+    size_t length, unrecorded = 0;
+    TRY(remove_leftovers(context, folder));
+    TRY(tables_open(context, folder, &sweep->tables));
+    TRY(tables_read(context, &sweep->tables, folder, "sweep.csv", &path, &text, &length));
+    for (size_t i = 0; i < sweep->point_count; i++) {
+        l3a_results *results = sweep->points[i].results;
+        TRY(remove_leftovers(context, sweep->points[i].folder));
+        TRY(results_read(results, sweep->points[i].folder));
+        unrecorded += l3a_results_count(results) && !results->tables.recorded;
+    }
+    if (unrecorded) {
+        report_warning(context, "%s: %zu of %zu points have no checksums.csv, so their tables are taken as they are", folder,
+                       unrecorded, sweep->point_count);
+    }
+done:
+    release(context, text);
+    release(context, path);
+    return status;
+}
+
 static l3a_status open_folder(l3a_sweep *sweep) {
     l3a_context *context = sweep->context;
     const l3a_run_options *options = &sweep->options.run;
@@ -719,11 +747,7 @@ static l3a_status open_folder(l3a_sweep *sweep) {
             "%s: this folder holds a sweep already", options->folder);
     if (exists) {
         TRY(record_compare(context, sweep->run.record_path, &identity));
-        TRY(remove_leftovers(context, options->folder));
-        for (size_t i = 0; i < sweep->point_count; i++) {
-            TRY(remove_leftovers(context, sweep->points[i].folder));
-            TRY(results_read(sweep->points[i].results, sweep->points[i].folder));
-        }
+        TRY(read_tables(sweep));
     } else {
         TRY(record_write(context, sweep->run.record_path, options, &identity));
     }

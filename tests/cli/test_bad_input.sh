@@ -349,7 +349,11 @@ head -c 5000 "$run_model" >"$work/damaged/model.safetensors"
 refuse "$work/damaged/model.safetensors" run_on "$good" -o "$work/damaged" --resume
 cp "$run_model" "$work/damaged"
 sed -i '3s/,/;/' "$work/damaged/metrics.csv"
+refuse 'metrics.csv: line 3 is not as it was written' run_on "$good" -o "$work/damaged" --resume
+mv "$work/damaged/checksums.csv" "$work/checksums"
 refuse 'metrics.csv: line 3 cannot be understood' run_on "$good" -o "$work/damaged" --resume
+sed 's/,/;/' "$work/checksums" >"$work/damaged/checksums.csv"
+refuse 'checksums.csv: line 1 cannot be understood' run_on "$good" -o "$work/damaged" --resume
 echo '{' >"$work/damaged/run.json"
 refuse 'run.json' run_on "$good" -o "$work/damaged" --resume
 finish

@@ -18,6 +18,7 @@ mkdir pictures
   done
 } > list.csv
 extract() { "$l3a" extract --backbone "$backbone" --data list:list.csv --quiet "$@"; }
+extract_aloud() { "$l3a" extract --backbone "$backbone" --data list:list.csv "$@"; }
 
 check "a list of pictures becomes a feature file" extract -o all.safetensors
 check "the part file is gone" test ! -e all.safetensors.part
@@ -26,17 +27,51 @@ check "info knows the network" bash -c "'$l3a' info '$backbone' | grep -q 'backb
 check "info is JSON for a backbone, too" bash -c "'$l3a' info --format json '$backbone' | /usr/bin/python3 -c 'import json, sys; assert json.load(sys.stdin)[\"backbone\"][\"width\"] == 192'"
 check "half precision takes half the room" bash -c "$(declare -f extract); l3a='$l3a' backbone='$backbone'; extract --float16 -o half.safetensors && '$l3a' info half.safetensors | grep -q 'features F16'"
 
-"$l3a" extract --backbone "$backbone" --data list:list.csv --quiet -o killed.safetensors > /dev/null 2>&1 &
-process=$!
-for _ in $(seq 200); do
-  [ "$(stat -c %s killed.safetensors.part 2>/dev/null || echo 0)" -gt 13000 ] && break
-  sleep 0.02
-done
-kill -9 $process 2>/dev/null
-wait $process 2>/dev/null
+# kill_extraction FILE: killed after at least a batch of 16 pictures, and before all
+kill_extraction() {
+  "$l3a" extract --backbone "$backbone" --data list:list.csv --quiet -o "$1" > /dev/null 2>&1 &
+  local process=$!
+  for _ in $(seq 200); do
+    [ "$(stat -c %s "$1.part" 2>/dev/null || echo 0)" -gt 13000 ] && break
+    sleep 0.02
+  done
+  kill -9 $process 2>/dev/null
+  wait $process 2>/dev/null
+}
+kill_extraction killed.safetensors
 check "a killed extraction leaves no feature file" test ! -e killed.safetensors
 check "it continues where it stopped" bash -c "$(declare -f extract); l3a='$l3a' backbone='$backbone'; extract -o killed.safetensors | grep -q 'from an earlier run'"
 check "and gives the same bytes" cmp all.safetensors killed.safetensors
+
+# pictures replaced between the kill and the resume
+second=pictures/$(ls pictures | sed -n 2p)
+kill_extraction replaced.safetensors
+cp -p "$second" second.jpg
+cp "pictures/$(ls pictures | sed -n 40p)" "$second"
+touch -r second.jpg "$second"
+expect 0 "$second has changed" extract_aloud -o replaced.safetensors
+check "what did not change is kept" grep -q "done before" "$work/stdout"
+check "the new picture from scratch" extract -o fresh.safetensors
+check "a replaced picture is extracted again" cmp fresh.safetensors replaced.safetensors
+cp second.jpg "$second"
+
+kill_extraction touched.safetensors
+touch pictures/*
+expect 0 "" extract_aloud -o touched.safetensors
+check "a new time alone changes nothing" test "$(grep -c changed "$work/stderr")" = 0
+check "and nothing is extracted again" grep -q "done before" "$work/stdout"
+check "the same bytes" cmp all.safetensors touched.safetensors
+
+kill_extraction gone.safetensors
+rm "$second"
+expect 2 "$second" extract_aloud -o gone.safetensors
+check "a picture that has gone is left out" bash -c "'$l3a' info gone.safetensors | grep -q 'bad: .*$second'"
+cp second.jpg "$second"
+
+{ printf 'l3a extraction 1'; head -c 20000 /dev/zero; } > old.safetensors.part
+expect 0 "was begun by an older version" extract_aloud -o old.safetensors
+check "an old part file gives nothing" test "$(grep -c 'done before' "$work/stdout")" = 0
+check "and the whole is right" cmp all.safetensors old.safetensors
 
 cp list.csv broken.csv
 head -c 1000 "pictures/$(ls pictures | head -1)" > pictures/cut.jpg

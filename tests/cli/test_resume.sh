@@ -98,6 +98,72 @@ check 'resuming what is done' test $code -eq 0
 check 'nothing is done again' test "$(grep -cE ' phase [0-9]+ of' "$work/stderr")" -eq 0
 cut -d, -f1-3 "$work/done/metrics.csv" >"$work/rows"
 check 'the table again' test "$(grep -cE '^(l3a|joint)' "$work/stdout")" -eq $(($(wc -l <"$work/rows") - 1 + 3))
+
+# rows and files that somebody edited
+edited() { # edited FILE SED-EXPRESSION WHAT: run --resume and report say so, and leave the file alone
+    rm -rf "$work/edited"
+    cp -r "$work/whole" "$work/edited"
+    sed -i "$2" "$work/edited/$1"
+    cp "$work/edited/$1" "$work/before"
+    start "$work/edited" "${methods[@]}"
+    ended
+    check "exit $code with an edited $1" test $code -eq 2
+    check "which line of $1 was edited" grep -qF "$work/edited/$1: $3" "$work/stderr"
+    check 'what to do about it' grep -qF 'put the file back' "$work/stderr"
+    check "$1 stays as it is" cmp "$work/before" "$work/edited/$1"
+    expect 2 "$work/edited/$1: $3" l3a report "$work/edited"
+}
+edited metrics.csv '7s/^\(\([^,]*,\)\{8\}\)[^,]*/\199.9/' 'line 7 is not as it was written'
+edited metrics.csv '$d' 'line 43 is missing'
+edited metrics.csv '5d' 'line 5 is not as it was written'
+edited metrics.csv '2s/[0-9.]*$/0.001/' 'line 2 is not as it was written'
+edited per_class.csv '100s/^\(\([^,]*,\)\{5\}\)[^,]*/\17/' 'line 100 is not as it was written'
+edited per_class.csv '$s/^joint,/jointly,/' "line $(wc -l <"$work/whole/per_class.csv") is not as it was written"
+edited timings.csv '3s/[0-9]*$/1/' 'line 3 is not as it was written'
+make_features "$work/named" --rows 200 --test-rows 60 --width 8 --classes 4 --ids
+l3a run --train "$work/named/train.safetensors" --test "$work/named/test.safetensors" --protocol B0-C2 --dim 32 --quiet -o "$work/with-ids" >/dev/null
+expect 0 '' l3a report "$work/with-ids"
+sed -i '2s/,[01],/,2,/' "$work/with-ids/samples.csv"
+expect 2 'samples.csv: line 2 is not as it was written' l3a report "$work/with-ids"
+
+# the way out, and folders of version 0.1: without checksums the tables are taken as they are, and the next ones are recorded
+cp -r "$work/whole" "$work/accepted"
+sed -i '7s/^\(\([^,]*,\)\{8\}\)[^,]*/\199.9/' "$work/accepted/metrics.csv"
+rm "$work/accepted/checksums.csv"
+start "$work/accepted" "${methods[@]}"
+ended
+check 'without checksums the tables are taken' test $code -eq 0
+check 'with a warning' grep -qF 'has no checksums.csv' "$work/stderr"
+check 'and what they hold is recorded' test -s "$work/accepted/checksums.csv"
+expect 0 '' l3a report "$work/accepted"
+sed -i '7s/99.9/98.8/' "$work/accepted/metrics.csv"
+expect 2 'line 7 is not as it was written' l3a report "$work/accepted"
+
+# the order of rows does not depend on what was done again: the first job anew, and two of those after it
+again() { # again WHAT: the run in $work/again, done again in part, has the tables of the whole
+    start "$work/again" "${methods[@]}" --quiet
+    ended
+    check "$1: done" test $code -eq 0
+    same_run "$work/whole" "$work/again" "$1"
+    check "$1: the order of the timings" diff <(cut -d, -f1-4 "$work/whole/timings.csv") <(cut -d, -f1-4 "$work/again/timings.csv")
+}
+cp -r "$work/whole" "$work/again"
+rm "$work/again/model.safetensors"
+again 'the first job anew'
+for job in l3a,2 l3a-no-wac,1; do
+    rm "$work/again/checksums.csv"
+    sed -i "/^$job,/d" "$work/again/metrics.csv" "$work/again/per_class.csv" "$work/again/timings.csv"
+    again "$job anew"
+done
+rm "$work/again/model.safetensors"
+for ((i = 0; i < 4; i++)); do # killed while rows in the middle are replaced
+    start "$work/again" "${methods[@]}" --quiet
+    sleep "$(awk -v t="$seconds" -v r=$RANDOM 'BEGIN { print t * (0.03 + 0.2 * r / 32768) }')"
+    kill -KILL $pid 2>/dev/null
+    ended
+done
+again 'the first job anew, killed four times'
+
 head -c 5000 /dev/urandom >"$work/done/.partial.safetensors.0123456789abcdef.l3a-tmp"
 : >"$work/done/.metrics.csv.l3a-lock"
 start "$work/done" "${methods[@]}" --quiet

@@ -19,7 +19,7 @@ expect 0 'l3a, seed 1, phase 1 of 3' run_on "$data" --method l3a,joint --seed 1,
 shows avg last CF1 OF1 forget ' ± ' 'standard deviation over seeds'
 check 'the header of metrics.csv' test "$(head -n 1 "$work/run/metrics.csv")" = 'method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds,base_mAP,new_mAP'
 check 'the header of per_class.csv' test "$(head -n 1 "$work/run/per_class.csv")" = 'method,seed,phase,class,AP,images,weight,pseudo,right,present,curve'
-check 'the files of a run' test "$(ls "$work/run" | xargs)" = 'metrics.csv model.safetensors per_class.csv report.html run.json samples.csv timings.csv'
+check 'the files of a run' test "$(ls "$work/run" | xargs)" = 'checksums.csv metrics.csv model.safetensors per_class.csv report.html run.json samples.csv timings.csv'
 check 'what the files hold' py "$work/run" <<'P'
 import csv, json, sys
 record = json.load(open(f"{sys.argv[1]}/run.json"))

@@ -15,7 +15,7 @@ shows gamma eta 'avg mAP' 'last mAP' forgetting dynamic ' ± ' '* best, + second
 check 'plan' grep -q 'plan: 4 points x 2 seeds in 3 phases; 1 pass over' "$work/stderr"
 check 'the header of sweep.csv' test "$(head -n 1 "$work/grid/sweep.csv")" = 'gamma,eta,method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds,base_mAP,new_mAP'
 check 'a row for each point, seed and phase' test "$(tail -n +2 "$work/grid/sweep.csv" | cut -d, -f1-5 | sort -u | wc -l)" -eq 24
-check 'the files' test "$(ls "$work/grid" | xargs)" = 'points report.html sweep.csv sweep.json'
+check 'the files' test "$(ls "$work/grid" | xargs)" = 'checksums.csv points report.html sweep.csv sweep.json'
 check 'the files of points' test "$(ls "$work/grid/points" | xargs)" = 'gamma=1,eta=0.6 gamma=1,eta=dynamic gamma=10,eta=0.6 gamma=10,eta=dynamic'
 check 'the page tells of every point' test "$(grep -oF -e 'gamma=1,eta=0.6' -e 'gamma=10,eta=0.6' -e 'gamma=1,eta=dynamic' -e 'gamma=10,eta=dynamic' "$work/grid/report.html" | sort -u | wc -l)" -eq 4
 check 'the record' /usr/bin/python3 - "$work/grid/sweep.json" <<'P'
@@ -125,4 +125,14 @@ for point in "$work"/whole/points/*; do
     check "the same classes: $point" cmp "$point/per_class.csv" "$work/killed/points/$(basename "$point")/per_class.csv"
 done
 no_leftovers "$work/killed"
+
+# rows that somebody edited
+expect 0 '' sweep_on "$data" "${whole[@]}" -o "$work/killed" --resume
+cp "$work/killed/sweep.csv" "$work/kept"
+sed -i '3s/$/1/' "$work/killed/sweep.csv"
+expect 2 'killed/sweep.csv: line 3 is not as it was written' sweep_on "$data" "${whole[@]}" -o "$work/killed" --resume
+cp "$work/kept" "$work/killed/sweep.csv"
+point=$(ls -d "$work"/killed/points/* | head -n 1)
+sed -i '4s/^\(\([^,]*,\)\{8\}\)[^,]*/\199.9/' "$point/metrics.csv"
+expect 2 "$point/metrics.csv: line 4 is not as it was written" sweep_on "$data" "${whole[@]}" -o "$work/killed" --resume
 finish

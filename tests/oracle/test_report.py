@@ -221,7 +221,7 @@ def check_old_tables(work, folder):
     """A folder with nothing but AP in its table of classes, unfinished at that."""
     old = os.path.join(work, "old")
     shutil.copytree(folder, old)
-    for name in ("timings.csv", "samples.csv", "report.html"):
+    for name in ("checksums.csv", "timings.csv", "samples.csv", "report.html"):
         os.remove(os.path.join(old, name))
     with open(os.path.join(folder, "per_class.csv"), newline="", encoding="utf-8") as source, \
             open(os.path.join(old, "per_class.csv"), "w", newline="", encoding="utf-8") as target:

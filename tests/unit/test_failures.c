@@ -798,8 +798,8 @@ static void check_run(struct stage *stage, l3a_status status) {
     free(text);
     require(count_entries(stage->path, "partial.safetensors") == 0, "a partial model is left");
     check_leftovers(stage->path, "a temporary file is left after the run was resumed");
-    require(count_entries(stage->path, "") == 2 + 5 + count_entries(stage->path, ".l3a-lock"),
-            "other files than run.json, the three tables and the model");
+    require(count_entries(stage->path, "") == 2 + 6 + count_entries(stage->path, ".l3a-lock"),
+            "other files than run.json, the three tables, their checksums and the model");
 }
 
 /* Two gammas that learn together. */
@@ -843,8 +843,8 @@ static void check_sweep(struct stage *stage, l3a_status status) {
     same_as_undisturbed(text, size);
     free(text);
     check_leftovers(stage->path, "a temporary file is left after the sweep was resumed");
-    require(count_entries(stage->path, "") == 2 + 3 + count_entries(stage->path, ".l3a-lock"),
-            "other files than sweep.json, sweep.csv and points");
+    require(count_entries(stage->path, "") == 2 + 4 + count_entries(stage->path, ".l3a-lock"),
+            "other files than sweep.json, sweep.csv, checksums.csv and points");
 }
 
 /* ---- Scenarios: a page about a run ---- */

@@ -1,0 +1,129 @@
+#!/usr/bin/python3
+"""Commands beside another program: how much longer learn, extract, merge and predict take while one processor is kept busy.
+
+A child process spins on one of the processors. Idle and busy rounds alternate, and so do the ways to wait: the command's default,
+OMP_WAIT_POLICY=active, OpenMP's own default (GOMP_SPINCOUNT=300000) and a short spin before sleeping (--spins). For each it prints
+the median seconds and their range, idle and busy, and the ratio of the medians. Target: at most 2.5 for the default.
+
+    bench/shared_machine.py [--rounds N] [--spins N] [--quick]     L3A_BUILD: the build folder; L3A_SHARED: where data/ is
+"""
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILD = os.path.abspath(os.environ.get("L3A_BUILD", os.path.join(HERE, "..", "build")))
+SHARED = os.path.abspath(os.environ.get("L3A_SHARED", os.path.join(HERE, "..", "..", "shared")))
+BACKBONE = os.path.join(SHARED, "backbones", "vit_tiny_patch16_224.safetensors")
+PICTURES = os.path.join(SHARED, "data", "voc2007-small", "VOCdevkit", "VOC2007", "JPEGImages")
+TARGET = 2.5
+
+
+def policies(spins):
+    return {"default": {}, "active": {"OMP_WAIT_POLICY": "active"}, "OpenMP's own": {"GOMP_SPINCOUNT": "300000"},
+            f"{spins} spins": {"GOMP_SPINCOUNT": str(spins)}}
+
+
+def environment(policy):
+    kept = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    return {**kept, **policy}
+
+
+def run(arguments, policy=None, **how):
+    done = subprocess.run([os.path.join(BUILD, "l3a"), *map(str, arguments)], env=environment(policy or {}), text=True,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **how)
+    if done.returncode:
+        sys.exit(f"shared_machine.py: l3a {arguments[0]}: {done.stderr[-500:]}")
+
+
+class Busy:
+    """A child that spins on one processor."""
+
+    def __enter__(self):
+        processor = max(os.sched_getaffinity(0))
+        code = f"import os\nos.sched_setaffinity(0, {{{processor}}})\nwhile True: pass"
+        self.child = subprocess.Popen([sys.executable, "-c", code])
+        time.sleep(0.2)
+
+    def __exit__(self, *_):
+        self.child.kill()
+        self.child.wait()
+
+
+def make_features(path, rows, width, classes):
+    subprocess.run(["/usr/bin/python3", os.path.join(HERE, "..", "tests", "cli", "make_features.py"), path, "--rows", str(rows),
+                    "--test-rows", "10", "--width", str(width), "--classes", str(classes)], check=True)
+    return os.path.join(path, "train.safetensors")
+
+
+def prepare(work, quick):
+    """The commands to measure: name, arguments, and what to remove before."""
+    rows, width, dim, pictures = (500, 128, 512, 20) if quick else (4000, 2048, 4096, 300)
+    features = make_features(os.path.join(work, "features"), rows, width, 8)
+    learn = ["learn", "--quiet", "--features", features, "--dim", dim, "--classes"]
+    commands = [("learn", [*learn, "class00,class01,class02,class03", os.path.join(work, "new")], "new")]
+    for name, classes in ("one", "class00,class01"), ("two", "class02,class03"):
+        run([*learn, classes, os.path.join(work, name)])
+    commands.append(("merge", ["merge", "--quiet", os.path.join(work, "one"), os.path.join(work, "two"), "-o", os.path.join(work, "both")],
+                     "both"))
+    if not os.path.isfile(BACKBONE) or not os.path.isdir(PICTURES):
+        print(f"skipped: extract and predict, since {BACKBONE} or {PICTURES} is not there")
+        return commands
+    chosen = [os.path.join(PICTURES, name) for name in sorted(os.listdir(PICTURES))[:pictures]]
+    table = os.path.join(work, "list.csv")
+    with open(table, "w", encoding="utf-8") as out:
+        out.write("path,labels\n")
+        out.writelines(f"{path},{'odd' if i % 2 else 'even'}\n" for i, path in enumerate(chosen))
+    extracted, tagger = os.path.join(work, "extracted"), os.path.join(work, "tagger")
+    extract = ["extract", "--quiet", "--backbone", BACKBONE, "--data", f"list:{table}", "-o", extracted]
+    run(extract)
+    run(["learn", "--quiet", tagger, "--features", extracted, "--classes", "odd,even", "--dim", 512 if quick else 2048])
+    commands.append(("extract", extract, "extracted"))
+    commands.append(("predict", ["predict", "--quiet", tagger, "--backbone", BACKBONE, *chosen], None))
+    return commands
+
+
+def seconds(work, command, policy):
+    _, arguments, made = command
+    if made and os.path.exists(os.path.join(work, made)):
+        os.remove(os.path.join(work, made))
+    start = time.perf_counter()
+    run(arguments, policy)
+    return time.perf_counter() - start
+
+
+def spread(times):
+    return f"{statistics.median(times):7.3f} s ({min(times):.3f} to {max(times):.3f})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--spins", type=int, default=1000, help="of the short spin [1000]")
+    parser.add_argument("--quick", action="store_true", help="small sizes and one round: whether this script works")
+    arguments = parser.parse_args()
+    processors = len(os.sched_getaffinity(0))
+    print(f"{processors} processors, load {os.getloadavg()[0]:.2f}; {1 if arguments.quick else arguments.rounds} rounds")
+    worst = 0
+    with tempfile.TemporaryDirectory() as work:
+        for command in prepare(work, arguments.quick):
+            times = {name: ([], []) for name in policies(arguments.spins)}
+            for _ in range(1 if arguments.quick else arguments.rounds):
+                for name, policy in policies(arguments.spins).items():
+                    times[name][0].append(seconds(work, command, policy))
+                    with Busy():
+                        times[name][1].append(seconds(work, command, policy))
+            for name, (idle, busy) in times.items():
+                ratio = statistics.median(busy) / statistics.median(idle)
+                worst = max(worst, ratio if name == "default" else 0)
+                print(f"{command[0]:8} {name:13} idle {spread(idle)}  busy {spread(busy)}  ratio {ratio:.2f}", flush=True)
+    print(f"the default is at most {worst:.2f} times as slow beside a busy processor (target {TARGET}: "
+          f"{'holds' if worst <= TARGET else 'does not hold'})")
+
+
+if __name__ == "__main__":
+    main()

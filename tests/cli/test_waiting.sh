@@ -1,0 +1,18 @@
+#!/bin/bash
+# How threads wait: they sleep unless the user says otherwise, and the command starts again at most once to make it so.
+. "$(dirname "$0")/support.sh"
+unset OMP_WAIT_POLICY GOMP_SPINCOUNT
+
+expect 0 '' l3a doctor
+shows 'OMP_WAIT_POLICY=passive'
+expect 0 '' env OMP_WAIT_POLICY=active "$L3A_BUILD/l3a" doctor
+shows 'OMP_WAIT_POLICY=active'
+expect 0 '' env GOMP_SPINCOUNT=100 "$L3A_BUILD/l3a" doctor
+shows 'GOMP_SPINCOUNT=100'
+check 'a spin count of the user stays alone' test "$(grep -c passive "$work/stdout")" = 0
+# OpenMP itself says what it uses.
+expect 0 "OMP_WAIT_POLICY = 'PASSIVE'" env OMP_DISPLAY_ENV=true "$L3A_BUILD/l3a" doctor
+check 'at most one restart' test "$(grep -c 'OPENMP DISPLAY ENVIRONMENT BEGIN' "$work/stderr")" -le 2
+expect 0 '' env OMP_DISPLAY_ENV=true OMP_WAIT_POLICY=active OPENBLAS_CORETYPE=Haswell "$L3A_BUILD/l3a" doctor
+check 'none where all is said' test "$(grep -c 'OPENMP DISPLAY ENVIRONMENT BEGIN' "$work/stderr")" -eq 1
+finish
