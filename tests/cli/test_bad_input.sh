@@ -175,7 +175,7 @@ as_features unclosed "$bad/unclosed"
 as_features empty-table 'no features'
 refuse 'not a model of this program' l3a eval "$good/train.safetensors" --features "$good/test.safetensors"
 refuse "tensor 'features'" l3a predict "$model" --features "$model"
-refuse 'name a file' l3a eval "$good" --features "$good/test.safetensors"
+refuse 'give the path of a file' l3a eval "$good" --features "$good/test.safetensors"
 refuse 'name a file' l3a predict "$model" --features "$good"
 cp "$model" "$bad/model.npy"
 refuse 'not a .npy file' l3a predict "$model" --features "$bad/model.npy"

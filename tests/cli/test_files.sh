@@ -154,12 +154,12 @@ expect 2 'is a pipe' within bash -c '"$0" report run -o odd/pipe' "$l3a"
 expect 2 'odd/stdout: is a pipe' within bash -c '"$0" report run -o odd/stdout | cat; exit ${PIPESTATUS[0]}' "$l3a"
 check 'it says what to do' grep -q "write a file and use 'cat'" stderr
 echo 'first line' >appended
-expect 2 'is a stream that is open already' bash -c '"$0" report run -o odd/stdout >>appended' "$l3a"
+expect 2 'is an open stream' bash -c '"$0" report run -o odd/stdout >>appended' "$l3a"
 check 'a file that the output is appended to keeps what it has' test "$(head -n 1 appended)" = 'first line'
 
 # --- inputs that are no regular files ---
 for input in odd/pipe /dev/zero; do
-    expect 2 'a regular file is needed' within "$l3a" eval many/both --features $input
+    expect 2 'not a regular file' within "$l3a" eval many/both --features $input
     expect 2 'a regular file is needed' within "$l3a" eval $input --features $train
     expect 2 'a regular file is needed' within "$l3a" info $input
     expect 2 'a regular file is needed' within "$l3a" learn new --features $input --classes class00

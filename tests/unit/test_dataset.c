@@ -251,7 +251,7 @@ static void voc_annotations_have_limits(void **state) {
     memset(large, ' ', LARGE);
     make_voc();
     put_bytes("VOC2007/Annotations/a.xml", large, LARGE);
-    assert_refused(named("voc", ""), "train", L3A_ERROR_FORMAT, "4194305 bytes, where at most 4194304 are expected");
+    assert_refused(named("voc", ""), "train", L3A_ERROR_FORMAT, "4194305 bytes; at most 4194304 are expected");
     size_t length = 0;
     for (int i = 0; i < 33; i++) {
         memcpy(large + length, "<annotation>", 12);
