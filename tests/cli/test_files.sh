@@ -160,11 +160,11 @@ check 'a file that the output is appended to keeps what it has' test "$(head -n 
 # --- inputs that are no regular files ---
 for input in odd/pipe /dev/zero; do
     expect 2 'not a regular file' within "$l3a" eval many/both --features $input
-    expect 2 'a regular file is needed' within "$l3a" eval $input --features $train
-    expect 2 'a regular file is needed' within "$l3a" info $input
-    expect 2 'a regular file is needed' within "$l3a" learn new --features $input --classes class00
-    expect 2 'a regular file is needed' within "$l3a" run "${run[@]}" --class-order $input -o never
-    expect 2 'a regular file is needed' within "$l3a" data list:$input
+    expect 2 'not a regular file' within "$l3a" eval $input --features $train
+    expect 2 'not a regular file' within "$l3a" info $input
+    expect 2 'not a regular file' within "$l3a" learn new --features $input --classes class00
+    expect 2 'not a regular file' within "$l3a" run "${run[@]}" --class-order $input -o never
+    expect 2 'not a regular file' within "$l3a" data list:$input
     expect 2 '' within "$l3a" learn new --features $train --classes @$input
 done
 check 'names through a pipe of the shell' learn piped @<(printf 'class00\nclass01\n')
@@ -184,7 +184,7 @@ extract() {
     within "$l3a" extract --backbone "$backbone" --data list:"$1" -o "$2" --quiet
 }
 expect 2 '1 picture could not be read' extract pipe.csv pipe.safetensors
-expect 2 'a regular file is needed' within "$l3a" extract --backbone odd/pipe --data list:good.csv -o never
+expect 2 'not a regular file' within "$l3a" extract --backbone odd/pipe --data list:good.csv -o never
 
 # --- extract: its output and its PART file ---
 for output in odd/pipe odd/folder odd/link $device; do

@@ -466,8 +466,8 @@ static void test_archives_that_are_not_what_torch_writes(void **state) {
     archive.flags = 1;
     expect_failure(make_zip_of(&archive, views, VIEWS), L3A_ERROR_FORMAT, "is encrypted");
     zip_add(&archive, "readme.txt", "hello", 5);
-    expect_failure(zip_finish(&archive), L3A_ERROR_FORMAT, "without data.pkl");
-    expect_failure(zip_finish(&archive), L3A_ERROR_FORMAT, "without data.pkl");
+    expect_failure(zip_finish(&archive), L3A_ERROR_FORMAT, "has no data.pkl");
+    expect_failure(zip_finish(&archive), L3A_ERROR_FORMAT, "has no data.pkl");
     zip_add(&archive, "a/data.pkl", "\x80\2}.", 4);
     zip_add(&archive, "a/byteorder", "big", 3);
     expect_failure(zip_finish(&archive), L3A_ERROR_FORMAT, "big-endian");
@@ -495,12 +495,12 @@ static void test_tensors_that_do_not_fit_their_storage(void **state) {
     expect_view_failure((struct view){"t", "FloatStorage", "9", 6, 0, 1, {6}, {1}}, L3A_ERROR_FORMAT,
                         "storage '9', which is missing");
     expect_view_failure((struct view){"t", "FloatStorage", "0", 6, 0, 3, {6, 65535, 65535}, {1, 0, 0}}, L3A_ERROR_FORMAT,
-                        "repeats");
+                        "expands");
     expect_view_failure((struct view){"module.", "ComplexFloatStorage", "0", 3, 0, 1, {3}, {1}}, L3A_ERROR_FORMAT, "no weights");
     const struct view twice[2] = {{"t", "FloatStorage", "0", 6, 0, 1, {6}, {1}},
                                   {"module.t", "FloatStorage", "0", 6, 0, 1, {6}, {1}}};
     struct archive archive = {0};
-    expect_failure(make_zip_of(&archive, twice, 2), L3A_ERROR_FORMAT, "'t' is there twice");
+    expect_failure(make_zip_of(&archive, twice, 2), L3A_ERROR_FORMAT, "'t' is listed twice");
 }
 
 static void test_a_number_that_is_none_names_the_tensor(void **state) {
@@ -526,7 +526,7 @@ static void test_foreign_files(void **state) {
     expect_failure(text_file("<!DOCTYPE html><html>"), L3A_ERROR_FORMAT, "not a checkpoint");
     expect_failure(text_file("version https://git-lfs.github.com/spec/v1\n"), L3A_ERROR_FORMAT, "not a checkpoint");
     expect_failure(text_file("\x80\2}q."), L3A_ERROR_FORMAT, "not a checkpoint");
-    expect_failure(text_file("PK\3\4 and then nothing"), L3A_ERROR_TRUNCATED, "not all there");
+    expect_failure(text_file("PK\3\4 and then nothing"), L3A_ERROR_TRUNCATED, "incomplete");
     l3a_context *context = make_context(1);
     struct checkpoint *checkpoint = NULL;
     const l3a_status status = checkpoint_open(context, "/no/such/file.pth", &checkpoint);

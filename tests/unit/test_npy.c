@@ -189,7 +189,7 @@ static void arrays_of_any_rank_up_to_eight_are_described(void **state) {
     assert_ok(context, describe(&tensor));
     assert_true(tensor.rank == 8 && tensor.shape[6] == 2 && tensor.shape[7] == 3);
     write_typed(path, "<f4", "(1, 1, 1, 1, 1, 1, 1, 2, 3)", false, six, sizeof six);
-    assert_fails(context, describe(&tensor), L3A_ERROR_FORMAT, "cannot be understood");
+    assert_fails(context, describe(&tensor), L3A_ERROR_FORMAT, "cannot be parsed");
 }
 
 static void big_endian_arrays_are_refused_by_that_name(void **state) {
@@ -253,7 +253,7 @@ static void headers_that_cannot_be_understood_are_refused(void **state) {
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
         struct tensor tensor;
         write_array(path, 1, headers[i], six, sizeof six);
-        assert_fails(context, describe(&tensor), L3A_ERROR_FORMAT, "cannot be understood at byte");
+        assert_fails(context, describe(&tensor), L3A_ERROR_FORMAT, "cannot be parsed at byte");
     }
 }
 
@@ -270,7 +270,7 @@ static void a_header_longer_than_the_limit_is_refused(void **state) {
     (void)state;
     struct tensor tensor;
     write_bytes(path, "\x93NUMPY\x02\x00\xFF\xFF\xFF\xFF{'descr'", 20);
-    assert_fails(context, describe(&tensor), L3A_ERROR_FORMAT, "4294967295 bytes is too long");
+    assert_fails(context, describe(&tensor), L3A_ERROR_FORMAT, "4294967295 bytes, which is too long");
 }
 
 static void a_file_cut_at_any_length_is_refused(void **state) {
@@ -284,7 +284,7 @@ static void a_file_cut_at_any_length_is_refused(void **state) {
         assert_int_equal(describe(&tensor), L3A_ERROR_TRUNCATED);
     }
     write_bytes(path, bytes, count - 1);
-    assert_fails(context, describe(&tensor), L3A_ERROR_TRUNCATED, "promises 24 bytes of numbers, and there are 23");
+    assert_fails(context, describe(&tensor), L3A_ERROR_TRUNCATED, "promises 24 bytes of numbers, but there are 23");
     free(bytes);
 }
 
