@@ -223,7 +223,7 @@ def test_refusals(folder, files):
     labels, members = tensors["labels"], tensors["members"]
     at = tuple(np.argwhere(labels == 1)[0])
     spoiled = {"row %d, column %d: member 0 and label 1" % at: np.where(np.arange(6) == at[1], 0, members) * np.ones(len(members), np.int8)[:, None],
-               "row 0, column 0: member -1 and label": np.full_like(members, -1), "needs a row for each image and a column for each class": members[1:]}
+               "row 0, column 0: member -1 and label": np.full_like(members, -1), "needs one row per image and one column per class": members[1:]}
     for text, bad in spoiled.items():
         feature_file.save(folder / "bad.safetensors", {**tensors, "members": bad.astype(np.int8)}, metadata)
         done = l3a("run", "--train", folder / "bad.safetensors", "--test", files[1], "--protocol", "B0-C2", "--dry-run", code=2)
