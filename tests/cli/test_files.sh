@@ -80,7 +80,7 @@ check 'forget --wait: one class of 8 is left' test "$(l3a info many/model | grep
 learn site class10 >made 2>&1
 hold many/both
 expect 2 'many/both: another process is changing this file' learn many/both class11
-check 'the hint names --wait' grep -q -e '--wait' "$work/stderr"
+check 'the hint names the wait option' grep -q 'use the wait option' "$work/stderr"
 expect 2 'another process' l3a forget many/both --classes class01
 expect 2 'another process' l3a merge many/both site -o many/both
 expect 2 'another process' l3a merge many/both site -o many/../many/both

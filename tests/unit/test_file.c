@@ -428,7 +428,7 @@ static void test_lock_of_another_process(void **state) {
     hold(&holder, "link"); /* there is no file yet */
     assert_fails(context, l3a_lock_take(context, in("file"), 0, &lock), L3A_ERROR_IO,
                  "file: another process is changing this file");
-    assert_non_null(strstr(l3a_error_hint(context), "--wait"));
+    assert_non_null(strstr(l3a_error_hint(context), "use the wait option"));
     assert_fails(context, l3a_lock_take(context, in("link"), 0, &lock), L3A_ERROR_IO, "another process");
     assert_fails(context, save("file", "new"), L3A_ERROR_IO, "another process");
     assert_null(lock);
