@@ -1,4 +1,4 @@
-/* The interpreter of pickles: what each operation makes, what is refused and where, and that nothing is ever run. */
+/* The pickle interpreter: what each operation makes, what is refused and where, and that nothing is ever run. */
 #include "support.h"
 
 #include "base/file.h"

@@ -1,5 +1,5 @@
-/* Data sets: labels, members and paths of small hand-made folders, and what is said about broken ones. What is expected was counted
- * by hand from the texts below. */
+/* Data sets: labels, members and paths of small hand-made folders, and the messages about broken ones. The expected values were
+ * counted by hand from the texts below. */
 #include "support.h"
 
 #include "base/file.h"
@@ -31,7 +31,7 @@ static int set_up(void **state) {
     options.on_event = keep_warning;
     folder = make_temporary_folder();
     const l3a_status status = l3a_context_create(&options, &context);
-    warnings[0] = '\0'; /* one about this machine's matrix kernels, perhaps */
+    warnings[0] = '\0'; /* there may be one about the matrix kernels of this machine */
     return status != L3A_OK;
 }
 
@@ -42,7 +42,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* A file below the folder, with the folders it needs. */
+/* Writes a file below the folder, with the folders it needs. */
 static void put_bytes(const char *name, const void *bytes, size_t count) {
     char *path = path_in(folder, name);
     for (char *slash = path + strlen(folder) + 1; (slash = strchr(slash, '/')); slash++) {

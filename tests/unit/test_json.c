@@ -1,4 +1,4 @@
-/* The JSON parser: what it reads, what it refuses, and the place it names. Expected values follow RFC 8259. */
+/* The JSON parser: what it reads, what it refuses, and the position that its errors give. Expected values follow RFC 8259. */
 #include "support.h"
 
 #include "base/memory.h"
@@ -31,7 +31,7 @@ static struct json begin(const char *text) {
     return json;
 }
 
-/* In memory of exactly that size, so that a sanitizer sees a byte too many. */
+/* In memory of exactly that size, so that a sanitizer detects reading one byte too many. */
 static l3a_status skip_all(const char *text, size_t length) {
     char *copy = malloc(length ? length : 1);
     assert_non_null(copy);

@@ -1,5 +1,5 @@
-/* JSON read from a file through a window: whatever the window's size, it reads what a parser with the whole text in memory reads,
- * and says the same of what is wrong. A file that ends while it is read is an error. */
+/* JSON read from a file through a window: whatever the size of the window, the values and errors are those of a parser with the
+ * whole text in memory. A file that ends while it is read is an error. */
 #include "support.h"
 
 #include "base/memory.h"
@@ -94,7 +94,7 @@ done:
     return status;
 }
 
-/* What a parser reads and how it ends, read value by value or, `skipping`, only skipped. */
+/* What a parser reads and how it ends, value by value or, with `skipping`, only skipping. */
 static char *tell(struct json *json, bool skipping) {
     text_builder told = {.context = context};
     l3a_status status = skipping ? json_skip(json) : tell_value(json, &told);

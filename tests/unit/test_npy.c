@@ -1,5 +1,5 @@
-/* .npy files: every version, order and type that NumPy writes here is read, and what is damaged or foreign is refused with
- * words that help. The bytes are written out after NumPy's description of the format; the two whole files are NumPy 1.24's. */
+/* .npy files: every version, order and type that NumPy writes is read, and damaged or foreign files are refused with a helpful
+ * message. The bytes follow NumPy's description of the format; the two complete files come from NumPy 1.24. */
 #include "support.h"
 
 #include "format/npy.h"

@@ -1,5 +1,5 @@
-/* safetensors: what is written is read back, a changed bit never passes, and files that lie are refused. Foreign files are
- * written out by hand here, after the format's description. */
+/* safetensors: what is written is read back, a changed bit is always detected, and files that contradict themselves are refused.
+ * Foreign files are written by hand here, following the description of the format. */
 #include "support.h"
 
 #include "format/safetensors.h"
@@ -303,7 +303,7 @@ static void a_file_without_tensors_is_read(void **state) {
     assert_ok(context, open_and_verify());
 }
 
-/* A header of so many tensors without elements, each with a checksum, and so many other metadata keys. */
+/* A header with `tensors` empty tensors, `sums` checksums and `keys` other metadata keys. */
 static char *many_names(size_t tensors, size_t sums, size_t keys) {
     text_builder header = {.context = context};
     text_builder_print(&header, "{\"__metadata__\":{\"xxh3.header\":\"0000000000000000\"");
@@ -325,7 +325,7 @@ static char *many_names(size_t tensors, size_t sums, size_t keys) {
     return header.text;
 }
 
-/* With a search through all names for each name this takes minutes; 2d06800538d394c2 is the XXH3-64 of nothing. */
+/* With a linear search for each name, this would take minutes; 2d06800538d394c2 is the XXH3-64 of nothing. */
 static void many_tensors_and_keys_are_found_by_their_names(void **state) {
     (void)state;
     enum { MANY = 60000 };
@@ -516,7 +516,7 @@ static void a_tensor_larger_than_a_chunk_is_written_whole(void **state) {
     free(data);
 }
 
-/* By the definition of the format: a sign, an exponent, a fraction. */
+/* From the definition of the format: a sign, an exponent, a fraction. */
 static double number_of_parts(unsigned bits, int exponent_bits, int fraction_bits) {
     const unsigned exponent = bits >> fraction_bits & ((1U << exponent_bits) - 1), fraction = bits & ((1U << fraction_bits) - 1);
     const int bias = (1 << (exponent_bits - 1)) - 1;
