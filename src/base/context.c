@@ -40,7 +40,7 @@ void l3a_context_options_default(l3a_context_options *options) {
     memset(options, 0, sizeof *options);
 }
 
-/* Large matrices on large pages: fewer faults when they are first touched, fewer misses when they are walked. */
+/* Large blocks get large pages: fewer page faults when they are first touched, and fewer TLB misses later. */
 static void *default_allocate(void *user, size_t bytes) {
     enum { LINE = 64, LARGE_PAGE = 2 << 20 };
     const size_t alignment = bytes < 4 * (size_t)LARGE_PAGE ? LINE : LARGE_PAGE;

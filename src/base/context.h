@@ -1,7 +1,7 @@
-/* The context: what every object shares, and the one place where errors are made.
+/* The context: what all objects share, and the one place where errors are recorded.
  *
- * A function that can fail returns l3a_status and keeps it in a variable called `status`; TRY forwards a failure to the
- * label `done`, where what was acquired is released. */
+ * A function that can fail returns l3a_status and keeps it in a variable called `status`. TRY jumps to the label `done` on failure;
+ * there the function releases what it acquired. */
 #ifndef L3A_CONTEXT_H
 #define L3A_CONTEXT_H
 
@@ -13,7 +13,7 @@
 struct file_operations;
 struct matrix_operations;
 
-/* Seconds that stages have taken since stages_clear(). */
+/* The seconds that each stage has taken since `count` was last set to 0. */
 enum { STAGE_LIMIT = 16 };
 struct stages {
     struct {
@@ -31,7 +31,7 @@ struct l3a_context {
     char error_text[1024];
     char error_hint[512];
     struct stages stages;
-    l3a_lock *locks; /* that were taken and not freed yet */
+    l3a_lock *locks; /* taken and not yet freed */
 };
 
 /* Records an error and returns its status. hint may be NULL. */
@@ -57,14 +57,14 @@ __attribute__((format(printf, 3, 4))) l3a_status fail_in(l3a_context *context, l
         }                                                                                                                          \
     } while (0)
 
-/* Events. report_progress returns L3A_ERROR_CANCELLED when the callback wants to stop. */
+/* Events. report_progress returns L3A_ERROR_CANCELLED if the callback asks to stop. */
 l3a_status report_progress(l3a_context *context, const char *stage, uint64_t done, uint64_t total);
 __attribute__((format(printf, 2, 3))) void report_warning(l3a_context *context, const char *format, ...);
-/* Also adds the seconds to the context's stages; stage is a literal. */
+/* Also adds the seconds to the stage in the context; stage must be a string literal. */
 void report_timing(l3a_context *context, const char *stage, double seconds);
 l3a_status report_result(l3a_context *context, const char *text);
 
-/* Seconds of a clock that only goes forward. */
+/* A monotonic clock, in seconds. */
 double clock_seconds(void);
 
 #endif

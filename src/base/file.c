@@ -20,7 +20,8 @@ static int posix_open(const char *path, int flags, mode_t mode) {
     return open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, mode);
 }
 
-/* Some network file systems lock only what is open for writing, and a file that another user left can perhaps only be read. */
+/* Some network file systems can lock only files that are open for writing, and a file left by another user may be read-only for
+ * us. */
 static int posix_open_lock(const char *path) {
     struct stat about;
     int file = posix_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
@@ -50,7 +51,7 @@ static int posix_size(int file, uint64_t *bytes) {
     return 0;
 }
 
-/* Between opening and locking, another process may have removed the file or renamed it to its final place. */
+/* Between opening and locking, another process may have removed the file or renamed it to its final name. */
 static int posix_lock(int file, const char *path) {
     struct stat held, there;
     if (flock(file, LOCK_EX | LOCK_NB)) {
@@ -108,15 +109,15 @@ l3a_status fail_system(l3a_context *context, const char *path, const char *actio
     const char *hint = NULL;
     switch (code) {
     case ENOSPC:
-    case EDQUOT: hint = "the disk is full: make room, or write to another folder"; break;
+    case EDQUOT: hint = "the disk is full: free some space, or write to another folder"; break;
     case EACCES:
     case EPERM: hint = "check the permissions of the file and of its folder"; break;
     case EROFS: hint = "the file system is read-only: write to another folder"; break;
     case ENOENT:
     case ENOTDIR: hint = "check the path"; break;
-    case EISDIR: hint = "this is a folder: name a file"; break;
-    case EFBIG: hint = "the file would be larger than the limit for files: see 'ulimit -f', or write to another file system"; break;
-    case ELOOP: hint = "a symbolic link is in the way: remove it, or name another file"; break;
+    case EISDIR: hint = "this is a folder: give the path of a file"; break;
+    case EFBIG: hint = "the file would exceed the file size limit: see 'ulimit -f', or write to another file system"; break;
+    case ELOOP: hint = "a symbolic link is in the way: remove it, or use another path"; break;
     default: break;
     }
     char reason[128];
@@ -133,8 +134,8 @@ l3a_status input_open(l3a_context *context, const char *path, input_file *input)
     TRY(copy_text(context, path, strlen(path), &input->path));
     input->file = context->files->open(path, O_RDONLY, 0);
     const int code = input->file < 0 || context->files->size(input->file, &input->size) ? errno : 0;
-    FAIL_IF(code == ESPIPE || code == ENXIO, context, L3A_ERROR_IO, "write what it gives to a file, and name that file",
-            "%s: is a pipe, a device or a socket, and a regular file is needed", path);
+    FAIL_IF(code == ESPIPE || code == ENXIO, context, L3A_ERROR_IO, "save its output to a file, and give the path of that file",
+            "%s: is a pipe, a device or a socket, not a regular file", path);
     if (code) {
         status = fail_system(context, path, input->file < 0 ? "open" : "read", code);
     }
@@ -156,7 +157,7 @@ l3a_status input_read(const input_file *input, uint64_t offset, void *bytes, siz
             return fail_system(input->context, input->path, "read", errno);
         }
         if (got == 0) {
-            return fail(input->context, L3A_ERROR_TRUNCATED, "copy or make the file again",
+            return fail(input->context, L3A_ERROR_TRUNCATED, "copy or create the file again",
                         "%s: ends at byte %llu, %zu bytes too early", input->path, (unsigned long long)offset, count);
         }
         to += got;
@@ -203,8 +204,8 @@ l3a_status read_whole(l3a_context *context, const char *path, uint64_t limit, ch
     char *made = NULL;
     input_file input;
     TRY(input_open(context, path, &input));
-    FAIL_IF(input.size > limit, context, L3A_ERROR_FORMAT, "is this the right file?",
-            "%s: %llu bytes, where at most %llu are expected", path, (unsigned long long)input.size, (unsigned long long)limit);
+    FAIL_IF(input.size > limit, context, L3A_ERROR_FORMAT, "check that this is the right file",
+            "%s: has %llu bytes; at most %llu are expected", path, (unsigned long long)input.size, (unsigned long long)limit);
     TRY(allocate(context, (size_t)input.size + 1, 1, &made));
     TRY(input_read(&input, 0, made, (size_t)input.size));
     made[input.size] = '\0';
@@ -263,7 +264,7 @@ l3a_status remove_file(l3a_context *context, const char *path) {
 }
 
 l3a_status make_folder(l3a_context *context, const char *path) {
-    return context->files->make_folder(path, 0777) && errno != EEXIST ? fail_system(context, path, "make this folder", errno)
+    return context->files->make_folder(path, 0777) && errno != EEXIST ? fail_system(context, path, "create this folder", errno)
                                                                       : L3A_OK;
 }
 

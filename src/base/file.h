@@ -1,5 +1,5 @@
-/* Files. Every operation goes through one table, so that a test can make any of them fail. Reading is in file.c, writing in
- * output.c, locks are in lock.c. */
+/* Files. Every operation goes through one table, so that a test can make any of them fail. file.c reads, output.c writes, and
+ * lock.c locks. */
 #ifndef L3A_FILE_H
 #define L3A_FILE_H
 
@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 typedef struct file_description {
-    mode_t mode; /* with the bits of its kind */
+    mode_t mode; /* including the file type bits */
     uid_t owner;
     gid_t group;
     uint64_t device, inode;
@@ -18,10 +18,11 @@ typedef struct file_operations {
     int (*open)(const char *path, int flags, mode_t mode); /* never waits, not even for the other end of a pipe */
     ssize_t (*read)(int file, void *bytes, size_t count, off_t offset);
     ssize_t (*write)(int file, const void *bytes, size_t count, off_t offset);
-    int (*size)(int file, uint64_t *bytes); /* EISDIR, ESPIPE: neither a folder nor a pipe or device has one */
-    /* Opens the empty file that stands for a lock, or makes it; never through a symbolic link. EEXIST: something else is there. */
+    int (*size)(int file, uint64_t *bytes); /* EISDIR for a folder, ESPIPE for a pipe or device: they have no size */
+    /* Opens or creates the empty file that represents a lock, never through a symbolic link. EEXIST: something else is there. */
     int (*open_lock)(const char *path);
-    /* EWOULDBLOCK: another process has it. ESTALE: the path leads to another file, or to none, since this one was opened. */
+    /* EWOULDBLOCK: another process holds the lock. ESTALE: since the file was opened, the path has come to name another file, or
+     * none. */
     int (*lock)(int file, const char *path);
     int (*truncate)(int file, off_t bytes);
     int (*sync)(int file);
@@ -29,18 +30,18 @@ typedef struct file_operations {
     int (*rename)(const char *from, const char *to);
     int (*remove)(const char *path);
     int (*make_folder)(const char *path, mode_t mode);
-    int (*describe)(const char *path, file_description *description);    /* of what symbolic links lead to */
+    int (*describe)(const char *path, file_description *description);    /* follows symbolic links */
     ssize_t (*read_link)(const char *path, char *text, size_t capacity); /* EINVAL: not a symbolic link */
     int (*set_owner)(int file, uid_t owner, gid_t group);
     int (*set_mode)(int file, mode_t mode);
     ssize_t (*random)(void *bytes, size_t count, unsigned flags);
-    /* The names in a folder, in no order, until `each` returns non-zero. */
+    /* Calls `each` with the names in a folder, in no particular order, until it returns non-zero. */
     int (*list)(const char *path, int (*each)(const char *name, void *user), void *user);
 } file_operations;
 
 extern const file_operations posix_files;
 
-/* The error for an operation that failed with this errno: "PATH: cannot ACTION: reason", with a hint where there is one. */
+/* The error for an operation that failed with this errno: "PATH: cannot ACTION: reason", with a hint if there is a useful one. */
 l3a_status fail_system(l3a_context *context, const char *path, const char *action, int code);
 
 typedef struct input_file {
@@ -51,58 +52,58 @@ typedef struct input_file {
 } input_file;
 
 l3a_status input_open(l3a_context *context, const char *path, input_file *input);
-/* Exactly count bytes, or an error that names the offset. */
+/* Reads exactly count bytes; if the file is too short, the error names the offset. */
 l3a_status input_read(const input_file *input, uint64_t offset, void *bytes, size_t count);
 l3a_status input_checksum(const input_file *input, uint64_t offset, uint64_t count, uint64_t *checksum);
 void input_close(input_file *input);
-/* A whole file that is meant to be small, with a zero byte after its end. */
+/* Reads a whole file of at most `limit` bytes and adds a zero byte. */
 l3a_status read_whole(l3a_context *context, const char *path, uint64_t limit, char **text, size_t *length);
-/* L3A_ERROR_NOT_FOUND is no error here: *exists says. */
+/* A missing file is not an error. */
 l3a_status file_exists(l3a_context *context, const char *path, bool *exists);
 
 struct text_list;
 /* Adds the names in a folder, sorted by bytes, without "." and "..". */
 l3a_status list_folder(l3a_context *context, const char *path, struct text_list *names);
 
-/* Where an output goes: the file that the path leads to, symbolic links followed. What exists there is a regular file; anything
- * else is refused. */
+/* Where an output goes: the file that the path leads to, after following symbolic links. If it exists, it is a regular file;
+ * target_find refuses anything else. */
 typedef struct output_target {
     char *path;
     bool exists;
-    file_description old; /* where it exists */
+    file_description old; /* if it exists */
 } output_target;
 
 l3a_status target_find(l3a_context *context, const char *path, output_target *target);
 void target_free(l3a_context *context, output_target *target);
-/* The mode that a new file of the same content gets: no wider than the old one's. */
+/* The mode for a new file with the same content: no wider than the old file's. */
 mode_t target_mode(const output_target *target);
-/* ".NAME" and the ending, in the folder of the target; a long name is cut, and made unique by its checksum. */
+/* ".NAME" plus the ending, in the folder of the target. A long name is cut and made unique by a checksum of the whole name. */
 l3a_status path_beside(l3a_context *context, const char *target, const char *ending, char **path);
 
 extern const char lock_ending[];
-/* The lock of a target (lock.c). `name` is what the user called it. */
+/* Takes the lock of a target (lock.c). `name` is the path that the user gave, for messages. */
 l3a_status lock_target(l3a_context *context, const char *target, const char *name, bool wait, l3a_lock **lock);
-/* Whether a lock taken from this context is the target's. */
+/* Whether this context already holds the target's lock. */
 l3a_status lock_is_held(l3a_context *context, const char *target, bool *held);
 
 typedef struct output_file {
     l3a_context *context;
     char *path, *temporary;
     output_target target;
-    l3a_lock *lock; /* NULL where the context had it before */
+    l3a_lock *lock; /* NULL if the context already held it */
     int file;
 } output_file;
 
 l3a_status output_open(l3a_context *context, const char *path, output_file *output);
 l3a_status output_write(const output_file *output, uint64_t offset, const void *bytes, size_t count);
-/* Sync, rename, sync the folder. The output is closed, whether it succeeds or not. */
+/* Syncs the file, renames it into place and syncs the folder. Closes the output in any case. */
 l3a_status output_commit(output_file *output);
-/* Closes and removes what was written; harmless after a commit. */
+/* Closes and removes an output that was not committed; harmless after a commit. */
 void output_discard(output_file *output);
-/* Removes the temporary files and locks that killed processes left in a folder of l3a's own. */
+/* Removes the temporary files and locks that killed processes left in a folder that only l3a writes to. */
 l3a_status remove_leftovers(l3a_context *context, const char *folder);
 l3a_status write_whole(l3a_context *context, const char *path, const char *text, size_t length);
-/* A new file, without the syncs and the renaming: for one of many of which none counts until the last is there. */
+/* Writes a new file without syncing or renaming: for one of many files that only count once the last one is written. */
 l3a_status write_new(l3a_context *context, const char *path, const void *bytes, size_t length);
 l3a_status remove_file(l3a_context *context, const char *path);
 l3a_status make_folder(l3a_context *context, const char *path);

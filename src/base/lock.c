@@ -1,9 +1,9 @@
-/* Locks on files that are read, changed and written again, so that no change of another process is lost in between.
+/* Locks on files that are read, changed and written again, so that a change by another process in between is not lost.
  *
- * A file is renamed over on every write and may not exist yet, so the lock is not on the file itself: it is flock() on an empty
- * file beside it, ".NAME.l3a-lock", where NAME is what symbolic links lead to. The kernel lets go when a process ends in whatever
- * way. The holder removes the lock file while it still holds it; whoever then gets the lock of a file that is no longer at its path
- * tries again. A lock file that a killed process left is simply taken over. */
+ * Every write renames a new file over the old one, and the file may not exist yet, so the lock cannot be on the file itself. It is
+ * flock() on an empty file beside it, ".NAME.l3a-lock", where NAME is the file that symbolic links lead to. The kernel releases the
+ * lock when the process ends, however it ends. The holder removes the lock file while it still holds the lock; a process that then
+ * locks a file that is no longer at its path tries again. A lock file left by a killed process is simply reused. */
 #include "base/file.h"
 #include "base/memory.h"
 
@@ -16,20 +16,20 @@ struct l3a_lock {
     char *path;
     int file;
     file_description identity;
-    l3a_lock *next; /* of the same context */
+    l3a_lock *next; /* in the same context */
 };
 
 static const struct timespec pause_between_tries = {0, 20 * 1000 * 1000};
 
 static l3a_status fail_lock(l3a_context *context, const char *name, const char *path, int code) {
     if (code == EEXIST) {
-        return fail(context, L3A_ERROR_IO, "move it away; it was not made by l3a, which leaves it as it is",
-                    "%s: is in the way: an empty file of this name is the lock of %s", path, name);
+        return fail(context, L3A_ERROR_IO, "move it away: l3a did not create it, and leaves it alone",
+                    "%s: is in the way: l3a needs this name for the lock of %s", path, name);
     }
     return fail_system(context, name, code == ENOENT || code == ENOTDIR ? "write" : "lock", code);
 }
 
-/* *file: negative where another process has the lock. */
+/* *file is negative if another process holds the lock. */
 static l3a_status try_lock(l3a_context *context, const char *name, const char *path, int *file) {
     enum { TRIES = 1000 };
     const file_operations *files = context->files;
@@ -60,7 +60,7 @@ static l3a_status wait_for_lock(l3a_context *context, const char *name, bool wai
         if (lock->file >= 0) {
             break;
         }
-        FAIL_IF(!wait, context, L3A_ERROR_IO, "try again when it is done; 'learn', 'forget' and 'merge' wait for it with --wait",
+        FAIL_IF(!wait, context, L3A_ERROR_IO, "try again when it has finished, or use the wait option",
                 "%s: another process is changing this file", name);
         if (!said) {
             report_warning(context, "%s: another process is changing this file; waiting for it", name);
@@ -119,7 +119,8 @@ l3a_status l3a_lock_take(l3a_context *context, const char *path, int wait, l3a_l
     bool held;
     TRY(target_find(context, path, &target));
     TRY(lock_is_held(context, target.path, &held));
-    FAIL_IF(held, context, L3A_ERROR_STATE, "free the first lock, or use it", "%s: this context has locked it already", path);
+    FAIL_IF(held, context, L3A_ERROR_STATE, "use the lock that is held, or free it first",
+            "%s: this context already holds the lock", path);
     TRY(lock_target(context, target.path, path, wait, lock));
 done:
     target_free(context, &target);

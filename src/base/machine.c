@@ -15,7 +15,7 @@ int machine_processors(void) {
     return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
 }
 
-/* The number after `key` in a small text file of the kernel's; 0 where there is none. */
+/* The number after `key` in a small file of the kernel; 0 if there is none. */
 static uint64_t kernel_number(const char *path, const char *key) {
     FILE *file = fopen(path, "re");
     uint64_t value = 0;

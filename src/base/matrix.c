@@ -1,4 +1,4 @@
-/* The table of matrix operations on OpenBLAS. */
+/* The matrix operations, implemented with OpenBLAS. */
 #include "base/matrix.h"
 
 #include "base/threads.h"
@@ -49,7 +49,7 @@ static void multiply_symmetric(int threads, size_t rows, size_t n, const double 
     threads_use(before);
 }
 
-/* LAPACK is column-major: a row-major upper triangle is its lower one. */
+/* LAPACK is column-major, so a row-major upper triangle is a lower triangle to it. */
 static bool factor(int threads, real type, size_t n, void *a, size_t a_stride) {
     const int before = threads_use(threads), order = (int)n, stride = (int)a_stride;
     int info = 0;
@@ -100,7 +100,7 @@ static void solve_rows(int threads, real type, size_t n, size_t rows, const void
     threads_use(before);
 }
 
-/* OpenBLAS picks its kernels by processor model, and takes its oldest for a model made after it. */
+/* OpenBLAS chooses kernels by processor model, and uses its oldest ones for a model that is newer than the library. */
 static const char *better_kernels_than(const char *core) {
     static const char *const outdated[] = {"Prescott", "Core2", "Nehalem", "Sandybridge", "Unknown"};
     bool slow = false;

@@ -15,8 +15,8 @@ l3a_status allocate(l3a_context *context, size_t count, size_t size, void *memor
     }
     memcpy(memory, &made, sizeof made);
     return made ? L3A_OK
-                : fail(context, L3A_ERROR_MEMORY, "free memory, or use a smaller --dim or --block",
-                       "out of memory: %zu x %zu bytes were refused", count, size);
+                : fail(context, L3A_ERROR_MEMORY, "free some memory, or use a smaller dim or block",
+                       "out of memory: cannot allocate %zu x %zu bytes", count, size);
 }
 
 l3a_status allocate_zeroed(l3a_context *context, size_t count, size_t size, void *memory) {

@@ -8,7 +8,7 @@
 
 static const char number_characters[] = "0123456789+-einfa";
 
-/* A locale's decimal point can be more than one byte. */
+/* The decimal point of a locale can be more than one byte. */
 const char *number_format(double value, char text[NUMBER_TEXT]) {
     char made[NUMBER_TEXT];
     for (int digits = 15; digits <= 17; digits++) {

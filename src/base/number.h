@@ -1,4 +1,4 @@
-/* Numbers as text, always with a point, whatever the host's locale. */
+/* Numbers as text, always with a decimal point, whatever the locale of the host program. */
 #ifndef L3A_NUMBER_H
 #define L3A_NUMBER_H
 
@@ -10,7 +10,7 @@ enum { NUMBER_TEXT = 32 };
 
 /* A short text that reads back as the same double. */
 const char *number_format(double value, char text[NUMBER_TEXT]);
-/* False unless all of the text is a finite decimal number. */
+/* Return false unless the whole text is a finite decimal number or, for integer_parse, consists of digits. */
 bool number_parse(const char *text, size_t length, double *value);
 bool integer_parse(const char *text, size_t length, uint64_t *value);
 

@@ -1,11 +1,11 @@
-/* Outputs. A file is written beside its final place, synced, and renamed over it: whatever happens, the path holds all of the new
- * file or all of the old.
+/* Outputs. A file is written beside its final place, synced, and renamed over it. Whatever happens, the path holds either the
+ * complete new file or the complete old one.
  *
- * Symbolic links are followed first, so that a link stays one and its target is replaced. The temporary file has a name that nobody
- * can guess, ".NAME.<16 hexadecimal digits>.l3a-tmp", and is made by this process or not at all. The target's lock is held until
- * the output is done, so a temporary file of the same target that is found under the lock was left by a process that was killed,
- * and is removed. A new file has the mode and, where possible, the owner of the one that it replaces; until then it is its owner's
- * alone. */
+ * Symbolic links are followed first, so that a link stays a link and its target is replaced. The temporary file has a name that
+ * nobody can guess, ".NAME.<16 hexadecimal digits>.l3a-tmp", and is always created by this process, never reused. The output holds
+ * the target's lock until it is done. A temporary file of the same target that is found under the lock was therefore left by a
+ * killed process, and is removed. A new file gets the mode and, if possible, the owner of the file that it replaces; until then
+ * only its owner can access it. */
 #include "base/file.h"
 #include "base/memory.h"
 
@@ -25,7 +25,7 @@ const char lock_ending[] = ".l3a-lock";
 
 /* ---- Where an output goes ---- */
 
-/* Nothing there is no error: *exists says. */
+/* A missing file is not an error. */
 static l3a_status describe(l3a_context *context, const char *name, const char *path, bool *exists, file_description *description) {
     *exists = context->files->describe(path, description) == 0;
     return *exists || errno == ENOENT ? L3A_OK : fail_system(context, name, "write", errno);
@@ -38,12 +38,13 @@ static l3a_status refuse_kind(l3a_context *context, const char *name, mode_t mod
     const char *kind = S_ISDIR(mode) ? "folder" : S_ISFIFO(mode) ? "pipe" : S_ISSOCK(mode) ? "socket" : "device";
     return fail(context, L3A_ERROR_IO,
                 S_ISDIR(mode) ? "name a file"
-                              : "name a regular file: an output is put in place in one step, which nothing else allows; to pass "
-                                "it on, write a file and use 'cat'",
+                              : "name a regular file, which can be replaced in one step; to pass the output on, write a file and "
+                                "use 'cat'",
                 "%s: is a %s, which cannot be replaced by a file", name, kind);
 }
 
-/* A link that the kernel makes up for what a process has open: the file behind it may be appended to, or removed already. */
+/* A link that the kernel provides for a file that a process has open. The file behind it may be open for appending, or already
+ * removed. */
 static bool is_open_stream(const char *link) {
     return strncmp(link, "/proc/", 6) == 0 || strncmp(link, "/dev/fd/", 8) == 0;
 }
@@ -60,7 +61,7 @@ static l3a_status follow_links(l3a_context *context, const char *name, char **pa
             return fail_system(context, name, "write", hops == LINKS ? ELOOP : ENAMETOOLONG);
         }
         FAIL_IF(is_open_stream(*path), context, L3A_ERROR_IO, "name the file itself",
-                "%s: is a stream that is open already, such as the standard output, and cannot be replaced by a file", name);
+                "%s: is an open stream, such as the standard output, which cannot be replaced by a file", name);
         const char *slash = strrchr(*path, '/');
         const size_t folder = slash && link[0] != '/' ? (size_t)(slash - *path) + 1 : 0;
         TRY(allocate(context, folder + (size_t)length + 1, 1, &next));
@@ -91,7 +92,7 @@ l3a_status target_find(l3a_context *context, const char *path, output_target *ta
     TRY(copy_text(context, path, strlen(path), &target->path));
     TRY(follow_links(context, path, &target->path));
     TRY(describe(context, path, target->path, &target->exists, &target->old));
-    if (target->exists) { /* by now: another process may have replaced it since */
+    if (target->exists) { /* checked again: another process may have replaced it in the meantime */
         TRY(refuse_kind(context, path, target->old.mode));
     }
     const char *name = last_part(target->path);
@@ -134,9 +135,9 @@ l3a_status path_beside(l3a_context *context, const char *target, const char *end
 
 /* ---- Temporary files ---- */
 
-/* ".NAME.<digits>.l3a-tmp", of any name where there is no start ".NAME". */
+/* Matches ".NAME.<digits>.l3a-tmp", where ".NAME" is `start`, or anything if `start` is NULL. */
 static bool is_temporary(const char *name, const char *start) {
-    const size_t length = strlen(name), ending = DIGITS + sizeof temporary_ending; /* with the dot before the digits */
+    const size_t length = strlen(name), ending = DIGITS + sizeof temporary_ending; /* including the dot before the digits */
     return name[0] == '.' && length > ending + 1 && strcmp(name + length - sizeof temporary_ending + 1, temporary_ending) == 0 &&
            name[length - ending] == '.' && strspn(name + length - ending + 1, "0123456789abcdef") == DIGITS &&
            (!start || (strlen(start) == length - ending && strncmp(name, start, length - ending) == 0));
@@ -150,7 +151,7 @@ static bool is_lock(const char *name) {
 
 struct search {
     l3a_context *context;
-    const char *start; /* NULL: temporary files of all names, and locks */
+    const char *start; /* NULL: temporary files of any name, and locks */
     text_list found;
     l3a_status status;
 };
@@ -163,7 +164,7 @@ static int add_leftover(const char *name, void *user) {
     return search->status != L3A_OK;
 }
 
-/* What is no regular file, what somebody holds, and a lock that is not empty stay. */
+/* Keeps anything that is not a regular file, that another process has locked, or that has the name of a lock but is not empty. */
 static void remove_stale(const file_operations *files, const char *path) {
     const int file = files->open(path, O_RDONLY | O_NOFOLLOW, 0);
     uint64_t size;
@@ -175,7 +176,7 @@ static void remove_stale(const file_operations *files, const char *path) {
     }
 }
 
-/* A leftover that cannot be found or removed does no harm. */
+/* It does no harm if a leftover cannot be found or removed. */
 static l3a_status remove_found(l3a_context *context, const char *folder, const char *start) {
     l3a_status status = L3A_OK;
     struct search search = {.context = context, .start = start};
@@ -196,7 +197,7 @@ l3a_status remove_leftovers(l3a_context *context, const char *folder) {
     return remove_found(context, folder, NULL);
 }
 
-/* Under the target's lock. */
+/* The caller holds the target's lock. */
 static l3a_status remove_stale_temporaries(l3a_context *context, const char *target) {
     l3a_status status = L3A_OK;
     char *start = NULL, *folder = NULL;
@@ -217,7 +218,7 @@ static l3a_status make_temporary(output_file *output) {
     uint64_t number = 0;
     char ending[DIGITS + sizeof temporary_ending + 1];
     if (files->random(&number, sizeof number, 0) != sizeof number) {
-        return fail_system(context, output->path, "make up the name of a temporary file", errno);
+        return fail_system(context, output->path, "choose the name of a temporary file", errno);
     }
     snprintf(ending, sizeof ending, ".%016llx%s", (unsigned long long)number, temporary_ending);
     TRY(path_beside(context, output->target.path, ending, &output->temporary));
@@ -231,7 +232,8 @@ done:
     return status;
 }
 
-/* The owner first: a mode must not hold for the wrong group. Bits of a group that cannot be kept are kept where all have them. */
+/* Sets the owner first, so that the mode never applies to the wrong group. If the group cannot be kept, it only gets the
+ * permissions that everyone has. */
 static l3a_status keep_mode_and_owner(const output_file *output) {
     const file_operations *files = output->context->files;
     const file_description *old = &output->target.old;
@@ -239,7 +241,7 @@ static l3a_status keep_mode_and_owner(const output_file *output) {
     if (files->set_owner(output->file, old->owner, old->group) && files->set_owner(output->file, (uid_t)-1, old->group)) {
         mode &= (mode_t)~070 | (mode & 07) << 3;
     }
-    /* a file system without modes */
+    /* some file systems have no modes */
     const bool kept = files->set_mode(output->file, mode) == 0 || errno == EPERM || errno == ENOTSUP || errno == ENOSYS;
     return kept ? L3A_OK : fail_system(output->context, output->path, "set the mode of the new file", errno);
 }
@@ -282,7 +284,7 @@ l3a_status output_write(const output_file *output, uint64_t offset, const void *
     return L3A_OK;
 }
 
-/* A rename lasts only once its folder is on disk too. Some file systems cannot sync a folder, and say EINVAL. */
+/* A rename is only durable once the folder has been synced. File systems that cannot sync a folder return EINVAL. */
 static l3a_status sync_folder_of(l3a_context *context, const char *path) {
     l3a_status status = L3A_OK;
     char *folder = NULL;

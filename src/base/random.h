@@ -1,10 +1,11 @@
-/* The one random rule: splitmix64, by index, so that any part of a stream can be made on any thread. */
+/* The project's random number generator: splitmix64, addressed by index, so that any part of a stream can be generated on any
+ * thread. */
 #ifndef L3A_RANDOM_H
 #define L3A_RANDOM_H
 
 #include <stdint.h>
 
-/* The output with the given index, from 0, of the stream started at seed. */
+/* The output at `index`, counted from 0, of the stream that starts at seed. */
 static inline uint64_t random_bits(uint64_t seed, uint64_t index) {
     uint64_t z = seed + (index + 1) * UINT64_C(0x9E3779B97F4A7C15);
     z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);

@@ -1,5 +1,5 @@
-/* SHA-256: 64 rounds over blocks of 64 bytes, the words of the schedule made from the block. Processors with instructions for
- * four words of the schedule and for two rounds take the second of the two functions. */
+/* SHA-256: 64 rounds per block of 64 bytes, with a schedule of words made from the block. compress_instructions() is for processors
+ * with SHA instructions, each of which does two rounds or four words of the schedule. */
 #include "base/sha256.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static void make_schedule(uint32_t words[64], const uint8_t *block) {
     }
 }
 
-/* Round i of eight: the eight words move on by one place a round, so that after eight each is where it was. */
+/* Round i of eight. Each round shifts the eight words by one place, so after eight rounds each is back where it was. */
 #define ROUND(i)                                                                                                                   \
     do {                                                                                                                           \
         const uint32_t a = s[(8 - i) % 8], b = s[(9 - i) % 8], c = s[(10 - i) % 8];                                                \
@@ -65,7 +65,7 @@ static void compress_plain(uint32_t state[8], const uint8_t *blocks, size_t coun
 #include <cpuid.h>
 #include <immintrin.h>
 
-/* The instructions want the state as the words a, b, e, f and c, d, g, h. */
+/* The instructions expect the state as the words a, b, e, f and c, d, g, h. */
 __attribute__((target("sha,sse4.1"))) static void compress_instructions(uint32_t state[8], const uint8_t *blocks, size_t count) {
     const __m128i big_endian = _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3);
     const __m128i cdab = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)state), 0xB1);
@@ -94,7 +94,7 @@ __attribute__((target("sha,sse4.1"))) static void compress_instructions(uint32_t
     _mm_storeu_si128((__m128i *)(state + 4), _mm_alignr_epi8(dchg, feba, 8));
 }
 
-/* Asked by number: not every compiler's __builtin_cpu_supports knows "sha". */
+/* Tests the CPUID bit directly: some compilers' __builtin_cpu_supports does not know "sha". */
 static int has_instructions(void) {
     unsigned a, b, c, d;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b >> 29 & 1)) {

@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4), which names a file by its content. */
+/* SHA-256 (FIPS 180-4), which identifies a file by its content. */
 #ifndef L3A_SHA256_H
 #define L3A_SHA256_H
 
@@ -15,7 +15,7 @@ struct sha256 {
 };
 
 void sha256_begin(struct sha256 *sha256);
-/* The same without the processor's own instructions for it, so that a test can compare. */
+/* The same without the processor's SHA instructions, so that a test can compare the two. */
 void sha256_begin_plain(struct sha256 *sha256);
 void sha256_add(struct sha256 *sha256, const void *bytes, size_t count);
 void sha256_end(struct sha256 *sha256, uint8_t digest[SHA256_BYTES]);

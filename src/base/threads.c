@@ -3,8 +3,8 @@
 #ifdef _OPENMP
 #include <omp.h>
 #else
-/* Other compilers than gcc bring another OpenMP runtime than the matrix library's. Without ours, loops run on one thread and
- * the matrix library still uses all of them. */
+/* Compilers other than gcc come with a different OpenMP runtime than the matrix library's. Without OpenMP here, our loops run on
+ * one thread, and the matrix library still uses all of them. */
 int omp_get_max_threads(void);
 void omp_set_num_threads(int threads);
 #endif

@@ -1,7 +1,7 @@
 /* exp and log of a float, as expressions without branches, which compilers turn into vector instructions.
  *
- * exp(x) = 2ⁿ · e^r with n = round(x / ln 2) and a polynomial in r, |r| ≤ ln 2 / 2; relative error 2·10⁻⁷.
- * log(x) = e · ln 2 + log(m) with x = 2ᵉ · m, √½ ≤ m < √2, and a polynomial in m − 1 (Cephes); relative error 1·10⁻⁷. */
+ *   exp(x) = 2ⁿ · e^r with n = round(x / ln 2) and a polynomial in r, |r| ≤ ln 2 / 2; relative error 2·10⁻⁷.
+ *   log(x) = e · ln 2 + log(m) with x = 2ᵉ · m, √½ ≤ m < √2, and a polynomial in m − 1 (Cephes); relative error 1·10⁻⁷. */
 #ifndef L3A_VECTOR_MATH_H
 #define L3A_VECTOR_MATH_H
 
@@ -12,7 +12,7 @@
 
 INLINE float exponential(float x) {
     const float bounded = x < -87.0F ? -87.0F : x > 88.0F ? 88.0F : x;
-    const float shifted = bounded * 1.44269504F + 12582912.0F; /* 1.5 · 2²³: the sum's last bits are the rounded integer */
+    const float shifted = bounded * 1.44269504F + 12582912.0F; /* 1.5 · 2²³: the last bits of the sum are the rounded integer */
     const float n = shifted - 12582912.0F;
     const float r = (bounded - n * 0.693359375F) + n * 2.12194440e-4F;
     float e = 1.0F / 720.0F;
@@ -30,7 +30,7 @@ INLINE float exponential(float x) {
     return e * power;
 }
 
-/* Of a positive number that is not denormal. */
+/* x must be positive and not denormal. */
 INLINE float logarithm(float x) {
     uint32_t bits;
     float m;

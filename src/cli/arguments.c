@@ -1,4 +1,4 @@
-/* Command lines: one table of options a command, and the library's table of settings. */
+/* Parses command lines with one table of options per command and the library's table of settings. */
 #include "cli.h"
 
 #include <errno.h>
@@ -87,7 +87,7 @@ static int unknown_option(const struct arguments *arguments, const char *text, c
     return EXIT_USAGE;
 }
 
-/* What an option turned out to be. */
+/* Which table an option was found in. */
 struct match {
     int own, shared;
     const l3a_option_info *setting;
@@ -278,7 +278,7 @@ l3a_status apply_settings(const struct arguments *arguments, l3a_options *option
     return L3A_OK;
 }
 
-/* A regular file or a pipe, such as the shell's <(…). A named pipe that nobody writes to is empty, and is not waited for. */
+/* Reads a regular file or a pipe, such as the shell's <(…). A named pipe without a writer is empty; this does not wait for one. */
 static char *read_text(const char *path) {
     enum { LIMIT = 16 << 20 };
     struct stat about;

@@ -1,4 +1,4 @@
-/* What the commands share: their table, their arguments, and how they speak. Commands know l3a.h and nothing private. */
+/* What the commands share: their table, their arguments, and how they print. Commands use only the public interface, l3a.h. */
 #ifndef L3A_CLI_H
 #define L3A_CLI_H
 
@@ -9,9 +9,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* In this folder printf and fprintf are these, so that no call can forget it: what %s inserts may be a stranger's (the name of a
- * class, a path, the text of an error), and is shown as one line of visible text. Bytes that a terminal would obey, or that are no
- * UTF-8, become \x1b or \u202e; only a newline at the very end stays. Formats, and what fputs writes, are the program's own. */
+/* In this folder, printf and fprintf are these functions, so that no call can forget to escape. A text inserted with %s may come
+ * from a stranger (the name of a class, a path, an error message), and is shown as one line of visible text: bytes that a terminal
+ * would obey, or that are not UTF-8, become \x1b or \u202e, and only a newline at the very end stays. Formats, and texts written
+ * with fputs, are the program's own. */
 __attribute__((format(printf, 2, 3))) int print_to(FILE *to, const char *format, ...);
 __attribute__((format(printf, 2, 0))) int print_list_to(FILE *to, const char *format, va_list list);
 #define printf(...) print_to(stdout, __VA_ARGS__)
@@ -25,7 +26,7 @@ enum takes_settings { NO_SETTINGS, MODEL_SETTINGS, ALL_SETTINGS };
 
 struct option {
     const char *name;  /* "features"; "o" is -o */
-    const char *value; /* what stands for its value in the help; NULL for a switch */
+    const char *value; /* placeholder for its value in the help; NULL for a switch */
     const char *help;
 };
 
@@ -34,19 +35,19 @@ struct arguments;
 struct command {
     const char *name, *usage, *help;
     const struct option *options; /* ended by a NULL name */
-    enum takes_settings settings; /* that it takes, too, by the library's table */
+    enum takes_settings settings; /* which of the library's settings it also takes */
     int (*run)(struct arguments *arguments);
 };
 
 extern const struct command commands[]; /* ended by a NULL name */
 const struct command *command_find(const char *name);
-/* An explanation on stderr; returns EXIT_USAGE. */
+/* Explains on stderr; returns EXIT_USAGE. */
 int unknown_command(const char *name);
 
 /* The options that every command has. */
 extern const struct option common_options[];
 
-/* What help and manual pages say of a command beyond its options; NULL where there is nothing. */
+/* What the help and the manual page say about a command besides its options; NULL if there is nothing. */
 struct manual {
     const char *command, *details, *examples;
 };
@@ -54,7 +55,7 @@ struct manual {
 const struct manual *manual_find(const char *command);
 extern const char *const exit_codes[][2]; /* code, meaning; ended by NULL */
 
-/* The options of a command one after another: its own, those of every command, and the method's settings, where it takes them. */
+/* Lists the options of a command: its own, the common ones, and the settings of the method if it takes them. */
 enum option_source { ROW_OPTION, ROW_MODEL, ROW_COMPARISON, ROW_SOURCES };
 extern const char *const option_headings[ROW_SOURCES];
 
@@ -62,67 +63,68 @@ struct option_row {
     enum option_source source;
     const char *name, *value;            /* as in struct option */
     char text[256];                      /* help, range, default */
-    const struct vocabulary *vocabulary; /* the values it can have, where they are a table of their own; else NULL */
+    const struct vocabulary *vocabulary; /* its possible values, if a table lists them; otherwise NULL */
 };
 
 bool option_row(const struct command *command, size_t index, struct option_row *row);
 bool takes_setting(const struct command *command, const l3a_option_info *info);
 
-/* What the values of an option can be, where that is a table of its own: methods, presets. */
+/* The possible values of an option, if a table lists them: methods, presets. */
 struct vocabulary {
     const char *option, *heading;
-    /* Neither is NULL; false past the last. */
+    /* Returns false past the last value. Neither pointer is NULL. */
     bool (*at)(size_t index, const char **name, const char **help);
 };
 
-/* The one of a command's option; NULL where it has none. */
+/* The vocabulary of an option; NULL if it has none. */
 const struct vocabulary *vocabulary_of(const struct command *command, const char *option);
 
-/* A command line taken apart. */
+/* A parsed command line. */
 struct arguments {
     l3a_context *context;
     const struct command *command;
-    const char *values[OPTIONS]; /* of the command's options, in its order */
+    const char *values[OPTIONS]; /* in the order of the command's options */
     const char *positionals[POSITIONALS];
     size_t positional_count;
     const char *setting_names[SETTINGS], *setting_values[SETTINGS];
     size_t setting_count;
     bool quiet;
     const char *program;                 /* what to type to start this program again */
-    const char *line;                    /* the command line: as it was typed, or with --resume as the folder records it */
-    const char *directory;               /* where relative paths in it start */
-    bool resumed;                        /* the line is the folder's */
+    const char *line;                    /* the command line as typed or, with --resume, as recorded in the folder */
+    const char *directory;               /* the directory that its relative paths start from */
+    bool resumed;                        /* the line comes from the folder */
     char *owned[OPTIONS + SETTINGS + 3]; /* texts made by --resume */
     size_t owned_count;
 };
 
-/* Adds to `--resume -o DIR` the options that the folder records; anything but EXIT_DONE has been explained on stderr. */
+/* Adds the options recorded in the folder to `--resume -o DIR`. Any result other than EXIT_DONE has been explained on stderr. */
 int resume_arguments(struct arguments *arguments, int *threads);
-/* After data of a resumed run could not be opened: what to do. */
+/* Says what to do if data of a resumed run could not be opened. */
 void hint_at_moved_data(const struct arguments *arguments, l3a_status status);
-/* After an interruption: what is there ("phases", "points"), and what to type. */
+/* Says, after an interruption, what is saved ("phases", "points") and how to resume. */
 void hint_at_resuming(const struct arguments *arguments, const char *what, const char *folder);
 
-/* Fills the arguments; anything but EXIT_DONE has been explained on stderr. *threads: --threads, or 0. */
+/* Parses the command line. Any result other than EXIT_DONE has been explained on stderr. *threads is --threads, or 0. */
 int arguments_parse(struct arguments *arguments, int count, char **texts, int *threads);
-/* The value of one of the command's options; NULL when it was not given. */
+/* The value of one of the command's options; NULL if it was not given. */
 const char *argument(const struct arguments *arguments, const char *name);
-/* argument() or, where it was not given, an explanation on stderr and NULL. */
+/* Like argument(), but explains on stderr if the option was not given. */
 const char *argument_needed(const struct arguments *arguments, const char *name);
-/* A number from low to high; false, explained, when it is not. *value stays when the option was not given. */
+/* A number from low to high; otherwise explains on stderr and returns false. *value is unchanged if the option was not given. */
 bool argument_number(const struct arguments *arguments, const char *name, double low, double high, double *value);
-/* The same of whole numbers. */
+/* The same for whole numbers. */
 bool argument_integer(const struct arguments *arguments, const char *name, uint64_t low, uint64_t high, uint64_t *value);
-/* One of "a|b|c", or the fallback when not given; NULL, explained, when it is something else. */
+/* One of "a|b|c", or the fallback if the option was not given; otherwise explains on stderr and returns NULL. */
 const char *argument_choice(const struct arguments *arguments, const char *name, const char *choices, const char *fallback);
-/* False, explained, where labels or names are given beside a feature file that has its own: they are for .npy files. */
+/* Explains on stderr and returns false if labels or names are given with a feature file, which has its own: they are for .npy
+ * files. */
 bool argument_labels_fit(const struct arguments *arguments, const char *features, const char *labels);
-/* Warns of settings given on the command line that a model with these options does not look at. */
+/* Warns about settings on the command line that a model with these options does not use. */
 void warn_of_idle_settings(const struct arguments *arguments, const l3a_options *options);
-/* The settings given on the command line, put into options. */
+/* Copies the settings on the command line into options. */
 l3a_status apply_settings(const struct arguments *arguments, l3a_options *options);
 
-/* Lists separated by commas; a value that starts with @ names a file with an item a line. */
+/* A list separated by commas. A value that starts with @ names a file with one item per line. */
 struct list {
     char *text;
     const char **items;
@@ -132,45 +134,45 @@ struct list {
 bool list_parse(const char *value, struct list *list);
 void list_free(struct list *list);
 
-/* The error of the context, with its hint, and the exit code for it. */
+/* Prints the context's error and hint, and returns the exit code for it. */
 int explain(const struct arguments *arguments, l3a_status status);
 __attribute__((format(printf, 2, 3))) int complain(const struct arguments *arguments, const char *format, ...);
 
 void print_help(FILE *to, const struct command *command);
 void print_overview(FILE *to);
-/* What --list-methods says. */
+/* The output of --list-methods. */
 void print_methods(FILE *to);
-/* Of l3a itself where the command is NULL. */
+/* If command is NULL, the page is about l3a itself. */
 void print_man_page(const struct command *command);
 void print_completion(const char *shell);
 
-/* Events, as a bar on a terminal and as lines elsewhere, on stderr. */
+/* Shows events on stderr: as a bar on a terminal, and as lines elsewhere. */
 void progress_start(bool quiet);
 void progress_show(const char *stage, uint64_t done, uint64_t total);
-/* Takes the bar away; before anything else is written to a terminal. */
+/* Removes the bar. Call it before writing anything else to a terminal. */
 void progress_clear(void);
 int show_event(const l3a_event *event, void *user);
 /* Set by Ctrl-C. */
 extern volatile sig_atomic_t interrupted;
 
-/* Whether a path is that of a NumPy file. */
+/* Whether a path ends in .npy. */
 bool is_npy(const char *path);
-/* A feature file, or .npy files. */
+/* Opens a feature file, or .npy files. */
 l3a_status open_features(l3a_context *context, const char *path, const char *labels, const char *names, l3a_features **features);
 
-/* --pool, --size, --mean, --std and --filter; false, explained, when one makes no sense. */
+/* Reads --pool, --size, --mean, --std and --filter. If one is invalid, explains on stderr and returns false. */
 bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options *options);
 
-/* What switches a style on, where the stream shows it: a terminal, unless NO_COLOR or TERM say otherwise. "" elsewhere. */
+/* The code that switches a style on if the stream is a terminal, unless NO_COLOR or TERM says otherwise; "" elsewhere. */
 enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_ERROR, STYLE_UNDERLINED };
 
 const char *style(FILE *to, enum style wanted);
-/* A line on stderr below an error: what to do about it. */
+/* Prints a line below an error on stderr that says what to do. */
 __attribute__((format(printf, 1, 2))) void print_hint(const char *format, ...);
 
-/* What a terminal would obey is escaped as JSON can, and bytes that are no UTF-8 become U+FFFD. */
+/* Uses JSON escapes for characters that a terminal would obey; bytes that are not UTF-8 become U+FFFD. */
 void print_json_string(const char *text);
-/* As it is, in quotes where needed; on a terminal as printf shows it. */
+/* Prints the text unchanged, in quotes if needed; on a terminal, escaped as printf does. */
 void print_csv_field(const char *text);
 struct tag {
     size_t index; /* of the class */
@@ -178,8 +180,8 @@ struct tag {
     bool chosen;
 };
 
-/* Which tags are shown: so many, or where top is 0 those above a score, or where that is not a number those above the model's own
- * thresholds; and how wide a row's name is. */
+/* Which tags are shown: the first `top`; or, if top is 0, those above `threshold`; or, if that is NaN, those above the model's own
+ * thresholds. `width` is the width of a row's name. */
 struct choice {
     uint64_t top;
     double threshold;
@@ -187,7 +189,7 @@ struct choice {
     int width;
 };
 
-/* All tags of a row of scores, the chosen ones first, each by falling score; returns how many are chosen. */
+/* Lists all tags of a row of scores, the chosen ones first, each group by falling score; returns how many are chosen. */
 size_t choose_tags(const l3a_model *model, const float *scores, struct choice choice, struct tag *tags);
 
 /* The checkpoint that the demo uses. */
@@ -195,21 +197,21 @@ const char *demo_backbone_bytes(size_t *count);
 
 /* The word that goes with a number: "1 picture", "2 pictures". */
 const char *plural(uint64_t count, const char *one, const char *many);
-/* Words as a shell reads them: one with quotes where it needs them; several as one line, to be freed; and a line taken apart, in
- * its own place. split_words() returns how many words there are, of which the first `capacity` are stored. */
+/* Words as a shell reads them. write_word() writes one, in quotes if needed. join_words() joins several into one line, which the
+ * caller frees. split_words() splits a line in place; it returns the number of words, and stores the first `capacity`. */
 void write_word(FILE *to, const char *word);
 char *join_words(size_t count, const char *const *words);
 size_t split_words(char *line, char **words, size_t capacity);
 
 /* "12.3 GiB" */
 const char *size_text(uint64_t bytes, char text[32]);
-/* Columns a text takes on a terminal, as printf shows it. */
+/* The number of columns that a text takes on a terminal when printed with printf. */
 int display_width(const char *text);
-/* Bytes at the beginning of a text, whole characters, that fit into so many columns. */
+/* The number of bytes, in whole characters, at the beginning of a text that fit in `columns` columns. */
 size_t fitting_bytes(const char *text, int columns);
-/* Whether a stream goes to a terminal that understands more than lines. */
+/* Whether a stream is a terminal that is not dumb. */
 bool is_terminal(FILE *to);
-/* Columns of the terminal a stream goes to; a large number where it goes elsewhere. */
+/* The number of columns of the stream's terminal; a large number if it is not a terminal. */
 int terminal_columns(FILE *to);
 
 int data_command(struct arguments *arguments);
@@ -231,7 +233,7 @@ extern const struct option data_options[], merge_options[], forget_options[], ru
     eval_options[], predict_options[], extract_options[], info_options[], report_options[], doctor_options[], demo_options[],
     help_options[];
 
-/* The tables of a run, as people read them; "summary": only the one over all phases. */
+/* Prints the results of a run; format "summary" prints only the table over all phases. */
 l3a_status print_results(l3a_context *context, const l3a_results *results, const char *format);
 
 #endif

@@ -1,13 +1,13 @@
-/* Completion for bash, zsh and fish: commands, options, choices, methods and presets, data sets, files and folders, from the tables
- * that also make the help. */
+/* Completion scripts for bash, zsh and fish: commands, options, choices, methods and presets, data sets, files and folders, from
+ * the same tables as the help. */
 #include "cli.h"
 
 #include <ctype.h>
 #include <string.h>
 
-#undef printf /* all of it is the program's own text, in lines of its own */
+#undef printf /* only prints the program's own texts, on several lines */
 
-/* What can stand for a value. */
+/* What a value can be. */
 enum kind { KIND_ANY, KIND_CHOICE, KIND_NAMES, KIND_DATASET, KIND_FILE, KIND_FOLDER, KIND_COMMAND };
 
 static const struct {
@@ -31,7 +31,7 @@ static enum kind value_kind(const struct option_row *row) {
     return strchr(row->value, '|') ? KIND_CHOICE : row->vocabulary ? KIND_NAMES : word_kind(row->value, strlen(row->value));
 }
 
-/* Of the arguments that are no options, as the first word of the usage says. */
+/* The kind of the positional arguments, from the first word of the usage. */
 static enum kind positional_kind(const struct command *command) {
     const char *word = command->usage + (command->usage[0] == '[');
     size_t length = 0;
@@ -41,7 +41,7 @@ static enum kind positional_kind(const struct command *command) {
     return word_kind(word, length);
 }
 
-/* Inside single quotes; also without brackets and colons, where a shell reads those itself. */
+/* Prints text for use inside single quotes; `plain` also escapes the brackets and colons that zsh would interpret. */
 static void print_quoted(const char *text, bool plain) {
     for (; *text; text++) {
         if (*text == '\'') {
@@ -75,7 +75,7 @@ static const char *dashes(const struct option_row *row) {
     return row->name[1] ? "--" : "-";
 }
 
-/* ---- bash: '=' and ':' end a word there, so that a value may stand two words behind its option. ---- */
+/* ---- bash: '=' and ':' are separate words there, so a value may be two words after its option. ---- */
 static void print_bash_value(enum kind kind, const struct option_row *row) {
     switch (kind) {
     case KIND_CHOICE:
@@ -131,7 +131,7 @@ static void print_bash(void) {
            "_l3a_nothing() {\n"
            "    COMPREPLY=()\n"
            "}\n"
-           "# Names with commas between them: those that are there stay.\n"
+           "# Names separated by commas: keep those already typed.\n"
            "_l3a_a_list() {\n"
            "    local start=\n"
            "    [[ $current != *,* ]] || start=${current%%,*},\n"
@@ -157,7 +157,7 @@ static void print_bash(void) {
     printf(" --help --version'\n"
            "        return\n"
            "    fi\n"
-           "    # '=' and ':' are words of their own\n"
+           "    # '=' and ':' are separate words\n"
            "    if [[ $current == : ]]; then\n"
            "        current= kind=${COMP_WORDS[at]} at=$((at - 1))\n"
            "    elif [[ ${COMP_WORDS[at]} == : ]]; then\n"

@@ -17,7 +17,7 @@ const struct option data_options[] = {
 
 enum { PAIRS_SHOWN = 5, PROBLEMS_SHOWN = 5, PAIR_CLASSES = 4096, BAR = 30 };
 
-/* Splits that are learned from and measured on. */
+/* Usual pairs of splits, to train and to test on. */
 static const char *const usual[][2] = {
     {"trainval", "test"}, {"train2014", "val2014"}, {"train2017", "val2017"}, {"train", "test"}, {"train", "val"}};
 
@@ -30,14 +30,14 @@ struct phases {
     size_t *order, *edges, *learned, *measured;
 };
 
-/* Pictures that are not there, or that cannot be decoded. */
+/* Pictures that are missing, or that cannot be decoded. */
 struct problems {
     size_t count, shown;
     char *texts[PROBLEMS_SHOWN];
 };
 
 struct description {
-    const char *name, *train_split, *test_split; /* test_split is NULL without a second split */
+    const char *name, *train_split, *test_split; /* test_split is NULL if there is no second split */
     l3a_dataset *train, *test;
     size_t rows, classes, labels, unknown, without, most;
     size_t *counts, *members; /* pictures of each class */
@@ -78,7 +78,7 @@ static bool has_word(const char *words, const char *word) {
     return false;
 }
 
-/* The split asked for, or the usual one; and the one measured on, where the first is one that is learned from. */
+/* Chooses the requested split or the usual one, and, if that is a training split, the test split that goes with it. */
 static void choose_splits(struct description *about, const char *splits, const char *asked) {
     about->train_split = asked;
     for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++) {
@@ -130,7 +130,7 @@ static bool count_labels(struct description *about) {
     return true;
 }
 
-/* Keeps the strongest pairs, strongest first. */
+/* Keeps the strongest pairs, in falling order. */
 static void offer_pair(struct description *about, struct pair pair) {
     size_t at = about->pair_count < PAIRS_SHOWN ? about->pair_count++ : PAIRS_SHOWN;
     while (at > 0 && about->pairs[at - 1].pictures < pair.pictures) {
@@ -173,7 +173,7 @@ static bool count_pairs(struct description *about) {
     return good;
 }
 
-/* Pictures with 1 in any of the columns order[first … last). */
+/* Counts the pictures with a 1 in any of the columns order[first … last). */
 static size_t rows_with(const l3a_dataset *dataset, const int8_t *marks, const size_t *order, size_t first, size_t last) {
     const size_t rows = l3a_dataset_rows(dataset), classes = l3a_dataset_class_count(dataset);
     size_t count = 0;
@@ -240,7 +240,7 @@ static const char *file_problem(const char *path) {
     return !S_ISREG(about.st_mode) ? ": not a file" : about.st_size == 0 ? ": empty" : NULL;
 }
 
-/* Whether each picture is there and, where asked for, whether it can be decoded. */
+/* Checks that each picture exists and, if requested, that it can be decoded. */
 static void check_pictures(const struct arguments *arguments, struct description *about, const l3a_dataset *dataset) {
     const size_t rows = dataset ? l3a_dataset_rows(dataset) : 0;
     about->pictures += rows;

@@ -1,8 +1,8 @@
 /* l3a demo: the whole way from pictures to tags, with nothing but this command.
  *
- * It draws a data set, sees it through a backbone that has never seen these classes, learns them in phases by several methods, tags
- * a few test pictures, and teaches the tagger one more class. What it leaves can be used on: the commands it ends with work as they
- * stand. */
+ * It draws a data set, computes features with a backbone that has never seen these classes, learns the classes in phases with
+ * several methods, tags a few test pictures, and teaches the tagger one more class. Its files can be used further: the commands
+ * that it prints at the end work as they are. */
 #include "cli.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static const char *in_folder(const struct demo *demo, const char *name, char pat
     return path;
 }
 
-/* Explained where it fails. */
+/* Explains on stderr if it fails. */
 static int write_backbone(const struct demo *demo) {
     char path[PATH];
     size_t count;
@@ -147,7 +147,7 @@ static void print_tags(const l3a_model *model, const float *scores) {
     printf(count ? "\n" : " none\n");
 }
 
-/* The first few rows that show two things or more. */
+/* The first few rows that have two or more labels. */
 static size_t choose_rows(const l3a_features *features, size_t rows[FEW]) {
     const size_t classes = l3a_features_class_count(features);
     const int8_t *labels = l3a_features_labels(features);
@@ -164,7 +164,7 @@ static size_t choose_rows(const l3a_features *features, size_t rows[FEW]) {
     return found;
 }
 
-/* A few pictures of a feature file: what they show, and what the model says. */
+/* Prints a few pictures of a feature file: what they show, and what the model says. */
 static l3a_status show_tags(const struct demo *demo, l3a_model *model, const char *name, const char *pictures) {
     char path[PATH];
     size_t rows[FEW];
@@ -239,8 +239,8 @@ static l3a_status tag_and_teach(const struct demo *demo) {
     return status;
 }
 
-/* A command as it can be typed here: the program by the name it was started with; DEMO stands for the
- * demo's folder. Patterns such as * stay outside of quotes. */
+/* Prints a command as it can be typed here: the program has the name that it was started with, and DEMO stands for the folder of
+ * the demo. Patterns such as * are not quoted. */
 static void print_command(const struct demo *demo, const char *line) {
     printf("  ");
     write_word(stdout, demo->arguments->program);

@@ -1,4 +1,4 @@
-/* The demo's backbone, as it lies in models/, inside the command. */
+/* The demo's backbone, from models/, embedded in the command. */
 #include "cli.h"
 
 __asm__(".section .rodata\n"

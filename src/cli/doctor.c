@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* How threads wait for work; the command chooses sleeping unless the user has said something. */
+/* How threads wait for work; the command chooses sleeping unless the user has chosen. */
 static void print_waiting(void) {
     const char *policy = getenv("OMP_WAIT_POLICY"), *spins = getenv("GOMP_SPINCOUNT");
     printf("waiting      %s%s%s%s\n", policy ? "OMP_WAIT_POLICY=" : "", policy ? policy : "",

@@ -1,4 +1,4 @@
-/* l3a forget: classes, a phase or single images are taken back. */
+/* l3a forget: removes classes, a phase or single images from a model. */
 #include "cli.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* l3a help: the commands, and all there is to say about one. Made from the command table, the options' tables, the library's
- * settings and the texts of manual.c; so are manual pages (man_page.c) and the completion of shells (completion.c). */
+/* l3a help: the commands, and everything about one of them. It is made from the command table, the tables of options, the library's
+ * settings and the texts of manual.c, as are the manual pages (man_page.c) and the completion scripts (completion.c). */
 #include "cli.h"
 
 #include <float.h>
@@ -18,8 +18,7 @@ const char *const exit_codes[][2] = {
     {NULL, NULL},
 };
 
-const char *const option_headings[ROW_SOURCES] = {"options", "settings of the method",
-                                                  "settings of the methods it is compared with"};
+const char *const option_headings[ROW_SOURCES] = {"options", "settings of the method", "settings of the comparison methods"};
 
 static bool has_option(const struct command *command, const char *name) {
     const struct option *option = command->options;
@@ -29,7 +28,7 @@ static bool has_option(const struct command *command, const char *name) {
     return option->name != NULL;
 }
 
-/* Methods that run; those that are only named have no use as a value. */
+/* Lists the methods that can run; the others cannot be given as a value. */
 static bool method_name_at(size_t index, const char **name, const char **help) {
     const l3a_method_info *info;
     for (size_t i = 0; (info = l3a_method_at(i)); i++) {
@@ -42,7 +41,7 @@ static bool method_name_at(size_t index, const char **name, const char **help) {
     return false;
 }
 
-/* Methods that make a model. */
+/* Lists the methods that make a model. */
 static bool model_method_name_at(size_t index, const char **name, const char **help) {
     l3a_context *context;
     bool found = false;
@@ -120,7 +119,7 @@ bool option_row(const struct command *command, size_t index, struct option_row *
     return false;
 }
 
-/* A text with lines of at most `columns`, continued `indent` columns from the left; the cursor stands there now. */
+/* Prints a text in lines of at most `columns`, indented by `indent`; the cursor is already there. */
 static void print_wrapped(FILE *to, const char *text, int indent, int columns) {
     int at = indent;
     while (*text) {
@@ -217,7 +216,7 @@ void print_help(FILE *to, const struct command *command) {
     }
 }
 
-/* With the usage of each command where there is room for it. */
+/* Includes the usage of each command if there is room. */
 void print_overview(FILE *to) {
     const int columns = terminal_columns(to);
     const bool wide = columns >= 120;

@@ -1,4 +1,4 @@
-/* l3a info: what a file holds. */
+/* l3a info: describes a file. */
 #include "cli.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@ const struct option info_options[] = {
     {NULL, NULL, NULL},
 };
 
-/* All of them where they are few or asked for, else the first few and how many there are. */
+/* Prints all tensors if they are few or `all` is set, and otherwise the first few and their number. */
 static void print_tensors(const l3a_file *file, bool all) {
     enum { FEW = 16, SHOWN = 4 };
     l3a_tensor_info tensor;
@@ -33,7 +33,7 @@ static void print_tensors(const l3a_file *file, bool all) {
     }
 }
 
-/* A text of several lines as its number of lines and its beginning. */
+/* Prints a text of several lines as its number of lines and its beginning. */
 static void print_record(const char *key, const char *value) {
     enum { SHOWN = 60 };
     size_t lines = 1;
@@ -90,7 +90,7 @@ static void print_json(const l3a_file *file) {
     printf("]");
 }
 
-/* What network a file of weights holds, or why it is none that is known. */
+/* Prints which network a checkpoint contains, or why it is not a known one. */
 static void print_backbone(const struct arguments *arguments, const char *path, bool json) {
     l3a_backbone *backbone = NULL;
     const l3a_status status = l3a_backbone_open(arguments->context, path, NULL, &backbone);
@@ -112,7 +112,7 @@ static void print_backbone(const struct arguments *arguments, const char *path, 
     l3a_backbone_free(backbone);
 }
 
-/* The phases of a model with their classes, and where thresholds were fitted, the score above which each is predicted. */
+/* Prints the phases of a model with their classes and, if thresholds were fitted, the score above which each class is predicted. */
 static void print_phases(const l3a_model *model, const double *thresholds, bool json) {
     const bool fitted = l3a_model_options(model)->thresholds != L3A_THRESHOLDS_FIXED;
     fputs(json ? ", \"phases\": [" : "", stdout);

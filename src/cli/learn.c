@@ -1,4 +1,4 @@
-/* l3a learn: one more phase. */
+/* l3a learn: teaches a model one more phase. */
 #include "cli.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ const struct option learn_options[] = {
     {NULL, NULL, NULL},
 };
 
-/* A model with a method's settings, and those given beside it. */
+/* Creates a model with the settings of a method and those on the command line. */
 static l3a_status make_model(const struct arguments *arguments, size_t width, l3a_model **model) {
     const char *method = argument(arguments, "method");
     l3a_options options;
@@ -43,7 +43,7 @@ static l3a_status open_model(const struct arguments *arguments, const char *path
     return status;
 }
 
-/* Whether the model is one of the method asked for. */
+/* Whether the model was made with the requested method. */
 static bool has_method(const struct arguments *arguments, const l3a_model *model) {
     const char *asked = argument(arguments, "method"), *own = l3a_model_record(model, "method");
     own = own ? own : "l3a";
@@ -63,8 +63,8 @@ static void print_phase(const l3a_model *model, const l3a_features *features, co
     printf("  learned from %" PRIu64 " of %" PRIu64 " %s; %" PRIu64 " %s none of the new classes\n", phase->images, rows,
            plural(rows, "image", "images"), rows - phase->images, plural(rows - phase->images, "shows", "show"));
     if (phase->skipped) {
-        printf("  %" PRIu64 " of those %s to the phase through a crowd alone, without a label\n", phase->skipped,
-               plural(phase->skipped, "belongs", "belong"));
+        printf("  %" PRIu64 " of those %s only a crowd of the new classes, which gives no label\n", phase->skipped,
+               plural(phase->skipped, "shows", "show"));
     }
     if (phase->eta > 0) {
         printf("  %" PRIu64 " %s, threshold %g\n", phase->pseudo_labels,
@@ -80,7 +80,7 @@ static void print_phase(const l3a_model *model, const l3a_features *features, co
            path);
 }
 
-/* What the phase will take, before it begins. */
+/* Prints the plan of the phase before it begins. */
 static l3a_status print_plan(const struct arguments *arguments, l3a_model *model, l3a_features *features, const struct list *list) {
     l3a_plan plan;
     uint64_t images;

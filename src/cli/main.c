@@ -1,4 +1,4 @@
-/* The command `l3a`: which command it is, and what surrounds each. */
+/* The command `l3a`: finds the command to run, and sets up what every command needs. */
 #include "cli.h"
 
 #include <malloc.h>
@@ -53,22 +53,22 @@ static void handle_stop_signals(void (*handler)(int)) {
     }
 }
 
-/* The first signal cancels the command; the second, of either kind, ends it at once. */
+/* The first signal cancels the command; the second, of either kind, ends it immediately. */
 static void interrupt(int number) {
     (void)number;
     interrupted = 1;
     handle_stop_signals(SIG_DFL);
 }
 
-/* Without SA_RESTART, so that a call that waits, for input say, ends as well. A write beyond the limit for files (ulimit -f)
- * becomes an error in place of the end of the process. */
+/* No SA_RESTART, so that a blocking call, such as reading input, also ends. SIGXFSZ is ignored, so that a write beyond the file
+ * size limit (ulimit -f) is an error instead of ending the process. */
 static void prepare_signals(void) {
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
     handle_stop_signals(interrupt);
     sigaction(SIGXFSZ, &ignore, NULL);
 }
 
-/* Names better kernels for the matrix library where it chose old ones; true when that needs a restart. */
+/* Chooses better kernels for the matrix library if it would use outdated ones; returns true if that needs a restart. */
 static bool name_better_kernels(void) {
     l3a_context *context;
     l3a_machine machine;
@@ -80,12 +80,12 @@ static bool name_better_kernels(void) {
     return machine.better_kernels[0] && setenv("OPENBLAS_CORETYPE", machine.better_kernels, 1) == 0;
 }
 
-/* Threads that spin while they wait hold up those that have work as soon as another program needs a processor. */
+/* As soon as another program needs a processor, threads that spin while they wait slow down the threads that have work. */
 static bool name_waiting(void) {
     return !getenv("OMP_WAIT_POLICY") && !getenv("GOMP_SPINCOUNT") && setenv("OMP_WAIT_POLICY", "passive", 1) == 0;
 }
 
-/* Both libraries read the environment once, when they are loaded: where it lacks something, start again with it, once. */
+/* Both libraries read the environment once, when they are loaded. If something is missing there, starts again with it, once. */
 static void restart_with_environment(char **texts) {
     const bool kernels = name_better_kernels(), waiting = name_waiting();
     if (kernels || waiting) {
@@ -115,7 +115,7 @@ int unknown_command(const char *name) {
     return EXIT_USAGE;
 }
 
-/* The command line as it can be typed again, beginning with "l3a" wherever the program is. */
+/* The command line as it can be typed again, beginning with "l3a" whatever the program's path is. */
 static char *command_line(int count, char **texts) {
     const char **words = calloc((size_t)count, sizeof *words);
     for (int i = 0; words && i < count; i++) {
@@ -179,7 +179,7 @@ int main(int count, char **texts) {
         return unknown_command(texts[1]);
     }
     restart_with_environment(texts);
-    mallopt(M_MMAP_THRESHOLD, 1 << 20); /* large blocks go back to the system at once, so that memory stays within the plan */
+    mallopt(M_MMAP_THRESHOLD, 1 << 20); /* large blocks go back to the system immediately, so that memory stays within the plan */
     prepare_signals();
     return start_command(command, count, texts);
 }

@@ -4,9 +4,9 @@
 #include <ctype.h>
 #include <string.h>
 
-#undef printf /* all of it is the program's own text, in lines of its own */
+#undef printf /* only prints the program's own texts, on several lines */
 
-/* One character of UTF-8 as a number; *text moves on. */
+/* The code of one UTF-8 character; *text moves past it. */
 static unsigned next_code(const char **text) {
     const unsigned char *bytes = (const unsigned char *)*text;
     const int more = bytes[0] >= 0xF0 ? 3 : bytes[0] >= 0xE0 ? 2 : bytes[0] >= 0xC0 ? 1 : 0;
@@ -18,7 +18,7 @@ static unsigned next_code(const char **text) {
     return code;
 }
 
-/* Text as roff shows it unchanged; a paragraph for each of its lines. */
+/* Escapes text so that roff shows it unchanged, with one paragraph per line. */
 static void print_roff(const char *text, const char *paragraph) {
     bool first = true;
     while (*text) {

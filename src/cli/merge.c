@@ -1,4 +1,4 @@
-/* l3a merge: models learned at different places become one. */
+/* l3a merge: combines models learned in different places into one. */
 #include "cli.h"
 
 #include <sys/stat.h>
@@ -9,7 +9,7 @@ const struct option merge_options[] = {
     {NULL, NULL, NULL},
 };
 
-/* Whether two paths lead to one file. */
+/* Whether two paths lead to the same file. */
 static bool is_same_file(const char *one, const char *other) {
     struct stat left, right;
     return stat(one, &left) == 0 && stat(other, &right) == 0 && left.st_dev == right.st_dev && left.st_ino == right.st_ino;

@@ -7,7 +7,7 @@ enum { COLUMNS = 4 };
 
 static const int widths[COLUMNS] = {12, 35, 27, 20}; /* with two blanks between them */
 
-/* Bytes of the text's next line: as many words as fit, and at least one. */
+/* The number of bytes in the next line of the text: as many words as fit, and at least one. */
 static size_t line_length(const char *text, int width) {
     size_t length = 0, end = 0;
     int columns = 0;

@@ -1,4 +1,4 @@
-/* What commands print with. This is the one place that knows what a terminal must not be sent. */
+/* How commands print. Only this file knows what must not be sent to a terminal. */
 #include "cli.h"
 
 #include <limits.h>
@@ -15,14 +15,16 @@
 
 /* ---- Text that a stranger may have written ---- */
 
-/* A character: its bytes, its code, and whether it is shown as an escape. Bytes that are no UTF-8 are shown one by one. */
+/* A character: its length in bytes, its code, and whether it is shown as an escape. Bytes that are not UTF-8 are shown one by
+ * one. */
 struct character {
     size_t length;
     uint32_t code;
     bool valid, hidden;
 };
 
-/* What a terminal obeys instead of showing it: controls of both sets, and the marks that turn the direction of writing. */
+/* Characters that a terminal obeys instead of showing: both sets of control characters, and the marks that change the direction of
+ * writing. */
 static bool is_obeyed(uint32_t code) {
     return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x61C || code == 0x200E || code == 0x200F ||
            (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
@@ -43,7 +45,7 @@ static struct character take_character(const char *text) {
     return valid ? (struct character){length, code, true, is_obeyed(code)} : (struct character){1, lead, false, true};
 }
 
-/* \x1b, \u202e: how a hidden character is shown. */
+/* Shows a hidden character as \x1b or \u202e. */
 static int print_escape(FILE *to, struct character character) {
     return fprintf(to, character.code < 0x80 || !character.valid ? "\\x%02x" : "\\u%04x", (unsigned)character.code);
 }
@@ -52,7 +54,7 @@ static int escape_width(struct character character) {
     return character.code < 0x80 || !character.valid ? 4 : 6;
 }
 
-/* At most so many bytes of a text; a newline at its end ends the line. */
+/* Prints at most `limit` bytes of a text; only a newline at its end is printed as one. */
 static int print_visible(FILE *to, const char *text, size_t limit) {
     int printed = 0;
     for (size_t at = 0; at < limit && text[at];) {
@@ -73,7 +75,7 @@ static int print_visible(FILE *to, const char *text, size_t limit) {
 
 static const char *const style_codes[] = {"\033[0m", "\033[1m", "\033[2m", "\033[1;31m", "\033[4m"};
 
-/* Known by its address: a stranger's text that looks like one is not one. */
+/* Recognises a style by its address, so that a stranger's text that looks like one is not taken for one. */
 static bool is_style(const char *text) {
     bool found = false;
     for (size_t i = 0; i < sizeof style_codes / sizeof style_codes[0]; i++) {
@@ -82,7 +84,7 @@ static bool is_style(const char *text) {
     return found;
 }
 
-/* A directive of a format taken apart; its width and precision may be arguments. */
+/* A parsed format directive; its width and precision may be arguments. */
 struct directive {
     char flags[8], size[3], letter;
     int width, precision; /* -1: none */
@@ -132,7 +134,7 @@ static int print_text(FILE *to, const struct directive *directive, const char *t
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-/* Numbers and single characters, by the C library. A negative precision is none. */
+/* Prints numbers and single characters with the C library. A negative precision means none. */
 static int print_number(FILE *to, const struct directive *directive, va_list *list) {
     char format[24];
     const int width = directive->width, precision = directive->precision;
@@ -201,7 +203,7 @@ void print_json_string(const char *text) {
     putchar('"');
 }
 
-/* Tables for programs keep every byte, except on a terminal. */
+/* CSV is for programs and keeps every byte, except on a terminal. */
 void print_csv_field(const char *text) {
     const bool shown = isatty(STDOUT_FILENO), quoted = strpbrk(text, ",\"\r\n") != NULL;
     fputs(quoted ? "\"" : "", stdout);
@@ -230,7 +232,7 @@ const char *size_text(uint64_t bytes, char text[32]) {
     return text;
 }
 
-/* Columns of a character by the C library's table for UTF-8, whatever locale the user has; one where that is not installed. */
+/* The width of a character from the C library's UTF-8 table, whatever the user's locale; 1 if C.UTF-8 is not installed. */
 static int character_width(struct character character, locale_t utf8) {
     if (character.hidden) {
         return escape_width(character);

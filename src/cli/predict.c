@@ -124,7 +124,7 @@ static l3a_status predict_rows(l3a_model *model, l3a_features *features, struct 
     return status;
 }
 
-/* The pictures named as arguments, and those on the standard input where one of them is "-". */
+/* The pictures named as arguments and, if one of them is "-", those on the standard input. */
 static bool list_pictures(const struct arguments *arguments, struct list *list) {
     size_t capacity = 0, length = 0;
     memset(list, 0, sizeof *list);
@@ -270,7 +270,7 @@ static int tag_features(const struct arguments *arguments, l3a_model *model, str
     return explain(arguments, status);
 }
 
-/* With features there is no picture to prepare. */
+/* With --features there are no pictures to prepare. */
 static bool pictures_only_unused(const struct arguments *arguments) {
     static const char *const names[] = {"pool", "size", "mean", "std", "filter", "orient"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

@@ -1,6 +1,6 @@
-/* Events on stderr. On a terminal, a bar that is drawn again in its place and fits the terminal as it is at that moment, so that a
- * change of its size needs no signal; elsewhere, and on a dumb terminal, a line every few seconds. The bar is text and carriage
- * returns, no escape sequence. */
+/* Shows events on stderr. On a terminal, a bar is redrawn in place and always fits the current width of the terminal, so that
+ * resizing needs no signal. Elsewhere, and on a dumb terminal, a line is printed every few seconds. The bar consists of text and
+ * carriage returns, without escape sequences. */
 #include "cli.h"
 
 #include <string.h>
@@ -13,14 +13,14 @@ static const double FIRST_SECONDS = 0.5, BAR_SECONDS = 0.1, LINE_SECONDS = 5;
 /* There is one stderr. */
 static struct {
     bool quiet, terminal;
-    int drawn; /* columns of the bar that stands there */
+    int drawn; /* columns of the bar on the screen */
     char stage[32];
     double began;          /* when the command began */
-    double started, shown; /* when the stage began, and when it was shown last */
-    uint64_t first;        /* what was done when the stage began */
+    double started, shown; /* when the stage began, and when it was last shown */
+    uint64_t first;        /* steps already done when the stage began */
 } progress;
 
-/* Stages whose steps are no rows. */
+/* Stages whose steps are not rows. */
 static const struct {
     const char *stage, *unit;
 } units[] = {{"draw", "pictures"}, {"extract", "pictures"}, {"pictures", "pictures"}, {"check", "pictures"}, {"read", "pictures"},
@@ -67,7 +67,7 @@ static void print_duration(char text[32], double seconds) {
     }
 }
 
-/* The parts of a message; those that are not known yet are "". */
+/* The parts of a message; a part that is not known yet is "". */
 struct parts {
     double share; /* of the whole, 0 to 1 */
     char count[64], rate[64], left[64];
@@ -107,7 +107,7 @@ static void make_bar(char bar[LINE], double share, int width) {
     }
 }
 
-/* The parts that fit: first the rate goes, then the count, at last the end of what is left. */
+/* Draws the parts that fit: drops the rate first, then the count, and finally cuts the end. */
 static void draw_bar(uint64_t done, uint64_t total, double seconds) {
     const int columns = terminal_columns(stderr) - 1, before = progress.drawn;
     struct parts parts;
@@ -146,10 +146,10 @@ void progress_show(const char *stage, uint64_t done, uint64_t total) {
     const double time = now();
     const bool inner = strcmp(stage, "pictures") == 0;
     if (progress.quiet || (inner && strcmp(progress.stage, "extract") == 0)) {
-        return; /* the loader inside an extraction, which reports itself */
+        return; /* the loader inside an extraction: the extraction reports progress itself */
     }
     if (inner && progress.terminal && isatty(STDOUT_FILENO)) {
-        return; /* what is printed for each picture shows how far it is */
+        return; /* the lines printed for each picture already show the progress */
     }
     const bool begins = strcmp(progress.stage, stage) != 0 || done <= progress.first;
     if (begins) {

@@ -1,4 +1,4 @@
-/* l3a report: the page about a run again, or one about several. */
+/* l3a report: writes the page about a run again, or one about several runs. */
 #include "cli.h"
 
 #include <stdlib.h>

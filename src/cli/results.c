@@ -1,4 +1,4 @@
-/* The results of a run: the table a person reads, with the paper's columns; CSV and JSON for programs. */
+/* The results of a run: tables with the paper's columns for people, and CSV and JSON for programs. */
 #include "cli.h"
 
 #include <inttypes.h>
@@ -36,7 +36,7 @@ static void print_phases(const l3a_results *results) {
     }
 }
 
-/* mAP after a phase, a mean over the seeds that have it; the method's own single phase stands in the last column. */
+/* The mAP after a phase, averaged over the seeds that have it; for a method with a single phase, it is in the last column. */
 static double phase_map(const l3a_results *results, const char *method, size_t last_class) {
     double sum = 0;
     size_t count = 0;
@@ -50,7 +50,7 @@ static double phase_map(const l3a_results *results, const char *method, size_t l
     return count ? sum / (double)count : -1;
 }
 
-/* Where the phases end, over all methods, rising. */
+/* The class counts at which phases end, over all methods, in rising order. */
 static size_t list_edges(const l3a_results *results, size_t edges[1024]) {
     size_t count = 0;
     for (size_t i = 0; i < l3a_results_count(results); i++) {
@@ -84,7 +84,7 @@ static void print_spread(const double value[2], size_t seeds, bool best) {
     }
 }
 
-/* Of the methods that learn phase by phase, the best in each column; less is better in the last. */
+/* The best value in each column among the methods that learn phase by phase; in the last column, less is better. */
 static void find_best(const l3a_summary *summaries, const bool *phased, size_t count, const l3a_summary *best[COLUMNS]) {
     for (size_t c = 0; c < COLUMNS; c++) {
         best[c] = NULL;
@@ -145,7 +145,7 @@ static l3a_status print_paper_table(l3a_context *context, const l3a_results *res
     return L3A_OK;
 }
 
-/* A number that folders of older versions lack. */
+/* Prints a number that folders written by older versions lack. */
 static void print_recorded(const char *before, double value, const char *otherwise) {
     if (isnan(value)) {
         printf("%s%s", before, otherwise);

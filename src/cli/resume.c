@@ -1,6 +1,6 @@
-/* --resume -o DIR: what the command line leaves out comes from the command that the folder records. Options that are given replace
- * the recorded ones; where they contradict the run, the library refuses them. Relative paths of the recorded command start in the
- * directory it was typed in, or, where nothing is found there, in the current one. */
+/* --resume -o DIR: options that the command line leaves out come from the command recorded in the folder. Options that are given
+ * replace the recorded ones; if they contradict the run, the library refuses them. Relative paths in the recorded command start
+ * from the directory in which it was typed or, if nothing is found there, from the current one. */
 #include "cli.h"
 
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 
 enum { COMMAND_LIMIT = 1 << 20, WORDS = 4096 };
 
-/* Options that are about one invocation, not about the run. */
+/* Options that apply to one invocation, not to the run. */
 static bool is_for_once(const char *name) {
     return strcmp(name, "o") == 0 || strcmp(name, "resume") == 0 || strcmp(name, "dry-run") == 0 ||
            strcmp(name, "list-methods") == 0;
 }
 
-/* Where the path begins in a value: behind the @ of a list or the kind of a data set; NULL where the option takes no path. */
+/* Finds the path in a value, after the @ of a list or the kind of a data set; NULL if the option does not take a path. */
 static const char *find_path(const char *value, const char *placeholder) {
     if (value[0] == '@') {
         return value + 1;
@@ -29,7 +29,7 @@ static const char *find_path(const char *value, const char *placeholder) {
     return file ? value : NULL;
 }
 
-/* The value with a path that leads from here to what was meant there. New texts belong to the arguments. */
+/* The value with its path resolved against the recorded directory. The arguments own new texts. */
 static const char *resolve(struct arguments *arguments, const char *directory, const char *value, const char *placeholder) {
     const char *path = find_path(value, placeholder);
     if (!path || path[0] == '/' || !directory[0]) {
@@ -70,7 +70,7 @@ static void merge(struct arguments *arguments, const struct arguments *recorded,
     }
 }
 
-/* Without a record there is nothing to add; that is an error only where the command line does not say everything itself. */
+/* Without a record there is nothing to add. This is an error only if the command line does not give everything itself. */
 static int without_record(const struct arguments *arguments, const char *folder, const char *why) {
     if (argument(arguments, "train")) {
         return EXIT_DONE;
@@ -89,7 +89,7 @@ static int add_recorded(struct arguments *arguments, const char *folder, const c
         free(text);
         return complain(arguments, "out of memory");
     }
-    arguments->owned[arguments->owned_count++] = text; /* the words lie in it */
+    arguments->owned[arguments->owned_count++] = text; /* the words point into it */
     const size_t count = split_words(text, words, WORDS);
     if (count < 2 || count > WORDS) {
         code = without_record(arguments, folder, "no command is recorded here; give all options of the run again");

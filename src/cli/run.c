@@ -35,7 +35,7 @@ static void print_plan(FILE *to, const struct arguments *arguments, const l3a_ru
         fprintf(to, "  phase %zu: classes %zu-%zu, %" PRIu64 " training %s", t + 1, plan->edges[t] + 1, plan->edges[t + 1],
                 plan->train_images[t], plural(plan->train_images[t], "image", "images"));
         if (plan->unlabelled_images[t]) {
-            fprintf(to, " (%" PRIu64 " through a crowd alone, without a label)", plan->unlabelled_images[t]);
+            fprintf(to, " (%" PRIu64 " with only a crowd, which gives no label)", plan->unlabelled_images[t]);
         }
         fprintf(to, ", %" PRIu64 " test %s\n", plan->test_images[t], plural(plan->test_images[t], "image", "images"));
         rows += plan->train_images[t];

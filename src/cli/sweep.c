@@ -26,7 +26,7 @@ const struct option sweep_options[] = {
     {NULL, NULL, NULL},
 };
 
-/* Everything the command line says, with the lists it points into. */
+/* What the command line asks for, with the lists that it points into. */
 struct grid {
     l3a_sweep_options options;
     struct list methods, seeds, values[SETTINGS];
@@ -92,7 +92,7 @@ static bool parse_seeds(const struct arguments *arguments, struct grid *grid) {
     return grid->numbers != NULL;
 }
 
-/* A setting with one value is fixed, and with several it is an axis; so is a threshold that is "dynamic". */
+/* A setting with one value is fixed; a setting with several, or a threshold that is "dynamic", is an axis of the grid. */
 static bool add_setting(const struct arguments *arguments, struct grid *grid, const char *name, const char *value) {
     const size_t at = grid->options.axis_count;
     struct list *values = &grid->values[at];
@@ -169,10 +169,10 @@ struct table {
     size_t points, seeds;
     struct cell (*cells)[MEASURES];
     size_t *phases; /* of each point */
-    bool methods;   /* a column for the method */
+    bool methods;   /* show a column for the method */
 };
 
-/* Points that were given all classes at once are a bound, not a rival. */
+/* Points that learn all classes at once are an upper bound, not a competitor. */
 static bool competes(const struct table *table, size_t point) {
     for (size_t i = 0; i < table->points; i++) {
         if (table->phases[i] > table->phases[point]) {
@@ -182,7 +182,7 @@ static bool competes(const struct table *table, size_t point) {
     return true;
 }
 
-/* Equal numbers, as printed, share a place. */
+/* Numbers that are equal as printed share a place. */
 static void rank_column(struct table *table, size_t column) {
     const double sign = column + 1 == COLUMNS ? -1 : 1; /* less forgetting is better */
     for (size_t i = 0; i < table->points; i++) {
@@ -230,7 +230,7 @@ static l3a_status fill_table(l3a_context *context, struct table *table) {
 /* How a kind of output writes a table. */
 struct notation {
     const char *before, *after;          /* of a line */
-    const char *between;                 /* two fields */
+    const char *between;                 /* between two fields */
     const char *plus_minus;              /* mean and deviation */
     const char *opening[3], *closing[3]; /* around a number: plain, best, second best */
     bool padded;
@@ -338,7 +338,7 @@ static void print_table(const struct table *table) {
     printf("%s", table->seeds > 1 ? "± is the standard deviation over seeds.\n" : "");
 }
 
-/* A mean with its deviation that folders of older versions lack. */
+/* Prints a mean and its deviation, which folders written by older versions lack. */
 static void print_recorded(const char *before, const struct cell *cell, const char *otherwise) {
     if (isnan(cell->mean)) {
         printf("%s%s", before, otherwise);

@@ -8,7 +8,7 @@ const char *plural(uint64_t count, const char *one, const char *many) {
     return count == 1 ? one : many;
 }
 
-/* Characters that mean nothing to a shell; bytes of UTF-8 belong to them. */
+/* Characters without a special meaning to a shell, including bytes of UTF-8. */
 static bool is_plain(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("_./:=,+@%-", c)) || c < 0;
 }
@@ -47,7 +47,7 @@ char *join_words(size_t count, const char *const *words) {
     return line;
 }
 
-/* Takes one word off the text and leaves it, unquoted, at its beginning; returns what is behind it. */
+/* Takes the first word off a text: leaves it, unquoted, at the beginning, and returns the rest. */
 static char *take_word(char *text) {
     char *to = text;
     bool quoted = false;

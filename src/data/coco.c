@@ -1,9 +1,9 @@
-/* MS-COCO: FOLDER/annotations/instances_SPLIT.json names images, annotations and categories, in any order; the pictures are in
- * FOLDER/SPLIT/, FOLDER/images/SPLIT/ or, without the year, FOLDER/train/.
+/* MS-COCO: FOLDER/annotations/instances_SPLIT.json lists images, annotations and categories, in any order. The pictures are in
+ * FOLDER/SPLIT/, FOLDER/images/SPLIT/ or, without the year, for example FOLDER/train/.
  *
- * The file has hundreds of megabytes, nearly all of them outlines that nobody asks for here. It is read once, through a
- * window: of each annotation 16 bytes are kept until all images and categories are known. A crowd (iscrowd 1) gives no label, but
- * makes the picture a member of the class's phase. */
+ * The file has hundreds of megabytes, nearly all of them outlines of objects, which are not needed here. It is read once, through a
+ * window; 16 bytes per annotation are kept until all images and categories are known. A crowd (iscrowd 1) gives no label, but makes
+ * the picture a member of the class's phase. */
 #include "base/file.h"
 #include "data/dataset.h"
 #include "format/json.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Places in the text are kept in 32 bits, and a category with its crowd flag in another 32. */
+/* Positions in the text are kept in 32 bits, and a category with its crowd flag in another 32. */
 static const uint64_t FILE_LIMIT = UINT32_MAX, CATEGORY_LIMIT = INT32_MAX;
 static const char file_start[] = "instances_", file_end[] = ".json";
 
@@ -25,7 +25,7 @@ struct annotation {
 
 struct identified {
     uint64_t id;
-    uint32_t index; /* of a row, or of a class */
+    uint32_t index; /* a row or a class */
     uint32_t place;
 };
 
@@ -42,7 +42,7 @@ struct coco {
     struct identified_list images, categories;
     struct annotation *annotations;
     size_t annotation_count, annotation_capacity;
-    text_list names; /* of the categories, in the file's order */
+    text_list names; /* of the categories, in the order of the file */
     bool has_images, has_annotations, has_categories;
 };
 
@@ -55,7 +55,7 @@ static void coco_close(struct coco *coco) {
     text_list_clear(coco->context, &coco->names);
 }
 
-/* An error about a thing that was read before, at its place. */
+/* An error about something that was read earlier, at its position. */
 __attribute__((format(printf, 4, 5))) static l3a_status fail_at(struct coco *coco, uint64_t place, l3a_status status,
                                                                 const char *format, ...) {
     size_t line, column;
@@ -65,7 +65,7 @@ __attribute__((format(printf, 4, 5))) static l3a_status fail_at(struct coco *coc
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     json_place(&coco->json, place, &line, &column);
-    return fail(coco->context, status, "the file contradicts itself: copy or make it again", "%s: line %zu, column %zu: %s",
+    return fail(coco->context, status, "the file contradicts itself: copy or create it again", "%s: line %zu, column %zu: %s",
                 coco->json.name, line, column, what);
 }
 
@@ -110,13 +110,13 @@ static const struct identified *list_find(const struct identified_list *list, ui
     return low < list->count && list->items[low].id == id ? &list->items[low] : NULL;
 }
 
-/* Where the value that comes next begins. */
+/* The position of the next value. */
 static uint64_t next_place(struct json *json) {
     json_peek(json);
     return json_position(json);
 }
 
-/* "id" and one text, which is the caller's to release: an image's "file_name", a category's "name". */
+/* Reads "id" and one text: the "file_name" of an image or the "name" of a category. The caller releases the text. */
 static l3a_status read_named(struct json *json, const char *what, const char *text_key, uint64_t *id, char **text) {
     l3a_status status = L3A_OK;
     const uint64_t place = next_place(json);
@@ -155,7 +155,7 @@ static l3a_status read_image(struct coco *coco) {
     uint64_t id = 0;
     TRY(read_named(json, "an image", "file_name", &id, &file));
     if (!stays_below(file) || !is_utf8(file)) {
-        status = fail_at(coco, place, L3A_ERROR_DATA, "image %" PRIu64 ": '%.128s' does not name a picture", id, file);
+        status = fail_at(coco, place, L3A_ERROR_DATA, "image %" PRIu64 ": '%.128s' is not a valid picture path", id, file);
         goto done;
     }
     snprintf(id_text, sizeof id_text, "%012" PRIu64, id);
@@ -271,7 +271,7 @@ static l3a_status read_file(struct coco *coco) {
     }
     TRY(json_end(json));
     FAIL_IF(!coco->has_images || !coco->has_annotations || !coco->has_categories, coco->context, L3A_ERROR_FORMAT,
-            "an instances file of COCO has images, annotations and categories", "%s: has no \"%s\"", json->name,
+            "use an instances file of COCO, which has images, annotations and categories", "%s: has no \"%s\"", json->name,
             !coco->has_images        ? "images"
             : !coco->has_annotations ? "annotations"
                                      : "categories");
@@ -279,7 +279,7 @@ done:
     return status;
 }
 
-/* Sorts the names into the data set, and gives each category the index of its class. */
+/* Sorts the class names into the data set, and gives each category the index of its class. */
 static l3a_status settle_classes(struct coco *coco) {
     struct l3a_dataset *dataset = coco->dataset;
     l3a_status status = L3A_OK;
@@ -321,7 +321,7 @@ static l3a_status settle_annotations(struct coco *coco) {
     return L3A_OK;
 }
 
-/* The first of the usual places that is there; where none is, the first of them, for the messages about missing pictures. */
+/* Finds the first of the usual folders that exists. If none does, takes the first one, for the messages about missing pictures. */
 static l3a_status find_pictures(struct coco *coco, const char *folder, const char *split) {
     l3a_status status = L3A_OK;
     char *path = NULL, name[300];

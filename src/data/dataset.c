@@ -1,4 +1,4 @@
-/* Data sets: which kind a name means, and what all kinds have in common. */
+/* Data sets: finding the kind that a name means, and what all kinds have in common. */
 #include "data/dataset.h"
 
 #include "base/file.h"
@@ -12,7 +12,7 @@ enum { CLASS_LIMIT = 1 << 16, CLASS_NAME_LIMIT = 256 };
 
 static const struct dataset_kind *const kinds[] = {&voc_kind, &coco_kind, &list_kind};
 
-/* *place: what follows the colon. */
+/* *place is the text after the colon. */
 static l3a_status find_kind(l3a_context *context, const char *name, const struct dataset_kind **kind, const char **place) {
     char forms[128] = "";
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -24,8 +24,8 @@ static l3a_status find_kind(l3a_context *context, const char *name, const struct
         }
         snprintf(forms + used, sizeof forms - used, "%s%s", i ? ", " : "", kinds[i]->form);
     }
-    return fail(context, L3A_ERROR_OPTION, "for example voc:VOCdevkit", "'%s' does not name a data set; it has one of the forms %s",
-                name, forms);
+    return fail(context, L3A_ERROR_OPTION, "use for example voc:VOCdevkit", "'%s' does not name a data set; the forms are %s", name,
+                forms);
 }
 
 void l3a_dataset_options_default(l3a_dataset_options *options) {
@@ -51,7 +51,7 @@ l3a_status l3a_dataset_open_with(l3a_context *context, const char *name, const c
     TRY(copy_text(context, split ? split : "", split ? strlen(split) : 0, &made->split));
     TRY(kind->open(made, place, split, options ? options : &chosen));
     if (options && options->ignore_difficult && !made->ignores_difficult) {
-        report_warning(context, "%s: ignoring difficult objects changes nothing: only VOC marks objects as difficult", name);
+        report_warning(context, "%s: ignoring difficult objects has no effect: only VOC marks objects as difficult", name);
     }
     *dataset = made;
     made = NULL;
@@ -174,7 +174,7 @@ bool stays_below(const char *file) {
     return true;
 }
 
-/* Bytes of the character that starts here; 0 when there is none. Overlong forms and surrogates are none. */
+/* The number of bytes of the character that starts here; 0 if it is invalid. Overlong forms and surrogates are invalid. */
 static size_t character_length(const unsigned char *c) {
     if (c[0] < 0x80) {
         return 1;
@@ -214,16 +214,17 @@ l3a_status dataset_set_classes(struct l3a_dataset *dataset, const char *place, t
     dataset->classes = *names;
     memset(names, 0, sizeof *names);
     const text_list *classes = &dataset->classes;
-    FAIL_IF(!classes->count, context, L3A_ERROR_CLASS, "a data set needs labels to learn from", "%s: not one class", place);
-    FAIL_IF(classes->count > CLASS_LIMIT, context, L3A_ERROR_CLASS, NULL, "%s: %zu classes, where at most %d are expected", place,
+    FAIL_IF(!classes->count, context, L3A_ERROR_CLASS, "add labels: without them there is nothing to learn", "%s: no classes",
+            place);
+    FAIL_IF(classes->count > CLASS_LIMIT, context, L3A_ERROR_CLASS, NULL, "%s: has %zu classes; at most %d are supported", place,
             classes->count, CLASS_LIMIT);
     for (size_t i = 0; i < classes->count; i++) {
         const char *name = classes->items[i];
         FAIL_IF(!name[0] || strlen(name) > CLASS_NAME_LIMIT || has_control_character(name) || !is_utf8(name), context,
-                L3A_ERROR_CLASS, "a class name is UTF-8 text on one line, of at most 256 bytes",
+                L3A_ERROR_CLASS, "use UTF-8 text of at most 256 bytes, on one line, as a class name",
                 "%s: '%.64s' cannot be the name of a class", place, name);
-        FAIL_IF(i && strcmp(classes->items[i - 1], name) == 0, context, L3A_ERROR_CLASS, "every class needs its own name",
-                "%s: class '%s' stands twice", place, name);
+        FAIL_IF(i && strcmp(classes->items[i - 1], name) == 0, context, L3A_ERROR_CLASS, "give every class its own name",
+                "%s: class '%s' is listed twice", place, name);
     }
 done:
     return status;
@@ -306,8 +307,8 @@ static l3a_status refuse_double_ids(const struct l3a_dataset *dataset, const cha
     TRY(dataset_sort_rows(dataset, &order));
     for (size_t i = 1; i < dataset->ids.count; i++) {
         const char *id = l3a_dataset_id(dataset, order[i]);
-        FAIL_IF(strcmp(l3a_dataset_id(dataset, order[i - 1]), id) == 0, dataset->context, L3A_ERROR_DATA, "name every picture once",
-                "%s: picture '%s' stands twice", place, id);
+        FAIL_IF(strcmp(l3a_dataset_id(dataset, order[i - 1]), id) == 0, dataset->context, L3A_ERROR_DATA, "list every picture once",
+                "%s: picture '%s' is listed twice", place, id);
     }
 done:
     release(dataset->context, order);
@@ -319,10 +320,10 @@ l3a_status dataset_make_labels(struct l3a_dataset *dataset, const char *place) {
     l3a_status status = L3A_OK;
     const size_t rows = dataset->ids.count, classes = dataset->classes.count;
     const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : machine_memory_available();
-    FAIL_IF(!rows, context, L3A_ERROR_DATA, "is this the right split?", "%s: not one picture", place);
+    FAIL_IF(!rows, context, L3A_ERROR_DATA, "check that this is the right split", "%s: no pictures", place);
     TRY(refuse_double_ids(dataset, place));
-    FAIL_IF(limit && rows > limit / 2 / classes, context, L3A_ERROR_MEMORY, "is this the right file?",
-            "%s: the labels of %zu pictures and %zu classes do not fit into memory", place, rows, classes);
+    FAIL_IF(limit && rows > limit / 2 / classes, context, L3A_ERROR_MEMORY, "check that this is the right file",
+            "%s: the labels of %zu pictures and %zu classes do not fit in memory", place, rows, classes);
     TRY(allocate_zeroed(context, rows, classes, &dataset->labels));
     TRY(allocate_zeroed(context, rows, classes, &dataset->members));
 done:
@@ -342,10 +343,10 @@ l3a_status check_split(l3a_context *context, const char *place, const char *spli
     for (size_t i = 0; i < splits->count && i < 16; i++) {
         append(there, sizeof there, " ", splits->items[i]);
     }
-    return split ? fail(context, L3A_ERROR_NOT_FOUND, "choose one of those with --split", "%s: no split '%s'; there are:%s%s",
-                        place, split, there, splits->count > 16 ? " …" : "")
-                 : fail(context, L3A_ERROR_OPTION, "choose one with --split", "%s: has splits:%s%s", place, there,
-                        splits->count > 16 ? " …" : "");
+    return split ? fail(context, L3A_ERROR_NOT_FOUND, "choose one of these splits", "%s: no split '%s'; the splits are:%s%s", place,
+                        split, there, splits->count > 16 ? " …" : "")
+                 : fail(context, L3A_ERROR_OPTION, "choose one of these splits", "%s: no split was chosen; the splits are:%s%s",
+                        place, there, splits->count > 16 ? " …" : "");
 }
 
 void describe_folder(l3a_context *context, const char *path, char *text, size_t capacity) {

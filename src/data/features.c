@@ -26,7 +26,7 @@ size_t provenance_conflict(const char *const mine[PROVENANCE], const char *const
 
 const char difficult_record[] = "difficult";
 
-/* Where the pictures are, for showing them, and how their labels were read: a model does not compare these. */
+/* Where the pictures are, so that they can be shown, and how their labels were read. A model does not compare these records. */
 static const char *const origin[] = {"data", "split", difficult_record};
 enum { ORIGIN = sizeof origin / sizeof origin[0] };
 
@@ -67,15 +67,15 @@ static l3a_status check_classes(l3a_features *features) {
     l3a_status status = L3A_OK;
     text_index index = {0};
     size_t first = 0;
-    FAIL_IF(classes->count > CLASS_LIMIT, features->context, L3A_ERROR_CLASS, "is it the right file?", "%s: more than %d classes",
-            features->path, CLASS_LIMIT);
+    FAIL_IF(classes->count > CLASS_LIMIT, features->context, L3A_ERROR_CLASS, "check that this is the right file",
+            "%s: more than %d classes", features->path, CLASS_LIMIT);
     for (size_t i = 0; i < classes->count; i++) {
         FAIL_IF(!classes->items[i][0] || strchr(classes->items[i], '\n'), features->context, L3A_ERROR_CLASS,
                 "give every class a name, on one line", "%s: class %zu has no usable name", features->path, i);
     }
     TRY(text_index_make(features->context, classes->items, classes->count, &index));
     const size_t second = text_index_repeated(&index, &first);
-    FAIL_IF(second < classes->count, features->context, L3A_ERROR_CLASS, "every class needs its own column and its own name",
+    FAIL_IF(second < classes->count, features->context, L3A_ERROR_CLASS, "give every class its own column and its own name",
             "%s: class '%s' is listed twice, at %zu and %zu", features->path, classes->items[second], first, second);
 done:
     text_index_free(features->context, &index);
@@ -84,16 +84,15 @@ done:
 
 static l3a_status check_matrix(l3a_features *features, const struct tensor *tensor, const char *path, const char *what) {
     return tensor->rank == 2 ? L3A_OK
-                             : fail(features->context, L3A_ERROR_FORMAT, "a matrix with a row an image is expected",
+                             : fail(features->context, L3A_ERROR_FORMAT, "use a matrix with one row per image",
                                     "%s: %s have %zu dimensions instead of 2", path, what, tensor->rank);
 }
 
 static l3a_status take_labels(l3a_features *features, const input_file *input, const struct tensor *labels) {
     l3a_status status = L3A_OK;
     TRY(check_matrix(features, labels, input->path, "the labels"));
-    FAIL_IF(labels->shape[0] != features->rows, features->context, L3A_ERROR_MISMATCH,
-            "features and labels need a row for each image", "%s: %llu rows of labels for %zu rows of features", input->path,
-            (unsigned long long)labels->shape[0], features->rows);
+    FAIL_IF(labels->shape[0] != features->rows, features->context, L3A_ERROR_MISMATCH, "give features and labels one row per image",
+            "%s: %llu rows of labels for %zu rows of features", input->path, (unsigned long long)labels->shape[0], features->rows);
     TRY(allocate(features->context, features->rows, (size_t)labels->shape[1], &features->owned_labels));
     TRY(tensor_read_labels(input, labels, features->owned_labels));
     features->labels = features->owned_labels;
@@ -109,7 +108,7 @@ static l3a_status check_label_columns(l3a_features *features, uint64_t columns) 
                       features->classes.count);
 }
 
-/* Optional: where it is missing, a row belongs to the classes it is labelled with. */
+/* Optional: without it, a row belongs to the classes it is labelled with. */
 static l3a_status take_members(l3a_features *features, const safetensors *file) {
     l3a_status status = L3A_OK;
     const struct tensor *members = safetensors_find(file, "members");
@@ -119,12 +118,12 @@ static l3a_status take_members(l3a_features *features, const safetensors *file) 
     }
     FAIL_IF(!features->labels || members->rank != 2 || members->shape[0] != features->rows || members->shape[1] != classes,
             features->context, L3A_ERROR_MISMATCH, "extract the features again, or leave 'members' out",
-            "%s: 'members' needs a row for each image and a column for each class, like 'labels'", features->path);
+            "%s: 'members' needs one row per image and one column per class, like 'labels'", features->path);
     TRY(allocate(features->context, features->rows, classes, &features->members));
     TRY(tensor_read_labels(&file->input, members, features->members));
     for (size_t i = 0; i < features->rows * classes; i++) {
         FAIL_IF(features->members[i] < (features->labels[i] == 1), features->context, L3A_ERROR_DATA,
-                "members are 1 (belongs to the class's phase) or 0, and 1 wherever the label is 1",
+                "use 1 (belongs to the class's phase) or 0 as a member, and 1 if the label is 1",
                 "%s: row %zu, column %zu: member %d and label %d", features->path, i / classes, i % classes, features->members[i],
                 features->labels[i]);
     }
@@ -140,11 +139,11 @@ static l3a_status take_ids(l3a_features *features, const safetensors *file) {
         return L3A_OK;
     }
     FAIL_IF(ids->type != TENSOR_U8 || ids->rank != 1, features->context, L3A_ERROR_FORMAT, NULL,
-            "%s: 'ids' must be bytes (U8) with a name a line", features->path);
+            "%s: 'ids' must be bytes (U8) with one name per line", features->path);
     TRY(allocate(features->context, (size_t)ids->bytes, 1, &text));
     TRY(input_read(&file->input, ids->offset, text, (size_t)ids->bytes));
     TRY(text_list_split_lines(features->context, &features->ids, text, (size_t)ids->bytes));
-    FAIL_IF(features->ids.count != features->rows, features->context, L3A_ERROR_MISMATCH, "make the file again",
+    FAIL_IF(features->ids.count != features->rows, features->context, L3A_ERROR_MISMATCH, "create the file again",
             "%s: %zu ids for %zu rows of features", features->path, features->ids.count, features->rows);
 done:
     release(features->context, text);
@@ -176,7 +175,7 @@ l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_feature
     TRY(safetensors_expect(&file, "features", 2, any, &values));
     made->rows = (size_t)values->shape[0];
     made->width = (size_t)values->shape[1];
-    FAIL_IF(!made->rows || !made->width, context, L3A_ERROR_DATA, "is it the right file?", "%s: no features", path);
+    FAIL_IF(!made->rows || !made->width, context, L3A_ERROR_DATA, "check that this is the right file", "%s: no features", path);
     const char *classes = safetensors_metadata(&file, "classes");
     if (classes) {
         TRY(text_list_split_lines(context, &made->classes, classes, strlen(classes)));
@@ -235,7 +234,8 @@ l3a_status l3a_features_open_npy(l3a_context *context, const char *features_path
     TRY(check_matrix(made, &made->features, features_path, "the features"));
     made->rows = (size_t)made->features.shape[0];
     made->width = (size_t)made->features.shape[1];
-    FAIL_IF(!made->rows || !made->width, context, L3A_ERROR_DATA, "is it the right file?", "%s: no features", features_path);
+    FAIL_IF(!made->rows || !made->width, context, L3A_ERROR_DATA, "check that this is the right file", "%s: no features",
+            features_path);
     if (made->features.fortran) {
         TRY(allocate(context, made->rows, made->width * sizeof(float), &made->owned_values));
         TRY(tensor_read_fortran(&made->input, &made->features, made->owned_values));
@@ -277,7 +277,7 @@ l3a_status l3a_features_wrap(l3a_context *context, const float *values, const in
     }
     TRY(check_classes(made));
     for (size_t i = 0; i < rows * class_count; i++) {
-        FAIL_IF(labels[i] < -1 || labels[i] > 1, context, L3A_ERROR_DATA, "labels are 1 (present), 0 (absent) or -1 (unknown)",
+        FAIL_IF(labels[i] < -1 || labels[i] > 1, context, L3A_ERROR_DATA, "use 1 (present), 0 (absent) or -1 (unknown) as a label",
                 "%s: row %zu, column %zu: label %d", made->path, i / class_count, i % class_count, labels[i]);
     }
     *features = made;
@@ -391,7 +391,7 @@ l3a_status l3a_features_set_record(l3a_features *features, const char *key, cons
     return text_record_set(features->context, &features->record_keys, &features->record_values, key, value);
 }
 
-/* Without branches, so that the compiler can work on many numbers at a time. */
+/* Without branches, so that the compiler can vectorise it. */
 size_t find_non_finite(const float *values, size_t count) {
     enum { STEP = 1024 };
     for (size_t first = 0; first < count; first += STEP) {
@@ -420,7 +420,7 @@ l3a_status l3a_features_read(l3a_features *features, const size_t *rows, size_t 
             run++;
         }
         FAIL_IF(start >= features->rows || run > features->rows - start, features->context, L3A_ERROR_ARGUMENT, NULL,
-                "%s: row %zu is asked for, and there are %zu", features->path, start + run - 1, features->rows);
+                "%s: row %zu is out of range: there are %zu rows", features->path, start + run - 1, features->rows);
         if (features->values) {
             memcpy(values + done * width, features->values + start * width, run * width * sizeof *values);
         } else {
@@ -432,7 +432,7 @@ l3a_status l3a_features_read(l3a_features *features, const size_t *rows, size_t 
     if (bad < count * width) {
         const size_t row = rows ? rows[bad / width] : first + bad / width;
         const char *id = l3a_features_id(features, row);
-        status = fail(features->context, L3A_ERROR_DATA, "extract this image's features again, or leave the row out",
+        status = fail(features->context, L3A_ERROR_DATA, "extract this image's features again, or remove the row",
                       "%s: row %zu, column %zu%s%s%s: the feature is %s", features->path, row, bad % width, id ? " (" : "",
                       id ? id : "", id ? ")" : "", isnan(values[bad]) ? "not a number" : "infinite");
     }
@@ -457,15 +457,15 @@ l3a_status l3a_features_checksum(l3a_features *features, uint64_t *checksum) {
 l3a_status features_columns(l3a_features *features, const char *const *classes, size_t count, size_t *columns) {
     l3a_status status = L3A_OK;
     text_index index = {0};
-    FAIL_IF(!features->labels, features->context, L3A_ERROR_DATA, "give a file with labels, or --labels with a .npy file",
-            "%s: no labels", features->path);
+    FAIL_IF(!features->labels, features->context, L3A_ERROR_DATA,
+            "use a feature file with labels, or give labels with the .npy file", "%s: no labels", features->path);
     TRY(text_index_make(features->context, features->classes.items, features->classes.count, &index));
     for (size_t i = 0; i < count; i++) {
         columns[i] = text_index_find(&index, classes[i]);
         if (columns[i] == features->classes.count) {
             const char *close = l3a_closest(classes[i], (const char *const *)features->classes.items, features->classes.count);
             char hint[256];
-            snprintf(hint, sizeof hint, close ? "did you mean '%.200s'?" : "'l3a info' lists the classes of a file", close);
+            snprintf(hint, sizeof hint, close ? "did you mean '%.200s'?" : "check the class names in the file", close);
             status = fail(features->context, L3A_ERROR_CLASS, hint, "%s: no class '%s'", features->path, classes[i]);
             goto done;
         }

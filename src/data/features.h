@@ -21,22 +21,23 @@ struct l3a_features {
     struct tensor features;
 };
 
-/* The records that say how features were made: what files carry, runs write down, and models compare. */
+/* The records that say how features were made: feature files carry them, runs record them, and models compare them. */
 enum { PROVENANCE = 4 };
 extern const char *const provenance[PROVENANCE];
-/* The record "difficult": "ignore" where the class of difficult objects alone is unknown. Without it, it is absent. */
+/* The record "difficult" is "ignore" if a class that only has difficult objects is unknown. Without the record, such a class is
+ * absent. */
 extern const char difficult_record[];
-/* The first of these values that both have and that differs, or PROVENANCE. A network's name does not count where its checksum says
- * that it is the same. */
+/* The index of the first value that both have and that differs, or PROVENANCE. The name of a network is ignored if the checksums
+ * show that it is the same network. */
 size_t provenance_conflict(const char *const mine[PROVENANCE], const char *const theirs[PROVENANCE]);
 
-/* For each name, the table's column; an error names those that the table does not have. */
+/* Finds the column of each class; an error names a class that the table does not have. */
 l3a_status features_columns(l3a_features *features, const char *const *classes, size_t count, size_t *columns);
-/* The rows with label 1 in at least one of the columns; *rows is allocated. */
+/* Finds the rows with label 1 in at least one of the columns; *rows is allocated. */
 l3a_status features_rows_with(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count);
-/* The rows that belong to at least one of the columns: those, and the rows that a crowd puts there. */
+/* Finds the rows that belong to at least one of the columns: those with label 1, and those that only show a crowd. */
 l3a_status features_members_of(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count);
-/* labels[i, j] of rows[i] and columns[j] */
+/* labels[i, j] is the label of rows[i] in columns[j]. */
 void features_gather_labels(const l3a_features *features, const size_t *rows, size_t row_count, const size_t *columns,
                             size_t column_count, int8_t *labels);
 /* The index of the first number that is NaN or infinite, or count. */

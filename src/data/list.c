@@ -1,6 +1,6 @@
-/* A list of pictures: a CSV file whose first line names its columns. `path` is relative to the file, `labels` (or `label`) holds
- * class names separated by semicolons, or nothing, and `split`, which may be left out, the split a picture belongs to. Other
- * columns are passed over. The classes are those of all rows, so that all splits of a file have the same. */
+/* A list of pictures: a CSV file whose first line names its columns. `path` is relative to the file. `labels` (or `label`) holds
+ * class names separated by semicolons, or nothing. `split`, which is optional, holds the split that a picture belongs to. Other
+ * columns are ignored. The classes are those of all rows, so that all splits of a file have the same classes. */
 #include "base/file.h"
 #include "data/dataset.h"
 #include "format/csv.h"
@@ -24,7 +24,7 @@ struct list {
     struct row *rows;
     char **labels;
     size_t row_count, row_capacity, label_count, label_capacity;
-    size_t path_column, label_column, split_column, columns; /* a column that is not there is `columns` */
+    size_t path_column, label_column, split_column, columns; /* a missing column is `columns` */
 };
 
 static void list_close(struct list *list) {
@@ -42,7 +42,7 @@ static size_t find_column(const struct csv *csv, const char *name, const char *o
 }
 
 static const char form[] =
-    "separate the columns by commas, path,labels,split, and the labels of a picture by ';': a.jpg,cat;dog,train";
+    "separate the columns by commas (path,labels,split) and the labels of a picture by ';', as in a.jpg,cat;dog,train";
 
 /* Some programs write CSV with semicolons or tabs. A first line without a comma cannot name two columns. */
 static l3a_status check_separator(const struct list *list, size_t length) {
@@ -60,7 +60,7 @@ static l3a_status check_separator(const struct list *list, size_t length) {
 }
 
 static l3a_status read_header(struct list *list, struct csv *csv) {
-    static const char hint[] = "the first line names the columns: path,labels or path,labels,split";
+    static const char hint[] = "name the columns in the first line: path,labels or path,labels,split";
     l3a_status status = L3A_OK;
     bool more = false;
     TRY(csv_next_row(csv, &more));
@@ -107,20 +107,21 @@ static l3a_status take_row(struct list *list, const struct csv *csv) {
     struct row row = {.line = csv->line};
     const bool semicolons = csv->count < list->columns && strchr(csv->fields[0], ';');
     FAIL_IF(csv->count != list->columns, list->context, L3A_ERROR_FORMAT,
-            semicolons ? form : "separate the labels of a picture by ';', and put a field with a comma in it in quotes",
-            "%s: line %zu: %zu fields, where the first line has %zu", list->path, csv->line, csv->count, list->columns);
+            semicolons ? form : "separate the labels of a picture by ';', and put a field that contains a comma in quotes",
+            "%s: line %zu: %zu fields, but the first line has %zu", list->path, csv->line, csv->count, list->columns);
     for (size_t i = 0; i < csv->count; i++) {
         FAIL_IF(!is_utf8(csv->fields[i]), list->context, L3A_ERROR_FORMAT, "save the file as UTF-8",
-                "%s: line %zu: column '%zu' is not UTF-8", list->path, csv->line, i + 1);
+                "%s: line %zu: column %zu is not UTF-8", list->path, csv->line, i + 1);
     }
     row.path = trim(csv->fields[list->path_column]);
     FAIL_IF(!row.path[0], list->context, L3A_ERROR_FORMAT, NULL, "%s: line %zu: no path", list->path, csv->line);
     FAIL_IF(strpbrk(row.path, "\r\n"), list->context, L3A_ERROR_FORMAT, "rename the picture",
-            "%s: line %zu: a line break in a path", list->path, csv->line);
+            "%s: line %zu: the path contains a line break", list->path, csv->line);
     if (list->split_column < list->columns) {
         row.split = trim(csv->fields[list->split_column]);
-        FAIL_IF(!row.split[0] || strchr(row.split, ' '), list->context, L3A_ERROR_FORMAT, "a split is one word, for example train",
-                "%s: line %zu: '%.64s' cannot be the name of a split", list->path, csv->line, row.split);
+        FAIL_IF(!row.split[0] || strchr(row.split, ' '), list->context, L3A_ERROR_FORMAT,
+                "use one word as the name of a split, such as train", "%s: line %zu: '%.64s' cannot be the name of a split",
+                list->path, csv->line, row.split);
     }
     TRY(take_labels(list, &row, csv->fields[list->label_column]));
     TRY(grow_array(list->context, &list->rows, list->row_count, &list->row_capacity, list->row_count + 1, sizeof row));
@@ -135,8 +136,8 @@ static l3a_status list_read(struct list *list) {
     bool more = true;
     size_t length;
     TRY(read_whole(list->context, list->path, LIST_LIMIT, &list->text, &length));
-    FAIL_IF(memchr(list->text, '\0', length), list->context, L3A_ERROR_FORMAT, "a text file is expected: path,labels",
-            "%s: a zero byte: this is not a text", list->path);
+    FAIL_IF(memchr(list->text, '\0', length), list->context, L3A_ERROR_FORMAT, "use a text file whose first line is path,labels",
+            "%s: the file contains a zero byte, so it is not text", list->path);
     TRY(check_separator(list, length));
     csv_begin(&csv, list->context, list->path, list->text, length);
     TRY(read_header(list, &csv));
@@ -151,7 +152,7 @@ done:
     return status;
 }
 
-/* Each of some texts once, sorted. The array is put in order. */
+/* Adds each distinct text once, in sorted order. Sorts the array in place. */
 static l3a_status add_distinct(l3a_context *context, char **texts, size_t count, text_list *distinct) {
     l3a_status status = L3A_OK;
     sort_texts(texts, count);
@@ -200,7 +201,7 @@ static bool in_split(const struct row *row, const char *split) {
     return !row->split || strcmp(row->split, split) == 0;
 }
 
-/* An absolute path is taken as it is. */
+/* An absolute path is used unchanged. */
 static l3a_status add_rows(struct list *list, const char *split) {
     l3a_status status = L3A_OK;
     char *folder = NULL;

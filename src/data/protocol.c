@@ -27,10 +27,11 @@ l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t
     uint64_t base = 0, step = 0;
     const char *at = protocol;
     const bool good = parse_part(&at, 'B', &base) && *at++ == '-' && parse_part(&at, 'C', &step) && !*at && step > 0;
-    FAIL_IF(!good, context, L3A_ERROR_OPTION, "B0-C10: ten classes a phase; B40-C10: forty first, then ten a phase",
-            "protocol '%s' is not of the form B<base>-C<classes a phase>", protocol);
-    FAIL_IF(base > classes, context, L3A_ERROR_OPTION, "the base cannot have more classes than the data",
-            "protocol '%s' starts with %llu classes, and there are %zu", protocol, (unsigned long long)base, classes);
+    FAIL_IF(!good, context, L3A_ERROR_OPTION,
+            "use for example B0-C10 (ten classes per phase) or B40-C10 (forty first, then ten per phase)",
+            "protocol '%s' is not of the form B<base>-C<classes per phase>", protocol);
+    FAIL_IF(base > classes, context, L3A_ERROR_OPTION, "use a base with no more classes than the data has",
+            "protocol '%s' starts with %llu classes, but there are only %zu", protocol, (unsigned long long)base, classes);
     size_t count = 0;
     uint64_t edge = base ? base : step < classes ? step : classes;
     edges[0] = 0;
@@ -72,7 +73,7 @@ static l3a_status order_by_name(l3a_context *context, const char *const *names, 
 static l3a_status order_from_file(l3a_context *context, const char *const *names, size_t count, const char *path, size_t *order) {
     l3a_status status = L3A_OK;
     char *text = NULL;
-    size_t *line_of = NULL; /* of each name, from 1 */
+    size_t *line_of = NULL; /* of each name, counted from 1 */
     text_list lines = {0};
     text_index known = {0};
     size_t length;
@@ -82,14 +83,14 @@ static l3a_status order_from_file(l3a_context *context, const char *const *names
     TRY(allocate_zeroed(context, count, sizeof *line_of, &line_of));
     for (size_t i = 0; i < lines.count; i++) {
         const size_t index = text_index_find(&known, lines.items[i]);
-        FAIL_IF(index == count, context, L3A_ERROR_CLASS, "name every class of the data once, a line each",
+        FAIL_IF(index == count, context, L3A_ERROR_CLASS, "list every class of the data once, one per line",
                 "%s: line %zu: no class '%s' in the data", path, i + 1, lines.items[i]);
-        FAIL_IF(line_of[index], context, L3A_ERROR_CLASS, "name every class of the data once, a line each",
+        FAIL_IF(line_of[index], context, L3A_ERROR_CLASS, "list every class of the data once, one per line",
                 "%s: line %zu: class '%s' is listed twice", path, i + 1, lines.items[i]);
         line_of[index] = i + 1;
     }
     for (size_t i = 0; i < count; i++) {
-        FAIL_IF(!line_of[i], context, L3A_ERROR_CLASS, "name every class of the data once, a line each",
+        FAIL_IF(!line_of[i], context, L3A_ERROR_CLASS, "list every class of the data once, one per line",
                 "%s: class '%s' is missing", path, names[i]);
     }
     for (size_t i = 0; i < count; i++) {
@@ -114,7 +115,7 @@ l3a_status l3a_class_order(l3a_context *context, const char *const *names, size_
         return order_from_file(context, names, count, how, order);
     }
     uint64_t seed;
-    FAIL_IF(!integer_parse(how + prefix, strlen(how + prefix), &seed), context, L3A_ERROR_OPTION, "for example shuffle:1",
+    FAIL_IF(!integer_parse(how + prefix, strlen(how + prefix), &seed), context, L3A_ERROR_OPTION, "use for example shuffle:1",
             "class order '%s': the seed must be a whole number", how);
     TRY(order_by_name(context, names, count, order));
     for (size_t i = count; i-- > 1;) {

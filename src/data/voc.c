@@ -1,9 +1,10 @@
-/* PASCAL VOC: FOLDER/VOC2007/ (or another year) holds ImageSets/Main/SPLIT.txt with an id a line, Annotations/ID.xml with
- * the objects of a picture, and JPEGImages/ID.jpg.
+/* PASCAL VOC: FOLDER/VOC2007/ (or another year) holds ImageSets/Main/SPLIT.txt with one id per line, Annotations/ID.xml with the
+ * objects of a picture, and JPEGImages/ID.jpg.
  *
- * A class is present in a picture when an object of it is that is not difficult. The devkit also comes with a list for each
- * class and split, ImageSets/Main/CLASS_SPLIT.txt: "ID 1" present, "ID -1" absent, "ID 0" only difficult objects. They name the
- * classes, and are compared with the annotations; where there are none, the classes are those of all annotations. */
+ * A class is present in a picture if the picture shows an object of the class that is not marked difficult. The devkit also has a
+ * list for each class and split, ImageSets/Main/CLASS_SPLIT.txt: "ID 1" is present, "ID -1" absent, "ID 0" only difficult objects.
+ * These lists name the classes, and are compared with the annotations. Without such lists, the classes are those of all
+ * annotations. */
 #include "base/file.h"
 #include "base/text_index.h"
 #include "data/dataset.h"
@@ -19,10 +20,10 @@ static const char whitespace[] = " \t\r\n";
 struct voc {
     struct l3a_dataset *dataset;
     l3a_context *context;
-    char *root; /* the folder of the year */
+    char *root; /* the folder of one year */
     char *lists, *annotations, *pictures;
     text_list splits, classes;
-    size_t distinct; /* classes when they were last sorted out */
+    size_t distinct; /* the number of classes when duplicates were last removed */
 };
 
 static void voc_close(struct voc *voc) {
@@ -44,7 +45,7 @@ done:
     return status;
 }
 
-/* The one folder VOC… of `folder` that has lists, if any; two are an error. */
+/* Finds the only folder VOC… in `folder` that has lists, if any; two are an error. */
 static l3a_status find_year(struct voc *voc, const char *folder) {
     l3a_context *context = voc->context;
     l3a_status status = L3A_OK;
@@ -73,7 +74,7 @@ done:
     return status;
 }
 
-/* FOLDER may be the year's own folder, the one above it, or the one above VOCdevkit. */
+/* FOLDER may be the folder of a year, the one above it, or the one above VOCdevkit. */
 static l3a_status find_root(struct voc *voc, const char *folder) {
     l3a_context *context = voc->context;
     l3a_status status = L3A_OK;
@@ -101,7 +102,7 @@ done:
     return status;
 }
 
-/* Whether the first line of a list has a second column, as the lists of classes do. */
+/* Whether the first line of a list has a second column, as the lists for a class do. */
 static l3a_status has_flags(const struct voc *voc, const char *file, bool *flags) {
     enum { LOOKED_AT = 256 };
     l3a_status status = L3A_OK;
@@ -120,7 +121,7 @@ done:
     return status;
 }
 
-/* Each name once, sorted. */
+/* Sorts the names and removes duplicates. */
 static void sort_distinct(l3a_context *context, text_list *names) {
     size_t kept = 0;
     sort_texts(names->items, names->count);
@@ -134,7 +135,7 @@ static void sort_distinct(l3a_context *context, text_list *names) {
     names->count = kept;
 }
 
-/* CLASS_SPLIT.txt with flags gives a class, any other text file a split. */
+/* A CLASS_SPLIT.txt with flags names a class; any other text file is a split. */
 static l3a_status sort_out(struct voc *voc, const text_list *stems) {
     l3a_status status = L3A_OK;
     text_index known = {0};
@@ -182,16 +183,16 @@ done:
     return status;
 }
 
-/* The objects of one annotation, as they are met. */
+/* The objects of one annotation, as they are read. */
 struct objects {
     struct voc *voc;
     const char *path;
-    int8_t *labels, *members; /* of a row; NULL: only the names of classes are collected */
+    int8_t *labels, *members; /* of one row; NULL to collect only the class names */
     char name[256];
     bool difficult;
 };
 
-/* Names are collected as they come, and sorted out whenever there are twice as many as there were distinct ones. */
+/* Collects names as they come, and removes duplicates whenever the number of names has doubled. */
 static l3a_status collect_class(struct voc *voc, const char *name) {
     enum { AT_LEAST = 1024 };
     if (voc->classes.count >= AT_LEAST && voc->classes.count >= 2 * voc->distinct) {
@@ -213,9 +214,9 @@ static l3a_status take_object(struct objects *objects) {
     const size_t class = dataset_find_class(dataset, objects->name);
     if (class == dataset->classes.count) {
         const char *close = l3a_closest(objects->name, (const char *const *)dataset->classes.items, dataset->classes.count);
-        return fail(voc->context, L3A_ERROR_CLASS, "the files CLASS_SPLIT.txt of ImageSets/Main name the classes",
-                    "%s: '%s' is none of the %zu classes%s%s%s", objects->path, objects->name, dataset->classes.count,
-                    close ? "; is it '" : "", close ? close : "", close ? "'?" : "");
+        return fail(voc->context, L3A_ERROR_CLASS, "correct the name, or add ImageSets/Main/CLASS_SPLIT.txt for this class",
+                    "%s: '%s' is not one of the %zu classes%s%s%s", objects->path, objects->name, dataset->classes.count,
+                    close ? "; did you mean '" : "", close ? close : "", close ? "'?" : "");
     }
     if (!objects->difficult) {
         objects->labels[class] = objects->members[class] = 1;
@@ -237,8 +238,8 @@ static l3a_status on_element(const char *path, const char *text, void *user) {
         objects->name[0] = '\0';
         objects->difficult = false;
     } else if (!strchr(path, '/') && strcmp(path, "annotation") != 0) {
-        status = fail(objects->voc->context, L3A_ERROR_FORMAT, "is this a VOC annotation?",
-                      "%s: '%.64s' where 'annotation' is expected", objects->path, path);
+        status = fail(objects->voc->context, L3A_ERROR_FORMAT, "check that this is a VOC annotation",
+                      "%s: the root element is '%.64s' instead of 'annotation'", objects->path, path);
     }
     return status;
 }
@@ -274,7 +275,7 @@ done:
     return status;
 }
 
-/* The first word of a line, and the rest after it. */
+/* Takes the first word of a line; *rest is what follows it. */
 static char *take_word(char *line, char **rest) {
     char *word = line + strspn(line, whitespace);
     *rest = word + strcspn(word, whitespace);
@@ -309,7 +310,8 @@ static l3a_status read_split(struct voc *voc, const char *split) {
             continue;
         }
         FAIL_IF(strlen(id) >= ID_LIMIT || strchr(id, '/') || !stays_below(id) || !is_utf8(id), voc->context, L3A_ERROR_FORMAT,
-                "an id a line is expected", "%s/%s: line %zu: '%.64s' is not the id of a picture", voc->lists, file, i + 1, id);
+                "put one picture id on each line", "%s/%s: line %zu: '%.64s' is not the id of a picture", voc->lists, file, i + 1,
+                id);
         snprintf(picture, sizeof picture, "%s.jpg", id);
         TRY(dataset_add_row(voc->dataset, id, voc->pictures, picture));
     }
@@ -335,7 +337,7 @@ done:
     return status;
 }
 
-/* What a list of a class says differently from the annotations. */
+/* The differences between the list of a class and the annotations. */
 struct comparison {
     size_t disagreements;
     char first[300];
@@ -347,7 +349,7 @@ static const char *meaning(int label) {
 
 static void disagree(struct comparison *comparison, const char *file, const char *id, int listed, int annotated) {
     if (!comparison->disagreements++) {
-        snprintf(comparison->first, sizeof comparison->first, "%.100s says that %.100s is %s, and the annotations %s", file, id,
+        snprintf(comparison->first, sizeof comparison->first, "%.100s lists %.100s as '%s', the annotations as '%s'", file, id,
                  meaning(listed), meaning(annotated));
     }
 }
@@ -395,8 +397,8 @@ static l3a_status compare_lists(struct voc *voc, const char *split) {
     voc->dataset->disagreements = comparison.disagreements;
     if (comparison.disagreements) {
         report_warning(voc->context,
-                       "%s: %zu picture-class pairs differ between Annotations and ImageSets/Main; the annotations count. "
-                       "The first: %s",
+                       "%s: %zu picture-class pairs differ between Annotations and ImageSets/Main; the annotations are "
+                       "used. The first: %s",
                        voc->root, comparison.disagreements, comparison.first);
     }
 done:

@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { CHUNK = 1 << 20 };
-_Static_assert((int)CHECKPOINT_RANK == (int)TENSOR_RANK, "both are the most dimensions a tensor has");
+_Static_assert((int)CHECKPOINT_RANK == (int)TENSOR_RANK, "both limit the dimensions of a tensor");
 
 struct checkpoint {
     l3a_context *context;
@@ -20,7 +20,7 @@ struct checkpoint {
     bool is_torch;
     safetensors safetensors;
     struct torch_file torch;
-    struct checkpoint_tensor *tensors; /* in the order of the file that is open */
+    struct checkpoint_tensor *tensors; /* in the order of the open file */
     const struct checkpoint_tensor **sorted;
     size_t count;
 };
@@ -29,14 +29,14 @@ struct checkpoint {
 
 static l3a_status fail_foreign(l3a_context *context, const char *path, const char *start, size_t count) {
     static const char pointer[] = "version https://git-lfs";
-    static const char general[] = "a checkpoint is a .safetensors file, or a .pth file that torch.save wrote";
+    static const char general[] = "use a .safetensors file, or a .pth file written by torch.save";
     const bool is_pointer = count >= sizeof pointer - 1 && memcmp(start, pointer, sizeof pointer - 1) == 0;
     const bool is_page = count && *start == '<';
     return fail(context, L3A_ERROR_FORMAT,
-                is_pointer ? "this is Git LFS's pointer to the file: fetch the file itself with git lfs pull"
+                is_pointer ? "this is a Git LFS pointer: fetch the file itself with 'git lfs pull'"
                 : is_page  ? "this looks like a web page: download the file itself"
                            : general,
-                "%s: not a checkpoint: its first bytes are neither safetensors' nor torch's", path);
+                "%s: not a checkpoint: its first bytes match neither safetensors nor torch.save", path);
 }
 
 static l3a_status recognise(l3a_context *context, const char *path, bool *is_torch) {
@@ -94,7 +94,7 @@ static l3a_status list_tensors(struct checkpoint *checkpoint, size_t count) {
     qsort(checkpoint->sorted, count, sizeof *checkpoint->sorted, compare_names);
     for (size_t i = 1; i < count; i++) {
         FAIL_IF(strcmp(checkpoint->sorted[i - 1]->name, checkpoint->sorted[i]->name) == 0, checkpoint->context, L3A_ERROR_FORMAT,
-                "save the weights again, each under one name", "%s: tensor '%s' is there twice", checkpoint_path(checkpoint),
+                "save the weights again, each under its own name", "%s: tensor '%s' is listed twice", checkpoint_path(checkpoint),
                 checkpoint->sorted[i]->name);
     }
 done:
@@ -186,15 +186,15 @@ done:
 
 l3a_status checkpoint_read(struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor, float *values) {
     l3a_status status = L3A_OK;
-    FAIL_IF(!tensor, checkpoint->context, L3A_ERROR_ARGUMENT, "l3a info FILE lists the tensors", "%s: no such tensor",
+    FAIL_IF(!tensor, checkpoint->context, L3A_ERROR_ARGUMENT, "check the name of the tensor", "%s: no such tensor",
             checkpoint_path(checkpoint));
     const size_t index = (size_t)(tensor - checkpoint->tensors);
     TRY(checkpoint->is_torch ? torch_read(&checkpoint->torch, &checkpoint->torch.tensors[index], values)
                              : read_safetensors(checkpoint, &checkpoint->safetensors.tensors[index], values));
     for (uint64_t i = 0; i < tensor->elements; i++) {
-        FAIL_IF(!isfinite(values[i]), checkpoint->context, L3A_ERROR_DATA, "use a checkpoint from before training went wrong",
-                "%s: tensor '%s': element %" PRIu64 " is %g, not a number that a float can hold", checkpoint_path(checkpoint),
-                tensor->name, i, (double)values[i]);
+        FAIL_IF(!isfinite(values[i]), checkpoint->context, L3A_ERROR_DATA, "use a checkpoint from before training diverged",
+                "%s: tensor '%s': element %" PRIu64 " is %g, not a finite float", checkpoint_path(checkpoint), tensor->name, i,
+                (double)values[i]);
     }
 done:
     return status;

@@ -1,7 +1,8 @@
 /* Checkpoints: named tensors from a .safetensors file or from either form of torch's .pth files, recognised by content.
  *
- * Names come without what wraps them: the dict that holds the weights is found (the top, or `model`, `state_dict`, `model_state`),
- * and the prefix `module.` goes. Values come as float, in C order, whatever type, stride or storage they had. */
+ * The reader unwraps names: it finds the dict that holds the weights (at the top level, or under `model`, `state_dict` or
+ * `model_state`), and removes the prefix `module.`. Values are returned as float in C order, whatever their stored type, strides or
+ * storage. */
 #ifndef L3A_CHECKPOINT_H
 #define L3A_CHECKPOINT_H
 
@@ -11,7 +12,7 @@ enum { CHECKPOINT_RANK = 8 };
 
 struct checkpoint_tensor {
     const char *name;
-    const char *type; /* "F32", "F16", "BF16", "F64", … as it is stored */
+    const char *type; /* the stored type: "F32", "F16", "BF16", "F64", … */
     size_t rank;
     uint64_t shape[CHECKPOINT_RANK];
     uint64_t elements;
@@ -26,11 +27,11 @@ const char *checkpoint_path(const struct checkpoint *checkpoint);
 const char *checkpoint_form(const struct checkpoint *checkpoint);
 size_t checkpoint_count(const struct checkpoint *checkpoint);
 const struct checkpoint_tensor *checkpoint_at(const struct checkpoint *checkpoint, size_t index);
-/* NULL when there is none of that name. */
+/* Returns NULL if there is no tensor of that name. */
 const struct checkpoint_tensor *checkpoint_find(const struct checkpoint *checkpoint, const char *name);
-/* All elements, as float; values has room for tensor->elements. A NaN or infinity is an error that names the tensor. */
+/* Reads all elements as float; values has room for tensor->elements. A NaN or infinity is an error that names the tensor. */
 l3a_status checkpoint_read(struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor, float *values);
-/* Verifies every checksum there is, and says whether a tensor has one. */
+/* Verifies every checksum in the file; checkpoint_is_summed tells whether a tensor has one. */
 l3a_status checkpoint_verify(struct checkpoint *checkpoint);
 bool checkpoint_is_summed(const struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor);
 uint64_t checkpoint_size(const struct checkpoint *checkpoint);

@@ -8,17 +8,18 @@ void csv_begin(struct csv *csv, l3a_context *context, const char *name, char *te
 }
 
 static l3a_status fail_line(const struct csv *csv, const char *what) {
-    return fail(csv->context, L3A_ERROR_FORMAT, "a row is fields separated by commas; one with a comma or a quote stands in quotes",
-                "%s: line %zu: %s", csv->name, csv->line, what);
+    return fail(csv->context, L3A_ERROR_FORMAT,
+                "separate fields by commas, and put a field that contains a comma or a quote in quotes", "%s: line %zu: %s",
+                csv->name, csv->line, what);
 }
 
-/* Decodes a quoted field, csv->at being on its first quote; leaves csv->at after its last. */
+/* Decodes a quoted field. csv->at is on the opening quote before, and after the closing quote afterwards. */
 static l3a_status take_quoted(struct csv *csv) {
     char *from = csv->at + 1, *to = from;
     csv->fields[csv->count++] = to;
     for (;; from++) {
         if (from == csv->end) {
-            return fail_line(csv, "a quoted field has no end");
+            return fail_line(csv, "a quoted field is not closed");
         }
         if (*from == '"' && from + 1 < csv->end && from[1] == '"') {
             from++;
@@ -47,7 +48,7 @@ static l3a_status take_plain(struct csv *csv) {
     return L3A_OK;
 }
 
-/* One field and what ends it; *last says that it ended the row. */
+/* Takes one field and its separator; *last is true if the field ends the row. */
 static l3a_status take_field(struct csv *csv, bool *last) {
     l3a_status status = L3A_OK;
     if (csv->count == CSV_FIELDS) {

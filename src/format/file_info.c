@@ -1,4 +1,4 @@
-/* What a file holds, whatever this library knows of. */
+/* Describes the content of any file that the library can read. */
 #include "format/checkpoint.h"
 #include "format/npy.h"
 #include "format/safetensors.h"
@@ -12,7 +12,7 @@ struct l3a_file {
     uint64_t size;
     safetensors safetensors;
     struct tensor array;           /* of a .npy file */
-    struct checkpoint *checkpoint; /* of torch's */
+    struct checkpoint *checkpoint; /* of a torch file */
 };
 
 static l3a_status recognise(l3a_context *context, const char *path, bool *is_npy, bool *is_torch) {

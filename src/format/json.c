@@ -10,7 +10,7 @@
 #include <emmintrin.h>
 #endif
 
-/* Small enough for the processor's caches, large enough that a system call a window costs nothing. */
+/* Small enough for the processor's caches, and large enough that one system call per window costs nothing. */
 enum { USUAL_WINDOW = 1 << 18 };
 
 void json_begin(struct json *json, l3a_context *context, const char *name, const char *text, size_t length) {
@@ -21,9 +21,8 @@ l3a_status json_open(struct json *json, l3a_context *context, const char *path, 
     l3a_status status = L3A_OK;
     json_begin(json, context, path, "", 0);
     TRY(input_open(context, path, &json->input));
-    FAIL_IF(json->input.size > limit, context, L3A_ERROR_FORMAT, "is this the right file?",
-            "%s: %llu bytes, where at most %llu are expected", path, (unsigned long long)json->input.size,
-            (unsigned long long)limit);
+    FAIL_IF(json->input.size > limit, context, L3A_ERROR_FORMAT, "check that this is the right file",
+            "%s: has %llu bytes; at most %llu are expected", path, (unsigned long long)json->input.size, (unsigned long long)limit);
     window = window ? window : USUAL_WINDOW;
     json->capacity = json->input.size < window ? (size_t)json->input.size : window;
     TRY(allocate(context, json->capacity, 1, &json->window));
@@ -44,7 +43,7 @@ uint64_t json_position(const struct json *json) {
     return json->offset + (uint64_t)(json->at - json->start);
 }
 
-/* Where the text in memory ends, in the whole text. */
+/* The position in the whole text at which the part in memory ends. */
 static uint64_t end_position(const struct json *json) {
     return json->offset + (uint64_t)(json->end - json->start);
 }
@@ -60,7 +59,7 @@ static void count_lines(const char *text, size_t length, size_t *line, size_t *c
     }
 }
 
-/* Errors are rare, so a file is read again from its beginning. */
+/* Errors are rare, so this may read the file again from the beginning. */
 void json_place(const struct json *json, uint64_t position, size_t *line, size_t *column) {
     char chunk[1 << 14];
     *line = *column = 1;
@@ -87,7 +86,7 @@ __attribute__((format(printf, 4, 0))) static l3a_status fail_list(struct json *j
     }
     vsnprintf(what, sizeof what, format, arguments);
     json_place(json, position, &line, &column);
-    return fail(json->context, status, "the file is damaged or not of this kind: copy or make it again",
+    return fail(json->context, status, "the file is damaged or of another kind: copy or create it again",
                 "%s: line %zu, column %zu: %s", json->name, line, column, what);
 }
 
@@ -109,8 +108,8 @@ l3a_status json_fail_at(struct json *json, uint64_t position, const char *format
     return status;
 }
 
-/* At the end of the text in memory: moves the window on and keeps what is still needed. False where no text follows. An error is
- * remembered: what is missing then makes the parser fail, and it fails with this error. */
+/* Called at the end of the text in memory: moves the window forward and keeps what is still needed. Returns false if no text
+ * follows. An error is remembered: the parser then fails because text is missing, and reports this error. */
 __attribute__((noinline, cold)) static bool read_on(struct json *json) {
     if (json->status != L3A_OK || is_complete(json)) {
         return false;
@@ -118,7 +117,7 @@ __attribute__((noinline, cold)) static bool read_on(struct json *json) {
     const char *const first = json->kept ? json->kept : json->at;
     const size_t held = (size_t)(json->end - first), passed = (size_t)(json->at - first);
     if (held == json->capacity) {
-        json->status = json_fail(json, "a string or number of more than %zu bytes", json->capacity);
+        json->status = json_fail(json, "a string or number is longer than %zu bytes", json->capacity);
         return false;
     }
     const uint64_t next = end_position(json), left = json->input.size - next;
@@ -188,14 +187,14 @@ static l3a_status open_container(struct json *json, char bracket) {
     TRY(expect(json, bracket));
     if (++json->depth > JSON_DEPTH) {
         json->at--;
-        status = json_fail(json, "more than %d levels deep", JSON_DEPTH);
+        status = json_fail(json, "nested more than %d levels deep", JSON_DEPTH);
     }
     json->first = true;
 done:
     return status;
 }
 
-/* After a value: a comma and *more, or the closing bracket. */
+/* After a value: consumes a comma and sets *more, or consumes the closing bracket. */
 static l3a_status next_value(struct json *json, char bracket, bool *more) {
     l3a_status status = L3A_OK;
     skip_space(json);
@@ -241,7 +240,7 @@ l3a_status json_next_item(struct json *json, bool *more) {
     return next_value(json, ']', more);
 }
 
-/* The first byte that is not simply a part of a string: a quote, a backslash, a control character. */
+/* Finds the first byte that is not an ordinary character of a string: a quote, a backslash or a control character. */
 static const char *pass_letters(const char *at, const char *end) {
 #ifdef __SSE2__
     for (; end - at >= 16; at += 16) {
@@ -260,7 +259,7 @@ static const char *pass_letters(const char *at, const char *end) {
     return at;
 }
 
-/* To the end of a string, the parser being after its first quote. */
+/* Moves from after the opening quote of a string to its closing quote. */
 static l3a_status pass_string(struct json *json, bool *escaped) {
     *escaped = false;
     while (has_more(json)) {
@@ -281,7 +280,7 @@ static l3a_status pass_string(struct json *json, bool *escaped) {
         }
         json->at++;
     }
-    return json_fail(json, "a string has no end");
+    return json_fail(json, "a string is not closed");
 }
 
 l3a_status json_string(struct json *json, json_text *text) {
@@ -297,7 +296,7 @@ done:
     return status;
 }
 
-/* Whether a byte can be a part of a number. */
+/* Whether a character can be part of a number. */
 static bool in_number(char c) {
     return (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E';
 }
@@ -336,7 +335,7 @@ l3a_status json_integer(struct json *json, uint64_t *value) {
     TRY(number_text(json, &text, &length));
     if (!integer_parse(text, length, value)) {
         json->at = text;
-        status = json_fail(json, "a whole number from 0 on is expected");
+        status = json_fail(json, "a whole number is expected, 0 or larger");
     }
 done:
     return status;
@@ -366,8 +365,7 @@ static const char *pass_digits(const char *at, const char *end) {
     return at;
 }
 
-/* A number without exponent, and of a length that cannot overflow, needs no conversion to be known as one, provided that its end
- * is in memory. */
+/* A number without an exponent that is too short to overflow is valid without conversion, provided that its end is in memory. */
 static l3a_status skip_number(struct json *json) {
     enum { SURELY_FINITE = 100 };
     const char *const digits = json->at + (*json->at == '-'), *at = pass_digits(digits, json->end);
@@ -385,7 +383,7 @@ static l3a_status skip_number(struct json *json) {
     return json_number(json, &number);
 }
 
-/* However long. */
+/* The string may be longer than the window. */
 static l3a_status skip_string(struct json *json) {
     l3a_status status = L3A_OK;
     bool escaped;
@@ -407,7 +405,7 @@ static l3a_status skip_scalar(struct json *json) {
     }
 }
 
-/* Which of 64 bytes are what: bit i stands for byte i. */
+/* The kinds of 64 bytes: bit i is for byte i. */
 struct number_bytes {
     uint64_t digit, point, comma, minus, blank;
 };
@@ -444,9 +442,9 @@ static struct number_bytes classify(const char *text) {
 }
 #endif
 
-/* Whether the bytes, up to a comma, is a list of plain numbers: each an optional blank, an optional minus, digits, and
- * perhaps a point and digits. A rule for all numbers at once is a rule about neighbouring bits: what may stand before a
- * digit, a point, a comma. A blank or a minus in a wrong place has one of these somewhere after it, and so needs no rule. */
+/* Whether the bytes, which end with a comma, are a list of plain numbers: each has an optional blank, an optional minus, digits,
+ * and optionally a point and more digits. One rule covers all numbers at once because it is about neighbouring bits: what may
+ * precede a digit, a point or a comma. A misplaced blank or minus is followed by one of these, and so needs no rule of its own. */
 static bool only_numbers(const struct number_bytes *b) {
     const uint64_t starts = b->comma << 1 | 1;
     const uint64_t values = (starts & ~b->blank) | (starts & b->blank) << 1;
@@ -458,8 +456,8 @@ static bool only_numbers(const struct number_bytes *b) {
     return !wrong;
 }
 
-/* Before an item of an array: moves to a later item of the same array when all between is plain numbers. Outlines of
- * objects are lists of numbers and nearly all of an annotation file, so this decides how fast one is read. */
+/* Called before an item of an array: skips to a later item of the same array if everything in between is plain numbers. The
+ * outlines of objects are lists of numbers and make up nearly all of an annotation file, so this determines how fast it is read. */
 static void skip_plain_numbers(struct json *json) {
     while (json->end - json->at >= STEP) {
         struct number_bytes b = classify(json->at);
@@ -506,7 +504,7 @@ done:
 
 l3a_status json_end(struct json *json) {
     skip_space(json);
-    return json->at == json->end && json->status == L3A_OK ? L3A_OK : json_fail(json, "text after the end");
+    return json->at == json->end && json->status == L3A_OK ? L3A_OK : json_fail(json, "unexpected text after the end");
 }
 
 bool json_text_is(json_text text, const char *expected) {
@@ -517,7 +515,7 @@ static int hex_digit(char c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Four hex digits; -1 when they are not there. */
+/* The value of four hexadecimal digits, or -1 if they are not all there. */
 static int hex_unit(const char *at, const char *end) {
     int value = 0;
     if (end - at < 4) {
@@ -552,7 +550,7 @@ static char *put_utf8(char *to, unsigned code) {
     return to;
 }
 
-/* Decodes one escape, *from being after its backslash. False when it is none. */
+/* Decodes one escape; *from is after its backslash. Returns false if it is invalid. */
 static bool decode_escape(const char **from, const char *end, char **to) {
     static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
     const char letter = *(*from)++;
@@ -597,7 +595,7 @@ l3a_status json_text_copy(struct json *json, json_text text, char **copy) {
             const char *const escape = from++;
             if (!decode_escape(&from, end, &to)) {
                 json->at = escape;
-                status = json_fail(json, "a string has an escape that means nothing");
+                status = json_fail(json, "a string contains an invalid escape");
                 goto done;
             }
         }

@@ -88,9 +88,9 @@ static l3a_status fail_type(l3a_context *context, const char *path, const char *
     const bool big_endian = length && *name == '>';
     return fail(context, L3A_ERROR_FORMAT,
                 big_endian ? "save array.astype(array.dtype.newbyteorder('<')) instead"
-                           : "float16, float32, float64, int8, uint8, bool, int32 and int64 are read",
-                "%s: %sarrays of type '%.*s' are not read", path, big_endian ? "big-endian " : "", (int)(length < 40 ? length : 40),
-                name);
+                           : "save it as float16, float32, float64, int8, uint8, bool, int32 or int64",
+                "%s: %sarrays of type '%.*s' are not supported", path, big_endian ? "big-endian " : "",
+                (int)(length < 40 ? length : 40), name);
 }
 
 static l3a_status parse_header(l3a_context *context, const char *path, const char *text, size_t length, struct tensor *tensor) {
@@ -124,7 +124,7 @@ static l3a_status parse_header(l3a_context *context, const char *path, const cha
     }
     return good && type && order && shape
                ? L3A_OK
-               : fail(context, L3A_ERROR_FORMAT, hint, "%s: the header of the .npy file cannot be understood at byte %zu", path,
+               : fail(context, L3A_ERROR_FORMAT, hint, "%s: the header of the .npy file cannot be parsed at byte %zu", path,
                       (size_t)(header.at - text));
 }
 
@@ -140,21 +140,21 @@ l3a_status npy_open(l3a_context *context, const char *path, input_file *input, s
     FAIL_IF(!npy_recognise((const char *)start, sizeof start), context, L3A_ERROR_FORMAT, "write it with numpy.save",
             "%s: not a .npy file", path);
     FAIL_IF(start[6] < 1 || start[6] > 3, context, L3A_ERROR_VERSION, "write it with numpy.save",
-            "%s: .npy version %d, where 1 to 3 are known", path, start[6]);
+            "%s: .npy version %d is not supported; versions 1 to 3 are", path, start[6]);
     const size_t before = start[6] == 1 ? 10 : 12;
     const size_t length = start[6] == 1 ? start[8] + 256u * start[9]
                                         : start[8] + 256u * start[9] + 65536u * start[10] + 16777216u * (size_t)start[11];
-    FAIL_IF(length > HEADER_LIMIT, context, L3A_ERROR_FORMAT, "write it with numpy.save", "%s: a header of %zu bytes is too long",
-            path, length);
+    FAIL_IF(length > HEADER_LIMIT, context, L3A_ERROR_FORMAT, "write it with numpy.save",
+            "%s: the header has %zu bytes, which is too long", path, length);
     TRY(allocate(context, length, 1, &text));
     TRY(input_read(input, before, text, length));
     TRY(parse_header(context, path, text, length, tensor));
     tensor->offset = before + length;
     uint64_t elements;
-    FAIL_IF(!tensor_count(tensor, &elements, &tensor->bytes), context, L3A_ERROR_FORMAT, "is the file damaged?",
-            "%s: a shape larger than any memory", path);
-    FAIL_IF(tensor->bytes > input->size - tensor->offset, context, L3A_ERROR_TRUNCATED, "copy or make the file again",
-            "%s: the header promises %llu bytes of numbers, and there are %llu", path, (unsigned long long)tensor->bytes,
+    FAIL_IF(!tensor_count(tensor, &elements, &tensor->bytes), context, L3A_ERROR_FORMAT,
+            "the file is damaged: copy or create it again", "%s: the shape is larger than any memory", path);
+    FAIL_IF(tensor->bytes > input->size - tensor->offset, context, L3A_ERROR_TRUNCATED, "copy or create the file again",
+            "%s: the header promises %llu bytes of numbers, but there are %llu", path, (unsigned long long)tensor->bytes,
             (unsigned long long)(input->size - tensor->offset));
 done:
     release(context, text);

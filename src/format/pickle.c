@@ -1,4 +1,4 @@
-/* The machine: a stack, marks in it, a memo of values to use again, and a table with a function for each operation. */
+/* The stack machine: a stack with marks, a memo of values for reuse, and a table with one function per operation. */
 #include "format/pickle.h"
 
 #include "base/memory.h"
@@ -20,7 +20,7 @@ enum {
     PROTOCOL_LIMIT = 5
 };
 
-static const char damaged[] = "the file is damaged, or not torch's: download or save it again";
+static const char damaged[] = "the file is damaged or was not written by torch.save: download or save it again";
 
 l3a_status pickle_fail(struct pickle *pickle, const char *format, ...) {
     char text[512];
@@ -40,10 +40,10 @@ static l3a_status load(struct pickle *pickle, size_t wanted) {
     char *grown = NULL;
     const uint64_t available = pickle->end - pickle->start;
     FAIL_IF(wanted > available, context, L3A_ERROR_TRUNCATED, damaged,
-            "%s: byte %" PRIu64 ": the pickle goes on to byte %" PRIu64 ", and its bytes end at %" PRIu64, pickle->input->path,
+            "%s: byte %" PRIu64 ": the pickle extends to byte %" PRIu64 ", but its bytes end at %" PRIu64, pickle->input->path,
             pickle->start + pickle->operation, pickle->start + wanted, pickle->end);
     if (wanted > BYTES_LIMIT) {
-        status = pickle_fail(pickle, "a pickle of more than %d bytes is not read", BYTES_LIMIT);
+        status = pickle_fail(pickle, "a pickle of more than %d bytes is not supported", BYTES_LIMIT);
         goto done;
     }
     uint64_t room = pickle->room ? 2 * (uint64_t)pickle->room : FIRST_READ;
@@ -90,7 +90,7 @@ static l3a_status take_bytes(struct pickle *pickle, uint64_t count, uint32_t *at
     return status;
 }
 
-/* The bytes up to a newline, which is consumed. */
+/* Takes the bytes up to a newline, and consumes the newline. */
 static l3a_status take_line(struct pickle *pickle, uint32_t *at, uint32_t *length) {
     l3a_status status = L3A_OK;
     for (size_t seen = 0;;) {
@@ -98,7 +98,7 @@ static l3a_status take_line(struct pickle *pickle, uint32_t *at, uint32_t *lengt
         const char *found = left > seen ? memchr(pickle->bytes + pickle->at + seen, '\n', left - seen) : NULL;
         seen = found ? (size_t)(found - pickle->bytes) - pickle->at : left;
         if (seen > LINE_LIMIT) {
-            return pickle_fail(pickle, "a line of more than %d bytes", LINE_LIMIT);
+            return pickle_fail(pickle, "a line is longer than %d bytes", LINE_LIMIT);
         }
         if (found) {
             *at = (uint32_t)pickle->at;
@@ -213,7 +213,7 @@ static l3a_status push_new(struct pickle *pickle, struct pickle_value value) {
     return status == L3A_OK ? push(pickle, index) : status;
 }
 
-/* Values above the last mark. */
+/* The number of values above the last mark. */
 static size_t above_mark(const struct pickle *pickle) {
     return pickle->stack_count - (pickle->mark_count ? pickle->marks[pickle->mark_count - 1] : 0);
 }
@@ -230,10 +230,10 @@ static l3a_status pop(struct pickle *pickle, uint32_t *value) {
     return status;
 }
 
-/* Removes the last mark: the values above it begin at *first, and the caller takes them off. */
+/* Removes the last mark. The values above it begin at *first; the caller removes them. */
 static l3a_status pop_mark(struct pickle *pickle, size_t *first) {
     if (!pickle->mark_count) {
-        return pickle_fail(pickle, "no mark on the stack");
+        return pickle_fail(pickle, "there is no mark on the stack");
     }
     *first = pickle->marks[--pickle->mark_count];
     return L3A_OK;
@@ -242,7 +242,7 @@ static l3a_status pop_mark(struct pickle *pickle, size_t *first) {
 static l3a_status run_mark(struct pickle *pickle, unsigned argument) {
     (void)argument;
     const l3a_status status = pickle_reserve(pickle, &pickle->marks, pickle->mark_count, &pickle->mark_room, sizeof *pickle->marks,
-                                             MARK_LIMIT, "marks, so much is nested");
+                                             MARK_LIMIT, "nested marks");
     if (status == L3A_OK) {
         pickle->marks[pickle->mark_count++] = (uint32_t)pickle->stack_count;
     }
@@ -254,7 +254,7 @@ static l3a_status run_pop_mark(struct pickle *pickle, unsigned argument) {
     return pop_mark(pickle, &pickle->stack_count);
 }
 
-/* Python's own reader takes a mark off where there is no value above it. */
+/* Like Python's own reader, removes a mark if there is no value above it. */
 static l3a_status run_pop(struct pickle *pickle, unsigned argument) {
     uint32_t value;
     return pickle->mark_count && !above_mark(pickle) ? run_pop_mark(pickle, argument) : pop(pickle, &value);
@@ -277,7 +277,7 @@ static l3a_status run_protocol(struct pickle *pickle, unsigned argument) {
     l3a_status status = take_number(pickle, argument, &version);
     if (status == L3A_OK && version > PROTOCOL_LIMIT) {
         status = fail(pickle->input->context, L3A_ERROR_VERSION, "save it with pickle_protocol=2, torch's default",
-                      "%s: byte %" PRIu64 ": pickle protocol %" PRIu64 ", where 0 to %d are known", pickle->input->path,
+                      "%s: byte %" PRIu64 ": pickle protocol %" PRIu64 " is not supported; 0 to %d are", pickle->input->path,
                       pickle->start + pickle->operation, version, PROTOCOL_LIMIT);
     }
     return status;
@@ -316,7 +316,7 @@ static l3a_status run_integer(struct pickle *pickle, unsigned argument) {
     return status != L3A_OK ? status : push_integer(pickle, argument == 4 ? (int32_t)(uint32_t)number : (int64_t)number);
 }
 
-/* Two's complement of any length; what does not fit 64 bits is opaque. */
+/* Two's complement of any length; a number that does not fit in 64 bits is opaque. */
 static l3a_status run_long(struct pickle *pickle, unsigned argument) {
     l3a_status status = L3A_OK;
     uint64_t length, number = 0;
@@ -337,7 +337,7 @@ done:
     return status;
 }
 
-/* A decimal text; "01" and "00" are true and false, and a long ends in L. */
+/* A decimal number as text; "01" and "00" are true and false, and a long ends in L. */
 static l3a_status run_integer_line(struct pickle *pickle, unsigned argument) {
     l3a_status status = L3A_OK;
     uint32_t at, length;
@@ -351,7 +351,7 @@ static l3a_status run_integer_line(struct pickle *pickle, unsigned argument) {
     const bool negative = length && *text == '-';
     for (size_t i = negative; i < length; i++) {
         if (text[i] < '0' || text[i] > '9') {
-            return pickle_fail(pickle, "a number with a character that is no digit");
+            return pickle_fail(pickle, "a number contains a character that is not a digit");
         }
     }
     if (!integer_parse(text + negative, length - negative, &magnitude) || magnitude > INT64_MAX) {
@@ -389,7 +389,7 @@ static l3a_status push_text(struct pickle *pickle, uint32_t at, uint32_t length)
     return push_new(pickle, (struct pickle_value){PICKLE_TEXT, {.text = {at, length}}});
 }
 
-/* The length, in that many bytes, then the text. */
+/* The argument is the number of bytes in the length, which precedes the text. */
 static l3a_status run_text(struct pickle *pickle, unsigned argument) {
     l3a_status status = L3A_OK;
     uint64_t length;
@@ -412,7 +412,7 @@ done:
     return status;
 }
 
-/* Escapes stay as they are: no name of a tensor has any. */
+/* Escapes are not decoded: no name of a tensor contains any. */
 static l3a_status run_text_line(struct pickle *pickle, unsigned argument) {
     l3a_status status = L3A_OK;
     uint32_t at, length;
@@ -420,7 +420,7 @@ static l3a_status run_text_line(struct pickle *pickle, unsigned argument) {
     if (argument == 'S') {
         const char *text = pickle->bytes + at;
         if (length < 2 || (*text != '\'' && *text != '"') || text[length - 1] != *text) {
-            return pickle_fail(pickle, "a text without quotes");
+            return pickle_fail(pickle, "a text is not in quotes");
         }
         at++;
         length -= 2;
@@ -436,7 +436,7 @@ static l3a_status run_empty(struct pickle *pickle, unsigned argument) {
     return push_new(pickle, (struct pickle_value){.kind = (enum pickle_kind)argument});
 }
 
-/* Moves the values from stack place `first` on into a container. What is opaque swallows them. */
+/* Moves the stack values from index `first` on into a container. An opaque container discards them. */
 static l3a_status fill(struct pickle *pickle, size_t first, uint32_t container) {
     l3a_status status = L3A_OK;
     for (size_t i = first; pickle_at(pickle, container)->kind != PICKLE_OPAQUE && i < pickle->stack_count; i++) {
@@ -471,7 +471,7 @@ static l3a_status run_tuple(struct pickle *pickle, unsigned argument) {
     return status == L3A_OK ? push_filled(pickle, pickle->stack_count - argument, PICKLE_TUPLE) : status;
 }
 
-/* Adds the values from `first` on to the container below them, which must be of that kind. */
+/* Adds the stack values from index `first` on to the container below them, which must be of the given kind. */
 static l3a_status add_items(struct pickle *pickle, size_t first, enum pickle_kind kind) {
     const size_t floor = pickle->mark_count ? pickle->marks[pickle->mark_count - 1] : 0;
     if (first <= floor) {
@@ -480,7 +480,7 @@ static l3a_status add_items(struct pickle *pickle, size_t first, enum pickle_kin
     const uint32_t container = pickle->stack[first - 1];
     const enum pickle_kind found = pickle_at(pickle, container)->kind;
     if (found != kind && found != PICKLE_OPAQUE) {
-        return pickle_fail(pickle, "items for a value that is no container of this kind");
+        return pickle_fail(pickle, "items for a value that is not a container of this kind");
     }
     if (kind == PICKLE_DICT && (pickle->stack_count - first) % 2) {
         return pickle_fail(pickle, "a key without a value");
@@ -506,11 +506,11 @@ static l3a_status run_set_item(struct pickle *pickle, unsigned argument) {
 
 /* ---- Memo ---- */
 
-/* Picklers count from 0 or 1, so a number beyond the bytes read so far is no pickler's. */
+/* Picklers count memos from 0 or 1, so a number larger than the bytes read so far cannot be genuine. */
 static l3a_status remember(struct pickle *pickle, uint64_t number) {
     l3a_status status = L3A_OK;
     if (number > pickle->at) {
-        return pickle_fail(pickle, "memo %" PRIu64 " is beyond what this pickle can have", number);
+        return pickle_fail(pickle, "memo %" PRIu64 " is too large a number for this pickle", number);
     }
     TRY(expect_values(pickle, 1));
     const size_t before = pickle->memo_room;
@@ -526,10 +526,10 @@ done:
 
 static l3a_status recall(struct pickle *pickle, uint64_t number) {
     return number < pickle->memo_room && pickle->memo[number] ? push(pickle, pickle->memo[number])
-                                                              : pickle_fail(pickle, "memo %" PRIu64 " was never filled", number);
+                                                              : pickle_fail(pickle, "memo %" PRIu64 " was never set", number);
 }
 
-/* A number in that many bytes; 0: as a line of digits. */
+/* A number in that many bytes, or as a line of digits if bytes is 0. */
 static l3a_status take_memo_number(struct pickle *pickle, unsigned bytes, uint64_t *number) {
     uint32_t at, length;
     if (bytes) {
@@ -537,7 +537,7 @@ static l3a_status take_memo_number(struct pickle *pickle, unsigned bytes, uint64
     }
     const l3a_status status = take_line(pickle, &at, &length);
     return status == L3A_OK && !integer_parse(pickle->bytes + at, length, number)
-               ? pickle_fail(pickle, "a memo whose number cannot be read")
+               ? pickle_fail(pickle, "the number of a memo cannot be parsed")
                : status;
 }
 
@@ -558,7 +558,7 @@ static l3a_status run_memoize(struct pickle *pickle, unsigned argument) {
     return remember(pickle, pickle->memo_count);
 }
 
-/* ---- Names, calls, objects: values only, never an action ---- */
+/* ---- Names, calls, objects: they only make values, and never run anything ---- */
 
 static l3a_status run_name(struct pickle *pickle, unsigned argument) {
     (void)argument;
@@ -580,7 +580,7 @@ static l3a_status run_stack_name(struct pickle *pickle, unsigned argument) {
     TRY(pop(pickle, &module));
     const struct pickle_value *first = pickle_at(pickle, module), *second = pickle_at(pickle, name);
     if (first->kind != PICKLE_TEXT || second->kind != PICKLE_TEXT) {
-        return pickle_fail(pickle, "a name that is no text");
+        return pickle_fail(pickle, "a name that is not text");
     }
     TRY(torch_name(pickle, pickle_text(pickle, first), first->as.text.length, pickle_text(pickle, second), second->as.text.length,
                    &made));
@@ -601,7 +601,7 @@ done:
     return status;
 }
 
-/* An object's class, its arguments, and for one of the operations its named arguments. */
+/* Creates an object from its class, its arguments and, for NEWOBJ_EX, its named arguments, which are dropped. */
 static l3a_status run_object(struct pickle *pickle, unsigned argument) {
     l3a_status status = L3A_OK;
     TRY(expect_values(pickle, argument));
@@ -613,7 +613,7 @@ done:
     return status;
 }
 
-/* Protocols 0 and 1: a class and arguments above a mark; with an argument, the class is named by two lines. */
+/* Protocols 0 and 1: a class and its arguments above a mark. For INST, two lines name the class. */
 static l3a_status run_old_object(struct pickle *pickle, unsigned argument) {
     l3a_status status = L3A_OK;
     uint32_t at, length;
@@ -626,7 +626,7 @@ done:
     return status;
 }
 
-/* The attributes of an object. Containers and tensors have none that matter, and what is opaque stays so. */
+/* Drops the attributes of an object: those of containers and tensors do not matter, and an opaque value stays opaque. */
 static l3a_status run_build(struct pickle *pickle, unsigned argument) {
     (void)argument;
     l3a_status status = L3A_OK;
@@ -654,7 +654,7 @@ done:
     return status;
 }
 
-/* A persistent id that is a text, which torch never writes. */
+/* A persistent id as a line of text, which torch never writes. */
 static l3a_status run_persistent_line(struct pickle *pickle, unsigned argument) {
     uint32_t at, length;
     const l3a_status status = take_line(pickle, &at, &length);
@@ -745,7 +745,7 @@ static l3a_status run(struct pickle *pickle) {
         TRY(take_number(pickle, 1, &code));
         const struct operation *operation = &operations[code];
         if (!operation->run) {
-            status = pickle_fail(pickle, "%02" PRIx64 " is no operation of a pickle", code);
+            status = pickle_fail(pickle, "%02" PRIx64 " is not a pickle operation", code);
             goto done;
         }
         TRY(operation->run(pickle, operation->argument));

@@ -1,11 +1,11 @@
-/* A closed interpreter for the pickles of torch's checkpoints.
+/* A closed interpreter for the pickles in torch checkpoints.
  *
- * A pickle is a program for a small machine with a stack. Python's own reader looks names up and calls what it finds; this one
- * knows a fixed list of names, all of which stand for containers and tensors, and makes an opaque value of anything else. So
- * nothing is imported or called, whatever the file says, and an opaque value is only good for being skipped.
+ * A pickle is a program for a small stack machine. Python's own reader looks names up and calls what it finds. This one knows a
+ * fixed list of names, all of which denote containers and tensors, and turns everything else into an opaque value. So nothing is
+ * ever imported or called, whatever the file says, and all one can do with an opaque value is skip it.
  *
- * Values live in one array and refer to each other by index, so a value that contains itself is nothing special. Nothing here
- * recurses. Bytes are read from the file as they are needed, and each count is compared with the bytes that are there first. */
+ * Values live in one array and refer to each other by index, so a value that contains itself needs no special care. Nothing here
+ * recurses. Bytes are read from the file as needed, and each count is first compared with the number of bytes that are left. */
 #ifndef L3A_PICKLE_H
 #define L3A_PICKLE_H
 
@@ -31,14 +31,14 @@ enum pickle_kind {
 struct pickle_value {
     enum pickle_kind kind;
     union {
-        int64_t integer; /* and a boolean */
+        int64_t integer; /* also for a boolean */
         double number;
         struct {
             uint32_t at, length;
-        } text; /* in the pickle's bytes, as it stands there */
+        } text; /* position in the pickle's bytes, escapes not decoded */
         struct {
             uint32_t first, last, count;
-        } items;        /* links; a dict has keys and values in turn */
+        } items;        /* links; a dict alternates keys and values */
         uint32_t index; /* of a known name, a storage or a tensor */
     } as;
 };
@@ -49,10 +49,10 @@ struct pickle_link {
 
 struct pickle_storage {
     uint32_t key;     /* a text */
-    tensor_type type; /* TENSOR_TYPES: one that is not read */
+    tensor_type type; /* TENSOR_TYPES if not supported */
     size_t element_size;
-    uint64_t elements, first; /* first: of a view into another storage, as old versions of torch had */
-    size_t place;             /* for the caller */
+    uint64_t elements, first; /* first: for a view into another storage, as in files of old torch versions */
+    size_t place;             /* for the caller to use */
 };
 
 struct pickle_tensor {
@@ -64,10 +64,10 @@ struct pickle_tensor {
 
 struct pickle {
     const input_file *input;
-    uint64_t start, end; /* of the bytes in the file that may belong to the pickle */
-    char *bytes;         /* those read so far */
+    uint64_t start, end; /* the range of the file that may belong to the pickle */
+    char *bytes;         /* the bytes read so far */
     size_t loaded, room;
-    size_t at, operation; /* the next byte, and the beginning of the operation under way */
+    size_t at, operation; /* the next byte, and the start of the current operation */
     struct pickle_value *values;
     struct pickle_link *links;
     struct pickle_storage *storages;
@@ -79,10 +79,10 @@ struct pickle {
     uint32_t root;
 };
 
-/* Runs the pickle that begins at `start`; pickle->start + pickle->at is where it ended. */
+/* Runs the pickle that begins at `start`. It ended at pickle->start + pickle->at. */
 l3a_status pickle_read(const input_file *input, uint64_t start, uint64_t end, struct pickle *pickle);
 void pickle_free(struct pickle *pickle);
-/* An error that names the byte of the operation under way. */
+/* An error that gives the byte of the current operation. */
 __attribute__((format(printf, 2, 3))) l3a_status pickle_fail(struct pickle *pickle, const char *format, ...);
 
 static inline const struct pickle_value *pickle_at(const struct pickle *pickle, uint32_t index) {
@@ -94,19 +94,19 @@ static inline const char *pickle_text(const struct pickle *pickle, const struct 
 }
 
 bool pickle_is_text(const struct pickle *pickle, uint32_t index, const char *text);
-/* The value of a text key, the last one where there are several; 0 when there is none, or this is no dict. */
+/* The value of a text key, or the last one if there are several; 0 if there is none, or if this is not a dict. */
 uint32_t pickle_find(const struct pickle *pickle, uint32_t dict, const char *key);
-/* The first `capacity` items of a container; returns how many items it has. */
+/* Copies the first `capacity` items of a container, and returns how many it has. */
 size_t pickle_items(const struct pickle *pickle, uint32_t container, uint32_t *items, size_t capacity);
 
-/* For what interprets names. */
+/* For the code that interprets names. */
 l3a_status pickle_make(struct pickle *pickle, struct pickle_value value, uint32_t *index);
 l3a_status pickle_append(struct pickle *pickle, uint32_t container, uint32_t value);
-/* Makes room in one of the arrays for one more, up to a limit; items is the address of its pointer. */
+/* Makes room for one more item in one of the arrays, up to a limit; items is the address of its pointer. */
 l3a_status pickle_reserve(struct pickle *pickle, void *items, size_t count, size_t *room, size_t size, size_t limit,
                           const char *what);
 
-/* In torch_names.c: the value a name, a call, or a persistent id stands for. */
+/* In torch_names.c: the value that a name, a call or a persistent id stands for. */
 l3a_status torch_name(struct pickle *pickle, const char *module, size_t module_length, const char *name, size_t name_length,
                       uint32_t *made);
 l3a_status torch_call(struct pickle *pickle, uint32_t called, uint32_t arguments, uint32_t *made);

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The largest checkpoints in use have a few thousand tensors to a file. A tensor may have a key for its checksum. */
+/* The largest checkpoints in use have a few thousand tensors per file. Each tensor may have a metadata key for its checksum. */
 enum { HEADER_LIMIT = 100 << 20, TENSOR_LIMIT = 100000, METADATA_LIMIT = 2 * TENSOR_LIMIT, SUM_DIGITS = 16, CHUNK = 1 << 20 };
 
-static const char damaged[] = "the file is damaged: copy or make it again";
-static const char limit_hint[] = "is this the right file? Split it if it really holds that many";
+static const char damaged[] = "the file is damaged: copy or create it again";
+static const char limit_hint[] = "check that this is the right file, and split it if it really holds that many";
 
 static l3a_status parse_metadata(struct json *json, safetensors *file) {
     l3a_status status = L3A_OK;
@@ -64,7 +64,7 @@ done:
     return status;
 }
 
-/* Both ends, relative to the end of the header. */
+/* The start and the end, relative to the end of the header. */
 static l3a_status parse_offsets(struct json *json, uint64_t ends[2]) {
     l3a_status status = L3A_OK;
     bool more;
@@ -100,7 +100,8 @@ static l3a_status parse_tensor(struct json *json, const safetensors *file, uint6
             TRY(json_string(json, &text));
             tensor->type = tensor_type_find(text.at, text.length);
             if (tensor->type == TENSOR_TYPES) {
-                status = json_fail(json, "tensors of type %.*s are not read", (int)(text.length < 20 ? text.length : 20), text.at);
+                status =
+                    json_fail(json, "tensors of type %.*s are not supported", (int)(text.length < 20 ? text.length : 20), text.at);
                 goto done;
             }
             typed = true;
@@ -120,12 +121,12 @@ static l3a_status parse_tensor(struct json *json, const safetensors *file, uint6
     }
     const uint64_t available = file->input.size - data;
     if (!tensor_count(tensor, &elements, &tensor->bytes) || ends[1] < ends[0] || ends[1] - ends[0] != tensor->bytes) {
-        status = json_fail(json, "the offsets of tensor '%.100s' do not fit its shape", tensor->name);
+        status = json_fail(json, "the offsets of tensor '%.100s' do not match its shape", tensor->name);
         goto done;
     }
     FAIL_IF(ends[1] > available, file->context, L3A_ERROR_TRUNCATED, damaged,
-            "%s: tensor '%s' ends at byte %" PRIu64 ", and the file at %" PRIu64, file->input.path, tensor->name, data + ends[1],
-            file->input.size);
+            "%s: tensor '%s' ends at byte %" PRIu64 ", but the file ends at %" PRIu64, file->input.path, tensor->name,
+            data + ends[1], file->input.size);
     tensor->offset = data + ends[0];
 done:
     return status;
@@ -169,7 +170,7 @@ static l3a_status parse_header(safetensors *file, const char *text, size_t lengt
         }
         if (json_text_is(key, "__metadata__")) {
             if (described) {
-                status = json_fail(&json, "a second __metadata__");
+                status = json_fail(&json, "__metadata__ is listed twice");
                 goto done;
             }
             described = true;
@@ -185,7 +186,7 @@ done:
     return status;
 }
 
-/* Each tensor and each key must be there once: which of two would be meant? */
+/* A name or key that is listed twice would be ambiguous. */
 static l3a_status index_names(safetensors *file) {
     l3a_status status = L3A_OK;
     char **names = NULL;
@@ -212,7 +213,7 @@ static int compare_places(const void *left, const void *right) {
                                   : (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
-/* The format wants every byte after the header to belong to exactly one tensor. */
+/* The format requires that every byte after the header belongs to exactly one tensor. */
 static l3a_status check_layout(const safetensors *file, uint64_t data) {
     l3a_status status = L3A_OK;
     const struct tensor **sorted = NULL;
@@ -223,12 +224,12 @@ static l3a_status check_layout(const safetensors *file, uint64_t data) {
     qsort(sorted, file->count, sizeof *sorted, compare_places);
     for (size_t i = 0; i < file->count; i++) {
         FAIL_IF(sorted[i]->offset != data, file->context, L3A_ERROR_FORMAT, damaged,
-                "%s: tensor '%s' begins at byte %" PRIu64 ", where %" PRIu64 " is expected: tensors overlap or leave a gap",
+                "%s: tensor '%s' begins at byte %" PRIu64 " instead of %" PRIu64 ": tensors overlap or leave a gap",
                 file->input.path, sorted[i]->name, sorted[i]->offset, data);
         data += sorted[i]->bytes;
     }
-    FAIL_IF(data != file->input.size, file->context, L3A_ERROR_FORMAT, damaged, "%s: %" PRIu64 " bytes after the last tensor",
-            file->input.path, file->input.size - data);
+    FAIL_IF(data != file->input.size, file->context, L3A_ERROR_FORMAT, damaged,
+            "%s: there are %" PRIu64 " bytes after the last tensor", file->input.path, file->input.size - data);
 done:
     release(file->context, sorted);
     return status;
@@ -238,7 +239,7 @@ static void sum_key(char key[256], const char *name) {
     snprintf(key, 256, "xxh3.%s", name);
 }
 
-/* The value of "xxh3.header" in the header's own text, as 16 digits; NULL when there is none. */
+/* The value of "xxh3.header" in the text of the header, as 16 digits; NULL if there is none. */
 static char *find_header_sum(char *text, size_t length) {
     static const char key[] = "\"xxh3.header\":\"";
     char *found = memmem(text, length, key, sizeof key - 1);
@@ -257,7 +258,7 @@ static l3a_status verify_header(safetensors *file, char *text, size_t length) {
     file->summed = true;
     return strcmp(stored, computed) == 0
                ? L3A_OK
-               : fail(file->context, L3A_ERROR_CHECKSUM, damaged, "%s: the header's checksum is %s, where %s was written",
+               : fail(file->context, L3A_ERROR_CHECKSUM, damaged, "%s: the header's checksum is %s, but the file records %s",
                       file->input.path, computed, stored);
 }
 
@@ -277,10 +278,10 @@ l3a_status safetensors_open(l3a_context *context, const char *path, safetensors 
     }
     char brace = 0;
     TRY(input_read(&file->input, 8, &brace, 1));
-    FAIL_IF(brace != '{' || length > HEADER_LIMIT, context, L3A_ERROR_FORMAT, "is it the right file?", "%s: not a safetensors file",
-            path);
+    FAIL_IF(brace != '{' || length > HEADER_LIMIT, context, L3A_ERROR_FORMAT, "check that this is the right file",
+            "%s: not a safetensors file", path);
     FAIL_IF(length > file->input.size - 8, context, L3A_ERROR_TRUNCATED, damaged,
-            "%s: a header of %" PRIu64 " bytes in a file of %" PRIu64, path, length, file->input.size);
+            "%s: the header needs %" PRIu64 " bytes, but the file has %" PRIu64, path, length, file->input.size);
     TRY(allocate(context, (size_t)length, 1, &text));
     TRY(input_read(&file->input, 8, text, (size_t)length));
     TRY(verify_header(file, text, (size_t)length));
@@ -345,7 +346,7 @@ l3a_status safetensors_verify(const safetensors *file) {
         TRY(input_checksum(&file->input, tensor->offset, tensor->bytes, &sum));
         snprintf(computed, sizeof computed, "%016" PRIx64, sum);
         FAIL_IF(strcmp(stored, computed) != 0, file->context, L3A_ERROR_CHECKSUM, damaged,
-                "%s: tensor '%s' (bytes %" PRIu64 " to %" PRIu64 ") has checksum %s, where %s was written", file->input.path,
+                "%s: tensor '%s' (bytes %" PRIu64 " to %" PRIu64 ") has checksum %s, but the file records %s", file->input.path,
                 tensor->name, tensor->offset, tensor->offset + tensor->bytes, computed, stored);
     }
 done:
@@ -369,8 +370,8 @@ l3a_status safetensors_expect(const safetensors *file, const char *name, size_t 
     char wanted[200], have[200];
     shape_text(wanted, sizeof wanted, rank, shape);
     if (!found) {
-        return fail(file->context, L3A_ERROR_FORMAT, "is it the right file?", "%s: tensor '%s' %s is missing", file->input.path,
-                    name, wanted);
+        return fail(file->context, L3A_ERROR_FORMAT, "check that this is the right file", "%s: tensor '%s' %s is missing",
+                    file->input.path, name, wanted);
     }
     bool fits = found->rank == rank;
     for (size_t i = 0; fits && i < rank; i++) {
@@ -378,8 +379,8 @@ l3a_status safetensors_expect(const safetensors *file, const char *name, size_t 
     }
     shape_text(have, sizeof have, found->rank, found->shape);
     if (!fits) {
-        return fail(file->context, L3A_ERROR_FORMAT, "is it the right file?", "%s: tensor '%s' is %s, where %s is expected",
-                    file->input.path, name, have, wanted);
+        return fail(file->context, L3A_ERROR_FORMAT, "check that this is the right file",
+                    "%s: tensor '%s' has shape %s instead of %s", file->input.path, name, have, wanted);
     }
     *tensor = found;
     return L3A_OK;
@@ -398,7 +399,7 @@ static uint64_t source_bytes(const tensor_source *source) {
     return bytes;
 }
 
-/* The header's text, padded so that the tensors begin at a multiple of 64; sums may be NULL for a first draft. */
+/* The text of the header, padded so that the tensors begin at a multiple of 64 bytes; sums may be NULL for a first draft. */
 static void build_header(text_builder *header, const text_list *keys, const text_list *values, const tensor_source *sources,
                          size_t count, const uint64_t *sums) {
     text_builder_print(header, "{\"__metadata__\":{");

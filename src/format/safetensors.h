@@ -1,7 +1,7 @@
-/* safetensors: eight bytes of header length, a JSON header, the tensors one after another.
+/* safetensors: eight bytes with the length of the header, a JSON header, and the tensors one after another.
  *
- * What this project adds, and any other reader may ignore: metadata `xxh3.NAME`, the XXH3-64 of a tensor's bytes, and
- * `xxh3.header`, that of the header with this one value written as zeros. So each bit of such a file is under a checksum. */
+ * This project adds metadata that any other reader may ignore: `xxh3.NAME` is the XXH3-64 of a tensor's bytes, and `xxh3.header` is
+ * that of the header, computed with this one value written as zeros. So a checksum covers every bit of such a file. */
 #ifndef L3A_SAFETENSORS_H
 #define L3A_SAFETENSORS_H
 
@@ -21,18 +21,18 @@ typedef struct safetensors {
 
 l3a_status safetensors_open(l3a_context *context, const char *path, safetensors *file);
 void safetensors_close(safetensors *file);
-/* NULL when there is none. */
+/* Return NULL if there is none. */
 const struct tensor *safetensors_find(const safetensors *file, const char *name);
 const char *safetensors_metadata(const safetensors *file, const char *key);
-/* True when the tensor has a checksum. */
+/* Whether the tensor has a checksum. */
 bool safetensors_is_summed(const safetensors *file, const struct tensor *tensor);
-/* Verifies every checksum there is. */
+/* Verifies every checksum in the file. */
 l3a_status safetensors_verify(const safetensors *file);
-/* The tensor, or an error that says what was expected; shape may have zeros for "any". */
+/* Finds the tensor, or fails with an error that says what was expected; a 0 in shape means "any". */
 l3a_status safetensors_expect(const safetensors *file, const char *name, size_t rank, const uint64_t *shape,
                               const struct tensor **tensor);
 
-/* What is written: each tensor's bytes come in order from `fill`, in chunks of at most 1 MiB. */
+/* What to write: `fill` provides the bytes of each tensor in order, in chunks of at most 1 MiB. */
 typedef struct tensor_source {
     const char *name;
     tensor_type type;
@@ -42,7 +42,7 @@ typedef struct tensor_source {
     void *argument;
 } tensor_source;
 
-/* A source whose bytes stand in memory: argument is their address. */
+/* The `fill` of a tensor in memory; argument is its address. */
 l3a_status fill_from_memory(void *argument, uint64_t offset, void *bytes, size_t count);
 
 l3a_status safetensors_write(l3a_context *context, const char *path, const text_list *keys, const text_list *values,

@@ -56,8 +56,8 @@ static float float_of_half(uint16_t half) {
     return float_of_bits(sign | bits);
 }
 
-/* The exponent is moved by adding a number whose last bit is a half's, so that the addition itself rounds to nearest, ties to even.
- */
+/* To make a subnormal half, adds a number whose last bit has the weight of a half's last bit, so that the addition itself rounds to
+ * nearest, ties to even. */
 static uint16_t half_of_float(float value) {
     uint32_t bits, rounded;
     memcpy(&bits, &value, sizeof bits);
@@ -163,7 +163,7 @@ l3a_status tensor_read_labels(const input_file *input, const struct tensor *tens
             const size_t row = tensor->fortran ? j : i, column = tensor->fortran ? i : j;
             const double value = numbers[j];
             FAIL_IF(!(value == -1 || value == 0 || value == 1), input->context, L3A_ERROR_DATA,
-                    "labels are 1 (present), 0 (absent) or -1 (unknown)", "%s: row %zu, column %zu: label %g", input->path, row,
+                    "use 1 (present), 0 (absent) or -1 (unknown) as a label", "%s: row %zu, column %zu: label %g", input->path, row,
                     column, value);
             labels[row * columns + column] = (int8_t)value;
         }

@@ -1,4 +1,4 @@
-/* A tensor in a file: its type, its shape, where it stands; and the conversion of its numbers. */
+/* A tensor in a file: its type, shape and position, and the conversion of its numbers. */
 #ifndef L3A_TENSOR_H
 #define L3A_TENSOR_H
 
@@ -24,26 +24,26 @@ struct tensor {
     size_t rank;
     uint64_t shape[TENSOR_RANK];
     uint64_t offset, bytes; /* in the file */
-    bool fortran;           /* first index fastest */
+    bool fortran;           /* the first index varies fastest */
 };
 
-/* "F32", and its bytes. */
+/* The name of a type, such as "F32", and its size in bytes. */
 const char *tensor_type_name(tensor_type type);
 size_t tensor_type_size(tensor_type type);
-/* TENSOR_TYPES when there is none of that name. */
+/* Returns TENSOR_TYPES if there is no type of that name. */
 tensor_type tensor_type_find(const char *name, size_t length);
-/* Number of elements, and bytes; false when they do not fit. */
+/* The number of elements and of bytes; returns false if they do not fit. */
 bool tensor_count(const struct tensor *tensor, uint64_t *elements, uint64_t *bytes);
-/* count numbers, little-endian and not aligned. */
+/* Convert `count` little-endian numbers, which need not be aligned. */
 void tensor_to_double(tensor_type type, const void *from, double *to, size_t count);
 void tensor_to_float(tensor_type type, const void *from, float *to, size_t count);
-/* To float16, to nearest, ties to even. */
+/* Converts to float16, rounding to nearest, ties to even. */
 void halves_of_floats(const float *from, uint16_t *to, size_t count);
-/* Rows [first, first + count) of a matrix in a file, in C order, as float. */
+/* Reads rows [first, first + count) of a matrix in C order, as float. */
 l3a_status tensor_read_rows(const input_file *input, const struct tensor *tensor, uint64_t first, size_t count, float *values);
-/* A whole matrix in Fortran order, as float in C order. */
+/* Reads a whole matrix in Fortran order, and stores it as float in C order. */
 l3a_status tensor_read_fortran(const input_file *input, const struct tensor *tensor, float *values);
-/* A whole [rows, columns] matrix of labels; a value other than -1, 0, 1 is an error that names its place. */
+/* Reads a whole [rows, columns] matrix of labels. A value other than -1, 0 or 1 is an error that gives its row and column. */
 l3a_status tensor_read_labels(const input_file *input, const struct tensor *tensor, int8_t *labels);
 
 #endif

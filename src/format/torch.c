@@ -1,4 +1,4 @@
-/* From the object in a checkpoint to a list of tensors, and from a tensor to its numbers. */
+/* Turns the object in a checkpoint into a list of tensors, and a tensor into numbers. */
 #include "format/torch.h"
 
 #include "base/memory.h"
@@ -14,7 +14,7 @@ enum { LEGACY_VERSION = 1001, NEST_LIMIT = 2, NAME_LIMIT = 4096, CHUNK = 1 << 20
 static const char damaged[] = "the file is damaged: copy, download or save it again";
 static const char save_hint[] = "save the weights in PyTorch with torch.save(model.state_dict(), FILE)";
 
-/* What a pickle of the magic number holds: from protocol 2 on, and before. */
+/* The pickled magic number: from protocol 2 on, and before. */
 static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
 static const char magic_digits[] = "L119547037146038801333356L\n.";
 
@@ -39,8 +39,8 @@ static bool holds_tensors(const struct pickle *pickle, uint32_t dict) {
     return found;
 }
 
-/* The dict of weights: under one of the usual names, or else this one; 0 when there is none. A tensor beside the weights, such
- * as the best accuracy so far, does not hide them. */
+/* Finds the dict of weights: under one of the usual names, or else this dict itself; 0 if there is none. A tensor beside the
+ * weights, such as the best accuracy so far, does not hide them. */
 static uint32_t find_weights(const struct pickle *pickle, uint32_t index, unsigned depth) {
     static const char *const usual[] = {"model", "state_dict", "model_state"};
     if (pickle_at(pickle, index)->kind != PICKLE_DICT) {
@@ -56,7 +56,7 @@ static uint32_t find_weights(const struct pickle *pickle, uint32_t index, unsign
     return holds_tensors(pickle, index) ? index : 0;
 }
 
-/* Elements, and how far the last is from the first; false when they do not fit. */
+/* Computes the number of elements, and how far the last is from the first; returns false if they do not fit. */
 static bool measure(struct torch_tensor *tensor) {
     uint64_t last = 0;
     tensor->elements = 1;
@@ -84,7 +84,7 @@ static l3a_status check_tensor(const struct torch_file *file, const struct torch
             there);
     FAIL_IF(tensor->elements > file->input.size, file->context, L3A_ERROR_FORMAT,
             "save tensor.contiguous() instead of an expanded view",
-            "%s: tensor '%s' repeats its storage into %" PRIu64 " numbers, in a file of %" PRIu64 " bytes", file->input.path,
+            "%s: tensor '%s' expands its storage to %" PRIu64 " numbers, in a file of %" PRIu64 " bytes", file->input.path,
             tensor->name, tensor->elements, file->input.size);
 done:
     return status;
@@ -95,14 +95,14 @@ static l3a_status copy_name(struct torch_file *file, const struct pickle *pickle
     const char *at = pickle_text(pickle, text);
     const size_t length = text->as.text.length;
     FAIL_IF(length > NAME_LIMIT || memchr(at, '\0', length), file->context, L3A_ERROR_FORMAT, damaged,
-            "%s: byte %" PRIu64 ": the name of a tensor is too long, or has a zero byte in it", file->input.path,
+            "%s: byte %" PRIu64 ": the name of a tensor is too long, or contains a zero byte", file->input.path,
             pickle->start + text->as.text.at);
     TRY(copy_text(file->context, at, length, name));
 done:
     return status;
 }
 
-/* Which of the file's storages holds a tensor's. */
+/* Finds the storage in the file that holds a tensor's. */
 static l3a_status find_storage(const struct torch_file *file, const struct pickle *pickle, const struct pickle_storage *storage,
                                const char *archive, size_t archive_length, const char *tensor, size_t *place) {
     l3a_status status = L3A_OK;
@@ -144,12 +144,12 @@ done:
     return status;
 }
 
-/* archive is what the names of an archive's entries begin with. */
+/* archive is the prefix of all entry names in the zip form, and empty in the legacy form. */
 static l3a_status list_tensors(struct torch_file *file, const struct pickle *pickle, const char *archive, size_t archive_length) {
     l3a_status status = L3A_OK;
     const uint32_t weights = find_weights(pickle, pickle->root, NEST_LIMIT);
     FAIL_IF(!weights, file->context, L3A_ERROR_FORMAT, save_hint,
-            "%s: no weights: there is no dict of tensors at the top, nor under 'model', 'state_dict' or 'model_state'",
+            "%s: no weights: there is no dict of tensors at the top level, or under 'model', 'state_dict' or 'model_state'",
             file->input.path);
     const struct pickle_value *dict = pickle_at(pickle, weights);
     TRY(allocate(file->context, dict->as.items.count / 2, sizeof *file->tensors, &file->tensors));
@@ -183,7 +183,7 @@ static const struct zip_entry *find_object(const struct zip *zip, size_t *archiv
     return found;
 }
 
-/* Newer versions of torch note the byte order in an entry of its own. */
+/* Newer versions of torch record the byte order in a separate entry. */
 static l3a_status check_byte_order(struct torch_file *file, const char *archive, size_t archive_length) {
     l3a_status status = L3A_OK;
     char *path = NULL, order[3];
@@ -197,7 +197,7 @@ static l3a_status check_byte_order(struct torch_file *file, const char *archive,
         TRY(zip_place(&file->zip, entry, &offset));
         TRY(input_read(&file->input, offset, order, sizeof order));
         FAIL_IF(memcmp(order, "big", sizeof order) == 0, file->context, L3A_ERROR_FORMAT,
-                "save it again on a little-endian machine", "%s: its numbers are big-endian", file->input.path);
+                "save it again on a little-endian machine", "%s: the numbers are big-endian", file->input.path);
     }
 done:
     release(file->context, path);
@@ -211,8 +211,8 @@ static l3a_status open_zip(struct torch_file *file) {
     uint64_t offset;
     TRY(zip_open(&file->input, &file->zip));
     const struct zip_entry *object = find_object(&file->zip, &archive_length);
-    FAIL_IF(!object, file->context, L3A_ERROR_FORMAT, save_hint, "%s: a zip archive without data.pkl, so not torch's",
-            file->input.path);
+    FAIL_IF(!object, file->context, L3A_ERROR_FORMAT, save_hint,
+            "%s: the zip archive has no data.pkl, so torch.save did not write it", file->input.path);
     TRY(allocate_zeroed(file->context, file->zip.count, sizeof *file->storages, &file->storages));
     file->storage_count = file->zip.count;
     for (size_t i = 0; i < file->zip.count; i++) {
@@ -230,7 +230,7 @@ done:
 
 /* ---- The legacy form ---- */
 
-/* Storages of the object by key, so that the list of keys can be matched with them. */
+/* The storages of the object, sorted by key, to match them with the list of keys. */
 struct keyed {
     const char *key;
     size_t length;
@@ -244,7 +244,7 @@ static int compare_keys(const void *left, const void *right) {
     return order ? order : (a->length > b->length) - (a->length < b->length);
 }
 
-/* The first of those that have a key, or count. */
+/* The index of the first that has the key, or count. */
 static size_t find_key(const struct keyed *keyed, size_t count, const struct keyed *wanted) {
     size_t first = 0, last = count;
     while (first < last) {
@@ -258,7 +258,7 @@ static size_t find_key(const struct keyed *keyed, size_t count, const struct key
     return first < count && compare_keys(&keyed[first], wanted) == 0 ? first : count;
 }
 
-/* The storage whose count of elements stands at *offset, which moves behind it. */
+/* Reads the element count of a storage at *offset, and moves *offset past its bytes. */
 static l3a_status place_storage(struct torch_file *file, const struct keyed *wanted, struct keyed *keyed, size_t count,
                                 uint64_t *offset) {
     l3a_status status = L3A_OK;
@@ -268,7 +268,7 @@ static l3a_status place_storage(struct torch_file *file, const struct keyed *wan
     size_t i = find_key(keyed, count, wanted);
     FAIL_IF(i == count || keyed[i].storage->place != SIZE_MAX, file->context, L3A_ERROR_FORMAT, damaged,
             "%s: storage '%.*s' is listed %s", file->input.path, (int)(wanted->length < 100 ? wanted->length : 100), wanted->key,
-            i == count ? "and never used" : "twice");
+            i == count ? "but never used" : "twice");
     TRY(input_read(&file->input, *offset, start, sizeof start));
     for (size_t k = sizeof start; k-- > 0;) {
         elements = elements << 8 | start[k];
@@ -277,7 +277,7 @@ static l3a_status place_storage(struct torch_file *file, const struct keyed *wan
     FAIL_IF(!multiply_sizes(elements, keyed[i].storage->element_size, &storage->bytes) ||
                 storage->bytes > file->input.size - *offset,
             file->context, L3A_ERROR_TRUNCATED, damaged,
-            "%s: byte %" PRIu64 ": storage '%.*s' has %" PRIu64 " elements of %zu bytes, and the file ends at byte %" PRIu64,
+            "%s: byte %" PRIu64 ": storage '%.*s' has %" PRIu64 " elements of %zu bytes, but the file ends at byte %" PRIu64,
             file->input.path, *offset - sizeof start, (int)(wanted->length < 100 ? wanted->length : 100), wanted->key, elements,
             keyed[i].storage->element_size, file->input.size);
     storage->offset = *offset;
@@ -308,7 +308,7 @@ static l3a_status place_storages(struct torch_file *file, const struct pickle *o
     for (uint32_t link = list->as.items.first; link; link = keys->links[link].next) {
         const struct pickle_value *key = pickle_at(keys, keys->links[link].value);
         FAIL_IF(key->kind != PICKLE_TEXT, file->context, L3A_ERROR_FORMAT, damaged,
-                "%s: byte %" PRIu64 ": a storage's key is no text", file->input.path, keys->start);
+                "%s: byte %" PRIu64 ": the key of a storage is not text", file->input.path, keys->start);
         const struct keyed wanted = {pickle_text(keys, key), key->as.text.length, NULL};
         TRY(place_storage(file, &wanted, keyed, object->storage_count, &offset));
     }
@@ -317,7 +317,7 @@ done:
     return status;
 }
 
-/* The version, and facts of the machine that wrote the file; *offset moves behind them. */
+/* Reads the magic number, the version, and facts about the machine that wrote the file; moves *offset past them. */
 static l3a_status read_preamble(struct torch_file *file, uint64_t *offset) {
     l3a_status status = L3A_OK;
     struct pickle pickle = {0};
@@ -326,10 +326,11 @@ static l3a_status read_preamble(struct torch_file *file, uint64_t *offset) {
         TRY(pickle_read(&file->input, *offset, file->input.size, &pickle));
         const struct pickle_value *value = pickle_at(&pickle, pickle.root);
         FAIL_IF(i == 1 && (value->kind != PICKLE_INTEGER || value->as.integer != LEGACY_VERSION), file->context, L3A_ERROR_VERSION,
-                save_hint, "%s: byte %" PRIu64 ": not version %d of torch's old form", file->input.path, *offset, LEGACY_VERSION);
+                save_hint, "%s: byte %" PRIu64 ": not version %d of torch's legacy format", file->input.path, *offset,
+                LEGACY_VERSION);
         const uint32_t order = i == 2 ? pickle_find(&pickle, pickle.root, "little_endian") : 0;
         FAIL_IF(order && pickle_at(&pickle, order)->kind == PICKLE_BOOLEAN && !pickle_at(&pickle, order)->as.integer, file->context,
-                L3A_ERROR_FORMAT, "save it again on a little-endian machine", "%s: its numbers are big-endian", file->input.path);
+                L3A_ERROR_FORMAT, "save it again on a little-endian machine", "%s: the numbers are big-endian", file->input.path);
         *offset += pickle.at;
     }
 done:
@@ -361,7 +362,7 @@ l3a_status torch_open(l3a_context *context, const char *path, struct torch_file 
     const size_t count = file->input.size < TORCH_START ? (size_t)file->input.size : TORCH_START;
     TRY(input_read(&file->input, 0, start, count));
     file->zipped = zip_recognise(start, count);
-    FAIL_IF(!torch_recognise(start, count), context, L3A_ERROR_FORMAT, save_hint, "%s: not a file of torch.save", path);
+    FAIL_IF(!torch_recognise(start, count), context, L3A_ERROR_FORMAT, save_hint, "%s: not a file written by torch.save", path);
     TRY(file->zipped ? open_zip(file) : open_legacy(file));
 done:
     if (status != L3A_OK) {
@@ -396,8 +397,8 @@ static l3a_status verify_storage(struct torch_file *file, size_t index) {
     return status;
 }
 
-/* The elements from the tensor's first to its last, in the order of the storage. Where those are the whole storage, which is the
- * usual case, its checksum is computed on the way. */
+/* Reads the elements from the tensor's first to its last, in the order of the storage. If they are the whole storage, which is the
+ * usual case, computes its checksum on the way. */
 static l3a_status read_span(struct torch_file *file, const struct torch_tensor *tensor, float *values) {
     l3a_status status = L3A_OK;
     struct torch_storage *storage = &file->storages[tensor->storage];
@@ -440,7 +441,7 @@ static bool is_contiguous(const struct torch_tensor *tensor) {
     return good;
 }
 
-/* Goes through the elements in C order, last index fastest, with the place in the storage beside. */
+/* Visits the elements in C order, the last index fastest, and tracks the position in the storage. */
 static void gather(const struct torch_tensor *tensor, const float *from, float *to) {
     uint64_t index[TENSOR_RANK] = {0}, at = 0;
     for (uint64_t i = 0; i < tensor->elements; i++) {

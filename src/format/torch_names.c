@@ -1,5 +1,5 @@
-/* The names that the interpreter of pickles knows, and the values they make. Whatever is not in the table is opaque, and so is
- * the result of calling it: a pickle that asks for os.system gets a value that can only be skipped. */
+/* The names that the pickle interpreter knows, and the values they make. Any other name is opaque, and so is the result of calling
+ * it: a pickle that asks for os.system gets a value that can only be skipped. */
 #include "format/pickle.h"
 
 #include <string.h>
@@ -7,12 +7,12 @@
 enum { STORAGE_LIMIT = 1 << 20, TENSORS_LIMIT = 1 << 20, ARGUMENTS = 8 };
 
 enum meaning {
-    NAME_DICT,         /* called with nothing, a factory, or a list of pairs */
+    NAME_DICT,         /* called without arguments, with a factory, or with a list of pairs */
     NAME_SET,          /* called with a list */
-    NAME_SAME,         /* the first argument as it is: a parameter is its tensor */
+    NAME_SAME,         /* returns its first argument: a parameter is its tensor */
     NAME_TENSOR,       /* called with storage, first element, shape, strides … */
-    NAME_TYPED_TENSOR, /* … and, as the seventh, the type of an element */
-    NAME_SUBCLASS,     /* called with one of the functions here, a class, and the function's arguments */
+    NAME_TYPED_TENSOR, /* … and, as the seventh argument, the element type */
+    NAME_SUBCLASS,     /* called with one of these functions, a class, and the function's arguments */
     NAME_STORAGE,
     NAME_TYPE
 };
@@ -20,7 +20,7 @@ enum meaning {
 struct name {
     const char *module, *name;
     enum meaning meaning;
-    tensor_type type; /* of a storage or an element; TENSOR_TYPES: not read */
+    tensor_type type; /* of a storage or an element; TENSOR_TYPES: not supported */
     size_t size;
 };
 
@@ -73,7 +73,7 @@ static bool is_text(const char *text, const char *other, size_t length) {
     return strlen(text) == length && memcmp(text, other, length) == 0;
 }
 
-/* Storages have stood in several modules. */
+/* Storage classes have lived in several modules. */
 static bool is_module(const struct name *known, const char *module, size_t length) {
     return is_text(known->module, module, length) ||
            (known->meaning == NAME_STORAGE && (is_text("torch.storage", module, length) || is_text("torch.cuda", module, length)));
@@ -122,7 +122,7 @@ static bool take_sizes(const struct pickle *pickle, uint32_t index, uint64_t siz
     return good;
 }
 
-/* A dict of the pairs in a list, as Python 2 wrote an OrderedDict. */
+/* Makes a dict from a list of pairs, which is how Python 2 wrote an OrderedDict. */
 static l3a_status make_dict(struct pickle *pickle, const uint32_t *items, size_t count, uint32_t *made) {
     l3a_status status = L3A_OK;
     TRY(pickle_make(pickle, (struct pickle_value){.kind = PICKLE_DICT}, made));
@@ -133,7 +133,7 @@ static l3a_status make_dict(struct pickle *pickle, const uint32_t *items, size_t
         uint32_t pair[2];
         const uint32_t item = pickle->links[link].value;
         if (!is_sequence(pickle, item) || pickle_items(pickle, item, pair, 2) != 2) {
-            return pickle_fail(pickle, "a dict made of something else than pairs");
+            return pickle_fail(pickle, "a dict is made from something other than pairs");
         }
         TRY(pickle_append(pickle, *made, pair[0]));
         TRY(pickle_append(pickle, *made, pair[1]));
@@ -154,7 +154,8 @@ done:
     return status;
 }
 
-/* items: storage, first element, shape, strides, and more that matters to training only. type is NULL for the storage's own. */
+/* items: storage, first element, shape, strides, and others that only matter for training. type is NULL to use the type of the
+ * storage. */
 static l3a_status make_tensor(struct pickle *pickle, const uint32_t *items, size_t count, const struct name *type, uint32_t *made) {
     l3a_status status = L3A_OK;
     struct pickle_tensor tensor = {0};
@@ -169,7 +170,8 @@ static l3a_status make_tensor(struct pickle *pickle, const uint32_t *items, size
     }
     if (!take_size(pickle, items[1], &tensor.first) || !take_sizes(pickle, items[2], tensor.shape, &tensor.rank) ||
         !take_sizes(pickle, items[3], tensor.stride, &strides) || strides != tensor.rank) {
-        return pickle_fail(pickle, "a tensor whose offset, shape (of at most %d) or strides cannot be understood", TENSOR_RANK);
+        return pickle_fail(pickle, "the offset, shape (of at most %d dimensions) or strides of a tensor cannot be parsed",
+                           TENSOR_RANK);
     }
     TRY(pickle_reserve(pickle, &pickle->tensors, pickle->tensor_count, &pickle->tensor_room, sizeof tensor, TENSORS_LIMIT,
                        "tensors"));
@@ -216,7 +218,7 @@ l3a_status torch_call(struct pickle *pickle, uint32_t called, uint32_t arguments
     return make_opaque(pickle, made);
 }
 
-/* ('storage', its class, key, device, number of elements), and in old files None or (key, first element, elements) of a view. */
+/* ('storage', class, key, device, number of elements) and, in old files, None or a view: (key, first element, elements). */
 l3a_status torch_persistent(struct pickle *pickle, uint32_t id, uint32_t *made) {
     l3a_status status = L3A_OK;
     uint32_t items[ARGUMENTS] = {0}, view[3];
@@ -232,7 +234,7 @@ l3a_status torch_persistent(struct pickle *pickle, uint32_t id, uint32_t *made) 
                take_size(pickle, view[1], &storage.first);
     }
     if (!good) {
-        return pickle_fail(pickle, "a storage whose key or size cannot be understood");
+        return pickle_fail(pickle, "the key or size of a storage cannot be parsed");
     }
     TRY(pickle_reserve(pickle, &pickle->storages, pickle->storage_count, &pickle->storage_room, sizeof storage, STORAGE_LIMIT,
                        "storages"));

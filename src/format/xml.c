@@ -15,14 +15,14 @@ struct reading {
     l3a_status status;
     char path[XML_PATH], text[XML_TEXT];
     size_t path_length, text_length;
-    size_t parents[XML_DEPTH]; /* length of the path before each open element */
+    size_t parents[XML_DEPTH]; /* length of the path above each open element */
     unsigned depth;
 };
 
 static void stop(struct reading *reading, l3a_status status, const char *what) {
     if (reading->status == L3A_OK) {
         reading->status =
-            fail(reading->context, status, "the file is damaged or not of this kind: copy or make it again",
+            fail(reading->context, status, "the file is damaged or of another kind: copy or create it again",
                  "%s: line %llu, column %llu: %s", reading->name, (unsigned long long)XML_GetCurrentLineNumber(reading->parser),
                  (unsigned long long)XML_GetCurrentColumnNumber(reading->parser) + 1, what);
     }
@@ -34,7 +34,7 @@ static void XMLCALL on_start(void *user, const XML_Char *name, const XML_Char **
     (void)attributes;
     const size_t length = strlen(name);
     if (reading->depth == XML_DEPTH) {
-        stop(reading, L3A_ERROR_FORMAT, "more than 32 levels deep");
+        stop(reading, L3A_ERROR_FORMAT, "nested more than 32 levels deep");
         return;
     }
     if (length + 2 > XML_PATH - reading->path_length) {
@@ -65,7 +65,7 @@ static void XMLCALL on_end(void *user, const XML_Char *name) {
     struct reading *reading = user;
     (void)name;
     if (reading->status != L3A_OK) {
-        return; /* after a stop expat still ends an empty element, which may not have been entered */
+        return; /* after a stop, expat still ends an empty element, even one that was not entered */
     }
     char *text = reading->text;
     size_t length = reading->text_length;

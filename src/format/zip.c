@@ -1,6 +1,6 @@
-/* Zip: entries, each behind a header of its own; then the directory, with a record an entry; then the end record, which says
- * where the directory is. An archive that is large, and any of torch's, has a second end record with 64-bit numbers, and a
- * locator that says where. The directory is what counts; an entry's own header only tells where its bytes begin. */
+/* Zip: entries, each after its own header; then the directory, with one record per entry; then the end record, which says where the
+ * directory is. A large archive, and any that torch writes, has a second end record with 64-bit numbers, and a locator that says
+ * where it is. The directory is authoritative; an entry's own header is only used to find where its bytes begin. */
 #include "format/zip.h"
 
 #include "base/memory.h"
@@ -28,7 +28,7 @@ enum {
 #define HEADER_SIGNATURE "PK\3\4"
 
 static const char damaged[] = "the file is damaged: copy, download or save it again";
-static const char packed_hint[] = "torch.save packs nothing: load the checkpoint in PyTorch, and save it again";
+static const char packed_hint[] = "torch.save neither compresses nor encrypts: load the checkpoint in PyTorch, and save it again";
 
 static bool is_signature(const void *bytes, const char *signature) {
     return memcmp(bytes, signature, 4) == 0;
@@ -77,11 +77,11 @@ uint32_t zip_crc(const struct zip *zip, uint32_t crc, const void *bytes, size_t 
 }
 
 struct end {
-    uint64_t at; /* where the end record stands */
+    uint64_t at; /* where the end record is */
     uint64_t entries, size, offset;
 };
 
-/* The end record is the last thing in the file but for a comment, whose length it knows. */
+/* The end record is at the end of the file, followed only by a comment whose length it gives. */
 static l3a_status find_end(const input_file *input, struct end *end) {
     l3a_status status = L3A_OK;
     char *tail = NULL;
@@ -95,14 +95,14 @@ static l3a_status find_end(const input_file *input, struct end *end) {
         }
     }
     FAIL_IF(at == SIZE_MAX, input->context, L3A_ERROR_TRUNCATED, damaged,
-            "%s: the list of a zip archive's entries is missing at the end, byte %" PRIu64 ": the file is not all there",
+            "%s: the list of entries of the zip archive is missing at the end, byte %" PRIu64 ": the file is incomplete",
             input->path, input->size);
     end->at = input->size - count + at;
     end->entries = take(tail + at + 10, 2);
     end->size = take(tail + at + 12, 4);
     end->offset = take(tail + at + 16, 4);
     FAIL_IF(take(tail + at + 4, 4) != 0, input->context, L3A_ERROR_FORMAT, damaged,
-            "%s: byte %" PRIu64 ": one of several archive files", input->path, end->at);
+            "%s: byte %" PRIu64 ": this is one part of a multi-part archive", input->path, end->at);
 done:
     release(input->context, tail);
     return status;
@@ -120,11 +120,11 @@ static l3a_status find_end64(const input_file *input, struct end *end) {
     }
     const uint64_t at = take(locator + 8, 8);
     FAIL_IF(at > end->at || end->at - at < END64_SIZE + LOCATOR_SIZE, input->context, L3A_ERROR_FORMAT, damaged,
-            "%s: byte %" PRIu64 ": the archive's second end record is said to be at %" PRIu64, input->path, end->at - LOCATOR_SIZE,
+            "%s: byte %" PRIu64 ": the archive's second end record cannot be at byte %" PRIu64, input->path, end->at - LOCATOR_SIZE,
             at);
     TRY(input_read(input, at, record, sizeof record));
     FAIL_IF(!is_signature(record, END64_SIGNATURE), input->context, L3A_ERROR_FORMAT, damaged,
-            "%s: byte %" PRIu64 ": no end record of an archive", input->path, at);
+            "%s: byte %" PRIu64 ": this is not the second end record of an archive", input->path, at);
     end->at = at;
     end->entries = take(record + 32, 8);
     end->size = take(record + 40, 8);
@@ -133,7 +133,7 @@ done:
     return status;
 }
 
-/* Numbers that did not fit 32 bits stand, in this order, in the extra field of kind 1. */
+/* Numbers that do not fit in 32 bits are in the extra field of kind 1, in this order. */
 static bool read_extra(const char *extra, size_t count, struct zip_entry *entry) {
     uint64_t *const wide[3] = {&entry->size, &entry->packed, &entry->header};
     bool complete = true;
@@ -161,7 +161,7 @@ static bool read_extra(const char *extra, size_t count, struct zip_entry *entry)
     return complete;
 }
 
-/* One record of the directory; false when it is not understood. */
+/* Reads one record of the directory; returns false if it cannot be parsed. */
 static bool read_record(const char **at, const char *stop, struct zip_entry *entry) {
     const char *record = *at;
     if (stop - record < RECORD_SIZE || !is_signature(record, RECORD_SIGNATURE)) {
@@ -198,11 +198,11 @@ static l3a_status read_directory(struct zip *zip, const struct end *end) {
     l3a_status status = L3A_OK;
     const input_file *input = zip->input;
     FAIL_IF(end->offset > end->at || end->size > end->at - end->offset, input->context, L3A_ERROR_FORMAT, damaged,
-            "%s: byte %" PRIu64 ": the list of entries is said to have %" PRIu64 " bytes at %" PRIu64, input->path, end->at,
+            "%s: byte %" PRIu64 ": the list of entries cannot have %" PRIu64 " bytes at byte %" PRIu64, input->path, end->at,
             end->size, end->offset);
     FAIL_IF(end->size > DIRECTORY_LIMIT || end->entries > end->size / RECORD_SIZE, input->context, L3A_ERROR_FORMAT, damaged,
-            "%s: byte %" PRIu64 ": a list of %" PRIu64 " entries in %" PRIu64 " bytes", input->path, end->at, end->entries,
-            end->size);
+            "%s: byte %" PRIu64 ": the list of entries cannot have %" PRIu64 " entries in %" PRIu64 " bytes", input->path, end->at,
+            end->entries, end->size);
     TRY(allocate(input->context, (size_t)end->size, 1, &zip->directory));
     TRY(input_read(input, end->offset, zip->directory, (size_t)end->size));
     TRY(allocate(input->context, (size_t)end->entries, sizeof *zip->entries, &zip->entries));
@@ -211,19 +211,19 @@ static l3a_status read_directory(struct zip *zip, const struct end *end) {
         zip->count++;
     }
     FAIL_IF(zip->count < end->entries || at != stop, input->context, L3A_ERROR_FORMAT, damaged,
-            "%s: byte %" PRIu64 ": record %zu in the archive's list of entries is not understood", input->path,
+            "%s: byte %" PRIu64 ": record %zu in the archive's list of entries cannot be parsed", input->path,
             end->offset + (uint64_t)(at - zip->directory), zip->count);
     uint64_t left = input->size;
     for (size_t i = 0; i < zip->count; i++) {
         FAIL_IF(zip->entries[i].packed > left, input->context, L3A_ERROR_FORMAT, damaged,
-                "%s: its entries have more bytes than the file: some overlap", input->path);
+                "%s: the entries have more bytes than the file, so some overlap", input->path);
         left -= zip->entries[i].packed;
     }
     qsort(zip->entries, zip->count, sizeof *zip->entries, compare_entries);
     for (size_t i = 1; i < zip->count; i++) {
         const struct zip_entry *entry = &zip->entries[i];
         FAIL_IF(compare_entries(entry - 1, entry) == 0, input->context, L3A_ERROR_FORMAT, damaged,
-                "%s: two entries of the archive have the name '%.*s'", input->path, (int)entry->name_length, entry->name);
+                "%s: two entries of the archive are named '%.*s'", input->path, (int)entry->name_length, entry->name);
     }
 done:
     return status;
@@ -281,7 +281,7 @@ l3a_status zip_place(const struct zip *zip, const struct zip_entry *entry, uint6
     FAIL_IF(entry->method != 0 || entry->packed != entry->size, input->context, L3A_ERROR_FORMAT, packed_hint,
             "%s: entry '%.*s' is compressed (method %d)", input->path, length, entry->name, entry->method);
     FAIL_IF(entry->header > input->size || input->size - entry->header < HEADER_SIZE, input->context, L3A_ERROR_TRUNCATED, damaged,
-            "%s: entry '%.*s' is said to be at byte %" PRIu64 ", and the file ends at %" PRIu64, input->path, length, entry->name,
+            "%s: entry '%.*s' should be at byte %" PRIu64 ", but the file ends at %" PRIu64, input->path, length, entry->name,
             entry->header, input->size);
     TRY(input_read(input, entry->header, header, sizeof header));
     const uint64_t before = HEADER_SIZE + take(header + 26, 2) + take(header + 28, 2);
@@ -289,7 +289,7 @@ l3a_status zip_place(const struct zip *zip, const struct zip_entry *entry, uint6
             damaged, "%s: byte %" PRIu64 ": not the header of entry '%.*s'", input->path, entry->header, length, entry->name);
     const uint64_t available = input->size - entry->header;
     FAIL_IF(before > available || entry->size > available - before, input->context, L3A_ERROR_TRUNCATED, damaged,
-            "%s: entry '%.*s' has %" PRIu64 " bytes from byte %" PRIu64 " on, and the file ends at %" PRIu64, input->path, length,
+            "%s: entry '%.*s' has %" PRIu64 " bytes from byte %" PRIu64 " on, but the file ends at %" PRIu64, input->path, length,
             entry->name, entry->size, entry->header + before, input->size);
     *offset = entry->header + before;
 done:
@@ -298,7 +298,7 @@ done:
 
 l3a_status zip_fail_crc(const struct zip *zip, const struct zip_entry *entry, uint32_t computed) {
     return fail(zip->input->context, L3A_ERROR_CHECKSUM, damaged,
-                "%s: entry '%.*s' (byte %" PRIu64 " on) has checksum %08" PRIx32 ", where %08" PRIx32 " was written",
+                "%s: entry '%.*s' (from byte %" PRIu64 ") has checksum %08" PRIx32 ", but the archive records %08" PRIx32,
                 zip->input->path, (int)entry->name_length, entry->name, entry->header, computed, entry->crc);
 }
 

@@ -170,13 +170,13 @@ as_model other 'not a model of this program'
 as_features other "tensor 'features'"
 as_features gap 'overlap or leave a gap'
 as_features outside "tensor 'features' ends at byte"
-as_features overflow 'do not fit its shape'
+as_features overflow 'do not match its shape'
 as_features unclosed "$bad/unclosed"
 as_features empty-table 'no features'
 refuse 'not a model of this program' l3a eval "$good/train.safetensors" --features "$good/test.safetensors"
 refuse "tensor 'features'" l3a predict "$model" --features "$model"
-refuse 'name a file' l3a eval "$good" --features "$good/test.safetensors"
-refuse 'name a file' l3a predict "$model" --features "$good"
+refuse 'give the path of a file' l3a eval "$good" --features "$good/test.safetensors"
+refuse 'give the path of a file' l3a predict "$model" --features "$good"
 cp "$model" "$bad/model.npy"
 refuse 'not a .npy file' l3a predict "$model" --features "$bad/model.npy"
 head -c 1000 "$good/train.npy" >"$bad/short.npy"

@@ -54,17 +54,17 @@ expect 2 'missing or empty' l3a data "list:$work/set.csv" --class-order "$work/o
 printf 'cat\ndog\nzebre\n' >"$work/order"
 expect 2 "line 3: no class 'zebre' in the data" l3a data "list:$work/set.csv" --class-order "$work/order"
 expect 2 "protocol 'X' is not of the form" l3a data "list:$work/set.csv" --protocol X
-expect 2 "no split 'val'; there are: test train" l3a data "list:$work/set.csv" --split val
+expect 2 "no split 'val'; the splits are: test train" l3a data "list:$work/set.csv" --split val
 expect 2 "'maybe' is not one of absent|ignore" l3a data "list:$work/set.csv" --difficult maybe
 expect 2 'name one data set' l3a data
-expect 2 'it has one of the forms voc:FOLDER, coco:FOLDER, list:FILE.csv' l3a data "$work/set.csv"
+expect 2 'the forms are voc:FOLDER, coco:FOLDER, list:FILE.csv' l3a data "$work/set.csv"
 expect 2 'none.csv: cannot open' l3a data "list:$work/none.csv"
 printf 'file,labels\na,b\n' >"$work/bad.csv"
 expect 2 "bad.csv: line 1: no column 'path'" l3a data "list:$work/bad.csv"
 
 # CSV as some programs write it: the message says what was found, the hint what is expected.
 says() { grep -qF -- "$1" "$work/stderr" && pass || fail "stderr lacks '$1'" "$work/stderr"; }
-form="separate the columns by commas, path,labels,split, and the labels of a picture by ';'"
+form="separate the columns by commas (path,labels,split) and the labels of a picture by ';'"
 printf 'path;labels;split\r\na.png;cat,dog;train\r\n' >"$work/bad.csv"
 expect 2 "line 1: the columns are separated by semicolons: 'path;labels;split'" l3a data "list:$work/bad.csv"
 says "$form"
@@ -74,10 +74,10 @@ says "$form"
 printf 'path\tlabels\na.png\tcat\n' >"$work/bad.csv"
 expect 2 'line 1: the columns are separated by tabs' l3a data "list:$work/bad.csv"
 printf 'path,labels,split\na.png;cat;train\n' >"$work/bad.csv"
-expect 2 'line 2: 1 fields, where the first line has 3' l3a data "list:$work/bad.csv"
+expect 2 'line 2: 1 fields, but the first line has 3' l3a data "list:$work/bad.csv"
 says "$form"
 printf 'path,labels,split\na.png,cat,dog,train\n' >"$work/bad.csv"
-expect 2 'line 2: 4 fields, where the first line has 3' l3a data "list:$work/bad.csv"
+expect 2 'line 2: 4 fields, but the first line has 3' l3a data "list:$work/bad.csv"
 says "separate the labels of a picture by ';'"
 printf 'path\na.png\n' >"$work/bad.csv"
 expect 2 "line 1: no column 'labels' or 'label'" l3a data "list:$work/bad.csv"
@@ -118,6 +118,6 @@ head -c 120 <<<"$whole" >"$coco/annotations/instances_train2014.json"
 expect 2 'instances_train2014.json: line 2, column ' l3a data "coco:$coco"
 echo '{"images": [{"id": "five", "file_name": "a.png"}]}' >"$coco/annotations/instances_train2014.json"
 expect 2 'instances_train2014.json: line 1, column 20: a number is expected' l3a data "coco:$coco"
-expect 2 "no split 'test'; there are: train2014 val2014" l3a data "coco:$coco" --split test
+expect 2 "no split 'test'; the splits are: train2014 val2014" l3a data "coco:$coco" --split test
 
 finish

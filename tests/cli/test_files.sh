@@ -80,7 +80,7 @@ check 'forget --wait: one class of 8 is left' test "$(l3a info many/model | grep
 learn site class10 >made 2>&1
 hold many/both
 expect 2 'many/both: another process is changing this file' learn many/both class11
-check 'the hint names --wait' grep -q -e '--wait' "$work/stderr"
+check 'the hint names the wait option' grep -q 'use the wait option' "$work/stderr"
 expect 2 'another process' l3a forget many/both --classes class01
 expect 2 'another process' l3a merge many/both site -o many/both
 expect 2 'another process' l3a merge many/both site -o many/../many/both
@@ -154,17 +154,17 @@ expect 2 'is a pipe' within bash -c '"$0" report run -o odd/pipe' "$l3a"
 expect 2 'odd/stdout: is a pipe' within bash -c '"$0" report run -o odd/stdout | cat; exit ${PIPESTATUS[0]}' "$l3a"
 check 'it says what to do' grep -q "write a file and use 'cat'" stderr
 echo 'first line' >appended
-expect 2 'is a stream that is open already' bash -c '"$0" report run -o odd/stdout >>appended' "$l3a"
+expect 2 'is an open stream' bash -c '"$0" report run -o odd/stdout >>appended' "$l3a"
 check 'a file that the output is appended to keeps what it has' test "$(head -n 1 appended)" = 'first line'
 
 # --- inputs that are no regular files ---
 for input in odd/pipe /dev/zero; do
-    expect 2 'a regular file is needed' within "$l3a" eval many/both --features $input
-    expect 2 'a regular file is needed' within "$l3a" eval $input --features $train
-    expect 2 'a regular file is needed' within "$l3a" info $input
-    expect 2 'a regular file is needed' within "$l3a" learn new --features $input --classes class00
-    expect 2 'a regular file is needed' within "$l3a" run "${run[@]}" --class-order $input -o never
-    expect 2 'a regular file is needed' within "$l3a" data list:$input
+    expect 2 'not a regular file' within "$l3a" eval many/both --features $input
+    expect 2 'not a regular file' within "$l3a" eval $input --features $train
+    expect 2 'not a regular file' within "$l3a" info $input
+    expect 2 'not a regular file' within "$l3a" learn new --features $input --classes class00
+    expect 2 'not a regular file' within "$l3a" run "${run[@]}" --class-order $input -o never
+    expect 2 'not a regular file' within "$l3a" data list:$input
     expect 2 '' within "$l3a" learn new --features $train --classes @$input
 done
 check 'names through a pipe of the shell' learn piped @<(printf 'class00\nclass01\n')
@@ -184,7 +184,7 @@ extract() {
     within "$l3a" extract --backbone "$backbone" --data list:"$1" -o "$2" --quiet
 }
 expect 2 '1 picture could not be read' extract pipe.csv pipe.safetensors
-expect 2 'a regular file is needed' within "$l3a" extract --backbone odd/pipe --data list:good.csv -o never
+expect 2 'not a regular file' within "$l3a" extract --backbone odd/pipe --data list:good.csv -o never
 
 # --- extract: its output and its PART file ---
 for output in odd/pipe odd/folder odd/link $device; do

@@ -183,7 +183,7 @@ def test_commands(folder, files, expected):
     check([p["train_images"] for p in about["phases"]] == counts, "data counts the images that run learns")
     plan = l3a("run", "--train", files[0], "--test", files[1], "--protocol", "B0-C2", "--dry-run", *SETTINGS).stdout
     for t, row in enumerate(expected["l3a"]):
-        wanted = f"{row['train_images']} training images ({row['unlabelled']} through a crowd alone, without a label)"
+        wanted = f"{row['train_images']} training images ({row['unlabelled']} with only a crowd, which gives no label)"
         check(f"phase {t + 1}:" in plan and wanted in plan, f"the plan lacks '{wanted}': {plan}")
     spoken = l3a("run", "--train", files[0], "--test", files[1], "--protocol", "B0-C2", "--seed", SEED, "-o", folder / "spoken",
                  *SETTINGS[:-1]).stderr
@@ -196,7 +196,7 @@ def test_commands(folder, files, expected):
         compare("sweep", [row for row in csv.DictReader(file) if float(row["gamma"]) == GAMMA], expected["l3a"])
     model, first = folder / "model.safetensors", expected["l3a"][0]
     said = l3a("learn", model, "--features", files[0], "--classes", "ant,bee", "--dim", DIM, "--gamma", GAMMA).stdout
-    check(f"{first['train_images'] - first['unlabelled']} of " in said and f"{first['unlabelled']} of those belong to the phase through a crowd alone" in said,
+    check(f"{first['train_images'] - first['unlabelled']} of " in said and f"{first['unlabelled']} of those show only a crowd of the new classes" in said,
           f"learn: {said}")
     check(f"phase 1, {first['train_images'] - first['unlabelled']} images" in l3a("info", model).stdout, "info counts the images with a weight")
 
@@ -223,7 +223,7 @@ def test_refusals(folder, files):
     labels, members = tensors["labels"], tensors["members"]
     at = tuple(np.argwhere(labels == 1)[0])
     spoiled = {"row %d, column %d: member 0 and label 1" % at: np.where(np.arange(6) == at[1], 0, members) * np.ones(len(members), np.int8)[:, None],
-               "row 0, column 0: member -1 and label": np.full_like(members, -1), "needs a row for each image and a column for each class": members[1:]}
+               "row 0, column 0: member -1 and label": np.full_like(members, -1), "needs one row per image and one column per class": members[1:]}
     for text, bad in spoiled.items():
         feature_file.save(folder / "bad.safetensors", {**tensors, "members": bad.astype(np.int8)}, metadata)
         done = l3a("run", "--train", folder / "bad.safetensors", "--test", files[1], "--protocol", "B0-C2", "--dry-run", code=2)

@@ -191,7 +191,7 @@ def main():
         test_resumed(folder, small)
         (folder / "list.csv").write_text(f"path,labels\n{small}/picture.png,cat\n")
         done = l3a("data", f"list:{folder}/list.csv", "--difficult", "ignore")
-        check("changes nothing: only VOC marks objects as difficult" in done.stderr, f"a list has no difficult objects: {done.stderr}")
+        check("has no effect: only VOC marks objects as difficult" in done.stderr, f"a list has no difficult objects: {done.stderr}")
         if DEVKIT.is_dir() and not QUICK:
             real = folder / "real"
             (real / "VOC2007" / "JPEGImages").mkdir(parents=True)

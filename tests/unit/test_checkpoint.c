@@ -1,6 +1,6 @@
-/* Checkpoints in all three forms, made here byte by byte: the values, every length a file can be cut to, every bit that can flip,
- * every allocation that can fail, and how little is read. Called with files, it prints what they hold; the comparison with torch's
- * own numbers, tests/oracle/test_checkpoints.py, uses that. */
+/* Checkpoints in all three forms, made here byte by byte: their values, files cut to every length, every flipped bit, every failed
+ * allocation, and how little is read. If it is called with files, it prints what they hold; tests/oracle/test_checkpoints.py
+ * compares that with torch's own numbers. */
 #include "support.h"
 
 #include "base/file.h"
@@ -55,8 +55,8 @@ static uint32_t slow_crc(const char *bytes, size_t count) {
 struct archive {
     struct bytes file, directory;
     unsigned entries;
-    unsigned method, flags; /* of the entries to come */
-    bool wide;              /* numbers of 64 bits, whether they need them or not */
+    unsigned method, flags; /* of the following entries */
+    bool wide;              /* 64-bit numbers, whether needed or not */
 };
 
 static void zip_add(struct archive *archive, const char *name, const char *bytes, size_t count) {
@@ -123,7 +123,7 @@ static struct bytes zip_finish(struct archive *archive) {
     return made;
 }
 
-/* ---- The object: five tensors of four storages under `state_dict`, and beside them what cannot be read ---- */
+/* ---- The object: five tensors in four storages under `state_dict`, and beside them values that cannot be read ---- */
 
 static void put_text(struct bytes *pickle, const char *text) {
     PUT(pickle, "X");
@@ -261,7 +261,7 @@ static struct bytes make_safetensors(void) {
     return file;
 }
 
-/* ---- A file in memory, and a count of what is read ---- */
+/* ---- A file in memory, which counts the bytes that are read ---- */
 
 static const char *held;
 static size_t held_count, bytes_read;
@@ -295,7 +295,7 @@ static int memory_close(int file) {
 
 static const file_operations memory_files = {.open = memory_open, .read = memory_read, .size = memory_size, .close = memory_close};
 
-/* In memory of exactly that size, so that a sanitizer sees a byte too many. */
+/* In memory of exactly that size, so that a sanitizer detects reading one byte too many. */
 static void hold(l3a_context *context, const char *bytes, size_t count) {
     free((void *)(uintptr_t)held);
     char *copy = malloc(count ? count : 1);
@@ -309,7 +309,7 @@ static void hold(l3a_context *context, const char *bytes, size_t count) {
     context->files = &memory_files;
 }
 
-/* Opens what is held, and reads every tensor that is not absurdly large; true in *right when all is as it was written. */
+/* Opens the file in memory, and reads every tensor that is not absurdly large; *right is true if everything is as written. */
 static l3a_status open_and_read(l3a_context *context, bool *right) {
     l3a_status status = L3A_OK;
     struct checkpoint *checkpoint = NULL;
@@ -439,8 +439,8 @@ static void test_every_length_a_file_can_be_cut_to_is_an_error(void **state) {
     l3a_context_free(context);
 }
 
-/* An archive has checksums, so whatever a flipped bit leaves readable has the right values; the tensors of the legacy form have
- * none, and only must not do harm. */
+/* An archive has checksums, so whatever remains readable after a bit flip has the right values. The tensors of the legacy form have
+ * none, so a bit flip must only do no harm. */
 static void test_every_flipped_bit_is_an_error_or_does_not_matter(void **state) {
     (void)state;
     struct bytes files[] = {make_zip(false), make_zip(true), make_legacy()};
@@ -466,8 +466,8 @@ static void test_archives_that_are_not_what_torch_writes(void **state) {
     archive.flags = 1;
     expect_failure(make_zip_of(&archive, views, VIEWS), L3A_ERROR_FORMAT, "is encrypted");
     zip_add(&archive, "readme.txt", "hello", 5);
-    expect_failure(zip_finish(&archive), L3A_ERROR_FORMAT, "without data.pkl");
-    expect_failure(zip_finish(&archive), L3A_ERROR_FORMAT, "without data.pkl");
+    expect_failure(zip_finish(&archive), L3A_ERROR_FORMAT, "has no data.pkl");
+    expect_failure(zip_finish(&archive), L3A_ERROR_FORMAT, "has no data.pkl");
     zip_add(&archive, "a/data.pkl", "\x80\2}.", 4);
     zip_add(&archive, "a/byteorder", "big", 3);
     expect_failure(zip_finish(&archive), L3A_ERROR_FORMAT, "big-endian");
@@ -495,12 +495,12 @@ static void test_tensors_that_do_not_fit_their_storage(void **state) {
     expect_view_failure((struct view){"t", "FloatStorage", "9", 6, 0, 1, {6}, {1}}, L3A_ERROR_FORMAT,
                         "storage '9', which is missing");
     expect_view_failure((struct view){"t", "FloatStorage", "0", 6, 0, 3, {6, 65535, 65535}, {1, 0, 0}}, L3A_ERROR_FORMAT,
-                        "repeats");
+                        "expands");
     expect_view_failure((struct view){"module.", "ComplexFloatStorage", "0", 3, 0, 1, {3}, {1}}, L3A_ERROR_FORMAT, "no weights");
     const struct view twice[2] = {{"t", "FloatStorage", "0", 6, 0, 1, {6}, {1}},
                                   {"module.t", "FloatStorage", "0", 6, 0, 1, {6}, {1}}};
     struct archive archive = {0};
-    expect_failure(make_zip_of(&archive, twice, 2), L3A_ERROR_FORMAT, "'t' is there twice");
+    expect_failure(make_zip_of(&archive, twice, 2), L3A_ERROR_FORMAT, "'t' is listed twice");
 }
 
 static void test_a_number_that_is_none_names_the_tensor(void **state) {
@@ -526,7 +526,7 @@ static void test_foreign_files(void **state) {
     expect_failure(text_file("<!DOCTYPE html><html>"), L3A_ERROR_FORMAT, "not a checkpoint");
     expect_failure(text_file("version https://git-lfs.github.com/spec/v1\n"), L3A_ERROR_FORMAT, "not a checkpoint");
     expect_failure(text_file("\x80\2}q."), L3A_ERROR_FORMAT, "not a checkpoint");
-    expect_failure(text_file("PK\3\4 and then nothing"), L3A_ERROR_TRUNCATED, "not all there");
+    expect_failure(text_file("PK\3\4 and then nothing"), L3A_ERROR_TRUNCATED, "incomplete");
     l3a_context *context = make_context(1);
     struct checkpoint *checkpoint = NULL;
     const l3a_status status = checkpoint_open(context, "/no/such/file.pth", &checkpoint);
@@ -671,7 +671,7 @@ static void test_any_allocation_may_fail(void **state) {
 
 /* ---- For the comparison with torch ---- */
 
-/* A line a tensor: name, type, shape, values in hexadecimal, separated by tabs. */
+/* One line per tensor: name, type, shape, values in hexadecimal, separated by tabs. */
 static int print_file(l3a_context *context, const char *path) {
     l3a_status status = L3A_OK;
     struct checkpoint *checkpoint = NULL;

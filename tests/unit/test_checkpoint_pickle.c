@@ -1,4 +1,4 @@
-/* The interpreter of pickles: what each operation makes, what is refused and where, and that nothing is ever run. */
+/* The pickle interpreter: what each operation makes, what is refused and where, and that nothing is ever run. */
 #include "support.h"
 
 #include "base/file.h"
@@ -265,7 +265,7 @@ static void test_values_that_contain_themselves(void **state) {
 
 static void test_refusals_name_the_byte(void **state) {
     (void)state;
-    REFUSED("K\1\xff.", L3A_ERROR_FORMAT, "test.pkl: byte 2: ff is no operation");
+    REFUSED("K\1\xff.", L3A_ERROR_FORMAT, "test.pkl: byte 2: ff is not a pickle operation");
     REFUSED("K\1\x97.", L3A_ERROR_FORMAT, "byte 2");
     REFUSED("\x80\6N.", L3A_ERROR_VERSION, "protocol 6");
     REFUSED("N", L3A_ERROR_TRUNCATED, "byte 1");
@@ -277,26 +277,27 @@ static void test_refusals_name_the_byte(void **state) {
             L3A_ERROR_TRUNCATED, "byte 0");
     REFUSED("\x95\xff\xff\xff\xff\xff\xff\xff\xff.", L3A_ERROR_TRUNCATED, "byte 0");
     REFUSED("Vabc", L3A_ERROR_TRUNCATED, "byte 0");
-    REFUSED("I1x\n.", L3A_ERROR_FORMAT, "no digit");
+    REFUSED("I1x\n.", L3A_ERROR_FORMAT, "not a digit");
     REFUSED("Sabc\n.", L3A_ERROR_FORMAT, "quotes");
     REFUSED(".", L3A_ERROR_FORMAT, "too few values");
     REFUSED("0.", L3A_ERROR_FORMAT, "too few values");
     REFUSED("K\1(\x85.", L3A_ERROR_FORMAT, "too few values");
     REFUSED("t.", L3A_ERROR_FORMAT, "no mark");
     REFUSED("(e.", L3A_ERROR_FORMAT, "without a container");
-    REFUSED("K\1K\2a.", L3A_ERROR_FORMAT, "no container");
-    REFUSED("]K\1K\2s.", L3A_ERROR_FORMAT, "no container");
+    REFUSED("K\1K\2a.", L3A_ERROR_FORMAT, "not a container");
+    REFUSED("]K\1K\2s.", L3A_ERROR_FORMAT, "not a container");
     REFUSED("}(K\1u.", L3A_ERROR_FORMAT, "key without a value");
     REFUSED("(K\1d.", L3A_ERROR_FORMAT, "key without a value");
     REFUSED("h\7.", L3A_ERROR_FORMAT, "memo 7");
     REFUSED("Nr\xff\xff\xff\x7f.", L3A_ERROR_FORMAT, "byte 1: memo 2147483647");
-    REFUSED("NN\x93.", L3A_ERROR_FORMAT, "no text");
+    REFUSED("NN\x93.", L3A_ERROR_FORMAT, "not text");
     REFUSED("ccollections\nOrderedDict\n](K\1e\x85R.", L3A_ERROR_FORMAT, "pairs");
-    REFUSED("ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "K\0K\2\x85)tR.", L3A_ERROR_FORMAT, "a tensor whose");
-    REFUSED("ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "J\xff\xff\xff\xff))tR.", L3A_ERROR_FORMAT, "a tensor whose");
+    REFUSED("ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "K\0K\2\x85)tR.", L3A_ERROR_FORMAT, "of a tensor cannot be parsed");
+    REFUSED("ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "J\xff\xff\xff\xff))tR.", L3A_ERROR_FORMAT,
+            "of a tensor cannot be parsed");
     REFUSED("ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "K\0(K\1K\1K\1K\1K\1K\1K\1K\1K\1tq\0h\0tR.", L3A_ERROR_FORMAT,
-            "a tensor whose");
-    REFUSED("(U\7storagectorch\nFloatStorage\nK\0U\3cpuK\6tQ.", L3A_ERROR_FORMAT, "a storage whose");
+            "of a tensor cannot be parsed");
+    REFUSED("(U\7storagectorch\nFloatStorage\nK\0U\3cpuK\6tQ.", L3A_ERROR_FORMAT, "of a storage cannot be parsed");
 }
 
 static void test_too_much_of_anything_is_refused(void **state) {

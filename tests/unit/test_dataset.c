@@ -1,5 +1,5 @@
-/* Data sets: labels, members and paths of small hand-made folders, and what is said about broken ones. What is expected was counted
- * by hand from the texts below. */
+/* Data sets: labels, members and paths of small hand-made folders, and the messages about broken ones. The expected values were
+ * counted by hand from the texts below. */
 #include "support.h"
 
 #include "base/file.h"
@@ -31,7 +31,7 @@ static int set_up(void **state) {
     options.on_event = keep_warning;
     folder = make_temporary_folder();
     const l3a_status status = l3a_context_create(&options, &context);
-    warnings[0] = '\0'; /* one about this machine's matrix kernels, perhaps */
+    warnings[0] = '\0'; /* there may be one about the matrix kernels of this machine */
     return status != L3A_OK;
 }
 
@@ -42,7 +42,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* A file below the folder, with the folders it needs. */
+/* Writes a file below the folder, with the folders it needs. */
 static void put_bytes(const char *name, const void *bytes, size_t count) {
     char *path = path_in(folder, name);
     for (char *slash = path + strlen(folder) + 1; (slash = strchr(slash, '/')); slash++) {
@@ -197,7 +197,7 @@ static void voc_lists_that_differ_from_the_annotations_are_counted(void **state)
     l3a_dataset *dataset = open_set(named("voc", ""), "train");
     assert_int_equal(l3a_dataset_disagreements(dataset), 2);
     assert_non_null(strstr(warnings, "2 picture-class pairs differ"));
-    assert_non_null(strstr(warnings, "cat_train.txt says that a is absent, and the annotations present"));
+    assert_non_null(strstr(warnings, "cat_train.txt lists a as 'absent', the annotations as 'present'"));
     assert_marks(dataset, l3a_dataset_labels(dataset), "10 01 00");
     l3a_dataset_free(dataset);
 }
@@ -209,8 +209,8 @@ static void voc_folders_and_splits_that_are_not_there_are_named(void **state) {
     assert_refused(named("voc", ""), "train", L3A_ERROR_NOT_FOUND,
                    "no VOC2007 or other year with ImageSets/Main in this folder; it holds readme");
     make_voc();
-    assert_refused(named("voc", ""), "val", L3A_ERROR_NOT_FOUND, "no split 'val'; there are: test train");
-    assert_refused(named("voc", ""), NULL, L3A_ERROR_OPTION, "has splits: test train");
+    assert_refused(named("voc", ""), "val", L3A_ERROR_NOT_FOUND, "no split 'val'; the splits are: test train");
+    assert_refused(named("voc", ""), NULL, L3A_ERROR_OPTION, "no split was chosen; the splits are: test train");
     put("VOC2012/ImageSets/Main/train.txt", "a\n");
     assert_refused(named("voc", ""), "train", L3A_ERROR_OPTION, "more than one year");
     assert_refused("vic:x", "train", L3A_ERROR_OPTION, "voc:FOLDER, coco:FOLDER, list:FILE.csv");
@@ -229,9 +229,9 @@ static void voc_annotations_that_are_broken_are_refused(void **state) {
         {"", L3A_ERROR_TRUNCATED, "a.xml: line 1, column 1: no element found"},
         {"<annotation></object>", L3A_ERROR_FORMAT, "mismatched tag"},
         {"{\"images\": []}", L3A_ERROR_FORMAT, "a.xml: line 1, column 1: not well-formed"},
-        {"<html></html>", L3A_ERROR_FORMAT, "'html' where 'annotation' is expected"},
+        {"<html></html>", L3A_ERROR_FORMAT, "the root element is 'html' instead of 'annotation'"},
         {ANNOTATION("<object><pose>left</pose></object>"), L3A_ERROR_DATA, "an object without a name"},
-        {ANNOTATION(OBJECT("catt", "0")), L3A_ERROR_CLASS, "a.xml: 'catt' is none of the 2 classes; is it 'cat'?"},
+        {ANNOTATION(OBJECT("catt", "0")), L3A_ERROR_CLASS, "a.xml: 'catt' is not one of the 2 classes; did you mean 'cat'?"},
         {"<!DOCTYPE a [<!ENTITY x \"cat\">]><annotation><object><name>&x;</name></object></annotation>", L3A_ERROR_FORMAT,
          "a document type is not allowed"},
         {"<!DOCTYPE annotation SYSTEM \"file:///etc/passwd\"><annotation/>", L3A_ERROR_FORMAT, "a document type is not allowed"},
@@ -251,7 +251,7 @@ static void voc_annotations_have_limits(void **state) {
     memset(large, ' ', LARGE);
     make_voc();
     put_bytes("VOC2007/Annotations/a.xml", large, LARGE);
-    assert_refused(named("voc", ""), "train", L3A_ERROR_FORMAT, "4194305 bytes, where at most 4194304 are expected");
+    assert_refused(named("voc", ""), "train", L3A_ERROR_FORMAT, "4194305 bytes; at most 4194304 are expected");
     size_t length = 0;
     for (int i = 0; i < 33; i++) {
         memcpy(large + length, "<annotation>", 12);
@@ -271,13 +271,13 @@ static void voc_ids_are_checked(void **state) {
     (void)state;
     make_voc();
     put("VOC2007/ImageSets/Main/train.txt", "a\nb\na\n");
-    assert_refused(named("voc", ""), "train", L3A_ERROR_DATA, "picture 'a' stands twice");
+    assert_refused(named("voc", ""), "train", L3A_ERROR_DATA, "picture 'a' is listed twice");
     put("VOC2007/ImageSets/Main/train.txt", "a\n../../secret\n");
     assert_refused(named("voc", ""), "train", L3A_ERROR_FORMAT, "train.txt: line 2: '../../secret' is not the id of a picture");
     put("VOC2007/ImageSets/Main/train.txt", "a\nlost\n");
     assert_refused(named("voc", ""), "train", L3A_ERROR_NOT_FOUND, "Annotations/lost.xml: cannot open");
     put("VOC2007/ImageSets/Main/train.txt", "\n");
-    assert_refused(named("voc", ""), "train", L3A_ERROR_DATA, "not one picture");
+    assert_refused(named("voc", ""), "train", L3A_ERROR_DATA, "no pictures");
 }
 
 /* ---- COCO ---- */
@@ -371,7 +371,7 @@ static void coco_splits_are_the_instances_files(void **state) {
     put("annotations/instances_val2014.json", "{}");
     assert_ok(context, l3a_dataset_splits(context, named("coco", ""), splits, sizeof splits));
     assert_string_equal(splits, "train2014 val2014");
-    assert_refused(named("coco", ""), "test2014", L3A_ERROR_NOT_FOUND, "no split 'test2014'; there are: train2014 val2014");
+    assert_refused(named("coco", ""), "test2014", L3A_ERROR_NOT_FOUND, "no split 'test2014'; the splits are: train2014 val2014");
 }
 
 static void coco_files_that_contradict_themselves_are_refused(void **state) {
@@ -390,15 +390,15 @@ static void coco_files_that_contradict_themselves_are_refused(void **state) {
         {coco_images, coco_annotations, "\"categories\": [{\"id\": 1, \"name\": \"a\"},\n{\"id\": 1, \"name\": \"b\"}]",
          L3A_ERROR_DATA, "category id 1 is listed twice"},
         {coco_images, coco_annotations, "\"categories\": [{\"id\": 1, \"name\": \"a\"},\n{\"id\": 2, \"name\": \"a\"}]",
-         L3A_ERROR_CLASS, "class 'a' stands twice"},
-        {coco_images, coco_annotations, "\"categories\": []", L3A_ERROR_CLASS, "not one class"},
+         L3A_ERROR_CLASS, "class 'a' is listed twice"},
+        {coco_images, coco_annotations, "\"categories\": []", L3A_ERROR_CLASS, "no classes"},
         {coco_images, coco_annotations, "\"categories\": [{\"id\": 1, \"name\": \"two\\nlines\"}]", L3A_ERROR_CLASS,
          "cannot be the name of a class"},
-        {"\"images\": []", "\"annotations\": []", coco_categories, L3A_ERROR_DATA, "not one picture"},
+        {"\"images\": []", "\"annotations\": []", coco_categories, L3A_ERROR_DATA, "no pictures"},
         {"\"images\": [{\"id\": 7, \"file_name\": \"../../etc/passwd\"}]", coco_annotations, coco_categories, L3A_ERROR_DATA,
-         "image 7: '../../etc/passwd' does not name a picture"},
+         "image 7: '../../etc/passwd' is not a valid picture path"},
         {"\"images\": [{\"id\": 7, \"file_name\": \"/etc/passwd\"}]", coco_annotations, coco_categories, L3A_ERROR_DATA,
-         "does not name a picture"},
+         "is not a valid picture path"},
         {"\"images\": [{\"id\": 7}]", coco_annotations, coco_categories, L3A_ERROR_FORMAT,
          "line 1, column 37: an image without \"file_name\""},
         {"\"images\": [{\"id\": \"7\", \"file_name\": \"a\"}]", coco_annotations, coco_categories, L3A_ERROR_FORMAT,
@@ -467,8 +467,8 @@ static void list_splits_share_their_classes(void **state) {
     assert_marks(dataset, l3a_dataset_labels(dataset), "10 00");
     assert_row(dataset, 1, "c", "c");
     l3a_dataset_free(dataset);
-    assert_refused(named("list", "set.csv"), "val", L3A_ERROR_NOT_FOUND, "no split 'val'; there are: test train");
-    assert_refused(named("list", "set.csv"), NULL, L3A_ERROR_OPTION, "has splits: test train");
+    assert_refused(named("list", "set.csv"), "val", L3A_ERROR_NOT_FOUND, "no split 'val'; the splits are: test train");
+    assert_refused(named("list", "set.csv"), NULL, L3A_ERROR_OPTION, "no split was chosen; the splits are: test train");
     assert_refused(named("list", "set.csv"), "all", L3A_ERROR_NOT_FOUND, "no split 'all'");
 }
 
@@ -482,18 +482,18 @@ static void lists_that_are_broken_are_refused(void **state) {
         {"", L3A_ERROR_FORMAT, "the file is empty"},
         {"a.jpg,cat\n", L3A_ERROR_FORMAT, "line 1: no column 'path'"},
         {"path,class\na,cat\n", L3A_ERROR_FORMAT, "line 1: no column 'labels' or 'label'"},
-        {"path,labels\na\n", L3A_ERROR_FORMAT, "line 2: 1 fields, where the first line has 2"},
+        {"path,labels\na\n", L3A_ERROR_FORMAT, "line 2: 1 fields, but the first line has 2"},
         {"path,labels\na,b,c\n", L3A_ERROR_FORMAT, "line 2: 3 fields"},
         {"path,labels,note\na,x,\"n\nn\"\nb\"c,d,e\n", L3A_ERROR_FORMAT, "line 4: a quote inside a field"},
-        {"path,labels\n\"a\nb\",x\n", L3A_ERROR_FORMAT, "line 2: a line break in a path"},
+        {"path,labels\n\"a\nb\",x\n", L3A_ERROR_FORMAT, "line 2: the path contains a line break"},
         {"path,labels\n\"a\"b,c\n", L3A_ERROR_FORMAT, "line 2: text after the closing quote"},
-        {"path,labels\na,\"cat\n", L3A_ERROR_FORMAT, "line 2: a quoted field has no end"},
+        {"path,labels\na,\"cat\n", L3A_ERROR_FORMAT, "line 2: a quoted field is not closed"},
         {"path,labels\n,cat\n", L3A_ERROR_FORMAT, "line 2: no path"},
         {"path,labels,split\na,cat,\n", L3A_ERROR_FORMAT, "line 2: '' cannot be the name of a split"},
-        {"path,labels\na,c\xE4t\n", L3A_ERROR_FORMAT, "line 2: column '2' is not UTF-8"},
-        {"path,labels\na,cat\na,dog\n", L3A_ERROR_DATA, "picture 'a' stands twice"},
-        {"path,labels\na,\n", L3A_ERROR_CLASS, "not one class"},
-        {"path,labels\n", L3A_ERROR_CLASS, "not one class"},
+        {"path,labels\na,c\xE4t\n", L3A_ERROR_FORMAT, "line 2: column 2 is not UTF-8"},
+        {"path,labels\na,cat\na,dog\n", L3A_ERROR_DATA, "picture 'a' is listed twice"},
+        {"path,labels\na,\n", L3A_ERROR_CLASS, "no classes"},
+        {"path,labels\n", L3A_ERROR_CLASS, "no classes"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         put("set.csv", cases[i].text);
@@ -508,7 +508,7 @@ static void labels_that_do_not_fit_into_memory_are_refused(void **state) {
     (void)state;
     put("set.csv", "path,labels\na,x;y;z\nb,x\n");
     context->options.memory_limit = 11;
-    assert_refused(named("list", "set.csv"), NULL, L3A_ERROR_MEMORY, "do not fit into memory");
+    assert_refused(named("list", "set.csv"), NULL, L3A_ERROR_MEMORY, "do not fit in memory");
     context->options.memory_limit = 12;
     l3a_dataset_free(open_set(named("list", "set.csv"), NULL));
 }

@@ -1,5 +1,5 @@
-/* Skipping lists of numbers, which is done many bytes at a time: it must accept, refuse and stop exactly where a reader that takes
- * one number after the other does. */
+/* Skipping lists of numbers many bytes at a time must accept, refuse and stop exactly where a reader that takes one number after
+ * the other does. */
 #include "support.h"
 
 #include "base/random.h"
@@ -23,7 +23,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* The obvious way: every item by itself. */
+/* The obvious way: one item at a time. */
 static l3a_status read_numbers(struct json *json) {
     l3a_status status = L3A_OK;
     bool more = true;
@@ -40,7 +40,7 @@ done:
     return status;
 }
 
-/* In memory of exactly that size, so that a sanitizer sees a byte too many. */
+/* In memory of exactly that size, so that a sanitizer detects reading one byte too many. */
 static void assert_same(const char *text, size_t length) {
     char *copy = malloc(length), skipped[1024] = "", reading[1024] = "";
     struct json fast, slow;

@@ -1,5 +1,4 @@
-/* Inputs, outputs and locks as files.c, output.c and lock.c make them: what is refused, what is kept, and what two processes see.
- */
+/* Inputs, outputs and locks (file.c, output.c, lock.c): what is refused, what is kept, and what two processes see. */
 #include "support.h"
 
 #include "base/file.h"
@@ -22,12 +21,12 @@
 
 enum { PATH = 1024 };
 
-/* What each test works in. */
+/* The context and the folder of the current test. */
 static l3a_context *context;
 static char *folder;
 static char paths[16][PATH];
 
-/* "folder/name", in one of sixteen places. */
+/* "folder/name", in one of sixteen buffers that are used in turn. */
 static const char *in(const char *name) {
     static size_t next;
     char *path = paths[next++ % 16];
@@ -98,7 +97,7 @@ static void test_odd_outputs(void **state) {
     assert_int_equal(mkfifo(in("pipe"), 0600), 0);
     assert_int_equal(mkdir(in("inner"), 0700), 0);
     make_socket("socket");
-    /* A device of our own where we may make one: whoever may could also lose the machine's to a fault that this test would find. */
+    /* Create a device if permitted: a user who may could otherwise lose /dev/null to a bug that this test is meant to find. */
     const bool own = mknod(in("device"), S_IFCHR | 0600, makedev(1, 3)) == 0;
     const char *device = own ? in("device") : "/dev/null";
     if (!own && geteuid() == 0) {
@@ -120,7 +119,7 @@ static void test_odd_outputs(void **state) {
     assert_int_equal(count_files(), 4 + own);
 }
 
-/* An open that waited for the pipe's other end would hang here. */
+/* If opening waited for the other end of the pipe, this would hang. */
 static void test_odd_inputs(void **state) {
     (void)state;
     char *text;
@@ -128,9 +127,9 @@ static void test_odd_inputs(void **state) {
     bool exists = false;
     assert_int_equal(mkfifo(in("pipe"), 0600), 0);
     make_socket("socket");
-    assert_fails(context, read_whole(context, in("pipe"), 100, &text, &length), L3A_ERROR_IO, "a regular file is needed");
-    assert_fails(context, read_whole(context, in("socket"), 100, &text, &length), L3A_ERROR_IO, "a regular file is needed");
-    assert_fails(context, read_whole(context, "/dev/zero", 100, &text, &length), L3A_ERROR_IO, "a regular file is needed");
+    assert_fails(context, read_whole(context, in("pipe"), 100, &text, &length), L3A_ERROR_IO, "not a regular file");
+    assert_fails(context, read_whole(context, in("socket"), 100, &text, &length), L3A_ERROR_IO, "not a regular file");
+    assert_fails(context, read_whole(context, "/dev/zero", 100, &text, &length), L3A_ERROR_IO, "not a regular file");
     assert_fails(context, read_whole(context, folder, 100, &text, &length), L3A_ERROR_IO, "Is a directory");
     assert_ok(context, file_exists(context, in("pipe"), &exists));
     assert_true(exists);
@@ -164,7 +163,7 @@ static void test_dangling_links(void **state) {
     assert_int_equal(count_files(), 4);
 }
 
-/* As /dev/stdout is one: what is behind it may be appended to, or removed already. */
+/* Streams such as /dev/stdout: the file behind one may be open for appending, or already removed. */
 static void test_open_streams(void **state) {
     (void)state;
     static const char *const forms[] = {"/proc/self/fd/%d", "/dev/fd/%d"};
@@ -173,9 +172,9 @@ static void test_open_streams(void **state) {
     for (size_t i = 0; i < 2; i++) {
         char stream[64];
         snprintf(stream, sizeof stream, forms[i], file);
-        assert_fails(context, write_whole(context, stream, "new", 3), L3A_ERROR_IO, "is a stream that is open already");
+        assert_fails(context, write_whole(context, stream, "new", 3), L3A_ERROR_IO, "is an open stream");
         assert_int_equal(symlink(stream, in("link")), 0);
-        assert_fails(context, save("link", "new"), L3A_ERROR_IO, "is a stream that is open already");
+        assert_fails(context, save("link", "new"), L3A_ERROR_IO, "is an open stream");
         unlink(in("link"));
     }
     close(file);
@@ -243,7 +242,7 @@ static int describe_foreign(const char *path, file_description *description) {
     return done;
 }
 
-/* A group's bits must not hold for another group. */
+/* The permissions of one group must not apply to another group. */
 static void test_owners(void **state) {
     (void)state;
     tampered = posix_files;
@@ -329,7 +328,7 @@ static int refuse_list(const char *path, int (*each)(const char *name, void *use
     return -1;
 }
 
-/* A temporary file that cannot be found or removed keeps nobody from writing. */
+/* A temporary file that cannot be found or removed does not prevent writing. */
 static void test_stale_temporaries_that_stay(void **state) {
     (void)state;
     put(".file.0123456789abcdef.l3a-tmp", "stale");
@@ -343,13 +342,13 @@ static void test_stale_temporaries_that_stay(void **state) {
     tampered.remove = refuse_removal;
     assert_ok(context, save("file", "newer"));
     holds("file", "newer");
-    assert_int_equal(count_files(), 3); /* the lock's, too */
+    assert_int_equal(count_files(), 3); /* and the lock file */
     context->files = &posix_files;
     assert_ok(context, save("file", "newest"));
     assert_int_equal(count_files(), 1);
 }
 
-/* Two names that begin alike and are too long to be repeated have temporary files and locks of their own. */
+/* Two names that begin alike and are too long to be kept whole get different temporary files and locks. */
 static void test_long_names(void **state) {
     (void)state;
     char one[256], other[256];
@@ -383,7 +382,7 @@ static void test_unwritten_output(void **state) {
 
 /* ---- Locks ---- */
 
-/* Another process that holds the lock until it is killed or told to end through the pipe. */
+/* Another process that holds the lock until it is killed, or told to end through the pipe. */
 struct holder {
     pid_t process;
     int ready, end;
@@ -428,17 +427,17 @@ static void test_lock_of_another_process(void **state) {
     hold(&holder, "link"); /* there is no file yet */
     assert_fails(context, l3a_lock_take(context, in("file"), 0, &lock), L3A_ERROR_IO,
                  "file: another process is changing this file");
-    assert_non_null(strstr(l3a_error_hint(context), "--wait"));
+    assert_non_null(strstr(l3a_error_hint(context), "use the wait option"));
     assert_fails(context, l3a_lock_take(context, in("link"), 0, &lock), L3A_ERROR_IO, "another process");
     assert_fails(context, save("file", "new"), L3A_ERROR_IO, "another process");
     assert_null(lock);
     let_go(&holder, false);
     assert_int_equal(count_files(), 1);
     assert_ok(context, l3a_lock_take(context, in("file"), 0, &lock));
-    assert_ok(context, save("file", "new")); /* the own lock is no obstacle, by whichever name */
+    assert_ok(context, save("file", "new")); /* our own lock is no obstacle, under either name */
     assert_ok(context, save("link", "newer"));
     l3a_lock *again = NULL;
-    assert_fails(context, l3a_lock_take(context, in("link"), 1, &again), L3A_ERROR_STATE, "locked it already");
+    assert_fails(context, l3a_lock_take(context, in("link"), 1, &again), L3A_ERROR_STATE, "already holds the lock");
     l3a_lock_free(lock);
     l3a_lock_free(NULL);
     holds("file", "newer");
@@ -451,13 +450,13 @@ static void test_lock_of_a_killed_process(void **state) {
     l3a_lock *lock = NULL;
     hold(&holder, "file");
     let_go(&holder, true);
-    assert_int_equal(count_files(), 1); /* the lock's file is left, and in nobody's way */
+    assert_int_equal(count_files(), 1); /* the lock file remains, but does no harm */
     assert_ok(context, l3a_lock_take(context, in("file"), 0, &lock));
     l3a_lock_free(lock);
     assert_int_equal(count_files(), 0);
 }
 
-/* The file of a lock that is not l3a's: never taken, never removed. */
+/* A lock file that l3a did not create is never taken and never removed. */
 static void test_foreign_lock_file(void **state) {
     (void)state;
     l3a_lock *lock = NULL;
@@ -517,7 +516,7 @@ static void test_waiting(void **state) {
 
 static int removed_before_locking;
 
-/* The holder removes the file of the lock, and lets go, between our opening and our locking. */
+/* The holder removes the lock file and releases the lock between our opening and locking it. */
 static int late_lock(int file, const char *path) {
     if (removed_before_locking && removed_before_locking--) {
         posix_files.remove(path);
@@ -535,7 +534,7 @@ static void test_lock_of_a_removed_file(void **state) {
     removed_before_locking = 3;
     assert_ok(context, l3a_lock_take(context, in("file"), 0, &lock));
     assert_int_equal(removed_before_locking, 0);
-    assert_int_equal(stat(in(".file.l3a-lock"), &about), 0); /* the lock is on a file that others find */
+    assert_int_equal(stat(in(".file.l3a-lock"), &about), 0); /* the lock is on a file that other processes find */
     l3a_context *other = make_context(1);
     l3a_lock *second = NULL;
     assert_fails(other, l3a_lock_take(other, in("file"), 0, &second), L3A_ERROR_IO, "another process");
@@ -544,7 +543,7 @@ static void test_lock_of_a_removed_file(void **state) {
     assert_int_equal(count_files(), 0);
 }
 
-/* Many processes that read a number, add 1 and write it: none is lost. */
+/* Many processes read a number, add 1 and write it: no update is lost. */
 static void test_no_lost_update(void **state) {
     (void)state;
     enum { PROCESSES = 6, ROUNDS = 25 };
@@ -579,7 +578,7 @@ static void test_no_lost_update(void **state) {
 
 int main(void) {
     signal(SIGALRM, SIG_DFL);
-    alarm(300); /* a call that hangs ends the test */
+    alarm(300); /* ends the test if a call hangs */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_odd_outputs, prepare, tidy),
         cmocka_unit_test_setup_teardown(test_odd_inputs, prepare, tidy),

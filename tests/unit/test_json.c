@@ -1,4 +1,4 @@
-/* The JSON parser: what it reads, what it refuses, and the place it names. Expected values follow RFC 8259. */
+/* The JSON parser: what it reads, what it refuses, and the position that its errors give. Expected values follow RFC 8259. */
 #include "support.h"
 
 #include "base/memory.h"
@@ -31,7 +31,7 @@ static struct json begin(const char *text) {
     return json;
 }
 
-/* In memory of exactly that size, so that a sanitizer sees a byte too many. */
+/* In memory of exactly that size, so that a sanitizer detects reading one byte too many. */
 static l3a_status skip_all(const char *text, size_t length) {
     char *copy = malloc(length ? length : 1);
     assert_non_null(copy);
@@ -219,9 +219,9 @@ static void errors_name_line_and_column(void **state) {
                  {"\"tab\there\"", L3A_ERROR_FORMAT, "line 1, column 5: a control character"},
                  {"[nul]", L3A_ERROR_FORMAT, "line 1, column 2: null is expected"},
                  {"[trve]", L3A_ERROR_FORMAT, "line 1, column 2: true or false is expected"},
-                 {"{}\n{}", L3A_ERROR_FORMAT, "line 2, column 1: text after the end"},
+                 {"{}\n{}", L3A_ERROR_FORMAT, "line 2, column 1: unexpected text after the end"},
                  {"[1,\n2", L3A_ERROR_TRUNCATED, "line 2, column 2: the text ends where ',' is expected"},
-                 {"\"abc", L3A_ERROR_TRUNCATED, "line 1, column 5: a string has no end"},
+                 {"\"abc", L3A_ERROR_TRUNCATED, "line 1, column 5: a string is not closed"},
                  {"", L3A_ERROR_TRUNCATED, "line 1, column 1: the text ends"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_fails(context, skip_all(cases[i].text, strlen(cases[i].text)), cases[i].status, cases[i].place);
@@ -257,7 +257,7 @@ static l3a_status skip_brackets(size_t depth) {
 static void a_hundred_and_twenty_eight_levels_are_read_and_one_more_is_refused(void **state) {
     (void)state;
     assert_ok(context, skip_brackets(128));
-    assert_fails(context, skip_brackets(129), L3A_ERROR_FORMAT, "line 1, column 129: more than 128 levels deep");
+    assert_fails(context, skip_brackets(129), L3A_ERROR_FORMAT, "line 1, column 129: nested more than 128 levels deep");
 }
 
 static void levels_that_were_left_do_not_count(void **state) {
@@ -295,7 +295,8 @@ static void whole_numbers_reach_the_largest_and_never_wrap_around(void **state) 
     static const char *const bad[] = {
         "18446744073709551616", "18446744073709551620", "99999999999999999999999", "-1", "1.0", "1e3"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_fails(context, read_integer(bad[i], &value), L3A_ERROR_FORMAT, "line 1, column 1: a whole number from 0 on");
+        assert_fails(context, read_integer(bad[i], &value), L3A_ERROR_FORMAT,
+                     "line 1, column 1: a whole number is expected, 0 or larger");
         assert_int_equal(value, 5);
     }
 }
@@ -335,7 +336,12 @@ static void a_number_as_text_is_short_and_reads_back(void **state) {
     static const struct {
         double value;
         const char *text;
-    } cases[] = {{0.1, "0.1"}, {-2.5, "-2.5"}, {0.525, "0.525"}, {1000, "1000"}, {0x1p-1074, "4.94065645841247e-324"}, {1.0 / 3, "0.3333333333333333"}};
+    } cases[] = {{0.1, "0.1"},
+                 {-2.5, "-2.5"},
+                 {0.525, "0.525"},
+                 {1000, "1000"},
+                 {0x1p-1074, "4.94065645841247e-324"},
+                 {1.0 / 3, "0.3333333333333333"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[NUMBER_TEXT];
         double again = 0;

@@ -1,5 +1,5 @@
-/* JSON read from a file through a window: whatever the window's size, it reads what a parser with the whole text in memory reads,
- * and says the same of what is wrong. A file that ends while it is read is an error. */
+/* JSON read from a file through a window: whatever the size of the window, the values and errors are those of a parser with the
+ * whole text in memory. A file that ends while it is read is an error. */
 #include "support.h"
 
 #include "base/memory.h"
@@ -94,7 +94,7 @@ done:
     return status;
 }
 
-/* What a parser reads and how it ends, read value by value or, `skipping`, only skipped. */
+/* What a parser reads and how it ends, value by value or, with `skipping`, only skipping. */
 static char *tell(struct json *json, bool skipping) {
     text_builder told = {.context = context};
     l3a_status status = skipping ? json_skip(json) : tell_value(json, &told);
@@ -176,7 +176,7 @@ static void strings_must_fit_unless_they_are_skipped(void **state) {
     assert_ok(context, json_open(&json, context, path, 1 << 20, 64));
     assert_ok(context, json_object(&json));
     assert_ok(context, json_next_key(&json, &key, &more));
-    assert_fails(context, json_string(&json, &value), L3A_ERROR_FORMAT, "a string or number of more than 64 bytes");
+    assert_fails(context, json_string(&json, &value), L3A_ERROR_FORMAT, "a string or number is longer than 64 bytes");
     json_close(&json);
 }
 
@@ -184,7 +184,7 @@ static void a_file_above_its_limit_is_refused(void **state) {
     (void)state;
     struct json json;
     write_bytes(path, document, sizeof document - 1);
-    assert_fails(context, json_open(&json, context, path, 100, 0), L3A_ERROR_FORMAT, "where at most 100 are expected");
+    assert_fails(context, json_open(&json, context, path, 100, 0), L3A_ERROR_FORMAT, "at most 100 are expected");
     json_close(&json);
 }
 

@@ -1,5 +1,5 @@
-/* .npy files: every version, order and type that NumPy writes here is read, and what is damaged or foreign is refused with
- * words that help. The bytes are written out after NumPy's description of the format; the two whole files are NumPy 1.24's. */
+/* .npy files: every version, order and type that NumPy writes is read, and damaged or foreign files are refused with a helpful
+ * message. The bytes follow NumPy's description of the format; the two complete files come from NumPy 1.24. */
 #include "support.h"
 
 #include "format/npy.h"
@@ -189,7 +189,7 @@ static void arrays_of_any_rank_up_to_eight_are_described(void **state) {
     assert_ok(context, describe(&tensor));
     assert_true(tensor.rank == 8 && tensor.shape[6] == 2 && tensor.shape[7] == 3);
     write_typed(path, "<f4", "(1, 1, 1, 1, 1, 1, 1, 2, 3)", false, six, sizeof six);
-    assert_fails(context, describe(&tensor), L3A_ERROR_FORMAT, "cannot be understood");
+    assert_fails(context, describe(&tensor), L3A_ERROR_FORMAT, "cannot be parsed");
 }
 
 static void big_endian_arrays_are_refused_by_that_name(void **state) {
@@ -253,7 +253,7 @@ static void headers_that_cannot_be_understood_are_refused(void **state) {
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
         struct tensor tensor;
         write_array(path, 1, headers[i], six, sizeof six);
-        assert_fails(context, describe(&tensor), L3A_ERROR_FORMAT, "cannot be understood at byte");
+        assert_fails(context, describe(&tensor), L3A_ERROR_FORMAT, "cannot be parsed at byte");
     }
 }
 
@@ -270,7 +270,7 @@ static void a_header_longer_than_the_limit_is_refused(void **state) {
     (void)state;
     struct tensor tensor;
     write_bytes(path, "\x93NUMPY\x02\x00\xFF\xFF\xFF\xFF{'descr'", 20);
-    assert_fails(context, describe(&tensor), L3A_ERROR_FORMAT, "4294967295 bytes is too long");
+    assert_fails(context, describe(&tensor), L3A_ERROR_FORMAT, "4294967295 bytes, which is too long");
 }
 
 static void a_file_cut_at_any_length_is_refused(void **state) {
@@ -284,7 +284,7 @@ static void a_file_cut_at_any_length_is_refused(void **state) {
         assert_int_equal(describe(&tensor), L3A_ERROR_TRUNCATED);
     }
     write_bytes(path, bytes, count - 1);
-    assert_fails(context, describe(&tensor), L3A_ERROR_TRUNCATED, "promises 24 bytes of numbers, and there are 23");
+    assert_fails(context, describe(&tensor), L3A_ERROR_TRUNCATED, "promises 24 bytes of numbers, but there are 23");
     free(bytes);
 }
 
@@ -407,7 +407,7 @@ static void rows_come_in_the_order_asked_for(void **state) {
     assert_ok(context, open_table(false, false, &features));
     assert_ok(context, l3a_features_read(features, rows, 0, 3, values));
     assert_memory_equal(values, expected, sizeof expected);
-    assert_fails(context, l3a_features_read(features, NULL, 1, 2, values), L3A_ERROR_ARGUMENT, "row 2 is asked for");
+    assert_fails(context, l3a_features_read(features, NULL, 1, 2, values), L3A_ERROR_ARGUMENT, "row 2 is out of range");
     l3a_features_free(features);
 }
 

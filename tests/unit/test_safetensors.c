@@ -1,5 +1,5 @@
-/* safetensors: what is written is read back, a changed bit never passes, and files that lie are refused. Foreign files are
- * written out by hand here, after the format's description. */
+/* safetensors: what is written is read back, a changed bit is always detected, and files that contradict themselves are refused.
+ * Foreign files are written by hand here, following the description of the format. */
 #include "support.h"
 
 #include "format/safetensors.h"
@@ -258,7 +258,7 @@ static void a_file_cut_at_any_length_is_refused(void **state) {
     write_bytes(path, bytes, count - 1);
     assert_fails(context, open_and_verify(), L3A_ERROR_TRUNCATED, "tensor 'w' ends at byte");
     write_bytes(path, bytes, 100);
-    assert_fails(context, open_and_verify(), L3A_ERROR_TRUNCATED, "a header of");
+    assert_fails(context, open_and_verify(), L3A_ERROR_TRUNCATED, "the header needs");
     free(bytes);
 }
 
@@ -303,7 +303,7 @@ static void a_file_without_tensors_is_read(void **state) {
     assert_ok(context, open_and_verify());
 }
 
-/* A header of so many tensors without elements, each with a checksum, and so many other metadata keys. */
+/* A header with `tensors` empty tensors, `sums` checksums and `keys` other metadata keys. */
 static char *many_names(size_t tensors, size_t sums, size_t keys) {
     text_builder header = {.context = context};
     text_builder_print(&header, "{\"__metadata__\":{\"xxh3.header\":\"0000000000000000\"");
@@ -325,7 +325,7 @@ static char *many_names(size_t tensors, size_t sums, size_t keys) {
     return header.text;
 }
 
-/* With a search through all names for each name this takes minutes; 2d06800538d394c2 is the XXH3-64 of nothing. */
+/* With a linear search for each name, this would take minutes; 2d06800538d394c2 is the XXH3-64 of nothing. */
 static void many_tensors_and_keys_are_found_by_their_names(void **state) {
     (void)state;
     enum { MANY = 60000 };
@@ -371,7 +371,7 @@ static void names_that_are_listed_twice_are_refused(void **state) {
          "\"\\u0061\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}",
          "tensor 'a' is listed twice"},
         {"{\"__metadata__\":{\"x\":\"1\",\"y\":\"2\",\"x\":\"1\"}}", "metadata key 'x' is listed twice"},
-        {"{\"__metadata__\":{\"x\":\"1\"},\"__metadata__\":{\"y\":\"1\"}}", "a second __metadata__"},
+        {"{\"__metadata__\":{\"x\":\"1\"},\"__metadata__\":{\"y\":\"1\"}}", "__metadata__ is listed twice"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         write_foreign(cases[i][0], "abc", i ? 0 : 3);
@@ -394,16 +394,16 @@ static void headers_that_lie_are_refused(void **state) {
          L3A_ERROR_FORMAT, "overlap or leave a gap"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", L3A_ERROR_FORMAT, "overlap or leave a gap"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}", L3A_ERROR_TRUNCATED, "tensor 'a' ends at byte"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", L3A_ERROR_FORMAT, "do not fit its shape"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[12,0]}}", L3A_ERROR_FORMAT, "do not fit its shape"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", L3A_ERROR_FORMAT, "do not match its shape"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[12,0]}}", L3A_ERROR_FORMAT, "do not match its shape"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[12],\"data_offsets\":[18446744073709551608,4]}}", L3A_ERROR_FORMAT,
-         "do not fit its shape"},
+         "do not match its shape"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[12],\"data_offsets\":[18446744073709551603,18446744073709551615]}}",
          L3A_ERROR_TRUNCATED, "tensor 'a' ends at byte"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", L3A_ERROR_FORMAT,
-         "do not fit its shape"},
+         "do not match its shape"},
         {"{\"a\":{\"dtype\":\"F64\",\"shape\":[2305843009213693952],\"data_offsets\":[0,0]}}", L3A_ERROR_FORMAT,
-         "do not fit its shape"},
+         "do not match its shape"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[18446744073709551616],\"data_offsets\":[0,12]}}", L3A_ERROR_FORMAT,
          "a whole number"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-3],\"data_offsets\":[0,12]}}", L3A_ERROR_FORMAT, "a whole number"},
@@ -490,8 +490,9 @@ static void a_tensor_of_another_shape_is_named_with_both_shapes(void **state) {
     assert_ok(context, safetensors_open(context, path, &file));
     assert_ok(context, safetensors_expect(&file, "float", 2, any, &tensor));
     assert_ptr_equal(tensor, safetensors_find(&file, "float"));
-    assert_fails(context, safetensors_expect(&file, "float", 2, other, &tensor), L3A_ERROR_FORMAT, "'float' is [2, 2], where [");
-    assert_fails(context, safetensors_expect(&file, "float", 1, any, &tensor), L3A_ERROR_FORMAT, "'float' is [2, 2]");
+    assert_fails(context, safetensors_expect(&file, "float", 2, other, &tensor), L3A_ERROR_FORMAT,
+                 "'float' has shape [2, 2] instead of [");
+    assert_fails(context, safetensors_expect(&file, "float", 1, any, &tensor), L3A_ERROR_FORMAT, "'float' has shape [2, 2]");
     assert_fails(context, safetensors_expect(&file, "nothing", 2, any, &tensor), L3A_ERROR_FORMAT, "'nothing'");
     safetensors_close(&file);
 }
@@ -515,7 +516,7 @@ static void a_tensor_larger_than_a_chunk_is_written_whole(void **state) {
     free(data);
 }
 
-/* By the definition of the format: a sign, an exponent, a fraction. */
+/* From the definition of the format: a sign, an exponent, a fraction. */
 static double number_of_parts(unsigned bits, int exponent_bits, int fraction_bits) {
     const unsigned exponent = bits >> fraction_bits & ((1U << exponent_bits) - 1), fraction = bits & ((1U << fraction_bits) - 1);
     const int bias = (1 << (exponent_bits - 1)) - 1;
