@@ -17,11 +17,11 @@
  * Rounding. Products in float32 leave a symmetric error E in A. The residual of a solution cannot show it, because it is in A
  * itself, but it changes W by up to ‖E‖/λ of its size, where λ ≥ γ is the smallest eigenvalue of A + γI. Measured on ViT features,
  * ‖E‖ is at most 2⁻²⁴ tr(A)/4, and smaller with many rows. In double precision it is taken to be 2⁻⁵³ tr(A), since factoring
- * rounds too. If γ is not far above that, a few steps of inverse iteration on the factor estimate λ. All that is certain is that λ
- * ≥ max(γ, estimate - ‖E‖). If ‖E‖ is above 10 times that, the solution is refused; above half of it, a warning is given; below,
- * mAP differed by less than 0.05 from double precision (docs/method.md). The recursion adds no such error, because its rows are
- * scaled by √ω in double precision. What it loses by cancellation shows in R C ≠ W, which is checked on a few random combinations
- * of columns. */
+ * rounds too. If γ is not far above that, a few steps of inverse iteration on the factor estimate λ. All that is certain is that
+ * λ ≥ max(γ, estimate - ‖E‖). If ‖E‖ is above 10 times that, the solution is refused; above half of it, a warning is given;
+ * below, mAP differed by less than 0.05 from double precision (docs/method.md). The recursion adds no such error, because its rows
+ * are scaled by √ω in double precision. What it loses by cancellation shows in R C ≠ W, which is checked on a few random
+ * combinations of columns. */
 #ifndef L3A_ANALYTIC_H
 #define L3A_ANALYTIC_H
 

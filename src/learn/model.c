@@ -256,8 +256,8 @@ done:
 }
 
 /* A class counts as predicted above two thirds of its own score plus all of the lift, on the mean of the images it was learned
- * from. The mean of a score x·v over these images, weighted as they were learned, is Σ ω x·v / Σ ω = c_k·v / Σ ω. With weights w'
- * = w + λ Σ w, v = w' - w / 3 = (2 w' + λ Σ w) / 3, where Σ w = Σ w' / (1 + λ K) and λ is λ_t of part.h. */
+ * from. The mean of a score x·v over these images, weighted as they were learned, is Σ ω x·v / Σ ω = c_k·v / Σ ω. With weights
+ * w' = w + λ Σ w, v = w' - w / 3 = (2 w' + λ Σ w) / 3, where Σ w = Σ w' / (1 + λ K) and λ is λ_t of part.h. */
 void l3a_model_thresholds(const l3a_model *model, double *edges) {
     const size_t classes = model->classes.count;
     const double fixed = logit(model->options.theta), lift = parts_lift(model->options.lift, model->part_count),

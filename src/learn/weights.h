@@ -1,6 +1,6 @@
 /* The weights of the weighted analytic classifier (SPEC §3, step 3).
  *
- *   v_k = f_k^(-1/2), or 1/f_k, or 1/(log f_k + 1), or 1; 0 if f_k = 0
+ *   v_k = f_k^(-1/2), or 1/f_k, or 1/(log f_k + 1), each 0 if f_k = 0; or 1
  *   normalised: v scaled so that its mean over all classes seen so far is 1
  *   ω_i = mean of v_k over the labels of image i, true and pseudo; 0 for an image without any */
 #ifndef L3A_WEIGHTS_H

@@ -5,9 +5,9 @@
  *
  * The input x is the features z, or the random layer of l3a (learn/buffer.h) with the same seed and width d:
  *   x = (2/√3 k/d · ReLU(z B), z if features skip the layer, 1).
- * A step of Adam moves every weight by about its rate, so a score moves by rate · Σ|x|. If features have mean 0, E ReLU(z B) =
- * E|z|/(2√3), and a factor of 2√3 k/d would make Σ|x| of the layer's d units equal to that of the k features. A third of it works
- * better on held-out training data: d inputs are fitted faster than k. */
+ * A step of Adam moves every weight by about its rate, so a score moves by rate · Σ|x|. If features have mean 0,
+ * E ReLU(z B) = E|z|/(2√3), and a factor of 2√3 k/d would make Σ|x| of the layer's d units equal to that of the k features. A third
+ * of it works better on held-out training data: d inputs are fitted faster than k. */
 #include "method/head.h"
 
 #include "data/features.h"

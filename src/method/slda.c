@@ -8,15 +8,15 @@
  *
  *   M = (1 - ε) T + ε (tr T / k) I
  *
- * The covariance shared by a class and its rest, shrunk in the same way, is M without the part between the two, M - (1 - ε) p (1 -
- * p) δ δᵀ. The Sherman-Morrison formula gives its inverse on δ, so that one matrix is factored for all classes:
+ * The covariance shared by a class and its rest, shrunk in the same way, is M without the part between the two,
+ * M - (1 - ε) p (1 - p) δ δᵀ. The Sherman-Morrison formula gives its inverse on δ, so that one matrix is factored for all classes:
  *
  *   w = M⁻¹ δ / (1 - (1 - ε) p (1 - p) δᵀ M⁻¹ δ)
  *   s = w·z - w·(μ₊ + μ₋) / 2 + log((n + ½) / (N - n + ½))
  *
- * s is the log-odds of the class under two Gaussians with one covariance (½ an image is added on both sides to keep it finite). 1
- * / (1 + exp(-s)) is a probability, and the class is predicted if it is above theta. A class without an image, or without a rest,
- * has w = 0. The paper scores single labels and omits the prior, which does not affect AP. Everything is float64. */
+ * s is the log-odds of the class under two Gaussians with one covariance (½ an image is added on both sides to keep it finite).
+ * 1 / (1 + exp(-s)) is a probability, and the class is predicted if it is above theta. A class without an image, or without a
+ * rest, has w = 0. The paper scores single labels and omits the prior, which does not affect AP. Everything is float64. */
 #include "learn/model.h"
 #include "method/method.h"
 
