@@ -11,12 +11,12 @@
 
 enum { TILE = 64, PROBES = 4, STEPS = 5 };
 
-/* ‖E‖ in units of max(γ, λ - ‖E‖). */
+/* Limits of ‖E‖, in units of max(γ, λ - ‖E‖). */
 static const double doubtful = 0.5, hopeless = 10;
-/* Of R C against W, as a share of W. */
+/* Limits of the distance between R C and W, as a share of W. */
 static const double recursion_doubtful = 1e-3, recursion_hopeless = 0.05;
 
-/* Whole cache lines, and an odd number of them, so that the rows of a column do not fall into the same few sets of the cache. */
+/* An odd number of whole cache lines, so that the elements of a column do not fall into the same few cache sets. */
 size_t analytic_stride(size_t dim) {
     const size_t lines = (dim + 1 + 7) / 8;
     return 8 * (lines | 1);
@@ -52,10 +52,10 @@ double *analytic_second(const struct analytic *analytic) {
 struct mirror {
     const struct analytic *analytic;
     bool back;                     /* from the second triangle to the first */
-    const struct analytic *before; /* whose second triangle is added on the way to the second one; may be NULL */
+    const struct analytic *before; /* its second triangle is added to the second one; may be NULL */
 };
 
-/* Tiles, so that both the row read and the column written stay in the cache. */
+/* Works in tiles, so that both the row read and the column written stay in the cache. */
 static void mirror_rows(void *argument, size_t first, size_t last) {
     const struct mirror *mirror = argument;
     const size_t step = mirror->analytic->stride;
@@ -86,8 +86,8 @@ static void add_to_diagonal(double *triangle, size_t step, size_t dim, double va
     }
 }
 
-/* Of the second triangle. It is finite where all of the sums are, since no element is larger than the larger of its two diagonal
- * ones. */
+/* The trace of the second triangle. If it is finite, so are all of the sums, since no element is larger than the larger of its two
+ * diagonal elements. */
 static double trace(const struct analytic *analytic) {
     double sum = 0;
     for (size_t i = 0; i < analytic->dim; i++) {
@@ -123,7 +123,7 @@ static double norm(const double *values, size_t count) {
     return sqrt(sum);
 }
 
-/* The smallest eigenvalue of the matrix whose factor is the second triangle, or a little more. */
+/* Estimates, from above, the smallest eigenvalue of the matrix whose factor is the second triangle. */
 static l3a_status smallest_eigenvalue(const struct analytic *analytic, double *smallest) {
     l3a_context *context = analytic->context;
     l3a_status status = L3A_OK;
@@ -147,7 +147,7 @@ done:
     return status;
 }
 
-/* Whether a matrix with this error has a solution worth having, the second triangle being its factor and no eigenvalue below
+/* Checks that a matrix with this error has a usable solution. The second triangle is its factor, and no eigenvalue is below
  * `least`. */
 static l3a_status check_rounding(const struct analytic *analytic, double error, double least, double gamma_asked) {
     l3a_context *context = analytic->context;
@@ -164,7 +164,8 @@ static l3a_status check_rounding(const struct analytic *analytic, double error, 
     const double ratio = error / fmax(least, smallest - error);
     number_format(gamma_asked, gamma);
     FAIL_IF(!(ratio <= hopeless), context, L3A_ERROR_NUMERIC, hint,
-            "gamma = %s is too small for these features: the sums, made in %s, are off by about %.1g", gamma, precision, error);
+            "gamma = %s is too small for these features: the sums were computed in %s and are off by about %.1g", gamma, precision,
+            error);
     if (ratio > doubtful) {
         report_warning(context,
                        "gamma = %s is close to the rounding error of the sums, about %.1g in %s: scores may be inexact; %s", gamma,
@@ -178,13 +179,13 @@ void analytic_total(const struct analytic *analytic, const struct analytic *befo
     mirror_triangle(analytic, false, before);
 }
 
-/* The second triangle, a matrix, becomes the factor of that + shift·I. */
+/* Factors the second triangle + shift·I in place. */
 static l3a_status factor_total(const struct analytic *analytic, double shift, double gamma_asked) {
     l3a_context *context = analytic->context;
     l3a_status status = L3A_OK;
     const double sum = trace(analytic), error = rounding(analytic->inverse ? REAL_DOUBLE : analytic->precision, sum);
     char gamma[NUMBER_TEXT];
-    /* A factoring of infinities may well succeed, with a solution of zeros. */
+    /* Factoring infinities can succeed and give a solution of zeros. */
     FAIL_IF(!isfinite(sum), context, L3A_ERROR_NUMERIC, "scale the features down, or use precision double",
             "the sums are not finite: these features are too large");
     add_to_diagonal(analytic_second(analytic), analytic->stride, analytic->dim, shift);
@@ -198,7 +199,7 @@ done:
     return status;
 }
 
-/* The second triangle becomes the factor of the first + shift·I. */
+/* Sets the second triangle to the factor of the first + shift·I. */
 static l3a_status factor(const struct analytic *analytic, double shift) {
     analytic_total(analytic, NULL);
     return factor_total(analytic, shift, analytic->gamma);
@@ -249,7 +250,7 @@ done:
 typedef struct panel_sum {
     const struct analytic *analytic;
     const float *panel;
-    size_t first, width; /* the panel's rows of A, and the floats in a row of it */
+    size_t first, width; /* its first row in A, and the floats in one of its rows */
 } panel_sum;
 
 static void add_panel_rows(void *argument, size_t first, size_t last) {
@@ -263,8 +264,8 @@ static void add_panel_rows(void *argument, size_t first, size_t last) {
     }
 }
 
-/* A panel of rows of the triangle at a time: a product for what lies left of the diagonal block, a rank update for the block,
- * and the sum of both to the doubles while they are in the cache. */
+/* Works on one panel of rows of the triangle at a time: a product for what lies left of the diagonal block, and a rank update for
+ * the block. Both are added to the doubles while they are in the cache. */
 static void add_mixed(const struct analytic *analytic, const float *rows, size_t count, const float *less, size_t less_count,
                       float *panel) {
     const l3a_context *context = analytic->context;
@@ -329,7 +330,7 @@ void transpose(const double *from, size_t rows, size_t columns, double *to) {
     }
 }
 
-/* Transposed, the triangular solves run along contiguous rows. */
+/* Transposing lets the triangular solves run along contiguous rows. */
 l3a_status analytic_solve_total(const struct analytic *analytic, double gamma, size_t columns, const double *cross,
                                 double *weights) {
     l3a_status status = L3A_OK;
@@ -371,8 +372,8 @@ void recursion_free(l3a_context *context, struct recursion *recursion) {
     memset(recursion, 0, sizeof *recursion);
 }
 
-/* Rows of `width` numbers from row `first` on, scaled. In float32, scaling would round two rows of one image apart, and a tiny γ
- * would tell them apart by that. */
+/* Scales rows of `width` numbers, from row `first` on, in double precision. In float32, two copies of an image with different
+ * weights would round to different directions, and a tiny γ would tell them apart. */
 static void widen(real type, const void *from, size_t first, size_t count, size_t width, const double *scale, double *to) {
     for (size_t i = 0; i < count; i++) {
         const size_t at = (first + i) * width;
@@ -394,7 +395,8 @@ static l3a_status recurse(const struct analytic *analytic, struct recursion *wor
     matrix->multiply(threads, REAL_DOUBLE, false, true, n, n, d, 1, work->rows, d, work->gain, d, 0, work->system, n);
     add_to_diagonal(work->system, n, n, 1);
     FAIL_IF(!matrix->factor(threads, REAL_DOUBLE, n, work->system, n), analytic->context, L3A_ERROR_NUMERIC,
-            "use a larger gamma, or solver sums", "the recursion lost its positive definite matrix: gamma is too small");
+            "use a larger gamma, or solver sums",
+            "the matrix of the recursion is not positive definite any more: gamma is too small");
     matrix->multiply(threads, REAL_DOUBLE, true, false, d, columns, n, 1, work->rows, d, work->error, columns, 1, cross, columns);
     matrix->multiply(threads, REAL_DOUBLE, false, false, n, columns, d, -1, work->rows, d, weights, columns, 1, work->error,
                      columns);

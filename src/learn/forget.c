@@ -1,12 +1,12 @@
-/* What was learned, taken back: columns of classes, the sums of a phase, or the part that images had in them.
+/* Forgetting: removes the columns of classes, the sums of a phase, or the contribution of some images.
  *
- *   a phase s kept apart: Σ A loses A_s, and its classes their columns;
+ *   a phase s kept apart: Σ A loses A_s, and its classes lose their columns;
  *   images of a phase: A_s ← A_s - Σ ω x xᵀ, C ← C - Σ ω x yᵀ, f ← f - Σ y, with the ω they were learned with: the model keeps the
  *   v_k of each class's phase.
  *
- * The result is the model that never learned them where nothing that stays depends on them: without pseudo-labels given later, with
- * a γ that was not chosen from them, and with ω = 1; a phase also where no phase follows it, or with weights `literal`, where v_k
- * needs f_k alone, and where no phases were folded together. */
+ * The result equals a model that never learned them if nothing that stays depends on them: no pseudo-labels were given later, γ
+ * was not chosen from them, no phases were folded together, and ω = 1. For a phase, instead of ω = 1, it is enough that no phase
+ * follows it, or that weights are `literal`, where v_k needs f_k alone. */
 #include "base/text_index.h"
 #include "learn/merge.h"
 #include "learn/weights.h"
@@ -60,7 +60,7 @@ void model_columns_free(l3a_context *context, struct model_columns *columns) {
     *columns = (struct model_columns){0};
 }
 
-/* How many of the classes [first, last) go. */
+/* How many of the classes [first, last) are removed. */
 static size_t gone_among(const bool *gone, size_t first, size_t last) {
     size_t count = 0;
     for (size_t k = first; k < last; k++) {
@@ -69,7 +69,7 @@ static size_t gone_among(const bool *gone, size_t first, size_t last) {
     return count;
 }
 
-/* The part with a phase's sums, or the number of parts. */
+/* The part that holds a phase's sums, or the number of parts if there is none. */
 static size_t part_of(const l3a_model *model, const l3a_phase_info *phase) {
     size_t i = 0;
     while (i < model->part_count && phase->first >= model->parts[i].last) {
@@ -90,7 +90,7 @@ static void drop_part(l3a_model *model, size_t index) {
     memmove(model->parts + index, model->parts + index + 1, (model->part_count - index) * sizeof *model->parts);
 }
 
-/* Without the columns of the classes that go, and without the phases and parts of which nothing is left. */
+/* Removes the columns of the classes in `gone`, and the phases and parts of which nothing is left. */
 static l3a_status drop_classes(l3a_model *model, const bool *gone) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
@@ -139,7 +139,7 @@ done:
     return status;
 }
 
-/* Whether what stays is the same without this phase. */
+/* Whether the rest of the model would be the same without this phase. */
 static bool is_apart(const l3a_model *model, size_t phase, const bool *gone) {
     const l3a_options *options = &model->options;
     bool followed = l3a_model_record(model, "merged") != NULL;
@@ -151,7 +151,7 @@ static bool is_apart(const l3a_model *model, size_t phase, const bool *gone) {
            !has_pseudo_labels(model, phase + 1) && !is_folded(model) && !(phase == 0 && has_chosen_gamma(model));
 }
 
-/* Phases go with their sums where those are there by themselves; else only columns go. */
+/* Removes phases with their sums if these are kept apart; otherwise only columns. */
 static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
@@ -162,8 +162,8 @@ static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) 
         const l3a_phase_info *phase = &model->phases[p];
         const bool whole = goes_whole(model, part_of(model, phase), gone);
         FAIL_IF(whole && phase->pseudo_labels, context, L3A_ERROR_MISMATCH,
-                "learn with --pseudo off where a phase may have to be forgotten",
-                "phase %zu gave its images pseudo-labels of older classes, which nobody knows any more", p + 1);
+                "learn with pseudo off if phases may have to be forgotten",
+                "phase %zu gave its images pseudo-labels of older classes, which are not stored", p + 1);
         clean = clean && (!gone_among(gone, phase->first, phase->last) || (whole && is_apart(model, p, gone)));
         solve = solve || whole;
         dropped = dropped || (!whole && gone_among(gone, phase->first, phase->last));
@@ -175,7 +175,7 @@ static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) 
     for (size_t p = 0; p < model->phase_count; p++) {
         const l3a_phase_info *phase = &model->phases[p];
         for (size_t k = phase->first; k < phase->last && gone_among(gone, phase->first, phase->last); k++) {
-            model->class_weight[k] = 0; /* its images may have had labels that are gone now */
+            model->class_weight[k] = 0; /* its images may have had labels that are removed now */
         }
     }
     TRY(drop_classes(model, gone));
@@ -196,7 +196,7 @@ l3a_status l3a_model_forget_classes(l3a_model *model, const char *const *classes
     bool *gone = NULL;
     text_index index = {0};
     TRY(check_state(model, false));
-    FAIL_IF(!count, context, L3A_ERROR_CLASS, "name a class", "no class to forget is named");
+    FAIL_IF(!count, context, L3A_ERROR_CLASS, "name at least one class", "no class to forget is given");
     TRY(text_index_make(context, model->classes.items, model->classes.count, &index));
     TRY(allocate_zeroed(context, model->classes.count + 1, sizeof *gone, &gone));
     for (size_t i = 0; i < count; i++) {
@@ -220,15 +220,14 @@ l3a_status l3a_model_forget_phase(l3a_model *model, size_t phase, int *exact) {
     l3a_status status = L3A_OK;
     bool *gone = NULL;
     TRY(check_state(model, false));
-    FAIL_IF(phase >= model->phase_count, context, L3A_ERROR_ARGUMENT, "'l3a info MODEL' lists the phases",
-            "the model has %zu phases, and number %zu is asked for", model->phase_count, phase + 1);
+    FAIL_IF(phase >= model->phase_count, context, L3A_ERROR_ARGUMENT, "phases are numbered from 1",
+            "the model has %zu phases, and phase %zu is requested", model->phase_count, phase + 1);
     const l3a_phase_info *info = &model->phases[phase];
     const size_t part = part_of(model, info);
     FAIL_IF(part == model->part_count || model->parts[part].phases > 1, context, L3A_ERROR_MISMATCH,
-            model->part_count
-                ? "forget the phases that it was folded with, too, by --classes"
-                : "take its images back with --features; to learn with --method l3a+ or --keep-phases keeps phases apart",
-            "the images of phase %zu are in one sum with those of other phases", phase + 1);
+            model->part_count ? "forget the classes of all phases that it was folded with"
+                              : "forget its images by their features instead; l3a+ and the setting keep-phases keep phases apart",
+            "the images of phase %zu are summed together with those of other phases", phase + 1);
     TRY(allocate_zeroed(context, model->classes.count, sizeof *gone, &gone));
     for (size_t k = info->first; k < info->last; k++) {
         gone[k] = true;
@@ -239,7 +238,7 @@ done:
     return status;
 }
 
-/* Images to be taken back from one phase, a block at a time. */
+/* The images to remove from one phase, one block at a time. */
 struct removal {
     l3a_model *model;
     const l3a_phase_info *phase;
@@ -291,7 +290,7 @@ static void put(real type, void *values, size_t i, double value) {
     }
 }
 
-/* Adds the block to the square, which holds -A, and takes it from C. */
+/* Adds the block to the square, which holds -A, and subtracts it from C. */
 static void remove_block(struct removal *r, size_t n) {
     l3a_model *model = r->model;
     const l3a_context *context = model->context;
@@ -350,7 +349,7 @@ done:
     return status;
 }
 
-/* The rows that the phase learned, and whether they can have been and can be taken back. */
+/* Finds the rows of the phase, and checks that they can have been learned and can be removed. */
 static l3a_status find_rows(struct removal *r, size_t p, l3a_features *features) {
     l3a_model *model = r->model;
     l3a_context *context = model->context;
@@ -362,22 +361,22 @@ static l3a_status find_rows(struct removal *r, size_t p, l3a_features *features)
     if (!r->count) {
         goto done;
     }
-    FAIL_IF(r->count > r->phase->images, context, L3A_ERROR_DATA, "take back only images that were learned",
-            "%zu images are to be taken back, and the phase of class '%s' learned %" PRIu64, r->count,
+    FAIL_IF(r->count > r->phase->images, context, L3A_ERROR_DATA, "remove only images that were learned",
+            "%zu images are to be removed, but the phase of class '%s' learned %" PRIu64, r->count,
             model->classes.items[r->phase->first], r->phase->images);
-    FAIL_IF(r->phase->pseudo_labels, context, L3A_ERROR_MISMATCH, "learn with --pseudo off where images may have to be taken back",
-            "phase %zu gave its images pseudo-labels, which nobody knows any more", p + 1);
+    FAIL_IF(r->phase->pseudo_labels, context, L3A_ERROR_MISMATCH, "learn with pseudo off if images may have to be removed",
+            "phase %zu gave its images pseudo-labels, which are not stored", p + 1);
     for (size_t k = r->phase->first; k < r->phase->last; k++) {
         uint64_t labelled = 0;
         for (size_t i = 0; i < r->count; i++) {
             labelled += features->labels[r->rows[i] * features->classes.count + r->columns[k - r->phase->first]] == 1;
         }
-        FAIL_IF(labelled > model->counts[k], context, L3A_ERROR_DATA, "take back only images that were learned",
-                "class '%s': %" PRIu64 " images are to be taken back, and %" PRIu64 " were learned", model->classes.items[k],
-                labelled, model->counts[k]);
+        FAIL_IF(labelled > model->counts[k], context, L3A_ERROR_DATA, "remove only images that were learned",
+                "class '%s': %" PRIu64 " images are to be removed, but %" PRIu64 " were learned", model->classes.items[k], labelled,
+                model->counts[k]);
         FAIL_IF(labelled && model->class_weight[k] == 0, context, L3A_ERROR_MISMATCH,
-                "take the images back in the model that learned them, before merging or forgetting classes",
-                "class '%s': which weight its images had is not known any more", model->classes.items[k]);
+                "remove the images from the model that learned them, before merging it or forgetting classes",
+                "class '%s': the weight of its images is no longer known", model->classes.items[k]);
     }
 done:
     return status;
@@ -412,20 +411,21 @@ done:
     return status;
 }
 
-/* Of few images that were taken back from a phase, or that are left in one. */
+/* Warns if few images were removed from a phase, or if few are left in one. */
 static void warn_of_few_images(const l3a_model *model, uint64_t fewest) {
     const uint64_t limit = model->options.privacy_limit;
     if (fewest < limit) {
         report_warning(model->context,
-                       "%" PRIu64 " image%s taken back from a phase: who has the model from before and after may compute their "
-                       "features, or what they span",
+                       "%" PRIu64 " image%s removed from a phase: someone with the models from before and after could reconstruct "
+                       "their features, or the space they span; do not share both models",
                        fewest, fewest == 1 ? " was" : "s were");
     }
     for (size_t p = 0; p < model->phase_count; p++) {
         if (model->phases[p].images < limit) {
             report_warning(model->context,
                            "phase %zu has %" PRIu64
-                           " image%s left: who has the model may compute their features, or what they span",
+                           " image%s left: someone with the model could reconstruct their features, or the space they span; "
+                           "do not share the model",
                            p + 1, model->phases[p].images, model->phases[p].images == 1 ? "" : "s");
         }
     }
@@ -472,8 +472,8 @@ l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uin
         TRY(drop_classes(model, gone));
     }
     status = model_solve(model, model->classes.count, model->cross, model->weights);
-    FAIL_IF(status == L3A_ERROR_NUMERIC, context, L3A_ERROR_DATA, "take back the features and labels that were learned, each once",
-            "%s: without these rows nothing can be solved: some of them were never learned", features->path);
+    FAIL_IF(status == L3A_ERROR_NUMERIC, context, L3A_ERROR_DATA, "give the features and labels that were learned, each row once",
+            "%s: without these rows there is no solution: some of them were never learned", features->path);
     TRY(status);
     TRY(report_progress(context, "solve", 1, 1));
     model->state = MODEL_READY;

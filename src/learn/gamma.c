@@ -53,7 +53,7 @@ struct trial {
     double *errors; /* [classes x n] */
 };
 
-/* E(γ); infinite where it cannot be computed. */
+/* E(γ); infinite if it cannot be computed. */
 static double left_out_error(const struct trial *trial, double gamma) {
     const l3a_context *context = trial->context;
     const matrix_operations *matrix = context->matrix;
@@ -94,7 +94,7 @@ static l3a_status make_gram(const struct trial *trial) {
     const l3a_status status = allocate(context, n, n * real_size(sample->type), &product);
     if (status == L3A_OK) {
         const size_t size = real_size(sample->type);
-        for (size_t first = 0; first < n; first += STRIP) { /* of the symmetric product, what lies right of the diagonal's blocks */
+        for (size_t first = 0; first < n; first += STRIP) { /* only the blocks on and right of the diagonal */
             const size_t rows = n - first < STRIP ? n - first : STRIP;
             const char *from = (const char *)sample->rows + first * d * size;
             context->matrix->multiply(context->threads, sample->type, false, true, rows, n - first, d, 1, from, d, from, d, 0,
@@ -133,7 +133,7 @@ static double mean_diagonal(const struct trial *trial) {
     return sum / (double)trial->n;
 }
 
-/* Infinite where nothing can be computed. */
+/* The γ with the least E; infinite if none can be computed. */
 static double descend(const struct trial *trial) {
     const double level = log10(mean_diagonal(trial)), low = level - 2, high = level + 4;
     double at = round(2 * level) / 2 - 0.5; /* log10 γ */
@@ -154,7 +154,7 @@ static double descend(const struct trial *trial) {
     return isfinite(middle) ? pow(10, fmax(low, at + 0.5 * lowest(left, middle, right))) : INFINITY;
 }
 
-/* Whether a class is there on some rows and not on others. */
+/* Whether any class is present in some rows and absent from others. */
 static bool has_contrast(const struct gamma_sample *sample) {
     bool contrast = false;
     for (size_t k = 0; k < sample->classes; k++) {

@@ -9,7 +9,7 @@
 
 enum { STAGED_ROWS = 1024 };
 
-/* Rows on which a member disagrees with the one before it: positive differences of weight from the front, others from the back. */
+/* Rows on which a member disagrees with the one before it: positive weight differences from the front, others from the back. */
 struct stage {
     size_t front, back;
     void *rows;    /* [STAGED_ROWS x d] */
@@ -19,11 +19,11 @@ struct stage {
 
 struct member {
     l3a_options options;
-    bool follows;         /* the member before it weighs alike, and this one keeps the difference */
-    struct analytic sums; /* without a square where nothing can differ */
+    bool follows;         /* the member before it weights labels alike, and this one keeps the difference */
+    struct analytic sums; /* has no square if nothing can differ */
     double *cross;        /* [d x classes] */
     double *class_weight;
-    size_t place; /* among the members that use pseudo-labels in this phase */
+    size_t place; /* index among the members that use pseudo-labels in this phase */
     threshold_survey survey;
     double threshold;
     int8_t *labels; /* [block x classes] */
@@ -31,7 +31,7 @@ struct member {
     struct stage stage;
 };
 
-/* What a phase works with. */
+/* Work space of a phase. */
 struct work {
     float *features; /* a block of rows, [block x k] */
     double *wide;
@@ -39,7 +39,7 @@ struct work {
     int8_t *labels;          /* of the new classes */
     size_t labelled;         /* members that use pseudo-labels … */
     void *old_weights;       /* … their W side by side … */
-    void *scores, *own;      /* … what they give, [block x labelled·old classes], and the part of one of them */
+    void *scores, *own;      /* … their scores, [block x labelled·old classes], and those of one of them */
     void *targets;           /* [block x classes] */
     double *root;            /* √ω */
     float *panel, *cross_block;
@@ -50,7 +50,7 @@ struct group {
     size_t width, dim, block;
     real type;
     struct buffer buffer;
-    size_t old, all; /* classes before this phase, and with it */
+    size_t old, all; /* classes before this phase, and including it */
     uint64_t *counts;
     struct member *members;
     size_t count;
@@ -63,7 +63,7 @@ static bool weighs_alike(const l3a_options *left, const l3a_options *right) {
     return left->weights == right->weights && (left->weights == L3A_WEIGHTS_NONE || left->scaling == right->scaling);
 }
 
-/* Whether the members that weigh like this one may have different pseudo-labels, so that each needs a square. */
+/* Whether members that weight labels like this one may have different pseudo-labels, so that each needs a square. */
 static bool may_disagree(const l3a_options *members, size_t count, size_t index) {
     bool disagree = false;
     for (size_t i = 0; i < count; i++) {
@@ -72,7 +72,7 @@ static bool may_disagree(const l3a_options *members, size_t count, size_t index)
     return disagree;
 }
 
-/* Settings that a group knows of. */
+/* Whether a group supports these settings. */
 static bool is_plain(const l3a_options *options) {
     return options->solver != L3A_SOLVER_RECURSIVE && !keeps_phases(options) && options->skip_features == L3A_SKIP_OFF &&
            options->gamma > 0 && options->thresholds == L3A_THRESHOLDS_FIXED;
@@ -160,7 +160,7 @@ void group_free(struct group *group) {
     release(group->context, group);
 }
 
-/* The old columns of a member's C in a wider one, the rest zero. */
+/* Widens a member's C by columns of zeros for the new classes. */
 static l3a_status widen_cross(const struct group *group, struct member *member) {
     double *wider = NULL;
     const l3a_status status = allocate_zeroed(group->context, group->dim, group->all * sizeof *wider, &wider);
@@ -207,7 +207,7 @@ static void copy_columns(real type, const void *from, size_t from_stride, size_t
     }
 }
 
-/* The weights of the members that use pseudo-labels, so that one product scores a block for all of them. */
+/* Puts the weights of the members that use pseudo-labels side by side, so that one product scores a block for all of them. */
 static l3a_status prepare_scores(struct group *group, size_t rows) {
     l3a_context *context = group->context;
     struct work *work = &group->work;
@@ -234,7 +234,7 @@ done:
     return status;
 }
 
-/* What a phase works with, for blocks of `rows` rows. */
+/* Allocates the work space of a phase, for blocks of `rows` rows. */
 static l3a_status prepare_phase(struct group *group, size_t rows) {
     l3a_context *context = group->context;
     const size_t size = real_size(group->type), d = group->dim;
@@ -268,7 +268,7 @@ static void score_old_classes(const struct group *group, size_t rows) {
     }
 }
 
-/* A member's part of the scores. */
+/* Copies a member's part of the scores. */
 static const void *scores_of(const struct group *group, const struct member *member, size_t rows) {
     const struct work *work = &group->work;
     copy_columns(group->type, work->scores, work->labelled * group->old, member->place * group->old, work->own, group->old, rows,
@@ -383,7 +383,7 @@ static void add_cross(const struct group *group, const void *rows, const void *t
     }
 }
 
-/* The first of a chain: A += X̃ᵀX̃ and C += X̃ᵀỸ, as a model of its own would. */
+/* The first member of a chain: A += X̃ᵀX̃ and C += X̃ᵀỸ, as in a separate model. */
 static void add_block(const struct group *group, struct member *member, size_t rows) {
     for (size_t i = 0; i < rows; i++) {
         group->work.root[i] = sqrt(member->omega[i]);
@@ -401,7 +401,7 @@ static char *at_row(const void *rows, size_t index, size_t columns, real type) {
     return (char *)rows + index * columns * real_size(type);
 }
 
-/* Adds the rows that were collected to the difference of the sums. */
+/* Adds the collected rows to the difference of the sums. */
 static void flush_stage(const struct group *group, struct member *member) {
     struct stage *stage = &member->stage;
     const size_t back = STAGED_ROWS - stage->back;
@@ -476,7 +476,7 @@ done:
     return status;
 }
 
-/* Where A of each member is made and factored: the second triangle of its own square, or of the one that a chain shares. */
+/* Sums A of each member along its chain, in the second triangle of its own square or of the one that the chain shares. */
 static void sum_chains(const struct group *group) {
     for (size_t i = 0; i < group->count; i++) {
         const struct member *member = &group->members[i];
@@ -486,7 +486,7 @@ static void sum_chains(const struct group *group) {
     }
 }
 
-/* (A + γI) W = C for each member, A and C being summed along its chain. */
+/* Solves (A + γI) W = C for each member, with A and C summed along its chain. */
 static l3a_status solve(struct group *group) {
     l3a_context *context = group->context;
     const size_t numbers = group->dim * group->all;
@@ -528,7 +528,7 @@ done:
     return status;
 }
 
-/* f += the images of each new class. */
+/* Adds the images of each new class to f. */
 static l3a_status count_images(struct group *group, const l3a_features *features, const size_t *rows, size_t count,
                                const size_t *columns, const char *const *names, size_t class_count) {
     l3a_status status = L3A_OK;
@@ -544,7 +544,9 @@ static l3a_status count_images(struct group *group, const l3a_features *features
             counts[group->old + k] += features->labels[rows[i] * features->classes.count + columns[k]] == 1;
         }
         if (!counts[group->old + k]) {
-            report_warning(group->context, "class '%s' has no image in its phase: nothing can be learned of it", names[k]);
+            report_warning(group->context,
+                           "class '%s' has no image in its phase and cannot be learned; add images of it, or leave it out",
+                           names[k]);
         }
     }
 done:
@@ -555,7 +557,7 @@ l3a_status group_learn(struct group *group, l3a_features *features, const size_t
                        const char *const *names, size_t class_count, struct group_outcome *outcomes) {
     l3a_status status = L3A_OK;
     const size_t block = count < group->block ? count : group->block;
-    FAIL_IF(!count, group->context, L3A_ERROR_DATA, "a phase needs images that show its classes", "a phase with no image");
+    FAIL_IF(!count, group->context, L3A_ERROR_DATA, "give each phase images that show its classes", "a phase has no images");
     memset(outcomes, 0, group->count * sizeof *outcomes);
     group->all = group->old + class_count;
     TRY(count_images(group, features, rows, count, columns, names, class_count));

@@ -1,11 +1,11 @@
-/* What was learned at several places, added together. A and C are sums over images, so those of two models that share the random
- * layer and the ridge add up to the sums over all images, and W follows from them.
+/* Merging: adds up what was learned in different places. A and C are sums over images, so those of two models that share the
+ * random layer and the ridge add up to the sums over all images, and W follows from them.
  *
- * The result is the model that one place with all images would have, where an image's part in the sums does not depend on the other
- * images: without pseudo-labels (they are made from what was learned before), and with ω = 1, or with weights `literal` of classes
- * that only one of the models has: v_k = f_k^(-1/2) needs f_k alone. Otherwise each image keeps the weight it had where it was
- * learned, and the result is close to that model, not the same. γ is no part of the sums: where each model chose its own, the
- * result has the first one's. */
+ * The result equals the model that one place with all images would have learned, if no image's contribution depends on other
+ * images: without pseudo-labels (they depend on what was learned before), and with ω = 1, or with weights `literal` of classes
+ * that only one of the models has, since v_k = f_k^(-1/2) needs f_k alone. Otherwise each image keeps the weight it had where it
+ * was learned, and the result is close to that model, but not the same. γ is not part of the sums: if each model chose its own,
+ * the result has that of the first. */
 #include "learn/merge.h"
 
 #include "base/text_index.h"
@@ -54,7 +54,7 @@ static l3a_status compare_settings(const l3a_model *model, const l3a_model *othe
                                         "skip-features", "keep-phases", "weights", "scaling",   "pseudo"};
     l3a_status status = L3A_OK;
     l3a_context *context = model->context;
-    FAIL_IF(model->width != other->width, context, L3A_ERROR_MISMATCH, "both must come from features of one backbone",
+    FAIL_IF(model->width != other->width, context, L3A_ERROR_MISMATCH, "merge models that learned features of the same backbone",
             "one model takes features %zu wide, the other %zu", model->width, other->width);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char own[64], others[64];
@@ -70,13 +70,13 @@ static l3a_status compare_settings(const l3a_model *model, const l3a_model *othe
         theirs[i] = l3a_model_record(other, provenance[i]);
     }
     const size_t i = provenance_conflict(mine, theirs);
-    FAIL_IF(i < PROVENANCE, context, L3A_ERROR_MISMATCH, "sums of features from different backbones mean nothing",
+    FAIL_IF(i < PROVENANCE, context, L3A_ERROR_MISMATCH, "merge models that learned features made in the same way",
             "%s is '%s' in one model and '%s' in the other", provenance[i], mine[i], theirs[i]);
 done:
     return status;
 }
 
-/* In whatever order. */
+/* Whether two phases have the same classes, in any order. */
 static bool same_classes(const text_index *classes, const l3a_phase_info *mine, const l3a_model *other,
                          const l3a_phase_info *theirs) {
     bool same = mine->last - mine->first == theirs->last - theirs->first;
@@ -87,7 +87,7 @@ static bool same_classes(const text_index *classes, const l3a_phase_info *mine, 
     return same;
 }
 
-/* The phase that has a class, or phase_count. Phases are in the order of their classes. */
+/* The phase that has a class, or phase_count if none has. Phases are in the order of their classes. */
 static size_t phase_of(const l3a_model *model, size_t class) {
     size_t low = 0, high = model->phase_count;
     while (low < high) {
@@ -101,7 +101,7 @@ static size_t phase_of(const l3a_model *model, size_t class) {
     return low;
 }
 
-/* A phase of the other is one of the model's, with the same classes, or has only classes that the model lacks. */
+/* A phase of the other model must have the same classes as one of the model's phases, or only classes that the model lacks. */
 static l3a_status plan_classes(const l3a_model *model, const l3a_model *other, struct plan *plan) {
     l3a_status status = L3A_OK;
     text_index classes = {0};
@@ -127,7 +127,7 @@ done:
     return status;
 }
 
-/* The part that holds a phase, or NEW. */
+/* The part that holds a phase, or NEW if there is none. */
 static ptrdiff_t part_with(const l3a_model *model, size_t phase) {
     ptrdiff_t part = NEW;
     for (size_t i = 0; phase < model->phase_count && i < model->part_count; i++) {
@@ -138,12 +138,12 @@ static ptrdiff_t part_with(const l3a_model *model, size_t phase) {
     return part;
 }
 
-/* A part of the other holds the phases of one of the model's, all and no others, or only phases that the model lacks. */
+/* A part of the other model must hold exactly the phases of one of the model's parts, or only phases that the model lacks. */
 static l3a_status plan_parts(const l3a_model *model, const l3a_model *other, struct plan *plan) {
     l3a_status status = L3A_OK;
     size_t p = 0;
     FAIL_IF((model->part_count == 0) != (other->part_count == 0), model->context, L3A_ERROR_MISMATCH,
-            "learn both with the same --keep-phases", "one model keeps its phases apart, and the other does not");
+            "learn both with the same keep-phases", "one model keeps its phases apart, but the other does not");
     for (size_t i = 0; i < other->part_count; i++) {
         const struct part *theirs = &other->parts[i];
         const ptrdiff_t to = part_with(model, plan->phase[p]);
@@ -160,7 +160,7 @@ done:
     return status;
 }
 
-/* The sums of phases kept apart: those of a part that both have are added, others follow. */
+/* Merges the sums of phases kept apart: parts that both models have are added, others are appended. */
 static l3a_status merge_parts(l3a_model *model, const l3a_model *other, const struct plan *plan) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
@@ -206,7 +206,7 @@ done:
     return status;
 }
 
-/* v of a class that both have: known where it was the same. */
+/* v of a class that both models have: known only if it was the same in both. */
 static double common_weight(double mine, double theirs) {
     return fabs(mine - theirs) <= 1e-12 * mine ? mine : 0;
 }
@@ -265,7 +265,7 @@ done:
     return status;
 }
 
-/* What the other records and the model does not. */
+/* Adds the records of the other model that the model lacks. */
 static l3a_status merge_records(l3a_model *model, const l3a_model *other) {
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < other->record_keys.count; i++) {
@@ -278,7 +278,7 @@ done:
     return status;
 }
 
-/* Whether the result will be the model of one place with all images. */
+/* Whether the result will equal the model that one place with all images would have learned. */
 static bool will_be_exact(const l3a_model *model, const l3a_model *other, const struct plan *plan) {
     const l3a_options *options = &model->options;
     const uint64_t keep = options->keep_phases;
@@ -295,7 +295,8 @@ l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact) {
     l3a_status status = L3A_OK;
     struct plan plan = {0};
     FAIL_IF(model == other, context, L3A_ERROR_ARGUMENT, NULL, "a model cannot be merged with itself");
-    FAIL_IF(other->context != context, context, L3A_ERROR_ARGUMENT, "load both with one context", "the models have two contexts");
+    FAIL_IF(other->context != context, context, L3A_ERROR_ARGUMENT, "load both models with the same context",
+            "the models belong to different contexts");
     TRY(check_state(model, false));
     TRY(check_state(other, false));
     FAIL_IF(!model->classes.count || !other->classes.count, context, L3A_ERROR_STATE, "learn a phase first",

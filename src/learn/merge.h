@@ -1,4 +1,4 @@
-/* What merging and forgetting share: the class columns of a model, made anew, and what decides whether the result is exact. */
+/* What merging and forgetting share: rebuilding the class columns of a model, and deciding whether the result is exact. */
 #ifndef L3A_MERGE_H
 #define L3A_MERGE_H
 
@@ -10,18 +10,18 @@ struct model_columns {
     double *label_weight, *class_weight, *cross, *weights;
 };
 
-/* All zero. */
+/* Fills them with zeros. */
 l3a_status model_columns_create(l3a_context *context, size_t dim, size_t classes, struct model_columns *columns);
-/* Column `to` of `classes` becomes column `from` of the model. */
+/* Sets column `to` of `classes` to column `from` of the model. */
 void model_columns_copy(const struct model_columns *columns, size_t dim, size_t classes, size_t to, const l3a_model *model,
                         size_t from);
-/* They take the place of the model's, which stay to be freed. */
+/* Swaps them with the model's, which are then to be freed. */
 void model_columns_adopt(l3a_model *model, struct model_columns *columns);
 void model_columns_free(l3a_context *context, struct model_columns *columns);
 
 /* Whether phases from `first` on gave pseudo-labels. */
 bool has_pseudo_labels(const l3a_model *model, size_t first);
-/* Whether phases were folded together, and weights depend on which. */
+/* Whether phases were folded together in a model whose weights depend on that. */
 bool is_folded(const l3a_model *model);
 /* Whether classes were forgotten whose images are still in the sums. */
 bool has_dropped_classes(const l3a_model *model);

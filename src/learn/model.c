@@ -1,4 +1,4 @@
-/* Models: their life, their questions, scoring, and learning a phase from a table. */
+/* Models: creation, queries, scoring, and learning a phase from a table. */
 #include "learn/model.h"
 
 #include "base/machine.h"
@@ -34,8 +34,8 @@ static double triangle_bytes(const l3a_options *options, size_t width) {
     return d * (d + 1) / 2 * (options->precision == L3A_PRECISION_MIXED ? 4 : 8);
 }
 
-/* By itself, the recursion serves where a phase has few rows, and goes on serving until one has many: turning A into R costs
- * as much as three solves, and each later phase of few rows then needs none. */
+/* With solver auto, the recursion starts with a phase of few rows and is used until a phase has many: turning A into R costs as
+ * much as three solves, but later phases of few rows then need no solve. */
 bool chooses_recursion(const l3a_options *options, uint64_t dim, uint64_t rows, bool inverse) {
     switch (options->solver) {
     case L3A_SOLVER_SUMS: return false;
@@ -52,7 +52,7 @@ static bool recurses(const l3a_options *options, size_t width, const struct phas
     return chooses_recursion(options, learned_width(options, width), phase->rows, phase->inverse);
 }
 
-/* Besides the model: what l3a_model_learn() and the phase allocate, in the order of their names there. */
+/* What l3a_model_learn() and the phase allocate besides the model, in the order of the names there. */
 static double phase_work(const l3a_options *options, size_t width, const struct phase_size *phase) {
     const bool mixed = options->precision == L3A_PRECISION_MIXED;
     const double d = (double)learned_width(options, width), k = (double)width, size = mixed ? 4 : 8, all = (double)phase->all;
@@ -93,8 +93,9 @@ uint64_t score_memory(const l3a_options *options, size_t width, size_t classes, 
     return whole_bytes(model + block + (double)rows * (8 + 5 * K));
 }
 
-/* Bytes and operations, as the code allocates and computes them. How the classes come in phases is not known here: all at once, and
- * gamma is chosen, or most of them before, and it is known. */
+/* Bytes and operations, as the code allocates and computes them. How the classes are divided into phases is not known here, so
+ * memory is the larger of two cases: a first phase with all classes, in which gamma may be chosen, and a phase after all
+ * classes. */
 l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size_t width, size_t classes, l3a_plan *plan) {
     l3a_status status = L3A_OK;
     TRY(l3a_options_check(context, options));
@@ -102,7 +103,7 @@ l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size
     const double d = (double)learned_width(options, width), k = (double)width, K = (double)classes;
     const bool search = apart && mixed && options->alpha < 1;
     const double matrix = d * (d + 1) / 2 * (options->store == L3A_STORE_FLOAT32 ? 4 : 8);
-    const uint64_t many = options->block + GAMMA_ROWS + (uint64_t)d; /* rows for whole blocks and samples, and no recursion */
+    const uint64_t many = options->block + GAMMA_ROWS + (uint64_t)d; /* for whole blocks and samples, and no recursion */
     const struct phase_size first = {.all = classes, .rows = many}, later = {.old = classes, .all = classes, .rows = many};
     l3a_options chosen = *options;
     chosen.gamma = options->gamma == 0 ? 1 : options->gamma;
@@ -122,9 +123,9 @@ l3a_status check_memory(l3a_context *context, const l3a_options *options, size_t
     const uint64_t free = machine_memory_available();
     const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : free ? free + held : 0;
     FAIL_IF(limit && needed > limit, context, L3A_ERROR_MEMORY,
-            keeps_phases(options) ? "use a smaller --dim, a smaller --block, or --keep-phases"
-                                  : "use a smaller --dim, or a smaller --block",
-            "dim %" PRIu64 " and features %zu wide need %.2f GiB of memory, and %.2f GiB are free", options->dim, width,
+            keeps_phases(options) ? "use a smaller dim, a smaller block, or fewer phases kept apart (keep-phases)"
+                                  : "use a smaller dim, or a smaller block",
+            "dim %" PRIu64 " and features %zu wide need %.2f GiB of memory, but %.2f GiB are free", options->dim, width,
             (double)needed * 0x1p-30, (double)limit * 0x1p-30);
 done:
     return status;
@@ -154,7 +155,7 @@ uint64_t model_memory(const l3a_model *model) {
 l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_options *options, l3a_model **model) {
     l3a_status status = L3A_OK;
     l3a_model *made = NULL;
-    FAIL_IF(!width || width > INT32_MAX, context, L3A_ERROR_ARGUMENT, NULL, "features %zu wide make no model", width);
+    FAIL_IF(!width || width > INT32_MAX, context, L3A_ERROR_ARGUMENT, NULL, "a model cannot have features %zu wide", width);
     TRY(model_check_memory(context, options, width, 0, 0, 0));
     TRY(options_fit(context, options));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
@@ -230,33 +231,33 @@ l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *
     l3a_options changed = model->options;
     TRY(l3a_options_set(model->context, &changed, name, value));
     if (changed.gamma == 0 && l3a_model_record(model, "gamma")) {
-        changed.gamma = model->options.gamma; /* that was chosen so */
+        changed.gamma = model->options.gamma; /* as auto chose it */
     }
     changed.skip_features = learned_width(&changed, model->width) > changed.dim ? L3A_SKIP_ON : L3A_SKIP_OFF;
-    FAIL_IF(model->state != MODEL_READY, model->context, L3A_ERROR_STATE, "end the phase first", "a phase is going on");
+    FAIL_IF(model->state != MODEL_READY, model->context, L3A_ERROR_STATE, "end the phase first", "a phase is in progress");
     for (size_t i = 0; l3a_option_at(i); i++) {
         FAIL_IF(strcmp(l3a_option_at(i)->name, name) == 0 && !is_model_setting(l3a_option_at(i)), model->context, L3A_ERROR_OPTION,
-                "leave the setting out", "%s: a setting of methods that are compared, not of a model", name);
+                "omit the setting", "%s: a setting of methods for comparison, not of a model", name);
     }
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         char before[64], after[64];
         l3a_options_get(&model->options, fixed[i], before, sizeof before);
         l3a_options_get(&changed, fixed[i], after, sizeof after);
-        FAIL_IF(strcmp(before, after) != 0, model->context, L3A_ERROR_MISMATCH, "leave the setting out, or make a new model",
-                "%s: the model was made with %s, and %s is asked for", fixed[i], before, after);
+        FAIL_IF(strcmp(before, after) != 0, model->context, L3A_ERROR_MISMATCH, "omit the setting, or create a new model",
+                "%s: the model was created with %s, and cannot change to %s", fixed[i], before, after);
     }
     FAIL_IF(keeps_phases(&changed) != keeps_phases(&model->options), model->context, L3A_ERROR_MISMATCH,
-            "leave the setting out, or make a new model", "keep-phases: the model %s",
-            keeps_phases(&changed) ? "has the sums of all phases in one" : "keeps the sums of phases apart");
+            "omit the setting, or create a new model", "keep-phases: the model %s",
+            keeps_phases(&changed) ? "adds all phases to one sum" : "keeps the sums of phases apart");
     TRY(options_fit(model->context, &changed));
     model->options = changed;
 done:
     return status;
 }
 
-/* A class counts as predicted above two thirds of its own score, and the whole of what the others lift it by, on the mean image it
- * was learned from. The mean of a score x·v over these, weighed as they were learned, is Σ ω x·v / Σ ω = c_k·v / Σ ω; and with
- * weights w' = w + λ Σ w, it is v = w' - w / 3 = (2 w' + λ Σ w) / 3, where Σ w = Σ w' / (1 + λ K) and λ is that of part.h. */
+/* A class counts as predicted above two thirds of its own score plus all of the lift, on the mean of the images it was learned
+ * from. The mean of a score x·v over these images, weighted as they were learned, is Σ ω x·v / Σ ω = c_k·v / Σ ω. With weights
+ * w' = w + λ Σ w, v = w' - w / 3 = (2 w' + λ Σ w) / 3, where Σ w = Σ w' / (1 + λ K) and λ is λ_t of part.h. */
 void l3a_model_thresholds(const l3a_model *model, double *edges) {
     const size_t classes = model->classes.count;
     const double fixed = logit(model->options.theta), lift = parts_lift(model->options.lift, model->part_count),
@@ -345,10 +346,11 @@ int l3a_model_is_inverse(const l3a_model *model) {
 l3a_status l3a_model_matrix(const l3a_model *model, size_t first, size_t count, double *rows) {
     const size_t d = model->analytic.dim;
     if (first > d || count > d - first) {
-        return fail(model->context, L3A_ERROR_ARGUMENT, NULL, "rows %zu to %zu of a matrix with %zu", first, first + count, d);
+        return fail(model->context, L3A_ERROR_ARGUMENT, NULL, "rows %zu to %zu are requested from a matrix with %zu", first,
+                    first + count, d);
     }
     if (model->part_count && model->state != MODEL_READY) {
-        return fail(model->context, L3A_ERROR_STATE, "end the phase first", "the sums of the phase going on are not complete");
+        return fail(model->context, L3A_ERROR_STATE, "end the phase first", "the sums of the phase in progress are not complete");
     }
     if (model->part_count) {
         parts_sum(&model->analytic, model->parts, model->part_count);
@@ -411,7 +413,7 @@ done:
 l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features) {
     l3a_status status = L3A_OK;
     FAIL_IF(features->width != model->width, model->context, L3A_ERROR_MISMATCH,
-            "use features of the backbone that the model was learned with", "%s: features %zu wide, where the model takes %zu",
+            "use features of the backbone that the model was learned with", "%s: features %zu wide, but the model takes %zu",
             features->path, features->width, model->width);
     const char *mine[PROVENANCE], *theirs[PROVENANCE];
     for (size_t i = 0; i < PROVENANCE; i++) {
@@ -420,8 +422,8 @@ l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features) {
     }
     const size_t i = provenance_conflict(mine, theirs);
     FAIL_IF(i < PROVENANCE, model->context, L3A_ERROR_MISMATCH,
-            "take features of the backbone and the preprocessing that the model was learned with: others mean nothing to it",
-            "%s: %s is '%s', where the model was learned with '%s'", features->path, provenance[i], theirs[i], mine[i]);
+            "use features made with the backbone and the preprocessing that the model was learned with",
+            "%s: %s is '%s', but the model was learned with '%s'", features->path, provenance[i], theirs[i], mine[i]);
 done:
     return status;
 }
@@ -447,7 +449,7 @@ struct pass {
     size_t column_count;
 };
 
-/* Hands the rows of a table over, in blocks; survey says to which of the two calls. */
+/* Passes the rows of a table, in blocks, to l3a_phase_survey() or l3a_phase_learn(). */
 static l3a_status hand_over(l3a_model *model, const struct pass *pass, bool survey) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
@@ -485,8 +487,8 @@ done:
     return status;
 }
 
-/* The rows of a phase that can have a weight: where nothing gives pseudo-labels, those with a label; else all that belong to it.
- * *unlabelled: the others. */
+/* The rows of a phase that can have a weight: with pseudo-labels all that belong to it, and otherwise those with a label.
+ * *unlabelled: the number of other rows. */
 static l3a_status find_phase_rows(const l3a_model *model, struct pass *pass, size_t **rows, size_t *unlabelled) {
     l3a_features *features = pass->features;
     l3a_status status = L3A_OK;
@@ -495,7 +497,7 @@ static l3a_status find_phase_rows(const l3a_model *model, struct pass *pass, siz
     TRY(features_rows_with(features, pass->columns, pass->column_count, &labelled, &labelled_count));
     TRY(features_members_of(features, pass->columns, pass->column_count, &members, &member_count));
     const char *name = features->classes.items[pass->columns[0]];
-    FAIL_IF(!labelled_count, model->context, L3A_ERROR_DATA, "a phase needs images that show its classes",
+    FAIL_IF(!labelled_count, model->context, L3A_ERROR_DATA, "give the phase images that show its classes",
             "%s: no image has any of the %zu classes of this phase ('%s'%s)", features->path, pass->column_count, name,
             pass->column_count > 1 ? ", …" : "");
     pass->rows = *rows = pseudo ? members : labelled;

@@ -1,4 +1,4 @@
-/* The model: what it keeps between phases, and the phase that may be going on. */
+/* The model: what it keeps between phases, and the phase in progress, if any. */
 #ifndef L3A_MODEL_H
 #define L3A_MODEL_H
 
@@ -14,48 +14,48 @@ typedef enum model_state {
     MODEL_READY,
     MODEL_COUNTING, /* in a phase, before its first row */
     MODEL_LEARNING,
-    MODEL_BROKEN /* left a phase after some of its rows were added to the sums, or failed to be merged or to forget */
+    MODEL_BROKEN /* a phase was abandoned after some of its rows were added to the sums, or merging or forgetting failed */
 } model_state;
 
-/* Sees the labels of old classes that a phase gives its rows, in the order they were handed over: labels [rows x stride]. */
+/* Receives the labels of old classes that a phase gives its rows, in the order of the rows: labels [rows x stride]. */
 struct label_witness {
     void (*see)(void *user, uint64_t first, size_t rows, const int8_t *labels, size_t stride);
     void *user;
 };
 
-/* How large the features of a phase are, and the row that is largest of all. */
+/* How large the features of a phase are, and which row is the largest. */
 struct feature_scale {
-    double sum; /* of ‖z‖² over all rows … */
+    double sum; /* of ‖z‖² over all rows */
     uint64_t rows;
-    double largest; /* … and of one */
+    double largest; /* ‖z‖² of the largest row */
     uint64_t row;
-    size_t column; /* of its largest number */
+    size_t column; /* of the largest number in that row */
     float value;
 };
 
-/* A phase going on. Class arrays cover all classes, the phase's own being the last. */
+/* A phase in progress. Class arrays cover all classes; the phase's own come last. */
 struct phase {
     text_list classes;
-    uint64_t *counts;  /* f, with what this phase's labels added */
-    uint64_t *learned; /* the same count, over the rows that were learned */
+    uint64_t *counts;  /* f, including this phase's labels */
+    uint64_t *learned; /* the same count, over the rows learned so far */
     double *class_weight;
-    double *label_weight; /* of the next model, as the two that follow */
+    double *label_weight; /* of the next model, like the two fields below */
     double *cross, *weights;
-    struct part part; /* A of this phase, when phases are kept apart */
-    bool apart;       /* the square collects it: it is not among the model's parts yet */
+    struct part part; /* A of this phase, if phases are kept apart */
+    bool apart;       /* the square collects A, which is not among the model's parts yet */
     struct gamma_sample sample;
-    uint64_t rows; /* that were counted */
+    uint64_t rows; /* counted so far */
     uint64_t rows_learned;
     bool recursive;
     bool dirty;  /* rows of this phase are in the sums */
-    bool failed; /* a block of rows could be added only in part */
+    bool failed; /* a block of rows was only partly added */
     l3a_phase_info info;
     threshold_survey survey;
     struct feature_scale scale;
-    const l3a_features *table; /* where the rows come from, with … */
-    const size_t *table_rows;  /* … their numbers there; NULL: handed over by themselves */
+    const l3a_features *table; /* where the rows come from; NULL: the caller passes them */
+    const size_t *table_rows;  /* their numbers in the table */
 
-    size_t block, staged; /* rows that fit, and rows that wait */
+    size_t block, staged; /* capacity in rows, and rows waiting */
     float *features;      /* [block x k] */
     int8_t *labels;       /* [block x classes] */
     double *wide;         /* features as double; double precision only */
@@ -76,54 +76,54 @@ struct l3a_model {
     size_t width;
     text_list classes;
     uint64_t *counts;
-    double *label_weight;     /* Σ ω over the images labelled with each class; -infinity where an old file did not say */
-    double *class_weight;     /* v of each class when its phase was learned; 0 where nobody knows, or it had no image */
+    double *label_weight;     /* Σ ω over the images labelled with each class; -infinity if an old file did not say */
+    double *class_weight;     /* v of each class when its phase was learned; 0 if unknown, or if it had no image */
     double *cross, *weights;  /* C and W, [d x classes] */
-    struct analytic analytic; /* its square is work space where phases are kept apart */
+    struct analytic analytic; /* its square is work space if phases are kept apart */
     struct part *parts;
     size_t part_count;
-    struct buffer buffer; /* made when it is first needed */
+    struct buffer buffer; /* created when it is first needed */
     l3a_phase_info *phases;
     size_t phase_count;
     text_list record_keys, record_values;
     model_state state;
     struct phase phase;
-    struct label_witness witness; /* see is NULL: nobody looks */
+    struct label_witness witness; /* none if see is NULL */
 };
 
-/* Whether it is a setting of models, which their files keep. */
+/* Whether this is a setting of models, which model files store. */
 bool is_model_setting(const l3a_option_info *info);
-/* What the model records of how the features were made, from the first table it learns. */
+/* Records how the features were made, unless an earlier table has set it. */
 l3a_status model_keep_provenance(l3a_model *model, const l3a_features *features);
-/* Whether so many bytes fit the memory there is, held bytes of it being taken already. */
+/* Checks that `needed` bytes fit into memory; `held` of them are allocated already. */
 l3a_status check_memory(l3a_context *context, const l3a_options *options, size_t width, uint64_t needed, uint64_t held);
-/* Whether the model is between phases, or in one. */
+/* Checks that the model is in a phase, or between phases. */
 l3a_status check_state(const l3a_model *model, bool in_phase);
 real model_real(const l3a_model *model);
-/* Where more parts than the setting `keep-phases` allows are kept, adds the oldest to the one after it. */
+/* While there are more parts than the setting `keep-phases` allows, adds the oldest part to the one after it. */
 void model_fold(l3a_model *model);
-/* W from what the model holds. */
+/* Computes W from the model's sums. */
 l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *weights);
 l3a_status model_buffer(l3a_model *model);
-/* The weights as single where the model works in single: a copy the caller releases, or NULL on failure. */
+/* A copy of the weights in the working precision, which the caller releases; NULL on failure. */
 l3a_status model_working_weights(const l3a_model *model, void **weights);
-/* How many phases are kept apart at most, while so many are learned. */
+/* The largest number of phases that are kept apart while `phases` phases are learned. */
 uint64_t kept_phases(const l3a_options *options, uint64_t phases);
-/* A phase to be learned. */
+/* The size of a phase to be learned. */
 struct phase_size {
-    size_t old, all; /* classes before it, and with it */
+    size_t old, all; /* classes before it, and including it */
     uint64_t rows;
-    uint64_t parts; /* kept apart before it */
+    uint64_t parts; /* phases kept apart before it */
     bool inverse;   /* the phase before was learned by recursion */
 };
 
-/* Whether a phase of so many rows is learned by recursion. */
+/* Whether a phase of `rows` rows is learned by recursion. */
 bool chooses_recursion(const l3a_options *options, uint64_t dim, uint64_t rows, bool inverse);
 
-/* Bytes at the peak while it is learned, the model's own among them; and while rows are scored. */
+/* Peak memory in bytes, including the model's own, while a phase is learned, and while rows are scored. */
 uint64_t phase_memory(const l3a_context *context, const l3a_options *options, size_t width, const struct phase_size *phase);
 uint64_t score_memory(const l3a_options *options, size_t width, size_t classes, uint64_t parts, uint64_t rows);
-/* Whether the plan fits the memory there is, held bytes of it being taken already. */
+/* Checks that the plan fits into memory; `held` bytes are allocated already. */
 l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t phases,
                               uint64_t held);
 /* Bytes of the matrices that the model holds. */

@@ -1,16 +1,16 @@
 /* Model files: safetensors with tensors
  *
  *   gram or inverse [d(d+1)/2]  the lower triangle of A or R, row after row; F64, or F32 by the setting `store`
- *   gram.1, gram.2, …           in place of it where phases are kept apart: A of each; F32 in mixed precision, else F64
+ *   gram.1, gram.2, …           instead, if phases are kept apart: A of each; F32 in mixed precision, else F64
  *   cross, weights  [d, K]      C and W; F64
  *   counts          [K]         images of each class; I64
  *   label_weight    [K]         Σ ω over the images labelled with each class; F64
- *   class_weight    [K]         v of each class when its phase was learned, 0 where nobody knows; F64
+ *   class_weight    [K]         v of each class when its phase was learned, 0 if unknown; F64
  *
- * where d is dim, and the features' width more with skip features; and metadata: format, version, width, classes (a line each),
- * phases (a line each: first last images skipped pseudo-labels eta recursive), parts (of how many phases each gram.N is the sum, a
- * line each), every setting of a model under its name, and free records as `record.KEY`. Version 1 had no parts and no
- * label_weight, version 2 no class_weight, and both fewer settings. */
+ * where d is dim, plus the width of the features with skip features; and with metadata: format, version, width, classes (one per
+ * line), phases (one per line: first last images skipped pseudo-labels eta recursive), parts (one per line: the number of phases
+ * that gram.N sums), every setting of a model under its name, and free records as `record.KEY`. Version 1 had no parts and no
+ * label_weight, version 2 had no class_weight, and both had fewer settings. */
 #include "base/number.h"
 #include "format/safetensors.h"
 #include "learn/model.h"
@@ -26,11 +26,11 @@ enum { VERSION = 3 };
 struct triangle {
     const struct analytic *analytic;
     size_t element; /* bytes */
-    size_t row;     /* where the next byte comes from, so that a chunk begins where the last ended */
+    size_t row;     /* the row of the next byte: a chunk begins where the last one ended */
     uint64_t row_start;
 };
 
-/* Chunks come in order; each lies in a run of rows. */
+/* Chunks are requested in order; each covers a run of rows. */
 static l3a_status fill_triangle(void *argument, uint64_t offset, void *bytes, size_t count) {
     struct triangle *triangle = argument;
     char *to = bytes;
@@ -141,7 +141,7 @@ l3a_status l3a_model_save(l3a_model *model, const char *path) {
     const bool narrow = model->options.store == L3A_STORE_FLOAT32;
     FAIL_IF(model->state != MODEL_READY, context, L3A_ERROR_STATE,
             model->state == MODEL_BROKEN ? "load the model again from its file" : "end the phase first",
-            "%s: the model is in the middle of a phase and is not saved", path);
+            "%s: the model is in the middle of a phase and cannot be saved", path);
     TRY(describe_model(model, &keys, &values));
     struct triangle triangle = {&model->analytic, narrow ? sizeof(float) : sizeof(double), 0, 0};
     TRY(allocate_zeroed(context, model->part_count + 6, sizeof *sources, &sources));
@@ -173,20 +173,20 @@ done:
     return status;
 }
 
-static const char damaged[] = "the file is damaged or not a model of this program";
+static const char damaged[] = "the file is damaged, or is not a model of this program: copy it again, or learn a new model";
 
 static l3a_status fail_model(const safetensors *file, const char *what) {
     return fail(file->context, L3A_ERROR_FORMAT, damaged, "%s: %s", file->input.path, what);
 }
 
-/* 0 where it is none that is known. */
+/* 0 if it is not a known version. */
 static uint64_t file_version(const safetensors *file) {
     const char *text = safetensors_metadata(file, "version");
     uint64_t version;
     return text && integer_parse(text, strlen(text), &version) && version <= VERSION ? version : 0;
 }
 
-/* Settings that files of older versions lack. */
+/* The first version whose files have a setting. */
 static uint64_t first_version(const char *name) {
     static const struct {
         const char *name;
@@ -244,7 +244,7 @@ static l3a_status load_phases(const safetensors *file, l3a_model *model) {
         const size_t expected = i ? model->phases[i - 1].last : 0;
         const bool good = fields == 7 && number_parse(eta, strlen(eta), &phase->eta) && phase->first == expected &&
                           phase->last > phase->first && phase->last <= model->classes.count;
-        FAIL_IF(!good, file->context, L3A_ERROR_FORMAT, "the file is damaged", "%s: phase %zu makes no sense", file->input.path,
+        FAIL_IF(!good, file->context, L3A_ERROR_FORMAT, damaged, "%s: the entry of phase %zu is not valid", file->input.path,
                 i + 1);
     }
     model->phase_count = lines.count;
@@ -256,7 +256,7 @@ done:
     return status;
 }
 
-/* What is known of a model beside its numbers: a dozen facts. */
+/* A model has about a dozen records. */
 enum { RECORD_LIMIT = 4096 };
 
 static l3a_status load_records(const safetensors *file, l3a_model *model) {
@@ -301,7 +301,7 @@ done:
     return status;
 }
 
-/* How many phases each part is the sum of. */
+/* Reads how many phases each part sums. */
 static l3a_status load_part_list(const safetensors *file, l3a_model *model) {
     l3a_status status = L3A_OK;
     text_list lines = {0};
@@ -321,7 +321,7 @@ static l3a_status load_part_list(const safetensors *file, l3a_model *model) {
         }
     }
     if (!good || phase != (keeps_phases(&model->options) ? model->phase_count : 0)) {
-        status = fail_model(file, "the list of phases kept apart makes no sense");
+        status = fail_model(file, "the list of phases kept apart is not valid");
         goto done;
     }
     model->part_count = lines.count;
@@ -339,7 +339,7 @@ static l3a_status load_parts(const safetensors *file, l3a_model *model) {
         snprintf(name, sizeof name, "gram.%zu", i + 1);
         TRY(safetensors_expect(file, name, 1, shape, &tensor));
         if (tensor->type != type_of(model_real(model))) {
-            return fail_model(file, "the sums of phases must be F32 in mixed precision, else F64");
+            return fail_model(file, "the sums of phases must be F32 in mixed precision, and otherwise F64");
         }
         TRY(packed_create(file->context, model->analytic.dim, model_real(model), &model->parts[i].sums));
         TRY(input_read(&file->input, tensor->offset, model->parts[i].sums.rows, (size_t)tensor->bytes));
@@ -350,7 +350,7 @@ done:
     return status;
 }
 
-/* A number for each class, which files before a version lack. */
+/* Reads one number per class; files older than `version` lack it and get `missing`. */
 static l3a_status load_class_numbers(const safetensors *file, const char *name, uint64_t version, double missing,
                                      const l3a_model *model, double **numbers) {
     l3a_status status = L3A_OK;
@@ -411,17 +411,17 @@ done:
 static l3a_status check_kind(const safetensors *file) {
     const char *format = safetensors_metadata(file, "format"), *version = safetensors_metadata(file, "version");
     if (!format || strcmp(format, format_name) != 0) {
-        return fail(file->context, L3A_ERROR_FORMAT, "'l3a info' says what a file holds; 'l3a learn' makes a model",
-                    "%s: a safetensors file, but not a model of this program", file->input.path);
+        return fail(file->context, L3A_ERROR_FORMAT, "give a model file that this program has written",
+                    "%s: this is a safetensors file, but not a model of this program", file->input.path);
     }
     if (!file_version(file)) {
         return fail(file->context, L3A_ERROR_VERSION, "use the version of l3a that wrote it, or a newer one",
-                    "%s: model format version %s, where up to %d are known", file->input.path, version ? version : "(none)",
-                    VERSION);
+                    "%s: model format version %s is not known; the latest known version is %d", file->input.path,
+                    version ? version : "(none)", VERSION);
     }
     return file->summed ? L3A_OK
                         : fail(file->context, L3A_ERROR_CHECKSUM, "the file is damaged: copy or make it again",
-                               "%s: a model without checksums", file->input.path);
+                               "%s: the model has no checksums", file->input.path);
 }
 
 static l3a_status check_names(const l3a_model *model, const char *path) {
@@ -431,8 +431,8 @@ static l3a_status check_names(const l3a_model *model, const char *path) {
     TRY(text_index_make(model->context, model->classes.items, model->classes.count, &index));
     const size_t second = text_index_repeated(&index, &first), empty = text_index_find(&index, "");
     const size_t bad = empty < second ? empty : second;
-    FAIL_IF(bad < model->classes.count, model->context, L3A_ERROR_FORMAT, damaged, "%s: class %zu has no name of its own", path,
-            bad + 1);
+    FAIL_IF(bad < model->classes.count, model->context, L3A_ERROR_FORMAT, damaged,
+            "%s: the name of class %zu is empty or listed twice", path, bad + 1);
 done:
     text_index_free(model->context, &index);
     return status;

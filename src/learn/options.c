@@ -1,4 +1,4 @@
-/* The settings of the method, as one table: names, types, ranges, defaults, help. */
+/* All settings, as one table: names, types, ranges, defaults, help. */
 #include "base/context.h"
 #include "base/number.h"
 #include "learn/options.h"
@@ -22,7 +22,7 @@ struct setting {
 #define MODEL "model"
 #define COMPARISON "comparison"
 
-/* Whole numbers up to 2^53 have a double of their own, so that a range can be one of doubles. */
+/* Every whole number up to 2^53 is a double, so ranges can be stored as doubles. */
 static const double LARGEST = 9007199254740992.0;
 
 static const struct setting settings[] = {
@@ -69,9 +69,9 @@ static const struct setting settings[] = {
     NUMBER(COMPARISON, rate, "rate", 0, 1e6, 0, 0, "0", "trained heads: highest rate in later phases; 0: the tuned one"),
     NUMBER(COMPARISON, lambda, "lambda", 0, 1e12, 0, 0, "0", "trained heads: weight of distillation or penalty; 0: the tuned one"),
     INTEGER(COMPARISON, memory, "memory", 0, 1 << 20, "0",
-            "replay: images kept, as --memory-per counts them; 0: 20 for each class, or 1000 in all"),
+            "replay: images kept, per class or in all (memory-per); 0: 20 per class, or 1000 in all"),
     CHOICE(COMPARISON, memory_per, "memory-per", "method|class|run", "method",
-           "replay: --memory is for each class of the run, or in all; method: in all for prs and ocdm, for each class for others"),
+           "replay: memory counts images per class of the run, or in all; method: in all for prs and ocdm, else per class"),
     CHOICE(COMPARISON, head_input, "head-input", "features|layer", "features",
            "trained heads: on the features, or on the random layer (dim, seed, skip-features) that l3a learns on"),
     NUMBER(COMPARISON, head_theta, "head-theta", 0, 1, 1, 1, "0.8", "trained heads: sigma(score) above which a class is predicted"),
@@ -262,19 +262,18 @@ bool option_is_given(const l3a_options *options, const char *name) {
 l3a_status options_fit(l3a_context *context, const l3a_options *options) {
     l3a_status status = L3A_OK;
     FAIL_IF(options->alpha < 1 && options->pseudo != L3A_PSEUDO_OFF, context, L3A_ERROR_OPTION,
-            "use --pseudo off, or --alpha 1; l3a+ with another alpha is a run of its own",
-            "alpha below 1 is in place of pseudo-labels, and both are asked for");
+            "use pseudo off, or alpha 1; to change the alpha of l3a+, run it separately",
+            "alpha below 1 replaces pseudo-labels, so the two cannot be combined");
     FAIL_IF(keeps_phases(options) && options->solver == L3A_SOLVER_RECURSIVE, context, L3A_ERROR_OPTION,
-            "use --solver sums, or --alpha 1 without --keep-phases",
-            "the recursion has one inverse for all phases, and their sums are to be kept apart");
+            "use solver sums, or alpha 1 and keep-phases 0",
+            "the recursion has one inverse for all phases, so their sums cannot be kept apart");
     FAIL_IF(options->gamma == 0 && options->solver == L3A_SOLVER_RECURSIVE, context, L3A_ERROR_OPTION,
-            "give a number for --gamma, or use --solver sums",
-            "the recursion begins with gamma, so that it cannot be chosen later");
+            "give a number for gamma, or use solver sums", "the recursion starts from gamma, so gamma cannot be chosen later");
 done:
     return status;
 }
 
-/* A value is good when it can be written as text and read back. */
+/* A value is valid if it can be written as text and read back. */
 l3a_status l3a_options_check(l3a_context *context, const l3a_options *options) {
     l3a_options copy = *options;
     for (size_t i = 0; i < SETTINGS; i++) {
@@ -293,7 +292,7 @@ static size_t smallest(size_t a, size_t b, size_t c) {
     return least < c ? least : c;
 }
 
-/* Levenshtein's distance, a transposed pair of letters counting one. */
+/* Levenshtein distance, where swapping two adjacent letters counts as one edit. */
 static size_t edit_distance(const char *left, const char *right) {
     enum { LONGEST = 63 };
     size_t before[LONGEST + 1], last[LONGEST + 1], now[LONGEST + 1];

@@ -1,6 +1,7 @@
-/* Y = M X for M = scale · A + share · packed, both symmetric, of which the lower triangles are kept: A in a square of doubles, the
- * packed one in single precision; X and Y have LANES columns of doubles. An element of M is made once and serves both triangles.
- * Four rows are worked on together, so that a row of X and of Y is read from the cache once for all of them. */
+/* Y = M X for M = scale · A + share · packed. Both matrices are symmetric, and only their lower triangles are stored: A in a
+ * square of doubles, the packed one in single precision. X and Y have LANES columns of doubles. Each element of M is computed once
+ * and used for both triangles. Four rows are processed together, so that a row of X and of Y is read from the cache once for all
+ * four. */
 #include "learn/packed.h"
 
 #include "base/threads.h"
@@ -41,7 +42,7 @@ static void make_elements(const struct product *product, size_t i, size_t first,
     }
 }
 
-/* Row i left of column `end`, and what mirrors it. */
+/* Multiplies the elements [first, end) of row i, and their mirror images. */
 static void multiply_row(const struct product *product, size_t i, size_t first, size_t end, const lanes *x, lanes *y) {
     double elements[TILE];
     for (; first < end; first += TILE) {

@@ -8,7 +8,8 @@
 
 enum { STEPS = 60 };
 
-/* Of the solution, in the norm of M. On COCO and VOC, 1e-4 moves no mAP by more than 0.001, and takes a step or two more. */
+/* The error of the solution, in the norm of M. On COCO and VOC, 1e-4 changes no mAP by more than 0.001, and takes one or two more
+ * steps. */
 static const double tolerance = 5e-4;
 
 struct search {
@@ -83,7 +84,7 @@ static double dot_narrow(const double *left, const float *right, size_t count) {
     return sum;
 }
 
-/* Whether a column has arrived: ‖x - x*‖² ≤ tolerance² ‖x*‖² in the norm of M. ‖x*‖² is xᵀc; ‖x - x*‖² = rᵀM⁻¹r is at most the
+/* Whether a column has converged: ‖x - x*‖² ≤ tolerance² ‖x*‖² in the norm of M. ‖x*‖² is xᵀc; ‖x - x*‖² = rᵀM⁻¹r is at most the
  * largest eigenvalue of M⁻¹P, (α + (1 - α)/t)/α, times rᵀP⁻¹r. */
 static bool has_arrived(const struct search *search, size_t k) {
     const size_t d = search->analytic->dim;
@@ -105,7 +106,7 @@ static bool is_zero(const double *x, size_t count) {
     return i == count;
 }
 
-/* image = M x, each row with the M of its class, for the parts that have columns still on their way */
+/* image = M x, each row with the M of its class, for all parts or only those with columns that have not converged */
 static void apply(const struct search *search, const double *x, bool all) {
     const struct analytic *analytic = search->analytic;
     const size_t d = analytic->dim;
@@ -134,7 +135,7 @@ static void precondition(const struct search *search) {
     analytic_solve_rows_single(search->analytic, search->columns, search->narrow);
 }
 
-/* A step along the direction of each column; false when a number makes no sense. */
+/* Makes a step along the direction of each column; false if it cannot be computed. */
 static bool step(const struct search *search) {
     const size_t d = search->analytic->dim;
     apply(search, search->direction, false);
@@ -169,7 +170,7 @@ static bool step(const struct search *search) {
     return true;
 }
 
-/* The multiple of each start that comes nearest, its image being there. */
+/* Scales each start to its multiple nearest to the solution; its image must be known. */
 static void scale_start(const struct search *search) {
     const size_t d = search->analytic->dim;
     for (size_t k = 0; k < search->columns; k++) {
@@ -182,7 +183,7 @@ static void scale_start(const struct search *search) {
     }
 }
 
-/* Conjugate gradients on all columns at once; false when they do not converge. */
+/* Conjugate gradients on all columns at once; false if they do not converge. */
 static bool search_run(struct search *search) {
     const size_t d = search->analytic->dim, size = search->columns * d;
     const double scale = search->alpha + (1 - search->alpha) / (double)search->count;
@@ -210,7 +211,7 @@ static bool search_run(struct search *search) {
     return have_arrived(search, 0, search->columns);
 }
 
-/* A factor for each part, or one for all where they are the same. rows [columns x d]: in, the targets; out, the solution. */
+/* Factors the matrix of each part, or only one if all are equal. rows [columns x d]: in, the targets; out, the solution. */
 static l3a_status solve_each(const struct search *search, double *rows) {
     const struct analytic *analytic = search->analytic;
     l3a_status status = L3A_OK;
@@ -229,7 +230,7 @@ double parts_lift(double lift, size_t count) {
     return count ? lift * (double)(count - 1) / (double)(count + 8) : 0;
 }
 
-/* Each of `count` columns of d numbers and a share of their sum. */
+/* Adds to each of `count` columns, of d numbers, a share of the sum of all. */
 static void lift_columns(double *columns, size_t d, size_t count, double share) {
     for (size_t i = 0; i < d && share != 0; i++) {
         double sum = 0;
@@ -242,7 +243,7 @@ static void lift_columns(double *columns, size_t d, size_t count, double share) 
     }
 }
 
-/* Columns up to the last that is not all zero. */
+/* The number of columns up to the last one that is not all zero. */
 static size_t columns_in_use(const struct analytic *analytic, size_t columns, const double *weights) {
     size_t used = columns;
     bool zero = true;
@@ -255,7 +256,7 @@ static size_t columns_in_use(const struct analytic *analytic, size_t columns, co
     return used;
 }
 
-/* Of S, in the first triangle. */
+/* The trace of S, in the first triangle. */
 static double trace(const struct analytic *analytic) {
     double sum = 0;
     for (size_t i = 0; i < analytic->dim; i++) {

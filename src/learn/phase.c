@@ -1,7 +1,7 @@
-/* One phase, step by step (SPEC §3): pseudo-labels, counts, weights, accumulate, solve.
+/* One phase, step by step (SPEC §3): pseudo-labels, counts, weights, sums, solution.
  *
- * Rows are collected until a block is full and then worked on together, so that the matrix products are large however the
- * caller hands rows over, and the result does not depend on it. */
+ * Rows are collected until a block is full and then processed together, so the matrix products are large, and the result does not
+ * depend on how the caller divides the rows. */
 #include "learn/model.h"
 
 #include "base/text_index.h"
@@ -41,19 +41,19 @@ static void phase_free(l3a_model *model) {
 l3a_status check_state(const l3a_model *model, bool in_phase) {
     if (model->state == MODEL_BROKEN) {
         return fail(model->context, L3A_ERROR_STATE, "load the model again from its file",
-                    "the model was left halfway, so that its sums hold a part of a phase or of another change");
+                    "the model was left halfway through a phase or another change, so its sums are incomplete");
     }
     if ((model->state != MODEL_READY) != in_phase) {
-        return fail(model->context, L3A_ERROR_STATE, NULL, in_phase ? "no phase has been begun" : "a phase is going on");
+        return fail(model->context, L3A_ERROR_STATE, NULL, in_phase ? "no phase is in progress" : "a phase is in progress");
     }
     if (in_phase && model->phase.failed) {
-        return fail(model->context, L3A_ERROR_STATE, "leave the phase, and load the model again from its file",
-                    "the phase cannot go on after rows that could not be learned");
+        return fail(model->context, L3A_ERROR_STATE, "abandon the phase, and load the model again from its file",
+                    "the phase cannot continue after rows that could not be learned");
     }
     return L3A_OK;
 }
 
-/* All classes, old and new, with the new ones checked. */
+/* Lists all classes, old and new, and checks the new ones. */
 static l3a_status collect_classes(l3a_model *model, const char *const *classes, size_t class_count) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
@@ -65,14 +65,14 @@ static l3a_status collect_classes(l3a_model *model, const char *const *classes, 
     }
     for (size_t i = 0; i < class_count; i++) {
         FAIL_IF(!classes[i] || !classes[i][0] || strchr(classes[i], '\n'), context, L3A_ERROR_CLASS,
-                "give every class a name, on one line", "class %zu of the phase has no usable name", i);
+                "give every class a name without line breaks", "class %zu of the phase has no usable name", i);
         TRY(text_list_add(context, all, classes[i], strlen(classes[i])));
     }
     TRY(text_index_make(context, all->items, all->count, &index));
     const size_t second = text_index_repeated(&index, &first);
     FAIL_IF(second < all->count && first < old_classes(model), context, L3A_ERROR_CLASS,
-            "more images of it are learned by a model of their own, with the same settings, that is merged with this one",
-            "class '%s' was learned already", all->items[second]);
+            "to learn more images of it, learn them in a new model with the same settings, and merge the two",
+            "class '%s' has already been learned", all->items[second]);
     FAIL_IF(second < all->count, context, L3A_ERROR_CLASS, "name every class once", "class '%s' is listed twice in the phase",
             all->items[second]);
 done:
@@ -80,7 +80,7 @@ done:
     return status;
 }
 
-/* The old columns of a [d x old] matrix in a new [d x all] one, the rest zero. */
+/* Copies a [d x old] matrix into a new [d x all] one, whose other columns are zero. */
 static l3a_status widen_columns(const l3a_model *model, const double *from, double **to) {
     const size_t d = model->analytic.dim, before = old_classes(model), after = model->phase.classes.count;
     const l3a_status status = allocate_zeroed(model->context, d, after * sizeof **to, to);
@@ -95,7 +95,7 @@ l3a_status l3a_phase_begin(l3a_model *model, const char *const *classes, size_t 
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
     TRY(check_state(model, false));
-    FAIL_IF(!classes || !class_count, context, L3A_ERROR_ARGUMENT, "name the classes of the phase", "a phase without a class");
+    FAIL_IF(!classes || !class_count, context, L3A_ERROR_ARGUMENT, "name the classes of the phase", "the phase has no classes");
     model->state = MODEL_COUNTING;
     status = collect_classes(model, classes, class_count);
     if (status == L3A_OK) {
@@ -134,9 +134,9 @@ static l3a_status check_labels(const l3a_model *model, const int8_t *labels, siz
     const size_t classes = model->phase.classes.count - old_classes(model);
     for (size_t i = 0; i < rows * classes; i++) {
         if (labels[i] < -1 || labels[i] > 1) {
-            return fail(model->context, L3A_ERROR_DATA, "labels are 1 (present), 0 (absent) or -1 (unknown)",
-                        "row %zu, class '%s': label %d", i / classes, model->phase.classes.items[old_classes(model) + i % classes],
-                        labels[i]);
+            return fail(model->context, L3A_ERROR_DATA, "use labels 1 (present), 0 (absent) or -1 (unknown)",
+                        "row %zu, class '%s': label %d is not allowed", i / classes,
+                        model->phase.classes.items[old_classes(model) + i % classes], labels[i]);
         }
     }
     return L3A_OK;
@@ -155,7 +155,7 @@ l3a_status l3a_phase_count(l3a_model *model, const int8_t *labels, size_t rows) 
     l3a_status status = L3A_OK;
     TRY(check_state(model, true));
     FAIL_IF(model->state != MODEL_COUNTING, model->context, L3A_ERROR_STATE, NULL,
-            "all labels are counted before the first row is learned");
+            "all labels must be counted before the first row is learned");
     TRY(check_labels(model, labels, rows));
     add_counts(model, labels, rows, model->phase.counts);
     model->phase.rows += rows;
@@ -167,7 +167,7 @@ static size_t block_rows(const l3a_model *model) {
     return model->phase.rows < model->options.block ? (size_t)model->phase.rows : (size_t)model->options.block;
 }
 
-/* What expanding and scoring needs: the layer, a block of rows, the old weights. */
+/* Prepares what expanding and scoring need: the layer, a block of rows, the old weights. */
 static l3a_status prepare_block(l3a_model *model) {
     l3a_context *context = model->context;
     struct phase *phase = &model->phase;
@@ -177,7 +177,7 @@ static l3a_status prepare_block(l3a_model *model) {
     if (phase->block) {
         return L3A_OK;
     }
-    FAIL_IF(!phase->rows, context, L3A_ERROR_DATA, "count the labels of all its images first", "a phase with no image");
+    FAIL_IF(!phase->rows, context, L3A_ERROR_DATA, "count the labels of all its images first", "the phase has no images");
     const size_t block = block_rows(model);
     TRY(model_buffer(model));
     if (!phase->features) {
@@ -213,7 +213,7 @@ static void score_old_classes(const l3a_model *model, size_t rows) {
 static l3a_status check_features(const l3a_model *model, const float *features, size_t rows) {
     const size_t bad = find_non_finite(features, rows * model->width);
     return bad == rows * model->width ? L3A_OK
-                                      : fail(model->context, L3A_ERROR_DATA, "leave the row out, or make its features again",
+                                      : fail(model->context, L3A_ERROR_DATA, "omit the row, or compute its features again",
                                              "row %zu, column %zu: the feature is %s", bad / model->width, bad % model->width,
                                              isnan(features[bad]) ? "not a number" : "infinite");
 }
@@ -238,8 +238,8 @@ static void measure_scale(const l3a_model *model, struct feature_scale *scale, c
     }
 }
 
-/* One row that is far larger than all others leaves nothing of them in the sums, if γ is below the rounding error that it brings.
- * Its ‖x‖² is about d ‖z‖²/6k, as half of the numbers pass the ReLU and those of B have the variance 1/3k. */
+/* If one row is far larger than all others, and γ is below the rounding error that it causes, nothing of the others is left in the
+ * sums. Its ‖x‖² is about d ‖z‖²/6k, since half of the numbers pass the ReLU and the entries of B have variance 1/3k. */
 static l3a_status check_scale(const l3a_model *model) {
     const struct phase *phase = &model->phase;
     const struct feature_scale *scale = &phase->scale;
@@ -252,9 +252,9 @@ static l3a_status check_scale(const l3a_model *model) {
     }
     snprintf(where, sizeof where, "row %" PRIu64 "%s", phase->table ? (uint64_t)phase->table_rows[scale->row] : scale->row,
              phase->table ? "" : " of the phase");
-    FAIL_IF(true, model->context, L3A_ERROR_DATA, "leave the row out, or make its features again",
-            "%s%s%s, column %zu: the feature is %.3g, and those of other rows are about %.1g: nothing would be left of them in the "
-            "sums",
+    FAIL_IF(true, model->context, L3A_ERROR_DATA, "omit the row, or compute its features again",
+            "%s%s%s, column %zu: the feature is %.3g, but those of other rows are about %.1g, and nothing would be left of them in "
+            "the sums",
             phase->table ? phase->table->path : "", phase->table ? ": " : "", where, scale->column, (double)scale->value,
             sqrt(others / k));
 done:
@@ -266,7 +266,7 @@ l3a_status l3a_phase_survey(l3a_model *model, const float *features, size_t rows
     l3a_status status = L3A_OK;
     TRY(check_state(model, true));
     FAIL_IF(model->state != MODEL_COUNTING, model->context, L3A_ERROR_STATE, NULL,
-            "the survey comes before the first row is learned");
+            "the survey must come before the first row is learned");
     TRY(check_features(model, features, rows));
     if (!uses_pseudo_labels(model)) {
         return L3A_OK;
@@ -292,7 +292,7 @@ static l3a_status choose_threshold(l3a_model *model) {
     if (model->options.pseudo == L3A_PSEUDO_DYNAMIC) {
         FAIL_IF(phase->survey.images != phase->rows, model->context, L3A_ERROR_STATE,
                 "call l3a_phase_survey for all rows, between counting and learning",
-                "the dynamic threshold needs a survey of %" PRIu64 " rows, and %" PRIu64 " were surveyed", phase->rows,
+                "the dynamic threshold needs a survey of %" PRIu64 " rows, but %" PRIu64 " were surveyed", phase->rows,
                 phase->survey.images);
         const uint64_t total = model->options.total_classes ? model->options.total_classes : phase->classes.count;
         phase->info.eta = survey_threshold(&phase->survey, model->options.tau * (double)old_classes(model) / (double)total);
@@ -304,13 +304,14 @@ done:
 static void warn_of_empty_classes(const l3a_model *model) {
     for (size_t k = old_classes(model); k < model->phase.classes.count; k++) {
         if (!model->phase.counts[k]) {
-            report_warning(model->context, "class '%s' has no image in its phase: nothing can be learned of it",
+            report_warning(model->context,
+                           "class '%s' has no image in its phase and cannot be learned; add images of it, or leave it out",
                            model->phase.classes.items[k]);
         }
     }
 }
 
-/* Where phases are kept apart, the square collects the sums of this one alone. */
+/* If phases are kept apart, the square collects the sums of this one only. */
 static l3a_status prepare_keeping(l3a_model *model) {
     l3a_context *context = model->context;
     struct phase *phase = &model->phase;
@@ -376,7 +377,7 @@ done:
     return status;
 }
 
-/* ω, its root, and Ỹ = √ω Ŷ; Ŷ itself for the recursion, which scales rows by itself. */
+/* Computes ω, its root, and Ỹ = √ω Ŷ; for the recursion, which scales rows itself, Ŷ. */
 static void weigh_rows(l3a_model *model, size_t rows) {
     struct phase *phase = &model->phase;
     const size_t all = phase->classes.count;
@@ -493,8 +494,8 @@ l3a_status l3a_phase_learn(l3a_model *model, const float *features, const int8_t
         TRY(prepare_learning(model));
     }
     FAIL_IF(rows > phase->rows - phase->rows_learned, model->context, L3A_ERROR_STATE,
-            "count the labels of every row once, learn every row once", "%" PRIu64 " rows were counted, and more are being learned",
-            phase->rows);
+            "count the labels of every row once, and learn every row once",
+            "%" PRIu64 " rows were counted, but more are being learned", phase->rows);
     phase->rows_learned += rows;
     add_counts(model, labels, rows, phase->learned);
     for (size_t i = 0; i < rows; i++) {
@@ -509,7 +510,7 @@ done:
     return status;
 }
 
-/* The next model takes the place of the present one; nothing here can fail. */
+/* Replaces the current model by the next one; nothing here can fail. */
 static void adopt(l3a_model *model, l3a_phase_info *phases) {
     l3a_context *context = model->context;
     struct phase *phase = &model->phase;
@@ -542,7 +543,7 @@ static void adopt(l3a_model *model, l3a_phase_info *phases) {
     model->state = MODEL_READY;
 }
 
-/* What the square has collected becomes a part of its own. Its memory is taken only now, when the sample for gamma is gone. */
+/* Stores what the square has collected as a part. Its memory is allocated only now, when the sample for gamma is gone. */
 static l3a_status keep_part(l3a_model *model) {
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
@@ -561,7 +562,7 @@ done:
     return status;
 }
 
-/* docs/beyond.md tells why. */
+/* docs/beyond.md explains why. */
 static void warn_of_few_images(const l3a_model *model) {
     const struct phase *phase = &model->phase;
     const uint64_t images = phase->info.images, limit = model->options.privacy_limit;
@@ -573,14 +574,14 @@ static void warn_of_few_images(const l3a_model *model) {
     if (images < limit) {
         report_warning(model->context,
                        "the phase has %" PRIu64
-                       " image%s: who has the model%s may compute their features, or what they span; learn "
-                       "more images together",
-                       images, images == 1 ? "" : "s", keeps_phases(&model->options) ? "" : " from before and after it");
+                       " image%s: someone with the model%s could reconstruct their features, or the space they span; "
+                       "learn more images together",
+                       images, images == 1 ? "" : "s", keeps_phases(&model->options) ? "" : "s from before and after it");
     } else if (few) {
         report_warning(model->context,
-                       "%zu of the classes %s fewer than %" PRIu64 " images ('%s' %" PRIu64
-                       "): the model holds the sum of their features",
-                       few, few == 1 ? "has" : "have each", limit, phase->classes.items[fewest], phase->counts[fewest]);
+                       "%zu of the classes %s fewer than %" PRIu64 " images ('%s' has %" PRIu64
+                       "): the model holds the sum of their features; learn more images together",
+                       few, few == 1 ? "has" : "have", limit, phase->classes.items[fewest], phase->counts[fewest]);
     }
 }
 
@@ -590,18 +591,18 @@ l3a_status l3a_phase_end(l3a_model *model) {
     l3a_status status = L3A_OK;
     l3a_phase_info *phases = NULL;
     TRY(check_state(model, true));
-    FAIL_IF(!phase->rows, context, L3A_ERROR_DATA, "a phase needs images that show its classes", "a phase with no image");
+    FAIL_IF(!phase->rows, context, L3A_ERROR_DATA, "give the phase images that show its classes", "the phase has no images");
     FAIL_IF(phase->rows_learned != phase->rows, context, L3A_ERROR_STATE, "learn every row that was counted",
-            "%" PRIu64 " rows were counted, and %" PRIu64 " learned", phase->rows, phase->rows_learned);
+            "%" PRIu64 " rows were counted, but %" PRIu64 " were learned", phase->rows, phase->rows_learned);
     for (size_t k = old_classes(model); k < phase->classes.count; k++) {
         FAIL_IF(phase->learned[k] != phase->counts[k], context, L3A_ERROR_STATE,
-                "show the same labels when counting and when learning",
-                "class '%s': %" PRIu64 " images were counted, and %" PRIu64 " learned", phase->classes.items[k], phase->counts[k],
-                phase->learned[k]);
+                "give the same labels when counting and when learning",
+                "class '%s': %" PRIu64 " images were counted, but %" PRIu64 " were learned", phase->classes.items[k],
+                phase->counts[k], phase->learned[k]);
     }
     TRY(allocate(context, model->phase_count + 1, sizeof *phases, &phases));
     TRY(work_on_block(model));
-    FAIL_IF(!phase->info.images, context, L3A_ERROR_DATA, "a phase needs images that show its classes",
+    FAIL_IF(!phase->info.images, context, L3A_ERROR_DATA, "give the phase images that show its classes",
             "none of the %" PRIu64 " images of the phase has a label", phase->rows);
     report_timing(context, "expand", phase->expand_seconds);
     const double start = clock_seconds();
@@ -623,7 +624,7 @@ l3a_status l3a_phase_end(l3a_model *model) {
     }
     warn_of_few_images(model);
     if (phase->info.skipped && !phase->table) {
-        report_warning(context, "%" PRIu64 " of %" PRIu64 " images have no label and were left out (weight 0)", phase->info.skipped,
+        report_warning(context, "%" PRIu64 " of %" PRIu64 " images have no label and were skipped (weight 0)", phase->info.skipped,
                        phase->rows);
     }
     adopt(model, phases);

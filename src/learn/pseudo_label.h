@@ -1,9 +1,9 @@
-/* Pseudo-labels (SPEC §3, step 1; the paper's pseudo-label module): an old class k becomes a label of a new image when
- * σ(x·w_k) > η. Since σ rises, that is x·w_k > log(η / (1 - η)).
+/* Pseudo-labels (SPEC §3, step 1; the paper's pseudo-label module): an old class k becomes a label of a new image if σ(x·w_k) > η.
+ * Since σ is increasing, this is x·w_k > log(η / (1 - η)).
  *
- * The dynamic threshold, after KRT: η moves from 0.8 in steps of 0.005 until the mean number of pseudo-labels an image is
- * within 0.1 of τ · (old classes / all classes); at most 100 steps, then the best of them. All thresholds that can be met lie
- * on one grid, so a survey of the scores counts, for each, the scores above it, and no score is kept. */
+ * The dynamic threshold, after KRT: η moves from 0.8 in steps of 0.005 until the mean number of pseudo-labels per image is within
+ * 0.1 of τ · (old classes / all classes). After 100 steps the best η so far is taken. All thresholds that can be reached lie on
+ * one grid, so a survey counts the scores above each of them, and no score is kept. */
 #ifndef L3A_PSEUDO_LABEL_H
 #define L3A_PSEUDO_LABEL_H
 
@@ -20,9 +20,10 @@ typedef struct threshold_survey {
 
 double logit(double probability);
 void survey_add(threshold_survey *survey, real type, const void *scores, size_t rows, size_t classes);
-/* The η that the rule above arrives at. */
+/* The η that this rule finds. */
 double survey_threshold(const threshold_survey *survey, double target);
-/* labels [rows x label_stride], columns [0, classes): 1 where the score is above, else 0. Returns the ones. */
+/* Sets labels [rows x label_stride], columns [0, classes), to 1 if the score is above η, and otherwise to 0. Returns the number of
+ * ones. */
 uint64_t pseudo_label(real type, const void *scores, size_t rows, size_t classes, double eta, int8_t *labels, size_t label_stride);
 
 #endif

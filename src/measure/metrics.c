@@ -2,11 +2,11 @@
  *
  *   AP of a class = (Σ over positives of the precision at their rank) / positives, images sorted by score, highest first, equal
  *   scores in image order; 0 for a class with no positive, which counts in the mean.
- *   A class is predicted where σ(s) > θ, that is s > log(θ / (1 - θ)).
- *   CP, CR, CF1: means over classes of precision, recall and F1 = 2 TP / (2 TP + FP + FN), each 0 where undefined.
+ *   A class is predicted if σ(s) > θ, that is, if s > log(θ / (1 - θ)).
+ *   CP, CR, CF1: means over classes of precision, recall and F1 = 2 TP / (2 TP + FP + FN), each 0 if undefined.
  *   OP, OR, OF1: the same over all image-class pairs.
  *
- * Pairs with label -1 take no part. */
+ * Pairs with label -1 are ignored. */
 #include "measure/metrics.h"
 
 #include "base/memory.h"
@@ -24,7 +24,7 @@ typedef struct measurement {
     const float *scores;
     const int8_t *labels;
     size_t rows, classes;
-    const double *edges; /* a score for each class */
+    const double *edges; /* one score per class */
     double *average_precision;
     struct counts *counts;
     uint32_t *work; /* 4 x rows for each thread's class */
@@ -32,7 +32,7 @@ typedef struct measurement {
     unsigned char *busy;
 } measurement;
 
-/* A key that falls as the float rises; +0 and -0 are one score. */
+/* A key that falls as the score rises; +0 and -0 are the same score. */
 static uint32_t falling_key(float score) {
     uint32_t bits;
     const float value = score == 0 ? 0.0F : score;
@@ -40,7 +40,7 @@ static uint32_t falling_key(float score) {
     return bits & 0x80000000U ? bits : ~bits & 0x7FFFFFFFU;
 }
 
-/* Stable: least significant digit first. The result is in keys and order. */
+/* A stable sort, least significant digit first. The result is in keys and order. */
 static void sort_by_key(uint32_t *keys, uint32_t *order, uint32_t *other_keys, uint32_t *other_order, size_t count) {
     enum { BITS = 8, DIGITS = 1 << BITS };
     for (unsigned shift = 0; shift < 32; shift += BITS) {
@@ -161,8 +161,7 @@ l3a_status l3a_measure(l3a_context *context, const float *scores, const int8_t *
                        l3a_metrics *metrics, double *average_precision) {
     l3a_status status = L3A_OK;
     double *edges = NULL;
-    FAIL_IF(!(theta > 0 && theta < 1), context, L3A_ERROR_OPTION, "theta must lie between 0 and 1", "theta: %g is not allowed",
-            theta);
+    FAIL_IF(!(theta > 0 && theta < 1), context, L3A_ERROR_OPTION, "use a theta between 0 and 1", "theta: %g is not allowed", theta);
     TRY(allocate(context, classes, sizeof *edges, &edges));
     for (size_t k = 0; k < classes; k++) {
         edges[k] = logit(theta);

@@ -17,7 +17,7 @@ done:
     return status;
 }
 
-/* Pseudo-labels beside the truth, which learning itself never sees. */
+/* Compares pseudo-labels with the true labels, which learning itself never sees. */
 struct comparison {
     const struct lesson *lesson;
     size_t *rows;

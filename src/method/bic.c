@@ -1,17 +1,17 @@
 /* Bias Correction (Wu et al. 2019). Stage 1 trains on the union of the phase's images and the memory, with labels and with
- * distillation, weighted as theirs by n : m for n old and m new classes, times λ. Stage 2 replaces the new classes' scores by
- * α s + β, the two numbers being fitted to images held out of stage 1, as many for an old class as for a new one: each tenth of the
- * memory, and a share of the phase.
+ * distillation, weighted as in the paper by n : m for n old and m new classes, times λ. Stage 2 replaces the scores of new classes
+ * by α s + β. The two numbers are fitted to images held out of stage 1, as many for an old class as for a new one: every tenth
+ * image of the memory, and a share of the phase.
  *
- * Their stage 2 has a softmax over all classes, which is what sets new classes against old ones. It is kept here: with u = s for
- * old classes, u = α s + β for new ones, and t the image's labels, scaled to sum 1,
- *   Σ over held images of (log Σ e^u − Σ t u) + ½ (α − 1)² + ½ β²
- * is made least by Newton's method; the last terms keep α and β finite where few images are held. A logistic loss for each class by
- * itself would not do: with it α and β turn the new classes' scores into log-odds, whatever the old ones' are, and hardly any
- * reaches the threshold that suits a head trained by the asymmetric loss (docs/methods-gradient.md has numbers).
+ * In the paper, stage 2 has a softmax over all classes, which sets new classes against old ones. It is kept here: with u = s for
+ * old classes, u = α s + β for new ones, and t the image's labels, scaled to sum to 1,
+ *   Σ over held-out images of (log Σ e^u − Σ t u) + ½ (α − 1)² + ½ β²
+ * is minimised by Newton's method; the last terms keep α and β finite if few images are held out. A logistic loss for each class
+ * by itself would not do: α and β would turn the scores of new classes into log-odds, whatever those of old classes are, and
+ * hardly any would reach the threshold that suits a head trained with the asymmetric loss (docs/methods-gradient.md has numbers).
  *
- * As the head is linear, the correction is a change of its weights. It moves where a class counts as predicted, and not the order
- * of its scores: AP feels it only through later phases. */
+ * Since the head is linear, the correction is a change of its weights. It changes which classes count as predicted, but not the
+ * order of a class's scores, so it affects AP only through later phases. */
 #include "method/head.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static void held_free(struct bic *bic) {
     bic->held = (struct rows){0};
 }
 
-/* Moves a row to the held ones; the last takes its place. */
+/* Moves a row to the held-out ones; the last row takes its place. */
 static void take_row(struct rows *rows, size_t row, struct rows *held) {
     const size_t inputs = rows->inputs, classes = rows->classes, last = --rows->count;
     memcpy(held->features + held->count * inputs, rows->features + row * inputs, inputs * sizeof *rows->features);
@@ -68,14 +68,14 @@ done:
     return status;
 }
 
-/* Scores of all classes on held images, and the distribution t of each image's labels. */
+/* Scores of all classes on held-out images, and the distribution t of each image's labels. */
 struct held_scores {
     size_t count, classes, old;
     float *inputs; /* of one image */
     float *scores, *targets;
 };
 
-/* labels are those of `classes` classes from `first` on; an image without any tells nothing. */
+/* labels: of `classes` classes, from class `first` on. An image without any is skipped. */
 static void add_scores(const struct head *head, const float *stored, const int8_t *labels, size_t first, size_t classes,
                        struct held_scores *held) {
     float *targets = held->targets + held->count * held->classes;
@@ -98,7 +98,7 @@ static double corrected(const struct held_scores *held, size_t k, double score, 
     return k < held->old ? score : at[0] * score + at[1];
 }
 
-/* The loss of one image, with its slope and curvature (α twice, α and β, β twice) added up. */
+/* The loss of one image. Adds its gradient to slope, and its second derivatives (αα, αβ, ββ) to curve. */
 static double image_loss(const struct held_scores *held, size_t image, const double at[2], double slope[2], double curve[3]) {
     const float *scores = held->scores + image * held->classes, *targets = held->targets + image * held->classes;
     double most = -INFINITY, sum = 0, loss = 0, mean[2] = {0, 0}, square[3] = {0, 0, 0}, wanted[2] = {0, 0};
@@ -140,7 +140,7 @@ static double loss_at(const struct held_scores *held, const double at[2], double
     return loss;
 }
 
-/* Newton's method, with steps halved until the loss falls: it is convex. */
+/* Newton's method on the convex loss, with steps halved until it falls. */
 static void fit(const struct held_scores *held, double at[2]) {
     double slope[2], curve[3], loss = loss_at(held, at, slope, curve);
     for (size_t i = 0; i < NEWTON_STEPS; i++) {

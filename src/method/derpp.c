@@ -1,9 +1,10 @@
-/* Dark Experience Replay++ (Buzzega et al. 2020, equation 6): the loss of a batch of new images, plus two terms on batches that are
- * drawn from a reservoir independently of each other: that of their labels (their β = 1), and
+/* Dark Experience Replay++ (Buzzega et al. 2020, equation 6): the loss of a batch of new images, plus two terms on batches drawn
+ * from a reservoir independently of each other. One is the loss of their labels (the paper's β is 1); the other is
  *   λ · mean over images of Σ over the classes known then of (s − z)²
- * where z are the scores that the head gave an image in the step that stored it, and λ is their α. An image is offered to the
- * reservoir once, in the last pass over its phase, as theirs is a stream that is seen once. Their program, which makes several
- * passes, offers it in each; scores that were stored early are then those of an untrained head (docs/methods-gradient.md). */
+ * where z are the scores that the head gave an image in the step that stored it, and λ is the paper's α. An image is offered to
+ * the reservoir once, in the last pass over its phase, because the paper's images are a stream that is seen once. The authors'
+ * program, which makes several passes, offers it in each; scores stored early are then those of an untrained head
+ * (docs/methods-gradient.md). */
 #include "method/head.h"
 
 #include <string.h>
@@ -11,10 +12,10 @@
 struct derpp {
     struct head head;
     float *scores; /* [capacity x classes], as stored */
-    size_t *known; /* [capacity]: how many of a row's were */
+    size_t *known; /* [capacity]: how many classes were known when a row was stored */
 };
 
-/* The labels of the second draw are not looked at. */
+/* The second draw does not use labels. */
 static void match_scores(const struct head *head, struct batch *batch) {
     const struct derpp *derpp = (const struct derpp *)head;
     for (size_t i = batch->last; i < batch->rows; i++) {

@@ -1,17 +1,17 @@
 /* dsal: DS-AL, a dual stream (Zhuang et al., AAAI 2024).
  *
- * The main stream is acil: ridge regression W on x = ReLU(z B). The second stream learns what it leaves over: on x' = tanh(z B),
- * the same B, after the main stream has learned the phase,
+ * The main stream is acil: ridge regression W on x = ReLU(z B). After it has learned the phase, the second stream learns its
+ * residual on x' = tanh(z B), with the same B:
  *
  *   Y' = [0, Y - X W]     A' += X'ᵀ X'     C' += X'ᵀ Y'     (A' + γI) W' = C'
  *
- * where Y - X W stands in the columns of the phase's own classes alone: the paper's previous label cleansing, since old classes
- * have no label in the new images. Sums solved afresh are the paper's recursion, exactly. The score is
+ * Y - X W is in the columns of the phase's own classes only. This is the paper's previous label cleansing, since new images have
+ * no labels of old classes. Solving the sums afresh equals the paper's recursion exactly. The score is
  *
  *   s = x·w + ratio · x'·w'
  *
- * so a ratio of 0 is acil. The paper takes a ratio for each data set; its program starts from 1. A class counts as predicted as in
- * acil, above logit(theta). */
+ * so a ratio of 0 is acil. The paper chooses a ratio for each data set; its program starts from 1. As in acil, a class counts as
+ * predicted above logit(theta). */
 #include "base/threads.h"
 #include "learn/model.h"
 #include "method/method.h"
@@ -26,7 +26,7 @@ struct dsal {
     struct ridge second;
 };
 
-/* Room for rows on their way through the second stream. */
+/* Buffers for a block of rows in the second stream. */
 struct block {
     struct dsal *dsal;
     double *wide;   /* double precision only */
@@ -65,7 +65,7 @@ done:
     return status;
 }
 
-/* Memory for the first rows, which are never fewer than later ones. */
+/* Allocates for the first block, which is never smaller than later ones. */
 static l3a_status block_prepare(struct block *block, size_t rows) {
     const struct dsal *dsal = block->dsal;
     l3a_context *context = dsal->context;

@@ -1,6 +1,6 @@
-/* Experience Replay (Chaudhry et al. 2019, algorithm 1, with their reservoir): each step is made from a batch of new images and as
- * many from the memory; then the memory is offered the new ones. They make one pass over the images; here that is the last pass
- * over a phase. */
+/* Experience Replay (Chaudhry et al. 2019, algorithm 1, with their reservoir): each step uses a batch of new images and as many
+ * from the memory; then the new ones are offered to the memory. The paper makes one pass over the images; here that is the last
+ * pass over a phase. */
 #include "method/head.h"
 
 static const struct head_rules rules = {.size = sizeof(struct head),

@@ -1,12 +1,12 @@
 /* Elastic Weight Consolidation (Kirkpatrick et al. 2017) and its online form (Schwarz et al. 2018): weights that mattered to
- * earlier phases are held near their values by a penalty λ/2 Σᵢ Fᵢ (wᵢ − wᵢ*)²,  summed over earlier phases, each with its own F
+ * earlier phases are held near their values by a penalty λ/2 Σᵢ Fᵢ (wᵢ − wᵢ*)², summed over earlier phases, each with its own F
  * and w* (ewc), or with one running F and the last w* (oewc).
  *
  * F is the diagonal of the Fisher information, which a linear logistic head has in closed form: with p = σ(wₖᵀz), the expectation
- * over the label of the squared derivative of the log-likelihood by the weight j of class k is p (1 − p) zⱼ², so
+ * over the label of the squared derivative of the log-likelihood with respect to weight j of class k is p (1 − p) zⱼ², so
  *   F[k, j] = mean over the phase's images of pₖ (1 − pₖ) zⱼ².
  *
- * The sum of parabolas is one parabola: ΣF and ΣF w* are all that is kept, whatever the number of phases. */
+ * A sum of parabolas is a parabola, so only ΣF and ΣF w* are kept, whatever the number of phases. */
 #include "method/fisher.h"
 
 struct ewc {
@@ -14,7 +14,7 @@ struct ewc {
     float *fisher, *pull; /* ΣF and ΣF w*, [classes x inputs] */
 };
 
-static const float DECAY = 0.95F; /* of the running F, by phase */
+static const float DECAY = 0.95F; /* of the running F, per phase */
 
 static l3a_status prepare(struct head *head, struct rows *rows) {
     struct ewc *ewc = (struct ewc *)head;

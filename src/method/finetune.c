@@ -1,4 +1,4 @@
-/* Plain training, phase after phase or all at once: no rule beyond the head's. */
+/* Plain training, phase after phase or all at once, with no rules beyond those of every head. */
 #include "method/head.h"
 
 static const struct head_rules rules = {.size = sizeof(struct head), .tuning = {20, 1e-2, 3e-3, 0, 0, false}};

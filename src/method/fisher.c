@@ -1,4 +1,4 @@
-/* F[k, j] = mean over rows of pₖ (1 − pₖ) zⱼ², p = σ(W z): a product of two matrices, a block of rows at a time. */
+/* F[k, j] = mean over rows of pₖ (1 − pₖ) zⱼ², p = σ(W z): a product of two matrices, one block of rows at a time. */
 #include "method/fisher.h"
 
 #include "base/vector_math.h"

@@ -1,18 +1,19 @@
-/* gkeal: Gaussian kernels in place of the random layer (Zhuang et al., CVPR 2023), then as acil.
+/* gkeal: Gaussian kernels instead of the random layer (Zhuang et al., CVPR 2023), then as acil.
  *
  *   x_j = exp(-‖z - c_j‖² / (2 σ²)),   j = 1 … m
  *
- * c_1 … c_m are the features of m = min(dim, images) images, drawn by the seed from the first phase's, and kept for ever: the one
- * method here of closed form that keeps features. σ = kernel-width · s, where s² = 2 (mean ‖c‖² - ‖mean c‖²) is the mean squared
- * distance between two centres, so that the scale of the features does not matter. Then ridge regression without weights:
+ * c_1 … c_m are the features of m = min(dim, images) images, drawn by the seed from those of the first phase and kept permanently:
+ * no other closed-form method here keeps features. σ = kernel-width · s, where s² = 2 (mean ‖c‖² - ‖mean c‖²) is the mean squared
+ * distance between two centres, so that the scale of the features does not matter. Then comes ridge regression without weights:
  *
  *   A += Xᵀ X     C += Xᵀ Y     (A + γ'I) W = C,     γ' = γ · mean x² / (mean ‖c‖² / 6k)
  *
- * Kernels are at most 1, and the random layer's outputs are not: γ' is to the mean square of the kernels at the centres what γ is
- * to that of ReLU(c B), whose entries of B have variance 1/3k. So one γ suits both, and acil and gkeal can stand in one table.
+ * Kernels are at most 1, unlike the outputs of the random layer. γ' relates to the mean square of the kernels at the centres as γ
+ * does to that of ReLU(c B), where the entries of B have variance 1/3k. So one γ suits both, and acil and gkeal can be compared in
+ * one table.
  *
- * Distances come from ‖z‖² + ‖c‖² - 2 z·c, with the mean of the centres taken off both, so that little is lost to rounding.
- * A class counts as predicted as in acil, above logit(theta). */
+ * Distances are computed as ‖z‖² + ‖c‖² - 2 z·c, with the mean of the centres subtracted from both to reduce rounding errors. As
+ * in acil, a class counts as predicted above logit(theta). */
 #include "base/random.h"
 #include "base/threads.h"
 #include "data/features.h"
@@ -34,7 +35,7 @@ struct gkeal {
     struct ridge ridge;
 };
 
-/* Room for rows on their way through the kernels. */
+/* Buffers for a block of rows. */
 struct block {
     struct gkeal *gkeal;
     void *shifted;  /* z - mean */
@@ -93,7 +94,7 @@ static double square_of(const struct gkeal *gkeal, const void *shifted, size_t r
     return sum;
 }
 
-/* Memory for the first rows, which are never fewer than later ones. */
+/* Allocates for the first block, which is never smaller than later ones. */
 static l3a_status block_prepare(struct block *block, size_t rows, size_t classes) {
     const struct gkeal *gkeal = block->gkeal;
     l3a_context *context = gkeal->context;
@@ -168,7 +169,7 @@ done:
     return status;
 }
 
-/* The first of the rows, shuffled by the seed. */
+/* Moves `wanted` of the rows, drawn by the seed, to the front. */
 static void draw(size_t *rows, size_t count, size_t wanted, uint64_t seed) {
     for (size_t i = 0; i < wanted; i++) {
         const size_t j = i + (size_t)(random_bits(seed, i) % (count - i)), drawn = rows[j];
@@ -177,7 +178,7 @@ static void draw(size_t *rows, size_t count, size_t wanted, uint64_t seed) {
     }
 }
 
-/* The centres, their mean, and σ from them. *norm: mean ‖c‖² */
+/* Computes the centres, their mean, and σ. *norm: mean ‖c‖² */
 static l3a_status place_centres(struct gkeal *gkeal, const float *values, size_t m, double *norm) {
     l3a_context *context = gkeal->context;
     l3a_status status = L3A_OK;
@@ -198,8 +199,8 @@ static l3a_status place_centres(struct gkeal *gkeal, const float *values, size_t
     }
     gkeal->rate = 1 / (4 * gkeal->settings.kernel_width * gkeal->settings.kernel_width * spread);
     FAIL_IF(!(spread > 0 && isfinite(gkeal->rate) && gkeal->rate > 0), context, L3A_ERROR_DATA,
-            "kernels need images that differ, and features that can be squared",
-            "gkeal: the distances between the %zu images drawn from the first phase make no width of a kernel", m);
+            "use a first phase with images that differ, and features that can be squared",
+            "gkeal: the distances between the %zu images drawn from the first phase give no kernel width", m);
     gkeal->centres = m;
 done:
     return status;

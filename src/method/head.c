@@ -1,13 +1,13 @@
 /* A head: its classes, its input, its scores. train.c trains it.
  *
- * Scores s = W x, with a last input of 1, so that the last weight of a class is its bias. A phase adds the rows of W of its
- * classes, uniform in (−1/√n, 1/√n) for n inputs.
+ * Scores are s = W x. The last input is 1, so the last weight of a class is its bias. A phase adds rows for its classes to W,
+ * uniform in (−1/√n, 1/√n) for n inputs.
  *
- * The input x is the features z, or the random layer of l3a (learn/buffer.h) of the same seed and width d:
+ * The input x is the features z, or the random layer of l3a (learn/buffer.h) with the same seed and width d:
  *   x = (2/√3 k/d · ReLU(z B), z if features skip the layer, 1).
- * A step of Adam moves every weight by about its rate, so a score moves by rate · Σ|x|. Where features have mean 0,
- * E ReLU(z B) = E|z|/(2√3), and 2√3 k/d would make Σ|x| of the layer's d units that of the k features. A third of it does better on
- * training data held out: d inputs are fitted faster than k. */
+ * A step of Adam moves every weight by about its rate, so a score moves by rate · Σ|x|. If features have mean 0,
+ * E ReLU(z B) = E|z|/(2√3), and a factor of 2√3 k/d would make Σ|x| of the layer's d units equal to that of the k features. A third
+ * of it works better on held-out training data: d inputs are fitted faster than k. */
 #include "method/head.h"
 
 #include "data/features.h"
@@ -159,7 +159,7 @@ done:
     return status;
 }
 
-/* Training works on one thread: its matrices are small, and the numbers must not depend on the number of threads. */
+/* Training uses one thread: its matrices are small, and the numbers must not depend on the number of threads. */
 static void expand(const struct head *head, int threads, const float *stored, size_t stride, size_t rows, float *inputs) {
     const struct buffer *layer = &head->layer;
     const size_t width = head->stored - 1, dim = layer->dim, columns = head->inputs;
@@ -194,7 +194,7 @@ void head_multiply(const struct head *head, const float *weights, size_t classes
 l3a_status head_learn_rows(struct head *head, struct rows *rows) {
     l3a_status status = L3A_OK;
     FAIL_IF(head->rules->joins && !head_memory_of_class(head), head->context, L3A_ERROR_OPTION,
-            "raise --memory, or use --memory-per class", "a memory of %zu images in all is less than one for each of %zu classes",
+            "use a larger memory, or memory-per class", "a memory of %zu images in all is less than one for each of %zu classes",
             head->tuning.memory, head->total_classes);
     TRY(add_classes(head, rows->classes));
     if (head->rules->prepare) {

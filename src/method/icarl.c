@@ -1,11 +1,11 @@
 /* iCaRL (Rebuffi et al. 2017) with several labels per image: exemplars of each class, chosen by herding, join the phase's images.
- * The loss is their algorithm 3, which is in logistic outputs already: on all of these images the labels train the outputs of new
- * classes, and those of old classes are distilled from the old head. Their nearest-mean-of-exemplars rule names one class per
- * image, so the scores are the head's, as in multi-label comparisons.
+ * The loss is the paper's algorithm 3, which already uses logistic outputs: on all of these images, the labels train the outputs
+ * of new classes, and those of old classes are distilled from the old head. The paper's nearest-mean-of-exemplars rule names one
+ * class per image, so the scores are the head's, as in multi-label comparisons.
  *
- * Herding (their algorithm 4): with features φ scaled to length 1 and their mean μ over the class's images, the n-th exemplar is
- * the image that brings the mean of the first n closest to μ: the one with the largest φᵀ(n μ − Σ φ chosen), since all have
- * length 1. An image that several classes choose is kept once. φ are the features, whatever the head's input is. */
+ * Herding (the paper's algorithm 4): with features φ scaled to length 1 and their mean μ over the class's images, the n-th
+ * exemplar is the image that brings the mean of the first n closest to μ: the one with the largest φᵀ(n μ − Σ φ chosen), since all
+ * have length 1. An image that several classes choose is kept once. φ are the features, whatever the head's input is. */
 #include "method/head.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 struct herd {
     l3a_context *context;
     const struct rows *rows;
-    float *lengths; /* of each row's features, without the one */
+    float *lengths; /* of each row's features, without the appended 1 */
     size_t *members;
     size_t count;             /* rows of the class */
     double *mean, *direction; /* μ, and n μ − Σ φ chosen */

@@ -1,10 +1,10 @@
 /* Losses of one score s and its target y, with p = σ(s) = 1 / (1 + e^−s).
  *
- * Binary cross-entropy: −y log p − (1 − y) log(1 − p); its derivative by s is p − y, for a soft target as well.
+ * Binary cross-entropy: −y log p − (1 − y) log(1 − p); its derivative with respect to s is p − y, for a soft target as well.
  * Asymmetric loss (Ridnik et al. 2021, equations 4 to 7) with γ+ = 0, γ− = 4 and a margin of 0.05:
  *   y = 1: −log p,              by s: p − 1
  *   y = 0: −q⁴ log(1 − q),      by s: p (1 − p) (q⁴ / (1 − q) − 4 q³ log(1 − q)),      q = max(p − 0.05, 0).
- * Easy negatives, with p below the margin, count nothing. The derivative goes through the focusing factor q⁴ too. */
+ * Easy negatives, with p below the margin, contribute nothing. The derivative includes that of the focusing factor q⁴. */
 #include "method/loss.h"
 
 #include "base/vector_math.h"

@@ -1,4 +1,4 @@
-/* Losses on the scores of a logistic head, by their gradients. */
+/* Gradients of losses on the scores of a logistic head. */
 #ifndef L3A_LOSS_H
 #define L3A_LOSS_H
 

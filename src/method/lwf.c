@@ -1,6 +1,7 @@
-/* Learning without Forgetting (Li and Hoiem 2016): on new images the outputs of old classes are to stay what the old head says, and
- * the labels of the phase train those of new classes alone. With one logistic output per class the distillation is the binary
- * cross-entropy against the old head's probabilities. Where the network below is frozen, this leaves old classes as they are. */
+/* Learning without Forgetting (Li and Hoiem 2016): on new images, the outputs of old classes are to stay those of the old head,
+ * and the labels of the phase train only the outputs of new classes. With one logistic output per class, the distillation is the
+ * binary cross-entropy against the old head's probabilities. Since the network below is frozen, this leaves old classes as they
+ * are. */
 #include "method/head.h"
 
 static const struct head_rules rules = {

@@ -1,6 +1,6 @@
-/* joint-masked: one lesson with all classes, in which every image stands once for each phase it belongs to, with that phase's
- * labels alone. It is what phase after phase without pseudo-labels would be, were all class counts known from the start; what lies
- * between it and `joint` is the price of the missing labels. */
+/* joint-masked: one lesson with all classes, in which every image appears once for each phase it belongs to, with only that
+ * phase's labels. It is learning phase after phase without pseudo-labels, but with all class counts known from the start. The
+ * difference from `joint` is the cost of the missing labels. */
 #include "data/features.h"
 #include "learn/model.h"
 #include "method/method.h"
@@ -11,7 +11,7 @@ enum { READ_ROWS = 512 };
 
 struct pass {
     l3a_model *model;
-    const struct lesson *part; /* the phase whose rows come */
+    const struct lesson *part; /* the phase that the rows belong to */
     size_t classes;            /* of all phases */
     bool counting;
 };

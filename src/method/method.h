@@ -1,5 +1,5 @@
-/* Methods: what `run` can compare. A method is a learner (learn a phase, score) with what it prescribes; one file a learner, one
- * line a method in methods.c. All of them work on the same frozen features, in multi-label form. */
+/* Methods that `run` can compare. A method is a learner (learn a phase, score) with the settings it prescribes. There is one file
+ * per learner, and one line per method in methods.c. All of them work on the same frozen features, in multi-label form. */
 #ifndef L3A_METHOD_H
 #define L3A_METHOD_H
 
@@ -16,14 +16,14 @@ struct lesson {
 };
 
 struct outcome {
-    uint64_t images; /* that were learned from: with weight above 0 */
+    uint64_t images; /* learned from, with weight above 0 */
     uint64_t pseudo_labels;
-    l3a_class_tally *classes; /* [0, last), zeroed: weight, pseudo and right are the learner's to fill; NULL: nobody asks */
+    l3a_class_tally *classes; /* [0, last), zeroed; the learner fills in weight, pseudo and right. NULL: not wanted */
 };
 
 struct method;
 
-/* How a learner works; the state is its own. */
+/* The functions of a learner; the state is private to it. */
 struct learner {
     l3a_status (*create)(l3a_context *context, const struct method *method, const l3a_options *settings, size_t width,
                          void **state);
@@ -33,13 +33,13 @@ struct learner {
     /* The score above which each class learned so far counts as predicted. */
     void (*edges)(const void *state, double *edges);
     void (*free)(void *state);
-    /* The state is an l3a_model, saved after each phase and resumed from; else a job that was stopped starts again. */
+    /* The state is an l3a_model, which is saved after each phase so that a stopped job can resume; other jobs start again. */
     bool is_model;
 };
 
-/* Which labels a lesson may look at. */
+/* Which labels a lesson may use. */
 enum lesson_plan {
-    BY_PHASE,    /* lesson after lesson, the labels of its own classes */
+    BY_PHASE,    /* one lesson per phase, with the labels of its own classes */
     ALL_AT_ONCE, /* one lesson with all classes: every image once, with all its labels */
     ALL_MASKED   /* one lesson with all classes: every image once for each phase it belongs to, with that phase's labels */
 };
@@ -51,33 +51,32 @@ struct method {
     void (*prescribe)(l3a_options *options); /* the settings that make the method; NULL: none */
 };
 
-/* NULL when there is none of that name. */
+/* NULL if there is no method of that name. */
 const struct method *method_find(const char *name);
-/* The settings a run asks for, with what the method itself prescribes. */
+/* The settings of a run, with those that the method prescribes. */
 l3a_options method_options(const struct method *method, const l3a_options *settings);
-/* Whether the method's numbers depend on a setting; settings are those with what it prescribes. For eta, the value may be
- * "dynamic". */
+/* Whether the method's results depend on a setting. `settings` include what it prescribes. For eta, the value may be "dynamic". */
 bool method_looks_at(const struct method *method, const l3a_options *settings, const char *name, const char *value);
 
-/* The images of a lesson: those that belong to at least one of its new classes. *rows is allocated. Every method has the same. */
+/* The images of a lesson: those that belong to at least one of its new classes. *rows is allocated. All methods have the same. */
 l3a_status lesson_members(const struct lesson *lesson, size_t **rows, size_t *count);
-/* Those of them that are labelled with at least one of the new classes. The others are there through a crowd alone, and without a
- * pseudo-label they teach nothing: they have weight 0, in every method. */
+/* Those of them that are labelled with at least one of the new classes. The others only show a crowd of one; without a
+ * pseudo-label they have weight 0 and teach nothing, in every method. */
 l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count);
 /* How many images a lesson has; for joint-masked, each counts in every phase it belongs to. */
 l3a_status lesson_images(const struct lesson *lesson, enum lesson_plan plan, uint64_t *images);
-/* Takes some rows of a lesson, with the labels of its new classes [rows x new classes]. */
+/* Receives some rows of a lesson, with the labels of its new classes [rows x new classes]. */
 typedef l3a_status lesson_block(void *argument, const float *features, const int8_t *labels, size_t rows);
-/* Hands the labelled rows of a lesson over, at most `block` at a time and never more than the first time. *images: how many they
- * were. */
+/* Passes the labelled rows of a lesson to `take`, at most `block` at a time, and never more than the first time. *images: their
+ * number. */
 l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t block, lesson_block *take, void *argument,
                        uint64_t *images);
 
-/* The learning of joint-masked, on the state of analytic_learner. */
+/* The learn function of joint-masked, for the state of analytic_learner. */
 l3a_status learn_masked(void *state, const struct lesson *lesson, struct outcome *outcome);
 
 extern const struct learner analytic_learner, masked_learner, dsal_learner, gkeal_learner, slda_learner;
-/* heads trained by gradient descent */
+/* Heads trained by gradient descent. */
 extern const struct learner finetune_learner, joint_sgd_learner, lwf_learner, ewc_learner, oewc_learner, rwalk_learner, er_learner,
     derpp_learner, icarl_learner, bic_learner, prs_learner, ocdm_learner;
 

@@ -1,4 +1,4 @@
-/* The methods there are. */
+/* The table of methods. */
 #include "method/method.h"
 
 #include "data/features.h"
@@ -25,7 +25,7 @@ static void with_inverse_weights(l3a_options *options) {
     options->weights = L3A_WEIGHTS_INV;
 }
 
-/* docs/beyond.md; what was asked for by name stays. */
+/* See docs/beyond.md. Settings that were given by name are kept. */
 static void with_phases_apart(l3a_options *options) {
     static const struct {
         const char *name, *value;
@@ -39,7 +39,7 @@ static void with_phases_apart(l3a_options *options) {
     }
 }
 
-/* dsal's own streams are those of acil, whatever else is asked for. */
+/* dsal has the streams of acil, whatever other settings are given. */
 static void with_plain_sums(l3a_options *options) {
     without_either(options);
     options->alpha = 1;
@@ -56,27 +56,27 @@ static const char reservoir[] = "features of 20 images per class (reservoir)";
 
 #define METHOD(name, help, source, stores, plan, learner, prescribe)                                                               \
     { {name, help, source, stores, 1}, plan, &learner, prescribe }
-/* Trains the backbone itself, so that it is only named. */
+/* A method that trains the backbone itself, so it is only listed. */
 #define NAMED(name, help, source, stores)                                                                                          \
     { {name, help, source, stores, 0}, BY_PHASE, NULL, NULL }
 
 static const struct method methods[] = {
     METHOD("l3a", "ridge regression with pseudo-labels and class weights", l3a_paper, sums, BY_PHASE, analytic_learner, NULL),
-    METHOD("l3a+", "phases kept apart, gamma and thresholds chosen by itself", "this project, docs/beyond.md",
+    METHOD("l3a+", "phases kept apart; gamma and thresholds chosen from the data", "this project, docs/beyond.md",
            "sums of each phase, never an image", BY_PHASE, analytic_learner, with_phases_apart),
-    METHOD("l3a-no-pl", "without pseudo-labels", l3a_paper, sums, BY_PHASE, analytic_learner, without_pseudo_labels),
-    METHOD("l3a-no-wac", "without class weights", l3a_paper, sums, BY_PHASE, analytic_learner, without_weights),
-    METHOD("joint", "all classes at once, all labels: the upper bound", l3a_paper, sums, ALL_AT_ONCE, analytic_learner,
+    METHOD("l3a-no-pl", "l3a without pseudo-labels", l3a_paper, sums, BY_PHASE, analytic_learner, without_pseudo_labels),
+    METHOD("l3a-no-wac", "l3a without class weights", l3a_paper, sums, BY_PHASE, analytic_learner, without_weights),
+    METHOD("joint", "all classes at once, with all labels: the upper bound", l3a_paper, sums, ALL_AT_ONCE, analytic_learner,
            without_pseudo_labels),
-    METHOD("joint-masked", "all classes at once, the labels that phases show", l3a_paper, sums, ALL_MASKED, masked_learner,
+    METHOD("joint-masked", "all classes at once, with only the labels of each phase", l3a_paper, sums, ALL_MASKED, masked_learner,
            without_pseudo_labels),
-    METHOD("acil", "without either (GACL is the same here)", acil_paper, sums, BY_PHASE, analytic_learner, without_either),
-    METHOD("air", "without pseudo-labels, weights 1/f", "Fang et al., 2024", sums, BY_PHASE, analytic_learner,
+    METHOD("acil", "l3a without either (GACL is the same here)", acil_paper, sums, BY_PHASE, analytic_learner, without_either),
+    METHOD("air", "l3a without pseudo-labels, with weights 1/f", "Fang et al., 2024", sums, BY_PHASE, analytic_learner,
            with_inverse_weights),
-    METHOD("dsal", "acil, and a second stream with tanh for what it leaves", "Zhuang et al., AAAI 2024", "sums of two streams",
+    METHOD("dsal", "acil, with a second stream (tanh) for its residual", "Zhuang et al., AAAI 2024", "sums of two streams",
            BY_PHASE, dsal_learner, with_plain_sums),
-    METHOD("gkeal", "acil on Gaussian kernels in place of the random layer", "Zhuang et al., CVPR 2023",
-           "sums; features of dim first images", BY_PHASE, gkeal_learner, NULL),
+    METHOD("gkeal", "acil on Gaussian kernels instead of the random layer", "Zhuang et al., CVPR 2023",
+           "sums; features of up to dim images", BY_PHASE, gkeal_learner, NULL),
     METHOD("slda", "streaming discriminant analysis, one against the rest", "Hayes & Kanan, CVPR workshops 2020",
            "class means, a covariance", BY_PHASE, slda_learner, NULL),
     METHOD("finetune", "a linear head, trained on each phase in turn", "the usual lower bound", the_head, BY_PHASE,
@@ -86,9 +86,9 @@ static const struct method methods[] = {
     METHOD("lwf", "distils old classes on new images", "Li and Hoiem, ECCV 2016", the_head, BY_PHASE, lwf_learner, NULL),
     METHOD("ewc", "holds weights by Fisher information", "Kirkpatrick et al., PNAS 2017", "the head, two sums", BY_PHASE,
            ewc_learner, NULL),
-    METHOD("oewc", "the same with one running Fisher", "Schwarz et al., ICML 2018", "the head, two sums", BY_PHASE, oewc_learner,
-           NULL),
-    METHOD("rwalk", "holds weights by Fisher and path", "Chaudhry et al., ECCV 2018", "the head, four sums", BY_PHASE,
+    METHOD("oewc", "the same with one running Fisher information", "Schwarz et al., ICML 2018", "the head, two sums", BY_PHASE,
+           oewc_learner, NULL),
+    METHOD("rwalk", "holds weights by Fisher information and path", "Chaudhry et al., ECCV 2018", "the head, four sums", BY_PHASE,
            rwalk_learner, NULL),
     METHOD("er", "replays from a reservoir", "Chaudhry et al., 2019", reservoir, BY_PHASE, er_learner, NULL),
     METHOD("der++", "replays labels and stored scores from a reservoir", "Buzzega et al., NeurIPS 2020",
@@ -98,14 +98,14 @@ static const struct method methods[] = {
     METHOD("bic", "random exemplars; distils, corrects new scores", "Wu et al., CVPR 2019",
            "features of 20 images per class (random)", BY_PHASE, bic_learner, NULL),
     METHOD("prs", "replays from a partitioned reservoir", "Kim et al., ECCV 2020", in_all, BY_PHASE, prs_learner, NULL),
-    METHOD("ocdm", "replays from a memory of balanced classes", "Liang and Li, 2022", in_all, BY_PHASE, ocdm_learner, NULL),
+    METHOD("ocdm", "replays from a memory with balanced classes", "Liang and Li, 2022", in_all, BY_PHASE, ocdm_learner, NULL),
     NAMED("podnet", "distils pooled features of every stage", "Douillard et al., ECCV 2020", "images"),
     NAMED("tpcil", "keeps the topology of the feature space", "Tao et al., ECCV 2020", "images"),
     NAMED("krt", "restores and transfers what old labels taught", "Dong et al., ICCV 2023", networks),
     NAMED("csc", "calibrates label relations and confidence", "Du et al., ECCV 2024", networks),
     NAMED("l2p", "learns a pool of prompts for a ViT", "Wang et al., CVPR 2022", "prompts"),
     NAMED("coda-prompt", "learns prompts that attention composes", "Smith et al., CVPR 2023", "prompts"),
-    NAMED("multi-lane", "summarises patch tokens, a lane a task", "De Min et al., CoLLAs 2024", "prompts, selectors"),
+    NAMED("multi-lane", "summarises patch tokens, one lane per task", "De Min et al., CoLLAs 2024", "prompts, selectors"),
     NAMED("ease", "adds an adapter to the network for each task", "Zhou et al., CVPR 2024", "adapters, prototypes"),
     NAMED("real", "improves the backbone first, then as acil", "He et al., 2024", sums),
 };
@@ -133,7 +133,7 @@ l3a_options method_options(const struct method *method, const l3a_options *setti
     return options;
 }
 
-/* The settings that learners other than the analytic one look at. */
+/* The settings that learners other than the analytic one use. */
 static const char *settings_of(const struct learner *learner, const l3a_options *settings) {
     if (learner->score == finetune_learner.score) {
         return settings->head_input == L3A_HEAD_INPUT_LAYER
@@ -181,7 +181,7 @@ bool method_looks_at(const struct method *method, const l3a_options *settings, c
         return false;
     }
     l3a_options_get(settings, name, text, sizeof text);
-    return strcmp(text, value) == 0; /* or the method prescribes another */
+    return strcmp(text, value) == 0; /* otherwise the method prescribes another value */
 }
 
 l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_options *options) {
@@ -195,13 +195,14 @@ l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_option
         }
     }
     const char *close = l3a_closest(name, names, count);
-    char hint[128] = "'l3a help run' lists the methods";
+    char hint[128] = "use a method that makes a model, such as l3a or l3a+";
     if (close && strcmp(close, name) != 0) {
         snprintf(hint, sizeof hint, "did you mean '%s'?", close);
     }
     FAIL_IF(!method, context, L3A_ERROR_OPTION, hint, "there is no method '%s'", name);
     FAIL_IF(method->learner != &analytic_learner || method->plan != BY_PHASE, context, L3A_ERROR_OPTION,
-            "'l3a run' compares it with others", "'%s' makes no model that learns phase after phase", name);
+            "use a method that makes a model, such as l3a or l3a+", "method '%s' makes no model that learns phase after phase",
+            name);
     *options = method_options(method, options);
 done:
     return status;

@@ -1,7 +1,7 @@
-/* Optimizing Class Distribution in Memory (Liang and Li 2022): replay from a memory of fixed size that every image of the stream
- * enters and that, once it is full, gives up the image without which its classes are nearest to equally frequent: the one that
- * makes the Kullback-Leibler divergence of the labels kept from the uniform distribution least (their greedy algorithm, one image
- * at a time).
+/* Optimizing Class Distribution in Memory (Liang and Li 2022): replay from a memory of fixed size. Every image of the stream
+ * enters it. Once it is full, it drops the image without which its classes are nearest to equally frequent: the one whose removal
+ * minimises the Kullback-Leibler divergence of the remaining labels from the uniform distribution (the paper's greedy algorithm,
+ * one image at a time).
  *
  * With l images of a class, L = Σl and C classes, the divergence is Σ l log l / L − log L + log C. Without an image with s labels
  * it is (Σ l log l + Σ over its labels of g) / (L − s) − log(L − s) + log C, with g = (l − 1) log(l − 1) − l log l: a sum over its
@@ -57,7 +57,7 @@ static void leave(struct ocdm *ocdm, size_t slot) {
     }
 }
 
-/* The slot without which the divergence is least. */
+/* The slot whose removal minimises the divergence. */
 static size_t most_dispensable(const struct ocdm *ocdm) {
     const size_t classes = ocdm->head.classes;
     size_t sum = 0, best = 0;
@@ -84,7 +84,7 @@ static size_t most_dispensable(const struct ocdm *ocdm) {
     return best;
 }
 
-/* One slot more than stay, for the image that enters. */
+/* Makes one slot more than images stay, for the image that enters. */
 static l3a_status make_room(struct ocdm *ocdm) {
     struct head *head = &ocdm->head;
     l3a_context *context = head->context;

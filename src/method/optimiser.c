@@ -1,7 +1,7 @@
 /* Adam (Kingma and Ba 2015, algorithm 1), with their β₁ = 0.9, β₂ = 0.999, ε = 10⁻⁸: for the t-th step, from 1,
  *   m ← β₁ m + (1 − β₁) g,  v ← β₂ v + (1 − β₂) g²,  w ← w − rate · m / (1 − β₁ᵗ) / (√(v / (1 − β₂ᵗ)) + ε).
  *
- * One cycle (Smith and Topin 2018, in PyTorch's form): half a cosine from highest/25 up during the first fifth of the steps, and
+ * One cycle (Smith and Topin 2018, in PyTorch's form): half a cosine up from highest/25 during the first fifth of the steps, and
  * half a cosine down to highest/250000 over the rest. */
 #include "method/optimiser.h"
 

@@ -1,10 +1,10 @@
 /* Partitioning Reservoir Sampling (Kim et al. 2020): replay from a memory of fixed size that aims at the same number of images of
- * each class (their power of allocation ρ = 0), filled from the stream of images, one at a time.
+ * each class (the paper's power of allocation ρ = 0), filled from the stream of images, one at a time.
  *
- * M slots; l images of a class are kept and n were seen; C classes are in the memory, and δ = l − Σl / C says what a class has too
- * much. Once the memory is full, an image comes in with probability Σ w min(1, M / C / n) over its labels, w ∝ e^−n, so that its
- * rarest label decides. For it another goes out: a class is drawn with probability ∝ e^δ; of its images those with the fewest
- * labels of classes with δ ≤ 0, and of these the one without which Σ|δ| is least. */
+ * The memory has M slots. Of a class, l images are kept and n were seen; C classes are in the memory, and δ = l − Σl / C is the
+ * excess of a class. Once the memory is full, an image enters with probability Σ w min(1, M / C / n) over its labels, w ∝ e^−n, so
+ * that its rarest label decides. Another image leaves for it: a class is drawn with probability ∝ e^δ; of its images, those with
+ * the fewest labels of classes with δ ≤ 0 are candidates, and the one whose removal minimises Σ|δ| leaves. */
 #include "method/head.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 struct prs {
     struct head head;
     size_t *seen, *kept; /* n and l, of each class */
-    double *chance;      /* of a class to be drawn */
+    double *chance;      /* that a class is drawn */
 };
 
 static double mean_kept(const struct prs *prs) {
@@ -41,7 +41,7 @@ static double imbalance(const struct prs *prs) {
     return sum;
 }
 
-/* labels are those of the new classes. */
+/* labels: of the new classes. */
 static bool comes_in(struct prs *prs, const int8_t *labels) {
     const struct head *head = &prs->head;
     size_t present = 0, rarest = SIZE_MAX;
@@ -85,7 +85,7 @@ static size_t draw_class(struct prs *prs) {
     return k;
 }
 
-/* Labels of classes that are short of images. */
+/* The number of labels of classes with too few images. */
 static size_t short_labels(const struct prs *prs, size_t slot, double mean) {
     const int8_t *labels = prs->head.memory.labels + slot * prs->head.classes;
     size_t count = 0;

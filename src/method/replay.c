@@ -55,7 +55,7 @@ bool memory_holds_out(const struct memory *memory, size_t slot) {
     return memory->hold_out && slot % memory->hold_out == 0;
 }
 
-/* The first of a permutation (Fisher and Yates). */
+/* The beginning of a random permutation (Fisher and Yates). */
 size_t memory_draw(struct memory *memory, struct stream *random, size_t count, size_t *slots) {
     count = count < memory->count ? count : memory->count;
     for (size_t i = 0; i < memory->count; i++) {

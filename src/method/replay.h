@@ -9,40 +9,40 @@
 struct rows {
     size_t count, inputs;
     size_t classes;  /* that are new in the phase */
-    float *features; /* [count x inputs], the last of a row being 1 */
+    float *features; /* [count x inputs]; the last number of a row is 1 */
     int8_t *labels;  /* [count x classes]; 1: present */
 };
 
 struct memory {
     size_t count, capacity, inputs, classes;
     float *features; /* [capacity x inputs] */
-    int8_t *labels;  /* [capacity x classes]; 0 as well where none was given */
-    size_t hold_out; /* each so many-th row is not trained on; 0: all are */
-    size_t *order;   /* [capacity], of a draw */
-    uint64_t seen;   /* rows that were offered to the reservoir */
+    int8_t *labels;  /* [capacity x classes]; 0 also if none was given */
+    size_t hold_out; /* every hold_out-th row is not trained on; 0: all are */
+    size_t *order;   /* [capacity], work space of a draw */
+    uint64_t seen;   /* rows offered to the reservoir */
 };
 
-/* Room for so many rows and classes; what is there stays. */
+/* Makes room for `capacity` rows and `classes` classes, and keeps what is there. */
 l3a_status memory_resize(l3a_context *context, struct memory *memory, size_t capacity, size_t classes);
 void memory_free(l3a_context *context, struct memory *memory);
-/* A slot becomes a row of a phase whose classes are the memory's last. */
+/* Sets a slot to a row of a phase, whose classes are the memory's last. */
 void memory_set(struct memory *memory, size_t slot, const struct rows *rows, size_t row);
-/* Different slots at random, at most as many as there are rows. Returns how many. */
+/* Draws different slots at random, at most as many as there are rows. Returns their number. */
 size_t memory_draw(struct memory *memory, struct stream *random, size_t count, size_t *slots);
 bool memory_holds_out(const struct memory *memory, size_t slot);
 
-/* Reservoir sampling (Vitter 1985, algorithm R): the n-th row offered takes a free slot, or else, with probability
- * capacity / n, that of a random row. Returns its slot, or SIZE_MAX where it is not kept. */
+/* Reservoir sampling (Vitter 1985, algorithm R): the n-th row offered takes a free slot or, if there is none, replaces a random
+ * row with probability capacity / n. Returns its slot, or SIZE_MAX if it is not kept. */
 size_t memory_offer(struct memory *memory, struct stream *random, const struct rows *rows, size_t row);
 
 struct head;
 struct batch;
-/* Rules' prepare() and stepped() for a reservoir, which is offered every image once, in the last pass over its phase. */
+/* prepare() and stepped() of rules with a reservoir, which is offered every image once, in the last pass over its phase. */
 l3a_status memory_prepare_reservoir(struct head *head, struct rows *rows);
 void memory_offer_shown(struct head *head, const struct rows *rows, const size_t *shown, const struct batch *batch);
-/* Adds the rows that are marked. */
+/* Adds the rows marked in `kept`. */
 l3a_status memory_keep(struct head *head, const struct rows *rows, const bool *kept);
-/* Rules' finish(): keeps as many images of each class of the phase as the settings say, chosen at random; an image that several
+/* finish() of rules that keep, at random, as many images of each class of the phase as the settings say. An image that several
  * classes choose is kept once. */
 l3a_status memory_keep_random(struct head *head, const struct rows *rows);
 

@@ -1,11 +1,11 @@
-/* Riemannian Walk (Chaudhry et al. 2018): a weight is held by how much the answers hang on it (F) and by how much it lowered the
- * loss on its way (s), each scaled to at most 1:
+/* Riemannian Walk (Chaudhry et al. 2018): a weight is held by how much the outputs depend on it (F) and by how much it lowered the
+ * loss on its path (s), each scaled to at most 1:
  *   penalty λ/2 Σᵢ (Fᵢ/max F + sᵢ/max s) (wᵢ − wᵢ*)².
  *
- * F is a moving average of the squared gradient during training (their EWC++, equation 6). Each step Δw adds to the path
+ * F is a moving average of the squared gradient during training (the paper's EWC++, equation 6). Each step Δw adds to the path
  *   max(0, −g Δw / (½ F Δw² + ε)),
- * the first-order fall of the loss over the distance moved (equation 8, at every step). At the end of a phase s becomes the mean of
- * what it was and the phase's path (section 4.3). */
+ * the first-order decrease of the loss over the distance moved (equation 8, at every step). At the end of a phase, s becomes the
+ * mean of its value before and the phase's path (section 4.3). */
 #include "method/head.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 struct rwalk {
     struct head head;
     float *fisher, *score, *path, *importance, *anchor; /* [classes x inputs] */
-    float *gradient, *before;                           /* of the step going on */
+    float *gradient, *before;                           /* of the current step */
 };
 
 static const float NEW_SHARE = 0.1F, SMALL = 1e-8F;

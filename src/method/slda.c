@@ -1,22 +1,22 @@
 /* slda: streaming linear discriminant analysis (Hayes & Kanan, CVPR workshops 2020) on the backbone's features z, each class
  * against the rest.
  *
- * Kept are sums alone: N images, Σ z, Σ z zᵀ, and for each class its number of images n and their Σ z. An image counts in every
- * phase it belongs to. The rest of a class are all images seen that are not labelled with it, those of other phases too: as
+ * Only sums are kept: N images, Σ z, Σ z zᵀ, and for each class its number of images n and their Σ z. An image counts in every
+ * phase it belongs to. The rest of a class are all images seen that are not labelled with it, including those of other phases: as
  * everywhere without pseudo-labels, no label means absent. With the means μ₊ and μ₋, δ = μ₊ - μ₋, p = n / N, T the covariance of
  * all images, and the shrinkage ε,
  *
  *   M = (1 - ε) T + ε (tr T / k) I
  *
- * The covariance shared by a class and its rest, shrunk in the same way, is M less the part between the two, M - (1 - ε) p (1 - p)
- * δ δᵀ; Sherman and Morrison give its inverse on δ, so that one matrix is factored for all classes:
+ * The covariance shared by a class and its rest, shrunk in the same way, is M without the part between the two,
+ * M - (1 - ε) p (1 - p) δ δᵀ. The Sherman-Morrison formula gives its inverse on δ, so that one matrix is factored for all classes:
  *
  *   w = M⁻¹ δ / (1 - (1 - ε) p (1 - p) δᵀ M⁻¹ δ)
  *   s = w·z - w·(μ₊ + μ₋) / 2 + log((n + ½) / (N - n + ½))
  *
- * s is the logarithm of the odds that two Gaussians of one covariance give the class (with ½ an image on both sides, so that it is
- * finite), 1 / (1 + exp(-s)) a probability, and the class predicted where it is above theta. A class without an image, or without a
- * rest, has w = 0. The paper scores single labels, where the prior is left out; on AP it has no bearing. All is float64. */
+ * s is the log-odds of the class under two Gaussians with one covariance (½ an image is added on both sides to keep it finite).
+ * 1 / (1 + exp(-s)) is a probability, and the class is predicted if it is above theta. A class without an image, or without a
+ * rest, has w = 0. The paper scores single labels and omits the prior, which does not affect AP. Everything is float64. */
 #include "learn/model.h"
 #include "method/method.h"
 
@@ -67,7 +67,7 @@ done:
     return status;
 }
 
-/* A copy of `count` doubles with zeros behind, in the place of the old ones. */
+/* Extends an array of `count` doubles with zeros. */
 static l3a_status extend(l3a_context *context, double **values, size_t count, size_t longer) {
     double *made = NULL;
     const l3a_status status = allocate_zeroed(context, longer, sizeof *made, &made);
@@ -84,7 +84,7 @@ static l3a_status extend(l3a_context *context, double **values, size_t count, si
 struct block {
     struct slda *slda;
     size_t first; /* of the lesson's classes */
-    double *wide; /* made for the first rows, which are never fewer than later ones */
+    double *wide; /* allocated for the first block, which is never smaller than later ones */
 };
 
 static l3a_status take(void *argument, const float *features, const int8_t *labels, size_t rows) {
@@ -118,7 +118,7 @@ done:
     return status;
 }
 
-/* M, as (1 - ε) T with ε tr T / k for its ridge. */
+/* M, as (1 - ε) T with the ridge ε tr T / k. */
 static l3a_status shrunk_covariance(const struct slda *slda, struct analytic *covariance) {
     l3a_status status = L3A_OK;
     const size_t k = slda->width;
@@ -138,7 +138,7 @@ static l3a_status shrunk_covariance(const struct slda *slda, struct analytic *co
     }
     covariance->gamma = slda->settings.shrinkage * trace / (double)k;
     FAIL_IF(!(trace > 0 && isfinite(trace)), slda->context, L3A_ERROR_DATA, "scale the features, or use images that differ",
-            "slda: the features of the images have no finite variance above 0");
+            "slda: the variance of the features must be finite and above 0");
 done:
     return status;
 }
@@ -154,7 +154,7 @@ static void means_of(const struct slda *slda, size_t c, size_t j, double *presen
     *rest = (slda->sum[j] - sum) / (slda->images - slda->counts[c]);
 }
 
-/* From M⁻¹ δ to w, and the bias. */
+/* Computes w from M⁻¹ δ, and the bias. */
 static void finish_class(struct slda *slda, size_t c, const double *deltas) {
     const size_t k = slda->width, all = slda->classes;
     const double n = slda->counts[c], p = n / slda->images, keep = 1 - slda->settings.shrinkage;
@@ -188,7 +188,7 @@ static l3a_status solve(struct slda *slda) {
         }
     }
     status = analytic_solve(&covariance, all, deltas, slda->weights);
-    FAIL_IF(status == L3A_ERROR_NUMERIC, context, status, "use a larger --shrinkage",
+    FAIL_IF(status == L3A_ERROR_NUMERIC, context, status, "use a larger shrinkage",
             "slda: the covariance of the features cannot be inverted");
     for (size_t c = 0; status == L3A_OK && c < all; c++) {
         finish_class(slda, c, deltas);

@@ -1,4 +1,4 @@
-/* Random numbers one after another, by the one random rule. */
+/* A sequence of random numbers (base/random.h). */
 #ifndef L3A_STREAM_H
 #define L3A_STREAM_H
 

@@ -1,15 +1,15 @@
-/* The training of a head on a phase.
+/* Trains a head on a phase.
  *
- * `epochs` passes over the phase's images in random order, `batch` at a time; the loss of an image is the sum over all classes
- * seen; Adam starts anew, with a one-cycle rate. A label that the phase does not give, that of an old class, is a 0 to the loss,
- * as in the comparisons this follows: it is why a head that is merely trained on forgets.
+ * There are `epochs` passes over the phase's images in random order, `batch` at a time. The loss of an image is the sum over all
+ * classes seen. Adam starts anew, with a one-cycle rate. A label that the phase does not give, that of an old class, counts as 0
+ * in the loss, as in the comparisons this follows; this is why a head that is merely trained further forgets.
  *
- * Replay adds to each batch as many rows from the memory, drawn without putting back. Methods that were published as training on
- * the union of phase and memory have the memory's rows shuffled among the phase's instead.
+ * Replay adds to each batch as many rows from the memory, drawn without replacement. For methods published as training on the
+ * union of phase and memory, the memory's rows are shuffled among the phase's instead.
  *
  * Distillation adds, for old classes, the binary cross-entropy against the probabilities of the head as it was before the phase.
- * Where it takes the labels' place (lwf, icarl) its minimum is the old head itself: on frozen features the rows of W of old classes
- * do not change at all, whatever λ. Both sides of the difference are computed by the same product, so that it is exactly 0 there:
+ * If it replaces the labels (lwf, icarl), its minimum is the old head itself: on frozen features the rows of W of old classes do
+ * not change at all, whatever λ. Both sides of the difference are computed by the same product, so that it is exactly 0 there:
  * Adam would turn a rounding error of 10⁻⁸ into a step. */
 #include "method/head.h"
 
@@ -18,9 +18,9 @@
 struct workspace {
     struct batch batch;
     struct adam adam;
-    float *gradient; /* by the weights */
-    size_t *order;   /* of the phase's rows and, after them, the memory's that join them */
-    size_t *joined;  /* their slots */
+    float *gradient; /* with respect to the weights */
+    size_t *order;   /* of the phase's rows and, numbered after them, the memory's rows that join them */
+    size_t *joined;  /* slots of the joining rows */
     size_t joined_count;
 };
 
@@ -113,7 +113,7 @@ static void set_scale(struct batch *batch, size_t first) {
     }
 }
 
-/* Some of the phase's rows, with those of the memory that belong to the step. */
+/* Fills the batch with some of the phase's rows, and the rows of the memory that belong to the step. */
 static void fill_batch(struct head *head, const struct rows *rows, const struct workspace *work, size_t first, size_t count,
                        struct batch *batch) {
     batch->rows = 0;
@@ -136,7 +136,7 @@ static void fill_batch(struct head *head, const struct rows *rows, const struct 
     }
 }
 
-/* Old and new classes in two products; see above. */
+/* Scores old and new classes in separate products; see above. */
 static void score_batch(const struct head *head, struct batch *batch) {
     const size_t old = head->old;
     head_expand(head, batch->stored, batch->rows, batch->features);

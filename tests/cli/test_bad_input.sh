@@ -61,7 +61,7 @@ refuse '59 rows of labels for 60 rows of features' run_npy "$kept/length"
 run_refused ids '59 ids for 60 rows'
 run_refused width 'features 23 wide, and'
 run_refused test-width 'features 24 wide, and'
-learn_refused width 'features 23 wide, where the model takes 24'
+learn_refused width 'features 23 wide, but the model takes 24'
 refuse 'features 23 wide' l3a predict "$model" --features "$kept/width/train.safetensors"
 refuse 'features 23 wide' l3a eval "$model" --features "$kept/width/train.safetensors"
 run_refused class "no class 'stranger'"
@@ -84,12 +84,12 @@ done
 
 # classes and phases
 teach() { l3a learn "$model" --features "$good/train.safetensors" --classes "$@"; }
-refuse "class 'class00' was learned already" teach class02,class00
+refuse "class 'class00' has already been learned" teach class02,class00
 refuse "class 'class02' is listed twice in the phase" teach class02,class03,class02
 refuse "no class 'clas02'" teach clas02
 refuse "did you mean 'class02'?" teach clas02
 refuse 'No such file' teach @"$work/none"
-refuse 'a phase without a class' teach ''
+refuse 'the phase has no classes' teach ''
 refuse 'no image has any of' l3a learn "$work/new" --features "$kept/empty/train.safetensors" --classes class02 "${settings[@]}"
 refuse 'phase 3 has no image' l3a run --train "$kept/empty/train.safetensors" --test "$good/test.safetensors" --protocol B0-C1 -o "$work/run"
 expect 0 '' l3a learn "$work/unlabelled" --features "$kept/unlabelled/train.safetensors" --classes class00,class01,class02,class03,class04,class05 "${settings[@]}"
@@ -118,12 +118,12 @@ new_dim() { l3a learn "$work/new" --features "$good/train.safetensors" --classes
 for value in 0 -5 1.5 99999999999 18446744073709551617; do
     refuse "dim: '$value' is not allowed" new_dim "$value"
 done
-refuse 'GiB of memory, and' new_dim 1048576
-refuse 'use a smaller --dim' l3a run --train "$good/train.safetensors" --test "$good/test.safetensors" --dim 1048576 -o "$work/run"
+refuse 'GiB of memory, but' new_dim 1048576
+refuse 'use a smaller dim' l3a run --train "$good/train.safetensors" --test "$good/test.safetensors" --dim 1048576 -o "$work/run"
 refuse 'choose one of sqrt|inv|log|none' l3a learn "$work/new" --features "$good/train.safetensors" --classes class00 --weights square
-learn_refused good 'gamma: the model was made with 12.5, and 11 is asked for' --gamma 11
+learn_refused good 'gamma: the model was created with 12.5, and cannot change to 11' --gamma 11
 learn_refused good "unknown option '--ratio'" --ratio 1 # no setting of a model
-learn_refused good 'dim: the model was made with 128' --dim 64
+learn_refused good 'dim: the model was created with 128' --dim 64
 for value in 0 2.5x 2000; do
     run_refused good "--threads: '$value' is not a number from 1 to 1024" --threads $value
 done
@@ -164,8 +164,8 @@ for file in text program array long-header; do
 done
 as_model nothing '0 bytes are too few'
 as_features nothing '0 bytes are too few'
-as_model version 'model format version 99, where up to 3 are known'
-as_model no-checksum 'a model without checksums'
+as_model version 'model format version 99 is not known; the latest known version is 3'
+as_model no-checksum 'the model has no checksums'
 as_model other 'not a model of this program'
 as_features other "tensor 'features'"
 as_features gap 'overlap or leave a gap'

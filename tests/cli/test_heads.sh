@@ -39,5 +39,5 @@ refuse 'head-theta must be a number in (0, 1)' --head-theta 1
 expect 2 "unknown option '--rate'" l3a learn "$work/model" --features "$data/train.safetensors" --classes class00 --rate 1
 check 'nothing was made' test ! -e "$work/none"
 expect 2 'a memory of 3 images in all is less than one for each of 6 classes' run_on --method icarl --memory 3 --memory-per run -o "$work/small"
-expect 2 'raise --memory, or use --memory-per class' run_on --method bic --memory 3 --memory-per run -o "$work/smaller"
+expect 2 'use a larger memory, or memory-per class' run_on --method bic --memory 3 --memory-per run -o "$work/smaller"
 finish

@@ -14,10 +14,10 @@ shows 'phase 1: 2 new classes' 'chosen from these images'
 expect 0 '' learn --method l3a+ --classes class02,class03
 expect 0 '' learn --classes class04 --gamma auto
 expect 2 "made with method l3a+, and acil was given" learn --method acil --classes class05
-expect 2 'alpha: the model was made with 0.3, and 0.5 is asked for' learn --classes class05 --alpha 0.5
-expect 2 'lift: the model was made with 0.1, and 0 is asked for' learn --classes class05 --lift 0
+expect 2 'alpha: the model was created with 0.3, and cannot change to 0.5' learn --classes class05 --alpha 0.5
+expect 2 'lift: the model was created with 0.1, and cannot change to 0' learn --classes class05 --lift 0
 expect 2 'skip-features' learn --classes class05 --skip-features off
-expect 2 'in place of pseudo-labels' learn --classes class05 --pseudo fixed
+expect 2 'replaces pseudo-labels' learn --classes class05 --pseudo fixed
 expect 0 '' l3a info "$work/m"
 shows 'gram.3 F32' 'label_weight' 'alpha: 0.3' 'lift: 0.1' 'record.gamma: auto'
 expect 0 '' l3a eval "$work/m" --features "$test" --format json
@@ -40,19 +40,19 @@ expect 2 'thresholds' learn --classes class00 --thresholds own
 expect 2 'gamma must be auto or a number above 0' learn --classes class00 --gamma 0
 expect 2 "did you mean 'l3a+'?" learn --method l3a++ --classes class00
 expect 2 'makes no model that learns phase after phase' learn --method joint --classes class00
-expect 2 'in place of pseudo-labels' learn --classes class00 --alpha 0.5
+expect 2 'replaces pseudo-labels' learn --classes class00 --alpha 0.5
 expect 2 'one inverse for all phases' learn --method l3a+ --classes class00 --gamma 5 --solver recursive
-expect 2 'begins with gamma' learn --classes class00 --gamma auto --solver recursive
+expect 2 'starts from gamma' learn --classes class00 --gamma auto --solver recursive
 [ ! -e "$work/m" ] && pass || fail 'a refused command leaves a model'
 expect 0 '' learn --method l3a --classes class00 --dim 64
-expect 2 'has the sums of all phases in one' learn --classes class01 --keep-phases 3
+expect 2 'adds all phases to one sum' learn --classes class01 --keep-phases 3
 
 # few images are warned of, unless told not to
 rm -f "$work/m"
-expect 0 'may compute their features' learn --classes class00 --dim 64 --privacy-limit 1000
+expect 0 'could reconstruct their features' learn --classes class00 --dim 64 --privacy-limit 1000
 rm -f "$work/m"
 expect 0 '' learn --classes class00 --dim 64 --privacy-limit 0
-grep -q 'may compute' "$work/stderr" && fail 'a warning in spite of --privacy-limit 0' "$work/stderr" || pass
+grep -q 'could reconstruct' "$work/stderr" && fail 'a warning in spite of --privacy-limit 0' "$work/stderr" || pass
 
 run() {
     l3a run --train "$train" --test "$test" --protocol B0-C2 --dim 64 --quiet "$@"

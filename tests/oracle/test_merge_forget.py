@@ -118,7 +118,7 @@ def forgets(data, settings, what, apart):
     check("equals one that never learned" in text and "not quite" not in text, f"{what}: says that it is exact: {text}")
     same(rest, data.learn("kept", kept, settings), f"{what}: images")
     if not apart:
-        refuse("in one sum with those of other phases", "forget", whole, "--phase", 1, "-o", rest)
+        refuse("summed together with those of other phases", "forget", whole, "--phase", 1, "-o", rest)
         text = must("forget", whole, "--classes", "c,d", "-o", rest)
         check("not quite" in text, f"{what}: says that images of a class remain")
         return
@@ -167,18 +167,18 @@ def refusals(data):
     refuse("one of --classes", "forget", model, "-o", out)
     refuse("one of --classes", "forget", model, "--classes", "a", "--phase", 1, "-o", out)
     refuse("no image would be left", "forget", model, *data.options("all", rows), "-o", out)
-    refuse("no class to forget is named", "forget", model, "--classes", "", "-o", out)
+    refuse("no class to forget is given", "forget", model, "--classes", "", "-o", out)
     refuse("not a whole number", "forget", model, "--phase", "1.5", "-o", out)
     refuse("are the same file", "merge", model, model, "-o", out)
     check(not out.exists() and model.read_bytes() == before, "what is refused changes nothing")
     guessed = data.learn("guessed", rows, [{"off": "fixed"}.get(s, s) for s in PLAIN] + ["--eta", 0.5001])
-    refuse("pseudo-labels, which nobody knows", "forget", guessed, *data.options("some", rows[:9]), "-o", out)
+    refuse("pseudo-labels, which are not stored", "forget", guessed, *data.options("some", rows[:9]), "-o", out)
     guessed = data.learn("guessed", rows, [{"off": "fixed"}.get(s, s) for s in PLAIN] + ["--eta", 0.5001, "--keep-phases", 9])
     for what in (["--phase", 2], ["--classes", "c,d"]):
         refuse("pseudo-labels of older classes", "forget", guessed, *what, "-o", out)
     check("not quite" in must("forget", guessed, "--phase", 1, "-o", out), "pseudo-labels that the phase led to remain")
     code, text = l3a("learn", model, *data.options("more", rows), "--classes", "a", "--weights", "inv")
-    check(code == 2 and "weights: the model was made with none" in text, f"other weights for a later phase are refused: {text}")
+    check(code == 2 and "weights: the model was created with none" in text, f"other weights for a later phase are refused: {text}")
     foreign = Data(data.folder, 120)
     refuse("some of them were never learned", "forget", data.learn("model", rows, PLAIN), *foreign.options("foreign", np.arange(120)), "-o", out)
 
@@ -212,7 +212,7 @@ def exactness(data):
           "a merge folds other phases than one place would")
     lost = data.folder / "lost.model"
     must("forget", data.learn("whole", rows, APART), "--classes", "b", "-o", lost)
-    refuse("which weight its images had", "forget", lost, *data.options("gone", rows[:20]), "-o", out)
+    refuse("the weight of its images is no longer known", "forget", lost, *data.options("gone", rows[:20]), "-o", out)
     np.save(data.folder / "ab.npy", data.y[rows[:20]][:, :2])
     (data.folder / "names-ab").write_text("a\nb\n")
     check(not claims("forget", data.learn("whole", rows, APART), "--features", data.folder / "gone.npy", "--labels",
@@ -241,7 +241,7 @@ def folded(data):
     same(out, data.learn("other", rows, settings, ["c"]), "a folded part of which all classes go")
     must("forget", three, "--classes", "a", "-o", out)
     must("eval", out, *data.options("all", rows))
-    refuse("forget the phases that it was folded with", "forget", three, "--phase", 1, "-o", out)
+    refuse("forget the classes of all phases that it was folded with", "forget", three, "--phase", 1, "-o", out)
     must("forget", three, *data.options("gone", rows[:30]), "-o", out)
     same(out, data.learn("other", rows[30:], settings, ["a", "b", "c"]), "images of phases that were folded")
 
@@ -301,7 +301,7 @@ def again(data):
         same(fewer, rest, "images taken back in two goes")
         one, two = data.learn("one", rows[:70], weighed), data.learn("two", rows[70:], weighed)
         must("merge", one, two, "-o", rest)
-        refuse("which weight its images had", "forget", rest, *data.options("gone", rows[:10]), "-o", fewer)
+        refuse("the weight of its images is no longer known", "forget", rest, *data.options("gone", rows[:10]), "-o", fewer)
         last = data.y[:, 2:].any(1) & ~data.y[:, :2].any(1)
         only = (data.y[:, :2].any(1) & ~data.y[:, 2:].any(1)) | last
         whole = data.learn("whole", rows[only], settings)
@@ -342,7 +342,7 @@ def privacy():
         check(np.allclose(found, data.x[59], atol=1e-4), "the features of the one image are recovered")
         loud = subprocess.run([COMMAND, "learn", data.folder / "new.model", *data.options("few", np.arange(20)), "--classes", "a"],
                               capture_output=True, text=True)
-        check("may compute their features" in loud.stderr, f"a warning of a small phase: {loud.stderr}")
+        check("could reconstruct their features" in loud.stderr, f"a warning of a small phase: {loud.stderr}")
 
 
 def main():

@@ -342,7 +342,7 @@ def precisions(data):
 
 def refusals(folder, rng):
     flat = Data(folder / "flat", np.ones((40, 6)), np.eye(4)[np.arange(40) % 4] > 0, np.ones((8, 6)), np.eye(4)[np.arange(8) % 4] > 0)
-    for method, what in ("gkeal", "make no width of a kernel"), ("slda", "no finite variance above 0"):
+    for method, what in ("gkeal", "give no kernel width"), ("slda", "must be finite and above 0"):
         done = flat.start(tempfile.mkdtemp(dir=folder), [method], "B0-C2", 16)
         check(done.returncode == 2 and what in done.stderr, f"{method} on equal features: exit {done.returncode}, {done.stderr}")
 

@@ -148,7 +148,7 @@ def learn(folder, name, x, labels, *options, phases=PHASES, first="l3a+"):
         if done.returncode:
             sys.exit(f"FAILED: l3a learn: {done.stderr}")
         images = int((labels[:, low:high] == 1).any(1).sum())
-        check(("may compute their features" in done.stderr) == (images < 64), f"a warning of a phase with {images} images")
+        check(("could reconstruct their features" in done.stderr) == (images < 64), f"a warning of a phase with {images} images")
         files.append(read(path))
     return files
 

@@ -127,7 +127,7 @@ static void assert_refuses_to_learn_and_save(world *w) {
     assert_fails(w->context, l3a_phase_count(w->model, w->labels, 1), L3A_ERROR_STATE, "halfway");
     assert_fails(w->context, learn_rows(w, 0, 1), L3A_ERROR_STATE, "halfway");
     assert_fails(w->context, l3a_phase_end(w->model), L3A_ERROR_STATE, "halfway");
-    assert_fails(w->context, l3a_model_save(w->model, w->path), L3A_ERROR_STATE, "not saved");
+    assert_fails(w->context, l3a_model_save(w->model, w->path), L3A_ERROR_STATE, "cannot be saved");
     assert_int_not_equal(access(w->path, F_OK), 0);
 }
 
@@ -210,12 +210,12 @@ static void classes_must_be_new_named_and_different(void **state) {
                              *const lines[] = {"eel\nfox"}, *const missing[] = {"eel", NULL};
     learn_phase(w, 0);
     assert_fails(w->context, l3a_phase_begin(w->model, twice, 2), L3A_ERROR_CLASS, "'eel' is listed twice");
-    assert_fails(w->context, l3a_phase_begin(w->model, again, 2), L3A_ERROR_CLASS, "'bee' was learned already");
+    assert_fails(w->context, l3a_phase_begin(w->model, again, 2), L3A_ERROR_CLASS, "'bee' has already been learned");
     assert_fails(w->context, l3a_phase_begin(w->model, empty, 2), L3A_ERROR_CLASS, "class 1");
     assert_fails(w->context, l3a_phase_begin(w->model, lines, 1), L3A_ERROR_CLASS, "class 0");
     assert_fails(w->context, l3a_phase_begin(w->model, missing, 2), L3A_ERROR_CLASS, "class 1");
-    assert_fails(w->context, l3a_phase_begin(w->model, twice, 0), L3A_ERROR_ARGUMENT, "without a class");
-    assert_fails(w->context, l3a_phase_begin(w->model, NULL, 2), L3A_ERROR_ARGUMENT, "without a class");
+    assert_fails(w->context, l3a_phase_begin(w->model, twice, 0), L3A_ERROR_ARGUMENT, "no classes");
+    assert_fails(w->context, l3a_phase_begin(w->model, NULL, 2), L3A_ERROR_ARGUMENT, "no classes");
     learn_phase(w, 1);
     assert_learned_as_if_nothing_had_happened(w);
 }
@@ -257,10 +257,10 @@ static void nothing_is_done_outside_a_phase(void **state) {
 static void a_phase_is_not_begun_inside_another(void **state) {
     world *w = *state;
     begin(w, 0);
-    assert_fails(w->context, l3a_phase_begin(w->model, class_names + STEP, STEP), L3A_ERROR_STATE, "going on");
+    assert_fails(w->context, l3a_phase_begin(w->model, class_names + STEP, STEP), L3A_ERROR_STATE, "in progress");
     assert_ok(w->context, l3a_phase_count(w->model, w->labels, ROWS));
     assert_ok(w->context, learn_rows(w, 0, ROWS));
-    assert_fails(w->context, l3a_phase_begin(w->model, class_names + STEP, STEP), L3A_ERROR_STATE, "going on");
+    assert_fails(w->context, l3a_phase_begin(w->model, class_names + STEP, STEP), L3A_ERROR_STATE, "in progress");
     assert_ok(w->context, l3a_phase_end(w->model));
     learn_phase(w, 1);
     assert_learned_as_if_nothing_had_happened(w);
@@ -322,9 +322,9 @@ static void more_rows_than_counted_are_not_taken(void **state) {
 static void a_phase_does_not_end_before_all_rows_are_learned(void **state) {
     world *w = *state;
     begin_and_count(w, 0, ROWS);
-    assert_fails(w->context, l3a_phase_end(w->model), L3A_ERROR_STATE, "48 rows were counted, and 0 learned");
+    assert_fails(w->context, l3a_phase_end(w->model), L3A_ERROR_STATE, "48 rows were counted, but 0 were learned");
     assert_ok(w->context, learn_rows(w, 0, 47));
-    assert_fails(w->context, l3a_phase_end(w->model), L3A_ERROR_STATE, "48 rows were counted, and 47 learned");
+    assert_fails(w->context, l3a_phase_end(w->model), L3A_ERROR_STATE, "48 rows were counted, but 47 were learned");
     assert_ok(w->context, learn_rows(w, 47, 1));
     assert_ok(w->context, l3a_phase_end(w->model));
     learn_phase(w, 1);
@@ -353,9 +353,9 @@ static void a_dynamic_threshold_needs_a_survey_of_every_row(void **state) {
     make_model(w, &options);
     learn_phase(w, 0);
     begin_and_count(w, 1, ROWS);
-    assert_fails(w->context, learn_rows(w, 0, ROWS), L3A_ERROR_STATE, "needs a survey of 48 rows, and 0");
+    assert_fails(w->context, learn_rows(w, 0, ROWS), L3A_ERROR_STATE, "needs a survey of 48 rows, but 0");
     assert_ok(w->context, l3a_phase_survey(w->model, w->features, 40));
-    assert_fails(w->context, learn_rows(w, 0, ROWS), L3A_ERROR_STATE, "needs a survey of 48 rows, and 40");
+    assert_fails(w->context, learn_rows(w, 0, ROWS), L3A_ERROR_STATE, "needs a survey of 48 rows, but 40");
     assert_ok(w->context, l3a_phase_survey(w->model, w->features + 40 * WIDTH, 8));
     assert_ok(w->context, learn_rows(w, 0, ROWS));
     assert_ok(w->context, l3a_phase_end(w->model));
@@ -488,7 +488,7 @@ static void a_model_larger_than_memory_is_not_begun(void **state) {
     l3a_model *none = NULL;
     options.dim = 12000;
     assert_fails(context, l3a_model_create(context, WIDTH, &options, &none), L3A_ERROR_MEMORY, "dim 12000");
-    assert_non_null(strstr(l3a_error_hint(context), "--dim"));
+    assert_non_null(strstr(l3a_error_hint(context), "smaller dim"));
     options.dim = 1 << 20;
     assert_fails(context, l3a_model_create(context, WIDTH, &options, &none), L3A_ERROR_MEMORY, "dim 1048576");
     assert_null(none);
@@ -570,9 +570,9 @@ static void a_recursion_that_breaks_down_takes_no_more_rows(void **state) {
     }
     assert_fails(w->context, learn_rows(w, 0, 8), L3A_ERROR_NUMERIC, "gamma");
     for (size_t first = 8; first < ROWS; first += 8) {
-        assert_fails(w->context, learn_rows(w, first, 8), L3A_ERROR_STATE, "cannot go on");
+        assert_fails(w->context, learn_rows(w, first, 8), L3A_ERROR_STATE, "cannot continue");
     }
-    assert_fails(w->context, l3a_phase_end(w->model), L3A_ERROR_STATE, "cannot go on");
+    assert_fails(w->context, l3a_phase_end(w->model), L3A_ERROR_STATE, "cannot continue");
     assert_int_equal(l3a_model_class_count(w->model), 0);
     l3a_phase_abandon(w->model);
     assert_refuses_to_learn_and_save(w);
@@ -590,7 +590,7 @@ static void a_recursion_that_breaks_down_at_the_end_is_not_tried_again(void **st
     }
     assert_ok(w->context, learn_rows(w, 0, 20));
     assert_fails(w->context, l3a_phase_end(w->model), L3A_ERROR_NUMERIC, "gamma");
-    assert_fails(w->context, l3a_phase_end(w->model), L3A_ERROR_STATE, "cannot go on");
+    assert_fails(w->context, l3a_phase_end(w->model), L3A_ERROR_STATE, "cannot continue");
     assert_int_equal(l3a_model_class_count(w->model), 0);
 }
 
