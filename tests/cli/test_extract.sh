@@ -69,7 +69,7 @@ check "a picture that has gone is left out" bash -c "'$l3a' info gone.safetensor
 cp second.jpg "$second"
 
 { printf 'l3a extraction 1'; head -c 20000 /dev/zero; } > old.safetensors.part
-expect 0 "was begun by an older version" extract_aloud -o old.safetensors
+expect 0 "was written by an older version" extract_aloud -o old.safetensors
 check "an old part file gives nothing" test "$(grep -c 'done before' "$work/stdout")" = 0
 check "and the whole is right" cmp all.safetensors old.safetensors
 

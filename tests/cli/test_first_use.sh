@@ -23,7 +23,7 @@ expect 0 '' l3a run --resume -o "it's my run" --quiet
 check 'a run resumed by its folder' diff <(metrics "it's my run") <(metrics "$work/second place/moved")
 check 'the record stays' cmp "$work/record" "it's my run/run.json"
 cut_short "it's my run"
-expect 2 'gamma = 10, and this one has gamma = 11' l3a run --resume -o "it's my run" --gamma 11
+expect 2 'gamma = 10, but this one has gamma = 11' l3a run --resume -o "it's my run" --gamma 11
 expect 2 'methods' l3a run --resume -o "it's my run" --method l3a
 expect 2 'threads' l3a run --resume -o "it's my run" --threads 2
 expect 2 "unknown option '--gama'" l3a run --resume -o "it's my run" --gama 10
