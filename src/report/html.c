@@ -8,7 +8,7 @@ void html_raw(text_builder *page, const char *text) {
     text_builder_append(page, text, strlen(text));
 }
 
-/* The length of the character at the start of a text, 0 where the bytes are no UTF-8 or a control character. */
+/* The length of the character at the start of a text, or 0 if the bytes are not UTF-8 or are a control character. */
 static size_t character_length(const unsigned char *text) {
     static const uint32_t lowest[5] = {0, 0, 0x80, 0x800, 0x10000};
     const size_t length = text[0] < 0x80   ? 1
@@ -25,7 +25,7 @@ static size_t character_length(const unsigned char *text) {
         code = code << 6 | (text[i] & 0x3F);
     }
     const bool turns = code == 0x61C || code == 0x200E || code == 0x200F || (code >= 0x202A && code <= 0x202E) ||
-                       (code >= 0x2066 && code <= 0x2069); /* the direction of writing, also of what follows on the page */
+                       (code >= 0x2066 && code <= 0x2069); /* change the direction of writing, even of the text that follows */
     const bool control = (code < 0x20 && code != '\t' && code != '\n') || (code >= 0x7F && code < 0xA0) || turns;
     const bool bad = code < lowest[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) || (code & 0xFFFE) == 0xFFFE;
     return control || bad ? 0 : length;
@@ -61,7 +61,7 @@ static void print_fixed(text_builder *page, double value, int decimals) {
     }
 }
 
-/* Prints what a directive asks for; returns the place after it. */
+/* Prints the argument of a directive, and returns the place after the directive. */
 static const char *print_directive(text_builder *page, const char *at, va_list *arguments) {
     int decimals = 6;
     if (at[0] == '.') {
@@ -115,8 +115,8 @@ void html_base64(text_builder *page, const uint8_t *bytes, size_t count) {
     }
 }
 
-/* Pixels at 12 to the em, of the widest of the usual fonts; East Asian scripts and pictographs fill a square, marks that sit on
- * another character take nothing. */
+/* In pixels, at a font size of 12, in the widest of the usual fonts. East Asian characters and pictographs fill a square; combining
+ * marks have no width. */
 static double character_width(const unsigned char *text, size_t length) {
     static const unsigned char tenths[] = {39, 49,  56, 101, 77, 115, 94, 33,  47, 47,  60,  101, 39, 44,  39, 41, 77, 77,  77,
                                            77, 77,  77, 77,  77, 77,  77, 41,  41, 101, 101, 101, 67, 122, 83, 83, 87, 93,  81,

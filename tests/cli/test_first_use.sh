@@ -93,7 +93,7 @@ expect 0 '' learn --classes class00 --pseudo dynamic --tau 3 --total-classes 6 -
 check 'no warning of what is used' test "$(grep -c 'no effect' "$work/stderr")" -eq 0
 expect 0 '' learn --classes class01 --tau 3 --quiet
 check 'quiet is silent' test ! -s "$work/stderr"
-expect 0 'warning: --lift 0.2 has no effect: no point of this sweep uses it' l3a sweep --train "$train" --test "$test" --protocol B0-C2 --dim 32 --gamma 1,10 --lift 0.2 -o idle-sweep
+expect 0 'warning: lift 0.2 has no effect: no point of this sweep uses it' l3a sweep --train "$train" --test "$test" --protocol B0-C2 --dim 32 --gamma 1,10 --lift 0.2 -o idle-sweep
 expect 0 '' l3a sweep --train "$train" --test "$test" --protocol B0-C2 --dim 32 --pseudo fixed,dynamic --tau 3 -o busy-sweep
 check 'no warning of what one point uses' test "$(grep -c 'no effect' "$work/stderr")" -eq 0
 
