@@ -86,7 +86,7 @@ expect 2 "cut.jpg" "$l3a" extract --strict --backbone "$backbone" --data list:br
 check "a strict extraction that fails leaves the old file" cmp was.safetensors broken.safetensors
 expect 2 "cut.jpg" "$l3a" extract --strict --backbone "$backbone" --data list:broken.csv -o strict.safetensors
 check "strict leaves no feature file" test ! -e strict.safetensors
-expect 2 "no network" "$l3a" extract --backbone all.safetensors --data list:list.csv -o no.safetensors
+expect 2 "not those of a known network" "$l3a" extract --backbone all.safetensors --data list:list.csv -o no.safetensors
 
 check "a model learns from it" "$l3a" learn model.safetensors --features all.safetensors --classes odd,even --dim 256
 first=pictures/$(ls pictures | head -1)
