@@ -1,10 +1,11 @@
-"""Pictures a second of the library's backbones and of PyTorch's (eager, channels_last), in turns, on as many threads.
+"""Pictures per second of the library's backbones and of PyTorch's (eager, channels_last), in turns, with the same number of threads.
 
     OPENBLAS_CORETYPE=SkylakeX L3A_BUILD=build L3A_SHARED=../shared python3 bench/backbones.py [--rounds N] [--threads N] [MODEL ...]
 
-Each round runs the library, then PyTorch, on the same pictures; a ratio is the median of the rounds' ratios, so that what else the
-machine does falls on both. `of sgemm` is the library's floating-point rate over that of a matrix product measured in the same round.
-`decoded` includes reading JPEG files: the library's loader against Pillow."""
+Each round runs the library, then PyTorch, on the same pictures. A ratio is the median of the rounds' ratios, so that other work on the
+machine affects both alike. The library's floating-point rate is also given in percent of that of a matrix product (sgemm) measured in
+the same round. If the VOC pictures are available, reading JPEG files is included in a second comparison: the library's loader against
+Pillow."""
 import argparse
 import ctypes
 import os
@@ -78,7 +79,7 @@ def measure(library, name, rounds, count, paths):
            f"at least {target}" if target else "", spread(columns[1]), not target or middle[1] >= target, command)
     report(f"{name}: pictures per second", "", spread(columns[0], "{:.1f}"), True, command)
     print(f"  {100 * middle[2]:.0f} % of sgemm's rate" +
-          (f"; with reading JPEG files {middle[3]:.1f} pictures/s, {middle[4]:.2f} times PyTorch with Pillow" if paths else ""), flush=True)
+          (f"; including reading JPEG files {middle[3]:.1f} pictures/s, {middle[4]:.2f} times PyTorch with Pillow" if paths else ""), flush=True)
     library.close(backbone)
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""The tables of docs/beyond.md: l3a+ beside l3a and joint on test images, what each of its parts is worth, and the choices that were
-made for it on held-out training images.
+"""The tables of docs/beyond.md: l3a+ compared with l3a and joint on test images, what each of its parts contributes, and how its settings
+were chosen on held-out training images.
 
   bench/beyond.py [--coco TRAIN VAL] [--voc TRAIN TEST] [--dims 2048,4096] [--seeds 2025,1,2] [--tables main,parts,choices]
 
-TRAIN, VAL and TEST are feature files. VOC's are made by `l3a extract`; those of COCO lie in ../shared."""
+TRAIN, VAL and TEST are feature files. Make those of VOC with `l3a extract`; those of COCO are in ../shared."""
 import argparse
 import csv
 import json
@@ -45,7 +45,7 @@ def write(path, classes, features, labels):
 
 
 def run(train, test, protocol, methods, dim, seeds, *settings, keep=None):
-    """The last rows of metrics.csv: {method: [(mAP, CF1) of each seed]}."""
+    """The last row of metrics.csv for each method and seed: {method: [(mAP, CF1) of each seed]}."""
     with tempfile.TemporaryDirectory() as folder:
         out = keep or f"{folder}/run"
         done = subprocess.run([COMMAND, "run", "--train", train, "--test", test, "--protocol", protocol, "--method", ",".join(methods),
@@ -65,7 +65,7 @@ def spread(values):
 
 
 def print_main(sets, dims, seeds):
-    print(f"\nafter the last phase, mean and deviation over seeds {', '.join(map(str, seeds))}\n")
+    print(f"\nafter the last phase, mean and standard deviation over seeds {', '.join(map(str, seeds))}\n")
     print("| data | protocol | dim | mAP: l3a | l3a+ | joint | CF1: l3a | l3a, same thresholds | l3a+ | joint, same thresholds |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     fitted = "--thresholds", "per-class"
@@ -85,7 +85,7 @@ VARIANTS = {"l3a+": [], "alpha 1": ["--alpha", 1], "lift 0": ["--lift", 0], "ski
 
 
 def print_parts(sets, dim, seed):
-    print(f"\neach part of l3a+ off, last mAP and CF1, dim {dim}, seed {seed}\n")
+    print(f"\nl3a+ with one part changed, last mAP and CF1, dim {dim}, seed {seed}\n")
     places = [(name, PROTOCOLS[name][0]) for name in sets]
     print("| l3a+ with | " + " | ".join(f"{name} {protocol} mAP | CF1" for name, protocol in places) + " |")
     print("|---|" + "---|---|" * len(places))
@@ -104,7 +104,7 @@ def layer(k, d, seed):
 
 
 def judge_scores(model, features, labels, dim, seed):
-    """CF1 for shares of the mean score as thresholds, and the log-loss of two readings of the scores, from a model's file."""
+    """From a model file: CF1 with thresholds at shares of the mean score, and the log-loss of two ways to turn scores into probabilities."""
     metadata, t = read(model)
     z = features.astype(np.float32)
     x = np.hstack([np.maximum(z @ layer(z.shape[1], dim, seed), 0), z])[:, :t["weights"].shape[0]]
@@ -124,7 +124,7 @@ def judge_scores(model, features, labels, dim, seed):
 
 
 def print_choices(sets, dim, seed):
-    """A fifth of the training images held out; test images take no part."""
+    """A fifth of the training images is held out; test images are not used."""
     for name, (train, _) in sets.items():
         metadata, t = read(train)
         held = np.arange(len(t["labels"])) % 5 == 4
@@ -133,7 +133,7 @@ def print_choices(sets, dim, seed):
             for path, rows in zip(parts, (~held, held)):
                 write(path, metadata["classes"], t["features"][rows], t["labels"][rows])
             for protocol in PROTOCOLS[name]:
-                print(f"\n{name} {protocol}, dim {dim}, seed {seed}: four fifths of the training images learned, last mAP on the other fifth\n")
+                print(f"\n{name} {protocol}, dim {dim}, seed {seed}: trained on four fifths of the training images, last mAP on the other fifth\n")
                 for setting, values in ("alpha", (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1)), ("lift", (0, 0.03, 0.06, 0.08, 0.1, 0.12, 0.16)):
                     found = [run(*parts, protocol, ["l3a+"], dim, [seed], f"--{setting}", v)["l3a+"][0, 0] for v in values]
                     print(f"| {setting} | " + " | ".join(map(str, values)) + " |\n|---|" + "---|" * len(values))
@@ -143,7 +143,7 @@ def print_choices(sets, dim, seed):
             order = read(f"{folder}/kept/model.safetensors")[0]["classes"].split("\n")
             columns = [metadata["classes"].split("\n").index(c) for c in order]
             f1, loss = judge_scores(f"{folder}/kept/model.safetensors", t["features"][held], t["labels"][held][:, columns], dim, seed)
-            print("| threshold, as share of the mean score | " + " | ".join(f"{s:.2f}" for s in f1) + " |\n|---|" + "---|" * len(f1))
+            print("| threshold, as a share of the mean score | " + " | ".join(f"{s:.2f}" for s in f1) + " |\n|---|" + "---|" * len(f1))
             print("| CF1 | " + " | ".join(f"{v:.2f}" for v in f1.values()) + " |")
             print(f"\nlog-loss of 1/(1 + exp(-s)): {loss[0]:.3f}; of 1/(1 + exp(5.5 - 12 s)): {loss[1]:.3f}", flush=True)
 
@@ -158,7 +158,7 @@ def main():
     options = parser.parse_args()
     sets = {name: paths for name, paths in (("coco", options.coco), ("voc", options.voc)) if paths and Path(paths[0]).exists()}
     if not sets:
-        sys.exit("beyond.py: no feature files")
+        sys.exit("beyond.py: there are no feature files; give them with --coco or --voc")
     dims, seeds = [int(d) for d in options.dims.split(",")], [int(s) for s in options.seeds.split(",")]
     tables = options.tables.split(",")
     if "main" in tables:

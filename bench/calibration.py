@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Whether a fixed formula can make a probability of a score: reliability tables of several methods. It cannot (docs/method.md).
+"""Reliability tables of several methods: can a fixed formula turn a score into a probability? It cannot (docs/method.md).
 
-Each method learns the phases of a protocol with `l3a run`; its scores of the test images are computed here from the model file. Three
-ways to make a probability p of a score s are compared: sigma(s), one formula 1 / (1 + exp(a - b s)) for all methods and data, and the
-same with a and b fitted to the scores of the training images and all their labels, method by method, which needs labels that a learner
-of phases does not have. A table has a row for each tenth of p: how many pairs of image and class, the mean of p, and the share of
-them in which the image shows the class. The expected calibration error is the mean distance of the two, over all pairs and over those
-with p of at least 0.1, in points of a hundred.
+Each method learns the phases of a protocol with `l3a run`; its scores for the test images are computed here from the model file. Three
+ways to turn a score s into a probability p are compared: sigma(s); one formula 1 / (1 + exp(a - b s)) for all methods and data; and the
+same formula with a and b fitted for each method to the scores of the training images and all their labels, which needs labels that
+learning in phases does not have. A table has one row per tenth of p: the number of pairs of image and class, the mean of p, and the
+share of pairs in which the image shows the class. The expected calibration error is the mean distance between the last two, in
+percentage points, over all pairs and over those with p of at least 0.1.
 
     bench/calibration.py build/l3a train.safetensors test.safetensors --protocol B0-C10
 """
@@ -59,7 +59,7 @@ def scores(model, features, block=4096):
 
 
 def labels(model, table):
-    """Columns in the model's order of classes."""
+    """The labels, with columns in the model's order of classes."""
     names = table[0]["classes"].split("\n")
     return table[1]["labels"][:, [names.index(name) for name in model[0]["classes"].split("\n")]]
 
@@ -69,7 +69,7 @@ def sigmoid(t):
 
 
 def fit(s, y, steps=100):
-    """a and b of the largest likelihood, by Newton's method with shorter steps where a whole one does not help."""
+    """a and b of maximum likelihood, by Newton's method; a step that does not improve the likelihood is shortened."""
     s, y = s.ravel().astype(np.float64), y.ravel() == 1
     x = np.stack([-np.ones(s.size), s])
 
@@ -110,8 +110,8 @@ def main():
     parser.add_argument("--protocol", default="B0-C10")
     parser.add_argument("--dim", default="2048")
     parser.add_argument("--methods", default="l3a,l3a-no-pl,acil,l3a+,joint")
-    parser.add_argument("--tables", action="store_true", help="each tenth, not only the errors")
-    parser.add_argument("options", nargs="*", help="more options of l3a run, after --")
+    parser.add_argument("--tables", action="store_true", help="print a row for each tenth, not only the errors")
+    parser.add_argument("options", nargs="*", help="more options for l3a run, after --")
     settings = parser.parse_args()
     train, test = read(settings.train), read(settings.test)
     print(f"{'method':<12}{'':<22}{'a':>7}{'b':>7}{'error':>8}{'p>=0.1':>8}   points; {settings.protocol}, dim {settings.dim}")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The whole COCO experiment, B0-C10, as a user runs it: seconds, and the most memory the command held."""
+"""The whole COCO experiment, B0-C10, as a user runs it: seconds, and the peak memory of the command."""
 import argparse
 import json
 import os
@@ -38,14 +38,14 @@ def main():
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
     options = parser.parse_args()
     if not os.path.isdir(data_folder()):
-        print(f"coco.py: skipped, there is no {data_folder()}; set L3A_SHARED to the folder that holds data/", file=sys.stderr)
+        print(f"coco.py: skipped, there is no {data_folder()}; set L3A_SHARED to the folder that contains data/", file=sys.stderr)
         return 0
     with tempfile.TemporaryDirectory() as folder:
         try:
             status, seconds, peak = measure(options.dim, os.path.join(folder, "run"))
             finished = os.path.exists(os.path.join(folder, "run", "metrics.csv"))
         except OSError as error:
-            sys.exit(f"coco.py: {error}; build it first, or set L3A_BUILD to the build folder")
+            sys.exit(f"coco.py: {error}; build the command first, or set L3A_BUILD to the build folder")
     if status or not finished:
         sys.exit(f"coco.py: l3a run ended with status {status}, {'with' if finished else 'without'} results")
     if options.json:

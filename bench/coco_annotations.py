@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Measures how fast and in how much memory COCO's annotations are read, against Python's json and cJSON, in one run.
+"""Measures the time and memory for reading COCO's annotations, compared with Python's json and cJSON, in one run.
 
-The real file cannot be passed on, so one like it is made from a seed: 82,783 images and about 605,000 annotations with the same
-keys in the same order, outlines as polygons, run lengths for crowds, 300 MB in all.
+The real file cannot be redistributed, so a similar one is generated from a seed: 82,783 images and about 605,000 annotations with the
+same keys in the same order, outlines as polygons, and run lengths for crowds, 300 MB in total.
 
-  coco_annotations.py                          makes the file, measures all three, prints ratios and targets
-  coco_annotations.py --generate FILE          only makes the file (--images N for a smaller one)
+  coco_annotations.py                          generates the file, measures all three, prints the results and targets
+  coco_annotations.py --generate FILE          only generates the file (--images N for a smaller one)
 """
 import argparse
 import json
@@ -42,7 +42,7 @@ def categories():
 
 
 def polygon_texts(random_numbers, count):
-    """Outlines as text, of which every annotation takes one: making each anew would take minutes and change nothing."""
+    """Outlines as text. Each annotation uses one of them: generating a new one for each would take minutes and make no difference."""
     texts = []
     for _ in range(count):
         parts = []
@@ -80,7 +80,7 @@ def annotation_text(random_numbers, outline, crowd, image, category, number):
 
 
 def image_annotations(random_numbers, known, weights):
-    """(category, crowd) pairs of one image: none in one of a hundred, a few classes with several objects each in the others."""
+    """(category, crowd) pairs of one image: about one image in a hundred has none, the others show a few classes with several objects each."""
     if random_numbers.random() < 0.0085:
         return []
     chosen = random_numbers.choices(known, weights, k=random_numbers.choice((1, 1, 2, 2, 3, 4, 5)))
@@ -140,7 +140,7 @@ def compare(images, rounds):
         os.mkdir(os.path.join(folder, "annotations"))
         path = os.path.join(folder, "annotations", "instances_train2014.json")
         generate(path, images)
-        print(f"annotations: {os.path.getsize(path) / 1e6:.0f} MB, {images} images; load before the start {os.getloadavg()[0]:.2f}")
+        print(f"annotations: {os.path.getsize(path) / 1e6:.0f} MB, {images} images; load average before the start {os.getloadavg()[0]:.2f}")
         reader = build_reader(folder)
         programs = {"l3a": [reader, "l3a", folder, "train2014"], "cJSON": [reader, "cjson", path],
                     "Python's json": [sys.executable, os.path.abspath(__file__), "--count", path]}
@@ -158,7 +158,7 @@ def compare(images, rounds):
         report(f"the same, {name}: MB of heap", f"under {limits[1]:.0f}" if limits else "", spread(heaps, "{:.0f}"), not limits or max(heaps) < limits[1],
                "bench/run.py --only annotations")
         if any((r["pictures"], r["labels"]) != (ours["pictures"], ours["labels"]) for r in own):
-            print(f"{name}: OTHER LABELS")
+            print(f"{name}: DIFFERENT LABELS")
 
 
 def main():

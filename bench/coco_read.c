@@ -1,5 +1,5 @@
-/* Reads COCO annotations with this library, or with cJSON and a loop as a user would write it, and prints seconds, the most heap
- * held at a time, and what was found, as JSON.
+/* Reads COCO annotations with this library, or with cJSON and a loop as a user would write it, and prints the seconds, the peak
+ * heap memory, and what was found, as JSON.
  *
  *   coco_read l3a FOLDER SPLIT
  *   coco_read cjson FILE */

@@ -1,9 +1,9 @@
-/* Learning one phase with the library, against the three matrix calls that no such program can do without: the product with the
- * random layer, the rank update, and the factorisation, of the same sizes and on as many threads. The two alternate, so that a
- * change in the machine's speed meets both; the ratio is the median of the rounds' ratios.
+/* Compares learning one phase with the library to the three matrix calls that any such program needs: the product with the random
+ * layer, the rank update, and the factorisation, with the same sizes and number of threads. The two alternate, so that a change in
+ * the machine's speed affects both; the ratio is the median of the rounds' ratios.
  *
- * The library's time has everything a phase does: checking and copying the rows, pseudo-labels of the old half of the classes,
- * weights, the cross product, double sums, and the solve. */
+ * The library's time includes everything in a phase: checking and copying the rows, pseudo-labels for the old half of the classes,
+ * weights, the cross product, sums in double precision, and solving. */
 #include <l3a/l3a.h>
 
 #include <cblas.h>
@@ -57,7 +57,7 @@ static void give_up(const char *what, const char *why) {
 static void *room_for(size_t count, size_t size) {
     void *memory = calloc(count, size);
     if (!memory) {
-        give_up("memory", "not enough; use a smaller --dim or --rows");
+        give_up("memory", "there is not enough; use a smaller --dim or --rows");
     }
     return memory;
 }
@@ -84,7 +84,7 @@ static void check(const struct bench *bench, const char *what, l3a_status status
     }
 }
 
-/* Every row shows the first class, so that it becomes a pseudo-label later, and one or a few others. */
+/* Every row shows the first class, which therefore becomes a pseudo-label later, and one or a few other classes. */
 static void make_labels(struct bench *bench, size_t rows, size_t classes) {
     bench->labels = room_for(rows * classes, sizeof *bench->labels);
     for (size_t i = 0; i < rows; i++) {
@@ -134,7 +134,7 @@ static struct phase_time time_library(struct bench *bench) {
     return time;
 }
 
-/* Random and positive definite, for the diagonal outweighs the rest. */
+/* Makes a random matrix that is positive definite because its diagonal dominates. */
 static void make_system(struct bench *bench) {
     const size_t d = bench->settings.dim;
     for (size_t i = 0; i < d * d; i++) {
@@ -179,7 +179,7 @@ static int compare_numbers(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Of a field of `count` structs, `size` bytes apart. */
+/* The median of a field of `count` structs, `size` bytes apart. */
 static double median(const double *field, size_t count, size_t size) {
     double *sorted = room_for(count, sizeof *sorted);
     for (size_t i = 0; i < count; i++) {
@@ -237,7 +237,7 @@ static size_t size_from(const char *name, const char *text, size_t low, size_t h
     char *end;
     const unsigned long value = strtoul(text, &end, 10);
     if (*end || value < low || value > high) {
-        give_up(name, "not a number this program can use");
+        give_up(name, "the value is not a number that this program can use");
     }
     return value;
 }
@@ -257,7 +257,7 @@ static int read_settings(int count, char **arguments, struct settings *settings)
         case 5: only_kernels = 1; break;
         default:
             fprintf(stderr, "usage: bench_learn [--rows N] [--width K] [--dim D] [--classes C] [--rounds R]\n"
-                            "       bench_learn --better-kernels    the OPENBLAS_CORETYPE to set, or an empty line\n");
+                            "       bench_learn --better-kernels    print the OPENBLAS_CORETYPE to set, or an empty line\n");
             exit(choice == 6 ? 0 : 2);
         }
     }
@@ -272,7 +272,7 @@ int main(int count, char **arguments) {
     context_options.on_event = keep_solve_time;
     context_options.event_user = &bench;
     if (l3a_context_create(&context_options, &bench.context) != L3A_OK) {
-        give_up("context", "cannot be made");
+        give_up("context", "cannot be created");
     }
     if (only_kernels) {
         print_better_kernels(&bench);

@@ -1,7 +1,7 @@
-"""What all benchmarks share: how a measurement is stated, the conditions it was made under, and the page that shows both.
+"""What all benchmarks share: how a measurement is reported, the conditions it was made under, and the page that shows both.
 
-A measurement is a list of values, one for each round in which all rivals took their turn; it is stated as the median with the least and the
-largest. report() prints it and, where run.py asked for it with L3A_BENCH_RESULTS, adds it to that file, a line of JSON each."""
+A measurement is a list of values, one per round in which all rivals take turns; it is reported as the median with the smallest and the
+largest value. report() prints it and, if run.py has set L3A_BENCH_RESULTS, appends it to that file, as one line of JSON."""
 import json
 import os
 import statistics
@@ -18,7 +18,7 @@ def spread(values, form="{:.2f}"):
 
 
 def report(what, target, measured, met, command):
-    """target: a text, '' where there is none; measured: a text made with spread(); command: what to type for this number alone."""
+    """target: a text, '' if there is none; measured: a text made with spread(); command: what to type to measure only this number."""
     verdict = "" if not target else ": met" if met else ": missed"
     print(f"{what}: {'target ' + target + ', ' if target else ''}measured {measured}{verdict}", flush=True)
     path = os.environ.get("L3A_BENCH_RESULTS")
@@ -40,7 +40,7 @@ def processor():
 
 
 def conditions(environment):
-    """What a measurement depends on, beside the programs."""
+    """What a measurement depends on, besides the programs."""
     return {"processor": processor(), "cores": len(os.sched_getaffinity(0)), "kernels (OPENBLAS_CORETYPE)": environment.get("OPENBLAS_CORETYPE", "not set"),
             "OMP_NUM_THREADS": environment.get("OMP_NUM_THREADS", "not set"), "OMP_WAIT_POLICY": environment.get("OMP_WAIT_POLICY", "not set"),
             "load average before": load()}
@@ -53,7 +53,7 @@ def text_of(value):
 def render(results):
     """The measured part of docs/performance.md."""
     lines = ["| condition | |", "|---|---|"] + [f"| {name} | {text_of(value)} |" for name, value in results["conditions"].items()]
-    lines += ["", "| what | target | median (least to largest) | command |", "|---|---|---|---|"]
+    lines += ["", "| what | target | median (smallest to largest) | command |", "|---|---|---|---|"]
     for row in results["rows"]:
         missed = " **missed**" if row["target"] and not row["met"] else ""
         lines.append(f"| {row['what']} | {row['target'] or '–'} | {row['measured']}{missed} | `{row['command']}` |")
@@ -64,6 +64,6 @@ def write_page(results, path):
     with open(path, encoding="utf-8") as file:
         text = file.read()
     if BEGIN not in text or END not in text:
-        raise ValueError(f"{path}: there is no place for measurements, {BEGIN} … {END}")
+        raise ValueError(f"{path}: the markers for measurements are missing: {BEGIN} … {END}")
     with open(path, "w", encoding="utf-8") as file:
         file.write(text.split(BEGIN)[0] + BEGIN + "\n" + render(results) + "\n" + END + text.split(END)[1])

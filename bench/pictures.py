@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Measures pictures on one core: resizing against Pillow, and the whole way from a file to planes of floats against Pillow
-and against libjpeg-turbo's own decoding of the same bytes, already in memory.
+"""Measures the reading of pictures on one core: resizing compared with Pillow; and everything from a file to planes of floats, compared
+with Pillow and with libjpeg-turbo alone, which decodes the same bytes from memory.
 
-The rivals take turns in every round, and what is compared is the processor time of the process, threads included, so that
-other programs disturb as little as possible. Each line has its target and the median of the rounds' ratios with the least and the
-largest; below it is the ratio of the fastest rounds, which is the better guess on a machine that is not idle.
+The rivals take turns in every round. The processor time of the process is compared, including its threads, so that other programs
+disturb the result as little as possible. Each line has its target and the median of the rounds' ratios, with the smallest and the
+largest; below it is the ratio of the fastest rounds, which is the better estimate on a machine that is not idle.
 
-    bench/pictures.py [--pictures N] [--rounds N]        L3A_BUILD: the build folder; L3A_SHARED: where data/ is
+    bench/pictures.py [--pictures N] [--rounds N]        L3A_BUILD: the build folder; L3A_SHARED: the folder that contains data/
 """
 import argparse
 import ctypes
@@ -89,7 +89,7 @@ def pillow_load_all(paths):
 
 
 def alternate(rounds, *rivals):
-    """The processor seconds of each, a list over rounds; the first round only warms up."""
+    """The processor seconds of each rival, as a list over rounds; the first round is a warm-up."""
     seconds = [[] for _ in rivals]
     for number in range(rounds + 1):
         for rival, measured in zip(rivals, seconds):
@@ -104,11 +104,11 @@ def report(what, above, below, target, at_least):
     ratio = statistics.median(above) / statistics.median(below)
     state(what, f"{'at least' if at_least else 'at most'} {target:g}", spread(a / b for a, b in zip(above, below)),
           ratio >= target if at_least else ratio <= target, "bench/run.py --only pictures")
-    print(f"  fastest round by fastest: {min(above) / min(below):.2f}")
+    print(f"  ratio of the fastest rounds: {min(above) / min(below):.2f}")
 
 
 def enlarged(paths, folder):
-    """The same pictures with 500 on the longer side, as the data sets have them."""
+    """The same pictures with 500 pixels on the longer side, as in the data sets."""
     made = []
     for number, path in enumerate(paths):
         image = Image.open(path)
@@ -131,7 +131,7 @@ def measure(what, paths, rounds, library, turbo):
                                   lambda: turbo.decode_all(files, room))
     report(f"{what}: file to floats, ours / bare tjDecompress", whole, bare, 1.25, False)
     report(f"{what}: file to floats, Pillow / ours", slow, whole, 1, True)
-    print(f"  bare decoding {1e6 * statistics.median(bare) / len(paths):.0f} us a picture, ours "
+    print(f"  bare decoding {1e6 * statistics.median(bare) / len(paths):.0f} us per picture, ours "
           f"{1e6 * statistics.median(whole) / len(paths):.0f}, Pillow {1e6 * statistics.median(slow) / len(paths):.0f}")
 
 
@@ -144,7 +144,7 @@ def main():
     paths = paths[:: max(1, len(paths) // chosen.pictures)][: chosen.pictures]
     if not paths:
         sys.exit(f"no pictures below {SHARED}/data/voc2007-small")
-    print(f"{len(paths)} pictures to {SIZE}x{SIZE}, one core; load {os.getloadavg()[0]:.2f}")
+    print(f"{len(paths)} pictures to {SIZE}x{SIZE}, one core; load average {os.getloadavg()[0]:.2f}")
     library, turbo = Library(), Turbo()
     measure("longer side 224", paths, chosen.rounds, library, turbo)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
-/* Learning all phases of a protocol with l3a+ against l3a, in turns after every phase, so that a change in the machine's speed
- * meets both: the same rows of a feature file, the same dim, and every weight solved after every phase. Scoring and files take no
- * part. */
+/* Compares learning all phases of a protocol with l3a+ and with l3a: the same rows of a feature file, the same dim, and all weights
+ * solved after every phase. The two take turns in every phase, so that a change in the machine's speed affects both. Scoring and
+ * files are not included. */
 #include <l3a/l3a.h>
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ static void learn_phase(struct bench *bench, l3a_model *model, size_t t, struct 
     measured->solve += bench->solve;
 }
 
-/* Which goes first changes from phase to phase, and from round to round. */
+/* The method that goes first changes from phase to phase and from round to round. */
 static void learn_all(struct bench *bench, size_t round, struct measured measured[METHODS]) {
     l3a_model *models[METHODS];
     for (size_t j = 0; j < METHODS; j++) {

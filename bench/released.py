@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """The arithmetic of the authors' released program on the CPU, for comparison: what it computes in a phase, without its networks.
 
-Batches of 64 rows. Each is expanded in float32; old classes get pseudo-labels from their scores; its sample weights come from a Python loop over samples and labels; the full
-product, weighted, is computed in float64 and added in place to float32 sums. The phase ends with an explicit float32 inverse.
-Left out, in its favour: the class weights it computes anew for each sample, a second product with the weights.
+It works in batches of 64 rows. Each batch is expanded in float32; old classes get pseudo-labels from their scores; a Python loop over
+samples and labels computes the sample weights; the full weighted product is computed in float64 and added in place to float32 sums. The
+phase ends with an explicit float32 inverse. Two things are omitted, in its favour: the class weights, which it computes again for each
+sample, and a second product with the weights.
 """
 import argparse
 import ctypes
@@ -18,7 +19,7 @@ ETA = 0.7
 
 
 def matrix_libraries():
-    """What PyTorch's matrix products run on, read from the libraries this process has loaded."""
+    """The matrix libraries that PyTorch uses, found among the libraries that this process has loaded."""
     with open("/proc/self/maps") as maps:
         paths = sorted({line.split()[-1] for line in maps if "libopenblas" in line})
     names = []
@@ -101,5 +102,5 @@ if __name__ == "__main__":
     try:
         import torch
     except ImportError:
-        sys.exit("released.py: this Python has no PyTorch; apt-get install python3-torch, and run it with /usr/bin/python3")
+        sys.exit("released.py: this Python has no PyTorch; install python3-torch, and use /usr/bin/python3")
     main()

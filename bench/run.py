@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Measures what the project claims about its speed, with the conditions, and leaves all of it in bench.json in the build folder.
+"""Measures what the project claims about its speed, and writes the results and conditions to bench.json in the build folder.
 
-    bench/run.py [--only PART,…] [--rounds N] [--quick]      measures; a part is what the list below names
-    bench/run.py --page docs/performance.md                  puts what bench.json has into the page, and measures nothing
+    bench/run.py [--only PART,…] [--rounds N] [--quick]      measures all parts, or only the named ones
+    bench/run.py --page docs/performance.md                  writes the contents of bench.json to the page, and measures nothing
 
-Rivals take turns in every round, so that what else the machine does falls on both. A number is the median over rounds, with the least and
-the largest. All programs get the same environment: OPENBLAS_CORETYPE is set to what the library recommends where OpenBLAS does not know
-the processor and falls back to its oldest kernels. A missed target is printed, and is not an error. Measure on a machine that does
-nothing else: the load average before the start should be near 0.
+Rivals take turns in every round, so that other work on the machine affects both alike. A number is the median over rounds, with the
+smallest and the largest value. All programs run in the same environment: if OpenBLAS does not recognise the processor and falls back to
+its oldest kernels, OPENBLAS_CORETYPE is set to what the library recommends. A missed target is printed; it is not an error. Measure on a
+machine that does nothing else: the load average before the start should be near 0.
 """
 import argparse
 import json
@@ -22,7 +22,7 @@ from measured import conditions, load, report, spread, write_page
 HERE = os.path.dirname(os.path.abspath(__file__))
 PHASE_ROWS = 25046  # the mean over COCO B0-C10: 200,368 rows in 8 phases
 PYTHON = os.environ.get("L3A_PYTHON", "/usr/bin/python3")
-BUSY = 0.5  # a load average above which the numbers are not worth keeping
+BUSY = 0.5  # above this load average the numbers are not worth keeping
 
 
 def build_program(name):
@@ -30,7 +30,7 @@ def build_program(name):
 
 
 def last_json(command, environment):
-    """Runs a program, shows what it prints before its last line, and returns that line's JSON; None when it has none."""
+    """Runs a program, prints all lines of its output except the last, and returns the JSON in the last line, or None."""
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
@@ -55,9 +55,9 @@ def print_conditions(about, environment):
     for name, value in about.items():
         print(f"{name}: {value}")
     if load()[0] > BUSY:
-        print(f"warning: the load average is {load()[0]}: other programs are running, and the numbers below are not worth keeping")
+        print(f"warning: the load average is {load()[0]}: other programs are running, so the numbers below are not worth keeping")
     doctor = subprocess.run([build_program("l3a"), "doctor"], env=environment, stdout=subprocess.PIPE, text=True)
-    print(doctor.stdout.rstrip() if doctor.returncode == 0 and doctor.stdout.strip() else "l3a doctor says nothing about this machine")
+    print(doctor.stdout.rstrip() if doctor.returncode == 0 and doctor.stdout.strip() else "l3a doctor gives no information about this machine")
 
 
 def has_torch():
@@ -77,7 +77,7 @@ def shared_sizes(sizes):
 
 
 def measure_learning(sizes, rounds, environment, about, released):
-    """A phase by the library, by bare BLAS calls and, where asked for, by the released program's arithmetic, in turns."""
+    """A phase by the library, by bare BLAS calls and, if requested, by the released program's arithmetic, in turns."""
     learned, theirs = [], []
     for _ in range(rounds):
         learned.append(learn(sizes, environment))
@@ -138,7 +138,7 @@ def report_plus(dim, rounds, environment):
 
 
 def run_script(name, arguments, environment):
-    """A script that reports its own measurements."""
+    """Runs a script that reports its own measurements."""
     print(f"{name}:", flush=True)
     if subprocess.run([PYTHON, os.path.join(HERE, name), *arguments], env=environment).returncode:
         print(f"{name}: not measured")
@@ -151,10 +151,10 @@ def measure(parts, quick, rounds, environment, about):
     sizes = {"rows": PHASE_ROWS, "released_rows": 640, "width": 2048, "dim": 8192}
     if quick:
         sizes = {"rows": 8192, "released_rows": 256, "width": 2048, "dim": 1024}
-        print("quick: dim 1024 and few rows; the targets are for dim 8192, so met and missed mean nothing here")
+        print("quick: dim 1024 and few rows; the targets are for dim 8192, so 'met' and 'missed' mean nothing here")
     torch = has_torch()
     if not torch:
-        print(f"{PYTHON} has no PyTorch, so nothing is compared with it: apt-get install python3-torch")
+        print(f"{PYTHON} has no PyTorch, so comparisons with it are skipped; install python3-torch")
     if "released" in parts or "bare" in parts:
         learned, released = measure_learning(sizes, rounds, environment, about, torch and "released" in parts)
         if released:
@@ -179,12 +179,12 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(PARTS), help="PART,PART: " + ", ".join(PARTS))
     parser.add_argument("--rounds", type=int, help="[3; 2 with --quick]")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works; the targets are for the full ones")
-    parser.add_argument("--page", metavar="FILE", help="put bench.json into this page and stop")
+    parser.add_argument("--quick", action="store_true", help="use small sizes, to check that the script works; the targets are for the full sizes")
+    parser.add_argument("--page", metavar="FILE", help="write the contents of bench.json to this page and stop")
     options = parser.parse_args()
     unknown = [part for part in options.only.split(",") if part not in PARTS]
     if unknown:
-        parser.error(f"there is no part '{unknown[0]}'; there are {', '.join(PARTS)}")
+        parser.error(f"there is no part '{unknown[0]}'; the parts are {', '.join(PARTS)}")
     return options
 
 
@@ -214,7 +214,7 @@ def main():
     with open(kept, "w", encoding="utf-8") as file:
         json.dump({"conditions": about, "rows": rows}, file, indent=1)
     os.remove(lines)
-    print(f"{kept}: written; 'bench/run.py --page docs/performance.md' puts it into the page")
+    print(f"wrote {kept}; 'bench/run.py --page docs/performance.md' updates the page with it")
     return 0
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Commands beside another program: how much longer learn, extract, merge and predict take while one processor is kept busy.
+"""Measures how much longer learn, extract, merge and predict take while another program keeps one processor busy.
 
 A child process spins on one of the processors. Idle and busy rounds alternate, and so do the ways to wait: the command's default,
-OMP_WAIT_POLICY=active, OpenMP's own default (GOMP_SPINCOUNT=300000) and a short spin before sleeping (--spins). For each it prints
-the median seconds and their range, idle and busy, and the ratio of the medians. Target: at most 2.5 for the default.
+OMP_WAIT_POLICY=active, OpenMP's own default (GOMP_SPINCOUNT=300000) and a short spin before sleeping (--spins). For each of them, the
+script prints the median seconds and their range, idle and busy, and the ratio of the medians. Target: at most 2.5 for the default.
 
-    bench/shared_machine.py [--rounds N] [--spins N] [--quick]     L3A_BUILD: the build folder; L3A_SHARED: where data/ is
+    bench/shared_machine.py [--rounds N] [--spins N] [--quick]     L3A_BUILD: the build folder; L3A_SHARED: the folder that contains data/
 """
 import argparse
 import os
@@ -61,7 +61,7 @@ def make_features(path, rows, width, classes):
 
 
 def prepare(work, quick):
-    """The commands to measure: name, arguments, and what to remove before."""
+    """The commands to measure: name, arguments, and the file to remove before each run."""
     rows, width, dim, pictures = (500, 128, 512, 20) if quick else (4000, 2048, 4096, 300)
     features = make_features(os.path.join(work, "features"), rows, width, 8)
     learn = ["learn", "--quiet", "--features", features, "--dim", dim, "--classes"]
@@ -71,7 +71,7 @@ def prepare(work, quick):
     commands.append(("merge", ["merge", "--quiet", os.path.join(work, "one"), os.path.join(work, "two"), "-o", os.path.join(work, "both")],
                      "both"))
     if not os.path.isfile(BACKBONE) or not os.path.isdir(PICTURES):
-        print(f"skipped: extract and predict, since {BACKBONE} or {PICTURES} is not there")
+        print(f"skipped: extract and predict, because {BACKBONE} or {PICTURES} is missing")
         return commands
     chosen = [os.path.join(PICTURES, name) for name in sorted(os.listdir(PICTURES))[:pictures]]
     table = os.path.join(work, "list.csv")
@@ -103,11 +103,11 @@ def spread(times):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--spins", type=int, default=1000, help="of the short spin [1000]")
-    parser.add_argument("--quick", action="store_true", help="small sizes and one round: whether this script works")
+    parser.add_argument("--spins", type=int, default=1000, help="length of the short spin [1000]")
+    parser.add_argument("--quick", action="store_true", help="use small sizes and one round, to check that the script works")
     arguments = parser.parse_args()
     processors = len(os.sched_getaffinity(0))
-    print(f"{processors} processors, load {os.getloadavg()[0]:.2f}; {1 if arguments.quick else arguments.rounds} rounds")
+    print(f"{processors} processors, load average {os.getloadavg()[0]:.2f}; {1 if arguments.quick else arguments.rounds} rounds")
     worst = 0
     with tempfile.TemporaryDirectory() as work:
         for command in prepare(work, arguments.quick):
@@ -121,8 +121,8 @@ def main():
                 ratio = statistics.median(busy) / statistics.median(idle)
                 worst = max(worst, ratio if name == "default" else 0)
                 print(f"{command[0]:8} {name:13} idle {spread(idle)}  busy {spread(busy)}  ratio {ratio:.2f}", flush=True)
-    print(f"the default is at most {worst:.2f} times as slow beside a busy processor (target {TARGET}: "
-          f"{'holds' if worst <= TARGET else 'does not hold'})")
+    print(f"with one processor busy, the default takes at most {worst:.2f} times as long (target {TARGET}: "
+          f"{'met' if worst <= TARGET else 'missed'})")
 
 
 if __name__ == "__main__":

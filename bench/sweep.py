@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A sweep over six values of gamma against one run: target, at most 1.3 runs and six solves a phase. In turns, on COCO features."""
+"""A sweep over six values of gamma compared with one run, in turns, on COCO features. Target: at most 1.3 runs plus six solutions per phase."""
 import argparse
 import csv
 import os
@@ -17,7 +17,7 @@ GAMMAS = ["0.1", "1", "10", "100", "1000", "10000"]
 
 
 def timed(command):
-    """Seconds, and what the command says meanwhile."""
+    """Seconds, and what the command prints to stderr."""
     start = time.perf_counter()
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if done.returncode:
@@ -31,7 +31,7 @@ def rows_of(path):
 
 
 def solve_seconds(folder):
-    """Of all phases of a run."""
+    """The seconds spent solving, over all phases of a run."""
     return sum(float(row["seconds"]) for row in rows_of(os.path.join(folder, "timings.csv")) if row["stage"] == "solve")
 
 
@@ -55,14 +55,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     if not os.path.isdir(data_folder()):
-        print(f"sweep.py: skipped, there is no {data_folder()}; set L3A_SHARED to the folder that holds data/", file=sys.stderr)
+        print(f"sweep.py: skipped, there is no {data_folder()}; set L3A_SHARED to the folder that contains data/", file=sys.stderr)
         return 0
     with tempfile.TemporaryDirectory() as folder:
         runs, solves, sweeps, corrected = measure(options.dim, options.rounds, folder)
         learned = sum(int(row["train_images"]) for row in rows_of(os.path.join(folder, "run-0", "metrics.csv")))
     run, solve, sweep = (statistics.median(values) for values in (runs, solves, sweeps))
     allowed = 1.3 * run + len(GAMMAS) * solve
-    print(f"{learned:,} rows were learned; corrections for neighbouring gammas whose pseudo-labels differ took {corrected:,} rows in all, "
+    print(f"{learned:,} rows were learned; where pseudo-labels differ between neighbouring gammas, {corrected:,} rows in total were corrected, "
           f"{100 * corrected / learned:.1f} % of the products of one run")
     report(f"a sweep over six γ, COCO B0-C10, d = {options.dim}: seconds", f"at most 1.3 runs and six times their solutions: {allowed:.1f}",
            spread(sweeps, "{:.1f}"), sweep <= allowed, "bench/run.py --only sweep")

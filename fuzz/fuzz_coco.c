@@ -1,4 +1,4 @@
-/* COCO annotations: what is accepted has labels that are members, and paths below the folder of the pictures. */
+/* COCO annotations: in an accepted file, every label is also a member, and every path is below the folder of the pictures. */
 #include "fuzz.h"
 
 #include "base/file.h"

@@ -1,4 +1,4 @@
-/* Feature files: what opens can be read, and what can be read survives being saved and opened again. */
+/* Feature files: a table that can be read is unchanged after it is saved and opened again. */
 #include "fuzz.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* JSON: what the parser skips it can also read value by value, and what it read survives being written again. */
+/* JSON: a text that can be read value by value can also be skipped, and values are unchanged after they are written and read
+ * again. */
 #include "fuzz.h"
 
 #include "base/memory.h"
@@ -94,7 +95,7 @@ done:
     return status;
 }
 
-/* A file read through a small window is judged as the text in memory, unless a string does not fit. */
+/* Reading a file through a small window gives the same verdict as reading the text in memory, unless a string does not fit. */
 static void check_window(l3a_context *context, bool skips) {
     struct json windowed;
     must(json_open(&windowed, context, "input", UINT32_MAX, 64) == L3A_OK);

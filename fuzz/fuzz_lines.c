@@ -1,6 +1,5 @@
-/* Text that people write: a file of class names, one with the order of classes, and rows of CSV. Names that are accepted are those
- * of the lines; an order is a permutation; fields that are written again are read the same. Lists of pictures have their own
- * target. */
+/* Text files that people write: class names, the order of classes, and rows of CSV. Accepted names appear in the file; an order is
+ * a permutation; fields are unchanged after they are written and read again. Lists of pictures have their own target. */
 #include "fuzz.h"
 
 #include "format/csv.h"
@@ -10,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NumPy files of 2 x 3: features, and labels for three classes. */
+/* A NumPy file of 2 x 3, for features or for the labels of three classes. */
 static const char *npy(const char *type, const void *data, size_t size, char file[128 + 24]) {
     static const char start[] = "\x93NUMPY\x01\0v";
     memset(file, ' ', 128);
@@ -69,7 +68,7 @@ static void check_fields(l3a_context *context, const struct csv *csv) {
     text_builder_append(&line, "\n", 1);
     must(line.status == L3A_OK);
     csv_begin(&again, context, "again", line.text, line.length);
-    const bool marked = strncmp(line.text, "\xEF\xBB\xBF", 3) == 0; /* as a mark at the beginning, the first field would change */
+    const bool marked = strncmp(line.text, "\xEF\xBB\xBF", 3) == 0; /* read again, it would count as a byte-order mark */
     must(csv_next_row(&again, &more) == L3A_OK && (more || marked || (empty && csv->count == 1)));
     must(!more || marked || again.count == csv->count);
     for (size_t i = 0; more && !marked && i < csv->count; i++) {

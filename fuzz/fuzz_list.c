@@ -1,4 +1,4 @@
-/* Lists of pictures: what is accepted has sorted classes, labels of 0 and 1, ids and paths; every split there is opens. */
+/* Lists of pictures: an accepted list has sorted classes, labels of 0 and 1, ids and paths; every split that is listed is found. */
 #include "fuzz.h"
 
 #include <string.h>

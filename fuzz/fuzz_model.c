@@ -1,6 +1,5 @@
-/* Model files: whatever loads can score, learn, merge, forget and be saved, and what was saved loads again with the same classes
- * and phases. Models of more than a few rows of the random layer are only loaded, so that an input takes no longer than a moment.
- */
+/* Model files: a model that loads can score, learn, merge, forget and be saved, and the saved file loads with the same classes and
+ * phases. Models that are not small are only loaded, so that each input is fast. */
 #include "fuzz.h"
 
 #include <stdlib.h>
@@ -57,7 +56,7 @@ static void learn(l3a_context *context, l3a_model *model) {
     l3a_features_free(features);
 }
 
-/* The names are the model's, and gone with whatever changes it. */
+/* The names belong to the model, and are invalid after any change to it. */
 static size_t list_classes(const l3a_model *model, const char *classes[CLASSES + 2]) {
     const size_t count = l3a_model_class_count(model);
     for (size_t i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-/* .npy files: as a table of features, and as features and labels at once. */
+/* .npy files: opened as a table of features, and as features and labels at the same time. */
 #include "fuzz.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Settings by name, protocols and suggestions: a line of the input is NAME=VALUE, and also a protocol and a mistyped name. */
+/* Settings by name, protocols and suggestions: each line of the input is used as NAME=VALUE, as a protocol, and as a mistyped name.
+ */
 #include "fuzz.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Pickles: first as they are, where every value that comes out must refer to what exists; then as the object of a checkpoint in
- * the legacy form, whose two storages are put behind it. */
+/* Pickles: first alone, where every value must refer only to things that exist; then as the object of a checkpoint in the legacy
+ * form, with two storages appended. */
 #include "fuzz.h"
 
 #include "base/file.h"

@@ -1,5 +1,5 @@
-/* Pictures: whatever the bytes are, reading gives a picture within the limit or an error; turned upright it has the same
- * number of pixels. */
+/* Pictures: reading any bytes gives a picture within the limit or an error; turning a picture upright keeps its number of pixels.
+ */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {

@@ -1,4 +1,4 @@
-/* Resizing: the vector loops give the bytes of the plain ones. The input is four sizes, a filter, and pixels that repeat. */
+/* Resizing: the vector loops give the same bytes as the plain ones. The input is four sizes, a filter, and pixels, which repeat. */
 #include "fuzz.h"
 
 #include "image/resize.h"

@@ -1,4 +1,4 @@
-/* The folder of a run: what loads can be summed up and has a page, and the page is whole and has no control characters. */
+/* The folder of a run: results that load can be summarised, and a report is complete and has no control characters. */
 #include "fuzz.h"
 
 #include "base/file.h"

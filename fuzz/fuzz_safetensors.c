@@ -1,5 +1,5 @@
-/* safetensors files as `info` reads them: what is listed lies in the file, and no byte belongs to two tensors. Feature files and
- * models have targets of their own. */
+/* safetensors files as `info` reads them: tensors fit in the file, and together they are not larger than it. Feature files and
+ * models have their own targets. */
 #include "fuzz.h"
 
 static void list_file(const uint8_t *bytes, size_t count) {

@@ -1,4 +1,4 @@
-/* XML: paths and texts of elements keep what xml.h promises, and reading stops where the caller says. */
+/* XML: the paths and texts of elements are as xml.h promises, and reading stops when the caller says so. */
 #include "fuzz.h"
 
 #include "format/xml.h"

@@ -1,5 +1,5 @@
-/* Checkpoints as whole files: archives, their directories, and the legacy form. Checksums are not in the way: a sum that the
- * fuzzer cannot guess would keep it out of everything behind, so entries are looked at before they are verified. */
+/* Checkpoints as whole files: archives, their directories, and the legacy form. Entries are read before they are verified: the
+ * fuzzer cannot guess a checksum, which would keep it from all the code behind the check. */
 #include "fuzz.h"
 
 #include "base/file.h"

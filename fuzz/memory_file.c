@@ -1,4 +1,4 @@
-/* Files for the fuzz targets: the input and what is written are in memory. */
+/* Files for the fuzz targets: the input and all files that are written are kept in memory. */
 #include "fuzz.h"
 
 #include "base/file.h"
@@ -16,12 +16,12 @@ enum { HANDLE = 1000, FILES = 16, NAME = 64, ROWS_LIMIT = 1 << 18, ALLOCATION = 
 
 struct memory_file {
     char name[NAME];
-    const uint8_t *bytes; /* of an input; NULL: written */
+    const uint8_t *bytes; /* of an input; NULL: the file was written */
     uint8_t *written;
     size_t count, capacity;
 };
 
-/* The input stands first, under the empty name. */
+/* The input is the first file, with an empty name. */
 static struct memory_file all[FILES];
 static size_t all_count, input_count;
 static bool every_path;
@@ -37,7 +37,7 @@ static bool ends_with(const char *path, const char *name) {
     return tail && length >= tail && strcmp(path + length - tail, name) == 0 && (length == tail || path[length - tail - 1] == '/');
 }
 
-/* The file that a path means: one of that very name, or of a name that it ends with. */
+/* The file for a path: the one of that name, or an input whose name the path ends with. */
 static size_t find_file(const char *path) {
     for (size_t i = 1; i < all_count; i++) {
         if (strcmp(all[i].name, path) == 0) {

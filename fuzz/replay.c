@@ -1,4 +1,4 @@
-/* Runs a fuzz target over files, and over each file cut short: replay FILE|FOLDER... */
+/* Runs a fuzz target on files, and on each file truncated at many lengths: replay FILE|FOLDER... */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -9,7 +9,7 @@
 
 enum { CUTS = 2048 };
 
-/* In memory of exactly that size, so that a sanitizer sees a byte too many. */
+/* Copies the input to memory of exactly its size, so that a sanitizer detects a read beyond it. */
 static void run_once(const uint8_t *bytes, size_t count) {
     uint8_t *copy = malloc(count ? count : 1);
     must(copy != NULL);

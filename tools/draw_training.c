@@ -1,10 +1,11 @@
-/* Pictures to train the small backbone on: scenes as in drawn data sets, but of other things, none of which is a class there.
+/* Draws pictures to train the small backbone on: scenes like those of drawn data sets, but of other things, none of which is a
+ * class there.
  *
- * 72 things were drawn by hand; the other 184 are made up, each from a seed: two to five shapes, often mirrored.
+ * 72 things were drawn by hand; the other 184 are made up from a seed, each of two to five shapes, often mirrored.
  *     draw_training OUT FIRST COUNT SEED
- * writes scenes FIRST … FIRST + COUNT - 1 of the seed's stream: OUT.pictures, 160 x 160 x 3 bytes each, and OUT.labels, a byte for
- * each of the 256 things. Without arguments it prints their names.
- *     cc -O2 -ffp-contract=off -Isrc tools/draw_training.c src/draw/{raster,recipe,scene,things}.c -lm -o draw_training */
+ * writes scenes FIRST … FIRST + COUNT - 1 of the seed's stream to OUT.pictures, 160 x 160 x 3 bytes each, and to OUT.labels, one
+ * byte for each of the 256 things. Without arguments it prints their names. cc -O2 -ffp-contract=off -Isrc tools/draw_training.c
+ * src/draw/{raster,recipe,scene,things}.c -lm -o draw_training */
 #include "draw/scene.h"
 
 #include <inttypes.h>
@@ -135,7 +136,7 @@ static int number(struct stream *stream, int low, int high) {
     return low + (int)draw_below(stream, (size_t)(high - low + 1));
 }
 
-/* One shape about (x, y), as text; mirrored: to the other side as well. */
+/* Appends one shape around (x, y); mirrored: also its mirror image. */
 static void add_shape(struct stream *stream, char *text, int x, int y, int size, bool mirrored) {
     static const char letters[] = "PBELCO", colours[] = "aabck w";
     const struct stream before = *stream;

@@ -1,4 +1,4 @@
-"""Tables and the chart of docs/results.md, from the pieces that tools/make-results has measured and from the paper's printed numbers."""
+"""The tables and the chart of docs/results.md, from the pieces that tools/make-results has measured and the numbers printed in the paper."""
 import html
 import re
 import statistics
@@ -19,7 +19,7 @@ SOURCE = {"coco": "ViT-Tiny/16 features (192 numbers per picture) of pictures sq
 
 
 class Row:
-    """A method with its settings, over seeds."""
+    """A method with its settings, for all seeds."""
 
     def __init__(self, method, value):
         self.method, self.value, self.points = method, value, {}
@@ -28,14 +28,14 @@ class Row:
         return max(len(point["phases"]) for point in self.points.values())
 
     def spread(self, column):
-        """Mean and deviation over seeds; None where it does not apply or was not recorded."""
+        """Mean and standard deviation over seeds; None if the column does not apply or was not recorded."""
         values = [point[column]["mean"] for point in self.points.values() if point.get(column)]
         if not values or (self.phases() == 1 and column in ("avg_mAP", "forgetting")):
             return None
         return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None
 
     def curve(self):
-        """mAP after each phase, a mean over seeds: (classes, mAP)."""
+        """mAP after each phase, averaged over seeds: (classes, mAP)."""
         lists = [point["phases"] for point in self.points.values()]
         return [(parts[0]["last"], statistics.mean(part["mAP"] for part in parts)) for parts in zip(*lists)]
 
@@ -79,7 +79,7 @@ def option(command, name):
 
 
 def places(rows):
-    """{(row, column): 1 or 2} for the best and second best of the rows that learn phase by phase; numbers count as they are printed."""
+    """{(row, column): 1 or 2} for the best and second best of the rows that learn phase by phase; numbers are compared as printed."""
     out = {}
     rivals = [i for i, row in enumerate(rows) if row.phases() == max(r.phases() for r in rows)]
     for column, _ in COLUMNS:
@@ -98,7 +98,7 @@ def cell(spread, place):
 
 
 def render(rows, labels, headings, paper=None):
-    """Markdown: a row's labels, our numbers, and last the paper's where there are any."""
+    """Markdown: a row's labels, our numbers, and then the paper's, if there are any."""
     seeds = max(len(row.points) for row in rows)
     columns = [c for c in COLUMNS if any(row.spread(c[0]) for row in rows)]
     titles = headings + [title for _, title in columns] + (["paper: avg mAP", "paper: last mAP"] if paper else [])
@@ -139,7 +139,7 @@ def ablation(results, name, data, protocol):
 
 
 def published(results, data, protocol):
-    """The paper's rows of a setting."""
+    """The paper's rows for a setting."""
     lines = ["| paper's table | method | memory | backbone | avg mAP | last mAP | last CF1 | last OF1 |", "|---|---|---|---|---:|---:|---:|---:|"]
     for number, d, p, method, memory, backbone, *values in results.published:
         if (d.lower(), p) == (data, protocol):
@@ -149,7 +149,7 @@ def published(results, data, protocol):
 
 
 def caption(results, name, data):
-    """What the numbers of a table were measured with, in one sentence."""
+    """One sentence that says how the numbers of a table were measured."""
     commands = [piece["command"] for piece in results.pieces if piece["table"] == name and piece["data"] == data]
     dims = sorted({option(command, "dim") for command in commands} - {None}, key=int)
     seeds = {piece["seed"] for piece in results.pieces if piece["table"] == name and piece["data"] == data}
@@ -158,7 +158,7 @@ def caption(results, name, data):
 
 
 def difference_range(results, name, column, left, right):
-    """The difference of two methods in the four settings: 'least to largest'."""
+    """The difference between two methods over the four settings: 'smallest to largest'."""
     differences = []
     for data, protocol in SETTINGS:
         rows = [results.row(name, data, protocol, method) for method in (left, right)]
@@ -171,7 +171,7 @@ def difference_range(results, name, column, left, right):
 
 
 def commands(results):
-    """One command for each kind of piece: what differs in seed or protocol only is one line."""
+    """One command per kind of piece: pieces that differ only in seed or protocol share a line."""
     lines = {}
     for piece in results.pieces:
         command = re.sub(r" --seed \d+", "", piece["command"])
@@ -182,7 +182,7 @@ def commands(results):
 
 
 def timings(results):
-    """Seconds of each table's pieces, one after the other, and where they were measured."""
+    """The seconds of each table's pieces, added up, and the machine they were measured on."""
     sums, machines = {}, set()
     for piece in results.pieces:
         key = (piece["table"], NAMES[piece["data"]], piece["protocol"])
@@ -255,7 +255,7 @@ def panel(results, data, protocol, left, top):
     for k in classes:
         out.append(f'<text class="middle" x="{at(k, marks[0])[0]}" y="{top + PANEL_HEIGHT + 24}">{k}</text>')
     out.append(f'<text class="middle" x="{left + PANEL_WIDTH / 2}" y="{top + PANEL_HEIGHT + 49}">classes learned so far</text>')
-    for i, curve in sorted(curves, key=lambda own: (SHOWN[own[0]] == "joint", -own[0])):  # the first above the others, joint above all
+    for i, curve in sorted(curves, key=lambda own: (SHOWN[own[0]] == "joint", -own[0])):  # the first is drawn above the others, and joint above all
         points = [at(*point) for point in curve]
         if len(points) > 1:
             out.append(f'<path class="line s{i % 7} d{i // 7}" d="M' + "L".join(f"{x} {y}" for x, y in points) + '"/>')

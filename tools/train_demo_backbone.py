@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Trains the backbone of `l3a demo`, models/demo_backbone.safetensors: a narrow residual network of bottlenecks, on drawn scenes of
-256 things of which none is a class of the demo (tools/draw_training.c). Each scene shows one to five; the loss is the binary cross
-entropy of every thing. What is kept is the network up to the mean of its last layer: 512 features.
+"""Trains the backbone of `l3a demo`, models/demo_backbone.safetensors: a narrow residual network with bottlenecks, on drawn scenes of
+256 things, none of which is a class of the demo (tools/draw_training.c). Each scene shows one to five of them; the loss is the binary
+cross entropy, summed over things. The network is saved up to the mean of its last layer: 512 features.
 
     cc -O2 -ffp-contract=off -Isrc tools/draw_training.c src/draw/{raster,recipe,scene,things}.c -lm -o draw_training
     python3 tools/train_demo_backbone.py --tool ./draw_training --out models
 
-Needs PyTorch, and a GPU to be done in minutes. Writes demo_backbone.safetensors (convolutions as float16, the rest as float32) and
-demo_backbone.json, which says how it was made and how good it is on scenes it has not seen."""
+Needs PyTorch; with a GPU it takes minutes. Writes demo_backbone.safetensors (convolutions as float16, the rest as float32) and
+demo_backbone.json, which records how it was made and how well it does on unseen scenes."""
 import argparse
 import hashlib
 import json
@@ -44,7 +44,7 @@ class Bottleneck(nn.Module):
 
 
 class Network(nn.Module):
-    """Under the names of torchvision's ResNets."""
+    """Has the tensor names of torchvision's ResNets."""
 
     def __init__(self):
         super().__init__()
@@ -69,7 +69,7 @@ class Network(nn.Module):
 
 
 def draw(tool, folder, first, count, seed):
-    """Scenes first … first + count - 1 of a seed, drawn by as many processes as there are processors."""
+    """Scenes first … first + count - 1 of a seed, drawn by one process per processor."""
     parts = min(os.cpu_count(), count)
     edges = [first + count * i // parts for i in range(parts + 1)]
     stems = [os.path.join(folder, f"{seed}-{first}-{i}") for i in range(parts)]
@@ -87,7 +87,7 @@ def draw(tool, folder, first, count, seed):
 
 
 def prepare(pictures, training):
-    """Bytes to what the network wants. In training: mirrored, in another light, and with the soft colours of a JPEG file."""
+    """Turns bytes into the network's input. In training, pictures are mirrored, lit differently, shifted, and given the soft colours of a JPEG file."""
     x = pictures.permute(0, 3, 1, 2).float().div(255)
     if training:
         count, device = len(x), x.device
@@ -106,7 +106,7 @@ def prepare(pictures, training):
 
 
 def average_precision(scores, labels):
-    """Mean over things, in percent: precision at each hit, averaged."""
+    """Average precision in percent, averaged over things."""
     order = scores.argsort(0, descending=True)
     hits = labels.gather(0, order).double()
     precision = hits.cumsum(0) / torch.arange(1, len(hits) + 1, device=hits.device).view(-1, 1)
@@ -150,7 +150,7 @@ def train(network, pictures, labels, options, device):
 
 
 def rounded(network):
-    """The tensors as they are saved, and the network set to them."""
+    """The tensors as they are saved, rounded; the network is set to the rounded values."""
     tensors = {}
     for name, value in network.state_dict().items():
         if name.startswith("head.") or name.endswith("num_batches_tracked"):

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""What was tried for l3a+ and left out (docs/beyond.md), on the features that bench/beyond.py measures. It needs PyTorch, and a GPU to be
-done in a minute; nothing of it is part of the program.
+"""Ideas that were tried for l3a+ and rejected (docs/beyond.md), on the features that bench/beyond.py measures. Needs PyTorch; with a GPU it
+takes a minute. None of this is part of the program.
 
   tools/try_beyond.py --coco TRAIN VAL --voc TRAIN TEST
 
-A row is printed for each attempt: last mAP on test images for COCO B0-C10 and VOC B0-C4, random layer of seed 2025."""
+Prints one row per attempt: last mAP on test images for COCO B0-C10 and VOC B0-C4, with the random layer of seed 2025."""
 import argparse
 import json
 import struct
@@ -52,7 +52,7 @@ def solve(a, gamma, c):
 
 
 class Data:
-    """Rows of a data set behind a layer, and the sums of its phases."""
+    """The rows of a data set after a layer, and the sums of its phases."""
 
     def __init__(self, name, tables, d, phases=None, expand=None):
         (z, self.y), (zt, self.yt) = tables[name]
@@ -136,7 +136,7 @@ def try_others(sets):
     print("\nd = 4096, gamma 3000, no lift")
     kept = {s: s.sums() for s in sets}
     each(sets, "alpha 0.2; 0.3", lambda s: [s.judge(s.plus(*kept[s], a, 3000)) for a in (0.2, 0.3)])
-    each(sets, "best alpha of each class, by test images", lambda s: [torch.stack(
+    each(sets, "best alpha of each class, chosen on test images", lambda s: [torch.stack(
         [precisions(s.scores(s.plus(*kept[s], a, 3000)), s.yt) for a in (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1)]).max(0).values.mean().item()])
 
     def mean(s, alphas):
@@ -149,15 +149,15 @@ def try_others(sets):
         mu = [(s.x[r] * s.omega(j)[:, None]).sum(0) for j, r in enumerate(s.rows)]
         c = [part + value * alpha * (sum(mu) - mu[j])[:, None] for j, part in enumerate(c)]
         return s.judge(s.plus(a, c, alpha, 3000))
-    each(sets, "others' images with the target -0.05; 0.05", lambda s: [target(s, -0.05), target(s, 0.05)])
+    each(sets, "target of other phases' images -0.05; 0.05", lambda s: [target(s, -0.05), target(s, 0.05)])
 
     def means(s):
         a, c = kept[s]
         mu = [(s.x[r] * s.omega(j)[:, None]).sum(0) for j, r in enumerate(s.rows)]
         outer = [torch.outer(m, m) / s.omega(j).sum() for j, m in enumerate(mu)]
         return s.judge(s.plus(a, c, 1, 3000, [0.2 * a[j] + 0.8 * outer[j] for j in range(len(a))]))
-    each(sets, "others' mean counts 1, the rest 0.2", lambda s: [means(s)])
-    each(sets, "an image's weight the largest of its classes'", lambda s: [s.judge(s.plus(*s.sums("max"), 0.3, 3000))])
+    each(sets, "mean of other phases' images with weight 1, the rest with 0.2", lambda s: [means(s)])
+    each(sets, "weight of an image: the largest of its classes' weights", lambda s: [s.judge(s.plus(*s.sums("max"), 0.3, 3000))])
 
     def scaled(s, factor):
         x, xt = s.x, s.xt
@@ -171,7 +171,7 @@ def try_others(sets):
 
 
 def try_seen(sets):
-    print("\nd = 4096, gamma 3000, no lift: others by whether they were seen before; the best alpha of 0.2, 0.3, 0.4, 0.5, 0.7")
+    print("\nd = 4096, gamma 3000, no lift: images of other phases, weighted by whether they were seen before; the best alpha of 0.2, 0.3, 0.4, 0.5, 0.7")
 
     def discounted(s, kind):
         (a, c), seen, w = s.sums(), [], None
@@ -187,7 +187,7 @@ def try_seen(sets):
             seen.append((x * (s.omega(j) * u)[:, None]).T @ x)
             w = torch.cat([solve(a[i] + 0.4 * (sum(seen) - seen[i]), 3000, c[i]) for i in range(j + 1)], 1)
         return max(s.judge(s.plus(a, c, alpha, 3000, seen)) for alpha in (0.2, 0.3, 0.4, 0.5, 0.7))
-    for kind, what in ("unseen", "probability that no old class is there"), ("count", "divided by the likely number of phases"), ("true", "by the true number"):
+    for kind, what in ("unseen", "times the probability that no old class is present"), ("count", "divided by the likely number of phases"), ("true", "divided by the true number"):
         each(sets, what, lambda s, k=kind: [discounted(s, k)])
 
     def once(s):
@@ -195,11 +195,11 @@ def try_seen(sets):
         plain = s.sums("none")[0]
         total = s.x.T @ s.x
         return s.judge([solve(a[j] + 0.5 * (total - plain[j]), 3000, c[j]) for j in range(len(a))])
-    each(sets, "every image once among the others, weight 1, alpha 0.5", lambda s: [once(s)])
+    each(sets, "every image once among those of other phases, weight 1, alpha 0.5", lambda s: [once(s)])
 
 
 def try_lift(sets, turns):
-    print("\nlift, gamma 3000, alpha 0.3, lambda_t = 0, 0.03; d as given")
+    print(f"\nlift, gamma 3000, alpha 0.3, lambda_t = 0, 0.03; d = {sets[0].d}")
     kept = {s: s.plus(*s.sums(), 0.3, 3000) for s in sets}
     each(sets, "of all classes, 0 and 0.03", lambda s: [s.judge(lift(kept[s], t)) for t in (0, 0.03)])
     each(sets, "of the classes of other phases only, 0.03", lambda s: [s.judge(lift(kept[s], 0.03, -0.03))])

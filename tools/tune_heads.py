@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Chooses the settings of heads trained by gradient descent, on training data alone: `.tuning` of each method in src/method.
+"""Chooses the settings of heads trained by gradient descent (`.tuning` of each method in src/method), from training data only.
 
-A fifth of the training rows is held out as a validation set; no test row is looked at. First the rate of the
-first phase is chosen, for joint-sgd by its mAP and for the others by the mAP of the first phase; then for each method the rate of later
-phases and lambda, by the last mAP. Of all that was tried the values with the highest mean over the data sets are printed first.
+A fifth of the training rows is held out as a validation set; test rows are not used. First the rate of the first phase is chosen, for
+joint-sgd by its mAP and for the others by the mAP of the first phase; then, for each method, the rate of later phases and lambda, by the
+last mAP. The best values, those with the highest mean over the data sets, are printed first.
 
     tools/tune_heads.py --l3a build/l3a --out tune.csv voc:B0-C4:voc-trainval.safetensors coco:B0-C10:train.safetensors:20000
 
-A data set is NAME:PROTOCOL:FILE[:ROWS]; ROWS draws that many of the file's rows, to save time. Every line of the CSV is a run.
+A data set is NAME:PROTOCOL:FILE[:ROWS]; with ROWS, only that many random rows of the file are used, to save time. Each line of the CSV
+is one run with one seed.
 """
 import argparse
 import csv
@@ -66,7 +67,7 @@ class Tuner:
         self.log.writerow(["data", "method", "seed", "loss", "epochs", "first-rate", "rate", "lambda", "first", "average", "last"])
 
     def run(self, data, method, **settings):
-        """mAP after the first phase, its mean over phases, and after the last, meaned over seeds."""
+        """mAP after the first phase, averaged over phases, and after the last phase; each averaged over seeds."""
         self.runs += 1
         out = self.folder / f"run{self.runs}"
         name, protocol = data
@@ -86,7 +87,7 @@ class Tuner:
         return np.mean(results, axis=0)
 
     def best(self, scores, what):
-        """The settings with the highest mean over data sets, printed with the runners-up."""
+        """Returns the settings with the highest mean over data sets, and prints them with the runners-up."""
         ranked = sorted(scores.items(), key=lambda item: -np.mean(item[1]))
         for settings, values in ranked[:4]:
             print(f"  {what}: {settings} -> {' '.join(f'{value:.2f}' for value in values)}", flush=True)
@@ -102,7 +103,7 @@ def main():
     parser.add_argument("--epochs", default="20")
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--head-input", default="features")
-    parser.add_argument("--dim", default="64", help="of the random layer, for --head-input layer")
+    parser.add_argument("--dim", default="64", help="width of the random layer, for --head-input layer")
     parser.add_argument("--methods", default=",".join(GRID))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

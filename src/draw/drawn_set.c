@@ -1,7 +1,7 @@
-/* Drawn data sets: scenes in the folders of VOC 2007, with an annotation for each picture and a list for each class.
+/* Drawn data sets: scenes in the folder layout of VOC 2007, with one annotation per picture and one list per class.
  *
- * Picture i is made from the i-th number of the seed's stream, so the pictures can be drawn by any number of threads. They are
- * drawn and compressed a batch at a time, and then written in order. The lists come last: without them a folder is no data set. */
+ * Picture i is made from number i of the seed's stream, so any number of threads can draw the pictures. They are drawn and
+ * compressed in batches, and then written in order. The lists are written last: a folder without them is not a data set. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/threads.h"
@@ -23,7 +23,7 @@ struct picture {
 struct drawing {
     l3a_context *context;
     l3a_draw_options options;
-    size_t always, count, first; /* the class's index or THINGS; pictures in all; the first of the batch */
+    size_t always, count, first; /* index of a class, or THINGS; number of pictures; first picture of the batch */
     char *root, *annotations, *pictures, *lists;
     struct picture *batch;
     uint8_t *shown; /* [count x THINGS] */
@@ -42,9 +42,9 @@ static l3a_status check_options(struct drawing *drawing) {
     const char *names[THINGS];
     l3a_status status = L3A_OK;
     FAIL_IF(options->training > PICTURES || options->test > PICTURES, drawing->context, L3A_ERROR_OPTION, NULL,
-            "at most %d pictures are drawn for a split", PICTURES);
+            "a split can have at most %d pictures", PICTURES);
     drawing->count = options->training + options->test;
-    FAIL_IF(!drawing->count, drawing->context, L3A_ERROR_OPTION, NULL, "a data set of no pictures");
+    FAIL_IF(!drawing->count, drawing->context, L3A_ERROR_OPTION, NULL, "the data set would have no pictures");
     drawing->always = THINGS;
     for (size_t i = 0; i < THINGS; i++) {
         names[i] = things[i].name;
@@ -52,7 +52,7 @@ static l3a_status check_options(struct drawing *drawing) {
     }
     const char *close = options->always ? l3a_closest(options->always, names, THINGS) : NULL;
     FAIL_IF(options->always && drawing->always == THINGS, drawing->context, L3A_ERROR_CLASS, NULL,
-            "'%s' is none of the %d classes that can be drawn%s%s%s", options->always, THINGS, close ? "; is it '" : "",
+            "'%s' is not one of the %d classes that can be drawn%s%s%s", options->always, THINGS, close ? "; did you mean '" : "",
             close ? close : "", close ? "'?" : "");
 done:
     return status;
@@ -63,7 +63,7 @@ static l3a_status make_folders(struct drawing *drawing, const char *folder) {
     l3a_status status = L3A_OK;
     bool exists;
     TRY(file_exists(context, folder, &exists));
-    FAIL_IF(exists, context, L3A_ERROR_EXISTS, "choose a new folder", "%s: is there already", folder);
+    FAIL_IF(exists, context, L3A_ERROR_EXISTS, "choose a new folder", "%s: already exists", folder);
     TRY(join_path(context, folder, "VOC2007", &drawing->root));
     TRY(join_path(context, drawing->root, "Annotations", &drawing->annotations));
     TRY(join_path(context, drawing->root, "JPEGImages", &drawing->pictures));
@@ -86,7 +86,7 @@ static void draw_part(void *argument, size_t first, size_t last) {
     }
 }
 
-/* As VOC writes them: pixels count from 1, and the last one belongs to the box. */
+/* In the form of VOC: pixels count from 1, and the box includes its last pixel. */
 static void describe_thing(text_builder *text, const struct thing *thing) {
     const struct box *box = &thing->box;
     const bool cut = box->left == 0 || box->top == 0 || box->right == SCENE_SIDE || box->bottom == SCENE_SIDE;
@@ -136,7 +136,7 @@ static l3a_status write_batch(const struct drawing *drawing, size_t count) {
         const size_t index = drawing->first + i;
         char name[ID];
         snprintf(name, sizeof name, "%06zu.jpg", index + 1);
-        FAIL_IF(!picture->length, drawing->context, L3A_ERROR_MEMORY, NULL, "no memory to compress the picture %s", name);
+        FAIL_IF(!picture->length, drawing->context, L3A_ERROR_MEMORY, NULL, "not enough memory to compress the picture %s", name);
         TRY(write_in(drawing->context, drawing->pictures, name, picture->file, picture->length));
         TRY(write_annotation(drawing, &picture->scene, index + 1));
         for (size_t j = 0; j < picture->scene.count; j++) {
@@ -161,7 +161,7 @@ done:
     return status;
 }
 
-/* The ids of a split that is not empty, with a flag for a class where one is named. */
+/* Writes the ids of a split, if it has any; with class < THINGS, also a flag that says whether a picture shows the class. */
 static l3a_status write_list(const struct drawing *drawing, size_t first, size_t last, const char *split, size_t class) {
     text_builder text = {.context = drawing->context};
     char name[64];
@@ -183,7 +183,7 @@ done:
     return status;
 }
 
-/* The lists of classes before those of splits. A class that is only drawn when asked for is one of the set's where it was. */
+/* Writes the lists of classes before those of splits. A class that is drawn only on request has lists only if it was requested. */
 static l3a_status write_lists(struct drawing *drawing) {
     l3a_context *context = drawing->context;
     l3a_status status = L3A_OK;
@@ -207,7 +207,7 @@ done:
 l3a_status l3a_draw_dataset(l3a_context *context, const l3a_draw_options *options, const char *folder) {
     struct drawing drawing = {.context = context};
     l3a_status status = L3A_OK;
-    FAIL_IF(!folder || !folder[0], context, L3A_ERROR_ARGUMENT, NULL, "no folder to draw to");
+    FAIL_IF(!folder || !folder[0], context, L3A_ERROR_ARGUMENT, NULL, "there is no folder to draw to");
     l3a_draw_options_default(&drawing.options);
     drawing.options = options ? *options : drawing.options;
     TRY(check_options(&drawing));

@@ -1,8 +1,8 @@
-/* Coverage, row by row.
+/* Computes coverage, row by row.
  *
- * A polygon's row is cut into four lines; on each, the crossings of the path are sorted and the spans with a winding other than
- * zero add their exact length in every pixel. A stroke covers a pixel by how far its centre lies inside of the nearest segment.
- * Rows of coverage are then mixed into the canvas in whole numbers. */
+ * A polygon's row is cut into four lines. On each line, the crossings of the path are sorted, and the spans with a winding number
+ * other than zero add their exact length to every pixel. A stroke covers a pixel according to how far the pixel's centre is inside
+ * the nearest segment. Rows of coverage are then blended into the canvas in integer arithmetic. */
 #include "draw/raster.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ size_t draw_below(struct stream *stream, size_t count) {
     return (size_t)((double)count * random_uniform(stream->seed, stream->next++));
 }
 
-/* A quarter turn by its series; the rest by symmetry. */
+/* A Taylor series for a quarter turn, and symmetry for the rest. */
 double sine(double turns) {
     double part = turns - floor(turns + 0.5);
     part = part > 0.25 ? 0.5 - part : part < -0.25 ? -0.5 - part : part;
@@ -61,7 +61,7 @@ struct paint flat_paint(struct colour colour, double opacity) {
     return (struct paint){.first = colour, .second = colour, .along_x = 1, .scale = 1, .opacity = opacity};
 }
 
-/* 0 in the first half of a period of 2, 1 in the second, with edges a pixel wide. */
+/* A square wave between 0 and 1 with a period of 2, whose edges are a pixel wide. */
 static double wave(double position, double scale) {
     const double within = position - 2 * floor(position / 2);
     return clamp((0.5 - fabs(within - 1)) * scale + 0.5, 0, 1);
@@ -115,7 +115,7 @@ static void blend_row(struct canvas *canvas, int row, int left, int right, const
     }
 }
 
-/* The pixels of the canvas within `margin` of the points; false where there are none. */
+/* The box of the pixels within `margin` of the points; false if it contains no pixel of the canvas. */
 static bool pixels_around(const struct canvas *canvas, const struct point *path, size_t count, double margin, struct box *box) {
     double left = path[0].x, right = path[0].x, top = path[0].y, bottom = path[0].y;
     for (size_t i = 1; i < count; i++) {
@@ -136,7 +136,7 @@ struct crossing {
     int winding;
 };
 
-/* Sorted by x, by insertion: there are few. */
+/* Sorts by x, with insertion sort: there are few crossings. */
 static size_t find_crossings(const struct point *path, size_t count, double y, struct crossing crossings[PATH_POINTS]) {
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
@@ -225,7 +225,7 @@ void stroke_path(struct canvas *canvas, const struct point *path, size_t count, 
     }
 }
 
-/* Catmull and Rom's cubic between b and c. */
+/* The Catmull-Rom cubic between b and c. */
 static double curve(double a, double b, double c, double d, double t) {
     return b + 0.5 * t * (c - a + t * (2 * a - 5 * b + 4 * c - d + t * (3 * (b - c) + d - a)));
 }

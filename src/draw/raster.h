@@ -1,7 +1,7 @@
 /* A small software rasteriser: smooth-edged polygons and strokes on an RGB canvas.
  *
- * The same calls give the same bytes on any machine: arithmetic is +, -, *, / and square roots in double, sines are our own, and
- * the folder is compiled without fused multiplications. */
+ * The same calls give the same bytes on any machine: they use only +, -, *, / and square roots in double precision, compute sines
+ * themselves, and are compiled without fused multiply-add. */
 #ifndef L3A_RASTER_H
 #define L3A_RASTER_H
 
@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { CANVAS_SIDE = 512, PATH_POINTS = 512 }; /* at most */
+enum { CANVAS_SIDE = 512, PATH_POINTS = 512 }; /* limits */
 
-/* Numbers one after another from the stream of a seed. A statement draws once: the order within one is the compiler's. */
+/* Successive random numbers from a seed. Draw once per expression: C does not fix the order of calls within one. */
 struct stream {
     uint64_t seed, next;
 };
@@ -22,7 +22,7 @@ bool draw_chance(struct stream *stream, double probability);
 /* 0 … count - 1 */
 size_t draw_below(struct stream *stream, size_t count);
 
-/* Of an angle in turns. */
+/* The angle is in turns. */
 double sine(double turns);
 double cosine(double turns);
 
@@ -41,7 +41,8 @@ struct colour colour_between(struct colour left, struct colour right, double par
 
 enum pattern { PATTERN_FLAT, PATTERN_GRADIENT, PATTERN_STRIPES, PATTERN_DOTS, PATTERN_CHECKS, PATTERNS };
 
-/* What a shape is filled with: a pattern of two colours, `scale` pixels wide, turned by (along_x, along_y) about the origin. */
+/* The filling of a shape: a pattern of two colours, `scale` pixels wide, rotated about the origin to the direction (along_x,
+ * along_y). */
 struct paint {
     struct colour first, second;
     enum pattern pattern;
@@ -52,16 +53,16 @@ struct paint {
 struct paint flat_paint(struct colour colour, double opacity);
 
 struct box {
-    int left, top, right, bottom; /* right and bottom are beyond the last; empty where left >= right */
+    int left, top, right, bottom; /* right and bottom are one past the end; empty if left >= right */
 };
 
 struct canvas {
     int width, height;
     uint8_t *pixels;    /* RGB, row after row */
-    struct box touched; /* what was covered by more than a quarter since it was last emptied */
+    struct box touched; /* the pixels covered by more than a quarter since the box was last emptied */
 };
 
-/* Where the path winds around a pixel, whatever way it goes. */
+/* Fills where the path winds around a pixel, in either direction. */
 void fill_path(struct canvas *canvas, const struct point *path, size_t count, const struct paint *paint);
 /* Lines with round ends and corners; closed: from the last point back to the first. */
 void stroke_path(struct canvas *canvas, const struct point *path, size_t count, bool closed, double width,

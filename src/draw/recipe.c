@@ -20,7 +20,7 @@ struct shape {
 struct pen {
     struct canvas *canvas;
     const struct thing *thing;
-    struct stream stream; /* of the small shifts of points */
+    struct stream stream; /* for the random shifts of points */
     double cosine, sine;
 };
 
@@ -62,7 +62,7 @@ static void choose_look(const struct recipe *recipe, const struct thing *thing, 
     look->rim_width = kind < 0.8 ? width * thing->radius + 0.4 : 0;
 }
 
-/* From the recipe's hundredths to pixels, with a small shift of its own. */
+/* Converts the recipe's hundredths to pixels, and adds a small random shift. */
 static struct point place(struct pen *pen, double x, double y) {
     const struct thing *thing = pen->thing;
     const double dx = draw_between(&pen->stream, -2.5, 2.5), dy = draw_between(&pen->stream, -2.5, 2.5);
@@ -72,7 +72,7 @@ static struct point place(struct pen *pen, double x, double y) {
                           thing->centre.y + across * pen->sine + down * pen->cosine};
 }
 
-/* The points of a shape from its number `first` on. */
+/* The points of a shape, which begin at number `first`. */
 static size_t place_points(struct pen *pen, const struct shape *shape, size_t first, struct point *points) {
     size_t count = 0;
     for (size_t i = first; i + 1 < shape->count; i += 2) {
@@ -81,19 +81,19 @@ static size_t place_points(struct pen *pen, const struct shape *shape, size_t fi
     return count;
 }
 
-/* An ellipse is made in the recipe's own measure, so that it turns with the thing. */
+/* Makes an ellipse in the recipe's coordinates, so that it rotates with the thing. */
 static size_t place_ellipse(struct pen *pen, const double *numbers, double from, double to, struct point *path) {
     const struct point middle = {numbers[0], numbers[1]};
     const size_t count = ellipse_path(middle, numbers[2], numbers[3], from, to, path);
     const struct stream before = pen->stream;
     for (size_t i = 0; i < count; i++) {
-        pen->stream = before; /* one shift for all of it */
+        pen->stream = before; /* the same shift for all points */
         path[i] = place(pen, path[i].x, path[i].y);
     }
     return count;
 }
 
-/* rim: how much wider than itself, in pixels on each side. */
+/* rim: how much the shape is widened, in pixels on each side. */
 static void draw_shape(struct pen *pen, const struct shape *shape, const struct paint *paint, double rim) {
     struct point points[NUMBERS], path[PATH_POINTS];
     const double *numbers = shape->numbers;
@@ -123,7 +123,7 @@ static void draw_shape(struct pen *pen, const struct shape *shape, const struct 
     }
 }
 
-/* Takes the next shape off the text, and the colour chosen before it; false at the end. */
+/* Reads the next shape and the colour selected before it; false at the end of the text. */
 static bool next_shape(const char **text, size_t *colour, struct shape *shape) {
     static const char letters[] = "abckw";
     const char *at = *text;
@@ -149,7 +149,7 @@ static bool next_shape(const char **text, size_t *colour, struct shape *shape) {
     return true;
 }
 
-/* Once widened, all in the rim's colour, and then as it is: a rim goes around the whole and not around each part. */
+/* Draws the thing widened in the rim's colour, and then normally on top: the rim surrounds the whole thing, not each part. */
 void draw_thing(struct canvas *canvas, const struct recipe *recipe, struct thing *thing) {
     struct look look;
     choose_look(recipe, thing, &look);

@@ -20,7 +20,7 @@ static void add(struct scene *scene, size_t recipe) {
     }
 }
 
-/* One that is not there yet, as often as its frequency says; `count` where none is left. */
+/* Chooses a thing that the scene does not show yet, in proportion to its frequency; `count` if none is left. */
 static size_t choose_thing(const struct recipe *recipes, size_t count, const struct scene *scene, struct stream *stream) {
     double total = 0;
     size_t chosen = count;
@@ -64,7 +64,7 @@ static void choose_things(const struct recipe *recipes, size_t count, size_t alw
     }
 }
 
-/* How deep a thing lies in those before it, against the smaller radius of the two. */
+/* The deepest overlap of a thing with the things before it, relative to the smaller radius of the two. */
 static double overlap(const struct scene *scene, size_t index) {
     const struct thing *thing = &scene->things[index];
     double deepest = -1;
@@ -78,7 +78,7 @@ static double overlap(const struct scene *scene, size_t index) {
     return deepest;
 }
 
-/* Things may cover each other a little. Where there is no room, a thing becomes smaller. */
+/* Things may cover each other a little. If there is no room, a thing is made smaller. */
 static void place_thing(struct scene *scene, size_t index, struct stream *stream) {
     struct thing *thing = &scene->things[index];
     thing->radius = draw_between(stream, 12, 35 - 2 * (double)scene->count);
@@ -115,7 +115,7 @@ static double smoothed(double t) {
     return t * t * (3 - 2 * t);
 }
 
-/* A field of values in 0..1 that changes slowly: a lattice of random values, smoothed in between. */
+/* A slowly changing field: random values on a lattice, interpolated smoothly. */
 static double field_at(const double lattice[LATTICE][LATTICE], int column, int row) {
     const double x = (double)column * (LATTICE - 1) / SCENE_SIDE, y = (double)row * (LATTICE - 1) / SCENE_SIDE;
     const int i = (int)x, j = (int)y;
@@ -143,7 +143,7 @@ static void draw_ground(struct canvas *canvas, struct stream *stream) {
     }
 }
 
-/* Points around a centre, at random distances: with a smooth curve through them, a blob. */
+/* A polygon or a smooth curve through points around a centre, at random distances from it. */
 static size_t random_blob(struct stream *stream, double radius, struct point path[PATH_POINTS]) {
     struct point points[8];
     const double x = draw_between(stream, 0, SCENE_SIDE), y = draw_between(stream, 0, SCENE_SIDE);
@@ -186,7 +186,7 @@ static struct paint clutter_paint(struct stream *stream, double low, double high
     return paint;
 }
 
-/* Blobs, curves and dots that mean nothing. */
+/* Draws blobs, curves and dots that belong to no class. */
 static void draw_clutter(struct canvas *canvas, struct stream *stream) {
     struct point path[PATH_POINTS];
     const size_t blobs = draw_below(stream, 7), curves = draw_below(stream, 7), dots = draw_below(stream, 14);
@@ -210,7 +210,7 @@ static void draw_clutter(struct canvas *canvas, struct stream *stream) {
     }
 }
 
-/* Thin things in front of everything. */
+/* Draws thin curves in front of everything. */
 static void draw_front(struct canvas *canvas, struct stream *stream) {
     struct point path[PATH_POINTS];
     const size_t curves = draw_below(stream, 4);
@@ -226,7 +226,7 @@ static uint8_t to_byte(int value) {
     return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-/* Light, contrast, and grain: the sum of four bytes is close to a bell curve. */
+/* Applies brightness, contrast and grain. The sum of four random bytes is close to a normal distribution. */
 static void finish(struct canvas *canvas, struct stream *stream) {
     const int contrast = (int)draw_between(stream, 200, 290), light = (int)draw_between(stream, -22, 22),
               grain = (int)draw_between(stream, 0, 26);

@@ -12,9 +12,10 @@ struct scene {
     struct thing things[SCENE_THINGS];
 };
 
-/* What a scene shows, chosen from the recipes; no thing twice. always: the index of one that it shows in any case, or `count`. */
+/* Chooses and places the things that a scene shows, none of them twice. always: the index of a thing that it must show, or `count`.
+ */
 void scene_plan(const struct recipe *recipes, size_t count, size_t always, uint64_t seed, struct scene *scene);
-/* pixels: SCENE_BYTES. Fills in the boxes of the things. */
+/* Draws a scene into `pixels` (SCENE_BYTES), and sets the boxes of its things. */
 void scene_draw(const struct recipe *recipes, struct scene *scene, uint8_t *pixels);
 
 #endif

@@ -1,7 +1,7 @@
 /* The classes of drawn data sets, in lexicographic order, and one more that is held back.
  *
- * Every fourth is rare: they come 20 times less often than the others. A boat nearly always comes with an anchor, a cup with a
- * spoon, a house with a tree; each of the followers is seldom seen alone. */
+ * Every fourth class is rare: it appears 20 times less often than the others. A boat nearly always appears with an anchor, a cup
+ * with a spoon, and a house with a tree; the followers seldom appear alone. */
 #include "draw/recipe.h"
 
 #define RARE 0.045

@@ -1,6 +1,6 @@
-/* Backbones: which network a checkpoint holds, what pictures it wants, and its features for any number of them.
+/* Backbones: recognises the network in a checkpoint, says what pictures it takes, and computes features for any number of them.
  *
- * Pictures go through in batches of the family's size; what is left over goes one at a time, through a second program that shares
+ * Pictures are computed in batches of the family's size. The rest are computed one at a time, with a second program that shares
  * the weights of the first. */
 #include "net/backbone.h"
 #include "base/machine.h"
@@ -16,7 +16,7 @@
 
 enum { ALIGNMENT = 64, LARGEST_SIDE = 4096 };
 
-/* The first that matches. */
+/* The first that matches is used. */
 static const struct family *const families[] = {&vit_family, &tresnet_family, &resnet_family};
 
 const struct engine *engine_best(void) {
@@ -37,11 +37,11 @@ static l3a_status check_options(l3a_context *context, const l3a_backbone_options
             (int)options->pool);
     FAIL_IF((unsigned)options->filter > L3A_FILTER_BICUBIC, context, L3A_ERROR_OPTION, NULL, "there is no filter %d",
             (int)options->filter);
-    FAIL_IF(options->size > LARGEST_SIDE, context, L3A_ERROR_OPTION, NULL, "pictures of %zu x %zu are too large; at most %d",
-            options->size, options->size, LARGEST_SIDE);
+    FAIL_IF(options->size > LARGEST_SIDE, context, L3A_ERROR_OPTION, NULL,
+            "pictures of %zu x %zu are too large; the side can be at most %d", options->size, options->size, LARGEST_SIDE);
     for (size_t i = 0; options->set_mean && i < 3; i++) {
         FAIL_IF(!isfinite(options->mean[i]) || !isfinite(options->deviation[i]) || !(options->deviation[i] > 0), context,
-                L3A_ERROR_OPTION, NULL, "mean and deviation must be finite, the deviation positive");
+                L3A_ERROR_OPTION, NULL, "the mean and the deviation must be finite, and the deviation must be positive");
     }
 done:
     return status;
@@ -94,12 +94,13 @@ static l3a_status find_family(const struct weights *weights, const struct family
         }
     }
     const struct checkpoint_tensor *first = weights->source.count ? weights->source.at(weights->source.owner, 0) : NULL;
-    return fail(weights->context, L3A_ERROR_MISMATCH, "ViT, ResNet and TResNet are known, under the names of timm and torchvision",
-                "no network is known by these %zu tensors (the first is %s)", weights->source.count,
+    return fail(weights->context, L3A_ERROR_MISMATCH,
+                "use a ViT, ResNet or TResNet checkpoint with the tensor names of timm or torchvision",
+                "these %zu tensors are not those of a known network (the first is %s)", weights->source.count,
                 first ? first->name : "missing");
 }
 
-/* The plain weights of layers that the engine has packed are no longer needed. */
+/* Once the engine has packed the weights of its layers, the plain weights are no longer needed. */
 static void drop_plain_weights(struct network *net) {
     for (size_t i = 0; i < net->layer_count; i++) {
         if (net->layers[i].kind == LAYER_CONVOLUTION || net->layers[i].kind == LAYER_LINEAR) {
@@ -119,8 +120,8 @@ static l3a_status make_programs(l3a_backbone *backbone, size_t batch) {
     drop_plain_weights(&backbone->network);
     const size_t floats = backbone->many.arena > backbone->one.arena ? backbone->many.arena : backbone->one.arena;
     FAIL_IF(limit && floats > limit / sizeof(float), context, L3A_ERROR_MEMORY, "use smaller pictures",
-            "the network needs %" PRIu64 " MiB to work in; %" PRIu64 " MiB are allowed", (uint64_t)floats * sizeof(float) >> 20,
-            limit >> 20);
+            "the network needs %" PRIu64 " MiB of working memory; the limit is %" PRIu64 " MiB",
+            (uint64_t)floats * sizeof(float) >> 20, limit >> 20);
     TRY(allocate(context, floats * sizeof(float) + ALIGNMENT, 1, &backbone->memory));
     backbone->arena = (float *)(((uintptr_t)backbone->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
 done:
@@ -136,8 +137,8 @@ static l3a_status build(l3a_backbone *backbone, const struct weight_source *sour
     TRY(check_options(context, options));
     TRY(weights_open(context, source, &weights));
     TRY(find_family(&weights, &family));
-    FAIL_IF(!family->pools && options->pool != L3A_POOL_DEFAULT, context, L3A_ERROR_OPTION, "leave the pool to the network",
-            "the pool can be chosen for a vision transformer only, and this is a %s", family->name);
+    FAIL_IF(!family->pools && options->pool != L3A_POOL_DEFAULT, context, L3A_ERROR_OPTION, "use the default pool",
+            "the pool can only be chosen for a vision transformer, but this network is a %s", family->name);
     TRY(family->recognise(&weights, &recipe));
     network_start(context, &weights, recipe.side, &backbone->network);
     TRY(network_finish(&backbone->network, family->describe(&backbone->network, &recipe)));
@@ -215,8 +216,8 @@ const l3a_backbone_info *l3a_backbone_describe(const l3a_backbone *backbone) {
 static l3a_status check_finite(l3a_context *context, const float *features, size_t count, size_t width) {
     for (size_t i = 0; i < count * width; i++) {
         if (!isfinite(features[i])) {
-            return fail(context, L3A_ERROR_DATA, "are the pictures scaled as the network expects?",
-                        "the feature of picture %zu is not finite (number %zu)", i / width, i % width);
+            return fail(context, L3A_ERROR_DATA, "check that the pictures are scaled as the network expects",
+                        "picture %zu: feature %zu is not finite", i / width, i % width);
         }
     }
     return L3A_OK;

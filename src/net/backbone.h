@@ -1,5 +1,5 @@
-/* A backbone opened from a table of tensors rather than from a file, and with an engine of the caller's choice: what the public
- * calls and the tests build on. */
+/* Opens a backbone from a table of tensors instead of a file, with an engine of the caller's choice. The public calls and the tests
+ * are built on this. */
 #ifndef L3A_BACKBONE_H
 #define L3A_BACKBONE_H
 
@@ -10,9 +10,9 @@ struct l3a_backbone {
     const struct engine *engine;
     void *state;
     struct network network;
-    struct program many, one; /* a batch at a time, and a single picture */
+    struct program many, one; /* for a batch, and for a single picture */
     float *arena;
-    void *memory; /* in which the arena lies, aligned */
+    void *memory; /* contains the arena, which is aligned */
     l3a_backbone_info info;
 };
 

@@ -1,9 +1,10 @@
-/* Convolutions and linear layers on the plain matrix library: for builds without oneDNN, and as the second opinion of the tests.
+/* Convolutions and linear layers with the plain matrix library: for builds without oneDNN, and as an independent check in the
+ * tests.
  *
- * Values lie as NHWC. A convolution of one picture is the product
+ * Values are stored as NHWC. A convolution of one picture is the product
  *     out (pixels x channels) = columns (pixels x kernel² · inputs) · weights ᵀ,
- * where a row of columns holds what the kernel sees at a pixel, zeros beyond the edges; for a 1 x 1 kernel of stride 1 the input
- * itself is that matrix. Bias and activation follow while the picture is in the cache. */
+ * where a row of columns holds the inputs under the kernel at one pixel, with zeros beyond the edges; for a 1 x 1 kernel of stride
+ * 1 the input itself is that matrix. Bias and activation are applied while the picture is in the cache. */
 #include "net/kernels.h"
 #include "base/matrix.h"
 #include "base/memory.h"
@@ -21,7 +22,7 @@ struct operation {
     const struct kernels *kernels;
     struct layout from, to;
     size_t batch;
-    float *weight; /* [out][kernel][kernel][in / groups]; the twin's where it has one */
+    float *weight; /* [out][kernel][kernel][in / groups]; the twin's if there is a twin */
     bool borrowed;
 };
 
@@ -100,7 +101,7 @@ done:
     return status;
 }
 
-/* What the kernel sees of one group of channels: a row for each output pixel. */
+/* The inputs under the kernel for one group of channels: one row per output pixel. */
 struct columns {
     const struct operation *operation;
     const float *input;
@@ -118,7 +119,7 @@ static void fill_columns(void *argument, size_t first, size_t last) {
         for (size_t k = 0; k < layer->kernel * layer->kernel; k++, out += in) {
             const size_t y = at / to->width * layer->stride + k / layer->kernel - layer->padding;
             const size_t x = at % to->width * layer->stride + k % layer->kernel - layer->padding;
-            if (y >= from->height || x >= from->width) { /* also those before zero, which wrap around */
+            if (y >= from->height || x >= from->width) { /* also true below zero, because sizes wrap around */
                 memset(out, 0, in * sizeof *out);
                 continue;
             }

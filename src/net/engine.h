@@ -1,18 +1,19 @@
-/* What a back end must do for networks: the layers that are matrix products in disguise, and where it wants channels to lie. All
- * other layers are loops over numbers (kernels.h) that work with any back end's layout. onednn.c and blas.c fill a table each;
- * nothing else knows the names of those libraries. */
+/* What a back end must provide: the layers that amount to matrix products, and the memory layout that it prefers. All other layers
+ * are plain loops (kernels.h) that work with any layout. onednn.c and blas.c each fill in one table; nothing else depends on those
+ * libraries. */
 #ifndef L3A_ENGINE_H
 #define L3A_ENGINE_H
 
 #include "net/network.h"
 
-/* How a value lies in memory: channels in blocks, and within a block, pixel after pixel, `block` channels each. So block = 1 is
- * planes (NCHW), block = channels is NHWC and rows of tokens, 16 is oneDNN's nChw16c. Channels beyond the real ones are zero. */
+/* How a value is stored in memory: channels are divided into blocks, and within a block each pixel has `block` channels. So block =
+ * 1 means planes (NCHW), block = channels means NHWC and rows of tokens, and 16 means oneDNN's nChw16c. Padding channels are zero.
+ */
 struct layout {
     size_t channels, padded, height, width, block;
 };
 
-/* Of one picture. */
+/* The number of floats for one picture. */
 static inline size_t layout_size(const struct layout *layout) {
     return layout->padded * layout->height * layout->width;
 }
@@ -21,17 +22,18 @@ struct engine {
     const char *name;
     l3a_status (*open)(l3a_context *context, void **state);
     void (*close)(void *state);
-    /* The block of a value that a kernel makes for a convolution to read. */
+    /* The block size for a value that a kernel produces and a convolution reads. */
     size_t (*block)(const void *state, size_t channels);
-    /* Makes ready a convolution or a linear layer for so many pictures, with its weights packed. `to` comes with its shape and
-     * leaves with its layout; a layer that adds has the layout of what it adds to. twin: the same layer prepared for another number
-     * of pictures, or NULL; what it packed may be shared, so it must be released later. scratch: floats that run() needs. */
+    /* Prepares a convolution or a linear layer for `batch` pictures, and packs its weights. On entry `to` has its shape, on return
+     * its layout; a layer that adds keeps the layout of the value it adds to. twin: the same layer prepared for another number of
+     * pictures, or NULL; its packed weights may be shared, so it must be released after this one. scratch: floats that run()
+     * needs. */
     l3a_status (*prepare)(void *state, const struct layer *layer, size_t batch, const struct layout *from, const void *twin,
                           struct layout *to, size_t *scratch, void **operation);
-    /* A layer that adds finds in output what it is added to. */
+    /* For a layer that adds, `output` holds the value to add to. */
     l3a_status (*run)(void *operation, const float *input, float *output, float *scratch);
     void (*release)(void *operation);
-    /* c (m x n) = scale · a op(b), row-major, on the calling thread alone; op transposes where asked. */
+    /* c (m x n) = scale · a op(b), row-major, on the calling thread only; op transposes b if transpose_b is set. */
     void (*multiply)(bool transpose_b, size_t m, size_t n, size_t inner, float scale, const float *a, size_t a_stride,
                      const float *b, size_t b_stride, float *c, size_t c_stride);
 };

@@ -1,4 +1,4 @@
-/* Which of the compiled kernels to use, and how a layer's work divides into tasks. */
+/* Chooses the kernels for this processor, and divides a layer's work into tasks. */
 #include "net/kernels.h"
 
 const struct kernels *kernels_pick(void) {

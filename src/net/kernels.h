@@ -1,5 +1,5 @@
-/* The layers that are no matrix product, as loops over numbers. The loops are written once, in kernels_body.h, and compiled for
- * each kind of processor; kernels_pick() says which this machine can run. */
+/* The layers that are not matrix products, as plain loops. The loops are written once, in kernels_body.h, and compiled for each
+ * kind of processor; kernels_pick() returns the best ones that this machine can run. */
 #ifndef L3A_KERNELS_H
 #define L3A_KERNELS_H
 
@@ -13,17 +13,18 @@ struct kernel_call {
     float *output;
 };
 
-/* Tasks [first, last) of a layer; those of different tasks write different places. */
+/* Runs tasks [first, last) of a layer. Different tasks write to different places. */
 typedef void kernel_function(const struct kernel_call *call, size_t first, size_t last);
 
 struct kernels {
     const char *name;
     kernel_function *run[LAYER_JOIN + 1]; /* NULL for the engine's layers */
-    /* rows x width: adds bias (may be NULL) to output, applies the activation. For engines that cannot do it on the way. */
+    /* Adds the bias (may be NULL) to output [rows x width], and applies the activation. For engines that cannot do it themselves.
+     */
     void (*finish)(enum activation activation, float slope, const float *bias, size_t rows, size_t width, float *output);
 };
 
-/* How many tasks a layer has for so many pictures. */
+/* The number of tasks of a layer for `batch` pictures. */
 size_t kernel_tasks(const struct kernel_call *call, size_t batch);
 const struct kernels *kernels_pick(void);
 

@@ -1,4 +1,4 @@
-/* The loops for processors with AVX2; compiled with the options that CMakeLists.txt gives this file. */
+/* The loops for processors with AVX2. CMakeLists.txt sets the compiler options of this file. */
 #if defined(__x86_64__) && !defined(L3A_PLAIN_KERNELS)
 #define KERNELS kernels_avx2
 #define KERNELS_NAME "avx2"

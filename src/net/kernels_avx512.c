@@ -1,4 +1,4 @@
-/* The loops for processors with AVX512; compiled with the options that CMakeLists.txt gives this file. */
+/* The loops for processors with AVX-512. CMakeLists.txt sets the compiler options of this file. */
 #if defined(__x86_64__) && !defined(L3A_PLAIN_KERNELS)
 #define KERNELS kernels_avx512
 #define KERNELS_NAME "avx512"

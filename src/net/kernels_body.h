@@ -1,5 +1,5 @@
-/* The loops over numbers, included by one file for each kind of processor. They are written so that compilers vectorise them: no
- * branches inside, sums kept in LANES parts.
+/* The loops of the kernels, included by one file per kind of processor. They are written so that compilers vectorise them: no
+ * branches inside, and sums kept in LANES parts.
  *
  * erf(x) = 1 − (a₁t + … + a₅t⁵) e^(−x²), t = 1 / (1 + p·x), x ≥ 0 (Abramowitz and Stegun 7.1.26); error 1.5·10⁻⁷.
  * softmax(s)ᵢ = e^(sᵢ − max s) / Σ e^(sⱼ − max s).
@@ -58,7 +58,7 @@ INLINE float product_of(size_t count, const float *left, const float *right) {
     return sum;
 }
 
-/* Where a block of channels of a picture begins. */
+/* The offset at which a block of a picture's channels begins. */
 INLINE size_t block_at(const struct layout *layout, size_t picture, size_t block) {
     return (picture * (layout->padded / layout->block) + block) * layout->height * layout->width * layout->block;
 }
@@ -79,7 +79,7 @@ static void space_to_depth_rows(const struct kernel_call *call, size_t first, si
     }
 }
 
-/* A row of a pool: rows of the input from `top` on, `height` of them, and all its columns. */
+/* One output row of a pool, and the input rows [top, bottom) that it covers. */
 struct window_row {
     const float *in;
     float *out;
@@ -155,7 +155,7 @@ INLINE void window_rows(const struct kernel_call *call, size_t first, size_t las
     }
 }
 
-/* The usual blocks as constants, so that the innermost loop is a vector instruction or two. */
+/* The usual block sizes are constants, so that the innermost loop becomes one or two vector instructions. */
 static void windows(const struct kernel_call *call, size_t first, size_t last) {
     if (call->to.block == 16) {
         window_rows(call, first, last, 16);
@@ -223,7 +223,7 @@ INLINE void scale_block(size_t pixels, size_t block, const float *restrict scale
     }
 }
 
-/* The whole layer for one picture, so that the second pass finds it in the cache. In place. */
+/* Runs the whole layer for one picture at a time, so that the second pass finds it in the cache. Works in place. */
 static void squeeze_excite_picture(const struct kernel_call *call, size_t picture, float *means, float *hidden) {
     const struct layout *from = &call->from;
     const struct layer *layer = call->layer;

@@ -1,5 +1,5 @@
-/* The list of layers, as descriptions build it: each call checks its input, takes its tensors, folds what can be folded, and adds a
- * layer and the value it makes. */
+/* Builds the list of layers from a description: each call checks its input, takes its tensors, folds a batch norm if there is one,
+ * and adds a layer and the value it makes. */
 #include "net/network.h"
 #include "base/memory.h"
 
@@ -116,8 +116,8 @@ static bool same_shape(struct shape left, struct shape right) {
 
 static void check_added(struct network *net, const char *name, const struct layer *layer) {
     if (net->status == L3A_OK && layer->add && !same_shape(net->shapes[layer->add], layer->to)) {
-        network_fail(net, "%s%s: its %zu x %zu x %zu output cannot be added to its shortcut of %zu x %zu x %zu", net->prefix, name,
-                     layer->to.channels, layer->to.height, layer->to.width, net->shapes[layer->add].channels,
+        network_fail(net, "%s%s: the output of %zu x %zu x %zu cannot be added to the shortcut of %zu x %zu x %zu", net->prefix,
+                     name, layer->to.channels, layer->to.height, layer->to.width, net->shapes[layer->add].channels,
                      net->shapes[layer->add].height, net->shapes[layer->add].width);
     }
 }
@@ -222,7 +222,7 @@ value patch_embedding(struct network *net, value input, const char *weight, size
                         (const uint64_t[]){out, from.channels, patch, patch});
 }
 
-/* A layer that makes a value of another shape and has no numbers of its own. */
+/* Adds a layer without weights. */
 static value reshape(struct network *net, enum layer_kind kind, value input, struct shape to, size_t kernel, size_t stride,
                      size_t padding) {
     const struct layer layer = {
@@ -283,8 +283,8 @@ value squeeze_excite(struct network *net, value input, const char *first, const 
     }
     const struct shape from = net->shapes[input];
     if (from.channels > EXCITE_CHANNELS || hidden > EXCITE_CHANNELS) {
-        network_fail(net, "%s%s: %zu channels are more than the %d that can be weighed", net->prefix, first, from.channels,
-                     EXCITE_CHANNELS);
+        network_fail(net, "%s%s: %zu channels are more than the limit of %d for squeeze and excite", net->prefix, first,
+                     from.channels, EXCITE_CHANNELS);
         return NOTHING;
     }
     struct layer layer = {.kind = LAYER_SQUEEZE_EXCITE,
@@ -334,7 +334,7 @@ value attention(struct network *net, value input, size_t heads, bool first_only)
     if (from.channels % (3 * heads)) {
         network_fail(net, "%sattention: %zu numbers do not divide into %zu heads", net->prefix, from.channels, heads);
     } else if (from.height > ATTENTION_SCORES) {
-        network_fail(net, "%sattention: %zu tokens are more than %d", net->prefix, from.height, ATTENTION_SCORES);
+        network_fail(net, "%sattention: %zu tokens are more than the limit of %d", net->prefix, from.height, ATTENTION_SCORES);
     }
     const struct layer layer = {.kind = LAYER_ATTENTION, .input = input, .from = from, .to = {width, queries, 1}, .heads = heads};
     net->flops += 4.0 * (double)(queries * from.height) * (double)width;

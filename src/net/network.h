@@ -1,13 +1,12 @@
 /* A network as a list of layers. A family's file (vit.c, resnet.c, tresnet.c) describes its network with the calls below, in the
  * order in which data flows; program.c turns the list into steps of an engine.
  *
- * Every call returns the number of the value it makes, to be handed to later calls; shapes follow from the input's. The first
- * failure is remembered, later calls then do nothing, and network_finish() reports it: a description needs no error path of its
- * own.
+ * Each call returns the number of the value it makes, which later calls take as input; shapes follow from those of the inputs.
+ * After a failure, later calls do nothing and network_finish() reports it, so a description needs no error handling.
  *
- * Names of tensors are relative to the prefix that is set, as in `network_prefix(net, "layer%zu.%zu.", stage, block)`.
+ * Names of tensors are relative to the current prefix, as in `network_prefix(net, "layer%zu.%zu.", stage, block)`.
  *
- * To add a family: a file with a `struct family`, and a line in the table in backbone.c. */
+ * To add a family, write a file with a `struct family` and add a line to the table in backbone.c. */
 #ifndef L3A_NETWORK_H
 #define L3A_NETWORK_H
 
@@ -33,17 +32,17 @@ enum layer_kind {
     LAYER_JOIN
 };
 
-/* The number of a value; NOTHING stands for "none". */
+/* The number of a value; NOTHING means none. */
 typedef size_t value;
 enum { NOTHING = 0, PICTURE = 1 };
 
-/* channels x height x width of one picture; tokens have height = their number and width = 1. */
+/* channels x height x width of one picture. For tokens, height is their number and width is 1. */
 struct shape {
     size_t channels, height, width;
 };
 
-/* What kernels keep on the stack: scores of one block of queries, which stay in the second-level cache; channels that squeeze and
- * excite can weigh, with the padding of a layout. */
+/* Sizes of arrays that kernels keep on the stack: the scores of one block of queries, which stay in the second-level cache; the
+ * channels of squeeze and excite, with the padding of a layout. */
 enum { ATTENTION_SCORES = 32768, EXCITE_CHANNELS = 4096, EXCITE_PADDING = 64 };
 
 struct layer {
@@ -56,7 +55,7 @@ struct layer {
     float epsilon;
     /* Owned. A convolution's weights are [out][in / groups][kernel][kernel], a linear layer's [out][in]. */
     float *weight, *bias, *second_weight, *second_bias;
-    size_t hidden; /* numbers between the two linear maps of squeeze and excite */
+    size_t hidden; /* width between the two linear maps of squeeze and excite */
 };
 
 struct network {
@@ -70,26 +69,26 @@ struct network {
     size_t value_count, value_capacity;
     value output;
     uint64_t parameters;
-    double flops; /* multiplications and additions for a picture */
+    double flops; /* multiplications and additions per picture */
 };
 
 void network_start(l3a_context *context, struct weights *weights, size_t side, struct network *net);
 __attribute__((format(printf, 2, 3))) void network_prefix(struct network *net, const char *format, ...);
-/* The value that the network gives, as numbers [channels]. */
+/* output: the value that is the network's result, [channels]. */
 l3a_status network_finish(struct network *net, value output);
 void network_free(struct network *net);
-/* Records an error of a description. */
+/* Records an error in a description. */
 __attribute__((format(printf, 2, 3))) void network_fail(struct network *net, const char *format, ...);
 
-/* Square kernels, padded by half of it on each side so that stride 1 keeps the size. */
+/* A square kernel, with a padding of half its size on each side, so that stride 1 keeps the size. */
 struct conv {
     const char *weight; /* tensor `weight`.weight; with `biased`, also `weight`.bias */
     const char *norm;   /* batch norm, or NULL */
     size_t out, kernel, stride;
-    size_t groups; /* 0 stands for 1 */
+    size_t groups; /* 0 means 1 */
     enum activation activation;
     float slope;
-    value add; /* added before the activation; may not be used again afterwards */
+    value add; /* added before the activation; must not be used afterwards */
     bool biased;
     bool magnitude; /* the batch norm's scale is |weight| + epsilon */
 };
@@ -105,27 +104,27 @@ struct linear {
 
 value linear(struct network *net, value input, const struct linear *what);
 
-/* 2 x 2 … side x side pixels become channels: c' = (dy · side + dx) · channels + c. */
+/* Squares of side x side pixels become channels: c' = (dy · side + dx) · channels + c. */
 value space_to_depth(struct network *net, value input, size_t side);
 /* 3 x 3 windows, stride 2, padded by 1. */
 value max_pool(struct network *net, value input);
-/* 2 x 2 windows, stride 2; a window at an odd edge averages the pixels it has. */
+/* 2 x 2 windows, stride 2; at an odd edge, the mean of the pixels that exist. */
 value average_pool(struct network *net, value input);
 /* (1 2 1)/4 in both directions, stride 2, mirrored at the edges. */
 value blur_pool(struct network *net, value input);
-/* input · sigmoid(W₂ relu(W₁ mean(input) + b₁) + b₂), plus `add` and ReLU where add is given. */
+/* input · sigmoid(W₂ relu(W₁ mean(input) + b₁) + b₂), followed by `+ add` and ReLU if add is given. */
 value squeeze_excite(struct network *net, value input, const char *first, const char *second, size_t hidden, value add);
 value global_mean(struct network *net, value input);
 
-/* The picture cut into squares, a row each, and through a linear layer. */
+/* Cuts the picture into squares, one per row, and applies a linear layer. */
 value patch_embedding(struct network *net, value input, const char *weight, size_t patch, size_t out);
-/* A learned token in front, and a learned number added to everything. */
+/* Puts a learned token in front, and adds learned positions to all tokens. */
 value add_tokens(struct network *net, value input, const char *token, const char *position);
 value layer_norm(struct network *net, value input, const char *name, float epsilon);
-/* input has queries, keys and values side by side. first_only: only the first token asks. */
+/* input holds queries, keys and values side by side. first_only: only the first token has a query. */
 value attention(struct network *net, value input, size_t heads, bool first_only);
 value first_token(struct network *net, value input);
-/* The mean of all tokens but the first. */
+/* The mean of all tokens except the first. */
 value token_mean(struct network *net, value input);
 value join(struct network *net, value left, value right);
 
@@ -139,10 +138,10 @@ struct backbone_recipe {
 struct family {
     const char *name;
     float mean[3], deviation[3];
-    size_t batch; /* pictures worked on at a time */
-    bool pools;   /* the options' pool means something to it */
+    size_t batch; /* pictures computed at a time */
+    bool pools;   /* the options can choose its pool */
     bool (*matches)(const struct weights *weights);
-    /* Fills the recipe's side where it is 0, and its name; shapes that make no sense for the family are an error. */
+    /* Sets the recipe's name, and its side if that is 0. Shapes that the family cannot have are an error. */
     l3a_status (*recognise)(struct weights *weights, struct backbone_recipe *recipe);
     value (*describe)(struct network *net, const struct backbone_recipe *recipe);
 };

@@ -1,9 +1,9 @@
-/* Convolutions and linear layers on oneDNN: the one file that knows its interface.
+/* Convolutions and linear layers with oneDNN. No other file uses its interface.
  *
- * Each layer is one primitive with its bias, the sum with its shortcut and its activation done on the way out. The layout of its
- * output is oneDNN's choice, and the next layer takes it as it is; weights are packed once, as the primitive wants them. A layer
- * borrows the packing of its twin, the same layer for another number of pictures, where that has the same form. Memory that
- * primitives need while they run comes from the program's arena. */
+ * Each layer is one primitive, which also adds the bias and the shortcut and applies the activation. oneDNN chooses the layout of
+ * the output, and the next layer reads that layout; weights are packed once, in the form that the primitive prefers. A layer shares
+ * the packed weights of its twin, the same layer for another number of pictures, if that has the same form. Memory that primitives
+ * need while they run comes from the program's arena. */
 #ifdef L3A_HAVE_ONEDNN
 #include "net/engine.h"
 #include "base/memory.h"
@@ -27,7 +27,7 @@ struct operation {
     dnnl_primitive_t primitive;
     dnnl_memory_t source, weight, bias, output, scratchpad;
     dnnl_memory_desc_t weight_form;
-    float *packed; /* aligned within memory; the twin's where memory is NULL */
+    float *packed; /* aligned within memory; the twin's if memory is NULL */
     void *memory;
 };
 
@@ -42,9 +42,9 @@ struct operation {
 
 static l3a_status refused(const struct state *state, dnnl_status_t result, const char *call) {
     return result == dnnl_out_of_memory
-               ? fail(state->context, L3A_ERROR_MEMORY, "free memory, or use a smaller network", "oneDNN is out of memory")
-               : fail(state->context, L3A_ERROR_STATE, "build with -DL3A_ONEDNN=OFF to do without oneDNN",
-                      "oneDNN refused (status %d): %s", (int)result, call);
+               ? fail(state->context, L3A_ERROR_MEMORY, "free some memory, or use a smaller network", "oneDNN ran out of memory")
+               : fail(state->context, L3A_ERROR_STATE, "build with -DL3A_ONEDNN=OFF to use the matrix library instead",
+                      "oneDNN failed (status %d): %s", (int)result, call);
 }
 
 static void close_state(void *opaque) {
@@ -76,7 +76,7 @@ static size_t block_of(const void *state, size_t channels) {
     return ((const struct state *)state)->block;
 }
 
-/* A map of channels as oneDNN describes it; `any` leaves its layout open. */
+/* oneDNN's description of a value; `any` leaves the layout open. */
 static dnnl_status_t map_form(const struct layout *layout, size_t batch, bool any, dnnl_memory_desc_t *form) {
     const dnnl_dims_t sizes = {(dnnl_dim_t)batch, (dnnl_dim_t)layout->channels, (dnnl_dim_t)layout->height,
                                (dnnl_dim_t)layout->width};
@@ -88,7 +88,7 @@ static dnnl_status_t map_form(const struct layout *layout, size_t batch, bool an
     return dnnl_memory_desc_init_by_tag(form, 4, sizes, dnnl_f32, tag);
 }
 
-/* The layout that oneDNN chose; false for one that this project has no word for. */
+/* The layout that oneDNN chose; false if struct layout cannot express it. */
 static bool read_layout(const dnnl_memory_desc_t *form, struct layout *layout) {
     const dnnl_blocking_desc_t *blocking = &form->format_desc.blocking;
     layout->padded = (size_t)form->padded_dims[1];
@@ -138,7 +138,7 @@ done:
     return status;
 }
 
-/* Weights as the checkpoint has them. */
+/* The weights in the layout of the checkpoint; `any` leaves the layout open. */
 static l3a_status plain_weights(const struct state *state, const struct layer *layer, bool any, dnnl_memory_desc_t *form) {
     const dnnl_dim_t out = (dnnl_dim_t)layer->to.channels, in = (dnnl_dim_t)layer->from.channels,
                      kernel = (dnnl_dim_t)layer->kernel;
@@ -169,8 +169,8 @@ done:
     return status;
 }
 
-/* The engine may choose Winograd's form of a 3 x 3 convolution, with fewer multiplications; embeddings stay within 1e-6 of float64.
- */
+/* oneDNN may choose Winograd's algorithm for a 3 x 3 convolution, which needs fewer multiplications; features stay within 1e-6 of
+ * those in float64. */
 static l3a_status describe_convolution(const struct state *state, const struct layer *layer, size_t batch,
                                        const struct layout *from, const struct layout *to, const_dnnl_primitive_attr_t attributes,
                                        struct operation *operation) {
@@ -190,7 +190,7 @@ done:
     return status;
 }
 
-/* As a product rather than oneDNN's own linear layer, which reaches half the speed on these shapes (version 2.6). */
+/* A matrix product instead of oneDNN's own linear layer, which reaches half the speed on these shapes (version 2.6). */
 static l3a_status describe_linear(const struct state *state, const struct layer *layer, size_t batch,
                                   const_dnnl_primitive_attr_t attributes, struct operation *operation) {
     const dnnl_dim_t rows = (dnnl_dim_t)(batch * layer->to.height * layer->to.width);

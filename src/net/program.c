@@ -1,8 +1,8 @@
-/* From a list of layers to steps.
+/* Turns a list of layers into steps.
  *
- * Places: a value lives from the layer that makes it to the last one that reads it. Values are placed in the order in which they
- * are made, each at the lowest address where it overlaps no value alive at the same time. A layer that adds works in the place of
- * what it adds to, and squeeze and excite in the place of its input. */
+ * Places: a value is alive from the layer that makes it to the last layer that reads it. Values are placed in the order in which
+ * they are made, each at the lowest address where it overlaps no value alive at the same time. A layer that adds writes its output
+ * over the value it adds to, and squeeze and excite writes over its input. */
 #include "net/program.h"
 #include "base/memory.h"
 #include "base/threads.h"
@@ -22,7 +22,7 @@ static struct layout plain_layout(struct shape shape, size_t padded, size_t bloc
         .channels = shape.channels, .padded = padded, .height = shape.height, .width = shape.width, .block = block};
 }
 
-/* The layout of a value that a kernel makes: that of its input, unless it is a picture's. */
+/* The layout of a value that a kernel makes: that of its input where possible. */
 static struct layout kernel_layout(const struct program *program, const void *state, const struct layer *layer) {
     const struct layout *from = &program->layouts[layer->input];
     switch (layer->kind) {
@@ -59,7 +59,7 @@ done:
     return status;
 }
 
-/* The last layer that reads each value, or writes into its place. */
+/* Finds the last layer that reads each value or writes over it. */
 static l3a_status find_last_uses(const struct program *program, size_t *last_uses) {
     const struct network *net = program->network;
     for (size_t i = 0; i < net->layer_count; i++) {
@@ -79,7 +79,7 @@ static l3a_status find_last_uses(const struct program *program, size_t *last_use
     return L3A_OK;
 }
 
-/* One stretch of memory: that of a value, and of those that take it over. */
+/* A stretch of memory: the place of a value, and of the values that are written over it. */
 struct stretch {
     size_t start, size, first, last;
 };
@@ -91,7 +91,7 @@ static size_t lowest_place(const struct stretch *stretches, size_t count, const 
         const bool together = other->first <= wanted->last && wanted->first <= other->last;
         if (together && place < other->start + other->size && other->start < place + wanted->size) {
             place = other->start + other->size;
-            i = (size_t)-1; /* look at all of them again */
+            i = (size_t)-1; /* check all of them again */
         }
     }
     return place;
@@ -134,7 +134,7 @@ static l3a_status place_values(struct program *program) {
         }
         struct stretch *stretch = &stretches[count];
         FAIL_IF(!stretch_size(program, layer->output, &stretch->size), program->context, L3A_ERROR_MEMORY, "use smaller pictures",
-                "a value of layer %zu does not fit the address space", i);
+                "the output of layer %zu does not fit in the address space", i);
         stretch->first = i;
         stretch->last = last_use_of_place(net, last_uses, i);
         stretch->start = lowest_place(stretches, count++, stretch);

@@ -1,5 +1,5 @@
-/* A network made ready to run on a number of pictures at a time: its layers prepared by an engine, and a place in one arena for
- * every value, planned so that values that are never alive together share memory. Running it allocates nothing. */
+/* A network prepared to run on a fixed number of pictures at a time: an engine has prepared its layers, and every value has a place
+ * in one arena. Values that are never alive at the same time share memory. Running the program allocates nothing. */
 #ifndef L3A_PROGRAM_H
 #define L3A_PROGRAM_H
 
@@ -23,13 +23,13 @@ struct program {
     size_t arena; /* floats */
 };
 
-/* twin: the same network prepared for another batch, or NULL; must be freed later than this one. */
+/* twin: the same network prepared for another batch size, or NULL; it must be closed after this one. */
 l3a_status program_open(const struct network *network, const struct engine *engine, void *state, size_t batch,
                         const struct program *twin, struct program *program);
 void program_close(struct program *program);
-/* pictures [batch x 3 x side x side], features [batch x width]; the arena is aligned to 64 bytes and large enough. */
+/* pictures [batch x 3 x side x side], features [batch x width]. The arena has program->arena floats, aligned to 64 bytes. */
 l3a_status program_run(const struct program *program, const float *pictures, float *arena, float *features);
-/* A value of the last run as planes [batch x channels x height x width], if nothing has overwritten it; for tests. */
+/* Runs the layers up to `layer`, and gives the value it makes as planes [batch x channels x height x width]; for tests. */
 l3a_status program_run_until(const struct program *program, const float *pictures, float *arena, size_t layer, float *planes);
 
 #endif

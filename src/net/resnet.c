@@ -1,8 +1,9 @@
-/* Residual networks ("Deep residual learning for image recognition", He et al., 2016) under the names of torchvision and timm.
+/* Residual networks ("Deep residual learning for image recognition", He et al., 2016), with the tensor names of torchvision and
+ * timm.
  *
- * A 7 x 7 convolution and a max pool; four stages of blocks, each stage of twice the channels on half the side; the mean over what
- * is left. A block adds to its input two 3 x 3 convolutions (18, 34), or 1 x 1, 3 x 3, 1 x 1 with four times the channels at its
- * end (50, 101, 152), with the stride on the 3 x 3. */
+ * A 7 x 7 convolution and a max pool; four stages of blocks, each with twice the channels and half the side of the one before; then
+ * the mean over the remaining pixels. A block adds to its input the result of two 3 x 3 convolutions (18, 34), or of a 1 x 1, a
+ * 3 x 3 and a 1 x 1 convolution that ends with four times the channels (50, 101, 152) and has its stride on the 3 x 3. */
 #include "net/network.h"
 
 #include <stdio.h>

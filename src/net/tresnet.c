@@ -1,13 +1,13 @@
-/* TResNet M, L and XL ("TResNet: high performance GPU-dedicated architecture", Ridnik et al., 2021), under timm's names and under
- * those of the first release.
+/* TResNet M, L and XL ("TResNet: high performance GPU-dedicated architecture", Ridnik et al., 2021), with the tensor names of timm
+ * or of the first release.
  *
- * Squares of 4 x 4 pixels become channels, and a 3 x 3 convolution follows; two stages of basic blocks, two of bottlenecks; the
- * mean over what is left. A block that halves the side does so by a blur after a convolution of stride 1, and by an average pool on
- * its shortcut. All stages but the last weigh the channels by squeeze and excite. Activations are leaky: 0.01 after the stem, 0.001
- * within blocks, and plain ReLU after the sum.
+ * Squares of 4 x 4 pixels become channels, and a 3 x 3 convolution follows; then two stages of basic blocks and two of bottlenecks,
+ * and the mean over the remaining pixels. A block that halves the side does so with a blur after a convolution of stride 1, and
+ * with an average pool on its shortcut. All stages except the last weigh the channels by squeeze and excite. Activations are leaky
+ * ReLUs, with a slope of 0.01 after the stem and 0.001 within blocks, and plain ReLU after the sum.
  *
- * The first release normalises with an in-place activated batch norm, whose scale is |weight| + epsilon; its checkpoints number the
- * parts of a convolution (0 kernel, 1 norm, and one more level where a blur follows) where timm's name them. */
+ * The first release normalises with an in-place activated batch norm, whose scale is |weight| + epsilon. Its checkpoints number the
+ * parts of a convolution (0 kernel, 1 norm, and one more level if a blur follows), whereas timm names them. */
 #include "net/network.h"
 
 #include <stdio.h>
@@ -76,7 +76,7 @@ struct part {
     bool blurred;
 };
 
-/* Convolution and norm, and the blur where one follows, under the names that the checkpoint uses. */
+/* A convolution and its norm, and a blur if one follows, with the tensor names of the checkpoint. */
 static value part(struct network *net, const struct sizes *sizes, value x, const struct part *what) {
     char weight[64], norm[64];
     snprintf(weight, sizeof weight, "%s%s", what->name, !sizes->numbered ? ".conv" : what->blurred ? ".0.0" : ".0");

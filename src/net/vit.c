@@ -1,10 +1,11 @@
-/* Vision transformers ("An image is worth 16x16 words", Dosovitskiy et al., 2021) under timm's names.
+/* Vision transformers ("An image is worth 16x16 words", Dosovitskiy et al., 2021), with the tensor names of timm.
  *
- * A picture is cut into squares of `patch` pixels; each becomes a token of `width` numbers by a linear map; a learned class token
- * goes in front and learned positions are added. Each of `depth` blocks adds to the tokens x x += W attention(norm(x)),    x += W₂
- * gelu(W₁ norm(x)), with heads of 64 numbers. The feature is the class token after a last norm, the mean of the others, or both.
+ * A picture is cut into squares of `patch` pixels, and a linear map turns each into a token of `width` numbers. A learned class
+ * token is put in front, and learned positions are added. Each of `depth` blocks updates the tokens x by
+ *     x += W attention(norm(x)),    x += W₂ gelu(W₁ norm(x)),
+ * with heads of 64 numbers. The feature is the class token after a last norm, the mean of the other tokens, or both.
  *
- * Where only the class token is asked for, the last block computes nothing for the others but their keys and values. */
+ * If only the class token is needed, the last block computes only keys and values for the other tokens. */
 #include "net/network.h"
 
 #include <stdio.h>
@@ -25,13 +26,13 @@ static l3a_status measure(struct weights *weights, struct sizes *sizes) {
     const struct checkpoint_tensor *position = weights_find(weights, "pos_embed");
     const struct checkpoint_tensor *hidden = weights_find(weights, "blocks.0.mlp.fc1.weight");
     l3a_status status = L3A_OK;
-    FAIL_IF(
-        patch->rank != 4 || patch->shape[1] != 3 || patch->shape[2] != patch->shape[3] || patch->shape[2] < 1 ||
-            patch->shape[0] % HEAD_WIDTH || !patch->shape[0],
-        weights->context, L3A_ERROR_MISMATCH, NULL,
-        "the tensor patch_embed.proj.weight has an unexpected shape; expected [width, 3, patch, patch], width a multiple of 64");
+    FAIL_IF(patch->rank != 4 || patch->shape[1] != 3 || patch->shape[2] != patch->shape[3] || patch->shape[2] < 1 ||
+                patch->shape[0] % HEAD_WIDTH || !patch->shape[0],
+            weights->context, L3A_ERROR_MISMATCH, NULL,
+            "the tensor patch_embed.proj.weight has an unexpected shape; expected [width, 3, patch, patch] with a width that is a "
+            "multiple of 64");
     FAIL_IF(!position || position->rank != 3 || position->shape[1] < 2, weights->context, L3A_ERROR_MISMATCH, NULL,
-            "the tensor pos_embed is missing or misshaped; expected [1, tokens, %zu]", (size_t)patch->shape[0]);
+            "the tensor pos_embed is missing or has an unexpected shape; expected [1, tokens, %zu]", (size_t)patch->shape[0]);
     *sizes = (struct sizes){.width = (size_t)patch->shape[0],
                             .depth = weights_count_parts(weights, "blocks."),
                             .patch = (size_t)patch->shape[2],
@@ -43,7 +44,7 @@ done:
     return status;
 }
 
-/* The sizes that have a name of their own, as timm writes it. */
+/* The sizes that have a name in timm. */
 static const struct {
     const char *name;
     size_t width, depth;
@@ -58,10 +59,9 @@ static l3a_status recognise(struct weights *weights, struct backbone_recipe *rec
         across++;
     }
     FAIL_IF(across * across != sizes.tokens - 1, weights->context, L3A_ERROR_MISMATCH, NULL,
-            "the tensor pos_embed has %zu positions; expected a square and one", sizes.tokens);
-    FAIL_IF(recipe->side && recipe->side != across * sizes.patch, weights->context, L3A_ERROR_MISMATCH,
-            "leave the size to the network",
-            "pictures of %zu x %zu were asked for; the positions of this network are for %zu x %zu", recipe->side, recipe->side,
+            "the tensor pos_embed has %zu positions; expected one more than a square number", sizes.tokens);
+    FAIL_IF(recipe->side && recipe->side != across * sizes.patch, weights->context, L3A_ERROR_MISMATCH, "use the default size",
+            "this network cannot take pictures of %zu x %zu, because its positions are for %zu x %zu", recipe->side, recipe->side,
             across * sizes.patch, across * sizes.patch);
     recipe->side = across * sizes.patch;
     snprintf(recipe->name, sizeof recipe->name, "vit, width %zu, depth %zu, heads %zu, patch %zu", sizes.width, sizes.depth,

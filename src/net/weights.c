@@ -1,9 +1,9 @@
-/* Tensors by name, checked against what a description expects of them.
+/* Finds tensors by name, and checks that they have the shape that a description expects.
  *
- * A batch norm that no longer learns is an affine map of each channel,
+ * After training, a batch norm is an affine map of each channel,
  *     y = w (x - mean) / √(variance + ε) + b = scale · x + shift,
- * and is folded into the convolution before it: each kernel times its channel's scale, and the shift as its bias. The two numbers
- * are computed in double, so that folding costs no accuracy. */
+ * and is folded into the convolution before it: each kernel is multiplied by its channel's scale, and the shift becomes its bias.
+ * Scale and shift are computed in double precision, so that folding costs no accuracy. */
 #include "net/weights.h"
 #include "base/memory.h"
 
@@ -94,7 +94,8 @@ l3a_status weights_take(struct weights *weights, const char *name, size_t rank, 
     char expected[SHAPE_TEXT], found[SHAPE_TEXT];
     l3a_status status = L3A_OK;
     float *made = NULL;
-    FAIL_IF(index == weights->source.count, context, L3A_ERROR_MISMATCH, "is the checkpoint complete, and of this network?",
+    FAIL_IF(index == weights->source.count, context, L3A_ERROR_MISMATCH,
+            "check that the checkpoint is complete and belongs to this network",
             "the tensor %s is missing; expected one of shape %s", name, shape_text(rank, shape, expected));
     const struct checkpoint_tensor *tensor = weights->source.at(weights->source.owner, index);
     FAIL_IF(tensor->rank != rank || memcmp(tensor->shape, shape, rank * sizeof *shape), context, L3A_ERROR_MISMATCH, NULL,
@@ -124,9 +125,10 @@ l3a_status weights_check_all_used(const struct weights *weights, const char *net
         const struct checkpoint_tensor *tensor = weights->source.at(weights->source.owner, i);
         if (!weights->used[i] && !may_be_ignored(tensor->name)) {
             char found[SHAPE_TEXT];
-            return fail(weights->context, L3A_ERROR_MISMATCH, "the checkpoint may be of a variant that is not supported",
-                        "the tensor %s of shape %s has no place in %s", tensor->name,
-                        shape_text(tensor->rank, tensor->shape, found), network);
+            return fail(weights->context, L3A_ERROR_MISMATCH,
+                        "use a checkpoint of a supported network; this one may be a variant of it",
+                        "the tensor %s of shape %s is not part of %s", tensor->name, shape_text(tensor->rank, tensor->shape, found),
+                        network);
         }
     }
     return L3A_OK;
@@ -152,7 +154,7 @@ l3a_status weights_take_batch_norm(struct weights *weights, const char *name, si
     TRY(allocate(context, channels, sizeof *norm->shift, &norm->shift));
     for (size_t i = 0; i < channels; i++) {
         FAIL_IF(!(variance[i] + batch_norm_epsilon > 0), context, L3A_ERROR_DATA, NULL,
-                "%s.running_var: channel %zu has the variance %g", name, i, (double)variance[i]);
+                "%s.running_var: channel %zu has a variance of %g", name, i, (double)variance[i]);
         const double gain = magnitude ? fabs((double)weight[i]) + batch_norm_epsilon : (double)weight[i];
         norm->scale[i] = gain / sqrt((double)variance[i] + batch_norm_epsilon);
         norm->shift[i] = (double)bias[i] - (double)mean[i] * norm->scale[i];

@@ -1,5 +1,5 @@
-/* Where a network's numbers come from: a table of named tensors, which a checkpoint fills, or a test from memory. It remembers
- * which tensors a description asked for, so that one too many is found as surely as one too few. */
+/* A network's weights: a table of named tensors, filled from a checkpoint, or by a test from memory. It records which tensors a
+ * description has taken, so that extra tensors are detected as well as missing ones. */
 #ifndef L3A_WEIGHTS_SOURCE_H
 #define L3A_WEIGHTS_SOURCE_H
 
@@ -10,7 +10,7 @@ struct weight_source {
     void *owner;
     size_t count;
     const struct checkpoint_tensor *(*at)(const void *owner, size_t index);
-    /* All elements of a tensor, in C order. */
+    /* Reads all elements of a tensor, in C order. */
     l3a_status (*read)(void *owner, const struct checkpoint_tensor *tensor, float *values);
 };
 
@@ -25,16 +25,16 @@ void weight_source_checkpoint(struct checkpoint *checkpoint, struct weight_sourc
 
 l3a_status weights_open(l3a_context *context, const struct weight_source *source, struct weights *weights);
 void weights_close(struct weights *weights);
-/* NULL when there is none of that name. */
+/* NULL if there is no tensor of that name. */
 const struct checkpoint_tensor *weights_find(const struct weights *weights, const char *name);
-/* How many numbered parts a name has: one more than the largest N in names that begin with "prefixN.". */
+/* The number of numbered parts: one more than the largest N in names that begin with "prefixN.". */
 size_t weights_count_parts(const struct weights *weights, const char *prefix);
-/* A new array with the tensor's numbers. A tensor that is missing, or of another shape, is an error that says what was expected. */
+/* Gives a new array with the tensor's elements. If the tensor is missing or has another shape, the error says what was expected. */
 l3a_status weights_take(struct weights *weights, const char *name, size_t rank, const uint64_t *shape, float **values);
-/* A tensor that was not taken, and is neither a classifier's nor a counter of training steps, is an error that names it. */
+/* Fails if a tensor was not taken, unless it belongs to a classifier or counts training steps. */
 l3a_status weights_check_all_used(const struct weights *weights, const char *network);
 
-/* The scale and shift that a batch norm amounts to: y = scale · x + shift. */
+/* A batch norm as a scale and a shift: y = scale · x + shift. */
 struct batch_norm {
     double *scale, *shift;
 };

@@ -65,7 +65,7 @@ static void print_fixed(text_builder *page, double value, int decimals) {
     }
 }
 
-/* Prints what a directive asks for; returns the place after it. */
+/* Prints the argument of a directive, and returns the place after the directive. */
 static const char *print_directive(text_builder *page, const char *at, va_list *arguments) {
     int decimals = 6;
     if (at[0] == '.') {
@@ -119,8 +119,8 @@ void html_base64(text_builder *page, const uint8_t *bytes, size_t count) {
     }
 }
 
-/* Pixels at 12 to the em, of the widest of the usual fonts; East Asian scripts and pictographs fill a square, marks that sit on
- * another character take nothing. */
+/* In pixels, at a font size of 12, in the widest of the usual fonts. East Asian characters and pictographs fill a square; combining
+ * marks have no width. */
 static double character_width(const unsigned char *text, size_t length) {
     static const unsigned char tenths[] = {39, 49,  56, 101, 77, 115, 94, 33,  47, 47,  60,  101, 39, 44,  39, 41, 77, 77,  77,
                                            77, 77,  77, 77,  77, 77,  77, 41,  41, 101, 101, 101, 67, 122, 83, 83, 87, 93,  81,

@@ -1,4 +1,4 @@
-/* The report: one page of HTML over one run or several, without a script and without anything to fetch. */
+/* The report: one page of HTML about one or more runs, without scripts and without anything to load. */
 #include "report/report.h"
 
 #include "base/file.h"
@@ -48,7 +48,7 @@ static void print_head(const struct report *report, text_builder *to) {
     html_raw(to, report_style);
     html_raw(to, "</style>\n</head>\n<body>\n");
     svg_markers(to);
-    html_raw(to, "<header><p>Learning classes in phases: a report of l3a</p><h1>");
+    html_raw(to, "<header><p>Learning classes in phases: a report by l3a</p><h1>");
     print_title(report, to);
     html_raw(to, "</h1>\n<nav>");
     text_builder_append(to, report->links.text, report->links.length);
@@ -76,14 +76,15 @@ l3a_status l3a_report_write(l3a_context *context, const char *const *folders, si
     struct report report = {
         .context = context, .options = options ? options : &chosen, .page.context = context, .links.context = context};
     text_builder whole = {.context = context};
-    FAIL_IF(!folders || !count || !path, context, L3A_ERROR_ARGUMENT, NULL, "a report needs a run and a place");
+    FAIL_IF(!folders || !count || !path, context, L3A_ERROR_ARGUMENT, NULL,
+            "a report needs at least one folder of a run and a path to write to");
     TRY(report_load(&report, folders, count));
     TRY(print_sections(&report));
     print_head(&report, &whole);
     text_builder_append(&whole, report.page.text, report.page.length);
     html_print(&whole,
-               "</main>\n<footer>Written by l3a %s. The numbers are in metrics.csv and per_class.csv of a run’s "
-               "folder.</footer>\n</body>\n</html>\n",
+               "</main>\n<footer>Written by l3a %s. The numbers are in metrics.csv and per_class.csv in the folder of "
+               "the run.</footer>\n</body>\n</html>\n",
                l3a_version());
     TRY(whole.status);
     TRY(write_whole(context, path, whole.text, whole.length));

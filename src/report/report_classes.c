@@ -1,4 +1,4 @@
-/* What the classes tell: their AP, what was forgotten of them, pseudo-labels beside the truth, weights, precision-recall curves. */
+/* The sections about classes: AP, forgetting, pseudo-labels and the truth, weights, precision-recall curves. */
 #include "report/report.h"
 
 #include <math.h>
@@ -9,14 +9,14 @@ enum { PHASES = 1024, HEAT_MAPS = 4, MANY_CLASSES = 30 };
 
 struct classes {
     struct report *report;
-    const struct series *focus;     /* the first series: the one that is looked at closely */
+    const struct series *focus;     /* the first series, which is shown in detail */
     const l3a_class_tally *tallies; /* of its last phase; NULL: not recorded */
     size_t count;                   /* classes that it has learned */
     double *precision;              /* their AP after its last phase */
     size_t *order;                  /* by falling AP */
-    double rare;                    /* images below which a class is called rare */
+    double rare;                    /* a class with fewer images is called rare */
     size_t *edges;
-    double *x, *y; /* room for a curve */
+    double *x, *y; /* buffers for a curve */
 };
 
 static size_t last_class(const struct series *series) {
@@ -27,7 +27,7 @@ static const char *class_name(const struct series *series, size_t k) {
     return series->run->results->classes.items[k];
 }
 
-/* A class of the focus in another series, by name; SIZE_MAX where that has not learned it. */
+/* The index in another series of a class of the focus; SIZE_MAX if that series has not learned it. */
 static size_t same_class(const struct classes *c, const struct series *other, size_t k) {
     const size_t index = other->run == c->focus->run ? k : text_list_find(&other->run->results->classes, class_name(c->focus, k));
     return index < last_class(other) ? index : SIZE_MAX;
@@ -44,7 +44,7 @@ static bool is_rare(const struct classes *c, size_t k) {
 
 /* ---- AP of each class ---- */
 
-/* What the bars are compared with: joint learning where it was run, else the next series. */
+/* The series that the bars are compared with: joint learning if it was run, else the next series. */
 static const struct series *second_series(const struct classes *c) {
     for (size_t i = 1; i < c->report->series_count; i++) {
         const struct series *series = &c->report->series[i];
@@ -105,11 +105,13 @@ static l3a_status print_precisions(const struct classes *c) {
     section_begin(report, "classes", "Class by class", NULL);
     html_print(page, "<p>Average precision after the last phase, best first. Bars: %s", c->focus->label);
     if (second) {
-        html_print(page, "; the line across: %s", second->label);
+        html_print(page, "; lines across: %s", second->label);
     }
     if (any_rare) {
-        html_print(page, ". Light bars with ◇ are rare classes: fewer than %.0f training images, half of what the middle class has",
-                   c->rare);
+        html_print(
+            page,
+            ". Light bars with ◇ mark rare classes, which have fewer than %.0f training images, half as many as the median class",
+            c->rare);
     }
     html_raw(page, ".</p>\n<figure><div class=\"many\">\n");
     const size_t chunks = c->count <= 12 ? 1 : c->count <= 36 ? 2 : c->count <= 54 ? 3 : 4, each = (c->count + chunks - 1) / chunks;
@@ -128,7 +130,7 @@ done:
 
 /* ---- Forgetting ---- */
 
-/* The first series, and those of the others that forget most; returns how many. */
+/* Chooses the first series, and of the others those that forget most. Returns how many. */
 static size_t choose_heat_maps(const struct classes *c, const struct series *chosen[HEAT_MAPS]) {
     const struct report *report = c->report;
     const size_t wanted = c->count > MANY_CLASSES ? HEAT_MAPS / 2 : HEAT_MAPS;
@@ -153,7 +155,7 @@ static size_t choose_heat_maps(const struct classes *c, const struct series *cho
     return count;
 }
 
-/* Changes of AP since the class was learned: [classes x phases] */
+/* The change of AP since the class was learned, [classes x phases]. */
 static void fill_changes(const struct series *series, const size_t *edges, size_t phases, double *values) {
     for (size_t k = 0; k < last_class(series); k++) {
         double start = NAN;
@@ -208,17 +210,17 @@ static l3a_status print_forgetting(const struct classes *c) {
         TRY(allocate(report->context, cells, sizeof **values, &values[i]));
         fill_changes(chosen[i], c->edges, phases, values[i]);
         for (size_t j = 0; j < cells; j++) {
-            limit = fmax(limit, fabs(values[i][j])); /* which passes over NaN */
+            limit = fmax(limit, fabs(values[i][j])); /* fmax ignores NaN */
         }
     }
     const bool beyond = limit > 30;
     limit = fmin(fmax(5 * ceil(limit / 5), 5), 30);
-    section_begin(report, "forgetting", "What is forgotten",
-                  "For each class and phase, how its average precision has changed since the phase that taught it. As classes are "
-                  "added the test set grows, so that some loss comes with every method, joint learning included.");
+    section_begin(report, "forgetting", "Forgetting",
+                  "For each class and phase: how the average precision has changed since the phase that taught the class. The test "
+                  "set grows as classes are added, so some loss is normal for every method, joint learning included.");
     if (count < candidates) {
         static const char *const numbers[HEAT_MAPS] = {"", "one that forgets", "two that forget", "three that forget"};
-        html_print(page, "<p>Shown are the first method and, of the others, the %s most.</p>", numbers[count - 1]);
+        html_print(page, "<p>The charts show the first method and, of the others, the %s most.</p>", numbers[count - 1]);
     }
     html_print(page, "<p class=\"scale\"><span>−%.0f points%s</span><i></i><span>+%.0f</span></p>\n<div class=\"heat\">\n", limit,
                beyond ? " or more" : "", limit);
@@ -246,7 +248,7 @@ done:
 
 /* ---- Pseudo-labels ---- */
 
-/* Sums over seeds and classes, of the phase that ends with class `last`. */
+/* The sums over seeds and classes for the phase that ends with class `last`. */
 static l3a_class_tally sum_tallies(const struct series *series, size_t last) {
     const l3a_results *results = series->run->results;
     l3a_class_tally sum = {0};
@@ -268,7 +270,7 @@ static double percent_of(uint64_t part, uint64_t whole) {
 static void draw_pseudo_chart(const struct classes *c, const size_t *edges, size_t count, bool precision) {
     struct report *report = c->report;
     const char *title =
-        precision ? "Precision: of the labels given, how many are true" : "Recall: of the labels missing, how many are given";
+        precision ? "Precision: share of the pseudo-labels that are true" : "Recall: share of the missing labels that were given";
     struct chart chart = {.page = &report->page, .height = 210, .y.label = "percent", .x.label = "classes learned so far"};
     axis_fit(&chart.y, 0, 100);
     axis_fit(&chart.x, (double)edges[0], (double)edges[count - 1]);
@@ -321,9 +323,9 @@ static void print_pseudo_table(const struct classes *c, const size_t *edges, siz
     struct report *report = c->report;
     text_builder *page = &report->page;
     numbers_begin(report);
-    html_raw(page,
-             "<table><thead><tr><th>method</th><th>classes learned</th><th>given</th><th>true of them</th><th>truly there</th>"
-             "<th>precision</th><th>recall</th></tr></thead><tbody>\n");
+    html_raw(page, "<table><thead><tr><th>method</th><th>classes learned</th><th>pseudo-labels</th><th>of these "
+                   "true</th><th>missing labels</th>"
+                   "<th>precision</th><th>recall</th></tr></thead><tbody>\n");
     for (size_t i = 0; i < report->series_count; i++) {
         for (size_t t = 0; t < count; t++) {
             const l3a_class_tally sum = sum_tallies(&report->series[i], edges[t]);
@@ -361,9 +363,10 @@ static void print_pseudo_labels(const struct classes *c) {
         return;
     }
     section_begin(
-        report, "pseudo-labels", "Pseudo-labels beside the truth",
-        "A phase’s images show classes learned before, but carry no label of them; the method labels them itself. The "
-        "training table knows the truth. Learning never looks at it; it is compared here, over all old classes and seeds.");
+        report, "pseudo-labels", "Pseudo-labels and the truth",
+        "The images of a phase may show classes learned before, but have no labels for them, so the method labels them itself. "
+        "The training features contain the true labels. Learning never uses them; here they are compared with the "
+        "pseudo-labels, over all old classes and seeds.");
     if (given) {
         html_raw(&report->page, "<div class=\"two\">\n");
         draw_pseudo_chart(c, c->edges, count, true);
@@ -372,7 +375,7 @@ static void print_pseudo_labels(const struct classes *c) {
         print_pseudo_legend(c, count);
         print_pseudo_table(c, c->edges, count);
     } else {
-        html_print(&report->page, "<p>No method of this run gave a pseudo-label%s.</p>\n",
+        html_print(&report->page, "<p>No method of this run gave any pseudo-labels%s.</p>\n",
                    strcmp(run_record(c->focus->run, "run.pseudo"), "fixed") == 0 ? ": no old class reached the threshold eta" : "");
     }
     section_end(report);
@@ -380,7 +383,7 @@ static void print_pseudo_labels(const struct classes *c) {
 
 /* ---- Counts and weights ---- */
 
-/* The first series whose classes do not all weigh the same. */
+/* The first series whose classes do not all have the same weight. */
 static const struct series *weighted_series(const struct report *report) {
     for (size_t i = 0; i < report->series_count; i++) {
         const struct series *series = &report->series[i];
@@ -417,8 +420,8 @@ static void print_weights(const struct classes *c) {
     axis_fit_logarithmic(&chart.x, (double)tallies[rarest].images, (double)tallies[commonest].images);
     section_begin(report, "weights", "Counts and weights", NULL);
     html_print(&report->page,
-               "<p>How often a class was seen, and how much its images weigh in learning: %s, after its last phase. A rarer class "
-               "weighs more.</p>\n<figure>\n",
+               "<p>How many training images each class has, and how much they weigh in learning: %s, after its last phase. "
+               "Rarer classes weigh more.</p>\n<figure>\n",
                series->label);
     chart_begin(&chart, "class weights against the number of training images", NULL);
     for (size_t k = 0; k < last_class(series); k++) {
@@ -505,7 +508,7 @@ static void print_curve_table(const struct classes *c, const size_t *chosen, siz
 
 static void print_curves(const struct classes *c) {
     enum { CHOSEN = 4 };
-    static const char *const reasons[CHOSEN] = {"best class", "middle class", "worst class", "rarest class"};
+    static const char *const reasons[CHOSEN] = {"best class", "median class", "worst class", "rarest class"};
     struct report *report = c->report;
     size_t chosen[CHOSEN], count = 0, rarest = 0;
     if (!curve_of(c, c->focus, 0)) {
@@ -517,8 +520,8 @@ static void print_curves(const struct classes *c) {
     const size_t wanted[CHOSEN] = {c->order[0], c->order[c->count / 2], c->order[c->count - 1], rarest};
     section_begin(
         report, "curves", "Precision and recall",
-        "Some classes closely: the best, the middle and the worst by average precision, and the rarest. First seed, after the "
-        "last phase.");
+        "Some classes in detail: the best, median and worst by average precision, and the rarest. First seed, after the last "
+        "phase.");
     report_legend(report);
     html_raw(&report->page, "<div class=\"many\">\n");
     for (size_t i = 0; i < (c->tallies ? CHOSEN : CHOSEN - 1); i++) {
@@ -548,7 +551,7 @@ static int compare_ranked(const void *left, const void *right) {
     return a->value != b->value ? (a->value < b->value ? 1 : -1) : a->index < b->index ? -1 : 1;
 }
 
-/* The classes by falling AP, and the middle of their numbers of images. */
+/* Sorts the classes by falling AP, and sets `rare` to half their median number of images. */
 static l3a_status rank_classes(struct classes *c) {
     l3a_context *context = c->report->context;
     struct ranked *ranked = NULL;

@@ -1,4 +1,4 @@
-/* Reading the folders of runs, and the numbers that several parts of a report ask for. */
+/* Reads the folders of runs, and computes the numbers that several parts of a report use. */
 #include "base/file.h"
 #include "format/json.h"
 #include "report/report.h"
@@ -9,9 +9,9 @@
 
 enum { RECORD_LIMIT = 64 << 20, RECORD_DEPTH = 4, RECORDS = 4096 };
 
-/* ---- run.json, flat ---- */
+/* ---- run.json, flattened ---- */
 
-/* A string decoded; anything else as it stands. */
+/* Decodes a string; copies the text of any other value. */
 static l3a_status print_value(struct json *json, text_builder *text) {
     l3a_status status = L3A_OK;
     char *copy = NULL;
@@ -93,7 +93,7 @@ static l3a_status load_record(l3a_context *context, struct report_run *run) {
     struct json json;
     TRY(join_path(context, run->folder, "run.json", &path));
     TRY(file_exists(context, path, &exists));
-    FAIL_IF(!exists, context, L3A_ERROR_NOT_FOUND, "give a folder that 'l3a run -o' made",
+    FAIL_IF(!exists, context, L3A_ERROR_NOT_FOUND, "give the folder of a run",
             "%s: not the folder of a run (there is no run.json in it)", run->folder);
     TRY(read_whole(context, path, RECORD_LIMIT, &text, &length));
     json_begin(&json, context, path, text, length);
@@ -154,7 +154,7 @@ static const char *short_name(const char *folder, size_t *length) {
     return folder + start;
 }
 
-/* The last part of the path alone, unless another run has the same. */
+/* A run is named by the last part of its path, or by the whole path if another run has the same last part. */
 static l3a_status name_runs(struct report *report) {
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < report->run_count; i++) {
@@ -185,7 +185,7 @@ done:
 /* ---- Series ---- */
 
 static bool is_of_series(const struct series *series, size_t row) {
-    return series->run->results->rows[row].method == series->method; /* one copy of each name */
+    return series->run->results->rows[row].method == series->method; /* results keep one copy of each name */
 }
 
 static const char *method_help(const char *name) {

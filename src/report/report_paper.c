@@ -1,11 +1,11 @@
-/* What the paper printed for a run's data set and protocol, apart from the run's own numbers. */
+/* The paper's numbers for a run's data set and protocol, kept apart from the run's own. */
 #include "report/report.h"
 
 #include <math.h>
 #include <string.h>
 
 #define NONE NAN
-#define EITHER NULL /* the row does not say which */
+#define EITHER NULL /* the paper does not say which */
 #define PUBLISHED(table, data, protocol, method, memory, backbone, average_map, last_map, class_f1, overall_f1)                    \
     {table, data, protocol, method, memory, backbone, {average_map, last_map, class_f1, overall_f1}},
 #define PUBLISHED_SETTING(table, data, protocol, setting, value, average_map, last_map)
@@ -24,7 +24,7 @@ static const struct published rows[] = {
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-/* A data set is known by its number of classes and one of their names. */
+/* A data set is recognised by its number of classes and the name of one class. */
 static const struct {
     const char *key, *name, *class;
     size_t classes;
@@ -45,7 +45,7 @@ static bool fits(const struct report_run *run, const struct published *row) {
     return strcmp(run_record(run, "run.protocol"), row->protocol) == 0 && data_set_of(run, row->data);
 }
 
-/* Table 2 has the L3A of Table 1 once more. */
+/* Table 2 repeats the L3A row of Table 1. */
 static bool is_repeated(size_t index) {
     const struct published *row = &rows[index];
     for (size_t i = 0; i < index; i++) {
@@ -116,7 +116,7 @@ static bool is_published(const struct report_run *run) {
     return false;
 }
 
-/* Whether an earlier run has had the paper's rows printed. */
+/* Whether the paper's rows were already printed for an earlier run. */
 static bool is_printed(const struct report *report, size_t run) {
     for (size_t i = 0; i < run; i++) {
         if (is_published(&report->runs[i]) && report->runs[i].results->classes.count == report->runs[run].results->classes.count &&
@@ -137,9 +137,9 @@ void report_paper(struct report *report) {
             section_begin(
                 report, "paper", "As published",
                 "Tinted rows are quoted from the paper (Zhang and others, “L3A: Label-Augmented Analytic Adaptation for "
-                "Multi-Label Class Incremental Learning”, ICML 2025). They are not measurements of this program: backbone, "
-                "data and split may all differ from this run’s. So compare rows of one group with each other. L3A has a "
-                "TResNet-M; of rows that name no backbone, the paper says that it is a TResNet-M or a ViT-B/16. “Memory” "
+                "Multi-Label Class Incremental Learning”, ICML 2025). They were not measured with this program: the backbone, "
+                "the data and the split may all differ from those of this run. Compare only rows within the same group. L3A uses "
+                "a TResNet-M; for rows without a backbone, the paper says only that it is a TResNet-M or a ViT-B/16. “Memory” "
                 "is the number of images kept for replay.");
             html_raw(&report->page,
                      "<div class=\"scroll\"><table class=\"beside\"><thead><tr><th>method</th><th>memory</th><th>avg "

@@ -1,4 +1,4 @@
-/* The headline, and what happened phase after phase. */
+/* The headline, and the results after each phase. */
 #include "report/report.h"
 
 #include <math.h>
@@ -17,18 +17,20 @@ static void print_tile(text_builder *page, const char *name, const char *meaning
 static void print_tiles(struct report *report, const struct series *series) {
     const l3a_summary *s = &series->summary;
     html_raw(&report->page, "<dl class=\"tiles\">\n");
-    print_tile(&report->page, "Average mAP", "mAP in percent, a mean over the phases", s->average_map, s->seeds, true);
+    print_tile(&report->page, "Average mAP", "mAP in percent, averaged over phases", s->average_map, s->seeds, true);
     print_tile(&report->page, "Last mAP", "mAP in percent after the last phase, over all classes", s->last_map, s->seeds, true);
-    print_tile(&report->page, "CF1", "F1 in percent after the last phase, a mean over classes", s->last_class_f1, s->seeds, false);
+    print_tile(&report->page, "CF1", "F1 in percent after the last phase, averaged over classes", s->last_class_f1, s->seeds,
+               false);
     print_tile(&report->page, "OF1", "F1 in percent after the last phase, over all image-class pairs", s->last_overall_f1, s->seeds,
                false);
     if (series->rows > 1) {
-        print_tile(&report->page, "Forgetting", "best earlier AP less the last, a mean over classes, in points", s->forgetting,
-                   s->seeds, false);
+        print_tile(&report->page, "Forgetting", "best earlier AP minus the last AP, averaged over classes, in points",
+                   s->forgetting, s->seeds, false);
     }
     if (!isnan(series->gap)) {
         const double gap[2] = {series->gap, 0};
-        print_tile(&report->page, "Gap to joint", "points of last mAP below learning all classes at once", gap, 1, false);
+        print_tile(&report->page, "Gap to joint",
+                   "last mAP of learning all classes at once, minus last mAP of this method, in points", gap, 1, false);
     }
     html_raw(&report->page, "</dl>\n");
 }
@@ -49,12 +51,12 @@ static const double *summary_column(const l3a_summary *summary, size_t column) {
     return columns[column];
 }
 
-/* Whether a series may be called best: it learns in phases, and all of its run is there. */
+/* Whether a series can be marked as best: it learns in phases, and its run is finished. */
 static bool competes(const struct series *series) {
     return series->rows > 1 && series->run->finished;
 }
 
-/* The same task: protocol, classes and test rows. */
+/* Two runs are comparable if their task is the same: protocol, classes and test rows. */
 static bool are_comparable(const struct report_run *left, const struct report_run *right) {
     static const char *const keys[] = {"run.protocol", "run.classes", "run.test.xxh3", "run.test.labels_xxh3"};
     bool same = true;
@@ -64,7 +66,7 @@ static bool are_comparable(const struct report_run *left, const struct report_ru
     return same;
 }
 
-/* Among the series that it competes with; forgetting is best when it is least. */
+/* Whether a series is best among the comparable ones. For forgetting, the lowest value is best. */
 static bool is_best(const struct report *report, const struct series *own, size_t column) {
     const double value = summary_column(&own->summary, column)[0];
     size_t rivals = 0;
@@ -117,14 +119,13 @@ static void print_summary_table(struct report *report) {
 static void print_about(struct report *report, const struct report_run *run) {
     text_builder *page = &report->page;
     const char *backbone = run_record(run, "run.train.backbone");
-    html_print(page, "<p class=\"about\">%zu classes, protocol %s; %s rows to learn from and %s to measure on",
-               run->results->classes.count, run_record(run, "run.protocol"), run_record(run, "run.train.rows"),
-               run_record(run, "run.test.rows"));
+    html_print(page, "<p class=\"about\">%zu classes, protocol %s; %s training rows and %s test rows", run->results->classes.count,
+               run_record(run, "run.protocol"), run_record(run, "run.train.rows"), run_record(run, "run.test.rows"));
     if (backbone[0]) {
-        html_print(page, "; frozen features of %s", backbone);
+        html_print(page, "; frozen features from %s", backbone);
     }
     if (run_record(run, "run.test.difficult")[0]) {
-        html_raw(page, "; difficult objects left out of the metrics, as the VOC devkit does");
+        html_raw(page, "; difficult objects left out of the metrics, as in the VOC devkit");
     }
     if (run->seeds.count > 1) {
         html_print(page, "; %zu seeds, ± is their standard deviation", run->seeds.count);
@@ -138,14 +139,14 @@ void report_headline(struct report *report) {
         const struct report_run *run = &report->runs[i];
         if (!run->finished) {
             html_print(page,
-                       "<p class=\"warning\"><strong>%s is not finished.</strong> The numbers below are those of the phases it has "
-                       "learned so far. Go on with the command at the end of this page and <code>--resume</code>.</p>\n",
+                       "<p class=\"warning\"><strong>%s is not finished.</strong> The numbers below cover the phases learned so "
+                       "far. To resume, run the command at the end of this page with <code>--resume</code>.</p>\n",
                        report->run_count > 1 ? run->name : "This run");
         }
     }
     html_raw(page, "<section id=\"headline\" class=\"card\">\n");
     if (!report->series_count) {
-        html_raw(page, "<p>No phase has been measured yet.</p></section>\n");
+        html_raw(page, "<p>No phase has results yet.</p></section>\n");
         return;
     }
     if (report->run_count == 1) {
@@ -153,20 +154,21 @@ void report_headline(struct report *report) {
         print_about(report, &report->runs[0]);
         print_tiles(report, &report->series[0]);
     } else {
-        html_print(page, "<h2>%zu runs beside each other</h2>\n", report->run_count);
+        html_print(page, "<h2>Comparison of %zu runs</h2>\n", report->run_count);
         for (size_t i = 0; i < report->run_count; i++) {
             html_print(page, "<h3>%s</h3>", report->runs[i].name);
             print_about(report, &report->runs[i]);
         }
     }
-    html_raw(page, "<p>All numbers are percent. “Forget” is the best earlier AP less the last, a mean over classes.</p>\n");
+    html_raw(page,
+             "<p>All numbers are in percent. “Forget” is the best earlier AP minus the last AP, averaged over classes.</p>\n");
     print_summary_table(report);
     html_raw(page, "</section>\n");
 }
 
-/* ---- Phase after phase ---- */
+/* ---- Phase by phase ---- */
 
-/* Ticks where phases end, as long as there is room for each. */
+/* Puts a tick at the end of each phase, if there is room for all of them. */
 static void fit_edges(struct axis *axis, const size_t *edges, size_t count) {
     const double low = (double)edges[0], high = (double)edges[count - 1];
     axis->label = "classes learned so far";
@@ -203,7 +205,7 @@ struct phase_chart {
     enum measure measure;
     const size_t *edges;
     size_t edge_count;
-    double *x, *y, *low, *high; /* room for a series */
+    double *x, *y, *low, *high; /* buffers for a series */
 };
 
 static void fit_values(const struct report *report, struct phase_chart *phases) {
@@ -307,7 +309,7 @@ static bool has_bands(const struct report *report) {
     return false;
 }
 
-/* Whether base and new mAP were recorded, and differ from mAP: there is more than one phase. */
+/* Whether base and new mAP were recorded and can differ from mAP, because there is more than one phase. */
 static bool has_parts(const struct report *report) {
     for (size_t i = 0; i < report->series_count; i++) {
         if (report->series[i].rows > 1 && !isnan(report->series[i].summary.base_map[0])) {
@@ -321,8 +323,8 @@ static const struct {
     enum measure measure;
     const char *title;
 } measures[] = {
-    {MEAN_AP, "mAP: mean over classes of average precision"},
-    {CLASS_F1, "CF1: F1, a mean over classes"},
+    {MEAN_AP, "mAP: average precision, averaged over classes"},
+    {CLASS_F1, "CF1: F1, averaged over classes"},
     {OVERALL_F1, "OF1: F1 over all image-class pairs"},
     {BASE_AP, "Base mAP: classes of the first phase, on images that show one"},
     {NEW_AP, "New mAP: classes of the phase just learned, on images that show one"},
@@ -346,10 +348,10 @@ l3a_status report_phases(struct report *report) {
                                  .low = room + 2 * count,
                                  .high = room + 3 * count,
                                  .chart.y.label = "percent"};
-    section_begin(report, "phases", "Phase after phase",
-                  has_bands(report) ? "Means over seeds; bands are one standard deviation to each side. After each phase, the test "
-                                      "images that show a class learned so far."
-                                    : "After each phase, measured on the test images that show a class learned so far.");
+    section_begin(report, "phases", "Phase by phase",
+                  has_bands(report) ? "Measured after each phase on the test images that show a class learned so far. Lines are "
+                                      "means over seeds; bands are one standard deviation to each side."
+                                    : "Measured after each phase on the test images that show a class learned so far.");
     report_legend(report);
     for (size_t i = 0; i < sizeof measures / sizeof measures[0]; i++) {
         const bool part = measures[i].measure == BASE_AP || measures[i].measure == NEW_AP;

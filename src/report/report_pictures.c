@@ -1,4 +1,4 @@
-/* Some test pictures with what they show and what the model says, where the pictures are at hand. */
+/* Some test pictures with their true and predicted classes, if the pictures are available. */
 #include "base/file.h"
 #include "base/number.h"
 #include "data/dataset.h"
@@ -12,7 +12,7 @@
 
 enum { WIDE = 240, HIGH = 180, QUALITY = 78, TAGS = 256, WRONG_TAGS = 5 };
 
-/* Runs before 0.2 have the probability of a class in place of its score. */
+/* Runs before 0.2 have the probability of a class instead of its score. */
 static const char samples_header[] = "id,class,true,predicted,";
 
 struct pictures {
@@ -22,12 +22,12 @@ struct pictures {
     size_t shown;
 };
 
-/* A failure that has nothing to do with whether the pictures are there. */
+/* A failure that does not mean that pictures are missing or damaged. */
 static bool is_serious(l3a_status status) {
     return status == L3A_ERROR_MEMORY || status == L3A_ERROR_CANCELLED;
 }
 
-/* Opens the data set, or the split of it, that has a picture of the id; none: dataset stays NULL. */
+/* Opens a split of the data set if it has a picture with this id; otherwise p->dataset stays NULL. */
 static l3a_status open_split(struct pictures *p, const char *data, const char *split, const char *id) {
     l3a_context *context = p->report->context;
     l3a_status status = L3A_OK;
@@ -62,7 +62,7 @@ done:
     return status;
 }
 
-/* Where the options name the data set, it must be there; where the run's record does, the pictures may have gone. */
+/* A data set named in the options must exist. If only the run's record names it, the pictures may be gone. */
 static l3a_status find_pictures(struct pictures *p, const struct report_run *run, const char *id) {
     l3a_context *context = p->report->context;
     const char *asked = p->report->options->pictures, *data = asked ? asked : run_record(run, "pictures.data");
@@ -71,7 +71,7 @@ static l3a_status find_pictures(struct pictures *p, const struct report_run *run
         return L3A_OK;
     }
     l3a_event_callback *const listener =
-        context->options.on_event; /* it was told of the data set's oddities when it was extracted */
+        context->options.on_event; /* not called: extraction already warned of problems with the data set */
     context->options.on_event = NULL;
     const l3a_status status = !asked && split[0] ? open_split(p, data, split, id) : search_splits(p, data, id);
     context->options.on_event = listener;
@@ -103,16 +103,15 @@ done:
 }
 
 static void begin_section(struct pictures *p) {
-    section_begin(
-        p->report, "pictures", "Some test pictures",
-        "Test images at even distances, not chosen by how well they turned out, after the last phase of the first method.");
+    section_begin(p->report, "pictures", "Some test pictures",
+                  "Test images at regular intervals, not selected by result, after the last phase of the first method.");
     html_raw(&p->report->page,
-             "<p class=\"tags\"><span class=\"tag hit\">predicted and there</span> <span class=\"tag missed\">there, "
-             "not predicted</span> <span class=\"tag wrong\">predicted, not there</span> with the model’s "
+             "<p class=\"tags\"><span class=\"tag hit\">predicted and present</span> <span class=\"tag missed\">present, "
+             "not predicted</span> <span class=\"tag wrong\">predicted, not present</span> with the model’s "
              "score.</p>\n<div class=\"strip\">\n");
 }
 
-/* The figure of an id, up to its tags; nothing when its picture cannot be read. */
+/* Prints the figure of an id, up to its tags; prints nothing if the picture cannot be read. */
 static l3a_status begin_figure(struct pictures *p, const char *id, bool *begun) {
     text_builder *page = &p->report->page;
     l3a_status status = L3A_OK;
@@ -144,7 +143,7 @@ struct tag {
     double score;
 };
 
-/* What is there first, then what is not, each by falling score. */
+/* Classes that are present come first, then the others, each by falling score. */
 static int compare_tags(const void *left, const void *right) {
     const struct tag *a = left, *b = right;
     return a->there != b->there   ? b->there - a->there
@@ -167,11 +166,12 @@ static void print_tags(text_builder *page, struct tag *tags, size_t count) {
         }
     }
     if (wrong > WRONG_TAGS) {
-        html_print(page, "<small>and %zu more that are not there</small>", wrong - WRONG_TAGS);
+        html_print(page, "<small>and %zu more that are not present</small>", wrong - WRONG_TAGS);
     }
 }
 
-/* The lines of one picture, from the one that was read last on; leaves the first of the next, or *more false. */
+/* Reads the lines of one picture, starting with the current line. Stops at the first line of the next picture, or sets *more to
+ * false. */
 static l3a_status take_tags(struct csv *csv, struct tag *tags, size_t *count, bool *more) {
     l3a_status status = L3A_OK;
     const char *id = csv->fields[0];

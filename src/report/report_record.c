@@ -1,4 +1,4 @@
-/* How the numbers came about: time, memory, settings, machine, and the command that repeats a run. */
+/* How the numbers were made: time, memory, settings, machine, and the command that reproduces a run. */
 #include "base/number.h"
 #include "report/report.h"
 
@@ -22,7 +22,7 @@ static size_t find_stage(const struct costs *costs, const char *stage) {
     return i;
 }
 
-/* Seconds of each stage, over all seeds and phases; returns the most memory. */
+/* Sums the seconds of each stage over all seeds and phases. Returns the peak memory. */
 static uint64_t add_up(const struct series *series, struct costs *costs, double seconds[STAGE_NAMES]) {
     const l3a_results *results = series->run->results;
     uint64_t memory = 0;
@@ -49,7 +49,7 @@ static void print_cost_table(struct report *report, struct costs *costs) {
     for (size_t j = 0; j < costs->count; j++) {
         html_print(page, "<th>%s</th>", costs->stages[j]);
     }
-    html_raw(page, "<th>together</th><th>peak memory, MiB</th></tr></thead><tbody>\n");
+    html_raw(page, "<th>total</th><th>peak memory, MiB</th></tr></thead><tbody>\n");
     for (size_t i = 0; i < report->series_count; i++) {
         double seconds[STAGE_NAMES], sum = 0;
         const uint64_t memory = add_up(&report->series[i], costs, seconds);
@@ -87,9 +87,9 @@ static l3a_status print_costs(struct report *report) {
     if (costs.count) {
         section_begin(report, "costs", "Time and memory", NULL);
         html_print(page,
-                   "<p>Seconds of each stage, over all phases and seeds. The process held at most <strong>%.0f MiB</strong> of "
-                   "memory%s.</p>\n<figure>\n",
-                   (double)memory * 0x1p-20, report->run_count > 1 ? " (in the run that held most)" : "");
+                   "<p>Seconds spent in each stage, summed over phases and seeds. The process used at most <strong>%.0f "
+                   "MiB</strong> of memory%s.</p>\n<figure>\n",
+                   (double)memory * 0x1p-20, report->run_count > 1 ? " (in the run that used most)" : "");
         html_raw(page, "<ul class=\"legend\">");
         for (size_t j = 0; j < costs.count; j++) {
             html_print(page, "<li><i class=\"swatch s%zu\"></i>%s</li>", j % SERIES_COLOURS, costs.stages[j]);
@@ -108,7 +108,7 @@ done:
 
 /* ---- Settings and machine ---- */
 
-/* Bytes as people read them; anything else as it stands. */
+/* Prints the memory in GiB, and any other value unchanged. */
 static void print_entry(text_builder *page, const char *key, const char *value) {
     double bytes;
     if (strcmp(key, "machine.memory") == 0 && number_parse(value, strlen(value), &bytes)) {
@@ -118,7 +118,7 @@ static void print_entry(text_builder *page, const char *key, const char *value) 
     }
 }
 
-/* A row for each key that begins with the prefix, a column for each run; those in which runs differ are marked. */
+/* One row per key that begins with the prefix, one column per run. Rows in which the runs differ are marked. */
 static void print_entries(struct report *report, const char *prefix) {
     text_builder *page = &report->page;
     for (size_t r = 0; r < report->run_count; r++) {
@@ -166,7 +166,7 @@ l3a_status report_record(struct report *report) {
     text_builder *page = &report->page;
     l3a_status status = L3A_OK;
     TRY(print_costs(report));
-    section_begin(report, "record", "How to repeat it", NULL);
+    section_begin(report, "record", "How to reproduce it", NULL);
     for (size_t i = 0; i < report->run_count; i++) {
         const char *command = run_record(&report->runs[i], "command");
         if (report->run_count > 1) {
@@ -175,7 +175,7 @@ l3a_status report_record(struct report *report) {
         if (command[0]) {
             html_print(page, "<pre>%s</pre>\n", command);
         } else {
-            html_raw(page, "<p>The run was started through the library, without a command line.</p>\n");
+            html_raw(page, "<p>The run was started from the library, so there is no command line.</p>\n");
         }
     }
     print_record_table(report, "Settings, versions and data", "run.");

@@ -1,5 +1,5 @@
-/* How a report looks: on a screen, light and dark, on a phone and on paper. The colours of series are Okabe and Ito's, which people
- * with any kind of colour vision can tell apart; in the dark, lighter ones of the same order. */
+/* The report's style sheet: for a screen, light or dark, a phone, and paper. The colours of series are Okabe and Ito's, which
+ * people with any kind of colour vision can tell apart; dark mode uses lighter colours in the same order. */
 #include "report/report.h"
 
 #define LIGHT                                                                                                                      \

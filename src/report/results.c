@@ -19,7 +19,7 @@ static const char short_metrics_header[] = /* of older files */
 static const char classes_header[] = "method,seed,phase,class,AP,images,weight,pseudo,right,present,curve\n";
 static const char short_classes_header[] = "method,seed,phase,class,AP\n"; /* of older files */
 static const char stages_header[] = "method,seed,phase,stage,seconds,peak_memory\n";
-enum { PARTS = 2, SUMMARY = 7 }; /* base_mAP and new_mAP; what a summary has */
+enum { PARTS = 2, SUMMARY = 7 }; /* base_mAP and new_mAP; the values of a summary */
 
 l3a_status results_create(l3a_context *context, l3a_results **results) {
     const l3a_status status = allocate_zeroed(context, 1, sizeof **results, results);
@@ -77,7 +77,7 @@ const char *l3a_results_class(const l3a_results *results, size_t index) {
     return index < results->classes.count ? results->classes.items[index] : NULL;
 }
 
-/* Room for one more item in an array. */
+/* Makes room for one more item in an array. */
 static l3a_status reserve(l3a_context *context, void *array, size_t count, size_t *capacity, size_t size) {
     void **const items = array;
     void *larger = NULL;
@@ -113,8 +113,8 @@ static l3a_status keep_method(l3a_results *results, const char *name, const char
     const size_t found = text_list_find(&results->methods, name);
     l3a_status status = L3A_OK;
     if (found == METHOD_LIMIT) {
-        status = fail(results->context, L3A_ERROR_FORMAT, "is this the folder of a run?", "results of more than %d methods",
-                      METHOD_LIMIT);
+        status = fail(results->context, L3A_ERROR_FORMAT, "check that this is the folder of a run",
+                      "there are results of more than %d methods", METHOD_LIMIT);
     } else if (found == results->methods.count) {
         status = text_list_add(results->context, &results->methods, name, strlen(name));
     }
@@ -156,7 +156,7 @@ done:
     return status;
 }
 
-/* Where a row or a stage belongs; all three are known to the results. */
+/* The position of a row or a stage in the order. The method and the seed must already be in the results. */
 struct place {
     size_t method, seed, phase;
 };
@@ -287,7 +287,7 @@ static void print_number(text_builder *text, double value) {
     text_builder_print(text, ",%s", number_format(value, number));
 }
 
-/* Nothing where an older version did not record it. */
+/* An empty field if an older version did not record the value. */
 static void print_recorded(text_builder *text, double value) {
     if (isnan(value)) {
         text_builder_print(text, ",");
@@ -387,7 +387,7 @@ done:
 }
 
 static l3a_status fail_line(const struct csv *csv) {
-    return fail(csv->context, L3A_ERROR_FORMAT, "the folder's files were changed: start the run again in a new folder",
+    return fail(csv->context, L3A_ERROR_FORMAT, "put the file back as it was, or start the run again in a new folder",
                 "%s: line %zu cannot be understood", csv->name, csv->line);
 }
 
@@ -399,7 +399,7 @@ static bool field_number(const struct csv *csv, size_t index, double *value) {
     return index < csv->count && number_parse(csv->fields[index], strlen(csv->fields[index]), value);
 }
 
-/* NaN where the field is empty, or the row ends before it. */
+/* NaN if the field is empty or the row ends before it. */
 static bool field_recorded(const struct csv *csv, size_t index, double *value) {
     *value = NAN;
     return index >= csv->count || !csv->fields[index][0] || field_number(csv, index, value);
@@ -435,7 +435,7 @@ static bool parse_row(const struct csv *csv, const l3a_results *results, l3a_res
     return true;
 }
 
-/* The text of a table after its header, or one that was used before; NULL when there is no such file. */
+/* Opens a table with the given header, or with the one that older versions wrote; *text is NULL if there is no such file. */
 static l3a_status open_table(l3a_results *results, const char *folder, const char *name, const char *header, const char *old_header,
                              struct csv *csv, char **path, char **text) {
     l3a_context *context = results->context;
@@ -468,7 +468,7 @@ static bool parse_curve(const char *text, float *curve) {
     return !*text;
 }
 
-/* What a line of per_class.csv says; the short form ends after the AP. */
+/* Parses a line of per_class.csv. The short form ends after the AP. */
 static bool parse_class(const struct csv *csv, size_t k, struct class_details *details, size_t *tallies, size_t *curves) {
     l3a_class_tally *tally = &details->tallies[k];
     if (csv->count == 5) {
@@ -482,7 +482,7 @@ static bool parse_class(const struct csv *csv, size_t k, struct class_details *d
            (!csv->fields[10][0] || parse_curve(csv->fields[10], details->curves + k * CURVE_POINTS));
 }
 
-/* A row with its classes: the next lines of per_class.csv that are of its method, seed and phase. details has room for all. */
+/* Adds a row with its classes: the next lines of per_class.csv for its method, seed and phase. `details` has room for all. */
 static l3a_status take_row(l3a_results *results, struct csv *classes, const l3a_result *row, struct class_details details) {
     l3a_status status = L3A_OK;
     bool more = true;
@@ -546,8 +546,8 @@ l3a_status results_read(l3a_results *results, const char *folder) {
     TRY(tables_open(context, folder, &results->tables));
     TRY(open_table(results, folder, "metrics.csv", metrics_header, short_metrics_header, &metrics, &paths[0], &texts[0]));
     TRY(open_table(results, folder, "per_class.csv", classes_header, short_classes_header, &classes, &paths[1], &texts[1]));
-    FAIL_IF(texts[0] && !texts[1], context, L3A_ERROR_NOT_FOUND, "both tables of a run belong together: copy the folder again",
-            "%s: is missing, and metrics.csv is there", paths[1]);
+    FAIL_IF(texts[0] && !texts[1], context, L3A_ERROR_NOT_FOUND, "copy the whole folder of the run again",
+            "%s: the file is missing, although metrics.csv exists", paths[1]);
     TRY(allocate(context, count, sizeof *details.average_precision, &details.average_precision));
     TRY(allocate(context, count, sizeof *details.tallies, &details.tallies));
     TRY(allocate(context, count, CURVE_POINTS * sizeof *details.curves, &details.curves));
@@ -573,7 +573,7 @@ done:
     return status;
 }
 
-/* Best earlier AP less the last, a mean over the classes that were measured before the last phase. */
+/* Best earlier AP minus the last AP, averaged over the classes that were measured before the last phase. */
 static double forgetting(const l3a_results *results, const char *method, uint64_t seed, size_t last_row) {
     const l3a_result *last = &results->rows[last_row];
     double sum = 0;

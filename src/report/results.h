@@ -1,5 +1,5 @@
-/* The numbers of a run: a row for each method, seed and phase, with what is known of each class, and the seconds of each stage;
- * kept in memory and in CSV files. Rows are sorted by method, seed and phase, whatever order they are added in. */
+/* The numbers of a run: one row per method, seed and phase, with details of each class, and the seconds of each stage, in memory
+ * and in CSV files. Rows are sorted by method, seed and phase, in whatever order they are added. */
 #ifndef L3A_RESULTS_H
 #define L3A_RESULTS_H
 
@@ -7,7 +7,7 @@
 #include "measure/metrics.h"
 #include "report/tables.h"
 
-/* Of a row's `last` classes. */
+/* For each of a row's `last` classes. */
 struct class_details {
     double *average_precision;
     l3a_class_tally *tallies; /* NULL: not recorded */
@@ -22,13 +22,13 @@ struct stage_time {
     size_t phase;
     char stage[16];
     double seconds;
-    uint64_t peak_memory; /* of the process, up to then */
+    uint64_t peak_memory; /* of the process so far */
 };
 
 struct l3a_results {
     l3a_context *context;
-    text_list methods; /* the names that rows point to, in the order of rows */
-    uint64_t *seeds;   /* in the order of rows */
+    text_list methods; /* the names that rows point to, in the order in which rows are sorted */
+    uint64_t *seeds;   /* in the same way */
     size_t seed_count, seed_capacity;
     text_list classes; /* in the run's order */
     l3a_result *rows;
@@ -41,25 +41,25 @@ struct l3a_results {
 };
 
 l3a_status results_create(l3a_context *context, l3a_results **results);
-/* The order of rows. Methods and seeds that are not named here come after these, in the order in which they are first added. */
+/* Sets the order of rows. Methods and seeds not listed here come after these, in the order in which they are first added. */
 l3a_status results_expect(l3a_results *results, const char *const *methods, size_t method_count, const uint64_t *seeds,
                           size_t seed_count);
 /* Copies the row and its details; tallies and curves may be NULL. */
 l3a_status results_add(l3a_results *results, const l3a_result *row, const struct class_details *details);
-/* Keeps the seconds that the context's stages have taken in the phase of a row, in place of what was kept of it before. A stage
- * "save" is always among them, with 0 seconds before there has been one. */
+/* Stores the seconds of the context's stages for the phase of a row, replacing those stored before. There is always a stage "save",
+ * with 0 seconds if nothing has been saved yet. */
 l3a_status results_keep_stages(l3a_results *results, const l3a_result *row);
-/* Number of rows of a method and seed. */
+/* The number of rows of a method and seed. */
 size_t results_rows_of(const l3a_results *results, const char *method, uint64_t seed);
 /* Removes the rows and stages of a method and seed after phase `keep`. */
 void results_cut(l3a_results *results, const char *method, uint64_t seed, size_t keep);
-/* Writes per_class.csv, metrics.csv and, where there are stages, timings.csv. At every moment each row of metrics.csv has its
- * classes in per_class.csv. */
+/* Writes per_class.csv, metrics.csv and, if there are stages, timings.csv. At all times, per_class.csv has the classes of every row
+ * of metrics.csv. */
 l3a_status results_write(l3a_results *results, const char *folder);
 l3a_status results_write_stages(l3a_results *results, const char *folder);
-/* A text as a field of a CSV file: in quotes where it must be. */
+/* Prints a field of a CSV file, in quotes if necessary. */
 void print_field(text_builder *text, const char *field);
-/* Adds what the files hold; nothing when there are none. */
+/* Adds the contents of the files, if they exist. */
 l3a_status results_read(l3a_results *results, const char *folder);
 
 #endif

@@ -50,7 +50,7 @@ static double part_of(const struct axis *axis, double value) {
                              : (value - axis->low) / (axis->high - axis->low);
 }
 
-/* Percent of the width, with a margin for markers at both ends. */
+/* In percent of the width, with a margin for markers at both ends. */
 static double across(const struct chart *chart, double x) {
     return 2 + 96 * part_of(&chart->x, x);
 }
@@ -142,7 +142,7 @@ void chart_line(const struct chart *chart, const double *x, const double *y, siz
                series / SERIES_COLOURS % SERIES_DASHES, thick ? " thick" : "");
 }
 
-/* Colour, dashes and marker of a series differ together for as long as they can. */
+/* Chosen so that combinations of colour, dashes and marker repeat as late as possible. */
 static size_t marker_of(size_t series) {
     return (series + series / SERIES_COLOURS) % SERIES_MARKERS;
 }
@@ -185,7 +185,7 @@ void legend_end(text_builder *page) {
 
 /* ---- Rows ---- */
 
-/* Room for the longest of the names. */
+/* The space for names of this width. */
 static double name_room(double width) {
     return 12 + fmin(width, NAME_WIDTH);
 }

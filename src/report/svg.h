@@ -1,6 +1,6 @@
-/* Charts in SVG that take whatever width there is without scaling their text: positions across are percentages of the plot, curves
- * stand in an inner drawing that is stretched, and labels and markers keep their size. Colours come from the page's style sheet; a
- * series is told by its colour (Okabe and Ito's), its dashes and its marker. */
+/* Charts in SVG that fill any width without scaling their text: horizontal positions are percentages of the plot, curves are in an
+ * inner drawing that is stretched, and labels and markers keep their size. Colours come from the page's style sheet; series differ
+ * in colour (Okabe and Ito's), dashes and marker. */
 #ifndef L3A_SVG_H
 #define L3A_SVG_H
 
@@ -12,14 +12,14 @@ struct axis {
     const char *label;
     double low, high;
     bool logarithmic;
-    int decimals; /* of the labels of its ticks */
+    int decimals; /* in the tick labels */
     double ticks[TICKS];
     size_t tick_count;
 };
 
-/* Low and high moved outwards to round numbers, with ticks at round distances. */
+/* Extends the range to round numbers, with ticks at round distances. */
 void axis_fit(struct axis *axis, double low, double high);
-/* The same for powers of ten, with ticks at 1, 2 and 5 where there is room. */
+/* A logarithmic axis, with ticks at powers of ten and at digits between them if the range is small. */
 void axis_fit_logarithmic(struct axis *axis, double low, double high);
 
 struct chart {
@@ -28,12 +28,12 @@ struct chart {
     double height;
 };
 
-/* The markers of all charts: once in a page, before the first. */
+/* Defines the markers of all charts: call it once per page, before the first chart. */
 void svg_markers(text_builder *page);
 void chart_begin(const struct chart *chart, const char *title, const char *description);
 void chart_band(const struct chart *chart, const double *x, const double *low, const double *high, size_t count, size_t series);
 void chart_line(const struct chart *chart, const double *x, const double *y, size_t count, size_t series, bool thick);
-/* A marker, with what a pointer over it shows. */
+/* A marker, with the text that is shown when the pointer is over it. */
 __attribute__((format(printf, 5, 6))) void chart_mark(const struct chart *chart, double x, double y, size_t series,
                                                       const char *format, ...);
 /* A text beside a point: side -1 to its left, 1 to its right. */
@@ -44,10 +44,10 @@ void legend_begin(text_builder *page);
 void legend_item(text_builder *page, size_t series, const char *label);
 void legend_end(text_builder *page);
 
-/* Bars from left to right, a row each: in parts that follow one another, in the colours of series from `series` on. */
+/* Horizontal bars, one per row. The parts of a bar follow one another, in the colours of the series from `series` on. */
 struct bar {
     const char *name;
-    const char *note; /* after the number, on a bar that is drawn lighter; may be NULL */
+    const char *note; /* printed after the number; the bar is drawn lighter; may be NULL */
     const double *parts;
     size_t part_count;
     double mark; /* a second value, as a line across the bar; NaN: none */

@@ -27,7 +27,7 @@ void tables_free(l3a_context *context, struct tables *tables) {
     memset(tables, 0, sizeof *tables);
 }
 
-/* Takes over what the sum owns, or on failure releases it. */
+/* Takes ownership of the sum's memory; on failure releases it. */
 static l3a_status add_sum(l3a_context *context, struct tables *tables, struct table_sum *sum) {
     l3a_status status = L3A_OK;
     if (tables->count == tables->capacity) {
@@ -48,7 +48,7 @@ done:
     return status;
 }
 
-/* Removes what is known of a table, but for sum number `kept`. */
+/* Removes all sums of a table except sum number `kept`. */
 static void keep_only(l3a_context *context, struct tables *tables, const char *name, size_t kept) {
     size_t count = 0;
     for (size_t i = 0; i < tables->count; i++) {
@@ -128,7 +128,7 @@ done:
     return status;
 }
 
-/* Names the first line in which a table differs from what was written last. */
+/* Reports the first line in which a table differs from what was last written. */
 static l3a_status fail_edited(l3a_context *context, const char *path, const struct table_sum *written,
                               const struct table_sum *found) {
     size_t line = 0;
@@ -141,7 +141,7 @@ static l3a_status fail_edited(l3a_context *context, const char *path, const stru
                 "%s: line %zu %s: the file was edited", path, line + 1, what);
 }
 
-/* Compares a table with what is known of it, and keeps that as the only thing known. */
+/* Compares a table with its sums, and keeps only the one that matches. A table without a sum gets one. */
 static l3a_status verify(l3a_context *context, struct tables *tables, const char *path, const char *name, const char *text,
                          size_t length) {
     l3a_status status = L3A_OK;

@@ -1,11 +1,14 @@
 /* A whole experiment: every method and seed over every phase, resumable.
  *
- * Each phase writes the tables and then the model, so the tables are never behind it: a run that was killed resumes after the
- * model's last phase and drops what the tables hold beyond it. The rows of a table have a fixed order (report/results.h), whatever
- * was resumed. After the model, timings.csv is written once more, with the seconds that saving took. The first method and seed
- * leave model.safetensors; each other works in partial.safetensors, which goes when it is done and is not written after its last
- * phase. Before the last phase a model is kept in full precision whatever the setting `store`, so that resuming changes nothing. A
- * learner that is not a model starts its job again. */
+ * Each phase writes the tables first and then the model, so the tables are never behind the model: a run that was killed resumes
+ * after the model's last phase and drops any later rows from the tables. The rows of a table have a fixed order
+ * (report/results.h), whether or not the run was resumed. After the model, timings.csv is written again, to include the time that
+ * saving took.
+ *
+ * The first method and seed leave model.safetensors. Every other job keeps its model in partial.safetensors, which is not written
+ * after the job's last phase and is removed at the end. Before the last phase a model is stored in full precision whatever the
+ * setting `store`, so that resuming does not change the results. A learner that is not a model restarts its job from the
+ * beginning. */
 #include "base/file.h"
 #include "base/number.h"
 #include "base/text_index.h"
@@ -38,7 +41,7 @@ void l3a_run_options_default(l3a_run_options *options) {
     l3a_options_default(&options->settings);
 }
 
-/* Each class of one table is in the other. */
+/* Checks that every class of one table is in the other. */
 static l3a_status check_same_classes(const l3a_features *one, const l3a_features *other) {
     l3a_context *context = one->context;
     l3a_status status = L3A_OK;
@@ -46,7 +49,7 @@ static l3a_status check_same_classes(const l3a_features *one, const l3a_features
     TRY(text_index_make(context, other->classes.items, other->classes.count, &index));
     for (size_t i = 0; i < one->classes.count; i++) {
         FAIL_IF(text_index_find(&index, one->classes.items[i]) == index.count, context, L3A_ERROR_CLASS,
-                "training and test data need the same classes", "%s has no class '%s', which %s has", other->path,
+                "use training and test data with the same classes", "%s has no class '%s', but %s does", other->path,
                 one->classes.items[i], one->path);
     }
 done:
@@ -57,14 +60,13 @@ done:
 static l3a_status check_tables(l3a_context *context, l3a_features *train, l3a_features *test) {
     l3a_status status = L3A_OK;
     FAIL_IF(!train || !test, context, L3A_ERROR_ARGUMENT, NULL, "a run needs a training and a test table");
-    FAIL_IF(train->width != test->width, context, L3A_ERROR_MISMATCH, "both must come from one backbone",
-            "%s has features %zu wide, and %s %zu", train->path, train->width, test->path, test->width);
+    FAIL_IF(train->width != test->width, context, L3A_ERROR_MISMATCH, "extract both with the same backbone",
+            "%s has features %zu wide, but %s has features %zu wide", train->path, train->width, test->path, test->width);
     FAIL_IF(!train->labels, context, L3A_ERROR_DATA,
-            "a .npy file takes its labels from --train-labels Y.npy; 'l3a extract' writes them into the feature file",
-            "%s: no labels", train->path);
+            "give the training labels in a second .npy file, or use a feature file that contains labels", "%s: no labels",
+            train->path);
     FAIL_IF(!test->labels, context, L3A_ERROR_DATA,
-            "a .npy file takes its labels from --test-labels Y.npy; 'l3a extract' writes them into the feature file",
-            "%s: no labels", test->path);
+            "give the test labels in a second .npy file, or use a feature file that contains labels", "%s: no labels", test->path);
     TRY(check_same_classes(train, test));
     TRY(check_same_classes(test, train));
 done:
@@ -73,7 +75,8 @@ done:
 
 static l3a_status check_methods(l3a_context *context, const l3a_run_options *options) {
     l3a_status status = L3A_OK;
-    FAIL_IF(!options->method_count || !options->seed_count, context, L3A_ERROR_OPTION, NULL, "a run needs a method and a seed");
+    FAIL_IF(!options->method_count || !options->seed_count, context, L3A_ERROR_OPTION, NULL,
+            "a run needs at least one method and one seed");
     for (size_t i = 0; i < options->method_count; i++) {
         const char *names[64], *close;
         size_t count = 0;
@@ -83,28 +86,28 @@ static l3a_status check_methods(l3a_context *context, const l3a_run_options *opt
             count++;
         }
         close = l3a_closest(options->methods[i], names, count);
-        snprintf(hint, sizeof hint, close ? "did you mean '%s'?" : "'l3a run --list-methods' lists the methods", close);
+        snprintf(hint, sizeof hint, close ? "did you mean '%s'?" : "check the name against the list of methods", close);
         const struct method *method = method_find(options->methods[i]);
         FAIL_IF(!method, context, L3A_ERROR_OPTION, hint, "there is no method '%s'", options->methods[i]);
-        FAIL_IF(!method->info.runs, context, L3A_ERROR_OPTION, "'l3a run --list-methods' lists those that run on frozen features",
-                "method '%s' (%s) trains the backbone itself, and features of a frozen one are all there is here",
+        FAIL_IF(!method->info.runs, context, L3A_ERROR_OPTION, "choose a method that runs on frozen features",
+                "method '%s' (%s) trains the backbone itself, but l3a only has the features of a frozen backbone",
                 options->methods[i], method->info.source);
         const l3a_options settings = method_options(method, &options->settings);
         FAIL_IF(settings.gamma == 0 && (method->learner == &dsal_learner || method->learner == &gkeal_learner), context,
-                L3A_ERROR_OPTION, "give a number for --gamma", "method '%s' has no gamma auto", options->methods[i]);
+                L3A_ERROR_OPTION, "set gamma to a number", "method '%s' does not support gamma auto", options->methods[i]);
         if (method->learner->is_model && options_fit(context, &settings) != L3A_OK) {
             status = fail_in(context, L3A_ERROR_OPTION, "method '%s'", options->methods[i]);
             goto done;
         }
         for (size_t j = 0; j < i; j++) {
-            FAIL_IF(strcmp(options->methods[i], options->methods[j]) == 0, context, L3A_ERROR_OPTION, "name every method once",
-                    "method '%s' stands twice", options->methods[i]);
+            FAIL_IF(strcmp(options->methods[i], options->methods[j]) == 0, context, L3A_ERROR_OPTION, "list each method once",
+                    "method '%s' is listed twice", options->methods[i]);
         }
     }
     for (size_t i = 1; i < options->seed_count; i++) {
         for (size_t j = 0; j < i; j++) {
-            FAIL_IF(options->seeds[i] == options->seeds[j], context, L3A_ERROR_OPTION, "name every seed once",
-                    "seed %" PRIu64 " stands twice", options->seeds[i]);
+            FAIL_IF(options->seeds[i] == options->seeds[j], context, L3A_ERROR_OPTION, "list each seed once",
+                    "seed %" PRIu64 " is listed twice", options->seeds[i]);
         }
     }
 done:
@@ -115,14 +118,14 @@ void warn_of_difficult(l3a_context *context, const l3a_features *train, const l3
     const bool learned = l3a_features_record(train, difficult_record), measured = l3a_features_record(test, difficult_record);
     if (learned != measured) {
         report_warning(context,
-                       "%s ignores difficult objects, and %s counts them as absent; the metrics %s. Extract both "
-                       "with the same --difficult",
+                       "%s ignores difficult objects, but %s counts them as absent; the metrics %s. Extract both "
+                       "with the same treatment of difficult objects",
                        learned ? train->path : test->path, learned ? test->path : train->path,
-                       measured ? "leave them out" : "count them as absent");
+                       measured ? "ignore them" : "count them as absent");
     }
 }
 
-/* Of settings given by name that none of the methods looks at. */
+/* Warns of settings given by name that no method uses. */
 static void warn_of_idle_settings(l3a_context *context, const l3a_run_options *options) {
     for (size_t i = 0; l3a_option_at(i); i++) {
         const char *name = l3a_option_at(i)->name;
@@ -135,7 +138,7 @@ static void warn_of_idle_settings(l3a_context *context, const l3a_run_options *o
             idle = !method_looks_at(method, &settings, name, value);
         }
         if (idle) {
-            report_warning(context, "%s %s changes nothing: no method of this run looks at it", name, value);
+            report_warning(context, "%s %s has no effect: no method of this run uses it", name, value);
         }
     }
 }
@@ -167,8 +170,8 @@ l3a_status run_create(l3a_context *context, const l3a_run_options *options, stru
     }
     TRY(allocate(context, run->classes + 1, sizeof *edges, &edges));
     TRY(l3a_protocol_parse(context, options->protocol, run->classes, edges, &run->phases));
-    FAIL_IF(run->phases > PHASES, context, L3A_ERROR_OPTION, "use more classes a phase", "%zu phases are more than %d", run->phases,
-            PHASES);
+    FAIL_IF(run->phases > PHASES, context, L3A_ERROR_OPTION, "use more classes per phase",
+            "%zu phases are more than the limit of %d", run->phases, PHASES);
     memcpy(run->edges, edges, (run->phases + 1) * sizeof *edges);
     TRY(allocate(context, run->classes, sizeof *run->order, &run->order));
     TRY(allocate(context, run->classes, sizeof *run->names, &run->names));
@@ -186,7 +189,7 @@ done:
 
 typedef l3a_status choose_rows(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count);
 
-/* Rows of a table that are chosen for the classes [first, last) of the run's order. */
+/* Counts the rows of a table that `choose` selects for the classes [first, last) of the run's order. */
 static l3a_status count_images(const struct run *run, l3a_features *features, choose_rows *choose, size_t first, size_t last,
                                uint64_t *images) {
     const size_t *order = features == run->options->test ? run->test_order : run->order;
@@ -197,7 +200,7 @@ static l3a_status count_images(const struct run *run, l3a_features *features, ch
     return status;
 }
 
-/* The images of every phase. A phase without a label has nothing to learn, whatever the method. */
+/* Counts the images of every phase. A phase in which no image has a label is an error: no method can learn from it. */
 static l3a_status plan_images(const struct run *run, l3a_run_plan *plan) {
     const l3a_run_options *options = run->options;
     l3a_status status = L3A_OK;
@@ -208,7 +211,7 @@ static l3a_status plan_images(const struct run *run, l3a_run_plan *plan) {
         TRY(count_images(run, options->train, features_rows_with, first, last, &labelled));
         TRY(count_images(run, options->test, features_rows_with, 0, last, &plan->test_images[t]));
         FAIL_IF(!labelled, run->context, L3A_ERROR_DATA, "choose another protocol or class order, or add images",
-                "phase %zu has no image: no training image has any of its classes ('%s'%s)", t + 1, run->names[first],
+                "phase %zu has no images: no training image has any of its classes ('%s'%s)", t + 1, run->names[first],
                 last - first > 1 ? ", …" : "");
         plan->unlabelled_images[t] = plan->train_images[t] - labelled;
     }
@@ -220,7 +223,7 @@ static void raise(uint64_t *most, uint64_t value) {
     *most = value > *most ? value : *most;
 }
 
-/* The most that a model needs in any phase of the run, while it learns it and while it is measured. */
+/* The most memory that a model needs in any phase of the run, both to learn it and to be measured. */
 static uint64_t plan_memory(const struct run *run, const struct method *method, const l3a_run_plan *plan,
                             const uint64_t all_rows[2]) {
     l3a_options settings = method_options(method, &run->settings);
@@ -237,18 +240,18 @@ static uint64_t plan_memory(const struct run *run, const struct method *method, 
         raise(&most, phase_memory(run->context, &settings, width, &phase));
         raise(&most, score_memory(&settings, width, phase.all, phase.parts + 1, by_phase ? plan->test_images[t] : all_rows[1]));
         inverse = chooses_recursion(&settings, learned_width(&settings, width), phase.rows, inverse);
-        settings.gamma = settings.gamma == 0 ? 1 : settings.gamma; /* chosen in the first phase */
+        settings.gamma = settings.gamma == 0 ? 1 : settings.gamma; /* `auto` is resolved in the first phase */
     }
     return most;
 }
 
-/* Labels of the tables, which stay in memory, and the training table's members. */
+/* The tables' labels and members, which stay in memory. */
 static uint64_t label_bytes(const struct run *run) {
     const l3a_features *train = run->options->train, *test = run->options->test;
     return (train->rows * (train->members ? 2 : 1) + test->rows * (test->members ? 2 : 1)) * run->classes;
 }
 
-/* The largest of what the methods need; the operations are those of the run's own settings. */
+/* Memory and file size are the largest over the methods; the operations are those of the run's own settings. */
 static l3a_status plan_models(const struct run *run, const uint64_t all_rows[2], l3a_run_plan *plan) {
     l3a_status status = L3A_OK;
     TRY(l3a_model_plan(run->context, &run->settings, run->options->train->width, run->classes, &plan->model));
@@ -317,18 +320,18 @@ static l3a_status open_folder(struct run *run) {
     TRY(join_path(context, options->folder, "partial.safetensors", &run->partial_path));
     TRY(record_identity(context, options, run->order, &identity));
     TRY(file_exists(context, run->record_path, &exists));
-    FAIL_IF(exists && !options->resume, context, L3A_ERROR_EXISTS, "go on with it by --resume, or choose another folder",
-            "%s: this folder holds a run already", options->folder);
+    FAIL_IF(exists && !options->resume, context, L3A_ERROR_EXISTS, "resume it, or choose another folder",
+            "%s: this folder already holds a run", options->folder);
     if (exists) {
         TRY(record_compare(context, run->record_path, &identity));
         TRY(remove_leftovers(context, options->folder));
         TRY(results_read(run->results, options->folder));
         if (l3a_results_count(run->results) && !run->results->tables.recorded) {
-            report_warning(context, "%s has no checksums.csv, so its tables are taken as they are", options->folder);
+            report_warning(context, "%s has no checksums.csv, so its tables are used without a check", options->folder);
         }
     } else {
         TRY(file_exists(context, run->model_path, &exists));
-        FAIL_IF(exists, context, L3A_ERROR_EXISTS, "choose another folder", "%s: would be overwritten by this run",
+        FAIL_IF(exists, context, L3A_ERROR_EXISTS, "choose another folder", "%s: this run would overwrite the file",
                 run->model_path);
         TRY(record_write(context, run->record_path, options, &identity));
     }
@@ -341,12 +344,12 @@ struct job {
     const struct method *method;
     uint64_t seed;
     size_t phases;
-    const char *path;       /* of its model; NULL: not kept */
+    const char *path;       /* of its model; NULL: not stored */
     bool keep;              /* the model stays when the job is done */
-    bool first, first_seed; /* of the run, of its method */
+    bool first, first_seed; /* the run's first job; its method's first seed */
 };
 
-/* The model on disk when it is this job's, or none. */
+/* Loads the model on disk if it belongs to this job. */
 static l3a_status load_own_model(const struct run *run, const struct job *job, l3a_model **model) {
     l3a_status status = L3A_OK;
     bool exists = false;
@@ -365,7 +368,7 @@ done:
     return status;
 }
 
-/* Where the job stands: its model, and the tables cut to what the model knows. */
+/* Finds how far the job got: loads its model, and cuts the tables to the phases that the model has learned. */
 static l3a_status resume_job(const struct run *run, const struct job *job, void **state, size_t *done_phases) {
     l3a_status status = L3A_OK;
     const char *name = job->method->info.name;
@@ -384,7 +387,7 @@ static l3a_status resume_job(const struct run *run, const struct job *job, void 
         goto done;
     }
     FAIL_IF(learned > rows, run->context, L3A_ERROR_MISMATCH, "start the run again in a new folder",
-            "%s has %zu phases, and metrics.csv only %zu", job->path, learned, rows);
+            "%s has %zu phases, but metrics.csv has only %zu", job->path, learned, rows);
     results_cut(run->results, name, job->seed, learned);
     *done_phases = learned;
     *state = model;
@@ -407,7 +410,7 @@ done:
     return status;
 }
 
-/* learned: images with weight above 0 */
+/* learned: the number of images with a weight above 0. */
 static l3a_status announce(const struct run *run, const l3a_result *row, size_t phases, uint64_t learned) {
     char text[320], note[64] = "";
     if (learned < row->train_images) {
@@ -421,7 +424,7 @@ static l3a_status announce(const struct run *run, const l3a_result *row, size_t 
     return report_result(run->context, text);
 }
 
-/* samples.csv: test images at even distances, with the classes that are true or predicted. */
+/* samples.csv: evenly spaced test images, with the classes that are true or predicted. */
 static l3a_status write_samples(const struct run *run, const size_t *rows, size_t count, size_t seen, const float *scores,
                                 const int8_t *labels, const double *edges) {
     l3a_status status = L3A_OK;
@@ -459,8 +462,8 @@ done:
     return status;
 }
 
-/* The metrics on the test rows that have at least one of the first `seen` classes; after the last phase of a method's first seed,
- * curves, too. */
+/* Computes the metrics on the test rows that have at least one of the first `seen` classes, and, after the last phase of a method's
+ * first seed, the curves. */
 static l3a_status evaluate(const struct run *run, const struct job *job, void *state, size_t seen, bool last, l3a_result *row,
                            struct class_details *details) {
     l3a_context *context = run->context;
@@ -471,8 +474,8 @@ static l3a_status evaluate(const struct run *run, const struct job *job, void *s
     int8_t *labels = NULL;
     double *edges = NULL;
     TRY(features_rows_with(test, run->test_order, seen, &rows, &count));
-    FAIL_IF(!count, context, L3A_ERROR_DATA, "measure on images that show the classes", "%s: no image has any of the classes",
-            test->path);
+    FAIL_IF(!count, context, L3A_ERROR_DATA, "use test images that show these classes",
+            "%s: no image has any of the classes learned so far", test->path);
     TRY(allocate(context, SCORE_ROWS, test->width * sizeof *values, &values));
     TRY(allocate(context, count, seen * sizeof *scores, &scores));
     TRY(allocate(context, count, seen, &labels));
@@ -513,7 +516,7 @@ static l3a_status save_state(const struct run *run, const struct job *job, l3a_m
     return l3a_model_save(model, job->path);
 }
 
-/* What the training table says about the classes [0, last) and the images of a lesson. */
+/* Counts, for each class in [0, last), the training images that have it, and, for each old class, those of this lesson. */
 static l3a_status tally_images(const struct lesson *lesson, l3a_class_tally *tallies) {
     const l3a_features *train = lesson->train;
     size_t *rows = NULL, count = 0;
@@ -532,7 +535,7 @@ static l3a_status tally_images(const struct lesson *lesson, l3a_class_tally *tal
     return status;
 }
 
-/* What learning took beyond the stages that it reported itself. */
+/* Reports the part of the learning time that is not in a stage already reported. */
 static void report_learning(l3a_context *context, double seconds) {
     for (size_t i = 0; i < context->stages.count; i++) {
         seconds -= context->stages.items[i].seconds;
@@ -601,7 +604,7 @@ static l3a_status run_job(const struct run *run, const struct job *job) {
     for (; t < job->phases; t++) {
         TRY(run_phase(run, job, state, t));
     }
-    /* where it was done before, the file is a later job's */
+    /* If the job was already done, the file belongs to a later job. */
     if (job->path && !job->keep && state && job->method->learner->is_model) {
         TRY(remove_file(run->context, job->path));
     }

@@ -1,10 +1,10 @@
-/* Extraction: the pictures of a data set through a backbone, to a feature file.
+/* Extraction: runs the pictures of a data set through a backbone and writes a feature file.
  *
- * PATH.part holds a head of 32 bytes (a word that names it, the identity of the work, the width) and then one record per picture,
- * in order: the checksum of the picture's file, a float that says whether it could be read, and its features. Records are written
- * batch by batch, so the length of the file says how far an earlier extraction came. Resuming compares the checksums with the
- * pictures that are there now and extracts again each batch in which one has changed. The feature file is made from the records in
- * one step at the end. */
+ * PATH.part holds a header of 32 bytes (the name of the format, the identity of the work, the width) and then one record per
+ * picture, in order: the checksum of the picture's file, a float that says whether it could be read, and its features. Records are
+ * written batch by batch, so the length of the file says how far an earlier extraction got. Resuming compares the checksums with
+ * the current pictures, and extracts a batch again if one of its pictures has changed. At the end, the feature file is written
+ * from the records in one step. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "data/dataset.h"
@@ -22,7 +22,7 @@
 
 enum { BATCH = 16, HEAD = 32, RECORD_HEAD = 3 /* floats before the features: checksum, flag */ };
 
-/* The flag of a record that was never written, zero, is neither. */
+/* Neither is 0, the flag of a record that was never written. */
 static const float READ = 1, UNREADABLE = 2;
 static const char part_name[16] = "l3a extraction 2", old_part_name[16] = "l3a extraction 1";
 
@@ -35,12 +35,12 @@ struct extraction {
     const char *path;
     char *part;
     int file;
-    size_t rows, held; /* pictures, and records in the part file of an earlier extraction */
+    size_t rows, held; /* pictures; records in the part file from an earlier extraction */
     size_t record;     /* bytes */
     size_t *todo;      /* the first picture of each batch to extract */
     size_t todo_count;
-    size_t todo_rows;        /* pictures in them */
-    const char **todo_paths; /* of these */
+    size_t todo_rows;        /* pictures in those batches */
+    const char **todo_paths; /* of those pictures */
     size_t *good;            /* rows that could be read */
     size_t good_count;
     text_list bad;
@@ -53,7 +53,7 @@ void l3a_extract_options_default(l3a_extract_options *options) {
     l3a_picture_options_default(&options->picture);
 }
 
-/* The same pictures, in the same order, through the same network, prepared in the same way. */
+/* Equal for the same pictures, in the same order, through the same network, with the same preprocessing. */
 static uint64_t identity(const struct extraction *e) {
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
@@ -86,12 +86,12 @@ static void make_head(const struct extraction *e, char head[HEAD]) {
     memcpy(head + 24, &width, sizeof width);
 }
 
-/* Pictures in the batch that begins with picture `first`. */
+/* The number of pictures in the batch that begins with picture `first`. */
 static size_t batch_size(const struct extraction *e, size_t first) {
     return e->rows - first < BATCH ? e->rows - first : BATCH;
 }
 
-/* XXH3 of a picture's file as it is now; 0 where it cannot be read. */
+/* XXH3 of a picture's current file; 0 if it cannot be read. */
 static uint64_t file_checksum(l3a_context *context, const char *path) {
     input_file input;
     uint64_t checksum = 0;
@@ -110,8 +110,8 @@ static l3a_status read_flag(const struct extraction *e, size_t row, uint64_t *ch
     return status;
 }
 
-/* The first picture of a batch whose record no longer tells what its file gives, or the end of the batch. Strict looks again at
- * what could not be read. */
+/* Finds the first picture of a batch whose record is missing or out of date, or the end of the batch. With `strict`, pictures that
+ * could not be read are tried again. */
 static l3a_status find_stale(struct extraction *e, size_t first, size_t *stale, bool *changed) {
     l3a_status status = L3A_OK;
     const size_t last = first + batch_size(e, first);
@@ -130,7 +130,7 @@ done:
     return status;
 }
 
-/* Whole batches only, so that every picture takes the same path as in one go. */
+/* Lists whole batches only, so that each picture is computed as in an extraction without interruption. */
 static l3a_status list_todo(struct extraction *e) {
     l3a_context *context = e->context;
     l3a_status status = L3A_OK;
@@ -154,14 +154,14 @@ static l3a_status list_todo(struct extraction *e) {
         changes += changed;
     }
     if (changes) {
-        report_warning(context, "%s has changed since it was extracted, and %zu batch%s of %d pictures %s extracted again",
+        report_warning(context, "%s has changed since it was extracted: %zu batch%s of %d pictures %s extracted again",
                        e->paths[example], changes, changes == 1 ? "" : "es", BATCH, changes == 1 ? "is" : "are");
     }
 done:
     return status;
 }
 
-/* A file that is empty or starts as a part file does, of whatever version. */
+/* Checks that the file is empty or begins like a part file of any version. */
 static l3a_status check_owner(const struct extraction *e, uint64_t size) {
     enum { NAMED = sizeof "l3a extraction" };
     l3a_status status = L3A_OK;
@@ -169,12 +169,12 @@ static l3a_status check_owner(const struct extraction *e, uint64_t size) {
     const size_t count = size < NAMED ? (size_t)size : NAMED;
     TRY(read_part(e, 0, found, count));
     FAIL_IF(memcmp(found, part_name, count) != 0, e->context, L3A_ERROR_EXISTS, "move it away, or choose another file",
-            "%s: is needed for what has been extracted, and is a file that l3a did not make", e->part);
+            "%s: l3a needs this name for its intermediate results, but the file is not one of its own", e->part);
 done:
     return status;
 }
 
-/* Opens the part file, or makes it, for this process alone. */
+/* Opens or creates the part file, for this process alone. */
 static l3a_status claim_part(struct extraction *e, uint64_t *size) {
     const file_operations *files = e->context->files;
     l3a_status status = L3A_OK;
@@ -182,10 +182,10 @@ static l3a_status claim_part(struct extraction *e, uint64_t *size) {
     TRY(target_find(e->context, e->path, &target));
     e->file = files->open(e->part, O_RDWR | O_CREAT | O_NOFOLLOW, target_mode(&target));
     const int code = e->file < 0 || files->lock(e->file, e->part) || files->size(e->file, size) ? errno : 0;
-    FAIL_IF(code == EWOULDBLOCK || code == ESTALE, e->context, L3A_ERROR_IO, "wait until it is done, or choose another file",
+    FAIL_IF(code == EWOULDBLOCK || code == ESTALE, e->context, L3A_ERROR_IO, "wait until it has finished, or choose another file",
             "%s: another process is extracting to this file", e->part);
     FAIL_IF(code == ELOOP || code == ESPIPE || code == ENXIO, e->context, L3A_ERROR_EXISTS, "move it away, or choose another file",
-            "%s: is needed for what has been extracted, and is not a regular file", e->part);
+            "%s: l3a needs this name for its intermediate results, but it is not a regular file", e->part);
     if (code) {
         status = fail_system(e->context, e->part, "write", code);
         goto done;
@@ -196,7 +196,7 @@ done:
     return status;
 }
 
-/* Records of the same work count; other ones in the part file go. */
+/* Keeps the records in the part file if they are of the same work; otherwise discards them. */
 static l3a_status open_part(struct extraction *e) {
     l3a_status status = L3A_OK;
     char head[HEAD], found[HEAD];
@@ -209,7 +209,7 @@ static l3a_status open_part(struct extraction *e) {
         e->held = held < e->rows ? (size_t)held : e->rows;
         if (memcmp(found, old_part_name, sizeof old_part_name) == 0) {
             report_warning(e->context,
-                           "%s was begun by an older version, which did not record the pictures it had read: "
+                           "%s was written by an older version that did not record the pictures' checksums: "
                            "the extraction starts again",
                            e->part);
         }
@@ -225,13 +225,13 @@ done:
     return status;
 }
 
-/* What became of a picture. */
+/* The outcome of reading a picture. */
 struct arrival {
     bool readable;
     uint64_t checksum; /* of its file */
 };
 
-/* The next batch; those pictures that can be read stand in planes, one after another. */
+/* Loads the next batch. The pictures that can be read are stored in `planes`, one after another. */
 static l3a_status load_batch(struct extraction *e, l3a_loader *loader, size_t count, struct arrival arrivals[BATCH]) {
     l3a_context *context = e->context;
     l3a_status status = L3A_OK;
@@ -318,13 +318,13 @@ static l3a_status sort_out_rows(struct extraction *e) {
             TRY(text_list_add(e->context, &e->bad, id, strlen(id)));
         }
     }
-    FAIL_IF(!e->good_count, e->context, L3A_ERROR_DATA, "check the pictures with 'l3a data --check-pictures'",
+    FAIL_IF(!e->good_count, e->context, L3A_ERROR_DATA, "check the paths, and that the files are pictures",
             "none of the %zu pictures could be read", e->rows);
 done:
     return status;
 }
 
-/* Bytes of the features tensor, a row at a time. */
+/* Fills in bytes of the features tensor, one row at a time. */
 static l3a_status fill_rows(void *argument, uint64_t offset, void *bytes, size_t count) {
     struct extraction *e = argument;
     l3a_status status = L3A_OK;
@@ -350,7 +350,7 @@ static l3a_status add_record(l3a_context *context, text_list *keys, text_list *v
     return text->status == L3A_OK ? text_record_set(context, keys, values, key, text->length ? text->text : "") : text->status;
 }
 
-/* The rows of a [pictures x classes] table of the data set that could be read. */
+/* The rows of a [pictures x classes] table for the pictures that could be read. */
 static l3a_status gather_good(const struct extraction *e, const int8_t *table, int8_t **rows) {
     const size_t classes = l3a_dataset_class_count(e->dataset);
     const l3a_status status = allocate(e->context, e->good_count, classes, rows);
@@ -360,7 +360,7 @@ static l3a_status gather_good(const struct extraction *e, const int8_t *table, i
     return status;
 }
 
-/* Whether there is a picture that belongs to a class it is not labelled with: a crowd. */
+/* True if some picture belongs to a class that it is not labelled with: a crowd. */
 static bool has_other_members(const int8_t *labels, const int8_t *members, size_t count) {
     size_t i = 0;
     while (i < count && (labels[i] == 1) == members[i]) {
@@ -405,8 +405,7 @@ static l3a_status write_features(struct extraction *e) {
         {"features", e->options.half ? TENSOR_F16 : TENSOR_F32, 2, {e->good_count, e->info->width}, fill_rows, e},
         {"labels", TENSOR_I8, 2, {e->good_count, classes}, fill_from_memory, labels},
         {"ids", TENSOR_U8, 1, {ids.length}, fill_from_memory, ids.text},
-        {"members", TENSOR_I8, 2, {e->good_count, classes}, fill_from_memory, members}, /* only where it says more than the labels
-                                                                                         */
+        {"members", TENSOR_I8, 2, {e->good_count, classes}, fill_from_memory, members}, /* left out if crowds is false */
     };
     const bool crowds = has_other_members(labels, members, e->good_count * classes);
     TRY(safetensors_write(context, e->path, &keys, &values, sources, sizeof sources / sizeof sources[0] - !crowds));
@@ -425,7 +424,7 @@ static l3a_status extraction_prepare(struct extraction *e) {
     l3a_context *context = e->context;
     l3a_status status = L3A_OK;
     const size_t length = strlen(e->path) + 6;
-    FAIL_IF(!e->rows, context, L3A_ERROR_DATA, "choose another split", "the data set has no picture");
+    FAIL_IF(!e->rows, context, L3A_ERROR_DATA, "choose another split", "the data set has no pictures");
     TRY(allocate(context, length, 1, &e->part));
     snprintf(e->part, length, "%s.part", e->path);
     TRY(allocate(context, e->rows, sizeof *e->paths, &e->paths));

@@ -1,4 +1,4 @@
-/* What the folder of a run or a sweep says about how it was started. */
+/* Reads how a run or a sweep was started from the record in its folder. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "format/json.h"
@@ -7,7 +7,7 @@
 
 enum { RECORD_LIMIT = 64 << 20 };
 
-/* The text under a key of the outermost object; "" where there is none. */
+/* The text under a key of the outermost object; *value is unchanged if there is none. */
 static l3a_status find_text(struct json *json, const char *wanted, char **value) {
     l3a_status status = L3A_OK;
     bool more;
@@ -41,15 +41,15 @@ l3a_status l3a_folder_record(l3a_context *context, const char *folder, const cha
     if (!is_run) {
         TRY(file_exists(context, sweep, &is_sweep));
     }
-    FAIL_IF(!is_run && !is_sweep, context, L3A_ERROR_NOT_FOUND, "name the folder of a run or a sweep",
+    FAIL_IF(!is_run && !is_sweep, context, L3A_ERROR_NOT_FOUND, "give the folder of a run or a sweep",
             "%s: there is no run.json or sweep.json in this folder", folder);
     const char *path = is_run ? run : sweep;
     TRY(read_whole(context, path, RECORD_LIMIT, &content, &length));
     json_begin(&json, context, path, content, length);
     TRY(find_text(&json, key, &value));
     const char *found = value ? value : "";
-    FAIL_IF(strlen(found) >= capacity, context, L3A_ERROR_FORMAT, NULL, "%s: \"%s\" has %zu bytes, too many for a buffer of %zu",
-            path, key, strlen(found), capacity);
+    FAIL_IF(strlen(found) >= capacity, context, L3A_ERROR_FORMAT, NULL,
+            "%s: \"%s\" has %zu bytes, too many for a buffer of %zu bytes", path, key, strlen(found), capacity);
     memcpy(text, found, strlen(found) + 1);
 done:
     release(context, run);

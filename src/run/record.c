@@ -36,7 +36,7 @@ static l3a_status print_table(text_builder *text, const char *key, l3a_features 
     if (difficult) {
         print_string(text, difficult_record, difficult, ", ");
     }
-    const int8_t *labels = l3a_features_labels(features); /* of a .npy table they are in a file of their own */
+    const int8_t *labels = l3a_features_labels(features); /* for a .npy table these come from a separate file */
     const size_t pairs = l3a_features_rows(features) * l3a_features_class_count(features);
     text_builder_print(text, "\"xxh3\": \"%016" PRIx64 "\", \"labels_xxh3\": \"%016" PRIx64 "\"},\n", checksum,
                        labels ? (uint64_t)XXH3_64bits(labels, pairs) : 0);
@@ -49,7 +49,7 @@ static void print_setting(text_builder *text, const l3a_option_info *info, const
     text_builder_print(text, number ? "\"%s\": %s" : "\"%s\": \"%s\"", info->name, value);
 }
 
-/* The settings that a method has of its own. */
+/* The settings that a method prescribes. */
 static void print_prescribed(text_builder *text, const l3a_run_options *options, const char *name) {
     const l3a_options own = method_options(method_find(name), &options->settings);
     const char *between = "";
@@ -146,7 +146,7 @@ done:
     return status;
 }
 
-/* Moves into the object "run" of a file's text. */
+/* Advances to the first member of the object "run". */
 static l3a_status find_run(struct json *json) {
     l3a_status status = L3A_OK;
     bool more;
@@ -167,7 +167,7 @@ done:
     return status;
 }
 
-/* The next member of an object, its value as it stands in the text. */
+/* The next member of an object. The value is its exact text. */
 static l3a_status next_member(struct json *json, json_text *key, json_text *value, bool *more) {
     l3a_status status = L3A_OK;
     TRY(json_next_key(json, key, more));
@@ -208,8 +208,8 @@ l3a_status record_compare(l3a_context *context, const char *path, const text_bui
             break;
         }
         const bool agree = stored_more == more && same(key, stored_key) && same(value, stored_value);
-        FAIL_IF(!agree, context, L3A_ERROR_MISMATCH, "resume with the command in run.json, or choose another folder",
-                "%s: the run in this folder has %.*s = %.*s, and this one has %.*s = %.*s", path, shown(stored_key), stored_key.at,
+        FAIL_IF(!agree, context, L3A_ERROR_MISMATCH, "resume with the settings recorded in the folder, or choose another folder",
+                "%s: the run in this folder has %.*s = %.*s, but this one has %.*s = %.*s", path, shown(stored_key), stored_key.at,
                 shown(stored_value), stored_value.at, shown(key), key.at, shown(value), value.at);
     }
 done:

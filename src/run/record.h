@@ -1,5 +1,5 @@
-/* run.json: what a run was asked to do, on which data and machine. The object "run" in it decides whether a folder can be
- * resumed: the same text means the same run. */
+/* run.json: what a run was asked to do, with which data, and on which machine. A folder can be resumed if the object "run" in its
+ * file has the same text as that of the new run. */
 #ifndef L3A_RECORD_H
 #define L3A_RECORD_H
 
@@ -8,9 +8,9 @@
 /* Appends the object "run". order is the run's class order, as columns of the training table. */
 l3a_status record_identity(l3a_context *context, const l3a_run_options *options, const size_t *order, text_builder *text);
 l3a_status record_write(l3a_context *context, const char *path, const l3a_run_options *options, const text_builder *identity);
-/* An error names the first setting that differs from those in the file. */
+/* Fails if the object in the file differs, naming the first setting that does. */
 l3a_status record_compare(l3a_context *context, const char *path, const text_builder *identity);
-/* The class names of a run. */
+/* Appends the class names of a run. */
 l3a_status record_classes(l3a_context *context, const char *path, text_list *classes);
 
 #endif

@@ -1,9 +1,9 @@
-/* Sweeps: a grid of settings, methods and seeds, with all work shared that can be.
+/* Sweeps: a grid of settings, methods and seeds that shares as much work as possible.
  *
  * A point is a method with settings. Points that can learn together (learn/group.h) form a team, as large as memory allows; every
- * other point is a team of its own. A team goes through the phases once for each seed, and its points' tables are written when it
- * is through: a sweep that was killed goes on with the teams that are not. Buffers of different dim have nothing in common (entry
- * i·d + j depends on d), so each dim is a team of its own. */
+ * other point is a team by itself. A team goes through the phases once per seed, and writes its points' tables at the end: a sweep
+ * that was killed resumes with the teams and seeds that have not finished. Buffers of different dim have nothing in common (entry
+ * i·d + j depends on d), so each dim needs its own team. */
 #include "base/file.h"
 #include "base/machine.h"
 #include "data/features.h"
@@ -22,8 +22,8 @@ enum { SCORE_ROWS = 1024, VALUE_TEXT = 64, POINTS = 10000 };
 
 struct point {
     const struct method *method;
-    l3a_options settings; /* with what the method prescribes; the seed is the team's */
-    text_list values;     /* on each axis */
+    l3a_options settings; /* including those that the method prescribes; the seed is set when its team runs */
+    text_list values;     /* one per axis */
     char *label, *folder;
     l3a_results *results;
     size_t team;
@@ -47,11 +47,11 @@ struct l3a_sweep {
 
 static const l3a_preset presets[] = {
     {"methods", "every method, three seeds", "all", "2025,2026,2027", NULL, NULL},
-    {"ablation", "a trained head, and l3a without pseudo-labels, without weights, without both; three seeds",
+    {"ablation", "a trained head, and l3a without pseudo-labels, without class weights, and without both; three seeds",
      "finetune,l3a-no-wac,l3a-no-pl,l3a,acil", "2025,2026,2027", NULL, NULL},
-    {"memory", "images kept for each class, by methods that replay; three seeds", "er,der++,icarl,bic", "2025,2026,2027", "memory",
+    {"memory", "images kept per class by the replay methods; three seeds", "er,der++,icarl,bic", "2025,2026,2027", "memory",
      "2,5,20"},
-    {"gamma", "the ridge", "l3a", "2025", "gamma", "0.1,1,10,100,1000,10000"},
+    {"gamma", "the ridge parameter", "l3a", "2025", "gamma", "0.1,1,10,100,1000,10000"},
     {"buffer", "the width of the random layer", "l3a", "2025", "dim", "512,1024,2048,4096,6144,8192,12288"},
     {"threshold", "the threshold of pseudo-labels", "l3a", "2025", "eta", "0.5,0.55,0.6,0.65,0.7,0.75,0.8,0.9,dynamic"},
     {"weighting", "class weights", "l3a", "2025", "weights", "sqrt,inv,log,none"},
@@ -85,16 +85,18 @@ static l3a_status check_axes(l3a_context *context, const l3a_sweep_options *opti
     size_t points = options->run.method_count;
     for (size_t i = 0; i < options->axis_count; i++) {
         const l3a_axis *axis = &options->axes[i];
-        FAIL_IF(!axis->count, context, L3A_ERROR_OPTION, "give at least one", "%s has no value", axis->name);
-        FAIL_IF(strcmp(axis->name, "seed") == 0, context, L3A_ERROR_OPTION, NULL, "seeds are the run's, not an axis");
+        FAIL_IF(!axis->count, context, L3A_ERROR_OPTION, "give at least one value", "%s has no values", axis->name);
+        FAIL_IF(strcmp(axis->name, "seed") == 0, context, L3A_ERROR_OPTION, "list the seeds in the run's options",
+                "seed cannot be an axis of a sweep");
         for (size_t j = 0; j < axis->count; j++) {
             l3a_options settings = options->run.settings;
             TRY(set_value(context, &settings, axis->name, axis->values[j]));
-            FAIL_IF(is_one_of(axis->values[j], axis->values, j), context, L3A_ERROR_OPTION, "name every value once",
-                    "%s: '%s' stands twice", axis->name, axis->values[j]);
+            FAIL_IF(is_one_of(axis->values[j], axis->values, j), context, L3A_ERROR_OPTION, "list each value once",
+                    "%s: '%s' is listed twice", axis->name, axis->values[j]);
         }
         for (size_t j = 0; j < i; j++) {
-            FAIL_IF(strcmp(axis->name, options->axes[j].name) == 0, context, L3A_ERROR_OPTION, NULL, "%s stands twice", axis->name);
+            FAIL_IF(strcmp(axis->name, options->axes[j].name) == 0, context, L3A_ERROR_OPTION, NULL, "%s is listed twice",
+                    axis->name);
         }
         points = points <= POINTS ? points * axis->count : points;
     }
@@ -128,7 +130,7 @@ void l3a_sweep_free(l3a_sweep *sweep) {
     release(context, sweep);
 }
 
-/* The number-th combination of values, the last axis varying fastest. */
+/* Gives a point combination `number` of the values. The last axis varies fastest. */
 static l3a_status choose_values(const l3a_sweep *sweep, size_t number, struct point *point) {
     const l3a_sweep_options *options = &sweep->options;
     l3a_context *context = sweep->context;
@@ -209,7 +211,7 @@ static l3a_status make_points(l3a_sweep *sweep) {
     l3a_status status = L3A_OK;
     struct point point = {0};
     size_t count = options->run.method_count;
-    FAIL_IF(options->axis_count > 64, context, L3A_ERROR_OPTION, NULL, "more than 64 settings vary");
+    FAIL_IF(options->axis_count > 64, context, L3A_ERROR_OPTION, NULL, "the grid varies more than 64 settings");
     for (size_t i = 0; i < options->axis_count; i++) {
         count *= options->axes[i].count;
     }
@@ -240,7 +242,7 @@ static bool can_join(const struct point *left, const struct point *right) {
            group_accepts(&left->settings, &right->settings);
 }
 
-/* How many old classes become labels, as far as the settings say: what makes neighbours of points that disagree on few rows. */
+/* Orders points by how few pseudo-labels their settings give, so that neighbours disagree on few rows. */
 static double strictness(const l3a_options *settings) {
     switch (settings->pseudo) {
     case L3A_PSEUDO_OFF: return 1;
@@ -261,7 +263,7 @@ static int compare_settings(const l3a_options *left, const l3a_options *right) {
     return order ? order : compare_numbers(strictness(left), strictness(right));
 }
 
-/* The settings of a team's points, with a seed. */
+/* The settings of a team's points, with the seed filled in. */
 static void team_settings(const l3a_sweep *sweep, const struct team *team, uint64_t seed, l3a_options *settings) {
     for (size_t i = 0; i < team->count; i++) {
         settings[i] = sweep->points[team->points[i]].settings;
@@ -274,7 +276,7 @@ static uint64_t memory_limit(const l3a_context *context) {
     return context->options.memory_limit ? context->options.memory_limit : free ? free : UINT64_MAX;
 }
 
-/* Puts a point into a team after those that come before it in the order of settings. */
+/* Inserts a point into a team, which is sorted by settings. */
 static void join(const l3a_sweep *sweep, struct team *team, size_t point) {
     size_t at = team->count++;
     while (at && compare_settings(&sweep->points[team->points[at - 1]].settings, &sweep->points[point].settings) > 0) {
@@ -332,7 +334,7 @@ done:
     return status;
 }
 
-/* One point of a team costs what a run costs; each other, what is not shared. */
+/* The first point of a team costs as much as a run; each further point costs only what is not shared. */
 static double other_flops(const l3a_run_plan *plan, const l3a_options *settings, const l3a_options *before) {
     const double d = (double)settings->dim, classes = (double)plan->classes;
     const bool own_sums = settings->weights != before->weights || settings->scaling != before->scaling;
@@ -434,7 +436,7 @@ done:
     return status;
 }
 
-/* The score above which a class counts as predicted. */
+/* The scores above which each class counts as predicted. */
 static void fill_edges(const struct knowledge *knowledge, const struct point *point, size_t classes, double *edges) {
     for (size_t k = 0; knowledge->group && k < classes; k++) {
         edges[k] = logit(point->settings.theta);
@@ -444,7 +446,7 @@ static void fill_edges(const struct knowledge *knowledge, const struct point *po
     }
 }
 
-/* Metrics of every point of a team on the test rows with at least one of the first `seen` classes. */
+/* Computes the metrics of every point of a team on the test rows with at least one of the first `seen` classes. */
 static l3a_status evaluate(const l3a_sweep *sweep, const struct team *team, const struct knowledge *knowledge, size_t seen,
                            l3a_result *results, double *precisions) {
     l3a_context *context = sweep->context;
@@ -455,8 +457,8 @@ static l3a_status evaluate(const l3a_sweep *sweep, const struct team *team, cons
     int8_t *labels = NULL;
     double *edges = NULL;
     TRY(features_rows_with(test, sweep->run.test_order, seen, &rows, &count));
-    FAIL_IF(!count, context, L3A_ERROR_DATA, "measure on images that show the classes", "%s: no image has any of the classes",
-            test->path);
+    FAIL_IF(!count, context, L3A_ERROR_DATA, "use test images that show these classes",
+            "%s: no image has any of the classes learned so far", test->path);
     TRY(allocate(context, SCORE_ROWS, test->width * sizeof *values, &values));
     TRY(allocate(context, team->count * count, seen * sizeof *scores, &scores));
     TRY(allocate(context, team->count, sizeof *parts, &parts));
@@ -554,7 +556,7 @@ done:
     return status;
 }
 
-/* sweep.csv: the tables of the points, one after the other, with the varied settings in front. */
+/* sweep.csv: the metrics of all points in one table, with the varied settings as its first columns. */
 static l3a_status write_table(l3a_sweep *sweep) {
     l3a_context *context = sweep->context;
     l3a_status status = L3A_OK;
@@ -595,7 +597,7 @@ done:
     return status;
 }
 
-/* A point's folder is that of a run, for reports and for l3a_results_load(). */
+/* Makes a point's folder look like that of a run, for reports and for l3a_results_load(). */
 static l3a_status write_record(const l3a_sweep *sweep, const struct point *point) {
     l3a_context *context = sweep->context;
     l3a_status status = L3A_OK;
@@ -615,7 +617,7 @@ done:
     return status;
 }
 
-/* report.html: one page over all points. */
+/* report.html: one page for all points. */
 static l3a_status write_report(const l3a_sweep *sweep) {
     l3a_context *context = sweep->context;
     l3a_status status = L3A_OK;
@@ -647,7 +649,7 @@ done:
     return status;
 }
 
-/* True when all points have all phases of a seed; otherwise none of them keeps any. */
+/* True if all points have all phases of a seed. Otherwise drops the phases that they have. */
 static bool is_done(const l3a_sweep *sweep, const struct team *team, uint64_t seed) {
     bool done = true;
     for (size_t i = 0; i < team->count; i++) {
@@ -676,13 +678,13 @@ static l3a_status run_team(l3a_sweep *sweep, const struct team *team, uint64_t s
 done:
     knowledge_free(&knowledge);
     if (status != L3A_OK && status != L3A_ERROR_CANCELLED) {
-        fail_in(sweep->context, status, team->count > 1 ? "%s and points learned with it" : "%s",
+        fail_in(sweep->context, status, team->count > 1 ? "%s and the points learned with it" : "%s",
                 sweep->points[team->points[0]].label);
     }
     return status;
 }
 
-/* The run's identity with the values on the axes. */
+/* The run's identity, with the values of the axes added. */
 static l3a_status identify(const l3a_sweep *sweep, text_builder *identity) {
     static const char closing[] = "\n  }";
     l3a_status status = L3A_OK;
@@ -702,7 +704,7 @@ done:
     return status;
 }
 
-/* What an earlier sweep left in the folder. sweep.csv is made again from the points' tables; here it is only checked. */
+/* Reads what an earlier sweep left in the folder. sweep.csv is only checked here; it is written again from the points' tables. */
 static l3a_status read_tables(l3a_sweep *sweep) {
     l3a_context *context = sweep->context;
     const char *folder = sweep->options.run.folder;
@@ -719,7 +721,7 @@ static l3a_status read_tables(l3a_sweep *sweep) {
         unrecorded += l3a_results_count(results) && !results->tables.recorded;
     }
     if (unrecorded) {
-        report_warning(context, "%s: %zu of %zu points have no checksums.csv, so their tables are taken as they are", folder,
+        report_warning(context, "%s: %zu of %zu points have no checksums.csv, so their tables are used without a check", folder,
                        unrecorded, sweep->point_count);
     }
 done:
@@ -743,8 +745,8 @@ static l3a_status open_folder(l3a_sweep *sweep) {
     FAIL_IF(exists, context, L3A_ERROR_EXISTS, "choose another folder", "%s: this folder holds a run", options->folder);
     TRY(identify(sweep, &identity));
     TRY(file_exists(context, sweep->run.record_path, &exists));
-    FAIL_IF(exists && !options->resume, context, L3A_ERROR_EXISTS, "go on with it by --resume, or choose another folder",
-            "%s: this folder holds a sweep already", options->folder);
+    FAIL_IF(exists && !options->resume, context, L3A_ERROR_EXISTS, "resume it, or choose another folder",
+            "%s: this folder already holds a sweep", options->folder);
     if (exists) {
         TRY(record_compare(context, sweep->run.record_path, &identity));
         TRY(read_tables(sweep));
@@ -762,7 +764,7 @@ done:
     return status;
 }
 
-/* Of settings given by name that no point looks at. */
+/* Warns of settings given by name that no point uses. */
 static void warn_of_idle_settings(const l3a_sweep *sweep) {
     const l3a_options *given = &sweep->options.run.settings;
     for (size_t i = 0; l3a_option_at(i); i++) {
@@ -774,7 +776,7 @@ static void warn_of_idle_settings(const l3a_sweep *sweep) {
             idle = !method_looks_at(sweep->points[j].method, &sweep->points[j].settings, name, value);
         }
         if (idle) {
-            report_warning(sweep->context, "--%s %s has no effect: no point of this sweep uses it", name, value);
+            report_warning(sweep->context, "%s %s has no effect: no point of this sweep uses it", name, value);
         }
     }
 }

@@ -59,8 +59,8 @@ refuse 'row 17, column 2: label 2' run_npy "$kept/label"
 run_refused length '59 rows of labels for 60 rows of features'
 refuse '59 rows of labels for 60 rows of features' run_npy "$kept/length"
 run_refused ids '59 ids for 60 rows'
-run_refused width 'features 23 wide, and'
-run_refused test-width 'features 24 wide, and'
+run_refused width 'features 23 wide, but'
+run_refused test-width 'features 24 wide, but'
 learn_refused width 'features 23 wide, but the model takes 24'
 refuse 'features 23 wide' l3a predict "$model" --features "$kept/width/train.safetensors"
 refuse 'features 23 wide' l3a eval "$model" --features "$kept/width/train.safetensors"
@@ -72,14 +72,14 @@ learn_refused twice "class 'class00' is listed twice"
 head -n 3 "$good/names.txt" >"$work/few"
 refuse '6 columns of labels for 3 class names' l3a learn "$work/new" --features "$good/train.npy" --labels "$good/train_labels.npy" --names "$work/few" --classes class05
 refuse 'no labels' l3a learn "$work/new" --features "$good/train.npy" --classes class05 --dim 64
-# What the hint suggests has to be there.
-offers() { grep -qF -- "$1" "$work/stderr" && "$L3A_BUILD/l3a" help "$2" | grep -qF -- "$1" && pass || fail "$2 does not offer $1" "$work/stderr"; }
+# What the hint suggests has to be possible.
+offers() { grep -qF -- "$1" "$work/stderr" && "$L3A_BUILD/l3a" help "$3" | grep -qF -- "$2" && pass || fail "$3 does not offer $2" "$work/stderr"; }
 labelled=(--train-labels "$good/train_labels.npy" --names "$good/names.txt")
 for command in run sweep; do
     refuse 'train.npy: no labels' l3a $command --train "$good/train.npy" --test "$good/test.npy" -o "$work/run"
-    offers '--train-labels Y.npy' $command
+    offers 'give the training labels in a second .npy file' '--train-labels Y.npy' $command
     refuse 'test.npy: no labels' l3a $command --train "$good/train.npy" "${labelled[@]}" --test "$good/test.npy" -o "$work/run"
-    offers '--test-labels Y.npy' $command
+    offers 'give the test labels in a second .npy file' '--test-labels Y.npy' $command
 done
 
 # classes and phases
@@ -303,9 +303,9 @@ refuse "unknown option '--o'" l3a run --o DIR
 refuse "unknown option '--gamma'" l3a eval "$model" --gamma 1
 run_refused good "did you mean 'l3a-no-pl'?" --method l3a,l3a-no-lp
 run_refused good 'trains the backbone itself' --method l3a,podnet
-run_refused good "method 'l3a' stands twice" --method l3a,l3a
-run_refused good 'a run needs a method' --method ,
-run_refused good 'seed 1 stands twice' --seed 1,1
+run_refused good "method 'l3a' is listed twice" --method l3a,l3a
+run_refused good 'a run needs at least one method' --method ,
+run_refused good 'seed 1 is listed twice' --seed 1,1
 run_refused good "seed: 'x' is not allowed" --seed 1,x
 refuse '--gamma needs a value' l3a run --gamma
 refuse '--quiet takes no value' l3a run --quiet=1
@@ -332,17 +332,17 @@ refuse "theta: '7' is not allowed" l3a eval "$model" --features "$good/test.safe
 refuse 'choose a new folder with -o' l3a demo -o "$kept"
 
 # runs that are there already
-refuse 'holds a run already' run_on "$good" -o "$kept/run"
+refuse 'already holds a run' run_on "$good" -o "$kept/run"
 resume() { l3a run --train "$good/train.safetensors" --test "$good/test.safetensors" --dim 128 -o "$kept/run" --resume "$@"; }
-refuse 'gamma = 12.5, and this one has gamma = 11' resume --protocol B0-C2 --gamma 11
-refuse 'protocol = "B0-C2", and this one has protocol = "B0-C3"' resume --protocol B0-C3 --gamma 12.5
+refuse 'gamma = 12.5, but this one has gamma = 11' resume --protocol B0-C2 --gamma 11
+refuse 'protocol = "B0-C2", but this one has protocol = "B0-C3"' resume --protocol B0-C3 --gamma 12.5
 refuse 'methods' resume --protocol B0-C2 --gamma 12.5 --method l3a,joint
 refuse 'seeds' resume --protocol B0-C2 --gamma 12.5 --seed 1
 refuse 'classes' resume --protocol B0-C2 --gamma 12.5 --class-order shuffle:1
 refuse 'train' l3a run --train "$kept/empty/train.safetensors" --test "$good/test.safetensors" "${quick[@]}" -o "$kept/run" --resume
 mkdir "$work/other"
 cp "$model" "$work/other/model.safetensors"
-refuse 'would be overwritten by this run' run_on "$good" -o "$work/other"
+refuse 'this run would overwrite the file' run_on "$good" -o "$work/other"
 check 'the model that was there' cmp "$model" "$work/other/model.safetensors"
 cp -r "$kept/run" "$work/damaged"
 head -c 5000 "$run_model" >"$work/damaged/model.safetensors"

@@ -69,7 +69,7 @@ check "a picture that has gone is left out" bash -c "'$l3a' info gone.safetensor
 cp second.jpg "$second"
 
 { printf 'l3a extraction 1'; head -c 20000 /dev/zero; } > old.safetensors.part
-expect 0 "was begun by an older version" extract_aloud -o old.safetensors
+expect 0 "was written by an older version" extract_aloud -o old.safetensors
 check "an old part file gives nothing" test "$(grep -c 'done before' "$work/stdout")" = 0
 check "and the whole is right" cmp all.safetensors old.safetensors
 
@@ -86,7 +86,7 @@ expect 2 "cut.jpg" "$l3a" extract --strict --backbone "$backbone" --data list:br
 check "a strict extraction that fails leaves the old file" cmp was.safetensors broken.safetensors
 expect 2 "cut.jpg" "$l3a" extract --strict --backbone "$backbone" --data list:broken.csv -o strict.safetensors
 check "strict leaves no feature file" test ! -e strict.safetensors
-expect 2 "no network" "$l3a" extract --backbone all.safetensors --data list:list.csv -o no.safetensors
+expect 2 "not those of a known network" "$l3a" extract --backbone all.safetensors --data list:list.csv -o no.safetensors
 
 check "a model learns from it" "$l3a" learn model.safetensors --features all.safetensors --classes odd,even --dim 256
 first=pictures/$(ls pictures | head -1)

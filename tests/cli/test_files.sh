@@ -193,7 +193,7 @@ done
 check 'nothing is left beside them' diff names <(ls -A odd)
 echo precious >victim
 ln -s victim x.part
-expect 2 'x.part: is needed for what has been extracted, and is not a regular file' extract good.csv x
+expect 2 'x.part: l3a needs this name for its intermediate results, but it is not a regular file' extract good.csv x
 check 'a link is not followed' test "$(cat victim)" = precious -a -L x.part
 rm x.part
 mkfifo x.part
@@ -201,7 +201,7 @@ expect 2 'is not a regular file' extract good.csv x
 rm x.part
 for text in precious 'l3a' 'a text that is longer than the head of such a file'; do
     echo "$text" >x.part
-    expect 2 'is a file that l3a did not make' extract good.csv x
+    expect 2 'the file is not one of its own' extract good.csv x
     check 'a file of that name stays' test "$(cat x.part)" = "$text"
 done
 : >x.part

@@ -23,7 +23,7 @@ expect 0 '' l3a run --resume -o "it's my run" --quiet
 check 'a run resumed by its folder' diff <(metrics "it's my run") <(metrics "$work/second place/moved")
 check 'the record stays' cmp "$work/record" "it's my run/run.json"
 cut_short "it's my run"
-expect 2 'gamma = 10, and this one has gamma = 11' l3a run --resume -o "it's my run" --gamma 11
+expect 2 'gamma = 10, but this one has gamma = 11' l3a run --resume -o "it's my run" --gamma 11
 expect 2 'methods' l3a run --resume -o "it's my run" --method l3a
 expect 2 'threads' l3a run --resume -o "it's my run" --threads 2
 expect 2 "unknown option '--gama'" l3a run --resume -o "it's my run" --gama 10
@@ -95,7 +95,7 @@ expect 0 '' learn --classes class00 --pseudo dynamic --tau 3 --total-classes 6 -
 check 'no warning of what is used' test "$(grep -c 'no effect' "$work/stderr")" -eq 0
 expect 0 '' learn --classes class01 --tau 3 --quiet
 check 'quiet is silent' test ! -s "$work/stderr"
-expect 0 'warning: --lift 0.2 has no effect: no point of this sweep uses it' l3a sweep --train "$train" --test "$test" --protocol B0-C2 --dim 32 --gamma 1,10 --lift 0.2 -o idle-sweep
+expect 0 'warning: lift 0.2 has no effect: no point of this sweep uses it' l3a sweep --train "$train" --test "$test" --protocol B0-C2 --dim 32 --gamma 1,10 --lift 0.2 -o idle-sweep
 expect 0 '' l3a sweep --train "$train" --test "$test" --protocol B0-C2 --dim 32 --pseudo fixed,dynamic --tau 3 -o busy-sweep
 check 'no warning of what one point uses' test "$(grep -c 'no effect' "$work/stderr")" -eq 0
 

@@ -65,10 +65,10 @@ expect 0 '' run --method l3a,l3a+,joint -o "$work/run" --resume
 expect 2 "method 'l3a': alpha below 1" run --method l3a+,l3a --alpha 0.2 -o "$work/bad"
 expect 0 '' run --method l3a+ --alpha 1 --lift 0 --skip-features off --gamma 1000 --thresholds fixed -o "$work/plain"
 expect 0 '' run --method l3a-no-pl -o "$work/no-pl"
-expect 0 'lift 0.2 changes nothing: no method of this run looks at it' l3a run --train "$train" --test "$test" --protocol B0-C2 --dim 64 \
+expect 0 'lift 0.2 has no effect: no method of this run uses it' l3a run --train "$train" --test "$test" --protocol B0-C2 --dim 64 \
     --method l3a --lift 0.2 -o "$work/idle"
 expect 0 '' l3a run --train "$train" --test "$test" --protocol B0-C2 --dim 64 --method l3a,l3a+ --lift 0.2 -o "$work/looked-at"
-grep -q 'changes nothing' "$work/stderr" && fail 'a warning of a setting that l3a+ looks at' "$work/stderr" || pass
+grep -q 'has no effect' "$work/stderr" && fail 'a warning of a setting that l3a+ uses' "$work/stderr" || pass
 cut -d, -f2-15 "$work/plain/metrics.csv" >"$work/one"
 cut -d, -f2-15 "$work/no-pl/metrics.csv" >"$work/other"
 check 'l3a+ with everything off is l3a without pseudo-labels' cmp "$work/one" "$work/other"

@@ -76,7 +76,7 @@ check 'joint learns once' test "$(grep -c ',joint,' "$work/methods/sweep.csv")" 
 
 # bad input
 expect 2 "did you mean 'gamma'?" sweep_on "$data" --preset gama -o "$work/bad"
-expect 2 "stands twice" sweep_on "$data" --gamma 1,10,1 -o "$work/bad"
+expect 2 "is listed twice" sweep_on "$data" --gamma 1,10,1 -o "$work/bad"
 expect 2 'gamma' sweep_on "$data" --gamma 1,zero -o "$work/bad"
 expect 2 'eta' sweep_on "$data" --eta 0.5,1.5 -o "$work/bad"
 expect 2 'has no value' sweep_on "$data" --gamma , -o "$work/bad"
@@ -86,8 +86,8 @@ expect 2 'more than 10000 points' sweep_on "$data" --dim "$(seq -s, 1 300)" --bl
 expect 2 'unknown option' sweep_on "$data" --gamam 1,2 -o "$work/bad"
 expect 2 'memory' sweep_on "$data" --dim 64,1000000 -o "$work/bad"
 check 'bad input leaves nothing' test ! -e "$work/bad"
-expect 2 'holds a sweep already' sweep_on "$data" --dim 64 --gamma 1,10 --eta 0.6,dynamic --seed 1,2 -o "$work/grid"
-expect 2 'values of gamma = ["1", "10"], and this one has values of gamma = ["1", "20"]' sweep_on "$data" --dim 64 --gamma 1,20 --eta 0.6,dynamic --seed 1,2 -o "$work/grid" --resume
+expect 2 'already holds a sweep' sweep_on "$data" --dim 64 --gamma 1,10 --eta 0.6,dynamic --seed 1,2 -o "$work/grid"
+expect 2 'values of gamma = ["1", "10"], but this one has values of gamma = ["1", "20"]' sweep_on "$data" --dim 64 --gamma 1,20 --eta 0.6,dynamic --seed 1,2 -o "$work/grid" --resume
 expect 2 'dim = 64' sweep_on "$data" --dim 65 --gamma 1,10 --eta 0.6,dynamic --seed 1,2 -o "$work/grid" --resume
 expect 2 'this one has train' sweep_on "$work/other" --dim 64 --gamma 1,10 --eta 0.6,dynamic --seed 1,2 -o "$work/grid" --resume
 l3a run --train "$data/train.safetensors" --test "$data/test.safetensors" --protocol B0-C2 --dim 16 --quiet -o "$work/run" >/dev/null

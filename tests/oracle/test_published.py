@@ -92,7 +92,7 @@ def check_page(path, main, data, protocol):
               if (r[1], r[2]) == (data, protocol) and (r[0], r[3]) != ("2", "L3A")]  # which repeats Table 1
     assert shown == wanted, (shown, wanted)
     assert [row[0] for row in rows[1:split]] == ["Measured here", "l3a", "joint"], rows[:split]
-    assert "not measurements of this program" in page.sections["paper"]["text"]
+    assert "not measured with this program" in page.sections["paper"]["text"]
 
 
 def main():

@@ -235,7 +235,7 @@ def check_old_tables(work, folder):
     assert "This run is not finished" in "".join(page.texts)
     open(os.path.join(old, "metrics.csv"), "w").writelines(lines[:1])
     run("report", old)
-    assert "No phase has been measured yet" in "".join(Page(os.path.join(old, "report.html")).texts)
+    assert "No phase has results yet" in "".join(Page(os.path.join(old, "report.html")).texts)
 
 
 def check_comparison(work, folder):

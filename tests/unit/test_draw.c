@@ -311,7 +311,7 @@ static void test_refused(void **state) {
     l3a_draw_options options = small_set(1);
     assert_fails(context, l3a_draw_dataset(context, &options, NULL), L3A_ERROR_ARGUMENT, "no folder");
     assert_fails(context, l3a_draw_dataset(context, &options, ""), L3A_ERROR_ARGUMENT, "no folder");
-    assert_fails(context, l3a_draw_dataset(context, &options, folder), L3A_ERROR_EXISTS, "is there already");
+    assert_fails(context, l3a_draw_dataset(context, &options, folder), L3A_ERROR_EXISTS, "already exists");
     assert_fails(context, l3a_draw_dataset(context, &options, deep), L3A_ERROR_NOT_FOUND, "a/b");
     options.always = "umbrela";
     assert_fails(context, l3a_draw_dataset(context, &options, place), L3A_ERROR_CLASS, "is it 'umbrella'?");

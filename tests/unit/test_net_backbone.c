@@ -179,7 +179,7 @@ static void tensors_that_do_not_fit_are_named(void **unused) {
     (void)unused;
     make_resnet(&weights);
     add(&weights, "", "layer1.0.extra.weight", 1, 3, 0, 0);
-    assert_refused(context, &weights, NULL, L3A_ERROR_MISMATCH, "layer1.0.extra.weight of shape [3] has no place");
+    assert_refused(context, &weights, NULL, L3A_ERROR_MISMATCH, "layer1.0.extra.weight of shape [3] is not part of");
     make_resnet(&weights);
     weights.tensors[7].name = "elsewhere";
     assert_refused(context, &weights, NULL, L3A_ERROR_MISMATCH, "layer1.0.bn1.weight is missing; expected one of shape [16]");
@@ -187,7 +187,7 @@ static void tensors_that_do_not_fit_are_named(void **unused) {
     weights.tensors[6].shape[1] = 65;
     assert_refused(context, &weights, NULL, L3A_ERROR_MISMATCH, "blocks.0.attn.qkv.weight has shape [192, 65]; expected [192, 64]");
     weights.count = 0;
-    assert_refused(context, &weights, NULL, L3A_ERROR_MISMATCH, "no network is known");
+    assert_refused(context, &weights, NULL, L3A_ERROR_MISMATCH, "not those of a known network");
     l3a_context_free(context);
 }
 
@@ -203,7 +203,7 @@ static void options_out_of_range_are_refused(void **unused) {
     assert_int_equal(options.set_mean, 0);
     make_resnet(&weights);
     options.pool = L3A_POOL_MEAN;
-    assert_refused(context, &weights, &options, L3A_ERROR_OPTION, "vision transformer only");
+    assert_refused(context, &weights, &options, L3A_ERROR_OPTION, "only be chosen for a vision transformer");
     make_vit(&weights);
     options.size = 16;
     assert_refused(context, &weights, &options, L3A_ERROR_MISMATCH, "12 x 12");
@@ -273,7 +273,7 @@ static void pictures_that_overflow_are_an_error(void **unused) {
     const struct weight_source source = source_of(&weights);
     assert_ok(context, backbone_open_from(context, &source, engine_best(), NULL, &backbone));
     pictures[5] = NAN;
-    assert_fails(context, l3a_backbone_run(backbone, pictures, 1, features), L3A_ERROR_DATA, "picture 0 is not finite");
+    assert_fails(context, l3a_backbone_run(backbone, pictures, 1, features), L3A_ERROR_DATA, "picture 0: feature");
     assert_fails(context, l3a_backbone_run(backbone, NULL, 1, features), L3A_ERROR_ARGUMENT, "NULL");
     assert_ok(context, l3a_backbone_run(backbone, NULL, 0, NULL));
     l3a_backbone_free(backbone);
