@@ -84,8 +84,8 @@ typedef struct l3a_event {
 typedef int l3a_event_callback(const l3a_event *event, void *user);
 
 typedef struct l3a_context_options {
-    int threads;            /* 0: all processors this process may use */
-    uint64_t memory_limit;  /* bytes that one object may plan for; 0: what the machine has free */
+    int threads;                  /* 0: all processors this process may use */
+    uint64_t memory_limit;        /* bytes that one object may plan for; 0: what the machine has free */
     l3a_event_callback *on_event; /* may be NULL */
     void *event_user;
     void *(*allocate)(void *user, size_t bytes); /* both or neither; aligned like malloc */
@@ -135,26 +135,26 @@ typedef struct l3a_options {
     l3a_store store;         /* how a model file keeps its d x d matrix */
     uint64_t block;          /* rows worked on at a time */
     double alpha;            /* what an image of another phase counts for a class, beside one of its own phase */
-    double lift;             /* what the sum of all scores adds to each, where many phases are kept apart; with t, (t - 1)/(t + 8) of it */
-    l3a_skip skip_features;  /* the features themselves beside the random layer; auto: on where they add an eighth at most, or at most as
-                              * many as the layer has, 4096 in all */
+    double lift; /* what the sum of all scores adds to each, where many phases are kept apart; with t, (t - 1)/(t + 8) of it */
+    l3a_skip skip_features;    /* the features themselves beside the random layer; auto: on where they add an eighth at most, or at
+                                * most as    many as the layer has, 4096 in all */
     l3a_thresholds thresholds; /* of the predicted classes: theta, or found from the scores of the images learned */
-    uint64_t keep_phases;    /* phases whose sums are kept apart, older ones being folded; 0: all where alpha < 1, else none */
-    uint64_t privacy_limit;  /* a phase with fewer images is warned of; 0: never */
+    uint64_t keep_phases;      /* phases whose sums are kept apart, older ones being folded; 0: all where alpha < 1, else none */
+    uint64_t privacy_limit;    /* a phase with fewer images is warned of; 0: never */
     /* of methods that `run` compares; a model has no use for them */
-    double ratio;        /* dsal: share of the second stream in the score */
-    double kernel_width; /* gkeal: width of a kernel, in typical distances between two images */
-    double shrinkage;    /* slda: share of the identity in the covariance */
-    l3a_loss loss;       /* heads trained by gradient descent, from here on; 0 in the next six: what was tuned for the method */
-    uint64_t epochs;     /* passes over a phase's images */
-    uint64_t batch;      /* images a step */
+    double ratio;            /* dsal: share of the second stream in the score */
+    double kernel_width;     /* gkeal: width of a kernel, in typical distances between two images */
+    double shrinkage;        /* slda: share of the identity in the covariance */
+    l3a_loss loss;           /* heads trained by gradient descent, from here on; 0 in the next six: what was tuned for the method */
+    uint64_t epochs;         /* passes over a phase's images */
+    uint64_t batch;          /* images a step */
     double first_rate, rate; /* highest learning rate, in the first phase and in later ones */
-    double lambda;       /* weight of what the method adds to the loss: distillation, penalty */
-    uint64_t memory;     /* images kept */
+    double lambda;           /* weight of what the method adds to the loss: distillation, penalty */
+    uint64_t memory;         /* images kept */
     l3a_memory_per memory_per; /* whether that is for each class or in all; method: all for prs and ocdm, class for others */
     l3a_head_input head_input; /* what heads are trained on: the features, or the random layer of the same dim and seed */
-    double head_theta;   /* sigma(score) above which a class counts as predicted by such a head */
-    uint64_t given;      /* the settings that were set by name: a bit for each, in the order of l3a_option_at() */
+    double head_theta;         /* sigma(score) above which a class counts as predicted by such a head */
+    uint64_t given;            /* the settings that were set by name: a bit for each, in the order of l3a_option_at() */
 } l3a_options;
 
 L3A_PUBLIC void l3a_options_default(l3a_options *options);
@@ -164,15 +164,15 @@ L3A_PUBLIC l3a_status l3a_options_check(l3a_context *context, const l3a_options 
 typedef enum l3a_option_type { L3A_OPTION_INTEGER, L3A_OPTION_NUMBER, L3A_OPTION_CHOICE } l3a_option_type;
 
 typedef struct l3a_option_info {
-    const char *name;     /* "gamma" */
+    const char *name; /* "gamma" */
     l3a_option_type type;
-    double low, high;     /* range of a number; low_open, high_open: the end itself is not allowed */
+    double low, high; /* range of a number; low_open, high_open: the end itself is not allowed */
     int low_open, high_open;
     const char *choices;  /* "sqrt|inv|log|none" for a choice, else NULL */
     const char *fallback; /* the default, as text */
     const char *help;
-    const char *group;    /* "model", or "comparison": of methods that `run` compares, which no model keeps */
-    const char *word;     /* a word that may stand in place of a number, and is kept as 0: "auto"; NULL: none */
+    const char *group; /* "model", or "comparison": of methods that `run` compares, which no model keeps */
+    const char *word;  /* a word that may stand in place of a number, and is kept as 0: "auto"; NULL: none */
 } l3a_option_info;
 
 /* NULL when index is past the last option. */
@@ -187,15 +187,15 @@ L3A_PUBLIC const char *l3a_closest(const char *mistyped, const char *const *cand
  * Rows of backbone features with labels: 1 present, 0 absent, -1 unknown. Files are read a block at a time. */
 typedef struct l3a_features l3a_features;
 
-/* A feature file (safetensors with `features`, and optionally `labels`, `members`, `ids`). Checksums are verified where there are any. */
+/* A feature file (safetensors with `features`, and optionally `labels`, `members`, `ids`). Checksums are verified where there are
+ * any. */
 L3A_PUBLIC l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_features **features);
 /* NumPy files: features [N,k]; labels [N,K] or NULL; names, a text file with a class a line, or NULL: "class 0", "class 1", … */
 L3A_PUBLIC l3a_status l3a_features_open_npy(l3a_context *context, const char *features_path, const char *labels_path,
                                             const char *names_path, l3a_features **features);
 /* The caller's own memory, which must outlive the table; class names are copied. labels may be NULL when class_count is 0. */
-L3A_PUBLIC l3a_status l3a_features_wrap(l3a_context *context, const float *values, const int8_t *labels, size_t rows,
-                                        size_t width, const char *const *classes, size_t class_count,
-                                        l3a_features **features);
+L3A_PUBLIC l3a_status l3a_features_wrap(l3a_context *context, const float *values, const int8_t *labels, size_t rows, size_t width,
+                                        const char *const *classes, size_t class_count, l3a_features **features);
 /* Writes a feature file (float32) in one step: afterwards the path holds all of it, or what it held before. */
 L3A_PUBLIC l3a_status l3a_features_save(l3a_features *features, const char *path);
 L3A_PUBLIC void l3a_features_free(l3a_features *features);
@@ -217,8 +217,7 @@ L3A_PUBLIC const char *l3a_features_record(const l3a_features *features, const c
 L3A_PUBLIC l3a_status l3a_features_set_record(l3a_features *features, const char *key, const char *value);
 /* Copies count rows, those named in rows, or the ones from first on when rows is NULL. A NaN or infinity is an error that
  * names row and column; values then hold the rows all the same. */
-L3A_PUBLIC l3a_status l3a_features_read(l3a_features *features, const size_t *rows, size_t first, size_t count,
-                                        float *values);
+L3A_PUBLIC l3a_status l3a_features_read(l3a_features *features, const size_t *rows, size_t first, size_t count, float *values);
 /* XXH3-64 of the whole file, or of the caller's memory. */
 L3A_PUBLIC l3a_status l3a_features_checksum(l3a_features *features, uint64_t *checksum);
 
@@ -255,28 +254,26 @@ L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);
  * the table's members say so. A row that ends up without a label, true or pseudo, has weight 0 and is counted as skipped. The
  * table must know all the classes; its other labels are not looked at. On failure the model scores as before; after a
  * failure in the middle of a phase it refuses to learn more or to be saved: load it again. */
-L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes,
-                                      size_t class_count);
-/* Scores [rows x classes of the model] for features [rows x width]. A score estimates by least squares a label of 1 (there) or 0 (not
- * there): the higher, the likelier. It is not a probability, and no fixed formula makes one of it, as its scale depends on the data
- * and on how many labels were absent (docs/method.md). The settings eta and theta are the paper's, and are compared with
+L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count);
+/* Scores [rows x classes of the model] for features [rows x width]. A score estimates by least squares a label of 1 (there) or 0
+ * (not there): the higher, the likelier. It is not a probability, and no fixed formula makes one of it, as its scale depends on the
+ * data and on how many labels were absent (docs/method.md). The settings eta and theta are the paper's, and are compared with
  * sigma(score) = 1 / (1 + exp(-score)); l3a_model_thresholds() gives scores. */
 L3A_PUBLIC l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores);
 /* The metrics on the rows that have at least one of the model's classes. The table must know all of them.
  * average_precision, where not NULL, gets a number for each class of the model. */
-L3A_PUBLIC l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metrics *metrics,
-                                         double *average_precision);
+L3A_PUBLIC l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metrics *metrics, double *average_precision);
 /* Whether the table can be used with the model: width and the record of how the features were made. */
 L3A_PUBLIC l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features);
 
 /* ---- Model: what it holds ------------------------------------------------------------------------------------------- */
 typedef struct l3a_phase_info {
-    size_t first, last;     /* classes [first, last) of the model */
-    uint64_t images;        /* with weight above 0 */
-    uint64_t skipped;       /* images with no label, true or pseudo: weight 0 */
+    size_t first, last; /* classes [first, last) of the model */
+    uint64_t images;    /* with weight above 0 */
+    uint64_t skipped;   /* images with no label, true or pseudo: weight 0 */
     uint64_t pseudo_labels;
-    double eta;             /* the threshold that was used; 0 when there was none */
-    int recursive;          /* 1 when the recursion was used */
+    double eta;    /* the threshold that was used; 0 when there was none */
+    int recursive; /* 1 when the recursion was used */
 } l3a_phase_info;
 
 L3A_PUBLIC const l3a_options *l3a_model_options(const l3a_model *model);
@@ -313,8 +310,9 @@ L3A_PUBLIC l3a_status l3a_model_set_record(l3a_model *model, const char *key, co
  * *exact says whether the result is what it would be had everything been learned at one place, or never been learned; else the
  * images that remain keep weights, or pseudo-labels, that depended on the others. After a failure a model still scores, but may
  * refuse to learn more or to be saved: load it again. */
-/* Adds what the other model has learned; that one may change its form (A in place of R), not its content. Settings that decide about the sums
- * must agree; of two values of gamma that were chosen, the model keeps its own. A phase of the other has the classes of one of the model's phases, or only classes that the model lacks. */
+/* Adds what the other model has learned; that one may change its form (A in place of R), not its content. Settings that decide
+ * about the sums must agree; of two values of gamma that were chosen, the model keeps its own. A phase of the other has the classes
+ * of one of the model's phases, or only classes that the model lacks. */
 L3A_PUBLIC l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact);
 /* A phase of which all classes go is taken back with its images where its sums are kept apart (alpha below 1, or keep-phases). Of
  * other classes the columns go, and their images stay, as images without them. */
@@ -327,10 +325,10 @@ L3A_PUBLIC l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *fe
 
 /* What a model would need, before it is made. */
 typedef struct l3a_plan {
-    uint64_t memory;   /* bytes at the peak */
-    uint64_t file;     /* bytes of the model file */
-    uint64_t phase;    /* bytes that each phase kept apart adds to both; 0 where none is */
-    double row_flops;  /* to learn one row */
+    uint64_t memory;    /* bytes at the peak */
+    uint64_t file;      /* bytes of the model file */
+    uint64_t phase;     /* bytes that each phase kept apart adds to both; 0 where none is */
+    double row_flops;   /* to learn one row */
     double score_flops; /* to score one row */
     double solve_flops; /* at the end of a phase */
 } l3a_plan;
@@ -358,16 +356,14 @@ L3A_PUBLIC void l3a_phase_abandon(l3a_model *model);
 
 /* ---- Measuring ------------------------------------------------------------------------------------------------------
  * scores, labels: [rows x classes]. Pairs with label -1 are left out. average_precision may be NULL. */
-L3A_PUBLIC l3a_status l3a_measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows,
-                                  size_t classes, double theta, l3a_metrics *metrics, double *average_precision);
+L3A_PUBLIC l3a_status l3a_measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes,
+                                  double theta, l3a_metrics *metrics, double *average_precision);
 
 /* ---- Protocols ------------------------------------------------------------------------------------------------------
  * "B<b>-C<c>" over a number of classes. edges has room for classes + 1; phase t has classes [edges[t], edges[t + 1]). */
-L3A_PUBLIC l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t classes, size_t *edges,
-                                         size_t *phases);
+L3A_PUBLIC l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t classes, size_t *edges, size_t *phases);
 /* Fills order with a permutation of the names: "lexicographic", "shuffle:SEED", or the path of a file with a name a line. */
-L3A_PUBLIC l3a_status l3a_class_order(l3a_context *context, const char *const *names, size_t count, const char *how,
-                                      size_t *order);
+L3A_PUBLIC l3a_status l3a_class_order(l3a_context *context, const char *const *names, size_t count, const char *how, size_t *order);
 
 /* ---- Experiments ----------------------------------------------------------------------------------------------------
  * Every method and seed over every phase of a protocol, with results in a folder that an interrupted run can be resumed
@@ -381,12 +377,12 @@ typedef struct l3a_run_options {
     const uint64_t *seeds; /* of the random layer; overrides settings.seed */
     size_t seed_count;
     l3a_options settings;
-    const char *folder;  /* NULL: nothing is written */
-    int resume;          /* go on with the run in the folder */
-    const char *command; /* recorded, so that the run can be repeated; may be NULL */
+    const char *folder;    /* NULL: nothing is written */
+    int resume;            /* go on with the run in the folder */
+    const char *command;   /* recorded, so that the run can be repeated; may be NULL */
     const char *directory; /* where relative paths in `command` start, recorded with it; may be NULL */
-    int report;           /* 1: report.html is written when all is done */
-    const char *pictures; /* the data set with the test pictures, for the report; NULL: what the test table records, if it does */
+    int report;            /* 1: report.html is written when all is done */
+    const char *pictures;  /* the data set with the test pictures, for the report; NULL: what the test table records, if it does */
 } l3a_run_options;
 
 typedef struct l3a_result {
@@ -438,7 +434,7 @@ typedef struct l3a_run_plan {
     size_t edges[1025];
     uint64_t train_images[1024], test_images[1024];
     l3a_plan model;
-    double flops; /* all methods and seeds */
+    double flops;                     /* all methods and seeds */
     uint64_t unlabelled_images[1024]; /* of train_images: in the phase through a crowd alone */
 } l3a_run_plan;
 
@@ -471,8 +467,8 @@ typedef struct l3a_summary {
 L3A_PUBLIC l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method,
                                           l3a_summary *summary);
 
-/* A page about the runs in folders, finished or not, in one HTML file that needs nothing else: what report.html in a run's folder is.
- * l3a_run() writes that itself. */
+/* A page about the runs in folders, finished or not, in one HTML file that needs nothing else: what report.html in a run's folder
+ * is. l3a_run() writes that itself. */
 typedef struct l3a_report_options {
     const char *title;    /* NULL: the names of the runs' folders */
     const char *pictures; /* the data set with the test pictures; NULL: where the runs' records say they are, if they are there */
@@ -525,7 +521,8 @@ L3A_PUBLIC void l3a_sweep_options_default(l3a_sweep_options *options);
 L3A_PUBLIC l3a_status l3a_sweep_create(l3a_context *context, const l3a_sweep_options *options, l3a_sweep **sweep);
 L3A_PUBLIC l3a_status l3a_sweep_prepare(l3a_sweep *sweep, l3a_sweep_plan *plan);
 /* Runs what the folder does not have yet: it gets sweep.json, sweep.csv (a row for each point, seed and phase), report.html, and in
- * points/ a run's folder for each point, without models. The folder of an interrupted sweep of the same grid on the same data can be resumed. */
+ * points/ a run's folder for each point, without models. The folder of an interrupted sweep of the same grid on the same data can
+ * be resumed. */
 L3A_PUBLIC l3a_status l3a_sweep_run(l3a_sweep *sweep);
 L3A_PUBLIC void l3a_sweep_free(l3a_sweep *sweep);
 L3A_PUBLIC size_t l3a_sweep_count(const l3a_sweep *sweep);
@@ -633,8 +630,8 @@ typedef struct l3a_draw_options {
 L3A_PUBLIC void l3a_draw_options_default(l3a_draw_options *options);
 /* The classes, in lexicographic order, and last the one that is drawn only when asked for; NULL past it. */
 L3A_PUBLIC const char *l3a_draw_class(size_t index);
-/* Writes the new folder FOLDER with VOC2007/ in it, which voc:FOLDER then opens. options may be NULL for the defaults. What was written
- * when a call fails stays there, and is no data set. */
+/* Writes the new folder FOLDER with VOC2007/ in it, which voc:FOLDER then opens. options may be NULL for the defaults. What was
+ * written when a call fails stays there, and is no data set. */
 L3A_PUBLIC l3a_status l3a_draw_dataset(l3a_context *context, const l3a_draw_options *options, const char *folder);
 
 /* ---- Backbones ------------------------------------------------------------------------------------------------------
@@ -645,25 +642,25 @@ typedef struct l3a_backbone l3a_backbone;
 typedef enum l3a_pool { L3A_POOL_DEFAULT, L3A_POOL_CLS, L3A_POOL_MEAN, L3A_POOL_CLS_MEAN } l3a_pool;
 
 typedef struct l3a_backbone_options {
-    l3a_pool pool;        /* ViT: the class token (default), the mean of the patches, or both one after the other */
-    size_t size;          /* side of the pictures; 0: the network's own (224) */
-    int set_mean;         /* 1: mean and deviation below replace the family's */
+    l3a_pool pool; /* ViT: the class token (default), the mean of the patches, or both one after the other */
+    size_t size;   /* side of the pictures; 0: the network's own (224) */
+    int set_mean;  /* 1: mean and deviation below replace the family's */
     float mean[3], deviation[3];
-    l3a_filter filter;    /* how pictures are resized */
+    l3a_filter filter; /* how pictures are resized */
 } l3a_backbone_options;
 
 typedef struct l3a_backbone_info {
-    const char *family;    /* "vit", "resnet", "tresnet" */
-    char name[64];         /* "resnet50", "tresnet_m", "vit_tiny_patch16_224", "vit, width 64, depth 2, heads 1, patch 4" */
-    size_t size, width;    /* side of a picture, numbers in a feature */
+    const char *family; /* "vit", "resnet", "tresnet" */
+    char name[64];      /* "resnet50", "tresnet_m", "vit_tiny_patch16_224", "vit, width 64, depth 2, heads 1, patch 4" */
+    size_t size, width; /* side of a picture, numbers in a feature */
     uint64_t parameters;
-    double flops;          /* multiplications and additions for a picture */
+    double flops; /* multiplications and additions for a picture */
     float mean[3], deviation[3];
     l3a_filter filter;
-    const char *pool;      /* "cls", "mean", "cls+mean", "average" */
-    char preprocess[128];  /* "rgb 224x224 bilinear mean 0.5 std 0.5": what feature files record */
-    char sha256[65];       /* of the checkpoint file */
-    const char *engine;    /* "onednn" or "blas" */
+    const char *pool;     /* "cls", "mean", "cls+mean", "average" */
+    char preprocess[128]; /* "rgb 224x224 bilinear mean 0.5 std 0.5": what feature files record */
+    char sha256[65];      /* of the checkpoint file */
+    const char *engine;   /* "onednn" or "blas" */
 } l3a_backbone_info;
 
 L3A_PUBLIC void l3a_backbone_options_default(l3a_backbone_options *options);
@@ -672,7 +669,8 @@ L3A_PUBLIC l3a_status l3a_backbone_open(l3a_context *context, const char *path, 
                                         l3a_backbone **backbone);
 L3A_PUBLIC void l3a_backbone_free(l3a_backbone *backbone);
 L3A_PUBLIC const l3a_backbone_info *l3a_backbone_describe(const l3a_backbone *backbone);
-/* features [count x width] of pictures [count x 3 x size x size], already scaled and centred as the info says (the loader does that). */
+/* features [count x width] of pictures [count x 3 x size x size], already scaled and centred as the info says (the loader does
+ * that). */
 L3A_PUBLIC l3a_status l3a_backbone_run(l3a_backbone *backbone, const float *pictures, size_t count, float *features);
 
 /* ---- Extraction -----------------------------------------------------------------------------------------------------
