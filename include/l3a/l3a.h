@@ -10,8 +10,8 @@
  *   arguments are meaningful only on success, unless stated otherwise.
  * - No pointer may be NULL unless its comment says what NULL means. Every *_free() accepts NULL.
  * - What a function hands out through a pointer to a pointer (l3a_model **model) belongs to the caller, who frees it with the
- *   *_free() of its type. A returned pointer to const belongs to the object it was asked of and lives as long as that object,
- * unless stated otherwise. Strings and arrays passed in are copied, unless stated otherwise.
+ *   *_free() of its type. A returned pointer to const belongs to the object it was asked of and lives as long as that
+ *   object, unless stated otherwise. Strings and arrays passed in are copied, unless stated otherwise.
  * - Functions that take an index return NULL, or 0, past the last item.
  * - The library prints nothing, never exits, and keeps no global state. Different threads may use objects of different contexts at
  *   the same time. A context and everything made from it may be used by only one thread at a time.
@@ -158,7 +158,7 @@ typedef struct l3a_options {
     double lambda;           /* weight of the term that the method adds to the loss: distillation, penalty */
     uint64_t memory;         /* number of images kept for replay */
     l3a_memory_per
-        memory_per; /* memory is per class, or for the whole run; method: the whole run for prs and ocdm, else per class */
+        memory_per; /* memory is per class or for the whole run; method: the whole run for prs and ocdm, else per class */
     l3a_head_input head_input; /* train heads on the features, or on the random layer (dim, seed, skip_features) */
     double head_theta;         /* sigma(score) above which a class counts as predicted by a trained head */
     uint64_t given;            /* settings that were set by name: bit i is l3a_option_at(i) */
@@ -367,7 +367,7 @@ L3A_PUBLIC l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features
 L3A_PUBLIC l3a_status l3a_phase_begin(l3a_model *model, const char *const *classes, size_t class_count);
 L3A_PUBLIC l3a_status l3a_phase_count(l3a_model *model, const int8_t *labels, size_t rows);
 L3A_PUBLIC l3a_status l3a_phase_survey(l3a_model *model, const float *features, size_t rows);
-/* A block with a bad label or feature is refused as a whole, and the phase can continue. */
+/* A block with a bad label, or a feature that is not finite, is refused as a whole, and the phase can continue. */
 L3A_PUBLIC l3a_status l3a_phase_learn(l3a_model *model, const float *features, const int8_t *labels, size_t rows);
 /* Solves the equations. After a numeric error the phase stays open and the model scores as before. */
 L3A_PUBLIC l3a_status l3a_phase_end(l3a_model *model);
@@ -547,7 +547,7 @@ L3A_PUBLIC void l3a_sweep_options_default(l3a_sweep_options *options);
 /* Lays out the points; nothing is learned yet. A combination that differs from another one only in settings that its method does
  * not use is left out. The tables, strings and arrays that the options point to must outlive the sweep. */
 L3A_PUBLIC l3a_status l3a_sweep_create(l3a_context *context, const l3a_sweep_options *options, l3a_sweep **sweep);
-/* A sweep that needs more memory than is available is L3A_ERROR_MEMORY. */
+/* A point that needs more memory than is available is L3A_ERROR_MEMORY. */
 L3A_PUBLIC l3a_status l3a_sweep_prepare(l3a_sweep *sweep, l3a_sweep_plan *plan);
 /* Runs what the folder does not have yet. The folder gets sweep.json, sweep.csv (one row per point, seed and phase), report.html,
  * and in points/ the folder of a run for each point, without models. An interrupted sweep of the same grid on the same data can be
@@ -708,8 +708,9 @@ L3A_PUBLIC l3a_status l3a_backbone_run(l3a_backbone *backbone, const float *pict
 
 /* ---- Extraction -----------------------------------------------------------------------------------------------------
  * From the pictures of a data set to a feature file. Finished batches are kept in PATH.part, so that the same call resumes an
- * interrupted extraction: only pictures that are missing there or have changed since are extracted. PATH.part is removed once the
- * feature file is written. A file of that name that the library did not make is L3A_ERROR_EXISTS and is left as it is. */
+ * interrupted extraction: only batches that are missing, or in which a picture has changed since, are extracted. PATH.part is
+ * removed once the feature file is written. A file of that name that the library did not make is L3A_ERROR_EXISTS and is left as it
+ * is. */
 typedef struct l3a_extract_options {
     int half;   /* 1: features as float16; 0: float32 */
     int strict; /* 1: stop at a picture that cannot be read; 0: skip it and list it in the file's record `bad` */
@@ -769,7 +770,7 @@ L3A_PUBLIC void l3a_machine_query(const l3a_context *context, l3a_machine *machi
 /* Measures the floating-point operations per second of a matrix product; takes about a tenth of a second. */
 L3A_PUBLIC l3a_status l3a_machine_speed(l3a_context *context, double *single_precision, double *double_precision);
 
-/* All random numbers come from this rule: number `index` (from 0) of the stream that starts at seed, uniform in [0, 1), is the top
+/* The random numbers of this library: number `index`, from 0, of the stream that starts at seed, uniform in [0, 1). It is the top
  * 24 bits of splitmix64's output. */
 L3A_PUBLIC double l3a_uniform(uint64_t seed, uint64_t index);
 
