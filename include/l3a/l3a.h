@@ -145,20 +145,19 @@ typedef struct l3a_options {
     l3a_skip skip_features;  /* learn from the features as well as the random layer; auto: if width <= dim / 8, or if width <= dim
                               * and dim + width <= 4096 */
     l3a_thresholds thresholds; /* a class counts as predicted above theta, one fitted score, or a fitted score per class */
-    uint64_t keep_phases;   /* number of phases whose sums are kept apart; older ones are folded; 0: all if alpha < 1, else none */
-    uint64_t privacy_limit; /* warn about phases with fewer images; 0: never */
+    uint64_t keep_phases;      /* number of phases kept apart; older ones are folded; 0: all if alpha is below 1, else none */
+    uint64_t privacy_limit;    /* warn about phases or classes with fewer images; 0: never */
     /* For methods that l3a_run() compares; a model does not use these. */
-    double ratio;            /* dsal: share of the second stream in the score */
-    double kernel_width;     /* gkeal: width of a kernel, in typical distances between two images */
-    double shrinkage;        /* slda: share of the identity in the covariance */
-    l3a_loss loss;           /* this and the rest: heads trained by gradient descent */
-    uint64_t epochs;         /* passes over a phase's images. Here and in the next five, 0 means the value tuned for the method */
-    uint64_t batch;          /* images per step */
-    double first_rate, rate; /* highest learning rate, in the first phase and in later ones */
-    double lambda;           /* weight of the term that the method adds to the loss: distillation, penalty */
-    uint64_t memory;         /* number of images kept for replay */
-    l3a_memory_per
-        memory_per; /* memory is per class or for the whole run; method: the whole run for prs and ocdm, else per class */
+    double ratio;              /* dsal: share of the second stream in the score */
+    double kernel_width;       /* gkeal: width of a kernel, in typical distances between two images */
+    double shrinkage;          /* slda: share of the identity in the covariance */
+    l3a_loss loss;             /* this and the rest: heads trained by gradient descent */
+    uint64_t epochs;           /* passes over a phase's images. Here and in the next five, 0 means the value tuned for the method */
+    uint64_t batch;            /* images per step */
+    double first_rate, rate;   /* highest learning rate, in the first phase and in later ones */
+    double lambda;             /* weight of the term that the method adds to the loss: distillation, penalty */
+    uint64_t memory;           /* number of images kept for replay */
+    l3a_memory_per memory_per; /* memory is per class, or in all; method: in all for prs and ocdm, else per class */
     l3a_head_input head_input; /* train heads on the features, or on the random layer (dim, seed, skip_features) */
     double head_theta;         /* sigma(score) above which a class counts as predicted by a trained head */
     uint64_t given;            /* settings that were set by name: bit i is l3a_option_at(i) */
