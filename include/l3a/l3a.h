@@ -308,13 +308,13 @@ L3A_PUBLIC const l3a_phase_info *l3a_model_phase(const l3a_model *model, size_t 
 L3A_PUBLIC size_t l3a_model_inputs(const l3a_model *model);
 /* Fills thresholds, one per class: the score above which the class counts as predicted, from the settings theta and thresholds. */
 L3A_PUBLIC void l3a_model_thresholds(const l3a_model *model, double *thresholds);
-/* [inputs x classes] */
+/* W [inputs x classes]; NULL before the first phase. */
 L3A_PUBLIC const double *l3a_model_weights(const l3a_model *model);
 /* Copies rows [first, first + count) of the symmetric matrix that the model keeps to rows [count x inputs]: the inverse
  * R = (A + gamma I)^-1 if l3a_model_is_inverse(), else the sum A, over all phases if they are kept apart. */
 L3A_PUBLIC l3a_status l3a_model_matrix(const l3a_model *model, size_t first, size_t count, double *rows);
 L3A_PUBLIC int l3a_model_is_inverse(const l3a_model *model);
-/* [inputs x classes], the sum C */
+/* The sum C [inputs x classes]; NULL before the first phase. */
 L3A_PUBLIC const double *l3a_model_cross(const l3a_model *model);
 /* Texts kept in the model file: how the features were made, the method, … NULL if there is none. Valid until the record is set
  * again. */
@@ -326,6 +326,7 @@ L3A_PUBLIC l3a_status l3a_model_set_record(l3a_model *model, const char *key, co
  * subtracted again. *exact is 1 if the result is the model that would have learned everything in one place, or would never have
  * learned it. If it is 0, the remaining images keep weights or pseudo-labels that depended on the others. After a failure the model
  * still scores, but it may refuse to learn more or to be saved: load it again. */
+
 /* Adds what the other model has learned. Both must come from the same context. The other model may change its form (A instead of
  * R), not its content. Settings that affect the sums must agree; if each model chose its own gamma, the first one's is kept. Each
  * phase of the other model must have exactly the classes of one of the model's phases, or only classes that the model lacks. */
