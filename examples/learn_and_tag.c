@@ -39,7 +39,7 @@ int main(int count, char **arguments) {
     options.gamma = 0.01;
     check(context, l3a_model_create(context, WIDTH, &options, &model));
     check(context, l3a_model_learn(model, table, names, 2));     /* cat, dog */
-    check(context, l3a_model_learn(model, table, names + 2, 2)); /* tree, car; cat and dog are not shown again */
+    check(context, l3a_model_learn(model, table, names + 2, 2)); /* tree, car; the labels of cat and dog are not used again */
     check(context, l3a_model_save(model, path));
 
     check(context, l3a_model_load(context, path, &loaded));

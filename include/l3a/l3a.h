@@ -1,19 +1,24 @@
 /* l3a: teach a multi-label classifier new classes, phase after phase, in closed form.
  *
- * This header is the whole public interface and is meant to be read from top to bottom: the context every other object
- * belongs to, feature tables, the model with its simple calls and then its explicit ones, measuring, whole experiments,
- * and questions about files and the machine.
+ * This header is the whole public interface, meant to be read from top to bottom: the context that every other object belongs to,
+ * settings, feature tables, the model with its simple calls and then its explicit ones, metrics, whole experiments, pictures and
+ * backbones, and what a file or the machine is. examples/learn_and_tag.c is a complete program.
  *
- * Conventions that hold everywhere:
- * - Functions that can fail return an l3a_status. What went wrong, where, and what to do about it is kept in the context:
- *   l3a_error_text() and l3a_error_hint(). An output argument is written only on success.
- * - The library prints nothing, never exits, and keeps no global state. Objects made from different contexts may be used
- *   from different threads at the same time. A context and all that was made from it belong to one thread at a time.
- * - Matrices are row-major: one row an image. Strings are UTF-8 and zero-terminated. A returned pointer to const belongs
- *   to the object it was asked from and lives as long as that object, unless said otherwise.
- * - Every *_free() takes NULL.
+ * Conventions:
+ * - A function that can fail returns an l3a_status. The context keeps the text of the last failure: l3a_error_text() says what went
+ *   wrong, where and why, and l3a_error_hint() says what to do. A pointer to a new object is written only on success; other output
+ *   arguments are meaningful only on success, unless stated otherwise.
+ * - No pointer may be NULL unless its comment says what NULL means. Every *_free() accepts NULL.
+ * - What a function hands out through a pointer to a pointer (l3a_model **model) belongs to the caller, who frees it with the
+ *   *_free() of its type. A returned pointer to const belongs to the object it was asked of and lives as long as that
+ *   object, unless stated otherwise. Strings and arrays passed in are copied, unless stated otherwise.
+ * - Functions that take an index return NULL, or 0, past the last item.
+ * - The library prints nothing, never exits, and keeps no global state. Different threads may use objects of different contexts at
+ *   the same time. A context and everything made from it may be used by only one thread at a time.
+ * - Matrices are stored row by row, one row per image. Strings are UTF-8 and end with a zero byte.
  *
- * The method is "Label-Augmented Analytic Adaptation for Multi-Label Class-Incremental Learning" (ICML 2025). */
+ * The method is "Label-Augmented Analytic Adaptation for Multi-Label Class-Incremental Learning" (ICML 2025); docs/method.md
+ * explains it. */
 #ifndef L3A_L3A_H
 #define L3A_L3A_H
 
@@ -30,45 +35,45 @@ extern "C" {
 #define L3A_PUBLIC
 #endif
 
-#define L3A_VERSION "0.1.0"
+#define L3A_VERSION "0.1.1"
 
 /* The version of the library that is running, which may differ from the header's L3A_VERSION. */
 L3A_PUBLIC const char *l3a_version(void);
 
 /* ---- Status ---------------------------------------------------------------------------------------------------------
- * The numbers are fixed for ever. */
+ * These numbers never change. */
 typedef enum l3a_status {
     L3A_OK = 0,
-    L3A_ERROR_ARGUMENT = 1,   /* a NULL or a size that makes no sense */
-    L3A_ERROR_OPTION = 2,     /* an unknown setting, or a value out of its range */
-    L3A_ERROR_MEMORY = 3,     /* an allocation failed, or the plan does not fit the machine */
+    L3A_ERROR_ARGUMENT = 1,   /* a NULL, or a size or index that makes no sense */
+    L3A_ERROR_OPTION = 2,     /* an unknown setting, or a value out of range */
+    L3A_ERROR_MEMORY = 3,     /* an allocation failed, or the plan exceeds the memory available */
     L3A_ERROR_NOT_FOUND = 4,  /* no such file or folder */
-    L3A_ERROR_IO = 5,         /* a file operation failed: no permission, disk full, … */
-    L3A_ERROR_FORMAT = 6,     /* the bytes are not a file of the kind asked for */
-    L3A_ERROR_TRUNCATED = 7,  /* the file ends before its own header says */
-    L3A_ERROR_CHECKSUM = 8,   /* the bytes changed since they were written */
+    L3A_ERROR_IO = 5,         /* a file operation failed: no permission, disk full, locked by another process, … */
+    L3A_ERROR_FORMAT = 6,     /* not a file of the expected kind */
+    L3A_ERROR_TRUNCATED = 7,  /* the file is shorter than its header says */
+    L3A_ERROR_CHECKSUM = 8,   /* the bytes have changed since they were written */
     L3A_ERROR_VERSION = 9,    /* written by a newer version of this library */
-    L3A_ERROR_DATA = 10,      /* a NaN, a label that is not -1, 0 or 1, a phase with no image */
-    L3A_ERROR_CLASS = 11,     /* a class twice, learned already, missing, or class lists that differ */
-    L3A_ERROR_MISMATCH = 12,  /* two things that do not belong together: widths, lengths, backbones, settings */
+    L3A_ERROR_DATA = 10,      /* a NaN, a label other than -1, 0 or 1, a phase without images */
+    L3A_ERROR_CLASS = 11,     /* a class that is listed twice, already learned or missing, or class lists that differ */
+    L3A_ERROR_MISMATCH = 12,  /* two things that do not fit together: widths, lengths, backbones, settings */
     L3A_ERROR_NUMERIC = 13,   /* the system of equations could not be solved */
-    L3A_ERROR_STATE = 14,     /* calls in an order that makes no sense */
+    L3A_ERROR_STATE = 14,     /* a call at the wrong time */
     L3A_ERROR_CANCELLED = 15, /* the event callback asked to stop */
-    L3A_ERROR_EXISTS = 16     /* would overwrite what is there */
+    L3A_ERROR_EXISTS = 16     /* would overwrite something */
 } l3a_status;
 
 /* "L3A_ERROR_IO" and so on; never NULL. */
 L3A_PUBLIC const char *l3a_status_name(l3a_status status);
 
 /* ---- Context --------------------------------------------------------------------------------------------------------
- * Carries what all objects share: threads, memory, the event callback, and the text of the last error. */
+ * Holds what all objects share: threads, memory functions, the event callback, and the text of the last error. */
 typedef struct l3a_context l3a_context;
 
 typedef enum l3a_event_kind {
-    L3A_EVENT_PROGRESS = 0, /* stage, done, total (0: not known) */
+    L3A_EVENT_PROGRESS = 0, /* stage, done, total (0 if unknown) */
     L3A_EVENT_WARNING = 1,  /* text */
     L3A_EVENT_TIMING = 2,   /* stage, seconds: a stage has ended */
-    L3A_EVENT_RESULT = 3    /* text: a phase of an experiment is finished and on disk */
+    L3A_EVENT_RESULT = 3    /* text: a phase of an experiment is finished and, if there is a folder, on disk */
 } l3a_event_kind;
 
 typedef struct l3a_event {
@@ -79,30 +84,31 @@ typedef struct l3a_event {
     double seconds;
 } l3a_event;
 
-/* Called on the thread that called the library. Returning non-zero cancels the call in progress, which then returns
- * L3A_ERROR_CANCELLED. The event and its strings live only during the call. */
+/* Called on the thread that called the library. To cancel the call in progress, return non-zero from a progress or result event;
+ * the call then returns L3A_ERROR_CANCELLED. The event and its strings are valid only during the callback. */
 typedef int l3a_event_callback(const l3a_event *event, void *user);
 
 typedef struct l3a_context_options {
-    int threads;            /* 0: all processors this process may use */
-    uint64_t memory_limit;  /* bytes that one object may plan for; 0: what the machine has free */
-    l3a_event_callback *on_event; /* may be NULL */
+    int threads;                  /* 0: all processors that this process may use */
+    uint64_t memory_limit;        /* bytes that one object may plan for; 0: the memory that is free */
+    l3a_event_callback *on_event; /* NULL: no events */
     void *event_user;
-    void *(*allocate)(void *user, size_t bytes); /* both or neither; aligned like malloc */
+    void *(*allocate)(void *user, size_t bytes); /* aligned like malloc; both this and release, or NULL for both */
     void (*release)(void *user, void *memory);
     void *memory_user;
 } l3a_context_options;
 
 L3A_PUBLIC void l3a_context_options_default(l3a_context_options *options);
-/* options may be NULL for the defaults. Where the matrix library does not know the processor and chose old kernels, a warning event
- * says what to set: it has to be in the environment before the program starts. */
+/* NULL options: the defaults. On failure there is no context to hold a text, only the status. If the matrix library does not know
+ * the processor and runs slow kernels, a warning event names the environment variable to set before the program starts. */
 L3A_PUBLIC l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **context);
-/* Free what was made from the context first. */
+/* Free everything made from the context first. */
 L3A_PUBLIC void l3a_context_free(l3a_context *context);
 L3A_PUBLIC int l3a_context_threads(const l3a_context *context);
-/* What, where and why, of the last call that failed; "" before the first. Valid until the next failure. */
+/* What went wrong, where and why in the last call that failed. "" before the first failure, and for a NULL context. Valid until the
+ * next failure. */
 L3A_PUBLIC const char *l3a_error_text(const l3a_context *context);
-/* What to do about it; "" where there is nothing useful to say. */
+/* What to do about it, or "". */
 L3A_PUBLIC const char *l3a_error_hint(const l3a_context *context);
 
 /* ---- Settings -------------------------------------------------------------------------------------------------------
@@ -122,81 +128,86 @@ typedef enum l3a_thresholds { L3A_THRESHOLDS_FIXED, L3A_THRESHOLDS_GLOBAL, L3A_T
 typedef struct l3a_options {
     uint64_t dim;            /* width of the random layer */
     uint64_t seed;           /* of the random layer */
-    double gamma;            /* ridge; 0: chosen from the images of the first phase, and the model's from then on */
-    l3a_weighting weights;   /* class weight from the class's number of images f: f^-1/2, 1/f, 1/(log f + 1), 1 */
-    l3a_scaling scaling;     /* class weights scaled to mean 1, or as they stand in the paper's formula */
-    l3a_pseudo pseudo;       /* labels of old classes on new images: fixed threshold, dynamic threshold, none */
-    double eta;              /* sigma(score) above which an old class becomes a pseudo-label */
-    double tau;              /* dynamic threshold: labels an image carries on average, over all classes */
-    uint64_t total_classes;  /* dynamic threshold: how many classes "all" are; 0: those seen so far */
-    double theta;            /* sigma(score) above which a class counts as predicted, in the metrics */
+    double gamma;            /* ridge; 0: chosen from the images of the first phase, then kept */
+    l3a_weighting weights;   /* class weight for a class with f images: f^-1/2, 1/f, 1/(log f + 1), 1 */
+    l3a_scaling scaling;     /* scale class weights to mean 1, or use the paper's formula as printed */
+    l3a_pseudo pseudo;       /* pseudo-labels of old classes on new images: fixed threshold, dynamic threshold, none */
+    double eta;              /* fixed threshold: sigma(score) above which an old class becomes a pseudo-label */
+    double tau;              /* dynamic threshold: average number of labels per image, over all classes */
+    uint64_t total_classes;  /* dynamic threshold: number of all classes; 0: the data's in a run or sweep, else those seen so far */
+    double theta;            /* sigma(score) above which a class counts as predicted */
     l3a_precision precision; /* float32 products added to float64 sums, or float64 throughout */
-    l3a_solver solver;       /* sums and Cholesky, the paper's recursion on the inverse, or the cheaper of the two */
-    l3a_store store;         /* how a model file keeps its d x d matrix */
-    uint64_t block;          /* rows worked on at a time */
-    double alpha;            /* what an image of another phase counts for a class, beside one of its own phase */
-    double lift;             /* what the sum of all scores adds to each, where many phases are kept apart; with t, (t - 1)/(t + 8) of it */
-    l3a_skip skip_features;  /* the features themselves beside the random layer; auto: on where they add an eighth at most, or at most as
-                              * many as the layer has, 4096 in all */
-    l3a_thresholds thresholds; /* of the predicted classes: theta, or found from the scores of the images learned */
-    uint64_t keep_phases;    /* phases whose sums are kept apart, older ones being folded; 0: all where alpha < 1, else none */
-    uint64_t privacy_limit;  /* a phase with fewer images is warned of; 0: never */
-    /* of methods that `run` compares; a model has no use for them */
-    double ratio;        /* dsal: share of the second stream in the score */
-    double kernel_width; /* gkeal: width of a kernel, in typical distances between two images */
-    double shrinkage;    /* slda: share of the identity in the covariance */
-    l3a_loss loss;       /* heads trained by gradient descent, from here on; 0 in the next six: what was tuned for the method */
-    uint64_t epochs;     /* passes over a phase's images */
-    uint64_t batch;      /* images a step */
-    double first_rate, rate; /* highest learning rate, in the first phase and in later ones */
-    double lambda;       /* weight of what the method adds to the loss: distillation, penalty */
-    uint64_t memory;     /* images kept */
-    l3a_memory_per memory_per; /* whether that is for each class or in all; method: all for prs and ocdm, class for others */
-    l3a_head_input head_input; /* what heads are trained on: the features, or the random layer of the same dim and seed */
-    double head_theta;   /* sigma(score) above which a class counts as predicted by such a head */
-    uint64_t given;      /* the settings that were set by name: a bit for each, in the order of l3a_option_at() */
+    l3a_solver solver;       /* sums and Cholesky, the paper's recursion on the inverse, or whichever is faster for the phase */
+    l3a_store store;         /* type of the d x d matrix in a model file */
+    uint64_t block;          /* rows processed at a time */
+    double alpha;            /* weight of images from other phases; below 1, the sums of phases are kept apart */
+    double lift;             /* share of the sum of all scores added to each score, times (t - 1)/(t + 8) for t phases kept apart */
+    l3a_skip skip_features;  /* learn from the features as well as the random layer; auto: if width <= dim / 8, or if width <= dim
+                              * and dim + width <= 4096 */
+    l3a_thresholds thresholds; /* a class counts as predicted above theta, one fitted score, or a fitted score per class */
+    uint64_t keep_phases;      /* number of phases kept apart; older ones are folded; 0: all if alpha is below 1, else none */
+    uint64_t privacy_limit;    /* warn about phases or classes with fewer images; 0: never */
+    /* For methods that l3a_run() compares; a model does not use these. */
+    double ratio;              /* dsal: share of the second stream in the score */
+    double kernel_width;       /* gkeal: width of a kernel, in typical distances between two images */
+    double shrinkage;          /* slda: share of the identity in the covariance */
+    l3a_loss loss;             /* this and the rest: heads trained by gradient descent */
+    uint64_t epochs;           /* passes over a phase's images. Here and in the next five, 0 means the value tuned for the method */
+    uint64_t batch;            /* images per step */
+    double first_rate, rate;   /* highest learning rate, in the first phase and in later ones */
+    double lambda;             /* weight of the term that the method adds to the loss: distillation, penalty */
+    uint64_t memory;           /* number of images kept for replay */
+    l3a_memory_per memory_per; /* memory is per class, or in all; method: in all for prs and ocdm, else per class */
+    l3a_head_input head_input; /* train heads on the features, or on the random layer (dim, seed, skip_features) */
+    double head_theta;         /* sigma(score) above which a class counts as predicted by a trained head */
+    uint64_t given;            /* settings that were set by name: bit i is l3a_option_at(i) */
 } l3a_options;
 
 L3A_PUBLIC void l3a_options_default(l3a_options *options);
+/* Checks every setting against its range. */
 L3A_PUBLIC l3a_status l3a_options_check(l3a_context *context, const l3a_options *options);
 
-/* The same settings by name: this table is what command lines, records of runs and manuals are made from. */
+/* The same settings by name. Command lines, records of runs and manuals are made from this table. */
 typedef enum l3a_option_type { L3A_OPTION_INTEGER, L3A_OPTION_NUMBER, L3A_OPTION_CHOICE } l3a_option_type;
 
 typedef struct l3a_option_info {
-    const char *name;     /* "gamma" */
+    const char *name; /* "gamma" */
     l3a_option_type type;
-    double low, high;     /* range of a number; low_open, high_open: the end itself is not allowed */
-    int low_open, high_open;
-    const char *choices;  /* "sqrt|inv|log|none" for a choice, else NULL */
-    const char *fallback; /* the default, as text */
+    double low, high;        /* range of a number */
+    int low_open, high_open; /* 1: the end of the range is itself not allowed */
+    const char *choices;     /* "sqrt|inv|log|none" for a choice, else NULL */
+    const char *fallback;    /* the default, as text */
     const char *help;
-    const char *group;    /* "model", or "comparison": of methods that `run` compares, which no model keeps */
-    const char *word;     /* a word that may stand in place of a number, and is kept as 0: "auto"; NULL: none */
+    const char *group; /* "model", or "comparison" for methods that l3a_run() compares; a model does not store these */
+    const char *word;  /* a word allowed instead of a number, such as "auto", stored as 0; NULL: none */
 } l3a_option_info;
 
-/* NULL when index is past the last option. */
+/* The settings in order; NULL past the last. The table is static. */
 L3A_PUBLIC const l3a_option_info *l3a_option_at(size_t index);
+/* Sets one setting from text. Names have hyphens: "keep-phases". */
 L3A_PUBLIC l3a_status l3a_options_set(l3a_context *context, l3a_options *options, const char *name, const char *value);
-/* Writes the value as text, cut to capacity, and returns the length it wanted; 0 for an unknown name. */
+/* Writes the value as text, cut to capacity, and returns the full length; 0 for an unknown name. */
 L3A_PUBLIC size_t l3a_options_get(const l3a_options *options, const char *name, char *text, size_t capacity);
-/* The name among count candidates that is closest to a mistyped one, or NULL when none is close. */
+/* The candidate closest to a mistyped word, or NULL if none is close. */
 L3A_PUBLIC const char *l3a_closest(const char *mistyped, const char *const *candidates, size_t count);
 
 /* ---- Feature tables -------------------------------------------------------------------------------------------------
- * Rows of backbone features with labels: 1 present, 0 absent, -1 unknown. Files are read a block at a time. */
+ * Rows of backbone features with labels: 1 present, 0 absent, -1 unknown. Features are read from the file in blocks; labels stay in
+ * memory. */
 typedef struct l3a_features l3a_features;
 
-/* A feature file (safetensors with `features`, and optionally `labels`, `members`, `ids`). Checksums are verified where there are any. */
+/* Opens a feature file: safetensors with `features` and optionally `labels`, `members` and `ids` (docs/formats.md). Verifies its
+ * checksums if it has any. */
 L3A_PUBLIC l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_features **features);
-/* NumPy files: features [N,k]; labels [N,K] or NULL; names, a text file with a class a line, or NULL: "class 0", "class 1", … */
+/* Opens NumPy files: features [N, k] and labels [N, K]; NULL labels_path: no labels. names_path is a text file with one class name
+ * per line; NULL: "class 0", "class 1", … */
 L3A_PUBLIC l3a_status l3a_features_open_npy(l3a_context *context, const char *features_path, const char *labels_path,
                                             const char *names_path, l3a_features **features);
-/* The caller's own memory, which must outlive the table; class names are copied. labels may be NULL when class_count is 0. */
-L3A_PUBLIC l3a_status l3a_features_wrap(l3a_context *context, const float *values, const int8_t *labels, size_t rows,
-                                        size_t width, const char *const *classes, size_t class_count,
-                                        l3a_features **features);
-/* Writes a feature file (float32) in one step: afterwards the path holds all of it, or what it held before. */
+/* Wraps values [rows x width] and labels [rows x class_count] in the caller's memory, which must outlive the table. Class names are
+ * copied. classes and labels may be NULL if class_count is 0. */
+L3A_PUBLIC l3a_status l3a_features_wrap(l3a_context *context, const float *values, const int8_t *labels, size_t rows, size_t width,
+                                        const char *const *classes, size_t class_count, l3a_features **features);
+/* Writes a feature file (float32) atomically: whatever happens, the path holds the complete new file or what it held before. */
 L3A_PUBLIC l3a_status l3a_features_save(l3a_features *features, const char *path);
 L3A_PUBLIC void l3a_features_free(l3a_features *features);
 
@@ -204,189 +215,199 @@ L3A_PUBLIC size_t l3a_features_rows(const l3a_features *features);
 L3A_PUBLIC size_t l3a_features_width(const l3a_features *features);
 L3A_PUBLIC size_t l3a_features_class_count(const l3a_features *features);
 L3A_PUBLIC const char *l3a_features_class(const l3a_features *features, size_t index);
-/* [rows x class_count], in the order of the file's classes; NULL when there are none. */
+/* [rows x class_count], in the order of l3a_features_class(); NULL if there are no labels. */
 L3A_PUBLIC const int8_t *l3a_features_labels(const l3a_features *features);
-/* [rows x class_count]: 1 where a row belongs to the class's phase, as l3a_dataset_members() says. NULL: exactly where its label
- * is 1. */
+/* [rows x class_count]: 1 if the row belongs to the phase of the class, as in l3a_dataset_members(). NULL: a row belongs to the
+ * classes whose label is 1. */
 L3A_PUBLIC const int8_t *l3a_features_members(const l3a_features *features);
-/* The name of a row's picture, or NULL where the file has none. */
+/* The name of a row's picture; NULL if the file has no ids. */
 L3A_PUBLIC const char *l3a_features_id(const l3a_features *features, size_t row);
-/* How the features were made: "backbone", "sha256", "preprocess", "pool"; "difficult" is "ignore" where the labels were read
- * with ignore_difficult. NULL where not recorded. */
+/* How the features were made: "backbone", "sha256", "preprocess", "pool". "difficult" is "ignore" if the labels were read with
+ * ignore_difficult. NULL if not recorded. Valid until the record is set again. */
 L3A_PUBLIC const char *l3a_features_record(const l3a_features *features, const char *key);
 L3A_PUBLIC l3a_status l3a_features_set_record(l3a_features *features, const char *key, const char *value);
-/* Copies count rows, those named in rows, or the ones from first on when rows is NULL. A NaN or infinity is an error that
- * names row and column; values then hold the rows all the same. */
-L3A_PUBLIC l3a_status l3a_features_read(l3a_features *features, const size_t *rows, size_t first, size_t count,
-                                        float *values);
-/* XXH3-64 of the whole file, or of the caller's memory. */
+/* Copies count rows to values [count x width]: those listed in rows, or the ones from first on if rows is NULL. A NaN or infinity
+ * is L3A_ERROR_DATA, and the text names its row and column; values then holds all the rows nevertheless. */
+L3A_PUBLIC l3a_status l3a_features_read(l3a_features *features, const size_t *rows, size_t first, size_t count, float *values);
+/* XXH3-64 of the whole file, or of the caller's values and labels. */
 L3A_PUBLIC l3a_status l3a_features_checksum(l3a_features *features, uint64_t *checksum);
 
 /* ---- Model: simple calls --------------------------------------------------------------------------------------------
- * A model keeps sums, never an image or a feature. */
+ * A model keeps sums over images, never an image or its features. */
 typedef struct l3a_model l3a_model;
 
 typedef struct l3a_metrics { /* percent */
     double mean_ap;
     double class_precision, class_recall, class_f1;       /* CP, CR, CF1: means over classes */
     double overall_precision, overall_recall, overall_f1; /* OP, OR, OF1: over all image-class pairs */
-    size_t images;                                        /* that were measured on */
+    size_t images;                                        /* number of images measured */
 } l3a_metrics;
 
-/* An empty model for features of the given width. */
+/* Creates an empty model for features of the given width. The options are copied. */
 L3A_PUBLIC l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_options *options, l3a_model **model);
+/* Loads a model file and verifies its checksums. */
 L3A_PUBLIC l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **model);
-/* Afterwards the path holds the new model or, whatever happens, what it held before. Not during a phase. */
+/* Writes a model file atomically: whatever happens, the path holds the complete new model or what it held before. Refused with
+ * L3A_ERROR_STATE during a phase. */
 L3A_PUBLIC l3a_status l3a_model_save(l3a_model *model, const char *path);
 L3A_PUBLIC void l3a_model_free(l3a_model *model);
 
-/* Two processes that load a model, change it and save it at the same time would lose the change of one. A lock, held from before
- * loading until after saving, makes the second wait or be refused. It is advisory: l3a_model_save() respects the lock of another
- * context or process, and loading needs none. */
+/* If two processes load, change and save the same model at the same time, one of the changes is lost. To prevent that, hold a lock
+ * from before loading until after saving: the second process then waits or is refused. The lock is advisory: l3a_model_save()
+ * respects the lock of another context or process, and loading needs none. */
 typedef struct l3a_lock l3a_lock;
-/* The model need not exist yet. Paths that lead to one file, such as a symbolic link and its target, share its lock. When another
- * process has the lock: L3A_ERROR_IO at once or, with wait, a warning event, and progress events until the lock is free. Refuses a
- * path that cannot be saved to because it leads to a folder, a device or a pipe. */
+/* Locks the file at path, which need not exist yet. Paths that lead to the same file, such as a symbolic link and its target, share
+ * one lock. If another process or context holds it, returns L3A_ERROR_IO at once or, if wait is not 0, sends a warning event and
+ * then progress events until the lock is free. If this context holds it: L3A_ERROR_STATE. Refuses a path that cannot be saved to
+ * because it is a folder, a device or a pipe. */
 L3A_PUBLIC l3a_status l3a_lock_take(l3a_context *context, const char *path, int wait, l3a_lock **lock);
-/* The lock also ends when the process does. */
+/* Releases the lock. The end of the process releases it as well. */
 L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);
 
-/* One phase: learns the named classes from those rows of the table that belong to at least one of them: it is labelled present, or
- * the table's members say so. A row that ends up without a label, true or pseudo, has weight 0 and is counted as skipped. The
- * table must know all the classes; its other labels are not looked at. On failure the model scores as before; after a
- * failure in the middle of a phase it refuses to learn more or to be saved: load it again. */
-L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes,
-                                      size_t class_count);
-/* Scores [rows x classes of the model] for features [rows x width]. A score estimates by least squares a label of 1 (there) or 0 (not
- * there): the higher, the likelier. It is not a probability, and no fixed formula makes one of it, as its scale depends on the data
- * and on how many labels were absent (docs/method.md). The settings eta and theta are the paper's, and are compared with
- * sigma(score) = 1 / (1 + exp(-score)); l3a_model_thresholds() gives scores. */
+/* Learns one phase: the named classes, from the rows of the table that belong to at least one of them because a label is 1 or the
+ * table's members say so. A row that ends up without any label, true or pseudo, gets weight 0 and is counted as skipped. The table
+ * must have all the named classes; its other labels are not used. After a failure the model still scores as before. If the failure
+ * came in the middle of the phase, the model refuses to learn more or to be saved: load it again. */
+L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count);
+/* Computes scores [rows x classes of the model] for features [rows x width]. A score is a least-squares estimate of the label, 1 if
+ * the class is present and 0 if it is absent: the higher, the likelier. It is not a probability, and no fixed formula turns it into
+ * one, because its scale depends on the data and on how many labels were absent (docs/method.md). The settings eta and theta are
+ * the paper's and are compared with sigma(score) = 1 / (1 + exp(-score)); l3a_model_thresholds() gives scores. */
 L3A_PUBLIC l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores);
-/* The metrics on the rows that have at least one of the model's classes. The table must know all of them.
- * average_precision, where not NULL, gets a number for each class of the model. */
-L3A_PUBLIC l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metrics *metrics,
-                                         double *average_precision);
-/* Whether the table can be used with the model: width and the record of how the features were made. */
+/* Computes the metrics on the rows that show at least one of the model's classes. The table must have all of these classes.
+ * average_precision gets one number per class of the model; NULL: not wanted. */
+L3A_PUBLIC l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metrics *metrics, double *average_precision);
+/* Says whether the table can be used with the model: L3A_OK, or L3A_ERROR_MISMATCH if the width differs, or a record of how the
+ * features were made that both have. */
 L3A_PUBLIC l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features);
 
 /* ---- Model: what it holds ------------------------------------------------------------------------------------------- */
 typedef struct l3a_phase_info {
-    size_t first, last;     /* classes [first, last) of the model */
-    uint64_t images;        /* with weight above 0 */
-    uint64_t skipped;       /* images with no label, true or pseudo: weight 0 */
+    size_t first, last; /* classes [first, last) of the model */
+    uint64_t images;    /* images with a weight above 0 */
+    uint64_t skipped;   /* images without any label, true or pseudo: weight 0 */
     uint64_t pseudo_labels;
-    double eta;             /* the threshold that was used; 0 when there was none */
-    int recursive;          /* 1 when the recursion was used */
+    double eta;    /* the threshold that was used; 0 if there was none */
+    int recursive; /* 1 if the recursion was used */
 } l3a_phase_info;
 
 L3A_PUBLIC const l3a_options *l3a_model_options(const l3a_model *model);
-/* Changes a setting for the phases to come. dim, seed, gamma, precision, alpha, lift, skip-features, weights and scaling
- * are the model's for ever: another value for one of them is refused. */
+/* Changes a setting for the phases to come. dim, seed, gamma, precision, alpha, lift, skip-features, weights and scaling belong to
+ * the model permanently, and so does whether phases are kept apart: another value is L3A_ERROR_MISMATCH. */
 L3A_PUBLIC l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value);
 L3A_PUBLIC size_t l3a_model_width(const l3a_model *model);
 L3A_PUBLIC size_t l3a_model_class_count(const l3a_model *model);
+/* Names, and the pointers below, are valid until the model next learns, merges or forgets. */
 L3A_PUBLIC const char *l3a_model_class(const l3a_model *model, size_t index);
-/* Number of training images with the class. */
+/* Number of training images that show the class. */
 L3A_PUBLIC uint64_t l3a_model_class_images(const l3a_model *model, size_t index);
 L3A_PUBLIC size_t l3a_model_phase_count(const l3a_model *model);
-/* NULL when index is past the last phase. */
+/* NULL past the last phase. */
 L3A_PUBLIC const l3a_phase_info *l3a_model_phase(const l3a_model *model, size_t index);
-/* Numbers in a row that is learned: dim, and width more with skip features. */
+/* Width of the rows that are learned: dim, plus width with skip features. */
 L3A_PUBLIC size_t l3a_model_inputs(const l3a_model *model);
-/* The score above which each class counts as predicted, as the settings theta and thresholds say. */
+/* Fills thresholds, one per class: the score above which the class counts as predicted, from the settings theta and thresholds. */
 L3A_PUBLIC void l3a_model_thresholds(const l3a_model *model, double *thresholds);
-/* [inputs x classes] */
+/* W [inputs x classes]; NULL before the first phase. */
 L3A_PUBLIC const double *l3a_model_weights(const l3a_model *model);
-/* The model keeps either the sum A or the inverse R = (A + gamma I)^-1. Copies rows [first, first + count) of the packed
- * lower triangle's matrix to a full [count x inputs] block, the upper part by symmetry. Where phases are kept apart, it is the
- * sum over them. */
+/* Copies rows [first, first + count) of the symmetric matrix that the model keeps to rows [count x inputs]: the inverse
+ * R = (A + gamma I)^-1 if l3a_model_is_inverse(), else the sum A, over all phases if they are kept apart. */
 L3A_PUBLIC l3a_status l3a_model_matrix(const l3a_model *model, size_t first, size_t count, double *rows);
 L3A_PUBLIC int l3a_model_is_inverse(const l3a_model *model);
-/* [inputs x classes], the sum C */
+/* The sum C [inputs x classes]; NULL before the first phase. */
 L3A_PUBLIC const double *l3a_model_cross(const l3a_model *model);
-/* Free text kept in the model file: the backbone's record, the method, … NULL where there is none. */
+/* Texts kept in the model file: how the features were made, the method, … NULL if there is none. Valid until the record is set
+ * again. */
 L3A_PUBLIC const char *l3a_model_record(const l3a_model *model, const char *key);
 L3A_PUBLIC l3a_status l3a_model_set_record(l3a_model *model, const char *key, const char *value);
 
-/* ---- Model: adding together, and taking back ------------------------------------------------------------------------
- * A model is sums over images, so what was learned at several places can be added, and what was learned can be taken back.
- * *exact says whether the result is what it would be had everything been learned at one place, or never been learned; else the
- * images that remain keep weights, or pseudo-labels, that depended on the others. After a failure a model still scores, but may
- * refuse to learn more or to be saved: load it again. */
-/* Adds what the other model has learned; that one may change its form (A in place of R), not its content. Settings that decide about the sums
- * must agree; of two values of gamma that were chosen, the model keeps its own. A phase of the other has the classes of one of the model's phases, or only classes that the model lacks. */
+/* ---- Model: merging and forgetting ----------------------------------------------------------------------------------
+ * A model consists of sums over images, so what was learned in several places can be added up, and what was learned can be
+ * subtracted again. *exact is 1 if the result is the model that would have learned everything in one place, or would never have
+ * learned it. If it is 0, the remaining images keep weights or pseudo-labels that depended on the others. After a failure the model
+ * still scores, but it may refuse to learn more or to be saved: load it again. */
+
+/* Adds what the other model has learned. Both must come from the same context. The other model may change its form (A instead of
+ * R), not its content. Settings that affect the sums must agree; if each model chose its own gamma, the first one's is kept. Each
+ * phase of the other model must have exactly the classes of one of the model's phases, or only classes that the model lacks. */
 L3A_PUBLIC l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact);
-/* A phase of which all classes go is taken back with its images where its sums are kept apart (alpha below 1, or keep-phases). Of
- * other classes the columns go, and their images stay, as images without them. */
+/* Removes classes. If all classes of a phase go, and its sums are kept apart (alpha below 1, or keep-phases), its images go with
+ * them. Otherwise only the columns of the classes go, and their images stay as images that do not show them. */
 L3A_PUBLIC l3a_status l3a_model_forget_classes(l3a_model *model, const char *const *classes, size_t count, int *exact);
-/* Phases count from 0. The sums of the phase must be kept apart. */
+/* Removes a phase, counted from 0, with its classes and images. Its sums must be kept apart. */
 L3A_PUBLIC l3a_status l3a_model_forget_phase(l3a_model *model, size_t phase, int *exact);
-/* Takes back the rows of a table, which must have the features and labels they were learned with, from every phase they were in.
- * *images: how many that were, an image of several phases counting in each. */
+/* Subtracts the rows of a table from every phase that learned them. The table must have the features and labels with which they
+ * were learned. *images is the number of images subtracted; an image that was in several phases counts once in each. */
 L3A_PUBLIC l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uint64_t *images, int *exact);
 
-/* What a model would need, before it is made. */
+/* What a model would need. */
 typedef struct l3a_plan {
-    uint64_t memory;   /* bytes at the peak */
-    uint64_t file;     /* bytes of the model file */
-    uint64_t phase;    /* bytes that each phase kept apart adds to both; 0 where none is */
-    double row_flops;  /* to learn one row */
+    uint64_t memory;    /* bytes at the peak */
+    uint64_t file;      /* bytes of the model file */
+    uint64_t phase;     /* bytes that each phase kept apart adds to both; 0 if none is */
+    double row_flops;   /* to learn one row */
     double score_flops; /* to score one row */
     double solve_flops; /* at the end of a phase */
 } l3a_plan;
 
+/* Plans a model before it is created. */
 L3A_PUBLIC l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size_t width, size_t classes,
                                      l3a_plan *plan);
-/* What l3a_model_learn() with the same arguments would need, and how many images it would learn. The memory is that of all phases,
- * the one to come among them; it does not include what the libraries take for themselves, about 30 MiB with two threads. */
+/* Says what l3a_model_learn() with the same arguments would need, and how many images are labelled with one of the classes. The
+ * memory covers all phases, including the one to come, but not what other libraries take for themselves: about 30 MiB with two
+ * threads. */
 L3A_PUBLIC l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count,
                                         uint64_t *images, l3a_plan *plan);
 
 /* ---- Model: a phase by hand -----------------------------------------------------------------------------------------
- * For rows that are not in a table. The class weights need the number of images of each class before the first row is
- * added, so the labels are shown twice: begin, count (all labels), learn (all rows), end. Rows may be handed over in
- * blocks of any size; the result does not depend on it. A block is taken whole or, on error, not at all. labels is
- * [rows x classes of the phase]. With a dynamic threshold the features are surveyed once between count and learn. */
+ * For rows that are not in a table. Class weights need the number of images of each class before the first row is learned, so the
+ * labels are passed twice: begin, count (all labels), learn (all rows), end. With a dynamic threshold, pass all features to survey
+ * once, between count and learn. Rows may be passed in blocks of any size; the result does not depend on it. labels is
+ * [rows x classes of the phase]. */
 L3A_PUBLIC l3a_status l3a_phase_begin(l3a_model *model, const char *const *classes, size_t class_count);
 L3A_PUBLIC l3a_status l3a_phase_count(l3a_model *model, const int8_t *labels, size_t rows);
 L3A_PUBLIC l3a_status l3a_phase_survey(l3a_model *model, const float *features, size_t rows);
+/* A block with a bad label, or a feature that is not finite, is refused as a whole, and the phase can continue. */
 L3A_PUBLIC l3a_status l3a_phase_learn(l3a_model *model, const float *features, const int8_t *labels, size_t rows);
-/* Solves. On a numeric error the phase stays open and the model scores as before. */
+/* Solves the equations. After a numeric error the phase stays open and the model scores as before. */
 L3A_PUBLIC l3a_status l3a_phase_end(l3a_model *model);
-/* Leaves the phase. A model that has taken rows of it still scores, but refuses to learn more or to be saved. */
+/* Ends the phase without a result. If rows of it were already added to the sums, the model still scores but refuses to learn more
+ * or to be saved. */
 L3A_PUBLIC void l3a_phase_abandon(l3a_model *model);
 
-/* ---- Measuring ------------------------------------------------------------------------------------------------------
- * scores, labels: [rows x classes]. Pairs with label -1 are left out. average_precision may be NULL. */
-L3A_PUBLIC l3a_status l3a_measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows,
-                                  size_t classes, double theta, l3a_metrics *metrics, double *average_precision);
+/* ---- Metrics --------------------------------------------------------------------------------------------------------
+ * scores and labels are [rows x classes]; pairs with label -1 are left out. A class counts as predicted if sigma(score) is above
+ * theta. average_precision gets one number per class; NULL: not wanted. */
+L3A_PUBLIC l3a_status l3a_measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes,
+                                  double theta, l3a_metrics *metrics, double *average_precision);
 
 /* ---- Protocols ------------------------------------------------------------------------------------------------------
- * "B<b>-C<c>" over a number of classes. edges has room for classes + 1; phase t has classes [edges[t], edges[t + 1]). */
-L3A_PUBLIC l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t classes, size_t *edges,
-                                         size_t *phases);
-/* Fills order with a permutation of the names: "lexicographic", "shuffle:SEED", or the path of a file with a name a line. */
-L3A_PUBLIC l3a_status l3a_class_order(l3a_context *context, const char *const *names, size_t count, const char *how,
-                                      size_t *order);
+ * "B<b>-C<c>": b classes in the first phase (0: c), then c per phase. Phase t, counted from 0, has the classes
+ * [edges[t], edges[t + 1]); edges needs room for classes + 1 numbers. */
+L3A_PUBLIC l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t classes, size_t *edges, size_t *phases);
+/* Fills order with a permutation of the names. how is "lexicographic", "shuffle:SEED", or the path of a file with one name per
+ * line. */
+L3A_PUBLIC l3a_status l3a_class_order(l3a_context *context, const char *const *names, size_t count, const char *how, size_t *order);
 
 /* ---- Experiments ----------------------------------------------------------------------------------------------------
- * Every method and seed over every phase of a protocol, with results in a folder that an interrupted run can be resumed
- * from. */
+ * Runs every method and seed through every phase of a protocol. The results go to a folder, from which an interrupted run can be
+ * resumed. */
 typedef struct l3a_run_options {
     l3a_features *train, *test;
-    const char *protocol;
-    const char *class_order;
+    const char *protocol;       /* as in l3a_protocol_parse() */
+    const char *class_order;    /* as in l3a_class_order() */
     const char *const *methods; /* names from l3a_method_at(), of methods that run */
     size_t method_count;
-    const uint64_t *seeds; /* of the random layer; overrides settings.seed */
+    const uint64_t *seeds; /* of the random layer; used instead of settings.seed */
     size_t seed_count;
     l3a_options settings;
-    const char *folder;  /* NULL: nothing is written */
-    int resume;          /* go on with the run in the folder */
-    const char *command; /* recorded, so that the run can be repeated; may be NULL */
-    const char *directory; /* where relative paths in `command` start, recorded with it; may be NULL */
-    int report;           /* 1: report.html is written when all is done */
-    const char *pictures; /* the data set with the test pictures, for the report; NULL: what the test table records, if it does */
+    const char *folder;    /* NULL: nothing is written */
+    int resume;            /* 1: resume the run in the folder, if there is one; 0: a run in the folder is L3A_ERROR_EXISTS */
+    const char *command;   /* recorded, so that the run can be repeated; NULL: none */
+    const char *directory; /* recorded with the command: where its relative paths start; NULL: none */
+    int report;            /* 1: write report.html at the end */
+    const char
+        *pictures; /* the data set with the test pictures, for the report; NULL: the one that the test table records, if any */
 } l3a_run_options;
 
 typedef struct l3a_result {
@@ -396,21 +417,21 @@ typedef struct l3a_result {
     size_t first, last; /* classes of the phase, in the run's class order */
     uint64_t train_images, test_images, pseudo_labels;
     l3a_metrics metrics;
-    double seconds; /* learning and evaluating the phase */
-    /* mAP of a part of the classes, measured only on the test images that show one of them, as the released program logs it: the
-     * classes of the first phase, and those of this phase. A method that learns all classes at once has the protocol's first and
-     * last phase. NaN: the folder was written by a version that did not record it. */
+    double seconds; /* to learn and evaluate the phase */
+    /* mAP of some of the classes, measured only on the test images that show one of them, as the paper's released program logs it:
+     * the classes of the first phase, and those of this phase. For a method that learns all classes at once: the first and last
+     * phase of the protocol. NaN: the folder was written by a version that did not record it. */
     double base_map, new_map;
 } l3a_result;
 
-/* What a phase knew of a class, beside its AP. The truth about old classes comes from the training table's other labels; learning
- * never looks at them. */
+/* What is known about a class in a phase, besides its AP. The truth about old classes comes from the training table's other labels,
+ * which learning never uses. */
 typedef struct l3a_class_tally {
-    uint64_t images;  /* of the training table that show the class */
-    double weight;    /* of the class, after this phase; 0: the method has none */
-    uint64_t pseudo;  /* an old class: pseudo-labels it was given in this phase … */
-    uint64_t right;   /* … those of them that are true … */
-    uint64_t present; /* … and the phase's images that truly show it */
+    uint64_t images;  /* training images that show the class */
+    double weight;    /* of the class, after this phase; 0 if the method has none */
+    uint64_t pseudo;  /* for an old class: pseudo-labels given in this phase … */
+    uint64_t right;   /* … how many of them are true … */
+    uint64_t present; /* … and how many images of the phase truly show it */
 } l3a_class_tally;
 
 typedef struct l3a_results l3a_results;
@@ -420,76 +441,79 @@ typedef struct l3a_method_info {
     const char *help;   /* what it does */
     const char *source; /* who published it, where and when */
     const char *stores; /* what it keeps between phases */
-    int runs;           /* 0: it trains the backbone itself, so it is only named here */
+    int runs;           /* 0: listed only, because it trains the backbone itself */
 } l3a_method_info;
 
+/* No tables and no folder; protocol B0-C10, method l3a, seed 2025, with a report. */
 L3A_PUBLIC void l3a_run_options_default(l3a_run_options *options);
-/* NULL when index is past the last method. */
+/* The methods in order; NULL past the last. The table is static. */
 L3A_PUBLIC const l3a_method_info *l3a_method_at(size_t index);
-/* NULL where a model with these options looks at the setting; else what would make it do so, as text: "--pseudo fixed". */
+/* NULL if a model with these options uses the setting; else a static text that says what the setting needs to have an effect. */
 L3A_PUBLIC const char *l3a_option_needs(const l3a_options *options, const char *name);
-/* What a method prescribes, put into the settings of a model to be made: "l3a+", "acil", … Those that were set by name stay, where
- * the method can be one with them. */
+/* Changes the options to those of a method that is a model: "l3a+", "acil", … Settings that were set by name stay if the method
+ * allows it. */
 L3A_PUBLIC l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_options *options);
 
-/* What a run would do: images of each phase, and the plan of its largest model. */
+/* What a run would do: the images of each phase, and the plan of its largest model. */
 typedef struct l3a_run_plan {
     size_t classes, phases;
     size_t edges[1025];
     uint64_t train_images[1024], test_images[1024];
     l3a_plan model;
-    double flops; /* all methods and seeds */
-    uint64_t unlabelled_images[1024]; /* of train_images: in the phase through a crowd alone */
+    double flops;                     /* over all methods and seeds */
+    uint64_t unlabelled_images[1024]; /* of train_images, those in the phase only because of a crowd */
 } l3a_run_plan;
 
+/* Checks the options and makes the plan. A plan that exceeds the memory available is L3A_ERROR_MEMORY. */
 L3A_PUBLIC l3a_status l3a_run_prepare(l3a_context *context, const l3a_run_options *options, l3a_run_plan *plan);
 L3A_PUBLIC l3a_status l3a_run(l3a_context *context, const l3a_run_options *options, l3a_results **results);
-/* A text that run.json or sweep.json of a folder records: "command" or "directory", as in l3a_run_options; "" if there is none. An
- * error if the folder holds no run and no sweep, or if the text is longer than capacity - 1 bytes. */
+/* Copies a text that run.json or sweep.json in a folder records: "command" or "directory", as in l3a_run_options; "" if there is
+ * none. It is an error if the folder holds neither file, or if the text is longer than capacity - 1 bytes. */
 L3A_PUBLIC l3a_status l3a_folder_record(l3a_context *context, const char *folder, const char *key, char *text, size_t capacity);
-/* The results of a folder, finished or not. */
+/* Loads the results of a run, finished or not. */
 L3A_PUBLIC l3a_status l3a_results_load(l3a_context *context, const char *folder, l3a_results **results);
 L3A_PUBLIC void l3a_results_free(l3a_results *results);
+/* Results are one per method, seed and phase. */
 L3A_PUBLIC size_t l3a_results_count(const l3a_results *results);
 L3A_PUBLIC const l3a_result *l3a_results_at(const l3a_results *results, size_t index);
 /* AP in percent of the classes [0, last) after that phase, in the run's class order. */
 L3A_PUBLIC const double *l3a_results_average_precision(const l3a_results *results, size_t index);
-/* Of the same classes; NULL where an older version did not record it. */
+/* For the same classes; NULL if an older version did not record them. */
 L3A_PUBLIC const l3a_class_tally *l3a_results_tallies(const l3a_results *results, size_t index);
-/* The run's class names, in its order. */
+/* The classes, in the run's order. */
 L3A_PUBLIC size_t l3a_results_class_count(const l3a_results *results);
 L3A_PUBLIC const char *l3a_results_class(const l3a_results *results, size_t index);
 
 /* Over the seeds of one method: mean and standard deviation (of the sample; 0 for one seed). */
 typedef struct l3a_summary {
-    const char *method;
+    const char *method; /* the pointer passed to l3a_results_summary() */
     size_t seeds;
     double average_map[2], last_map[2], last_class_f1[2], last_overall_f1[2], forgetting[2]; /* mean, deviation */
-    double base_map[2], new_map[2]; /* after the last phase; NaN where not recorded */
+    double base_map[2], new_map[2]; /* after the last phase; NaN if not recorded */
 } l3a_summary;
 
 L3A_PUBLIC l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method,
                                           l3a_summary *summary);
 
-/* A page about the runs in folders, finished or not, in one HTML file that needs nothing else: what report.html in a run's folder is.
- * l3a_run() writes that itself. */
+/* The report: one HTML page about one or more runs, finished or not, that needs no other file. l3a_run() writes report.html itself.
+ */
 typedef struct l3a_report_options {
-    const char *title;    /* NULL: the names of the runs' folders */
-    const char *pictures; /* the data set with the test pictures; NULL: where the runs' records say they are, if they are there */
+    const char *title;    /* NULL: the names of the folders */
+    const char *pictures; /* the data set with the test pictures; NULL: the one that the runs record, if it is available */
 } l3a_report_options;
 
 L3A_PUBLIC void l3a_report_options_default(l3a_report_options *options);
-/* options may be NULL for the defaults. Afterwards the path holds all of the page, or what it held before. */
+/* NULL options: the defaults. The path holds the complete page afterwards or, on failure, what it held before. */
 L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *folders, size_t count,
                                        const l3a_report_options *options, const char *path);
 
 /* ---- Sweeps ---------------------------------------------------------------------------------------------------------
- * A grid of experiments: every method with every combination of the values given for some settings, over every seed. Points that
- * share the random layer are learned together: rows are read and expanded once, and the sums are computed once for all of them
- * but for the rows on which their pseudo-labels disagree. */
+ * A grid of experiments: every method with every combination of the values given for some settings, for every seed. Points that
+ * share the random layer are learned together: rows are read and expanded once, and sums are computed once for all points, except
+ * for rows on which their pseudo-labels differ. */
 typedef struct l3a_axis {
     const char *name;          /* of a setting */
-    const char *const *values; /* "dynamic" among those of eta means pseudo = dynamic */
+    const char *const *values; /* for eta, "dynamic" means pseudo = dynamic */
     size_t count;
 } l3a_axis;
 
@@ -499,206 +523,213 @@ typedef struct l3a_sweep_options {
     size_t axis_count;
 } l3a_sweep_options;
 
-/* A grid of the paper. Lists are separated by commas. */
+/* A grid from the paper. Lists are separated by commas. */
 typedef struct l3a_preset {
     const char *name, *help;
     const char *methods; /* "all": every method that runs */
     const char *seeds;
-    const char *setting, *values; /* NULL where only methods vary */
+    const char *setting, *values; /* NULL if only methods vary */
 } l3a_preset;
 
 /* What a sweep would do. */
 typedef struct l3a_sweep_plan {
     size_t points, seeds, phases;
-    size_t passes;   /* over the training rows, for each seed: points that are learned together share one */
-    double flops;    /* about, over all seeds */
-    uint64_t memory; /* of the largest group of points */
+    size_t passes;   /* over the training rows, per seed; points that are learned together share one */
+    double flops;    /* estimate, over all seeds */
+    uint64_t memory; /* bytes that the largest group of points needs */
 } l3a_sweep_plan;
 
 typedef struct l3a_sweep l3a_sweep;
 
-/* NULL when index is past the last preset. */
+/* NULL past the last preset. */
 L3A_PUBLIC const l3a_preset *l3a_preset_at(size_t index);
 L3A_PUBLIC void l3a_sweep_options_default(l3a_sweep_options *options);
-/* Lays out the points, and learns nothing yet. A combination that differs from another only in settings that its method has no use
- * for is left out. What the options point to must outlive the sweep. */
+/* Lays out the points; nothing is learned yet. A combination that differs from another one only in settings that its method does
+ * not use is left out. The tables, strings and arrays that the options point to must outlive the sweep. */
 L3A_PUBLIC l3a_status l3a_sweep_create(l3a_context *context, const l3a_sweep_options *options, l3a_sweep **sweep);
+/* A point that needs more memory than is available is L3A_ERROR_MEMORY. */
 L3A_PUBLIC l3a_status l3a_sweep_prepare(l3a_sweep *sweep, l3a_sweep_plan *plan);
-/* Runs what the folder does not have yet: it gets sweep.json, sweep.csv (a row for each point, seed and phase), report.html, and in
- * points/ a run's folder for each point, without models. The folder of an interrupted sweep of the same grid on the same data can be resumed. */
+/* Runs what the folder does not have yet. The folder gets sweep.json, sweep.csv (one row per point, seed and phase), report.html,
+ * and in points/ the folder of a run for each point, without models. An interrupted sweep of the same grid on the same data can be
+ * resumed in its folder. */
 L3A_PUBLIC l3a_status l3a_sweep_run(l3a_sweep *sweep);
 L3A_PUBLIC void l3a_sweep_free(l3a_sweep *sweep);
+/* Number of points. */
 L3A_PUBLIC size_t l3a_sweep_count(const l3a_sweep *sweep);
 L3A_PUBLIC const char *l3a_sweep_method(const l3a_sweep *sweep, size_t point);
 /* "gamma=10 eta=0.7" */
 L3A_PUBLIC const char *l3a_sweep_label(const l3a_sweep *sweep, size_t point);
-/* The point's value on an axis, "-" where its method has no use for the setting; NULL past the last. */
+/* The point's value on an axis, "-" if its method does not use the setting; NULL past the last. */
 L3A_PUBLIC const char *l3a_sweep_value(const l3a_sweep *sweep, size_t point, size_t axis);
-/* Rows of the point's seeds; empty before the sweep is run. */
+/* The results of the point, for all seeds; empty before l3a_sweep_run(). They belong to the sweep. */
 L3A_PUBLIC const l3a_results *l3a_sweep_results(const l3a_sweep *sweep, size_t point);
 
 /* ---- Pictures -------------------------------------------------------------------------------------------------------
- * JPEG and PNG to RGB bytes, and to the size a backbone wants: what Pillow's Image.open(path).convert("RGB").resize(size)
- * gives, byte for byte. A file of which a part is missing or damaged is an error that names the byte. */
+ * Decodes JPEG and PNG to RGB bytes and resizes them for a backbone. The result equals Pillow's
+ * Image.open(path).convert("RGB").resize(size) byte for byte. A truncated or damaged file is an error that names the byte. */
 typedef enum l3a_filter { L3A_FILTER_BILINEAR, L3A_FILTER_BICUBIC } l3a_filter;
 
 typedef struct l3a_picture_options {
-    uint64_t pixel_limit; /* a picture with more is refused before memory is taken for it */
-    int orient;           /* 1: turn as the EXIF orientation says; 0: as the bytes are, like the paper's program */
+    uint64_t pixel_limit; /* a picture with more pixels is refused before memory is allocated for it */
+    int orient;           /* 1: rotate as the EXIF orientation says; 0: leave as stored, like the paper's program */
 } l3a_picture_options;
 
 typedef struct l3a_picture {
     size_t width, height;
-    uint8_t *pixels; /* RGB, row after row */
+    uint8_t *pixels; /* RGB, row by row */
 } l3a_picture;
 
 L3A_PUBLIC void l3a_picture_options_default(l3a_picture_options *options);
-/* options may be NULL for the defaults. The picture is the caller's to free; what the struct held before is not looked at. */
+/* NULL options: the defaults. The caller frees the picture with l3a_picture_free(). The struct is overwritten; pixels that it held
+ * before are not freed. */
 L3A_PUBLIC l3a_status l3a_picture_read(l3a_context *context, const char *path, const l3a_picture_options *options,
                                        l3a_picture *picture);
-/* The same from memory; name stands for the file in messages. */
+/* The same from memory; messages use name instead of a path. */
 L3A_PUBLIC l3a_status l3a_picture_decode(l3a_context *context, const char *name, const void *bytes, size_t count,
                                          const l3a_picture_options *options, l3a_picture *picture);
-/* resized is a new picture, not the same struct. */
+/* Makes a new picture, which the caller frees. resized must be another struct than picture. */
 L3A_PUBLIC l3a_status l3a_picture_resize(l3a_context *context, const l3a_picture *picture, size_t width, size_t height,
                                          l3a_filter filter, l3a_picture *resized);
-/* Clears the struct; harmless on one that is clear. */
+/* Frees the pixels and clears the struct; harmless if it is clear already. */
 L3A_PUBLIC void l3a_picture_free(l3a_context *context, l3a_picture *picture);
 
-/* Pictures in order, decoded ahead by as many threads as the context has, in bounded memory. The threads call the context's
- * allocate and release: a host that brings its own must make them safe to call from several threads at once. */
+/* Delivers pictures in order and decodes ahead with as many threads as the context has, in bounded memory. These threads call the
+ * context's allocate and release, so a program that supplies its own must make them thread-safe. */
 typedef struct l3a_loader l3a_loader;
 
 typedef struct l3a_loader_options {
     size_t width, height; /* of every picture delivered */
     l3a_filter filter;
-    float mean[3], deviation[3]; /* a value v of 0..255 is delivered as (v / 255 - mean) / deviation */
+    float mean[3], deviation[3]; /* a value v in 0..255 is delivered as (v / 255 - mean) / deviation */
     l3a_picture_options picture;
     size_t ahead; /* pictures in memory at a time; 0: enough for the threads */
 } l3a_loader_options;
 
 L3A_PUBLIC void l3a_loader_options_default(l3a_loader_options *options);
-/* options may be NULL for the defaults. The paths must outlive the loader. */
+/* NULL options: the defaults. The paths must outlive the loader. */
 L3A_PUBLIC l3a_status l3a_loader_create(l3a_context *context, const char *const *paths, size_t count,
                                         const l3a_loader_options *options, l3a_loader **loader);
-/* The next picture as three planes [3 x height x width]. *index is its number, and `count` when there is none left. A
- * picture that cannot be read gives its own error, naming the file; *index is set all the same, and the next call goes on
- * with the picture after it. Each call sends a progress event; when that cancels, the picture waits for the next call. */
+/* Delivers the next picture as three planes [3 x height x width]. *index is its position in paths, or count if none is left. A
+ * picture that cannot be read returns its own error, which names the file; *index is set nevertheless, and the next call continues
+ * with the next picture. Each call sends a progress event. If that cancels the call, the picture is delivered by the next one. */
 L3A_PUBLIC l3a_status l3a_loader_next(l3a_loader *loader, size_t *index, float *planes);
-/* At any time; pictures that were not asked for are dropped. */
+/* Allowed at any time; pictures not yet delivered are dropped. */
 L3A_PUBLIC void l3a_loader_free(l3a_loader *loader);
 
 /* ---- Data sets ------------------------------------------------------------------------------------------------------
- * "voc:FOLDER" (holds VOC2007/ or another year), "coco:FOLDER" (holds annotations/), "list:FILE.csv" (path,label;label).
- * Classes are in lexicographic order. */
+ * "voc:FOLDER" (contains VOC2007/ or another year), "coco:FOLDER" (contains annotations/), or "list:FILE.csv" (path,labels with
+ * semicolons between labels). Classes are in lexicographic order. */
 typedef struct l3a_dataset l3a_dataset;
 
 typedef struct l3a_dataset_options {
-    int ignore_difficult; /* VOC: 1: a class of which a picture has only difficult objects is unknown there; 0: absent */
+    int ignore_difficult; /* VOC, if all of a picture's objects of a class are difficult: 1: the class is unknown there; 0: absent
+                           */
 } l3a_dataset_options;
 
 L3A_PUBLIC void l3a_dataset_options_default(l3a_dataset_options *options);
 
-/* split: "trainval", "test", "train2014", …; an error lists those there are. NULL: all rows of a list without splits.
- * What does not add up but can be lived with is reported as a warning event. Pictures are not looked at. */
+/* split is "trainval", "test", "train2014", …; an unknown one is an error that lists the splits. NULL: all rows of a list without
+ * splits. Inconsistencies that do no harm are reported as warning events. Picture files are not opened. */
 L3A_PUBLIC l3a_status l3a_dataset_open(l3a_context *context, const char *name, const char *split, l3a_dataset **dataset);
-/* options may be NULL for the defaults. */
+/* The same with options; NULL: the defaults. */
 L3A_PUBLIC l3a_status l3a_dataset_open_with(l3a_context *context, const char *name, const char *split,
                                             const l3a_dataset_options *options, l3a_dataset **dataset);
-/* The names of its splits, separated by blanks, cut to capacity. */
+/* Writes the names of the splits, separated by spaces and cut to capacity. */
 L3A_PUBLIC l3a_status l3a_dataset_splits(l3a_context *context, const char *name, char *text, size_t capacity);
 L3A_PUBLIC void l3a_dataset_free(l3a_dataset *dataset);
 L3A_PUBLIC size_t l3a_dataset_rows(const l3a_dataset *dataset);
 L3A_PUBLIC size_t l3a_dataset_class_count(const l3a_dataset *dataset);
 L3A_PUBLIC const char *l3a_dataset_class(const l3a_dataset *dataset, size_t index);
-/* [rows x classes]: 1 present, 0 absent, -1 unknown (VOC: only difficult objects, where asked for) */
+/* [rows x classes]: 1 present, 0 absent, -1 unknown (only with ignore_difficult) */
 L3A_PUBLIC const int8_t *l3a_dataset_labels(const l3a_dataset *dataset);
-/* [rows x classes]: 1 where the picture belongs to the class's phase: it is labelled, or has a crowd of the class (COCO). */
+/* [rows x classes]: 1 if the picture belongs to the phase of the class: its label is 1, or it has a crowd of the class (COCO). */
 L3A_PUBLIC const int8_t *l3a_dataset_members(const l3a_dataset *dataset);
-/* "000012" (VOC), "000000000009" (COCO), the path as it stands in the list. */
+/* "000012" (VOC), "000000000009" (COCO), or the path as written in the list. */
 L3A_PUBLIC const char *l3a_dataset_id(const l3a_dataset *dataset, size_t row);
 L3A_PUBLIC const char *l3a_dataset_path(const l3a_dataset *dataset, size_t row);
-/* Picture-class pairs on which the set disagrees with itself (VOC: the annotations and the lists of each class). */
+/* Number of picture-class pairs on which the data set contradicts itself (VOC: annotations against the lists of each class). */
 L3A_PUBLIC size_t l3a_dataset_disagreements(const l3a_dataset *dataset);
 
 /* ---- Drawn data sets ------------------------------------------------------------------------------------------------
- * Pictures to try things with where there are none: drawn things over a cluttered background, one to five on each of 160 x 160
- * pixels, of 24 classes. Every fourth class is 20 times rarer than the others, and some nearly always come together. */
+ * Pictures to try things out with: 160 x 160 pixels, each showing one to five things of 24 classes on a cluttered background. Every
+ * fourth class is 20 times rarer than the others, and some classes nearly always appear together. */
 typedef struct l3a_draw_options {
-    uint64_t seed;         /* the same seed, the same bytes */
-    size_t training, test; /* pictures of the splits "trainval" and "test" */
-    const char *always;    /* a class that every picture shows, or NULL. "umbrella" is on no picture that was not asked for it. */
+    uint64_t seed;         /* the same seed gives the same bytes */
+    size_t training, test; /* number of pictures in the splits "trainval" and "test" */
+    const char *always;    /* a class that every picture shows; NULL: none. "umbrella" is drawn only if it is named here. */
 } l3a_draw_options;
 
 L3A_PUBLIC void l3a_draw_options_default(l3a_draw_options *options);
-/* The classes, in lexicographic order, and last the one that is drawn only when asked for; NULL past it. */
+/* The 24 classes in lexicographic order, then the one that is drawn only on request; NULL past it. */
 L3A_PUBLIC const char *l3a_draw_class(size_t index);
-/* Writes the new folder FOLDER with VOC2007/ in it, which voc:FOLDER then opens. options may be NULL for the defaults. What was written
- * when a call fails stays there, and is no data set. */
+/* Creates the folder with VOC2007/ in it, which voc:FOLDER then opens. NULL options: the defaults. If the call fails, the folder
+ * may hold an incomplete data set. */
 L3A_PUBLIC l3a_status l3a_draw_dataset(l3a_context *context, const l3a_draw_options *options, const char *folder);
 
 /* ---- Backbones ------------------------------------------------------------------------------------------------------
- * Frozen networks read from a checkpoint: .safetensors, or .pth/.pt in both forms torch has written. Which network it is, is found
- * from the names and shapes of its tensors: ViT, ResNet, TResNet. Nothing in a checkpoint is ever executed. */
+ * Frozen networks read from a checkpoint: .safetensors, or .pth and .pt in both formats that PyTorch has used. The network (ViT,
+ * ResNet or TResNet) is recognised by the names and shapes of its tensors. Nothing in a checkpoint is ever executed. */
 typedef struct l3a_backbone l3a_backbone;
 
 typedef enum l3a_pool { L3A_POOL_DEFAULT, L3A_POOL_CLS, L3A_POOL_MEAN, L3A_POOL_CLS_MEAN } l3a_pool;
 
 typedef struct l3a_backbone_options {
-    l3a_pool pool;        /* ViT: the class token (default), the mean of the patches, or both one after the other */
-    size_t size;          /* side of the pictures; 0: the network's own (224) */
-    int set_mean;         /* 1: mean and deviation below replace the family's */
+    l3a_pool pool; /* ViT: the class token (default), the mean of the patches, or one after the other */
+    size_t size;   /* side of the pictures; 0: the network's own (224) */
+    int set_mean;  /* 1: use mean and deviation below instead of the family's */
     float mean[3], deviation[3];
-    l3a_filter filter;    /* how pictures are resized */
+    l3a_filter filter; /* how pictures are resized */
 } l3a_backbone_options;
 
 typedef struct l3a_backbone_info {
-    const char *family;    /* "vit", "resnet", "tresnet" */
-    char name[64];         /* "resnet50", "tresnet_m", "vit_tiny_patch16_224", "vit, width 64, depth 2, heads 1, patch 4" */
-    size_t size, width;    /* side of a picture, numbers in a feature */
+    const char *family; /* "vit", "resnet", "tresnet" */
+    char name[64];      /* "resnet50", "tresnet_m", "vit_tiny_patch16_224", "vit, width 64, depth 2, heads 1, patch 4" */
+    size_t size, width; /* side of a picture, numbers per feature row */
     uint64_t parameters;
-    double flops;          /* multiplications and additions for a picture */
+    double flops; /* multiplications and additions per picture */
     float mean[3], deviation[3];
     l3a_filter filter;
-    const char *pool;      /* "cls", "mean", "cls+mean", "average" */
-    char preprocess[128];  /* "rgb 224x224 bilinear mean 0.5 std 0.5": what feature files record */
-    char sha256[65];       /* of the checkpoint file */
-    const char *engine;    /* "onednn" or "blas" */
+    const char *pool;     /* "cls", "mean", "cls+mean", "average" */
+    char preprocess[128]; /* "rgb 224x224 bilinear mean 0.5 std 0.5": what feature files record */
+    char sha256[65];      /* of the checkpoint file */
+    const char *engine;   /* "onednn" or "blas" */
 } l3a_backbone_info;
 
 L3A_PUBLIC void l3a_backbone_options_default(l3a_backbone_options *options);
-/* options may be NULL for the defaults. */
+/* NULL options: the defaults. */
 L3A_PUBLIC l3a_status l3a_backbone_open(l3a_context *context, const char *path, const l3a_backbone_options *options,
                                         l3a_backbone **backbone);
 L3A_PUBLIC void l3a_backbone_free(l3a_backbone *backbone);
+/* NULL for NULL. */
 L3A_PUBLIC const l3a_backbone_info *l3a_backbone_describe(const l3a_backbone *backbone);
-/* features [count x width] of pictures [count x 3 x size x size], already scaled and centred as the info says (the loader does that). */
+/* Computes features [count x width] of pictures [count x 3 x size x size]. The pictures must be scaled and centred as the info
+ * says; l3a_loader does that. */
 L3A_PUBLIC l3a_status l3a_backbone_run(l3a_backbone *backbone, const float *pictures, size_t count, float *features);
 
 /* ---- Extraction -----------------------------------------------------------------------------------------------------
- * From the pictures of a data set to a feature file. Finished batches are kept in PATH.part, so that an extraction that was killed
- * can be resumed by the same call: pictures that have changed since are extracted again, the others are not. PATH.part is removed
- * once the feature file is written. A file of that name that the library did not make is an error, L3A_ERROR_EXISTS, and is left as
- * it is. */
+ * From the pictures of a data set to a feature file. Finished batches are kept in PATH.part, so that the same call resumes an
+ * interrupted extraction: only batches that are missing, or in which a picture has changed since, are extracted. PATH.part is
+ * removed once the feature file is written. A file of that name that the library did not make is L3A_ERROR_EXISTS and is left as it
+ * is. */
 typedef struct l3a_extract_options {
-    int half;   /* 1: features as float16, else float32 */
-    int strict; /* 1: a picture that cannot be read ends the extraction; 0: it is left out, and named in the file's record `bad` */
+    int half;   /* 1: features as float16; 0: float32 */
+    int strict; /* 1: stop at a picture that cannot be read; 0: skip it and list it in the file's record `bad` */
     l3a_picture_options picture;
 } l3a_extract_options;
 
 typedef struct l3a_extract_report {
     size_t rows;    /* in the feature file */
-    size_t bad;     /* pictures left out */
-    size_t resumed; /* pictures that an earlier extraction had done */
+    size_t bad;     /* pictures skipped */
+    size_t resumed; /* pictures taken over from an earlier extraction */
     double seconds;
 } l3a_extract_report;
 
 L3A_PUBLIC void l3a_extract_options_default(l3a_extract_options *options);
-/* options may be NULL for the defaults; report may be NULL. */
+/* NULL options: the defaults; NULL report: not wanted. */
 L3A_PUBLIC l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset,
                                   const l3a_extract_options *options, const char *path, l3a_extract_report *report);
-/* What feature files of this backbone record, put into a table: backbone, sha256, preprocess, pool. orient: as in the pictures'
- * options. */
+/* Sets the records that feature files of this backbone have in a table: backbone, sha256, preprocess, pool. orient is that of
+ * l3a_picture_options. */
 L3A_PUBLIC l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient, l3a_features *features);
 
 /* ---- Files and machine ---------------------------------------------------------------------------------------------- */
@@ -710,35 +741,36 @@ typedef struct l3a_tensor_info {
     size_t rank;
     uint64_t shape[8];
     uint64_t bytes;
-    int verified; /* 1: has a checksum, and it holds */
+    int verified; /* 1: it has a checksum, and the checksum is right */
 } l3a_tensor_info;
 
-/* Opens any file this library knows, and verifies its checksums. */
+/* Opens a file of any format that this library reads, and verifies its checksums. */
 L3A_PUBLIC l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file);
 L3A_PUBLIC void l3a_file_free(l3a_file *file);
 /* "model", "features", "safetensors", "npy", "checkpoint" */
 L3A_PUBLIC const char *l3a_file_kind(const l3a_file *file);
+/* In bytes. */
 L3A_PUBLIC uint64_t l3a_file_size(const l3a_file *file);
 /* Metadata strings, in the file's order; both NULL past the last. */
 L3A_PUBLIC void l3a_file_record(const l3a_file *file, size_t index, const char **key, const char **value);
-/* Returns 0 past the last. */
+/* Returns 1 and fills info, whose strings belong to the file; 0 past the last. */
 L3A_PUBLIC int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_info *info);
 
 typedef struct l3a_machine {
     char processor[96];
     char instructions[96];
     char blas[160];
-    char better_kernels[32]; /* not "": the matrix library runs on old kernels; OPENBLAS_CORETYPE=this would be faster */
+    char better_kernels[32]; /* if not "": the matrix library runs slow kernels; OPENBLAS_CORETYPE set to this would be faster */
     char compiler[64];
     int processors, threads;
     uint64_t memory_total, memory_available; /* bytes, within the limits set for this process */
 } l3a_machine;
 
 L3A_PUBLIC void l3a_machine_query(const l3a_context *context, l3a_machine *machine);
-/* Floating-point operations a second of a matrix product, measured now: takes about a tenth of a second. */
+/* Measures the floating-point operations per second of a matrix product; takes about a tenth of a second. */
 L3A_PUBLIC l3a_status l3a_machine_speed(l3a_context *context, double *single_precision, double *double_precision);
 
-/* The one random rule: the uniform number in [0, 1) with the given index (from 0) of the stream started at seed: the top
+/* The random numbers of this library: number `index`, from 0, of the stream that starts at seed, uniform in [0, 1). It is the top
  * 24 bits of splitmix64's output. */
 L3A_PUBLIC double l3a_uniform(uint64_t seed, uint64_t index);
 
