@@ -145,13 +145,11 @@ static int store(struct arguments *arguments, const struct match *match, const c
 
 int arguments_parse(struct arguments *arguments, int count, char **texts, int *threads) {
     bool only_positionals = false;
+    arguments->positionals = (const char *const *)texts;
     for (int i = 0; i < count && arguments->command; i++) {
         const char *text = texts[i];
         if (only_positionals || text[0] != '-' || !text[1]) {
-            if (arguments->positional_count == POSITIONALS) {
-                return complain(arguments, "more than %d arguments", POSITIONALS);
-            }
-            arguments->positionals[arguments->positional_count++] = text;
+            texts[arguments->positional_count++] = texts[i];
             continue;
         }
         if (strcmp(text, "--") == 0) {

@@ -20,7 +20,7 @@ __attribute__((format(printf, 2, 0))) int print_list_to(FILE *to, const char *fo
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
-enum { OPTIONS = 24, POSITIONALS = 256, SETTINGS = 64 };
+enum { OPTIONS = 24, SETTINGS = 64 };
 
 enum takes_settings { NO_SETTINGS, MODEL_SETTINGS, ALL_SETTINGS };
 
@@ -83,8 +83,8 @@ const struct vocabulary *vocabulary_of(const struct command *command, const char
 struct arguments {
     l3a_context *context;
     const struct command *command;
-    const char *values[OPTIONS]; /* in the order of the command's options */
-    const char *positionals[POSITIONALS];
+    const char *values[OPTIONS];    /* in the order of the command's options */
+    const char *const *positionals; /* at the front of the texts that were parsed */
     size_t positional_count;
     const char *setting_names[SETTINGS], *setting_values[SETTINGS];
     size_t setting_count;
@@ -104,7 +104,8 @@ void hint_at_moved_data(const struct arguments *arguments, l3a_status status);
 /* Says, after an interruption, what is saved ("phases", "points") and how to resume. */
 void hint_at_resuming(const struct arguments *arguments, const char *what, const char *folder);
 
-/* Parses the command line. Any result other than EXIT_DONE has been explained on stderr. *threads is --threads, or 0. */
+/* Parses the command line; texts is reordered, and must outlive the arguments. Any result other than EXIT_DONE has been explained
+ * on stderr. *threads is --threads, or 0. */
 int arguments_parse(struct arguments *arguments, int count, char **texts, int *threads);
 /* The value of one of the command's options; NULL if it was not given. */
 const char *argument(const struct arguments *arguments, const char *name);

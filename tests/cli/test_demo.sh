@@ -75,6 +75,10 @@ check 'five commands' test "$(wc -l <next.sh)" -eq 5
 check 'all of them by the name that was typed' test "$(grep -c '^  .*l3a' next.sh)" -eq "$(grep -cE '^  .*l3a.? (data|extract|learn|predict) ' said)"
 check 'what it says to type next' bash -e next.sh
 
+# as many pictures as a shell names
+expect 0 '' l3a predict demo/run/model.safetensors --backbone demo/backbone.safetensors --format csv demo/pictures/VOC2007/JPEGImages/*.jpg
+check 'all 600 pictures have a row' test "$(tail -n +2 "$work/stdout" | cut -d, -f1 | sort -u | wc -l)" -eq 600
+
 # Ctrl-C
 "$L3A_BUILD/l3a" demo -o stopped >"$work/stdout" 2>"$work/stderr" &
 process=$!
