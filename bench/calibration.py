@@ -131,4 +131,5 @@ def main():
                 print(f"    {i / 10:.1f} to {(i + 1) / 10:.1f} {pairs:>10} pairs   mean p {mean:.3f}   shown {share:.3f}")
 
 
-main()
+if __name__ == "__main__":
+    main()
