@@ -59,9 +59,9 @@ def main():
         print("| γ | sums, mixed | difference | recursion, mixed | difference |\n|---|---|---:|---|---:|")
         for gamma in arguments.gammas.split(","):
             cells = []
+            double, _ = run(os.path.abspath(arguments.command), folder, "sums", gamma, "double", arguments.dim)
             for solver in ("sums", "recursive"):
                 mixed, said = run(os.path.abspath(arguments.command), folder, solver, gamma, "mixed", arguments.dim)
-                double, double_said = run(os.path.abspath(arguments.command), folder, "sums", gamma, "double", arguments.dim)
                 known = mixed is not None and double is not None
                 cells += [said or ("double refuses" if double is None else ""), f"{np.abs(mixed - double).max():.3f}" if known else ""]
             print(f"| {gamma} | " + " | ".join(cells) + " |", flush=True)
