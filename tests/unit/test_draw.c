@@ -314,7 +314,7 @@ static void test_refused(void **state) {
     assert_fails(context, l3a_draw_dataset(context, &options, folder), L3A_ERROR_EXISTS, "already exists");
     assert_fails(context, l3a_draw_dataset(context, &options, deep), L3A_ERROR_NOT_FOUND, "a/b");
     options.always = "umbrela";
-    assert_fails(context, l3a_draw_dataset(context, &options, place), L3A_ERROR_CLASS, "is it 'umbrella'?");
+    assert_fails(context, l3a_draw_dataset(context, &options, place), L3A_ERROR_CLASS, "did you mean 'umbrella'?");
     options.always = NULL;
     options.training = options.test = 0;
     assert_fails(context, l3a_draw_dataset(context, &options, place), L3A_ERROR_OPTION, "no pictures");
