@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <xxhash.h>
 
 enum { HANDLE = 1000, FILES = 16, NAME = 64, ROWS_LIMIT = 1 << 18, ALLOCATION = 80 << 20, ALLOCATION_RATIO = 1024 };
@@ -51,13 +52,21 @@ static size_t find_file(const char *path) {
     return every_path ? 0 : FILES;
 }
 
+/* In the place of a file that was removed, if there is one. */
 static size_t new_file(const char *path) {
-    if (all_count == FILES || strlen(path) >= NAME) {
+    size_t file = 1;
+    while (file < all_count && (all[file].name[0] || all[file].bytes)) {
+        file++;
+    }
+    file = all_count ? file : 0;
+    if (file == FILES || strlen(path) >= NAME) {
         return FILES;
     }
-    all[all_count] = (struct memory_file){0};
-    strcpy(all[all_count].name, path);
-    return all_count++;
+    free(all[file].written);
+    all[file] = (struct memory_file){0};
+    strcpy(all[file].name, path);
+    all_count += file == all_count;
+    return file;
 }
 
 static int memory_open(const char *path, int flags, mode_t mode) {
@@ -163,6 +172,46 @@ static int memory_list(const char *path, int (*each)(const char *name, void *use
     return 0;
 }
 
+static int memory_open_lock(const char *path) {
+    return memory_open(path, O_RDWR | O_CREAT, 0666);
+}
+
+/* Only files that were written: the input stands for every other path. */
+static int memory_describe(const char *path, file_description *description) {
+    const size_t file = find_file(path);
+    if (file == FILES || all[file].bytes) {
+        errno = ENOENT;
+        return -1;
+    }
+    *description = (file_description){.mode = S_IFREG | 0644};
+    return 0;
+}
+
+static ssize_t memory_read_link(const char *path, char *text, size_t capacity) {
+    (void)text;
+    (void)capacity;
+    errno = find_file(path) == FILES ? ENOENT : EINVAL;
+    return -1;
+}
+
+static int memory_set_owner(int handle, uid_t owner, gid_t group) {
+    (void)owner;
+    (void)group;
+    return memory_done(handle);
+}
+
+static int memory_set_mode(int handle, mode_t mode) {
+    (void)mode;
+    return memory_done(handle);
+}
+
+/* The same name for every temporary file, so that an input always does the same. */
+static ssize_t memory_random(void *bytes, size_t count, unsigned flags) {
+    (void)flags;
+    memset(bytes, 7, count);
+    return (ssize_t)count;
+}
+
 static file_operations memory_files;
 
 static void *allocate_in_proportion(void *user, size_t bytes) {
@@ -179,7 +228,7 @@ static void release_memory(void *user, void *memory) {
 static l3a_context *make_context(void) {
     l3a_context_options options;
     l3a_context *context = NULL;
-    memory_files = posix_files; /* of an operation that is not here, the system says that it knows no such file */
+    memory_files = posix_files;
     memory_files.open = memory_open;
     memory_files.read = memory_read;
     memory_files.write = memory_write;
@@ -191,6 +240,12 @@ static l3a_context *make_context(void) {
     memory_files.rename = memory_rename;
     memory_files.remove = memory_remove;
     memory_files.make_folder = memory_make_folder;
+    memory_files.open_lock = memory_open_lock;
+    memory_files.describe = memory_describe;
+    memory_files.read_link = memory_read_link;
+    memory_files.set_owner = memory_set_owner;
+    memory_files.set_mode = memory_set_mode;
+    memory_files.random = memory_random;
     memory_files.list = memory_list;
     l3a_context_options_default(&options);
     options.threads = 1;

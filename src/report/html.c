@@ -8,8 +8,9 @@ void html_raw(text_builder *page, const char *text) {
     text_builder_append(page, text, strlen(text));
 }
 
-/* The length of the character at the start of a text, 0 where the bytes are no UTF-8 or a control character. */
-static size_t character_length(const unsigned char *text) {
+/* The length of the character at the start of a text; a byte that is not UTF-8 counts as one. *shown is false for such bytes, for
+ * control characters, and for marks that change the direction of writing, which would affect the rest of the page. */
+static size_t character_length(const unsigned char *text, bool *shown) {
     static const uint32_t lowest[5] = {0, 0, 0x80, 0x800, 0x10000};
     const size_t length = text[0] < 0x80   ? 1
                           : text[0] < 0xC0 ? 0
@@ -18,33 +19,36 @@ static size_t character_length(const unsigned char *text) {
                           : text[0] < 0xF8 ? 4
                                            : 0;
     uint32_t code = length == 1 ? text[0] : length ? text[0] & (0xFFU >> (length + 1)) : 0;
+    *shown = false;
     for (size_t i = 1; i < length; i++) {
         if ((text[i] & 0xC0) != 0x80) {
-            return 0;
+            return 1;
         }
         code = code << 6 | (text[i] & 0x3F);
     }
     const bool turns = code == 0x61C || code == 0x200E || code == 0x200F || (code >= 0x202A && code <= 0x202E) ||
-                       (code >= 0x2066 && code <= 0x2069); /* the direction of writing, also of what follows on the page */
+                       (code >= 0x2066 && code <= 0x2069);
     const bool control = (code < 0x20 && code != '\t' && code != '\n') || (code >= 0x7F && code < 0xA0) || turns;
     const bool bad = code < lowest[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) || (code & 0xFFFE) == 0xFFFE;
-    return control || bad ? 0 : length;
+    *shown = length && !control && !bad;
+    return length && !bad ? length : 1;
 }
 
 static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
 
 static void print_escaped(text_builder *page, const char *text) {
     while (*text) {
-        const size_t length = character_length((const unsigned char *)text);
+        bool shown;
+        const size_t length = character_length((const unsigned char *)text, &shown);
         switch (*text) {
         case '&': html_raw(page, "&amp;"); break;
         case '<': html_raw(page, "&lt;"); break;
         case '>': html_raw(page, "&gt;"); break;
         case '"': html_raw(page, "&quot;"); break;
         case '\'': html_raw(page, "&#39;"); break;
-        default: text_builder_append(page, length ? text : replacement, length ? length : sizeof replacement - 1);
+        default: text_builder_append(page, shown ? text : replacement, shown ? length : sizeof replacement - 1);
         }
-        text += length ? length : 1;
+        text += length;
     }
 }
 
@@ -124,7 +128,7 @@ static double character_width(const unsigned char *text, size_t length) {
                                            81, 83,  47, 41,  47, 101, 67, 60,  74, 77,  66,  77,  74, 43,  77, 77, 34, 34,  70,
                                            34, 117, 77, 74,  77, 77,  50, 63,  48, 77,  72,  99,  72, 72,  63, 77, 41, 77,  101};
     const bool mark = length == 2 && (text[0] == 0xCC || (text[0] == 0xCD && text[1] < 0xB0));
-    const bool square = (length == 3 && (text[0] > 0xE2 || (text[0] == 0xE2 && text[1] >= 0xBA))) || length == 4;
+    const bool square = !length || (length == 3 && (text[0] > 0xE2 || (text[0] == 0xE2 && text[1] >= 0xBA))) || length == 4;
     if (length == 1 && text[0] >= ' ') {
         return 0.1 * (double)tenths[text[0] - ' '];
     }
@@ -134,9 +138,10 @@ static double character_width(const unsigned char *text, size_t length) {
 double text_width(const char *text) {
     double width = 0;
     while (*text) {
-        const size_t length = character_length((const unsigned char *)text);
-        width += character_width((const unsigned char *)text, length);
-        text += length ? length : 1;
+        bool shown;
+        const size_t length = character_length((const unsigned char *)text, &shown);
+        width += character_width((const unsigned char *)text, shown ? length : 0);
+        text += length;
     }
     return width;
 }
@@ -147,12 +152,13 @@ const char *text_clip(const char *text, double width, char clipped[CLIPPED]) {
     double used = cut ? 12 : 0;
     size_t taken = 0;
     while (text[taken]) {
-        const size_t length = character_length((const unsigned char *)text + taken), bytes = length ? length : 1;
-        used += character_width((const unsigned char *)text + taken, length);
-        if (taken + bytes > ROOM || (cut && used > width)) {
+        bool shown;
+        const size_t length = character_length((const unsigned char *)text + taken, &shown);
+        used += character_width((const unsigned char *)text + taken, shown ? length : 0);
+        if (taken + length > ROOM || (cut && used > width)) {
             break;
         }
-        taken += bytes;
+        taken += length;
     }
     snprintf(clipped, CLIPPED, "%.*s%s", (int)taken, text, cut ? "…" : "");
     return clipped;

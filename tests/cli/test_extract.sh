@@ -50,7 +50,7 @@ cp -p "$second" second.jpg
 cp "pictures/$(ls pictures | sed -n 40p)" "$second"
 touch -r second.jpg "$second"
 expect 0 "$second has changed" extract_aloud -o replaced.safetensors
-check "what did not change is kept" grep -q "done before" "$work/stdout"
+check "what did not change is kept" grep -q "from an earlier run" "$work/stdout"
 check "the new picture from scratch" extract -o fresh.safetensors
 check "a replaced picture is extracted again" cmp fresh.safetensors replaced.safetensors
 cp second.jpg "$second"
@@ -59,7 +59,7 @@ kill_extraction touched.safetensors
 touch pictures/*
 expect 0 "" extract_aloud -o touched.safetensors
 check "a new time alone changes nothing" test "$(grep -c changed "$work/stderr")" = 0
-check "and nothing is extracted again" grep -q "done before" "$work/stdout"
+check "and nothing is extracted again" grep -q "from an earlier run" "$work/stdout"
 check "the same bytes" cmp all.safetensors touched.safetensors
 
 kill_extraction gone.safetensors

@@ -15,7 +15,7 @@ cut_short() { # the second half of a run is gone, as if it had been killed there
     for table in metrics per_class timings; do
         sed -i '/^l3a,2,1,/,$d' "$1/$table.csv"
     done
-    rm -f "$1/samples.csv" "$1/report.html"
+    rm -f "$1/samples.csv" "$1/report.html" "$1/checksums.csv"
 }
 cp "it's my run/run.json" "$work/record"
 cut_short "it's my run"
@@ -60,7 +60,9 @@ cp -r 'a sweep' whole
 sed -i '/^10,/d' 'a sweep/sweep.csv'
 for folder in 'a sweep/points/gamma=10'*; do
     sed -i '2,$d' "$folder/metrics.csv" "$folder/per_class.csv"
+    rm "$folder/checksums.csv"
 done
+rm 'a sweep/checksums.csv'
 mkdir below
 cd below || exit 1
 expect 0 '' l3a sweep --resume -o '../a sweep' --quiet

@@ -12,6 +12,12 @@ NAMES = ["<script>alert(1)</script>", "\"><img src=x onerror=alert(2)>", "a & b;
          "\u202eright to left\u202c אבג", "a long name " * 12 + "ends", "{{7*7}} ${7*7} %s %n", "cat", "dog", "é", "🐈 cat face"]
 
 
+def on_page(name):
+    """A name as the page shows it: marks that change the direction of writing become U+FFFD."""
+    return "".join("\ufffd" if c in "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069" else c for c in name)
+
+
+
 def save_table(path, features, labels, ids, names, **records):
     tensors = [("features", "F32", features.astype("<f4")), ("labels", "I8", labels.astype("i1")),
                ("ids", "U8", np.frombuffer("\n".join(ids).encode(), "u1"))]

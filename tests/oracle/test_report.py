@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from report_runs import NAMES, make_run, make_tables, run
+from report_runs import NAMES, make_run, make_tables, on_page, run
 
 VOID = {"meta", "link", "img", "br"}
 SECTIONS = ["headline", "phases", "classes", "forgetting", "pseudo-labels", "weights", "curves", "pictures", "costs", "record"]
@@ -117,19 +117,20 @@ def check_summary(page, folder):
 
 def check_class_table(page, folder, labels):
     classes = read_csv(folder, "per_class.csv")
-    names = sorted(NAMES, key=lambda name: name.encode())
     rows = page.section_tables("classes")[0]
     last = {m: [r for r in classes if r["method"] == m and r["phase"] == ("1" if m == "joint" else "3")] for m in ("l3a", "acil", "joint")}
     found = []
+    shown = [on_page(name) for name in NAMES]
     for row in rows[1:]:
-        values = [f"{np.mean([float(r['AP']) for r in last[m] if r['class'] == row[0]]):.2f}" for m in last]
-        images = int(labels["train"][:, NAMES.index(row[0])].sum())
+        k = shown.index(row[0])
+        values = [f"{np.mean([float(r['AP']) for r in last[m] if r['class'] == NAMES[k]]):.2f}" for m in last]
+        images = int(labels["train"][:, k].sum())
         assert row[1].split()[0] == str(images) and row[2:] == values, (row, images, values)
         found.append(float(row[2]))
-    assert sorted(row[0] for row in rows[1:]) == sorted(names) and found == sorted(found, reverse=True)
+    assert sorted(row[0] for row in rows[1:]) == sorted(shown) and found == sorted(found, reverse=True)
     middle = np.sort(labels["train"].sum(0))[::-1][len(NAMES) // 2]
     rare = {row[0] for row in rows[1:] if row[1].endswith("(rare)")}
-    assert rare == {NAMES[k] for k in range(len(NAMES)) if labels["train"][:, k].sum() < middle / 2} and rare, rare
+    assert rare == {shown[k] for k in range(len(NAMES)) if labels["train"][:, k].sum() < middle / 2} and rare, rare
 
 
 def check_pseudo_table(page, folder):
@@ -259,7 +260,7 @@ def main():
             assert name in ("pictures", "record", "headline") or (section["charts"] and section["tables"]), (name, section)
         text = "".join(page.texts)
         for name in NAMES:
-            assert name in text, name
+            assert on_page(name) in text, name
         assert 5 < page.images <= 18 and "not finished" not in text
         assert "l3a run --train" in page.sections["record"]["text"] and "a <b>net</b> & more" in text
         check_phase_tables(page, folder)
