@@ -142,7 +142,7 @@ def compare(method, found, expected):
 
 
 def all_methods():
-    listed = l3a("run", "--list-methods").stdout.split("not run here")[0].splitlines()
+    listed = l3a("run", "--list-methods").stdout.split("not available here")[0].splitlines()
     known = ("l3a l3a+ l3a-no-pl l3a-no-wac joint joint-masked acil air dsal gkeal slda finetune joint-sgd lwf ewc oewc rwalk er der++ icarl bic "
              "prs ocdm").split()
     return [name for name in known if any(line.split()[:1] == [name] for line in listed)]
