@@ -367,7 +367,8 @@ L3A_PUBLIC l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features
 L3A_PUBLIC l3a_status l3a_phase_begin(l3a_model *model, const char *const *classes, size_t class_count);
 L3A_PUBLIC l3a_status l3a_phase_count(l3a_model *model, const int8_t *labels, size_t rows);
 L3A_PUBLIC l3a_status l3a_phase_survey(l3a_model *model, const float *features, size_t rows);
-/* A block with a bad label, or a feature that is not finite, is refused as a whole, and the phase can continue. */
+/* A block with a bad label, or a feature that is not finite or so large that nothing would be left of the others, is refused as a
+ * whole, and the phase can continue. */
 L3A_PUBLIC l3a_status l3a_phase_learn(l3a_model *model, const float *features, const int8_t *labels, size_t rows);
 /* Solves the equations. After a numeric error the phase stays open and the model scores as before. */
 L3A_PUBLIC l3a_status l3a_phase_end(l3a_model *model);

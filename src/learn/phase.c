@@ -240,9 +240,8 @@ static void measure_scale(const l3a_model *model, struct feature_scale *scale, c
 
 /* If one row is far larger than all others, and γ is below the rounding error that it causes, nothing of the others is left in the
  * sums. Its ‖x‖² is about d ‖z‖²/6k, since half of the numbers pass the ReLU and the entries of B have variance 1/3k. */
-static l3a_status check_scale(const l3a_model *model) {
+static l3a_status check_scale(const l3a_model *model, const struct feature_scale *scale) {
     const struct phase *phase = &model->phase;
-    const struct feature_scale *scale = &phase->scale;
     l3a_status status = L3A_OK;
     char where[64] = "";
     const double k = (double)model->width, others = fmax(0, scale->sum - scale->largest) / (double)(scale->rows - 1);
@@ -488,14 +487,16 @@ l3a_status l3a_phase_learn(l3a_model *model, const float *features, const int8_t
     TRY(check_state(model, true));
     TRY(check_labels(model, labels, rows));
     TRY(check_features(model, features, rows));
-    measure_scale(model, &phase->scale, features, rows);
-    TRY(check_scale(model));
+    struct feature_scale scale = phase->scale; /* which a refused block leaves as it was */
+    measure_scale(model, &scale, features, rows);
+    TRY(check_scale(model, &scale));
     if (model->state == MODEL_COUNTING) {
         TRY(prepare_learning(model));
     }
     FAIL_IF(rows > phase->rows - phase->rows_learned, model->context, L3A_ERROR_STATE,
             "count the labels of every row once, and learn every row once",
             "%" PRIu64 " rows were counted, but more are being learned", phase->rows);
+    phase->scale = scale;
     phase->rows_learned += rows;
     add_counts(model, labels, rows, phase->learned);
     for (size_t i = 0; i < rows; i++) {

@@ -156,6 +156,10 @@ static void a_block_with_an_infinity_is_not_taken(void **state) {
     check_bad_feature(*state, -INFINITY, "row 5, column 3: the feature is infinite");
 }
 
+static void a_block_with_a_feature_that_drowns_all_others_is_not_taken(void **state) {
+    check_bad_feature(*state, 1e12f, "column 3: the feature is 1e+12");
+}
+
 static void a_nan_cannot_be_surveyed_or_scored(void **state) {
     world *w = *state;
     float scores[CLASSES], bad[WIDTH] = {0, 0, NAN, 0, 0, 0};
@@ -664,6 +668,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(a_block_with_a_nan_is_not_taken),
         CASE(a_block_with_an_infinity_is_not_taken),
+        CASE(a_block_with_a_feature_that_drowns_all_others_is_not_taken),
         CASE(a_nan_cannot_be_surveyed_or_scored),
         CASE(a_nan_in_a_table_leaves_the_model_scoring),
         CASE(a_label_of_two_is_refused_in_both_passes),
