@@ -154,57 +154,6 @@ check 'eval on NumPy files' cmp "$work/stdout" "$work/eval.json"
 expect 0 '' l3a eval "$model" --features "$test" --theta 0.9 --format json
 check 'another theta, other F1' test "$(grep -o '"CF1": [0-9.]*' "$work/stdout")" != "$(grep -o '"CF1": [0-9.]*' "$work/eval.json")"
 
-# tags as CSV: every row is there, one without a tag as well, and JSON says the same
-expect 0 '' l3a predict "$model" --features "$test" --threshold 0.7 --format json
-cp "$work/stdout" "$work/tags.json"
-expect 0 '' l3a predict "$model" --features "$test" --threshold 0.7 --format csv
-check 'every row is in the CSV, in order' py "$work/tags.json" "$work/stdout" <<'P'
-import csv, json, sys
-header, *rows = csv.reader(open(sys.argv[2], newline=""))
-assert header[:2] == ["id", "class"] and len(header) == 3, header
-wanted, untagged = [], 0
-for picture in json.load(open(sys.argv[1])):
-    wanted += [(picture["id"], tag["class"]) for tag in picture["tags"]] or [(picture["id"], "")]
-    untagged += not picture["tags"]
-assert [tuple(row[:2]) for row in rows] == wanted, rows
-assert all((row[1] == "") == (row[2] == "") for row in rows), rows
-assert 0 < untagged < 200, untagged
-P
-
-# tags as CSV: every row is there, one without a tag as well, and JSON says the same
-expect 0 '' l3a predict "$model" --features "$test" --threshold 0.7 --format json
-cp "$work/stdout" "$work/tags.json"
-expect 0 '' l3a predict "$model" --features "$test" --threshold 0.7 --format csv
-check 'every row is in the CSV, in order' py "$work/tags.json" "$work/stdout" <<'P'
-import csv, json, sys
-header, *rows = csv.reader(open(sys.argv[2], newline=""))
-assert header[:2] == ["id", "class"] and len(header) == 3, header
-wanted, untagged = [], 0
-for picture in json.load(open(sys.argv[1])):
-    wanted += [(picture["id"], tag["class"]) for tag in picture["tags"]] or [(picture["id"], "")]
-    untagged += not picture["tags"]
-assert [tuple(row[:2]) for row in rows] == wanted, rows
-assert all((row[1] == "") == (row[2] == "") for row in rows), rows
-assert 0 < untagged < 200, untagged
-P
-
-# tags as CSV: every row is there, one without a tag as well, and JSON says the same
-expect 0 '' l3a predict "$model" --features "$test" --threshold 0.7 --format json
-cp "$work/stdout" "$work/tags.json"
-expect 0 '' l3a predict "$model" --features "$test" --threshold 0.7 --format csv
-check 'every row is in the CSV, in order' py "$work/tags.json" "$work/stdout" <<'P'
-import csv, json, sys
-header, *rows = csv.reader(open(sys.argv[2], newline=""))
-assert header[:2] == ["id", "class"] and len(header) == 3, header
-wanted, untagged = [], 0
-for picture in json.load(open(sys.argv[1])):
-    wanted += [(picture["id"], tag["class"]) for tag in picture["tags"]] or [(picture["id"], "")]
-    untagged += not picture["tags"]
-assert [tuple(row[:2]) for row in rows] == wanted, rows
-assert all((row[1] == "") == (row[2] == "") for row in rows), rows
-assert 0 < untagged < 200, untagged
-P
-
 # few rows: the recursion, and the same weights as by sums
 few() { l3a learn "$1" --features "$work/few/train.safetensors" --classes "$2" --dim 1024 --gamma 10 --precision double "${@:3}"; }
 expect 0 '' few "$work/recursive" class00,class01
