@@ -221,7 +221,7 @@ l3a_status l3a_model_forget_phase(l3a_model *model, size_t phase, int *exact) {
     bool *gone = NULL;
     TRY(check_state(model, false));
     FAIL_IF(phase >= model->phase_count, context, L3A_ERROR_ARGUMENT, "phases are numbered from 1",
-            "the model has %zu phases, and phase %zu is requested", model->phase_count, phase + 1);
+            "phase %zu is requested, but the model has only %zu", phase + 1, model->phase_count);
     const l3a_phase_info *info = &model->phases[phase];
     const size_t part = part_of(model, info);
     FAIL_IF(part == model->part_count || model->parts[part].phases > 1, context, L3A_ERROR_MISMATCH,

@@ -141,7 +141,8 @@ l3a_status l3a_model_save(l3a_model *model, const char *path) {
     const bool narrow = model->options.store == L3A_STORE_FLOAT32;
     FAIL_IF(model->state != MODEL_READY, context, L3A_ERROR_STATE,
             model->state == MODEL_BROKEN ? "load the model again from its file" : "end the phase first",
-            "%s: the model is in the middle of a phase and cannot be saved", path);
+            "%s: the model is %s and cannot be saved", path,
+            model->state == MODEL_BROKEN ? "left halfway through a change" : "in the middle of a phase");
     TRY(describe_model(model, &keys, &values));
     struct triangle triangle = {&model->analytic, narrow ? sizeof(float) : sizeof(double), 0, 0};
     TRY(allocate_zeroed(context, model->part_count + 6, sizeof *sources, &sources));
