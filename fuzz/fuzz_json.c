@@ -100,7 +100,7 @@ static void check_window(l3a_context *context, bool skips) {
     struct json windowed;
     must(json_open(&windowed, context, "input", UINT32_MAX, 64) == L3A_OK);
     const bool same = (json_skip(&windowed) == L3A_OK && json_end(&windowed) == L3A_OK) == skips;
-    must(same || strstr(l3a_error_text(context), "a string or number of more than 64 bytes"));
+    must(same || strstr(l3a_error_text(context), "a string or number is longer than 64 bytes"));
     json_close(&windowed);
 }
 

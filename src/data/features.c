@@ -142,6 +142,8 @@ static l3a_status take_ids(l3a_features *features, const safetensors *file) {
             "%s: 'ids' must be bytes (U8) with one name per line", features->path);
     TRY(allocate(features->context, (size_t)ids->bytes, 1, &text));
     TRY(input_read(&file->input, ids->offset, text, (size_t)ids->bytes));
+    FAIL_IF(memchr(text, '\0', (size_t)ids->bytes), features->context, L3A_ERROR_FORMAT, "create the file again",
+            "%s: 'ids' contains a zero byte", features->path);
     TRY(text_list_split_lines(features->context, &features->ids, text, (size_t)ids->bytes));
     FAIL_IF(features->ids.count != features->rows, features->context, L3A_ERROR_MISMATCH, "create the file again",
             "%s: %zu ids for %zu rows of features", features->path, features->ids.count, features->rows);
@@ -308,9 +310,13 @@ done:
     return status;
 }
 
+/* An empty last line needs a newline of its own, or it would not be read again. */
 static void join_lines(text_builder *text, const text_list *list) {
     for (size_t i = 0; i < list->count; i++) {
         text_builder_print(text, "%s%s", i ? "\n" : "", list->items[i]);
+    }
+    if (list->count && !list->items[list->count - 1][0]) {
+        text_builder_print(text, "\n");
     }
 }
 
