@@ -104,6 +104,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--spins", type=int, default=1000, help="length of the short spin [1000]")
+    parser.add_argument("--only", default="learn,merge,extract,predict", help="the commands to measure [all]")
     parser.add_argument("--quick", action="store_true", help="use small sizes and one round, to check that the script works")
     arguments = parser.parse_args()
     processors = len(os.sched_getaffinity(0))
@@ -111,6 +112,8 @@ def main():
     worst = 0
     with tempfile.TemporaryDirectory() as work:
         for command in prepare(work, arguments.quick):
+            if command[0] not in arguments.only.split(","):
+                continue
             times = {name: ([], []) for name in policies(arguments.spins)}
             for _ in range(1 if arguments.quick else arguments.rounds):
                 for name, policy in policies(arguments.spins).items():
