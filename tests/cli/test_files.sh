@@ -103,6 +103,7 @@ check 'one more phase' test "$(phases many/both)" -eq 9
 # a waiting command ends by a signal, and leaves the lock to its holder
 for signal in INT TERM; do
     hold site
+    : >waited
     "$l3a" learn site --features $train --classes class11 --wait >waited 2>&1 9>&- &
     waiting=$!
     for ((i = 0; i < 600; i++)); do
