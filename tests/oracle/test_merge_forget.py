@@ -163,7 +163,7 @@ def refusals(data):
     refuse("at least two", "merge", model, "-o", out)
     refuse("did you mean", "forget", model, "--classes", "aa", "-o", out)
     refuse("no class would be left", "forget", model, "--classes", "a,b,c,d", "-o", out)
-    refuse("has 2 phases", "forget", model, "--phase", 3, "-o", out)
+    refuse("the model has only 2", "forget", model, "--phase", 3, "-o", out)
     refuse("one of --classes", "forget", model, "-o", out)
     refuse("one of --classes", "forget", model, "--classes", "a", "--phase", 1, "-o", out)
     refuse("no image would be left", "forget", model, *data.options("all", rows), "-o", out)
