@@ -8,8 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from test_methods import COMMAND, OPTIONS, analytic, check, joint, made_up, measure, np, phases
-import test_methods
+from support import COMMAND, check, finish
+from test_methods import OPTIONS, analytic, joint, made_up, measure, np, phases
 
 DIM = 48
 OLD = "method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,CP,CR,CF1,OP,OR,OF1,seconds"
@@ -89,8 +89,7 @@ def main():
             check_protocol(data, protocol, folder)
             check("Base mAP" in (folder / "run" / "report.html").read_text(), "the page has the charts")
         check_old(folder)
-    print(f"{test_methods.passed} passed, {test_methods.failed} failed")
-    return test_methods.failed > 0
+    return finish()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import importlib.util
 import io
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -20,9 +19,9 @@ except ImportError:
     print("skipped: numpy is not installed")
     sys.exit(77)
 import feature_file
+from support import check, finish, l3a
 
 SHARED = Path(os.environ.get("L3A_SHARED", "../shared"))
-COMMAND = Path(os.environ["L3A_BUILD"]) / "l3a"
 PICTURES, BACKBONE = SHARED / "data" / "coco2014-small", SHARED / "backbones" / "vit_tiny_patch16_224.safetensors"
 REFERENCE, ELSEWHERE = SHARED / "reference" / "l3a_reference.py", SHARED / "data" / "coco2014-vit-tiny"
 WHOLE = os.environ.get("L3A_COCO_PICTURES") == "all"
@@ -30,21 +29,6 @@ SPLITS = {"train2014": 900, "val2014": 600}
 DIM, GAMMA = 512, 100.0
 METHODS = {"l3a": {}, "l3a-no-pl": {"pseudo": False}, "l3a-no-wac": {"weights": "none"}, "acil": {"weights": "none", "pseudo": False},
            "joint": {"joint": True, "pseudo": False}}
-
-passed = failed = 0
-
-
-def check(good, what):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print("FAILED:", what)
-
-
-def l3a(*arguments):
-    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True)
-    check(done.returncode == 0, f"{arguments[0]}: exit {done.returncode}: {done.stderr}")
-    return done.stdout
 
 
 def choose(content, wanted):
@@ -150,15 +134,14 @@ def main():
         files, tables = zip(*(extract(folder, data, split) for split in SPLITS))
         for protocol in "B0-C10", "B40-C10":
             out, rows = compare_runs(folder, files, tables, protocol)
-        about = json.loads(l3a("data", f"coco:{data}", "--protocol", "B40-C10", "--format", "json", "--quiet"))
+        about = json.loads(l3a("data", f"coco:{data}", "--protocol", "B40-C10", "--format", "json", "--quiet").stdout)
         check([(p["train_images"], p["test_images"]) for p in about["phases"]] == [(int(r["train_images"]), int(r["test_images"])) for r in rows],
               "data counts the images of each phase that run has")
         l3a("report", out, "-o", folder / "page.html")
         page = (folder / "page.html").read_text()
         check(all(text in page for text in ("80 classes, protocol B40-C10", "vit_tiny_patch16_224", "hair drier", "%.2f" % float(rows[-1]["mAP"]))),
               "the report shows the run")
-    print(f"{passed} passed, {failed} failed")
-    return failed > 0
+    return finish()
 
 
 sys.exit(main())

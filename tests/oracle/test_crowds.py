@@ -4,8 +4,6 @@
 Pictures and annotations are made here; which images a phase has is read from the JSON by Python, and l3a's numbers are NumPy's."""
 import csv
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -16,28 +14,13 @@ except ImportError:
     print("skipped: numpy is not installed")
     sys.exit(77)
 import feature_file
+from support import check, counts, finish, l3a, random_layer
 
-COMMAND = Path(os.environ["L3A_BUILD"]) / "l3a"
 CLASSES = ["ant", "bee", "cat", "dog", "eel", "fox"]  # lexicographic; ids in the file are in another order
 IDS = {name: 10 + (7 * k) % 13 for k, name in enumerate(CLASSES)}
 PHASES = [(0, 2), (2, 4), (4, 6)]
 DIM, GAMMA, ETA, SEED, THETA = 48, 0.5, 0.66, 7, 0.525
 SETTINGS = ["--dim", str(DIM), "--gamma", str(GAMMA), "--eta", str(ETA), "--theta", str(THETA), "--precision", "double", "--quiet"]
-
-passed = failed = 0
-
-
-def check(good, what):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print("FAILED:", what)
-
-
-def l3a(*arguments, code=0):
-    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True)
-    check(done.returncode == code, f"{arguments[0]}: exit {done.returncode} instead of {code}: {done.stderr}")
-    return done
 
 
 def draw(rng, shown):
@@ -81,16 +64,6 @@ def read_split(folder, split, names):
     return labels, members
 
 
-def random_layer(width):
-    mask, values = (1 << 64) - 1, []
-    for i in range(1, width * DIM + 1):
-        z = (SEED + i * 0x9E3779B97F4A7C15) & mask
-        z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & mask
-        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
-        values.append((z ^ z >> 31) >> 40)
-    return ((2 * np.array(values, float) / 2**24 - 1) / np.sqrt(width)).astype(np.float32).astype(float).reshape(width, DIM)
-
-
 def mean_ap(scores, labels):
     seen = (labels == 1).any(1)
     found = []
@@ -104,7 +77,7 @@ def mean_ap(scores, labels):
 def reference(train, test, phases, pseudo, weigh):
     """SPEC §3: images by membership, true labels of the phase, pseudo-labels of earlier classes, weight the mean of v over both."""
     (z, labels, members), (zt, test_labels) = train, test
-    layer = random_layer(z.shape[1])
+    layer = random_layer(z.shape[1], DIM, SEED)
     x, xt = (np.maximum(a.astype(float) @ layer, 0) for a in (z, zt))
     gram, cross, counts, w, out = GAMMA * np.eye(DIM), np.zeros((DIM, 0)), np.zeros(0), None, []
     for low, high in phases:
@@ -250,14 +223,13 @@ def main():
             check((tensors["labels"] == labels).all(), f"{split}: the labels")
             check("members" in tensors and (tensors["members"] == members).all(), f"{split}: the members")
             tables.append((tensors["features"], labels, members))
-        if failed:
-            sys.exit(f"{passed} passed, {failed} failed")
+        if counts["failed"]:
+            sys.exit(finish())
         expected = test_methods(folder, files, (tables[0], tables[1][:2]))
         test_commands(folder, files, expected)
         forget_rows(folder, files[0])
         test_refusals(folder, files)
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(failed > 0)
+    sys.exit(finish())
 
 
 main()

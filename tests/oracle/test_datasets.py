@@ -12,22 +12,13 @@ import xml.etree.ElementTree
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
+from support import COMMAND, check, finish
 
 SHARED = Path(os.environ.get("L3A_SHARED", "../shared"))
 SOURCE = Path(os.environ.get("L3A_SOURCE", Path(__file__).resolve().parents[2]))
-COMMAND = Path(os.environ["L3A_BUILD"]) / "l3a"
 DEVKIT = SHARED / "data" / "voc2007-small" / "VOCdevkit"
 COCO_IMAGES = int(os.environ.get("L3A_COCO_IMAGES", "700"))
 VOC_TRAIN, VOC_TEST = [985, 1409, 1091, 2322, 805], [892, 2235, 3186, 4497, 4952]  # B0-C4
-
-passed = failed = 0
-
-
-def check(good, what):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print("FAILED:", what)
 
 
 def data(dataset, *options, code=0):
@@ -134,8 +125,7 @@ def main():
         test_coco(folder)
     if DEVKIT.is_dir():
         test_voc()
-    print(f"{passed} checks passed, {failed} failed")
-    if failed:
+    if finish():
         return 1
     if not DEVKIT.is_dir():
         print(f"skipped: there is no VOC 2007 at {DEVKIT}; the rest passed")

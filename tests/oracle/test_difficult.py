@@ -5,7 +5,6 @@ of a class are difficult counts neither for nor against the class.
 On a small set made here, and on all annotations of VOC 2007 where they are, with random features."""
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree
@@ -17,26 +16,11 @@ except ImportError:
     print("skipped: numpy is not installed")
     sys.exit(77)
 import feature_file
+from support import check, finish, l3a, random_layer
 
-COMMAND = Path(os.environ["L3A_BUILD"]) / "l3a"
 DEVKIT = Path(os.environ.get("L3A_SHARED", "../shared")) / "data" / "voc2007-small" / "VOCdevkit"
 QUICK = bool(os.environ.get("L3A_SANITIZE") or os.environ.get("L3A_QUICK"))
 DIM, SEED = 64, 7
-
-passed = failed = 0
-
-
-def check(good, what):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print("FAILED:", what)
-
-
-def l3a(*arguments, code=0):
-    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True)
-    check(done.returncode == code, f"{arguments[0]}: exit {done.returncode} instead of {code}: {done.stderr}")
-    return done
 
 
 def read_voc(devkit, names, classes):
@@ -95,15 +79,8 @@ def overall_f1(scores, labels, edge):
 
 
 def model_scores(path, features):
-    mask, values = (1 << 64) - 1, []
-    width = features.shape[1]
-    for i in range(1, width * DIM + 1):
-        z = (SEED + i * 0x9E3779B97F4A7C15) & mask
-        z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & mask
-        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
-        values.append((z ^ z >> 31) >> 40)
-    layer = ((2 * np.array(values, float) / 2**24 - 1) / np.sqrt(width)).astype(np.float32).astype(float).reshape(width, DIM)
-    return (np.maximum(features.astype(float) @ layer, 0) @ feature_file.load(path)[0]["weights"]).astype(np.float32)
+    x = np.maximum(features.astype(float) @ random_layer(features.shape[1], DIM, SEED), 0)
+    return (x @ feature_file.load(path)[0]["weights"]).astype(np.float32)
 
 
 def extract(folder, devkit, split, difficult, name, code=0):
@@ -199,8 +176,7 @@ def main():
                 (real / "VOC2007" / part).symlink_to((DEVKIT / "VOC2007" / part).resolve())
             add_pictures(real, ["trainval", "test"])
             test_metrics(folder, real, "VOC 2007", "B0-C4")
-    print(f"{passed} passed, {failed} failed")
-    if failed:
+    if finish():
         sys.exit(1)
     if QUICK or not DEVKIT.is_dir():
         print("skipped in part:", "VOC 2007 takes a minute; one job of CI does it" if QUICK else f"no VOC 2007 at {DEVKIT}")

@@ -7,22 +7,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from support import COMMAND, check, finish
 
 SHARED = Path(os.environ.get("L3A_SHARED", "../shared"))
-COMMAND = Path(os.environ["L3A_BUILD"]) / "l3a"
 SANITIZE = bool((os.environ.get("L3A_SANITIZE") or os.environ.get("L3A_QUICK")))
 GOLDEN = SHARED / "golden" / "l3a_coco.json"
 TRAIN, TEST = (SHARED / "data" / "coco2014-vit-tiny" / f"{split}.safetensors" for split in ("train", "val"))
 LIMITS = {"mAP": 5e-5, "CF1": 5e-4, "OF1": 5e-4}
-
-passed = failed = 0
-
-
-def check(good, what):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print("FAILED:", what)
 
 
 def run(protocol, dim, methods, *options):
@@ -84,8 +75,7 @@ def main():
             mixed = rows["l3a"]
     if not SANITIZE:
         compare_precisions(mixed)
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(failed > 0)
+    sys.exit(finish())
 
 
 main()

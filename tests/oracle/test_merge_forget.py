@@ -1,31 +1,18 @@
 #!/usr/bin/env python3
 """Models added together and taken back, against the model that one place with all images, or without the forgotten ones, learns."""
-import json
-import os
-import struct
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+import feature_file
+from support import COMMAND, check, finish, random_layer
 
-COMMAND = Path(os.environ["L3A_BUILD"]) / "l3a"
-TYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64}
 WIDTH, DIM = 12, 40
 PLAIN = ["--dim", DIM, "--gamma", 3, "--precision", "double", "--pseudo", "off", "--weights", "none", "--privacy-limit", 0]
 APART = [*PLAIN, "--alpha", 0.3, "--lift", 0.05]
 random = np.random.default_rng(7)
-passed = failed = 0
-
-
-def check(good, what):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print("FAILED:", what)
-
-
 def l3a(*arguments):
     done = subprocess.run([COMMAND, *map(str, arguments), "--quiet"], capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
@@ -43,12 +30,7 @@ def refuse(words, *arguments):
 
 
 def tensors(path):
-    data = Path(path).read_bytes()
-    length, = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8:8 + length])
-    header.pop("__metadata__")
-    return {name: np.frombuffer(data[8 + length + t["data_offsets"][0]:8 + length + t["data_offsets"][1]], TYPES[t["dtype"]])
-            for name, t in header.items()}
+    return feature_file.load(path)[0]
 
 
 def same(left, right, what, tolerance=1e-9):
@@ -58,17 +40,6 @@ def same(left, right, what, tolerance=1e-9):
         scale = np.abs(other[name]).max() or 1
         off = np.abs(one[name] - other[name]).max() / scale if one[name].shape == other[name].shape else np.inf
         check(off < tolerance, f"{what}: {name} is off by {off:.1e}")
-
-
-def layer():
-    """B of SPEC section 2 for the seed 2025."""
-    mask, state, outputs = (1 << 64) - 1, 2025, []
-    for _ in range(WIDTH * DIM):
-        state = (state + 0x9E3779B97F4A7C15) & mask
-        z = ((state ^ state >> 30) * 0xBF58476D1CE4E5B9) & mask
-        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
-        outputs.append(((z ^ z >> 31) >> 40) / 2**24)
-    return ((2 * np.array(outputs) - 1) / np.sqrt(WIDTH)).astype(np.float32).astype(float).reshape(WIDTH, DIM)
 
 
 class Data:
@@ -142,7 +113,7 @@ def weighted(data):
     check("not quite" in must("forget", whole, *data.options("gone", rows[:20]), "-o", rest), "says that weights remain")
     counts = data.y.sum(0).astype(float)
     gone = np.zeros_like(tensors(whole)["cross"].reshape(DIM, 4))
-    x = np.maximum(data.x[:20].astype(float) @ layer(), 0)
+    x = np.maximum(data.x[:20].astype(float) @ random_layer(WIDTH, DIM, 2025), 0)
     for first in (0, 2):
         v = counts[:first + 2] ** -0.5
         v = (v / v.mean())[first:]
@@ -338,7 +309,7 @@ def privacy():
         diagonal = np.sqrt(np.maximum(gram[np.cumsum(np.arange(1, DIM + 1)) - 1], 0))
         check(np.allclose(x, diagonal, atol=1e-6), "the column of a class with one image is that image's x, and so is the diagonal's root")
         shown = x > 0
-        found = np.linalg.lstsq(layer()[:, shown].T, x[shown], rcond=None)[0]
+        found = np.linalg.lstsq(random_layer(WIDTH, DIM, 2025)[:, shown].T, x[shown], rcond=None)[0]
         check(np.allclose(found, data.x[59], atol=1e-4), "the features of the one image are recovered")
         loud = subprocess.run([COMMAND, "learn", data.folder / "new.model", *data.options("few", np.arange(20)), "--classes", "a"],
                               capture_output=True, text=True)
@@ -364,8 +335,7 @@ def main():
         for work in weighted, refusals, exactness, folded, dropped, order, again, mixed:
             work(data)
     privacy()
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(failed > 0)
+    sys.exit(finish())
 
 
 main()

@@ -4,7 +4,6 @@
 On made-up features, and on a slice of the shared COCO features where they are; in double precision. Then the limits in which one method
 becomes another."""
 import csv
-import functools
 import json
 import os
 import struct
@@ -14,7 +13,6 @@ import tempfile
 from pathlib import Path
 
 SHARED = Path(os.environ.get("L3A_SHARED", "../shared"))
-COMMAND = Path(os.environ["L3A_BUILD"]) / "l3a"
 QUICK = bool(os.environ.get("L3A_SANITIZE") or os.environ.get("L3A_QUICK"))
 TRAIN, TEST = (SHARED / "data" / "coco2014-vit-tiny" / f"{split}.safetensors" for split in ("train", "val"))
 
@@ -23,20 +21,12 @@ try:
 except ImportError:
     print("skipped: numpy is not installed")
     sys.exit(77)
+from support import COMMAND, check, finish, random_bits, random_layer
 
 GAMMA, SEED, THETA, ETA = 30.0, 7, 0.525, 0.55
 RATIO, WIDTH, SHRINKAGE = 0.8, 0.6, 0.01
 OPTIONS = {"gamma": GAMMA, "seed": SEED, "theta": THETA, "eta": ETA, "ratio": RATIO, "kernel-width": WIDTH, "shrinkage": SHRINKAGE,
            "precision": "double", "block": 97}
-
-passed = failed = 0
-
-
-def check(good, what):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print("FAILED:", what)
 
 
 class Data:
@@ -68,23 +58,6 @@ class Data:
             rows = list(csv.DictReader(table))
         return {m: [[float(row[key]) for key in ("mAP", "CF1", "OF1")] + [int(row["train_images"]), int(row["pseudo_labels"])]
                     for row in rows if row["method"] == m] for m in methods}
-
-
-@functools.lru_cache
-def random_bits(seed, count):
-    """splitmix64, in Python's own integers."""
-    mask, out = (1 << 64) - 1, []
-    for i in range(1, count + 1):
-        z = (seed + i * 0x9E3779B97F4A7C15) & mask
-        z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & mask
-        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
-        out.append(z ^ z >> 31)
-    return out
-
-
-def random_layer(k, d, seed):
-    uniform = np.array([bits >> 40 for bits in random_bits(seed, k * d)], float) / 2**24
-    return ((2 * uniform - 1) / np.sqrt(k)).astype(np.float32).astype(float).reshape(k, d)
 
 
 def phases(protocol, classes):
@@ -388,8 +361,7 @@ def main():
                 upper_bound(folder)
         else:
             print("skipped: all methods on COCO (the shared features are missing)")
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(failed > 0)
+    sys.exit(finish())
 
 
 if __name__ == "__main__":

@@ -11,20 +11,11 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from support import COMMAND, check, finish, random_layer
 
 SOURCE = Path(os.environ.get("L3A_SOURCE", Path(__file__).resolve().parents[2]))
-COMMAND = Path(os.environ["L3A_BUILD"]) / "l3a"
 TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I8": np.int8, "U8": np.uint8}
 DIM, GAMMA, SEED = 160, 7.5, 31
-
-passed = failed = 0
-
-
-def check(good, what):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print("FAILED:", what)
 
 
 def l3a(*arguments):
@@ -50,17 +41,6 @@ def symmetric(triangle):
     full = np.zeros((DIM, DIM))
     full[np.tril_indices(DIM)] = triangle
     return full + np.tril(full, -1).T
-
-
-def layer(width):
-    """B of SPEC section 2, one output of splitmix64 after another."""
-    mask, state, outputs = (1 << 64) - 1, SEED, []
-    for _ in range(width * DIM):
-        state = (state + 0x9E3779B97F4A7C15) & mask
-        z = ((state ^ state >> 30) * 0xBF58476D1CE4E5B9) & mask
-        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
-        outputs.append((z ^ z >> 31) >> 40)
-    return ((2 * np.array(outputs) / 2**24 - 1) / np.sqrt(width)).reshape(width, DIM)
 
 
 def check_layout(metadata, tensors, contiguous, length, classes, images):
@@ -93,7 +73,7 @@ def check_solution(name, tensors, limit):
 
 def check_scores(name, model, test, tensors, classes):
     features = read(test)[1]["features"].astype(np.float64)
-    scores = np.maximum(features @ layer(features.shape[1]), 0) @ tensors["weights"]
+    scores = np.maximum(features @ random_layer(features.shape[1], DIM, SEED), 0) @ tensors["weights"]
     table = csv.DictReader(io.StringIO(l3a("predict", model, "--features", test, "--top", len(classes), "--format", "csv")))
     got = np.full(scores.shape, np.nan)
     for row in table:
@@ -127,5 +107,4 @@ with tempfile.TemporaryDirectory() as made:
     check_model("double", Path(made), 1e-8, "--precision", "double")
     check_model("float32", Path(made), 1e-2, "--store", "float32")
     check_model("recursive", Path(made), 1e-8, "--precision", "double", "--solver", "recursive")
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+sys.exit(finish())

@@ -3,15 +3,12 @@
 gamma by leaving every row out in turn; thresholds from the scores of the training rows themselves; the lift by adding scores, not
 weights. Then what becomes of it in its limits, what folding phases means, and how much of one image two model files give away."""
 import csv
-import json
 import os
-import struct
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-COMMAND = Path(os.environ["L3A_BUILD"]) / "l3a"
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small matrices: threads would only wait for each other
 
 try:
@@ -19,45 +16,17 @@ try:
 except ImportError:
     print("skipped: numpy is not installed")
     sys.exit(77)
+import feature_file
+from support import COMMAND, check, finish, random_layer
 
-TYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64}
 DIM, WIDTH, CLASSES, SEED = 64, 8, 9, 5
 PHASES = [(0, 3), (3, 6), (6, 9)]
-
-passed = failed = 0
-
-
-def check(good, what):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print("FAILED:", what)
 
 
 def close(ours, theirs, tolerance, what):
     scale = np.abs(theirs).max()
     worst = np.abs(np.asarray(ours) - theirs).max() / scale
     check(worst <= tolerance, f"{what}: differs by {worst:.1e} of the largest, {tolerance:.0e} allowed")
-
-
-def read(path):
-    data = Path(path).read_bytes()
-    length, = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8:8 + length])
-    metadata = header.pop("__metadata__")
-    tensors = {name: np.frombuffer(data[8 + length + about["data_offsets"][0]:8 + length + about["data_offsets"][1]],
-                                   TYPES[about["dtype"]]).reshape(about["shape"]) for name, about in header.items()}
-    return metadata, tensors
-
-
-def random_layer(k, d, seed):
-    mask, out = (1 << 64) - 1, []
-    for i in range(1, k * d + 1):
-        z = (seed + i * 0x9E3779B97F4A7C15) & mask
-        z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & mask
-        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
-        out.append((z ^ z >> 31) >> 40)
-    return ((2 * np.array(out, float) / 2**24 - 1) / np.sqrt(k)).astype(np.float32).astype(float).reshape(k, d)
 
 
 def lifted(scores, lift):
@@ -149,7 +118,8 @@ def learn(folder, name, x, labels, *options, phases=PHASES, first="l3a+"):
             sys.exit(f"FAILED: l3a learn: {done.stderr}")
         images = int((labels[:, low:high] == 1).any(1).sum())
         check(("could reconstruct their features" in done.stderr) == (images < 64), f"a warning of a phase with {images} images")
-        files.append(read(path))
+        tensors, metadata = feature_file.load(path)
+        files.append((metadata, tensors))
     return files
 
 
@@ -270,8 +240,7 @@ def main():
             own = Path(folder) / work.__name__
             own.mkdir()
             work(own, x, labels)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return finish()
 
 
 if __name__ == "__main__":

@@ -1,63 +1,33 @@
 #!/usr/bin/env python3
 """What rounding does to a solution: for each solver, precision and gamma, the scores agree with NumPy's in float64, or the command warns,
 or it refuses. None is silently wrong. NumPy solves with a singular value decomposition of the rows, which needs no sums at all."""
-import json
-import os
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+import feature_file
+from support import COMMAND, check, finish, random_layer
 
-COMMAND = Path(os.environ["L3A_BUILD"]) / "l3a"
 WIDTH, DIM, CLASSES, PHASES, SEED = 24, 256, 6, 3, 7
-TYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64}
 SILENT = 0.02  # largest error of the scores, as a share of their size, that needs no warning
 MEANINGLESS = 0.5  # and that must be refused
 
-passed = failed = 0
-
-
-def check(good, what):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print("FAILED:", what)
-
 
 def save(path, features, labels):
-    names = "\n".join(f"class{k}" for k in range(CLASSES))
-    tensors = {"features": ("F32", features.astype("<f4")), "labels": ("I8", labels.astype(np.int8))}
-    header, at = {"__metadata__": {"classes": names}}, 0
-    for name, (kind, data) in tensors.items():
-        header[name] = {"dtype": kind, "shape": list(data.shape), "data_offsets": [at, at + data.nbytes]}
-        at += data.nbytes
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data.tobytes() for _, data in tensors.values()))
+    feature_file.save(path, {"features": features.astype(np.float32), "labels": labels.astype(np.int8)},
+                      {"classes": "\n".join(f"class{k}" for k in range(CLASSES))})
 
 
 def weights_of(path):
-    data = path.read_bytes()
-    length, = struct.unpack("<Q", data[:8])
-    about = json.loads(data[8:8 + length])["weights"]
-    first, last = (8 + length + at for at in about["data_offsets"])
-    return np.frombuffer(data[first:last], TYPES[about["dtype"]]).reshape(about["shape"])
+    return feature_file.load(path)[0]["weights"]
 
 
 def expand(features):
     """x in float64, from B in float32."""
-    with np.errstate(over="ignore"):
-        z = np.uint64(SEED) + np.arange(1, WIDTH * DIM + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-        z = z ^ z >> np.uint64(31)
-    uniform = (z >> np.uint64(40)).astype(np.float64) / 2**24
-    layer = ((2 * uniform - 1) / np.sqrt(WIDTH)).astype(np.float32).reshape(WIDTH, DIM).astype(np.float64)
-    return np.maximum(features.astype(np.float32).astype(np.float64) @ layer, 0)
+    return np.maximum(features.astype(np.float32).astype(np.float64) @ random_layer(WIDTH, DIM, SEED), 0)
 
 
 def solve(features, labels, gamma):
@@ -143,8 +113,7 @@ def main():
             count = {what: sum(s[:3] == (what, solver, precision) for s in seen) for what in ("silent", "warned", "refused")}
             print(f"{solver}, {precision}:", ", ".join(f"{n} {what}" for what, n in count.items()))
             check(all(s[0] == "silent" for s in seen if s[1:3] == (solver, precision) and s[3] >= 1), f"{solver}, {precision}: no gamma from 1 on is refused")
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(failed > 0)
+    sys.exit(finish())
 
 
 main()

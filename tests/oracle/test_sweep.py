@@ -2,27 +2,17 @@
 """Points that learn together against separate runs of each, which is another program: the sums of a group are those of its chain,
 those of a run are a model's own."""
 import csv
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from support import COMMAND, check, finish
 
-COMMAND = Path(os.environ["L3A_BUILD"]) / "l3a"
 MAKE_FEATURES = Path(__file__).parent.parent / "cli" / "make_features.py"
 METRICS = ["mAP", "CP", "CR", "CF1", "OP", "OR", "OF1"]
 # In mixed precision a float32 product of another shape rounds otherwise, so that a score at the threshold may get another pseudo-label:
 # that is one of a few thousand labels, and moved metrics by less than 0.02.
 LIMITS = {"double": 1e-9, "mixed": 0.05}
-
-passed = failed = 0
-
-
-def check(good, what):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print("FAILED:", what)
 
 
 def rows_of(command, path):
@@ -78,8 +68,7 @@ def main():
         check(kinds == [12, 4, 2, 4], f"points of each method, those that would be the same left out: {kinds}")
         compare(folder, "literal", "double", ["l3a"], {"scaling": ["normalised", "literal"], "gamma": ["1", "10"]}, "--protocol",
                 "B3-C2", "--dim", "32")
-    print(f"{passed} passed, {failed} failed")
-    return failed > 0
+    return finish()
 
 
 if __name__ == "__main__":
