@@ -1,26 +1,18 @@
 """Names, ids, records and paths that would take over a terminal: every command shows them as visible text, on a terminal and
 elsewhere. JSON stays JSON; CSV keeps every byte where it does not go to a terminal."""
-import csv, json, os, pty, re, struct, subprocess, sys, tempfile
+import csv, json, os, re, struct, subprocess, sys, tempfile
 import numpy as np
+from terminal import L3A, check, environment, finish, run_on_terminal
 
-L3A = os.path.join(os.environ["L3A_BUILD"], "l3a")
 OWN_STYLES = re.compile(rb"\x1b\[(?:0|1|2|4|1;31)m")
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 work = tempfile.TemporaryDirectory()
 os.chdir(work.name)
-passed = failed = 0
 
 # A title, a colour, bells and backspaces, the second set of controls, turned writing, something that looks like our own bold.
 CLASSES = ["cat\x1b]0;owned\x07", "dog\x1b[31mred", "eel\u202egnp.exe", "fox\u009b2J\x7f\x08", "gnu\u2066\u200f\u0085", "hen\x1b[1mbold"]
 RAW = b"raw\xff\xc3("  # no UTF-8
 CODES = {"f4": "F32", "i1": "I8", "u1": "U8"}
-
-
-def check(what, good, shown=""):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print(f"FAILED: {what}\n    {shown!r}")
 
 
 def save(path, tensors, metadata):
@@ -51,32 +43,9 @@ def features(path, names, seed, rows=60, width=8):
     return ids
 
 
-def start(arguments, **streams):
-    kept = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
-    return subprocess.Popen([L3A, *arguments], env={**kept, "OMP_WAIT_POLICY": "passive", "TERM": "xterm"}, **streams)
-
-
-def on_terminal(arguments):
-    ours, its = pty.openpty()
-    process = start(arguments, stdin=its, stdout=its, stderr=its)
-    os.close(its)
-    said = b""
-    while True:
-        try:
-            more = os.read(ours, 65536)
-        except OSError:
-            break
-        if not more:
-            break
-        said += more
-    os.close(ours)
-    return process.wait(), said
-
-
 def elsewhere(arguments):
-    process = start(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    out, err = process.communicate()
-    return process.returncode, out, err
+    done = subprocess.run([L3A, *arguments], capture_output=True, env=environment())
+    return done.returncode, done.stdout, done.stderr
 
 
 def is_visible(said):
@@ -90,7 +59,7 @@ def shows(what, code, *arguments, expect=(), prepare=None):
     """Run on a terminal and elsewhere: the exit code, visible text only, and `expect` in it. Returns what went elsewhere to stdout."""
     if prepare:
         prepare()
-    got, said = on_terminal(arguments)
+    got, said = run_on_terminal(arguments)
     shown = OWN_STYLES.sub(b"", said).replace(b"\r", b"")
     check(f"{what}: exit code on a terminal", got == code, (got, said[-500:]))
     check(f"{what}: visible on a terminal", is_visible(shown), said)
@@ -207,5 +176,4 @@ shows("extract", 2, "extract", "--backbone", "no\x1bne", "--data", "list:list\x1
 shows("a command that is none", 2, "le\x1b[31marn", expect=["le\\x1b[31marn"])
 shows("an option that is none", 2, "learn", "--fea\x1b[31mtures", expect=["--fea\\x1b[31mtures"])
 shows("a choice that is none", 2, "info", "odd", "--format", "\u202ejson", expect=["\\u202ejson"])
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+sys.exit(finish())

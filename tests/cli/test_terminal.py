@@ -1,52 +1,16 @@
 """The command on a terminal: a bar that fits, moves and goes away; colours only where they are wanted; columns that stand in line
 whatever the names are. The terminal is a pseudo-terminal, and what it would show is worked out here."""
-import fcntl, json, os, pty, re, signal, struct, subprocess, sys, tempfile, termios, time, unicodedata
+import json, os, re, signal, struct, subprocess, sys, tempfile, time, unicodedata
 import numpy as np
+from terminal import L3A, check, environment, finish, run_on_terminal
 
-L3A = os.path.join(os.environ["L3A_BUILD"], "l3a")
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 work = tempfile.TemporaryDirectory()
 os.chdir(work.name)
-passed = failed = 0
 
 
-def check(what, good, shown=""):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print(f"FAILED: {what}\n    {shown!r}")
-
-
-def environment(**changes):
-    kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
-    return {**kept, "OMP_WAIT_POLICY": "passive", "TERM": "xterm", **changes}
-
-
-def set_columns(terminal, columns):
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-
-
-def on_terminal(*arguments, columns=80, then=None, **changes):
-    """What it wrote to a terminal; the terminal gets `then` columns once the bar is there."""
-    ours, its = pty.openpty()
-    set_columns(ours, columns)
-    process = subprocess.Popen([L3A, *arguments], stdin=its, stdout=its, stderr=its, env=environment(**changes))
-    os.close(its)
-    said = b""
-    while True:
-        try:
-            more = os.read(ours, 65536)
-        except OSError:
-            break
-        if not more:
-            break
-        said += more
-        if then and b"rows/s" in said:
-            set_columns(ours, then)
-            said, then = said + b"\0", None
-    os.close(ours)
-    process.wait()
-    return said.decode()
+def on_terminal(*arguments, **how):
+    return run_on_terminal(arguments, **how)[1].decode()
 
 
 def width(text):
@@ -171,5 +135,4 @@ logged.wait()
 log = open("log").read()
 check("a log gets lines", not patient or re.search(r"^learn: \d+/\d+  [\d.]+ rows/s  .* left$", log, re.M), log)
 check("and nothing for terminals", "\r" not in log and "\x1b" not in log, log)
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+sys.exit(finish())
