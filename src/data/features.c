@@ -509,6 +509,10 @@ l3a_status features_members_of(l3a_features *features, const size_t *columns, si
     return rows_marked(features, features->members ? features->members : features->labels, columns, column_count, rows, count);
 }
 
+uint64_t features_label_bytes(const l3a_features *features) {
+    return (uint64_t)features->rows * features->classes.count * (features->members ? 2 : 1);
+}
+
 void features_gather_labels(const l3a_features *features, const size_t *rows, size_t row_count, const size_t *columns,
                             size_t column_count, int8_t *labels) {
     for (size_t i = 0; i < row_count; i++) {

@@ -37,6 +37,8 @@ l3a_status features_columns(l3a_features *features, const char *const *classes, 
 l3a_status features_rows_with(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count);
 /* Finds the rows that belong to at least one of the columns: those with label 1, and those that only show a crowd. */
 l3a_status features_members_of(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count);
+/* The memory that the labels and members take while the table is open. */
+uint64_t features_label_bytes(const l3a_features *features);
 /* labels[i, j] is the label of rows[i] in columns[j]. */
 void features_gather_labels(const l3a_features *features, const size_t *rows, size_t row_count, const size_t *columns,
                             size_t column_count, int8_t *labels);

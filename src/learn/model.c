@@ -547,17 +547,18 @@ l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features, const cha
                              uint64_t *images, l3a_plan *plan) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    size_t *columns = NULL, *rows = NULL, count = 0;
+    size_t *columns = NULL, *rows = NULL, unlabelled;
     const size_t old = model->classes.count;
     TRY(l3a_model_accepts(model, features));
     TRY(allocate(context, class_count, sizeof *columns, &columns));
     TRY(features_columns(features, classes, class_count, columns));
-    TRY(features_rows_with(features, columns, class_count, &rows, &count));
+    struct pass pass = {.features = features, .columns = columns, .column_count = class_count};
+    TRY(find_phase_rows(model, &pass, &rows, &unlabelled));
     TRY(l3a_model_plan(context, &model->options, model->width, old + class_count, plan));
-    const struct phase_size phase = {old, old + class_count, count, model->part_count, model->analytic.inverse};
-    plan->memory = phase_memory(context, &model->options, model->width, &phase) + features->rows * features->classes.count;
+    const struct phase_size phase = {old, old + class_count, pass.count, model->part_count, model->analytic.inverse};
+    plan->memory = phase_memory(context, &model->options, model->width, &phase) + features_label_bytes(features);
     plan->file += kept_phases(&model->options, model->part_count + 1) * plan->phase;
-    *images = count;
+    *images = pass.count;
 done:
     release(context, columns);
     release(context, rows);

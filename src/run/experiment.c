@@ -245,12 +245,6 @@ static uint64_t plan_memory(const struct run *run, const struct method *method, 
     return most;
 }
 
-/* The tables' labels and members, which stay in memory. */
-static uint64_t label_bytes(const struct run *run) {
-    const l3a_features *train = run->options->train, *test = run->options->test;
-    return (train->rows * (train->members ? 2 : 1) + test->rows * (test->members ? 2 : 1)) * run->classes;
-}
-
 /* Memory and file size are the largest over the methods; the operations are those of the run's own settings. */
 static l3a_status plan_models(const struct run *run, const uint64_t all_rows[2], l3a_run_plan *plan) {
     l3a_status status = L3A_OK;
@@ -266,7 +260,7 @@ static l3a_status plan_models(const struct run *run, const uint64_t all_rows[2],
         raise(&plan->model.memory, is_model ? plan_memory(run, method, plan, all_rows) : own.memory);
         raise(&plan->model.file, own.file + kept * own.phase);
     }
-    plan->model.memory += label_bytes(run);
+    plan->model.memory += features_label_bytes(run->options->train) + features_label_bytes(run->options->test);
 done:
     return status;
 }
