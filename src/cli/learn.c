@@ -87,9 +87,9 @@ static l3a_status print_plan(const struct arguments *arguments, l3a_model *model
     char memory[32], file[32];
     const l3a_status status = l3a_model_prepare(model, features, list->items, list->count, &images, &plan);
     if (status == L3A_OK && !arguments->quiet) {
-        fprintf(stderr, "plan: phase %zu, %zu new class%s, %" PRIu64 " image%s to learn; memory %s, model file %s\n",
-                l3a_model_phase_count(model) + 1, list->count, list->count == 1 ? "" : "es", images, images == 1 ? "" : "s",
-                size_text(plan.memory, memory), size_text(plan.file, file));
+        fprintf(stderr, "plan: phase %zu, %zu new %s, %" PRIu64 " %s to learn; memory %s, model file %s\n",
+                l3a_model_phase_count(model) + 1, list->count, plural(list->count, "class", "classes"), images,
+                plural(images, "image", "images"), size_text(plan.memory, memory), size_text(plan.file, file));
     }
     return status;
 }

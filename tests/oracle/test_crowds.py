@@ -172,6 +172,9 @@ def test_commands(folder, files, expected):
     check(f"{first['train_images'] - first['unlabelled']} of " in said and f"{first['unlabelled']} of those show only a crowd of the new classes" in said,
           f"learn: {said}")
     check(f"phase 1, {first['train_images'] - first['unlabelled']} images" in l3a("info", model).stdout, "info counts the images with a weight")
+    second = expected["l3a"][1]  # pseudo-labels may give the images of a crowd a weight, so all images of the phase are learned
+    planned = l3a("learn", model, "--features", files[0], "--classes", "cat,dog", "--eta", ETA).stderr
+    check(f"plan: phase 2, 2 new classes, {second['train_images']} images to learn" in planned, f"learn: {planned}")
 
 
 def forget_rows(folder, train):
