@@ -120,7 +120,7 @@ def weighted(data):
         y = data.y[:20, first:first + 2].astype(float)
         omega = np.where(y.sum(1) > 0, (y * v).sum(1) / np.maximum(y.sum(1), 1), 0)
         gone[:, first:first + 2] = x.T @ (omega[:, None] * y)
-    off = np.abs(tensors(whole)["cross"] - tensors(rest)["cross"] - gone.ravel()).max()
+    off = np.abs(tensors(whole)["cross"] - tensors(rest)["cross"] - gone).max()
     check(off < 1e-9, f"what weighted images leave in C is off by {off:.1e}")
 
 
