@@ -88,6 +88,12 @@ typedef struct l3a_event {
  * the call then returns L3A_ERROR_CANCELLED. The event and its strings are valid only during the callback. */
 typedef int l3a_event_callback(const l3a_event *event, void *user);
 
+/* For processes that learn a phase together, each from its own images, and end with the same model. Replaces the numbers, float64
+ * or uint64, by their sums over all processes. Every process makes the same calls in the same order. Returns 0, or non-zero on
+ * failure. */
+typedef enum l3a_sum_type { L3A_SUM_FLOAT64, L3A_SUM_UINT64 } l3a_sum_type;
+typedef int l3a_sum_callback(void *values, size_t count, l3a_sum_type type, void *user);
+
 typedef struct l3a_context_options {
     int threads;                  /* 0: all processors that this process may use */
     uint64_t memory_limit;        /* bytes that one object may plan for; 0: the memory that is free */
@@ -96,6 +102,9 @@ typedef struct l3a_context_options {
     void *(*allocate)(void *user, size_t bytes); /* aligned like malloc; both this and release, or NULL for both */
     void (*release)(void *user, void *memory);
     void *memory_user;
+    l3a_sum_callback *sum; /* NULL: this process learns alone */
+    void *sum_user;
+    size_t process, processes; /* with sum: the number of this process, from 0, and of all */
 } l3a_context_options;
 
 L3A_PUBLIC void l3a_context_options_default(l3a_context_options *options);

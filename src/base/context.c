@@ -64,7 +64,7 @@ static void default_release(void *user, void *memory) {
 static void warn_of_slow_kernels(l3a_context *context) {
     char text[160];
     const char *better = NULL;
-    context->matrix->describe(text, sizeof text, &better);
+    matrix_describe(text, sizeof text, &better);
     if (better) {
         report_warning(context,
                        "the matrix library does not know this processor and runs several times slower than it could; set "
@@ -94,7 +94,6 @@ l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **
     made->options = chosen;
     made->threads = chosen.threads ? chosen.threads : machine_processors();
     made->files = &posix_files;
-    made->matrix = &cpu_matrix;
     warn_of_slow_kernels(made);
     *context = made;
     return L3A_OK;
@@ -188,4 +187,19 @@ double clock_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static l3a_status sum(l3a_context *context, void *values, size_t count, l3a_sum_type type) {
+    const l3a_context_options *options = &context->options;
+    return !options->sum || !count || options->sum(values, count, type, options->sum_user) == 0
+               ? L3A_OK
+               : fail(context, L3A_ERROR_IO, "check that all processes are running", "the sums of other processes did not arrive");
+}
+
+l3a_status sum_numbers(l3a_context *context, double *values, size_t count) {
+    return sum(context, values, count, L3A_SUM_FLOAT64);
+}
+
+l3a_status sum_counts(l3a_context *context, uint64_t *values, size_t count) {
+    return sum(context, values, count, L3A_SUM_UINT64);
 }

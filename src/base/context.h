@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 struct file_operations;
-struct matrix_operations;
+struct algebra;
 
 /* The seconds that each stage has taken since `count` was last set to 0. */
 enum { STAGE_LIMIT = 16 };
@@ -27,7 +27,7 @@ struct l3a_context {
     l3a_context_options options;
     int threads;
     const struct file_operations *files;
-    const struct matrix_operations *matrix;
+    const struct algebra *algebra; /* the back end of the sums; NULL: the processor */
     char error_text[1024];
     char error_hint[512];
     struct stages stages;
@@ -63,6 +63,13 @@ __attribute__((format(printf, 2, 3))) void report_warning(l3a_context *context, 
 /* Also adds the seconds to the stage in the context; stage must be a string literal. */
 void report_timing(l3a_context *context, const char *stage, double seconds);
 l3a_status report_result(l3a_context *context, const char *text);
+
+/* Replace numbers by their sums over all processes that learn together; alone, they stay as they are. */
+l3a_status sum_numbers(l3a_context *context, double *values, size_t count);
+l3a_status sum_counts(l3a_context *context, uint64_t *values, size_t count);
+static inline bool learns_alone(const l3a_context *context) {
+    return !context->options.sum;
+}
 
 /* A monotonic clock, in seconds. */
 double clock_seconds(void);

@@ -82,7 +82,7 @@ void l3a_machine_query(const l3a_context *context, l3a_machine *machine) {
     find_processor(machine->processor, sizeof machine->processor);
     find_instructions(machine->instructions, sizeof machine->instructions);
     const char *better = NULL;
-    context->matrix->describe(machine->blas, sizeof machine->blas, &better);
+    matrix_describe(machine->blas, sizeof machine->blas, &better);
     snprintf(machine->better_kernels, sizeof machine->better_kernels, "%s", better ? better : "");
 #if defined(__clang__)
     snprintf(machine->compiler, sizeof machine->compiler, "clang %d.%d.%d", __clang_major__, __clang_minor__, __clang_patchlevel__);
@@ -100,7 +100,7 @@ static double product_speed(const l3a_context *context, real type, size_t n, voi
     double best = 0;
     for (int round = 0; round < 3; round++) {
         const double start = clock_seconds();
-        context->matrix->multiply(context->threads, type, false, false, n, n, n, 1, a, n, a, n, 0, a + n * n * real_size(type), n);
+        matrix_multiply(context->threads, type, false, false, n, n, n, 1, a, n, a, n, 0, a + n * n * real_size(type), n);
         const double speed = 2.0 * (double)n * (double)n * (double)n / (clock_seconds() - start);
         best = speed > best ? speed : best;
     }

@@ -1,4 +1,4 @@
-/* The matrix operations, implemented with OpenBLAS. */
+/* The matrix operations of the processor, by OpenBLAS. */
 #include "base/matrix.h"
 
 #include "base/threads.h"
@@ -12,7 +12,7 @@ void spotrf_(const char *triangle, const int *n, float *a, const int *stride, in
 void dpotri_(const char *triangle, const int *n, double *a, const int *stride, int *info);
 void dtrtri_(const char *triangle, const char *unit, const int *n, double *a, const int *stride, int *info);
 
-static void multiply(int threads, real type, bool transpose_a, bool transpose_b, size_t m, size_t n, size_t inner, double scale,
+void matrix_multiply(int threads, real type, bool transpose_a, bool transpose_b, size_t m, size_t n, size_t inner, double scale,
                      const void *a, size_t a_stride, const void *b, size_t b_stride, double keep, void *c, size_t c_stride) {
     const CBLAS_TRANSPOSE ta = transpose_a ? CblasTrans : CblasNoTrans, tb = transpose_b ? CblasTrans : CblasNoTrans;
     if (!m || !n) {
@@ -29,19 +29,20 @@ static void multiply(int threads, real type, bool transpose_a, bool transpose_b,
     threads_use(before);
 }
 
-static void rank_update(int threads, real type, size_t n, size_t rows, double scale, const void *a, size_t a_stride, double keep,
-                        void *c, size_t c_stride) {
+void matrix_rank_update(int threads, real type, bool upper, size_t n, size_t rows, double scale, const void *a, size_t a_stride,
+                        double keep, void *c, size_t c_stride) {
+    const CBLAS_UPLO half = upper ? CblasUpper : CblasLower;
     const int before = threads_use(threads);
     if (type == REAL_SINGLE) {
-        cblas_ssyrk(CblasRowMajor, CblasLower, CblasTrans, (int)n, (int)rows, (float)scale, a, (int)a_stride, (float)keep, c,
+        cblas_ssyrk(CblasRowMajor, half, CblasTrans, (int)n, (int)rows, (float)scale, a, (int)a_stride, (float)keep, c,
                     (int)c_stride);
     } else {
-        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)n, (int)rows, scale, a, (int)a_stride, keep, c, (int)c_stride);
+        cblas_dsyrk(CblasRowMajor, half, CblasTrans, (int)n, (int)rows, scale, a, (int)a_stride, keep, c, (int)c_stride);
     }
     threads_use(before);
 }
 
-static void multiply_symmetric(int threads, size_t rows, size_t n, const double *a, size_t a_stride, const double *s,
+void matrix_multiply_symmetric(int threads, size_t rows, size_t n, const double *a, size_t a_stride, const double *s,
                                size_t s_stride, double *c, size_t c_stride) {
     const int before = threads_use(threads);
     cblas_dsymm(CblasRowMajor, CblasRight, CblasLower, (int)rows, (int)n, 1, s, (int)s_stride, a, (int)a_stride, 0, c,
@@ -50,7 +51,7 @@ static void multiply_symmetric(int threads, size_t rows, size_t n, const double 
 }
 
 /* LAPACK is column-major, so a row-major upper triangle is a lower triangle to it. */
-static bool factor(int threads, real type, size_t n, void *a, size_t a_stride) {
+bool matrix_factor(int threads, real type, size_t n, void *a, size_t a_stride) {
     const int before = threads_use(threads), order = (int)n, stride = (int)a_stride;
     int info = 0;
     if (type == REAL_SINGLE) {
@@ -62,7 +63,7 @@ static bool factor(int threads, real type, size_t n, void *a, size_t a_stride) {
     return info == 0;
 }
 
-static bool invert(int threads, size_t n, double *u, size_t u_stride) {
+bool matrix_invert(int threads, size_t n, double *u, size_t u_stride) {
     const int before = threads_use(threads), order = (int)n, stride = (int)u_stride;
     int info = 0;
     dpotri_("L", &order, u, &stride, &info);
@@ -70,7 +71,7 @@ static bool invert(int threads, size_t n, double *u, size_t u_stride) {
     return info == 0;
 }
 
-static bool invert_factor(int threads, size_t n, double *u, size_t u_stride) {
+bool matrix_invert_factor(int threads, size_t n, double *u, size_t u_stride) {
     const int before = threads_use(threads), order = (int)n, stride = (int)u_stride;
     int info = 0;
     dtrtri_("L", "N", &order, u, &stride, &info);
@@ -78,14 +79,14 @@ static bool invert_factor(int threads, size_t n, double *u, size_t u_stride) {
     return info == 0;
 }
 
-static void solve_transposed(int threads, size_t n, size_t columns, const double *u, size_t u_stride, double *b, size_t b_stride) {
+void matrix_solve_transposed(int threads, size_t n, size_t columns, const double *u, size_t u_stride, double *b, size_t b_stride) {
     const int before = threads_use(threads);
     cblas_dtrsm(CblasRowMajor, CblasLeft, CblasUpper, CblasTrans, CblasNonUnit, (int)n, (int)columns, 1, u, (int)u_stride, b,
                 (int)b_stride);
     threads_use(before);
 }
 
-static void solve_rows(int threads, real type, size_t n, size_t rows, const void *u, size_t u_stride, void *b, size_t b_stride) {
+void matrix_solve_rows(int threads, real type, size_t n, size_t rows, const void *u, size_t u_stride, void *b, size_t b_stride) {
     static const CBLAS_TRANSPOSE steps[] = {CblasNoTrans, CblasTrans};
     const int before = threads_use(threads);
     for (size_t i = 0; i < 2; i++) {
@@ -120,18 +121,8 @@ static const char *better_kernels_than(const char *core) {
     return NULL;
 }
 
-static void describe(char *text, size_t capacity, const char **better_kernels) {
+void matrix_describe(char *text, size_t capacity, const char **better_kernels) {
     const char *core = openblas_get_corename();
     snprintf(text, capacity, "%s, kernels %s", openblas_get_config(), core);
     *better_kernels = better_kernels_than(core);
 }
-
-const matrix_operations cpu_matrix = {.multiply = multiply,
-                                      .rank_update = rank_update,
-                                      .multiply_symmetric = multiply_symmetric,
-                                      .factor = factor,
-                                      .solve_transposed = solve_transposed,
-                                      .solve_rows = solve_rows,
-                                      .invert = invert,
-                                      .invert_factor = invert_factor,
-                                      .describe = describe};

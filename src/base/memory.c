@@ -44,6 +44,40 @@ void release(l3a_context *context, void *memory) {
     }
 }
 
+l3a_status arrays_allocate(l3a_context *context, const struct array *arrays, size_t count) {
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < count; i++) {
+        memset(arrays[i].pointer, 0, sizeof(void *));
+    }
+    for (size_t i = 0; status == L3A_OK && i < count; i++) {
+        if (arrays[i].count && arrays[i].size) {
+            status = (arrays[i].zeroed ? allocate_zeroed : allocate)(context, arrays[i].count, arrays[i].size, arrays[i].pointer);
+        }
+    }
+    if (status != L3A_OK) {
+        arrays_release(context, arrays, count);
+    }
+    return status;
+}
+
+void arrays_release(l3a_context *context, const struct array *arrays, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        void *memory;
+        memcpy(&memory, arrays[i].pointer, sizeof memory);
+        release(context, memory);
+        memset(arrays[i].pointer, 0, sizeof memory);
+    }
+}
+
+uint64_t arrays_bytes(const struct array *arrays, size_t count) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bytes;
+        total = multiply_sizes(arrays[i].count, arrays[i].size, &bytes) && bytes <= UINT64_MAX - total ? total + bytes : UINT64_MAX;
+    }
+    return total;
+}
+
 l3a_status text_list_add(l3a_context *context, text_list *list, const char *text, size_t length) {
     if (list->count == list->capacity) {
         const size_t capacity = list->capacity ? 2 * list->capacity : 16;

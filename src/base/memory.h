@@ -10,6 +10,19 @@ l3a_status allocate_zeroed(l3a_context *context, size_t count, size_t size, void
 l3a_status copy_text(l3a_context *context, const char *text, size_t length, char **copy);
 void release(l3a_context *context, void *memory);
 
+/* Arrays that an object allocates together. The list that allocates them also tells what they take, so a plan cannot differ from
+ * what happens. A pointer whose count or size is 0 stays NULL. */
+struct array {
+    void *pointer; /* to the pointer that gets the array */
+    size_t count, size;
+    bool zeroed;
+};
+
+/* If one cannot be allocated, none is. */
+l3a_status arrays_allocate(l3a_context *context, const struct array *arrays, size_t count);
+void arrays_release(l3a_context *context, const struct array *arrays, size_t count);
+uint64_t arrays_bytes(const struct array *arrays, size_t count);
+
 /* Returns false if the product does not fit. */
 bool multiply_sizes(uint64_t left, uint64_t right, uint64_t *product);
 

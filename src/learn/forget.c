@@ -16,15 +16,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS = 1024 };
-
 l3a_status model_columns_create(l3a_context *context, size_t dim, size_t classes, struct model_columns *columns) {
     l3a_status status = L3A_OK;
     TRY(allocate_zeroed(context, classes, sizeof *columns->counts, &columns->counts));
     TRY(allocate_zeroed(context, classes, sizeof *columns->label_weight, &columns->label_weight));
     TRY(allocate_zeroed(context, classes, sizeof *columns->class_weight, &columns->class_weight));
     TRY(allocate_zeroed(context, dim, classes * sizeof *columns->cross, &columns->cross));
-    TRY(allocate_zeroed(context, dim, classes * sizeof *columns->weights, &columns->weights));
+    TRY(allocate_zeroed(context, dim, classes * sizeof *columns->coefficients, &columns->coefficients));
 done:
     return status;
 }
@@ -36,18 +34,19 @@ void model_columns_copy(const struct model_columns *columns, size_t dim, size_t 
     columns->label_weight[to] = model->label_weight[from];
     columns->class_weight[to] = model->class_weight[from];
     for (size_t i = 0; i < dim; i++) {
-        columns->cross[i * classes + to] = model->cross[i * old + from];
-        columns->weights[i * classes + to] = model->weights[i * old + from];
+        columns->cross[i * classes + to] = model->evidence->cross[i * old + from];
+        columns->coefficients[i * classes + to] = model->coefficients[i * old + from];
     }
 }
 
 void model_columns_adopt(l3a_model *model, struct model_columns *columns) {
-    const struct model_columns before = {model->counts, model->label_weight, model->class_weight, model->cross, model->weights};
+    const struct model_columns before = {model->counts, model->label_weight, model->class_weight, model->evidence->cross,
+                                         model->coefficients};
     model->counts = columns->counts;
     model->label_weight = columns->label_weight;
     model->class_weight = columns->class_weight;
-    model->cross = columns->cross;
-    model->weights = columns->weights;
+    model->evidence->cross = columns->cross;
+    model->coefficients = columns->coefficients;
     *columns = before;
 }
 
@@ -56,7 +55,7 @@ void model_columns_free(l3a_context *context, struct model_columns *columns) {
     release(context, columns->label_weight);
     release(context, columns->class_weight);
     release(context, columns->cross);
-    release(context, columns->weights);
+    release(context, columns->coefficients);
     *columns = (struct model_columns){0};
 }
 
@@ -70,31 +69,51 @@ static size_t gone_among(const bool *gone, size_t first, size_t last) {
 }
 
 /* The part that holds a phase's sums, or the number of parts if there is none. */
-static size_t part_of(const l3a_model *model, const l3a_phase_info *phase) {
+size_t part_of(const l3a_model *model, const l3a_phase_info *phase) {
+    const struct evidence *evidence = model->evidence;
     size_t i = 0;
-    while (i < model->part_count && phase->first >= model->parts[i].last) {
+    while (i < evidence->part_count && !(evidence->parts[i].phases && part_judges(&evidence->parts[i], phase->first))) {
         i++;
     }
     return i;
 }
 
-static bool goes_whole(const l3a_model *model, size_t part, const bool *gone) {
-    const size_t first = part < model->part_count ? model->parts[part].first : 0;
-    const size_t last = part < model->part_count ? model->parts[part].last : 0;
-    return first < last && gone_among(gone, first, last) == last - first;
+static bool goes_whole(const l3a_model *model, size_t index, const bool *gone) {
+    size_t i = 0;
+    if (index == model->evidence->part_count) {
+        return false;
+    }
+    const struct part *part = &model->evidence->parts[index];
+    while (i < part->judged_count && gone[part->judged[i]]) {
+        i++;
+    }
+    return i == part->judged_count;
 }
 
 static void drop_part(l3a_model *model, size_t index) {
-    release(model->context, model->parts[index].sums.rows);
-    model->part_count--;
-    memmove(model->parts + index, model->parts + index + 1, (model->part_count - index) * sizeof *model->parts);
+    struct evidence *evidence = model->evidence;
+    part_free(&evidence->parts[index]);
+    evidence->part_count--;
+    memmove(evidence->parts + index, evidence->parts + index + 1, (evidence->part_count - index) * sizeof *evidence->parts);
+}
+
+/* Takes the classes in `gone` out of a judged set, and renumbers the others. */
+static void drop_judged(struct part *part, const bool *gone) {
+    size_t count = 0;
+    for (size_t i = 0; i < part->judged_count; i++) {
+        const size_t k = part->judged[i];
+        if (!gone[k]) {
+            part->judged[count++] = k - gone_among(gone, 0, k);
+        }
+    }
+    part->judged_count = count;
 }
 
 /* Removes the columns of the classes in `gone`, and the phases and parts of which nothing is left. */
 static l3a_status drop_classes(l3a_model *model, const bool *gone) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    const size_t old = model->classes.count, all = old - gone_among(gone, 0, old), d = model->analytic.dim;
+    const size_t old = model->classes.count, all = old - gone_among(gone, 0, old), d = model_dim(model);
     struct model_columns made = {0};
     text_list classes = {0};
     size_t to = 0, phases = 0;
@@ -105,7 +124,7 @@ static l3a_status drop_classes(l3a_model *model, const bool *gone) {
             model_columns_copy(&made, d, all, to++, model, k);
         }
     }
-    for (size_t i = model->part_count; i-- > 0;) {
+    for (size_t i = model->evidence->part_count; i-- > 0;) {
         if (goes_whole(model, i, gone)) {
             drop_part(model, i);
         }
@@ -115,8 +134,8 @@ static l3a_status drop_classes(l3a_model *model, const bool *gone) {
         const size_t part = part_of(model, &phase), before = gone_among(gone, 0, phase.first);
         const size_t count = gone_among(gone, phase.first, phase.last);
         const bool stays = count < phase.last - phase.first;
-        if (!stays && part < model->part_count && model->parts[part].first <= phase.first) {
-            model->parts[part].phases--;
+        if (!stays && part < model->evidence->part_count) {
+            model->evidence->parts[part].phases--;
         }
         phase.first -= before;
         phase.last -= before + count;
@@ -124,10 +143,8 @@ static l3a_status drop_classes(l3a_model *model, const bool *gone) {
         phases += stays;
     }
     model->phase_count = phases;
-    for (size_t i = 0; i < model->part_count; i++) {
-        const size_t before = gone_among(gone, 0, model->parts[i].first);
-        model->parts[i].last -= before + gone_among(gone, model->parts[i].first, model->parts[i].last);
-        model->parts[i].first -= before;
+    for (size_t i = 0; i < model->evidence->part_count; i++) {
+        drop_judged(&model->evidence->parts[i], gone);
     }
     model_columns_adopt(model, &made);
     const text_list before = model->classes;
@@ -155,7 +172,7 @@ static bool is_apart(const l3a_model *model, size_t phase, const bool *gone) {
 static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    bool solve = model->part_count && model->options.lift > 0, clean = !has_dropped_classes(model), dropped = false;
+    bool solve = model->evidence->part_count && model->options.lift > 0, clean = !has_dropped_classes(model), dropped = false;
     FAIL_IF(gone_among(gone, 0, model->classes.count) == model->classes.count, context, L3A_ERROR_CLASS,
             "to forget everything, delete the file", "no class would be left");
     for (size_t p = 0; p < model->phase_count; p++) {
@@ -181,9 +198,10 @@ static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) 
     TRY(drop_classes(model, gone));
     if (solve) {
         TRY(report_progress(context, "solve", 0, 1));
-        TRY(model_solve(model, model->classes.count, model->cross, model->weights));
+        TRY(model_solve(model, model->classes.count, model->evidence->cross, model->coefficients));
     }
     TRY(report_progress(context, "solve", 1, 1));
+    model_changed(model);
     model->state = MODEL_READY;
     *exact = clean;
 done:
@@ -204,7 +222,7 @@ l3a_status l3a_model_forget_classes(l3a_model *model, const char *const *classes
         const bool known = k < model->classes.count;
         const char *close = known ? NULL : l3a_closest(classes[i], (const char *const *)model->classes.items, model->classes.count);
         char hint[160];
-        snprintf(hint, sizeof hint, close ? "did you mean '%.100s'?" : "'l3a info MODEL' lists its classes", close);
+        snprintf(hint, sizeof hint, close ? "did you mean '%.100s'?" : "use the name of one of its classes", close);
         FAIL_IF(!known, context, L3A_ERROR_CLASS, hint, "the model has no class '%s'", classes[i]);
         gone[k] = true;
     }
@@ -224,9 +242,10 @@ l3a_status l3a_model_forget_phase(l3a_model *model, size_t phase, int *exact) {
             "phase %zu is requested, but the model has only %zu", phase + 1, model->phase_count);
     const l3a_phase_info *info = &model->phases[phase];
     const size_t part = part_of(model, info);
-    FAIL_IF(part == model->part_count || model->parts[part].phases > 1, context, L3A_ERROR_MISMATCH,
-            model->part_count ? "forget the classes of all phases that it was folded with"
-                              : "forget its images by their features instead; l3a+ and the setting keep-phases keep phases apart",
+    FAIL_IF(part == model->evidence->part_count || model->evidence->parts[part].phases > 1, context, L3A_ERROR_MISMATCH,
+            model->evidence->part_count
+                ? "forget the classes of all phases that it was folded with"
+                : "forget its images by their features instead; l3a+ and the setting keep-phases keep phases apart",
             "the images of phase %zu are summed together with those of other phases", phase + 1);
     TRY(allocate_zeroed(context, model->classes.count, sizeof *gone, &gone));
     for (size_t k = info->first; k < info->last; k++) {
@@ -245,105 +264,73 @@ struct removal {
     size_t *columns, *rows, count;
     float *values;
     int8_t *labels;
-    double *wide;
-    void *expanded, *targets, *cross;
-    float *panel;
+    double *weight, *targets;
+    struct block expanded;
 };
 
 static void removal_free(struct removal *r) {
-    void *const all[] = {r->columns, r->rows, r->values, r->labels, r->wide, r->expanded, r->targets, r->panel, r->cross};
+    void *const all[] = {r->columns, r->rows, r->values, r->labels, r->weight, r->targets};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         release(r->model->context, all[i]);
     }
+    block_free(&r->expanded);
 }
 
 static l3a_status removal_create(struct removal *r) {
     l3a_model *model = r->model;
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    const size_t d = model->analytic.dim, own = r->phase->last - r->phase->first;
-    const real type = model_real(model);
-    TRY(model_buffer(model));
-    TRY(allocate(context, ROWS, model->width * sizeof *r->values, &r->values));
-    TRY(allocate(context, ROWS, own, &r->labels));
-    TRY(allocate(context, ROWS, d * real_size(type), &r->expanded));
-    TRY(allocate(context, ROWS, own * real_size(type), &r->targets));
-    if (type == REAL_SINGLE) {
-        TRY(allocate(context, d < ANALYTIC_PANEL ? d : ANALYTIC_PANEL, d * sizeof *r->panel, &r->panel));
-    } else {
-        TRY(allocate(context, ROWS, model->width * sizeof *r->wide, &r->wide));
-    }
-    TRY(allocate(context, d, own * real_size(type), &r->cross));
+    const size_t all = model->classes.count;
+    TRY(model_ready(model));
+    TRY(allocate(context, SCORE_ROWS, model->width * sizeof *r->values, &r->values));
+    TRY(allocate(context, SCORE_ROWS, r->phase->last - r->phase->first, &r->labels));
+    TRY(allocate(context, SCORE_ROWS, sizeof *r->weight, &r->weight));
+    TRY(allocate(context, SCORE_ROWS, all * sizeof *r->targets, &r->targets));
+    r->expanded = (struct block){.context = context, .layer = &model->layer, .capacity = SCORE_ROWS, .columns = all};
+    TRY(block_create(&r->expanded));
 done:
     return status;
 }
 
-static double get(real type, const void *values, size_t i) {
-    return type == REAL_SINGLE ? (double)((const float *)values)[i] : ((const double *)values)[i];
-}
-
-static void put(real type, void *values, size_t i, double value) {
-    if (type == REAL_SINGLE) {
-        ((float *)values)[i] = (float)value;
-    } else {
-        ((double *)values)[i] = value;
-    }
-}
-
-/* Adds the block to the square, which holds -A, and subtracts it from C. */
-static void remove_block(struct removal *r, size_t n) {
+/* ω and ω y of a block of images, as they were learned. */
+static void weigh_block(struct removal *r, size_t n) {
     l3a_model *model = r->model;
-    const l3a_context *context = model->context;
-    const real type = model_real(model);
-    const size_t d = model->analytic.dim, own = r->phase->last - r->phase->first, all = model->classes.count;
-    buffer_expand(&model->buffer, r->values, n, r->wide, r->expanded);
+    const size_t first = r->phase->first, own = r->phase->last - first, all = model->classes.count;
+    memset(r->targets, 0, n * all * sizeof *r->targets);
     for (size_t i = 0; i < n; i++) {
         const int8_t *labels = r->labels + i * own;
-        const double weight = sample_weight(labels, model->class_weight + r->phase->first, own), root = sqrt(weight);
-        for (size_t j = 0; j < d; j++) {
-            put(type, r->expanded, i * d + j, root * get(type, r->expanded, i * d + j));
-        }
+        r->weight[i] = sample_weight(labels, model->class_weight + first, own);
         for (size_t k = 0; k < own; k++) {
-            put(type, r->targets, i * own + k, labels[k] == 1 ? root : 0);
-            model->label_weight[r->phase->first + k] -= labels[k] == 1 ? weight : 0;
-        }
-    }
-    context->matrix->multiply(context->threads, type, true, false, d, own, n, 1, r->expanded, d, r->targets, own, 0, r->cross, own);
-    for (size_t i = 0; i < d; i++) {
-        for (size_t k = 0; k < own; k++) {
-            model->cross[i * all + r->phase->first + k] -= get(type, r->cross, i * own + k);
-        }
-    }
-    analytic_add(&model->analytic, type, r->expanded, n, r->panel);
-}
-
-static void negate(const struct analytic *analytic) {
-    for (size_t i = 0; i < analytic->dim; i++) {
-        double *row = analytic_row(analytic, i);
-        for (size_t j = 0; j <= i; j++) {
-            row[j] = -row[j];
+            const double weight = labels[k] == 1 ? r->weight[i] : 0;
+            r->targets[i * all + first + k] = weight;
+            model->label_weight[first + k] -= weight;
         }
     }
 }
 
+/* Sums up the images, and subtracts the sums. */
 static l3a_status remove_rows(struct removal *r, l3a_features *features, size_t part) {
     l3a_model *model = r->model;
+    struct evidence *evidence = model->evidence;
+    struct sums *sums = &evidence->ridge.sums;
     l3a_status status = L3A_OK;
     const size_t own = r->phase->last - r->phase->first;
-    if (part < model->part_count) {
-        analytic_unpack(&model->analytic, &model->parts[part].sums);
-    }
-    negate(&model->analytic);
-    for (size_t first = 0; first < r->count; first += ROWS) {
-        const size_t n = r->count - first < ROWS ? r->count - first : ROWS;
+    TRY(sums_begin(sums, model->classes.count));
+    for (size_t first = 0; first < r->count; first += SCORE_ROWS) {
+        const size_t n = r->count - first < SCORE_ROWS ? r->count - first : SCORE_ROWS;
         TRY(report_progress(model->context, "forget", first, r->count));
         TRY(l3a_features_read(features, r->rows + first, 0, n, r->values));
         features_gather_labels(features, r->rows + first, n, r->columns, own, r->labels);
-        remove_block(r, n);
+        weigh_block(r, n);
+        TRY(block_expand(&r->expanded, r->values, n));
+        TRY(sums_add(sums, &r->expanded, 1, r->weight, r->targets));
     }
-    negate(&model->analytic);
-    if (part < model->part_count) {
-        analytic_pack(&model->analytic, &model->parts[part].sums);
+    TRY(sums_cross(sums, -1, evidence->cross));
+    if (part < evidence->part_count) {
+        evidence->parts[part].images -= r->count;
+        TRY(triangle_add_sums(&evidence->parts[part].sums, sums, -1));
+    } else {
+        TRY(sums_keep(sums, -1));
     }
 done:
     return status;
@@ -460,7 +447,7 @@ l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uin
     FAIL_IF(!left, context, L3A_ERROR_DATA, "to forget everything, delete the file", "no image would be left");
     const bool same = complete && !has_dropped_classes(model) && model->options.weights == L3A_WEIGHTS_NONE &&
                       !has_pseudo_labels(model, 0) && !is_folded(model) && !(removals[0].count && has_chosen_gamma(model));
-    TRY(analytic_use_inverse(&model->analytic, false));
+    TRY(ridge_use_inverse(&model->evidence->ridge, false));
     model->state = MODEL_BROKEN;
     for (size_t p = 0; p < phases; p++) {
         if (removals[p].count) {
@@ -471,11 +458,12 @@ l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uin
     if (gone_among(gone, 0, model->classes.count)) {
         TRY(drop_classes(model, gone));
     }
-    status = model_solve(model, model->classes.count, model->cross, model->weights);
+    status = model_solve(model, model->classes.count, model->evidence->cross, model->coefficients);
     FAIL_IF(status == L3A_ERROR_NUMERIC, context, L3A_ERROR_DATA, "give the features and labels that were learned, each row once",
             "%s: without these rows there is no solution: some of them were never learned", features->path);
     TRY(status);
     TRY(report_progress(context, "solve", 1, 1));
+    model_changed(model);
     model->state = MODEL_READY;
     warn_of_few_images(model, fewest);
     *images = count;

@@ -7,41 +7,52 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 100, STRIP = 512 };
+enum { FEW = 100, TRIAL_ARRAYS = 4 };
 
-l3a_status gamma_sample_create(l3a_context *context, real type, size_t dim, size_t classes, size_t rows,
-                               struct gamma_sample *sample) {
-    l3a_status status = L3A_OK;
-    const size_t capacity = rows < GAMMA_ROWS ? rows : GAMMA_ROWS;
-    *sample = (struct gamma_sample){.type = type, .dim = dim, .classes = classes, .capacity = capacity};
-    TRY(allocate(context, capacity, dim * real_size(type), &sample->rows));
-    TRY(allocate(context, capacity, classes * sizeof *sample->targets, &sample->targets));
-done:
-    if (status != L3A_OK) {
-        gamma_sample_free(context, sample);
-    }
-    return status;
+static size_t sample_size(uint64_t images) {
+    return images < GAMMA_ROWS ? (size_t)images : GAMMA_ROWS;
+}
+
+size_t gamma_sample_numbers(const struct gamma_sample *sample) {
+    return sample->capacity * (sample->width + 1 + sample->classes);
+}
+
+uint64_t gamma_sample_bytes(size_t width, size_t classes, uint64_t images) {
+    return (uint64_t)sample_size(images) * (width + 1 + classes) * sizeof(double);
+}
+
+l3a_status gamma_sample_create(l3a_context *context, size_t width, size_t classes, uint64_t images, struct gamma_sample *sample) {
+    *sample = (struct gamma_sample){.width = width, .classes = classes, .capacity = sample_size(images), .images = images};
+    return allocate_zeroed(context, gamma_sample_numbers(sample), sizeof *sample->values, &sample->values);
 }
 
 void gamma_sample_free(l3a_context *context, struct gamma_sample *sample) {
-    release(context, sample->rows);
-    release(context, sample->targets);
+    release(context, sample->values);
     memset(sample, 0, sizeof *sample);
 }
 
-bool gamma_sample_wants(const struct gamma_sample *sample, uint64_t index, uint64_t rows) {
-    const uint64_t n = sample->capacity;
-    return sample->count < n && (index + 1) * n / rows > index * n / rows;
+static double *sample_weights(const struct gamma_sample *sample) {
+    return sample->values + sample->capacity * sample->width;
 }
 
-void gamma_sample_add(struct gamma_sample *sample, const void *row, const void *targets) {
-    const size_t size = sample->dim * real_size(sample->type);
-    memcpy((char *)sample->rows + sample->count * size, row, size);
-    for (size_t k = 0; k < sample->classes; k++) {
-        sample->targets[k * sample->capacity + sample->count] =
-            sample->type == REAL_SINGLE ? (double)((const float *)targets)[k] : ((const double *)targets)[k];
+static double *sample_targets(const struct gamma_sample *sample) {
+    return sample_weights(sample) + sample->capacity;
+}
+
+/* The sample is spread evenly over all images. */
+void gamma_sample_offer(const struct gamma_sample *sample, uint64_t index, const float *features, double weight,
+                        const int8_t *labels) {
+    const uint64_t n = sample->capacity, slot = index * n / sample->images;
+    if ((index + 1) * n / sample->images == slot) {
+        return;
     }
-    sample->count++;
+    for (size_t j = 0; j < sample->width; j++) {
+        sample->values[slot * sample->width + j] = (double)features[j];
+    }
+    sample_weights(sample)[slot] = weight;
+    for (size_t k = 0; k < sample->classes; k++) {
+        sample_targets(sample)[k * n + slot] = labels[k] == 1 ? sqrt(weight) : 0;
+    }
 }
 
 struct trial {
@@ -51,26 +62,42 @@ struct trial {
     double *gram;   /* X̃X̃ᵀ */
     double *factor; /* U with UᵀU = H⁻¹, then U⁻¹ */
     double *errors; /* [classes x n] */
+    float *features;
 };
+
+static void list_trial(struct trial *trial, size_t width, size_t classes, struct array *list) {
+    const size_t n = trial->n;
+    list[0] = (struct array){&trial->gram, n, n * sizeof *trial->gram, false};
+    list[1] = (struct array){&trial->factor, n, n * sizeof *trial->factor, false};
+    list[2] = (struct array){&trial->errors, classes, n * sizeof *trial->errors, false};
+    list[3] = (struct array){&trial->features, n, width * sizeof *trial->features, false};
+}
+
+/* The gram is computed in another array first, in the type of the rows. */
+uint64_t choose_gamma_bytes(size_t width, size_t classes, uint64_t images, real type) {
+    struct trial none = {.n = sample_size(images)};
+    struct array list[TRIAL_ARRAYS];
+    list_trial(&none, width, classes, list);
+    return arrays_bytes(list, TRIAL_ARRAYS) + (uint64_t)none.n * none.n * real_size(type);
+}
 
 /* E(γ); infinite if it cannot be computed. */
 static double left_out_error(const struct trial *trial, double gamma) {
-    const l3a_context *context = trial->context;
-    const matrix_operations *matrix = context->matrix;
+    const int threads = trial->context->threads;
     const size_t n = trial->n, classes = trial->sample->classes;
     double error = 0;
     memcpy(trial->factor, trial->gram, n * n * sizeof *trial->factor);
     for (size_t i = 0; i < n; i++) {
         trial->factor[i * n + i] += gamma;
     }
-    if (!matrix->factor(context->threads, REAL_DOUBLE, n, trial->factor, n)) {
+    if (!matrix_factor(threads, REAL_DOUBLE, n, trial->factor, n)) {
         return INFINITY;
     }
     for (size_t k = 0; k < classes; k++) {
-        memcpy(trial->errors + k * n, trial->sample->targets + k * trial->sample->capacity, n * sizeof *trial->errors);
+        memcpy(trial->errors + k * n, sample_targets(trial->sample) + k * n, n * sizeof *trial->errors);
     }
-    matrix->solve_rows(context->threads, REAL_DOUBLE, n, classes, trial->factor, n, trial->errors, n);
-    if (!matrix->invert_factor(context->threads, n, trial->factor, n)) {
+    matrix_solve_rows(threads, REAL_DOUBLE, n, classes, trial->factor, n, trial->errors, n);
+    if (!matrix_invert_factor(threads, n, trial->factor, n)) {
         return INFINITY;
     }
     for (size_t i = 0; i < n; i++) {
@@ -84,33 +111,6 @@ static double left_out_error(const struct trial *trial, double gamma) {
         }
     }
     return isfinite(error) ? error : INFINITY;
-}
-
-static l3a_status make_gram(const struct trial *trial) {
-    l3a_context *context = trial->context;
-    const struct gamma_sample *sample = trial->sample;
-    const size_t n = trial->n, d = sample->dim;
-    void *product = NULL;
-    const l3a_status status = allocate(context, n, n * real_size(sample->type), &product);
-    if (status == L3A_OK) {
-        const size_t size = real_size(sample->type);
-        for (size_t first = 0; first < n; first += STRIP) { /* only the blocks on and right of the diagonal */
-            const size_t rows = n - first < STRIP ? n - first : STRIP;
-            const char *from = (const char *)sample->rows + first * d * size;
-            context->matrix->multiply(context->threads, sample->type, false, true, rows, n - first, d, 1, from, d, from, d, 0,
-                                      (char *)product + (first * n + first) * size, n);
-        }
-        for (size_t i = 0; i < n; i++) {
-            for (size_t j = i; j < n; j++) {
-                const size_t at = i * n + j;
-                trial->gram[at] =
-                    sample->type == REAL_SINGLE ? (double)((const float *)product)[at] : ((const double *)product)[at];
-                trial->gram[j * n + i] = trial->gram[at];
-            }
-        }
-    }
-    release(context, product);
-    return status;
 }
 
 /* Where the parabola through (-1, left), (0, middle), (1, right) is lowest. */
@@ -159,29 +159,32 @@ static bool has_contrast(const struct gamma_sample *sample) {
     bool contrast = false;
     for (size_t k = 0; k < sample->classes; k++) {
         size_t shown = 0;
-        for (size_t i = 0; i < sample->count; i++) {
-            shown += sample->targets[k * sample->capacity + i] != 0;
+        for (size_t i = 0; i < sample->capacity; i++) {
+            shown += sample_targets(sample)[k * sample->capacity + i] != 0;
         }
-        contrast = contrast || (shown && shown < sample->count);
+        contrast = contrast || (shown && shown < sample->capacity);
     }
     return contrast;
 }
 
-l3a_status choose_gamma(l3a_context *context, const struct gamma_sample *sample, double *gamma) {
+l3a_status choose_gamma(struct block *rows, const struct gamma_sample *sample, double *gamma) {
+    l3a_context *context = rows->context;
     l3a_status status = L3A_OK;
-    struct trial trial = {.context = context, .sample = sample, .n = sample->count};
+    struct trial trial = {.context = context, .sample = sample, .n = sample->capacity};
     const size_t n = trial.n;
-    TRY(allocate(context, n, n * sizeof *trial.gram, &trial.gram));
-    TRY(make_gram(&trial));
-    TRY(allocate(context, n, n * sizeof *trial.factor, &trial.factor));
-    TRY(allocate(context, sample->classes, n * sizeof *trial.errors, &trial.errors));
+    struct array list[TRIAL_ARRAYS];
+    list_trial(&trial, sample->width, sample->classes, list);
+    TRY(arrays_allocate(context, list, TRIAL_ARRAYS));
+    for (size_t i = 0; i < n * sample->width; i++) {
+        trial.features[i] = (float)sample->values[i];
+    }
+    TRY(block_expand(rows, trial.features, n));
+    TRY(block_gram(rows, sample_weights(sample), trial.gram));
     const double chosen = two_digits(n < FEW || !has_contrast(sample) ? 0.1 * mean_diagonal(&trial) : descend(&trial));
     FAIL_IF(!(isfinite(chosen) && chosen > 0), context, L3A_ERROR_NUMERIC, "give a number for gamma, or scale the features",
             "no gamma can be chosen from these features");
     *gamma = chosen;
 done:
-    release(context, trial.gram);
-    release(context, trial.factor);
-    release(context, trial.errors);
+    arrays_release(context, list, TRIAL_ARRAYS);
     return status;
 }

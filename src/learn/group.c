@@ -1,119 +1,131 @@
 #include "learn/group.h"
 
-#include "base/threads.h"
 #include "data/features.h"
-#include "learn/weights.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { STAGED_ROWS = 1024 };
+enum { STAGED_ROWS = 1024, STAGE_ARRAYS = 3 };
 
 /* Rows on which a member disagrees with the one before it: positive weight differences from the front, others from the back. */
 struct stage {
     size_t front, back;
-    void *rows;    /* [STAGED_ROWS x d] */
-    void *targets; /* [STAGED_ROWS x classes] */
-    double *scale; /* √|Δω| */
+    float *features; /* [STAGED_ROWS x k] */
+    double *weight;  /* |Δω| */
+    double *targets; /* [STAGED_ROWS x classes] */
+};
+
+enum role {
+    LEADS,   /* adds all rows to its sums */
+    FOLLOWS, /* adds the difference from the member before it */
+    SHARES   /* has the sums of the member before it */
 };
 
 struct member {
-    l3a_options options;
-    bool follows;         /* the member before it weights labels alike, and this one keeps the difference */
-    struct analytic sums; /* has no square if nothing can differ */
-    double *cross;        /* [d x classes] */
-    double *class_weight;
-    size_t place; /* index among the members that use pseudo-labels in this phase */
-    threshold_survey survey;
-    double threshold;
-    int8_t *labels; /* [block x classes] */
-    double *omega;  /* [block] */
+    l3a_model *model;
+    enum role role;
     struct stage stage;
-};
-
-/* Work space of a phase. */
-struct work {
-    float *features; /* a block of rows, [block x k] */
-    double *wide;
-    void *expanded, *scaled; /* x and √ω x, [block x d] */
-    int8_t *labels;          /* of the new classes */
-    size_t labelled;         /* members that use pseudo-labels … */
-    void *old_weights;       /* … their W side by side … */
-    void *scores, *own;      /* … their scores, [block x labelled·old classes], and those of one of them */
-    void *targets;           /* [block x classes] */
-    double *root;            /* √ω */
-    float *panel, *cross_block;
 };
 
 struct group {
     l3a_context *context;
-    size_t width, dim, block;
-    real type;
-    struct buffer buffer;
-    size_t old, all; /* classes before this phase, and including it */
-    uint64_t *counts;
+    size_t width, block;
     struct member *members;
     size_t count;
-    void *weights; /* W of all members side by side, [d x count·old classes], in the working precision */
-
-    struct work work;
+    struct block rows; /* of the phase in progress */
+    float *features;  /* a block of them */
+    double expand_seconds;
 };
 
 static bool weighs_alike(const l3a_options *left, const l3a_options *right) {
     return left->weights == right->weights && (left->weights == L3A_WEIGHTS_NONE || left->scaling == right->scaling);
 }
 
-/* Whether members that weight labels like this one may have different pseudo-labels, so that each needs a square. */
-static bool may_disagree(const l3a_options *members, size_t count, size_t index) {
-    bool disagree = false;
-    for (size_t i = 0; i < count; i++) {
-        disagree = disagree || (weighs_alike(&members[i], &members[index]) && members[i].pseudo != L3A_PSEUDO_OFF);
-    }
-    return disagree;
+/* Whether the sums of two models are kept in the same way. */
+static bool keeps_alike(const l3a_options *left, const l3a_options *right) {
+    return keeps_phases(left) == keeps_phases(right) && (!keeps_phases(left) || left->keep_phases == right->keep_phases) &&
+           left->store == right->store;
 }
 
-/* Whether a group supports these settings. */
-static bool is_plain(const l3a_options *options) {
-    return options->solver != L3A_SOLVER_RECURSIVE && !keeps_phases(options) && options->skip_features == L3A_SKIP_OFF &&
-           options->gamma > 0 && options->thresholds == L3A_THRESHOLDS_FIXED;
+static enum role role_of(const l3a_options *members, size_t index) {
+    const l3a_options *own = &members[index], *before = index ? &members[index - 1] : NULL;
+    if (!before || !weighs_alike(before, own)) {
+        return LEADS;
+    }
+    return own->pseudo == L3A_PSEUDO_OFF && before->pseudo == L3A_PSEUDO_OFF && keeps_alike(before, own) ? SHARES : FOLLOWS;
 }
 
 bool group_accepts(const l3a_options *first, const l3a_options *other) {
-    return is_plain(first) && is_plain(other) && first->dim == other->dim && first->seed == other->seed &&
-           first->precision == other->precision && first->block == other->block;
+    return first->solver != L3A_SOLVER_RECURSIVE && other->solver != L3A_SOLVER_RECURSIVE && first->dim == other->dim &&
+           first->seed == other->seed && first->precision == other->precision && first->block == other->block &&
+           first->skip_features == other->skip_features;
 }
 
-uint64_t group_memory(const l3a_options *members, size_t count, size_t width, size_t classes) {
-    const bool mixed = members->precision == L3A_PRECISION_MIXED;
-    const double d = (double)members->dim, k = (double)width, K = (double)classes, n = (double)members->block;
-    const double size = mixed ? 4 : 8, square = d * (double)analytic_stride((size_t)members->dim) * 8;
-    double total = k * d * size + n * (k * 12 + 2 * d * size + K * (2 * size + 2)) + 1024 * d * 4 + d * K * 24;
+static void list_stage(struct stage *stage, size_t width, size_t classes, struct array *list) {
+    list[0] = (struct array){&stage->features, STAGED_ROWS, width * sizeof *stage->features, false};
+    list[1] = (struct array){&stage->weight, STAGED_ROWS, sizeof *stage->weight, false};
+    list[2] = (struct array){&stage->targets, STAGED_ROWS, classes * sizeof *stage->targets, false};
+}
+
+static size_t row_capacity(size_t block) {
+    return block > STAGED_ROWS ? block : STAGED_ROWS;
+}
+
+/* What one member adds to the group's layer and rows. */
+static uint64_t member_memory(l3a_context *context, const l3a_options *members, size_t index, size_t width, size_t classes,
+                              size_t phases) {
+    const l3a_options *options = &members[index];
+    const struct algebra *algebra = algebra_of(context);
+    const size_t d = learned_width(options, width);
+    const enum role role = role_of(members, index);
+    struct phase none;
+    struct stage no_stage;
+    struct array block[BLOCK_ARRAYS], columns[COLUMN_ARRAYS], stage[STAGE_ARRAYS];
+    list_block(&none, (size_t)options->block, width, 0, classes, options_real(options), options->pseudo != L3A_PSEUDO_OFF, block);
+    list_columns(&none, d, classes, columns);
+    list_stage(&no_stage, width, classes, stage);
+    return arrays_bytes(block, BLOCK_ARRAYS) + arrays_bytes(columns, COLUMN_ARRAYS) + (uint64_t)d * classes * sizeof(double) +
+           algebra->solution_bytes(d, classes, options_real(options)) +
+           (role == SHARES ? 0
+                           : algebra->sums_bytes(d, 2 * classes) +
+                                 kept_phases(options, phases) * algebra->triangle_bytes(d, options_real(options))) +
+           (role == FOLLOWS ? arrays_bytes(stage, STAGE_ARRAYS) : 0);
+}
+
+uint64_t group_memory(l3a_context *context, const l3a_options *members, size_t count, size_t width, size_t classes, size_t phases) {
+    const struct layer layer = {.algebra = algebra_of(context), .shape = model_layer_shape(members, width)};
+    const struct block rows = {.context = context,
+                              .layer = &layer,
+                              .capacity = row_capacity((size_t)members->block),
+                              .columns = classes,
+                              .reused = count > 1};
+    uint64_t total = layer.algebra->layer_bytes(&layer.shape) + layer.algebra->block_bytes(&rows) +
+                     members->block * width * sizeof(float) + parts_solve_bytes(context, learned_width(members, width), classes);
     for (size_t i = 0; i < count; i++) {
-        const bool follows = i && weighs_alike(&members[i - 1], &members[i]);
-        const bool disagrees = follows && may_disagree(members, count, i);
-        total += d * K * (16 + size) + n * (K + 8) + (!follows || disagrees ? square : 0) +
-                 (disagrees ? STAGED_ROWS * (d + K) * size : 0);
+        total += member_memory(context, members, i, width, classes, phases);
     }
-    return total < 9e18 ? (uint64_t)total : UINT64_MAX;
+    return total;
 }
 
 l3a_status group_create(l3a_context *context, const l3a_options *members, size_t count, size_t width, struct group **group) {
     l3a_status status = L3A_OK;
     struct group *made = NULL;
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
-    *made = (struct group){.context = context, .width = width, .dim = (size_t)members->dim, .block = (size_t)members->block};
-    made->type = members->precision == L3A_PRECISION_MIXED ? REAL_SINGLE : REAL_DOUBLE;
+    *made = (struct group){.context = context, .width = width, .block = (size_t)members->block};
     TRY(allocate_zeroed(context, count, sizeof *made->members, &made->members));
     made->count = count;
-    TRY(buffer_create(context, width, made->dim, members->seed, made->type, &made->buffer));
     for (size_t i = 0; i < count; i++) {
         struct member *member = &made->members[i];
-        member->options = members[i];
-        member->follows = i && weighs_alike(&members[i - 1], &members[i]);
-        if (!member->follows || may_disagree(members, count, i)) {
-            TRY(analytic_create(context, made->dim, members[i].gamma, made->type, &member->sums));
+        l3a_options options = members[i];
+        options.solver = L3A_SOLVER_SUMS;
+        TRY(l3a_model_create(context, width, &options, &member->model));
+        member->model->in_group = true;
+        member->role = role_of(members, i);
+        if (member->role == SHARES) {
+            model_share(member->model, member[-1].model);
         }
     }
+    TRY(model_ready(made->members[0].model));
     *group = made;
     made = NULL;
 done:
@@ -121,25 +133,14 @@ done:
     return status;
 }
 
-static void free_block(struct group *group) {
-    const struct work *work = &group->work;
-    void *const owned[] = {work->features, work->wide, work->expanded, work->scaled,      work->labels, work->scores,
-                           work->targets,  work->root, work->panel,    work->cross_block, work->own,    work->old_weights};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        release(group->context, owned[i]);
-    }
-    group->work = (struct work){0};
+static void free_phase(struct group *group) {
+    block_free(&group->rows);
+    release(group->context, group->features);
+    group->features = NULL;
     for (size_t i = 0; i < group->count; i++) {
-        struct member *member = &group->members[i];
-        release(group->context, member->class_weight);
-        release(group->context, member->labels);
-        release(group->context, member->omega);
-        release(group->context, member->stage.rows);
-        release(group->context, member->stage.targets);
-        release(group->context, member->stage.scale);
-        member->class_weight = member->omega = NULL;
-        member->labels = NULL;
-        member->stage = (struct stage){0};
+        struct array list[STAGE_ARRAYS];
+        list_stage(&group->members[i].stage, 0, 0, list);
+        arrays_release(group->context, list, STAGE_ARRAYS);
     }
 }
 
@@ -147,328 +148,164 @@ void group_free(struct group *group) {
     if (!group) {
         return;
     }
-    free_block(group);
-    for (size_t i = 0; i < group->count; i++) {
-        struct member *member = &group->members[i];
-        analytic_free(&member->sums);
-        release(group->context, member->cross);
+    free_phase(group);
+    for (size_t i = group->count; i-- > 0;) {
+        l3a_model_free(group->members[i].model);
     }
-    release(group->context, group->weights);
-    buffer_free(&group->buffer);
-    release(group->context, group->counts);
     release(group->context, group->members);
     release(group->context, group);
 }
 
-/* Widens a member's C by columns of zeros for the new classes. */
-static l3a_status widen_cross(const struct group *group, struct member *member) {
-    double *wider = NULL;
-    const l3a_status status = allocate_zeroed(group->context, group->dim, group->all * sizeof *wider, &wider);
-    for (size_t i = 0; status == L3A_OK && group->old && i < group->dim; i++) {
-        memcpy(wider + i * group->all, member->cross + i * group->old, group->old * sizeof *wider);
-    }
-    if (status == L3A_OK) {
-        release(group->context, member->cross);
-        member->cross = wider;
-    }
-    return status;
+const l3a_model *group_model(const struct group *group, size_t member) {
+    return group->members[member].model;
 }
 
-static l3a_status prepare_member(const struct group *group, struct member *member, size_t rows) {
-    l3a_context *context = group->context;
-    const size_t size = real_size(group->type);
+/* Expands a block of the table's rows once for all members. */
+static l3a_status expand(struct group *group, l3a_features *features, const size_t *rows, size_t count) {
     l3a_status status = L3A_OK;
-    TRY(widen_cross(group, member));
-    TRY(allocate(context, group->all, sizeof *member->class_weight, &member->class_weight));
-    TRY(allocate_zeroed(context, rows, group->all, &member->labels));
-    TRY(allocate(context, rows, sizeof *member->omega, &member->omega));
-    if (member->follows && member->sums.square && group->old) {
-        TRY(allocate(context, STAGED_ROWS, group->dim * size, &member->stage.rows));
-        TRY(allocate(context, STAGED_ROWS, group->all * size, &member->stage.targets));
-        TRY(allocate(context, STAGED_ROWS, sizeof *member->stage.scale, &member->stage.scale));
-    }
-    class_weights(group->counts, group->all, member->options.weights, member->options.scaling, member->class_weight);
-    member->survey = (threshold_survey){0};
-    member->threshold = member->options.eta;
+    TRY(l3a_features_read(features, rows, 0, count, group->features));
+    const double start = clock_seconds();
+    TRY(block_expand(&group->rows, group->features, count));
+    group->expand_seconds += clock_seconds() - start;
 done:
     return status;
 }
 
-static bool uses_pseudo_labels(const struct group *group, const struct member *member) {
-    return group->old && member->options.pseudo != L3A_PSEUDO_OFF;
+static bool is_dynamic(const struct member *member) {
+    return member->model->classes.count && member->model->options.pseudo == L3A_PSEUDO_DYNAMIC;
 }
 
-/* Columns [first, first + columns) of each row. */
-static void copy_columns(real type, const void *from, size_t from_stride, size_t first, void *to, size_t to_stride, size_t rows,
-                         size_t columns) {
-    const size_t size = real_size(type);
-    for (size_t i = 0; i < rows; i++) {
-        memcpy((char *)to + i * to_stride * size, (const char *)from + (i * from_stride + first) * size, columns * size);
-    }
-}
-
-/* Puts the weights of the members that use pseudo-labels side by side, so that one product scores a block for all of them. */
-static l3a_status prepare_scores(struct group *group, size_t rows) {
-    l3a_context *context = group->context;
-    struct work *work = &group->work;
-    const size_t size = real_size(group->type), old = group->old;
-    l3a_status status = L3A_OK;
-    for (size_t i = 0; i < group->count; i++) {
-        group->members[i].place = work->labelled;
-        work->labelled += uses_pseudo_labels(group, &group->members[i]);
-    }
-    if (!work->labelled) {
-        return L3A_OK;
-    }
-    const size_t columns = work->labelled * old;
-    TRY(allocate(context, group->dim, columns * size, &work->old_weights));
-    TRY(allocate(context, rows, columns * size, &work->scores));
-    TRY(allocate(context, rows, old * size, &work->own));
-    for (size_t i = 0; i < group->count; i++) {
-        if (uses_pseudo_labels(group, &group->members[i])) {
-            copy_columns(group->type, group->weights, group->count * old, i * old,
-                         (char *)work->old_weights + group->members[i].place * old * size, columns, group->dim, old);
-        }
-    }
-done:
-    return status;
-}
-
-/* Allocates the work space of a phase, for blocks of `rows` rows. */
-static l3a_status prepare_phase(struct group *group, size_t rows) {
-    l3a_context *context = group->context;
-    const size_t size = real_size(group->type), d = group->dim;
-    l3a_status status = L3A_OK;
-    TRY(allocate(context, rows, group->width * sizeof *group->work.features, &group->work.features));
-    TRY(allocate(context, rows, group->all - group->old, &group->work.labels));
-    TRY(allocate(context, rows, d * size, &group->work.expanded));
-    TRY(allocate(context, rows, d * size, &group->work.scaled));
-    TRY(prepare_scores(group, rows));
-    TRY(allocate(context, rows, group->all * size, &group->work.targets));
-    TRY(allocate(context, rows, sizeof *group->work.root, &group->work.root));
-    if (group->type == REAL_DOUBLE) {
-        TRY(allocate(context, rows, group->width * sizeof *group->work.wide, &group->work.wide));
-    } else {
-        TRY(allocate(context, d < ANALYTIC_PANEL ? d : ANALYTIC_PANEL, d * sizeof *group->work.panel, &group->work.panel));
-        TRY(allocate(context, d, group->all * sizeof *group->work.cross_block, &group->work.cross_block));
-    }
-    for (size_t i = 0; i < group->count; i++) {
-        TRY(prepare_member(group, &group->members[i], rows));
-    }
-done:
-    return status;
-}
-
-static void score_old_classes(const struct group *group, size_t rows) {
-    const struct work *work = &group->work;
-    const size_t columns = work->labelled * group->old;
-    if (columns) {
-        group->context->matrix->multiply(group->context->threads, group->type, false, false, rows, columns, group->dim, 1,
-                                         work->expanded, group->dim, work->old_weights, columns, 0, work->scores, columns);
-    }
-}
-
-/* Copies a member's part of the scores. */
-static const void *scores_of(const struct group *group, const struct member *member, size_t rows) {
-    const struct work *work = &group->work;
-    copy_columns(group->type, work->scores, work->labelled * group->old, member->place * group->old, work->own, group->old, rows,
-                 group->old);
-    return work->own;
-}
-
-static bool is_dynamic(const struct group *group, const struct member *member) {
-    return group->old && member->options.pseudo == L3A_PSEUDO_DYNAMIC;
-}
-
-/* One pass over the rows for all members with a dynamic threshold. */
-static l3a_status survey(struct group *group, l3a_features *features, const size_t *rows, size_t count, size_t block) {
+/* Prepares the members that survey, and passes over the rows once for all of them. */
+static l3a_status survey(struct group *group, l3a_features *features, const size_t *rows, size_t count) {
     l3a_status status = L3A_OK;
     bool needed = false;
     for (size_t i = 0; i < group->count; i++) {
-        needed = needed || is_dynamic(group, &group->members[i]);
+        TRY(phase_prepare_block(group->members[i].model, &group->rows));
+        needed = needed || is_dynamic(&group->members[i]);
     }
-    for (size_t first = 0; needed && first < count; first += block) {
-        const size_t n = count - first < block ? count - first : block;
+    for (size_t first = 0; needed && first < count; first += group->block) {
         TRY(report_progress(group->context, "survey", first, count));
-        TRY(l3a_features_read(features, rows + first, 0, n, group->work.features));
-        buffer_expand(&group->buffer, group->work.features, n, group->work.wide, group->work.expanded);
-        score_old_classes(group, n);
+        TRY(expand(group, features, rows + first, count - first < group->block ? count - first : group->block));
         for (size_t i = 0; i < group->count; i++) {
-            if (is_dynamic(group, &group->members[i])) {
-                survey_add(&group->members[i].survey, group->type, scores_of(group, &group->members[i], n), n, group->old);
+            if (is_dynamic(&group->members[i])) {
+                TRY(phase_survey_expanded(group->members[i].model));
             }
-        }
-    }
-    for (size_t i = 0; needed && i < group->count; i++) {
-        struct member *member = &group->members[i];
-        if (is_dynamic(group, member)) {
-            const double total = (double)(member->options.total_classes ? member->options.total_classes : group->all);
-            member->threshold = survey_threshold(&member->survey, member->options.tau * (double)group->old / total);
         }
     }
 done:
     return status;
 }
 
-/* ŷ and ω of a block, for one member. */
-static void label_rows(const struct group *group, struct member *member, size_t rows, struct group_outcome *outcome) {
-    const size_t own = group->all - group->old;
-    for (size_t i = 0; i < rows; i++) {
-        memset(member->labels + i * group->all, 0, group->old);
-        memcpy(member->labels + i * group->all + group->old, group->work.labels + i * own, own);
-    }
-    if (uses_pseudo_labels(group, member)) {
-        outcome->pseudo_labels += pseudo_label(group->type, scores_of(group, member, rows), rows, group->old, member->threshold,
-                                               member->labels, group->all);
-    }
-    for (size_t i = 0; i < rows; i++) {
-        member->omega[i] = sample_weight(member->labels + i * group->all, member->class_weight, group->all);
-    }
-    outcome->images += rows;
-}
-
-static void store_real(real type, void *to, size_t index, double value) {
-    if (type == REAL_SINGLE) {
-        ((float *)to)[index] = (float)value;
-    } else {
-        ((double *)to)[index] = value;
-    }
-}
-
-struct scaling {
-    real type;
-    size_t d;
-    const double *scale;
-    const void *from;
-    void *to;
-};
-
-static void scale_rows(void *argument, size_t first, size_t last) {
-    const struct scaling *scaling = argument;
-    for (size_t i = first; i < last; i++) {
-        const double scale = scaling->scale[i];
-        if (scaling->type == REAL_SINGLE) {
-            const float *from = (const float *)scaling->from + i * scaling->d;
-            float *to = (float *)scaling->to + i * scaling->d;
-            for (size_t j = 0; j < scaling->d; j++) {
-                to[j] = from[j] * (float)scale;
-            }
-        } else {
-            const double *from = (const double *)scaling->from + i * scaling->d;
-            double *to = (double *)scaling->to + i * scaling->d;
-            for (size_t j = 0; j < scaling->d; j++) {
-                to[j] = from[j] * scale;
-            }
+static l3a_status prepare(struct group *group, l3a_features *features, const size_t *rows, size_t count, const size_t *columns,
+                          const char *const *names, size_t class_count) {
+    l3a_context *context = group->context;
+    l3a_status status = L3A_OK;
+    int8_t *labels = NULL;
+    const size_t all = group->members[0].model->classes.count + class_count;
+    TRY(allocate(context, count, class_count, &labels));
+    features_gather_labels(features, rows, count, columns, class_count, labels);
+    for (size_t i = 0; i < group->count; i++) {
+        struct array list[STAGE_ARRAYS];
+        TRY(l3a_phase_begin(group->members[i].model, names, class_count));
+        TRY(l3a_phase_count(group->members[i].model, labels, count));
+        if (group->members[i].role == FOLLOWS) {
+            list_stage(&group->members[i].stage, group->width, all, list);
+            TRY(arrays_allocate(context, list, STAGE_ARRAYS));
         }
     }
-}
-
-static void scale_block(const struct group *group, const double *scale, const void *from, void *to, size_t rows) {
-    struct scaling scaling = {group->type, group->dim, scale, from, to};
-    parallel_for(group->context->threads, rows, 16, scale_rows, &scaling);
-}
-
-/* C += XᵀT */
-static void add_cross(const struct group *group, const void *rows, const void *targets, size_t count, double *cross) {
-    const l3a_context *context = group->context;
-    const size_t d = group->dim, all = group->all;
-    const bool single = group->type == REAL_SINGLE;
-    if (!count) {
-        return;
-    }
-    context->matrix->multiply(context->threads, group->type, true, false, d, all, count, 1, rows, d, targets, all, single ? 0 : 1,
-                              single ? (void *)group->work.cross_block : cross, all);
-    for (size_t i = 0; single && i < d * all; i++) {
-        cross[i] += (double)group->work.cross_block[i];
-    }
-}
-
-/* The first member of a chain: A += X̃ᵀX̃ and C += X̃ᵀỸ, as in a separate model. */
-static void add_block(const struct group *group, struct member *member, size_t rows) {
-    for (size_t i = 0; i < rows; i++) {
-        group->work.root[i] = sqrt(member->omega[i]);
-        for (size_t k = 0; k < group->all; k++) {
-            store_real(group->type, group->work.targets, i * group->all + k,
-                       member->labels[i * group->all + k] == 1 ? group->work.root[i] : 0);
-        }
-    }
-    scale_block(group, group->work.root, group->work.expanded, group->work.scaled, rows);
-    add_cross(group, group->work.scaled, group->work.targets, rows, member->cross);
-    analytic_add(&member->sums, group->type, group->work.scaled, rows, group->work.panel);
-}
-
-static char *at_row(const void *rows, size_t index, size_t columns, real type) {
-    return (char *)rows + index * columns * real_size(type);
+    warn_of_empty_classes(group->members[0].model);
+    group->rows = (struct block){.context = context,
+                                .layer = &group->members[0].model->layer,
+                                .capacity = row_capacity(count < group->block ? count : group->block),
+                                .columns = all,
+                                .reused = group->count > 1};
+    TRY(block_create(&group->rows));
+    TRY(allocate(context, count < group->block ? count : group->block, group->width * sizeof *group->features, &group->features));
+done:
+    release(context, labels);
+    return status;
 }
 
 /* Adds the collected rows to the difference of the sums. */
-static void flush_stage(const struct group *group, struct member *member) {
+static l3a_status flush(struct group *group, struct member *member) {
     struct stage *stage = &member->stage;
-    const size_t back = STAGED_ROWS - stage->back;
-    void *const last_rows = at_row(stage->rows, back, group->dim, group->type);
-    double largest = 0;
-    add_cross(group, stage->rows, stage->targets, stage->front, member->cross);
-    add_cross(group, last_rows, at_row(stage->targets, back, group->all, group->type), stage->back, member->cross);
-    for (size_t i = 0; i < STAGED_ROWS; i++) {
-        largest = (i < stage->front || i >= back) && stage->scale[i] > largest ? stage->scale[i] : largest;
+    struct sums *sums = &member->model->evidence->ridge.sums;
+    l3a_status status = L3A_OK;
+    const size_t all = member->model->phase.classes.count, back = STAGED_ROWS - stage->back;
+    if (stage->front) {
+        TRY(block_expand(&group->rows, stage->features, stage->front));
+        TRY(sums_add(sums, &group->rows, 1, stage->weight, stage->targets));
     }
-    if (largest > 0) {
-        scale_block(group, stage->scale, stage->rows, stage->rows, stage->front);
-        scale_block(group, stage->scale + back, last_rows, last_rows, stage->back);
-        analytic_add_difference(&member->sums, group->type, stage->rows, stage->front, last_rows, stage->back, group->work.panel);
+    if (stage->back) {
+        TRY(block_expand(&group->rows, stage->features + back * group->width, stage->back));
+        TRY(sums_add(sums, &group->rows, -1, stage->weight + back, stage->targets + back * all));
     }
     stage->front = stage->back = 0;
+done:
+    return status;
 }
 
 /* Collects the rows of a block on which a member and the one before it disagree. */
-static void add_difference(const struct group *group, struct member *member, size_t rows, struct group_outcome *outcome) {
-    const struct member *before = member - 1;
+static l3a_status add_difference(struct group *group, struct member *member, size_t rows, struct group_outcome *outcome) {
+    l3a_status status = L3A_OK;
+    const struct phase *phase = &member->model->phase, *before = &member[-1].model->phase;
     struct stage *stage = &member->stage;
-    const size_t all = group->all;
+    const size_t all = phase->classes.count;
     for (size_t i = 0; i < rows; i++) {
-        const int8_t *labels = member->labels + i * all, *others = before->labels + i * all;
-        if (memcmp(labels, others, group->old) == 0) {
+        if (memcmp(phase->labels + i * all, before->labels + i * all, all) == 0) {
             continue;
         }
-        const double more = member->omega[i] - before->omega[i];
+        const double more = phase->weight[i] - before->weight[i];
         const size_t slot = more >= 0 ? stage->front++ : STAGED_ROWS - ++stage->back;
-        stage->scale[slot] = sqrt(fabs(more));
-        memcpy(at_row(stage->rows, slot, group->dim, group->type), at_row(group->work.expanded, i, group->dim, group->type),
-               group->dim * real_size(group->type));
+        stage->weight[slot] = fabs(more);
+        memcpy(stage->features + slot * group->width, group->features + i * group->width, group->width * sizeof *stage->features);
         for (size_t k = 0; k < all; k++) {
-            store_real(group->type, stage->targets, slot * all + k,
-                       (labels[k] == 1 ? member->omega[i] : 0) - (others[k] == 1 ? before->omega[i] : 0));
+            stage->targets[slot * all + k] = phase->targets[i * all + k] - before->targets[i * all + k];
         }
         outcome->corrected++;
         if (stage->front + stage->back == STAGED_ROWS) {
-            flush_stage(group, member);
+            TRY(flush(group, member));
         }
     }
+done:
+    return status;
 }
 
-static l3a_status learn_rows(struct group *group, l3a_features *features, const size_t *rows, size_t count, const size_t *columns,
-                             size_t block, struct group_outcome *outcomes) {
+/* Every member labels the block; then those that lead add it, and those that follow collect what differs. */
+static l3a_status learn_block(struct group *group, size_t rows, struct group_outcome *outcomes) {
     l3a_status status = L3A_OK;
-    for (size_t first = 0; first < count; first += block) {
-        const size_t n = count - first < block ? count - first : block;
-        TRY(report_progress(group->context, "learn", first, count));
-        TRY(l3a_features_read(features, rows + first, 0, n, group->work.features));
-        features_gather_labels(features, rows + first, n, columns, group->all - group->old, group->work.labels);
-        buffer_expand(&group->buffer, group->work.features, n, group->work.wide, group->work.expanded);
-        score_old_classes(group, n);
-        for (size_t i = 0; i < group->count; i++) {
-            struct member *member = &group->members[i];
-            label_rows(group, member, n, &outcomes[i]);
-            if (!member->follows) {
-                add_block(group, member, n);
-            } else if (member->stage.rows) {
-                add_difference(group, member, n, &outcomes[i]);
-            }
+    for (size_t i = 0; i < group->count; i++) {
+        struct member *member = &group->members[i];
+        TRY(phase_label(member->model, group->features, rows));
+        if (member->role == LEADS) {
+            TRY(phase_add(member->model));
         }
     }
     for (size_t i = 0; i < group->count; i++) {
-        if (group->members[i].stage.rows) {
-            flush_stage(group, &group->members[i]);
+        if (group->members[i].role == FOLLOWS) {
+            TRY(add_difference(group, &group->members[i], rows, &outcomes[i]));
+        }
+    }
+done:
+    return status;
+}
+
+static l3a_status learn_rows(struct group *group, l3a_features *features, const size_t *rows, size_t count, const size_t *columns,
+                             size_t class_count, struct group_outcome *outcomes) {
+    l3a_status status = L3A_OK;
+    for (size_t first = 0; first < count; first += group->block) {
+        const size_t n = count - first < group->block ? count - first : group->block;
+        TRY(report_progress(group->context, "learn", first, count));
+        TRY(expand(group, features, rows + first, n));
+        for (size_t i = 0; i < group->count; i++) {
+            features_gather_labels(features, rows + first, n, columns, class_count, group->members[i].model->phase.own);
+        }
+        TRY(learn_block(group, n, outcomes));
+    }
+    for (size_t i = 0; i < group->count; i++) {
+        if (group->members[i].role == FOLLOWS) {
+            TRY(flush(group, &group->members[i]));
+            TRY(sums_join(&group->members[i].model->evidence->ridge.sums, &group->members[i - 1].model->evidence->ridge.sums));
         }
     }
     TRY(report_progress(group->context, "learn", count, count));
@@ -476,78 +313,25 @@ done:
     return status;
 }
 
-/* Sums A of each member along its chain, in the second triangle of its own square or of the one that the chain shares. */
-static void sum_chains(const struct group *group) {
-    for (size_t i = 0; i < group->count; i++) {
-        const struct member *member = &group->members[i];
-        if (member->sums.square) {
-            analytic_total(&member->sums, member->follows ? &member[-1].sums : NULL);
-        }
-    }
-}
-
-/* Solves (A + γI) W = C for each member, with A and C summed along its chain. */
-static l3a_status solve(struct group *group) {
-    l3a_context *context = group->context;
-    const size_t numbers = group->dim * group->all;
+/* The sums of each member become part of its evidence. A member that shares them solves with its own settings. */
+static l3a_status finish(struct group *group, struct group_outcome *outcomes) {
     l3a_status status = L3A_OK;
-    double *cross = NULL, *solution = NULL;
-    void *weights = NULL;
-    const struct analytic *sums = NULL;
-    const double start = clock_seconds();
-    TRY(allocate(context, numbers, sizeof *cross, &cross));
-    TRY(allocate(context, numbers, sizeof *solution, &solution));
-    TRY(allocate(context, group->count, numbers * real_size(group->type), &weights));
-    sum_chains(group);
+    report_timing(group->context, "expand", group->expand_seconds);
+    group->expand_seconds = 0;
     for (size_t i = 0; i < group->count; i++) {
         struct member *member = &group->members[i];
-        TRY(report_progress(context, "solve", i, group->count));
-        for (size_t j = 0; j < numbers; j++) {
-            cross[j] = member->cross[j] + (member->follows ? cross[j] : 0);
-        }
-        if (member->sums.square) {
-            sums = &member->sums;
-        } else {
-            analytic_total(sums, NULL);
-        }
-        TRY(analytic_solve_total(sums, member->options.gamma, group->all, cross, solution));
-        for (size_t j = 0; j < group->dim; j++) {
-            for (size_t k = 0; k < group->all; k++) {
-                store_real(group->type, weights, (j * group->count + i) * group->all + k, solution[j * group->all + k]);
-            }
+        outcomes[i].images = member->model->phase.info.images + member->model->phase.info.skipped;
+        outcomes[i].pseudo_labels = member->model->phase.info.pseudo_labels;
+        TRY(phase_complete(member->model, member->role == SHARES));
+    }
+    for (size_t i = 0; i < group->count; i++) {
+        if (group->members[i].role != SHARES) {
+            TRY(phase_keep(group->members[i].model));
         }
     }
-    release(context, group->weights);
-    group->weights = weights;
-    weights = NULL;
-    report_timing(context, "solve", clock_seconds() - start);
-done:
-    release(context, cross);
-    release(context, solution);
-    release(context, weights);
-    return status;
-}
-
-/* Adds the images of each new class to f. */
-static l3a_status count_images(struct group *group, const l3a_features *features, const size_t *rows, size_t count,
-                               const size_t *columns, const char *const *names, size_t class_count) {
-    l3a_status status = L3A_OK;
-    uint64_t *counts = NULL;
-    TRY(allocate_zeroed(group->context, group->all, sizeof *counts, &counts));
-    if (group->old) {
-        memcpy(counts, group->counts, group->old * sizeof *counts);
-    }
-    release(group->context, group->counts);
-    group->counts = counts;
-    for (size_t k = 0; k < class_count; k++) {
-        for (size_t i = 0; i < count; i++) {
-            counts[group->old + k] += features->labels[rows[i] * features->classes.count + columns[k]] == 1;
-        }
-        if (!counts[group->old + k]) {
-            report_warning(group->context,
-                           "class '%s' has no image in its phase and cannot be learned; add images of it, or leave it out",
-                           names[k]);
-        }
+    for (size_t i = 0; i < group->count; i++) {
+        TRY(report_progress(group->context, "solve", i, group->count));
+        TRY(phase_finish(group->members[i].model));
     }
 done:
     return status;
@@ -556,47 +340,34 @@ done:
 l3a_status group_learn(struct group *group, l3a_features *features, const size_t *rows, size_t count, const size_t *columns,
                        const char *const *names, size_t class_count, struct group_outcome *outcomes) {
     l3a_status status = L3A_OK;
-    const size_t block = count < group->block ? count : group->block;
     FAIL_IF(!count, group->context, L3A_ERROR_DATA, "give each phase images that show its classes", "a phase has no images");
     memset(outcomes, 0, group->count * sizeof *outcomes);
-    group->all = group->old + class_count;
-    TRY(count_images(group, features, rows, count, columns, names, class_count));
-    TRY(prepare_phase(group, block));
-    TRY(survey(group, features, rows, count, block));
-    TRY(learn_rows(group, features, rows, count, columns, block, outcomes));
-    TRY(solve(group));
-    group->old = group->all;
+    TRY(prepare(group, features, rows, count, columns, names, class_count));
+    TRY(survey(group, features, rows, count));
+    for (size_t i = 0; i < group->count; i++) {
+        TRY(phase_prepare(group->members[i].model, &group->rows));
+    }
+    TRY(learn_rows(group, features, rows, count, columns, class_count, outcomes));
+    TRY(finish(group, outcomes));
 done:
-    free_block(group);
+    free_phase(group);
     return status;
 }
 
 l3a_status group_score(struct group *group, const float *features, size_t rows, float *const *scores) {
     l3a_context *context = group->context;
     l3a_status status = L3A_OK;
-    const size_t d = group->dim, classes = group->old, columns = group->count * classes;
-    const size_t size = real_size(group->type);
-    void *expanded = NULL, *all = NULL;
-    double *wide = NULL;
-    TRY(allocate(context, rows, d * size, &expanded));
-    TRY(allocate(context, rows, columns * size, &all));
-    if (group->type == REAL_DOUBLE) {
-        TRY(allocate(context, rows, group->width * sizeof *wide, &wide));
-    }
-    buffer_expand(&group->buffer, features, rows, wide, expanded);
-    context->matrix->multiply(context->threads, group->type, false, false, rows, columns, d, 1, expanded, d, group->weights,
-                              columns, 0, all, columns);
+    struct block expanded = {.context = context, .layer = &group->members[0].model->layer, .capacity = rows};
+    double *exact = NULL;
+    TRY(block_create(&expanded));
+    TRY(allocate(context, rows, group->members[0].model->classes.count * sizeof *exact, &exact));
+    TRY(block_expand(&expanded, features, rows));
     for (size_t v = 0; v < group->count; v++) {
-        for (size_t i = 0; i < rows; i++) {
-            for (size_t k = 0; k < classes; k++) {
-                const size_t at = i * columns + v * classes + k;
-                scores[v][i * classes + k] = group->type == REAL_SINGLE ? ((float *)all)[at] : (float)((double *)all)[at];
-            }
-        }
+        TRY(model_ready_solution(group->members[v].model));
+        TRY(model_score_expanded(group->members[v].model, &expanded, exact, scores[v]));
     }
 done:
-    release(context, expanded);
-    release(context, all);
-    release(context, wide);
+    block_free(&expanded);
+    release(context, exact);
     return status;
 }

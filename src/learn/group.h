@@ -1,16 +1,17 @@
 /* Models that learn the same rows together: those of a sweep that share the random layer and differ in gamma, in how labels are
- * weighted, or in pseudo-labels. Rows are read and expanded once for all of them.
+ * weighted, in pseudo-labels, or in how they solve. Rows are read and expanded once for all of them.
  *
- * Members that weight labels alike form a chain. Its first member keeps its sums A and C; each of the others keeps only its
- * difference from the member before it,
+ * Models that can never disagree about a label or a weight share their sums, and each solves with its own settings: all values of
+ * gamma of `l3a+`, for example. Models that weight labels alike but may give different pseudo-labels form a chain. Only the first
+ * of it adds all rows to its sums; each of the others adds its difference from the model before it,
  *
  *   A_v - A_(v-1) = Σ (ω_v - ω_(v-1)) x xᵀ     C_v - C_(v-1) = Σ x (ω_v ŷ_v - ω_(v-1) ŷ_(v-1))ᵀ
  *
- * These are sums over the rows on which their pseudo-labels disagree, so the product of a block is computed once per chain, and
- * the result is that of separate models up to rounding. Such rows are collected until there are enough for an efficient product:
- * those with a larger weight from the front, those with a smaller one from the back. Without pseudo-labels there is nothing to
- * collect, and all values of gamma share one A and C. A chain costs n d² for n rows, n_v d² for the n_v ≤ n rows on which v
- * disagrees with its neighbour, and one solve per member. */
+ * which are sums over the rows on which their pseudo-labels disagree. When the phase ends, the sums of the model before are added
+ * to it. So the product of a block is computed once per chain, and the result is that of separate models up to rounding. Rows of
+ * differences are collected until there are enough for an efficient product: those with a larger weight from the front, those with
+ * a smaller one from the back. A chain costs n d² for n rows, n_v d² for the n_v ≤ n rows on which v disagrees with its neighbour,
+ * and one solve per model. */
 #ifndef L3A_GROUP_H
 #define L3A_GROUP_H
 
@@ -26,11 +27,13 @@ struct group_outcome {
 
 /* Whether models with these settings can be in one group. */
 bool group_accepts(const l3a_options *first, const l3a_options *other);
-/* Bytes that a group with these members needs. */
-uint64_t group_memory(const l3a_options *members, size_t count, size_t width, size_t classes);
+/* Bytes that a group with these members needs for `phases` phases. */
+uint64_t group_memory(l3a_context *context, const l3a_options *members, size_t count, size_t width, size_t classes, size_t phases);
 /* Neighbours in a chain should differ as little as possible, so sort the members first. */
 l3a_status group_create(l3a_context *context, const l3a_options *members, size_t count, size_t width, struct group **group);
 void group_free(struct group *group);
+/* The model of a member. */
+const l3a_model *group_model(const struct group *group, size_t member);
 
 /* Learns one phase from rows of a table. Each row has at least one of the new classes, which are `class_count` columns of the
  * table. outcomes: one per member. After a failure, only group_free() may be called. */

@@ -11,6 +11,7 @@
 #include "base/text_index.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NEW = -1 };
@@ -34,8 +35,8 @@ bool has_pseudo_labels(const l3a_model *model, size_t first) {
 
 bool is_folded(const l3a_model *model) {
     bool folded = false;
-    for (size_t i = 0; i < model->part_count; i++) {
-        folded = folded || model->parts[i].phases > 1;
+    for (size_t i = 0; i < model->evidence->part_count; i++) {
+        folded = folded || model->evidence->parts[i].phases > 1;
     }
     return folded && (model->options.alpha < 1 || model->options.lift > 0);
 }
@@ -127,35 +128,59 @@ done:
     return status;
 }
 
-/* The part that holds a phase, or NEW if there is none. */
-static ptrdiff_t part_with(const l3a_model *model, size_t phase) {
-    ptrdiff_t part = NEW;
-    for (size_t i = 0; phase < model->phase_count && i < model->part_count; i++) {
-        if (model->parts[i].first <= model->phases[phase].first && model->phases[phase].last <= model->parts[i].last) {
-            part = (ptrdiff_t)i;
-        }
+/* Whether a part of the model judges what a part of the other model does. */
+static bool same_judged(const struct part *mine, const struct part *theirs, const struct plan *plan) {
+    bool same = mine->judged_count == theirs->judged_count;
+    for (size_t i = 0; same && i < theirs->judged_count; i++) {
+        same = part_judges(mine, plan->place[theirs->judged[i]]);
     }
-    return part;
+    return same;
 }
 
-/* A part of the other model must hold exactly the phases of one of the model's parts, or only phases that the model lacks. */
+/* A part of the other model must judge the same classes as one of the model's parts, or only classes that the model lacks. */
 static l3a_status plan_parts(const l3a_model *model, const l3a_model *other, struct plan *plan) {
+    const struct evidence *mine = model->evidence, *theirs = other->evidence;
     l3a_status status = L3A_OK;
-    size_t p = 0;
-    FAIL_IF((model->part_count == 0) != (other->part_count == 0), model->context, L3A_ERROR_MISMATCH,
+    FAIL_IF((mine->part_count == 0) != (theirs->part_count == 0), model->context, L3A_ERROR_MISMATCH,
             "learn both with the same keep-phases", "one model keeps its phases apart, but the other does not");
-    for (size_t i = 0; i < other->part_count; i++) {
-        const struct part *theirs = &other->parts[i];
-        const ptrdiff_t to = part_with(model, plan->phase[p]);
-        bool alike = to == NEW || model->parts[to].phases == theirs->phases;
-        for (const size_t end = p + theirs->phases; p < end; p++) {
-            alike = alike && part_with(model, plan->phase[p]) == to;
+    for (size_t i = 0; i < theirs->part_count; i++) {
+        const struct part *part = &theirs->parts[i];
+        bool unknown = true;
+        plan->part[i] = NEW;
+        for (size_t j = 0; j < mine->part_count; j++) {
+            plan->part[i] = same_judged(&mine->parts[j], part, plan) ? (ptrdiff_t)j : plan->part[i];
         }
-        FAIL_IF(!alike, model->context, L3A_ERROR_MISMATCH, "merge models whose phases were folded in the same way, or not at all",
+        for (size_t j = 0; j < part->judged_count; j++) {
+            unknown = unknown && plan->place[part->judged[j]] >= model->classes.count;
+        }
+        FAIL_IF(plan->part[i] == NEW && !unknown, model->context, L3A_ERROR_MISMATCH,
+                "merge models whose phases were folded in the same way, or not at all",
                 "the phase of class '%s' was folded together with others in one of the models",
-                other->classes.items[theirs->first]);
-        plan->part[i] = to;
+                other->classes.items[part->judged[0]]);
     }
+done:
+    return status;
+}
+
+static int compare_classes(const void *left, const void *right) {
+    const size_t one = *(const size_t *)left, other = *(const size_t *)right;
+    return (one > other) - (one < other);
+}
+
+/* Appends a copy of a part of the other model. */
+static l3a_status copy_part(l3a_model *model, const struct part *theirs, const struct plan *plan) {
+    struct evidence *evidence = model->evidence;
+    struct part *made = &evidence->parts[evidence->part_count];
+    l3a_status status = L3A_OK;
+    TRY(part_create(model->context, theirs->sums.dim, theirs->sums.type, 0, theirs->judged_count, made));
+    evidence->part_count++;
+    made->phases = theirs->phases;
+    made->images = theirs->images;
+    for (size_t i = 0; i < theirs->judged_count; i++) {
+        made->judged[i] = plan->place[theirs->judged[i]];
+    }
+    qsort(made->judged, made->judged_count, sizeof *made->judged, compare_classes);
+    TRY(triangle_add(&made->sums, &theirs->sums));
 done:
     return status;
 }
@@ -163,29 +188,25 @@ done:
 /* Merges the sums of phases kept apart: parts that both models have are added, others are appended. */
 static l3a_status merge_parts(l3a_model *model, const l3a_model *other, const struct plan *plan) {
     l3a_context *context = model->context;
+    struct evidence *mine = model->evidence;
+    const struct evidence *theirs = other->evidence;
     l3a_status status = L3A_OK;
-    const size_t d = model->analytic.dim;
     struct part *parts = NULL;
-    TRY(allocate_zeroed(context, model->part_count + other->part_count + 1, sizeof *parts, &parts));
-    if (model->part_count) {
-        memcpy(parts, model->parts, model->part_count * sizeof *parts);
+    TRY(allocate_zeroed(context, mine->part_count + theirs->part_count + 1, sizeof *parts, &parts));
+    if (mine->part_count) {
+        memcpy(parts, mine->parts, mine->part_count * sizeof *parts);
     }
-    release(context, model->parts);
-    model->parts = parts;
-    for (size_t i = 0; i < other->part_count; i++) {
-        const struct part *theirs = &other->parts[i];
-        TRY(report_progress(context, "merge", i, other->part_count));
-        if (plan->part[i] != NEW) {
-            packed_add(d, &model->parts[plan->part[i]].sums, &theirs->sums);
-            continue;
+    release(context, mine->parts);
+    mine->parts = parts;
+    for (size_t i = 0; i < theirs->part_count; i++) {
+        TRY(report_progress(context, "merge", i, theirs->part_count));
+        if (plan->part[i] == NEW) {
+            TRY(copy_part(model, &theirs->parts[i], plan));
+        } else {
+            struct part *to = &mine->parts[plan->part[i]];
+            to->images += theirs->parts[i].images;
+            TRY(triangle_add(&to->sums, &theirs->parts[i].sums));
         }
-        struct part *made = &model->parts[model->part_count];
-        *made = *theirs;
-        made->first = plan->place[theirs->first];
-        made->last = plan->place[theirs->last - 1] + 1;
-        TRY(packed_create(context, d, theirs->sums.type, &made->sums));
-        model->part_count++;
-        memcpy(made->sums.rows, theirs->sums.rows, packed_size(d) * real_size(theirs->sums.type));
     }
 done:
     return status;
@@ -193,16 +214,24 @@ done:
 
 static l3a_status merge_sums(l3a_model *model, l3a_model *other) {
     l3a_status status = L3A_OK;
-    TRY(analytic_use_inverse(&model->analytic, false));
-    TRY(analytic_use_inverse(&other->analytic, false));
-    for (size_t i = 0; i < model->analytic.dim; i++) {
-        double *mine = analytic_row(&model->analytic, i);
-        const double *theirs = analytic_row(&other->analytic, i);
+    const size_t d = model_dim(model);
+    struct sums *mine = &model->evidence->ridge.sums, *theirs = &other->evidence->ridge.sums;
+    double *row = NULL, *added = NULL;
+    TRY(ridge_use_inverse(&model->evidence->ridge, false));
+    TRY(ridge_use_inverse(&other->evidence->ridge, false));
+    TRY(allocate(model->context, d, sizeof *row, &row));
+    TRY(allocate(model->context, d, sizeof *added, &added));
+    for (size_t i = 0; i < d; i++) {
+        TRY(sums_read(mine, KEPT, i, 1, row));
+        TRY(sums_read(theirs, KEPT, i, 1, added));
         for (size_t j = 0; j <= i; j++) {
-            mine[j] += theirs[j];
+            row[j] += added[j];
         }
+        TRY(sums_write(mine, KEPT, i, 1, row));
     }
 done:
+    release(model->context, row);
+    release(model->context, added);
     return status;
 }
 
@@ -214,7 +243,7 @@ static double common_weight(double mine, double theirs) {
 static l3a_status merge_columns(l3a_model *model, const l3a_model *other, const struct plan *plan) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    const size_t d = model->analytic.dim, old = model->classes.count, theirs = other->classes.count, all = plan->classes;
+    const size_t d = model_dim(model), old = model->classes.count, theirs = other->classes.count, all = plan->classes;
     struct model_columns made = {0};
     text_list classes = {0};
     l3a_phase_info *phases = NULL;
@@ -230,7 +259,7 @@ static l3a_status merge_columns(l3a_model *model, const l3a_model *other, const 
         made.label_weight[to] += other->label_weight[k];
         made.class_weight[to] = to < old ? common_weight(made.class_weight[to], other->class_weight[k]) : other->class_weight[k];
         for (size_t i = 0; i < d; i++) {
-            made.cross[i * all + to] += other->cross[i * theirs + k];
+            made.cross[i * all + to] += other->evidence->cross[i * theirs + k];
         }
         if (to >= old) {
             TRY(text_list_add(context, &classes, other->classes.items[k], strlen(other->classes.items[k])));
@@ -304,22 +333,23 @@ l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact) {
     TRY(compare_settings(model, other));
     TRY(allocate_zeroed(context, other->classes.count, sizeof *plan.place, &plan.place));
     TRY(allocate_zeroed(context, other->phase_count, sizeof *plan.phase, &plan.phase));
-    TRY(allocate_zeroed(context, other->part_count + 1, sizeof *plan.part, &plan.part));
+    TRY(allocate_zeroed(context, other->evidence->part_count + 1, sizeof *plan.part, &plan.part));
     TRY(plan_classes(model, other, &plan));
     TRY(plan_parts(model, other, &plan));
     const bool same = will_be_exact(model, other, &plan);
     model->state = MODEL_BROKEN;
     TRY(merge_parts(model, other, &plan));
-    if (!model->part_count) {
+    if (!model->evidence->part_count) {
         TRY(report_progress(context, "merge", 0, 1));
         TRY(merge_sums(model, other));
     }
     TRY(merge_columns(model, other, &plan));
     TRY(merge_records(model, other));
-    model_fold(model);
+    TRY(model_fold(model));
     TRY(report_progress(context, "solve", 0, 1));
-    TRY(model_solve(model, model->classes.count, model->cross, model->weights));
+    TRY(model_solve(model, model->classes.count, model->evidence->cross, model->coefficients));
     TRY(report_progress(context, "solve", 1, 1));
+    model_changed(model);
     model->state = MODEL_READY;
     *exact = same;
 done:

@@ -7,7 +7,7 @@
 
 struct model_columns {
     uint64_t *counts;
-    double *label_weight, *class_weight, *cross, *weights;
+    double *label_weight, *class_weight, *cross, *coefficients;
 };
 
 /* Fills them with zeros. */
@@ -19,9 +19,11 @@ void model_columns_copy(const struct model_columns *columns, size_t dim, size_t 
 void model_columns_adopt(l3a_model *model, struct model_columns *columns);
 void model_columns_free(l3a_context *context, struct model_columns *columns);
 
+/* The part that holds a phase's sums, or the number of parts if there is none. */
+size_t part_of(const l3a_model *model, const l3a_phase_info *phase);
 /* Whether phases from `first` on gave pseudo-labels. */
 bool has_pseudo_labels(const l3a_model *model, size_t first);
-/* Whether phases were folded together in a model whose weights depend on that. */
+/* Whether phases were folded together in a model whose solution depends on that. */
 bool is_folded(const l3a_model *model);
 /* Whether classes were forgotten whose images are still in the sums. */
 bool has_dropped_classes(const l3a_model *model);

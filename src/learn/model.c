@@ -11,145 +11,40 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SCORE_ROWS = 1024, READ_ROWS = 512 };
-
 bool is_model_setting(const l3a_option_info *info) {
     return strcmp(info->group, "model") == 0;
 }
 
-real model_real(const l3a_model *model) {
-    return model->options.precision == L3A_PRECISION_MIXED ? REAL_SINGLE : REAL_DOUBLE;
+real options_real(const l3a_options *options) {
+    return options->precision == L3A_PRECISION_MIXED ? REAL_SINGLE : REAL_DOUBLE;
 }
 
-static uint64_t whole_bytes(double bytes) {
-    return bytes < 9e18 ? (uint64_t)bytes : UINT64_MAX;
+struct layer_shape model_layer_shape(const l3a_options *options, size_t width) {
+    return (struct layer_shape){.kind = LAYER_RELU,
+                                .type = options_real(options),
+                                .width = width,
+                                .dim = (size_t)options->dim,
+                                .skip = learned_width(options, width) > options->dim,
+                                .seed = options->seed};
 }
 
-static double at_least(double left, double right) {
-    return left > right ? left : right;
-}
-
-static double triangle_bytes(const l3a_options *options, size_t width) {
-    const double d = (double)learned_width(options, width);
-    return d * (d + 1) / 2 * (options->precision == L3A_PRECISION_MIXED ? 4 : 8);
-}
-
-/* With solver auto, the recursion starts with a phase of few rows and is used until a phase has many: turning A into R costs as
- * much as three solves, but later phases of few rows then need no solve. */
-bool chooses_recursion(const l3a_options *options, uint64_t dim, uint64_t rows, bool inverse) {
-    switch (options->solver) {
-    case L3A_SOLVER_SUMS: return false;
-    case L3A_SOLVER_RECURSIVE: return true;
-    case L3A_SOLVER_AUTO: break;
+static void evidence_free(l3a_context *context, struct evidence *evidence) {
+    if (!evidence || --evidence->users) {
+        return;
     }
-    if (keeps_phases(options) || options->gamma == 0) {
-        return false;
+    for (size_t i = 0; i < evidence->part_count; i++) {
+        part_free(&evidence->parts[i]);
     }
-    return inverse ? rows < dim : 16 * rows <= dim;
+    release(context, evidence->parts);
+    release(context, evidence->cross);
+    ridge_free(&evidence->ridge);
+    release(context, evidence);
 }
 
-static bool recurses(const l3a_options *options, size_t width, const struct phase_size *phase) {
-    return chooses_recursion(options, learned_width(options, width), phase->rows, phase->inverse);
-}
-
-/* What l3a_model_learn() and the phase allocate besides the model, in the order of the names there. */
-static double phase_work(const l3a_options *options, size_t width, const struct phase_size *phase) {
-    const bool mixed = options->precision == L3A_PRECISION_MIXED;
-    const double d = (double)learned_width(options, width), k = (double)width, size = mixed ? 4 : 8, all = (double)phase->all;
-    const double old = options->pseudo == L3A_PSEUDO_OFF ? 0 : (double)phase->old, rows = (double)phase->rows;
-    const double n = rows < (double)options->block ? rows : (double)options->block;
-    const double few = n < RECURSION_ROWS ? n : RECURSION_ROWS,
-                 panel = mixed ? d * (d < ANALYTIC_PANEL ? d : ANALYTIC_PANEL) * 4 : 0;
-    const double block = n * (k * (mixed ? 4 : 12) + d * size + old * size + all * (size + 1) + 8);
-    const double columns = d * (16 * all + old * size + (mixed ? 4 * all : 0));
-    return block + columns + (recurses(options, width, phase) ? 8 * few * (2 * d + few + all) : panel);
-}
-
-uint64_t phase_memory(const l3a_context *context, const l3a_options *options, size_t width, const struct phase_size *phase) {
-    const bool mixed = options->precision == L3A_PRECISION_MIXED, apart = keeps_phases(options);
-    const size_t learned = learned_width(options, width);
-    const double d = (double)learned, k = (double)width, all = (double)phase->all, size = mixed ? 4 : 8, rows = (double)phase->rows;
-    const double layer = k * (double)options->dim * size, square = d * (double)analytic_stride(learned) * 8;
-    const double n = rows < GAMMA_ROWS ? rows : GAMMA_ROWS;
-    const double sample = options->gamma == 0 ? n * (d * size + 8 * all) : 0;
-    const double trial = options->gamma == 0 ? n * (16 * n + 8 * all) : 0;
-    const double reading = READ_ROWS * (4 * k + (double)(phase->all - phase->old)),
-                 numbers = apart ? 44 * all + 8 * PACKED_LANES * (1 + context->threads) : 8 * all;
-    const double solving = recurses(options, width, phase) ? 0 : d * numbers;
-    const double before = apart ? (double)phase->parts : 0, after = before + apart, most = (double)options->keep_phases;
-    const double folded = apart && most > 0 && after > most ? most : after, triangle = triangle_bytes(options, width);
-    const double held = square + layer + 16 * d * (double)phase->old + 8 * rows + phase_work(options, width, phase);
-    const double learning = sample + at_least(reading, trial) + before * triangle;
-    return whole_bytes(held + at_least(at_least(learning, after * triangle), solving + folded * triangle));
-}
-
-uint64_t score_memory(const l3a_options *options, size_t width, size_t classes, uint64_t parts, uint64_t rows) {
-    const bool mixed = options->precision == L3A_PRECISION_MIXED;
-    const size_t learned = learned_width(options, width);
-    const double d = (double)learned, k = (double)width, K = (double)classes, size = mixed ? 4 : 8;
-    const double model = d * (double)analytic_stride(learned) * 8 + k * (double)options->dim * size + 16 * d * K +
-                         (double)parts * (keeps_phases(options) ? triangle_bytes(options, width) : 0);
-    const double block = SCORE_ROWS * (4 * k + d * size + (mixed ? 0 : 8 * k + 8 * K)) + d * K * size;
-    return whole_bytes(model + block + (double)rows * (8 + 5 * K));
-}
-
-/* Bytes and operations, as the code allocates and computes them. How the classes are divided into phases is not known here, so
- * memory is the larger of two cases: a first phase with all classes, in which gamma may be chosen, and a phase after all
- * classes. */
-l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size_t width, size_t classes, l3a_plan *plan) {
-    l3a_status status = L3A_OK;
-    TRY(l3a_options_check(context, options));
-    const bool mixed = options->precision == L3A_PRECISION_MIXED, apart = keeps_phases(options);
-    const double d = (double)learned_width(options, width), k = (double)width, K = (double)classes;
-    const bool search = apart && mixed && options->alpha < 1;
-    const double matrix = d * (d + 1) / 2 * (options->store == L3A_STORE_FLOAT32 ? 4 : 8);
-    const uint64_t many = options->block + GAMMA_ROWS + (uint64_t)d; /* for whole blocks and samples, and no recursion */
-    const struct phase_size first = {.all = classes, .rows = many}, later = {.old = classes, .all = classes, .rows = many};
-    l3a_options chosen = *options;
-    chosen.gamma = options->gamma == 0 ? 1 : options->gamma;
-    const uint64_t one = phase_memory(context, options, width, &first), other = phase_memory(context, &chosen, width, &later);
-    plan->phase = apart ? whole_bytes(triangle_bytes(options, width)) : 0;
-    plan->memory = (one > other ? one : other) - plan->phase;
-    plan->file = (uint64_t)((apart ? 0 : matrix) + 16 * d * K);
-    plan->row_flops = 2 * k * d + (options->solver == L3A_SOLVER_RECURSIVE ? 4 : 1) * d * d + 4 * d * K;
-    plan->score_flops = 2 * k * d + 2 * d * K;
-    plan->solve_flops = options->solver == L3A_SOLVER_RECURSIVE ? 0 : d * d * d / 3 + (search ? 80 : 2) * d * d * K;
-done:
-    return status;
-}
-
-l3a_status check_memory(l3a_context *context, const l3a_options *options, size_t width, uint64_t needed, uint64_t held) {
-    l3a_status status = L3A_OK;
-    const uint64_t free = machine_memory_available();
-    const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : free ? free + held : 0;
-    FAIL_IF(limit && needed > limit, context, L3A_ERROR_MEMORY,
-            keeps_phases(options) ? "use a smaller dim, a smaller block, or fewer phases kept apart (keep-phases)"
-                                  : "use a smaller dim, or a smaller block",
-            "dim %" PRIu64 " and features %zu wide need %.2f GiB of memory, but %.2f GiB are free", options->dim, width,
-            (double)needed * 0x1p-30, (double)limit * 0x1p-30);
-done:
-    return status;
-}
-
-uint64_t kept_phases(const l3a_options *options, uint64_t phases) {
-    const uint64_t most = options->keep_phases && options->keep_phases < phases ? options->keep_phases + 1 : phases;
-    return keeps_phases(options) ? most : 0;
-}
-
-l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t phases,
-                              uint64_t held) {
-    l3a_status status = L3A_OK;
-    l3a_plan plan;
-    TRY(l3a_model_plan(context, options, width, classes, &plan));
-    TRY(check_memory(context, options, width, plan.memory + kept_phases(options, phases) * plan.phase, held));
-done:
-    return status;
-}
-
-uint64_t model_memory(const l3a_model *model) {
-    const uint64_t d = model->analytic.dim, layer = model->buffer.matrix ? model->width * d * real_size(model_real(model)) : 0;
-    return d * model->analytic.stride * sizeof(double) + layer + 2 * d * model->classes.count * sizeof(double) +
-           model->part_count * packed_size(model->analytic.dim) * real_size(model_real(model));
+void model_share(l3a_model *model, const l3a_model *other) {
+    evidence_free(model->context, model->evidence);
+    model->evidence = other->evidence;
+    model->evidence->users++;
 }
 
 l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_options *options, l3a_model **model) {
@@ -162,9 +57,11 @@ l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_option
     made->context = context;
     made->options = *options;
     made->width = width;
-    TRY(analytic_create(context, learned_width(options, width), options->gamma,
-                        options->store == L3A_STORE_FLOAT32 ? REAL_SINGLE : model_real(made), &made->analytic));
-    made->options.skip_features = made->analytic.dim > options->dim ? L3A_SKIP_ON : L3A_SKIP_OFF;
+    TRY(allocate_zeroed(context, 1, sizeof *made->evidence, &made->evidence));
+    made->evidence->users = 1;
+    TRY(ridge_create(context, learned_width(options, width), options->gamma,
+                     options->store == L3A_STORE_FLOAT32 ? REAL_SINGLE : options_real(options), &made->evidence->ridge));
+    made->options.skip_features = model_dim(made) > options->dim ? L3A_SKIP_ON : L3A_SKIP_OFF;
     *model = made;
     made = NULL;
 done:
@@ -181,43 +78,41 @@ void l3a_model_free(l3a_model *model) {
     text_list_clear(context, &model->classes);
     text_list_clear(context, &model->record_keys);
     text_list_clear(context, &model->record_values);
-    for (size_t i = 0; i < model->part_count; i++) {
-        release(context, model->parts[i].sums.rows);
-    }
-    release(context, model->parts);
     release(context, model->counts);
     release(context, model->label_weight);
     release(context, model->class_weight);
-    release(context, model->cross);
-    release(context, model->weights);
+    release(context, model->coefficients);
     release(context, model->phases);
-    analytic_free(&model->analytic);
-    buffer_free(&model->buffer);
+    solution_free(&model->solution);
+    layer_free(&model->layer);
+    evidence_free(context, model->evidence);
     release(context, model);
 }
 
-l3a_status model_buffer(l3a_model *model) {
-    if (model->buffer.matrix) {
-        return L3A_OK;
+l3a_status model_ready_solution(l3a_model *model) {
+    l3a_status status = L3A_OK;
+    if (!model->solution.held && model->classes.count) {
+        TRY(solution_create(model->context, model_dim(model), model->classes.count, options_real(&model->options),
+                            &model->solution));
+        TRY(solution_set(&model->solution, model->coefficients));
     }
-    const l3a_status status = buffer_create(model->context, model->width, (size_t)model->options.dim, model->options.seed,
-                                            model_real(model), &model->buffer);
-    model->buffer.skip = model->analytic.dim > model->options.dim;
+done:
     return status;
 }
 
-l3a_status model_working_weights(const l3a_model *model, void **weights) {
-    const real type = model_real(model);
-    const size_t count = model->analytic.dim * model->classes.count;
-    const l3a_status status = allocate(model->context, count, real_size(type), weights);
-    for (size_t i = 0; status == L3A_OK && i < count; i++) {
-        if (type == REAL_SINGLE) {
-            ((float *)*weights)[i] = (float)model->weights[i];
-        } else {
-            ((double *)*weights)[i] = model->weights[i];
-        }
+l3a_status model_ready(l3a_model *model) {
+    l3a_status status = L3A_OK;
+    if (!model->layer.held) {
+        const struct layer_shape shape = model_layer_shape(&model->options, model->width);
+        TRY(layer_create(model->context, &shape, &model->layer));
     }
+    TRY(model_ready_solution(model));
+done:
     return status;
+}
+
+void model_changed(l3a_model *model) {
+    solution_free(&model->solution);
 }
 
 const l3a_options *l3a_model_options(const l3a_model *model) {
@@ -256,51 +151,55 @@ done:
 }
 
 /* A class counts as predicted above two thirds of its own score plus all of the lift, on the mean of the images it was learned
- * from. The mean of a score x·v over these images, weighted as they were learned, is Σ ω x·v / Σ ω = c_k·v / Σ ω. With weights
- * w' = w + λ Σ w, v = w' - w / 3 = (2 w' + λ Σ w) / 3, where Σ w = Σ w' / (1 + λ K) and λ is λ_t of part.h. */
-void l3a_model_thresholds(const l3a_model *model, double *edges) {
+ * from. The mean of a score x·v over these images, weighted as they were learned, is Σ ω x·v / Σ ω = c_k·v / Σ ω. With
+ * coefficients w' = w + λ Σ w, v = w' - w / 3 = (2 w' + λ Σ w) / 3, where Σ w = Σ w' / (1 + λ K) and λ is λ_t of part.h. */
+void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
     const size_t classes = model->classes.count;
-    const double fixed = logit(model->options.theta), lift = parts_lift(model->options.lift, model->part_count),
+    const double fixed = logit(model->options.theta),
+                 lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count),
                  share = lift / (1 + lift * (double)classes);
     double sum = 0;
     size_t known = 0;
-    memset(edges, 0, classes * sizeof *edges);
-    for (size_t i = 0; i < model->analytic.dim && model->options.thresholds != L3A_THRESHOLDS_FIXED; i++) {
-        const double *cross = model->cross + i * classes, *weights = model->weights + i * classes;
+    memset(thresholds, 0, classes * sizeof *thresholds);
+    for (size_t i = 0; i < model_dim(model) && model->options.thresholds != L3A_THRESHOLDS_FIXED; i++) {
+        const double *cross = model->evidence->cross + i * classes, *coefficients = model->coefficients + i * classes;
         double all = 0;
         for (size_t k = 0; k < classes; k++) {
-            all += weights[k];
+            all += coefficients[k];
         }
         for (size_t k = 0; k < classes; k++) {
-            edges[k] += cross[k] * (2 * weights[k] + share * all) / 3;
+            thresholds[k] += cross[k] * (2 * coefficients[k] + share * all) / 3;
         }
     }
     for (size_t k = 0; k < classes; k++) {
-        const bool fits = edges[k] > 0 && model->label_weight[k] > 0 && model->counts[k];
-        edges[k] = fits ? edges[k] / model->label_weight[k] : fixed;
-        sum += fits ? edges[k] : 0;
+        const bool fits = thresholds[k] > 0 && model->label_weight[k] > 0 && model->counts[k];
+        thresholds[k] = fits ? thresholds[k] / model->label_weight[k] : fixed;
+        sum += fits ? thresholds[k] : 0;
         known += fits;
     }
     for (size_t k = 0; known && model->options.thresholds == L3A_THRESHOLDS_GLOBAL && k < classes; k++) {
-        edges[k] = sum / (double)known;
+        thresholds[k] = sum / (double)known;
     }
 }
 
-l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *weights) {
-    return model->part_count ? parts_solve(&model->analytic, model->parts, model->part_count, model->options.alpha,
-                                           model->options.lift, columns, cross, weights)
-                             : analytic_solve(&model->analytic, columns, cross, weights);
+l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *coefficients) {
+    struct evidence *evidence = model->evidence;
+    evidence->ridge.gamma = model->options.gamma;
+    return evidence->part_count ? parts_solve(&evidence->ridge, evidence->parts, evidence->part_count, model->options.alpha,
+                                              model->options.lift, columns, cross, coefficients)
+                                : ridge_solve(&evidence->ridge, columns, cross, coefficients);
 }
 
-void model_fold(l3a_model *model) {
-    while (model->options.keep_phases && model->part_count > model->options.keep_phases) {
-        struct part *oldest = &model->parts[0], *next = &model->parts[1];
-        packed_add(model->analytic.dim, &next->sums, &oldest->sums);
-        next->first = oldest->first;
-        next->phases += oldest->phases;
-        release(model->context, oldest->sums.rows);
-        memmove(model->parts, model->parts + 1, --model->part_count * sizeof *model->parts);
+l3a_status model_fold(l3a_model *model) {
+    struct evidence *evidence = model->evidence;
+    l3a_status status = L3A_OK;
+    while (model->options.keep_phases && evidence->part_count > model->options.keep_phases) {
+        TRY(part_fold(&evidence->parts[1], &evidence->parts[0]));
+        part_free(&evidence->parts[0]);
+        memmove(evidence->parts, evidence->parts + 1, --evidence->part_count * sizeof *evidence->parts);
     }
+done:
+    return status;
 }
 
 size_t l3a_model_width(const l3a_model *model) {
@@ -328,41 +227,60 @@ const l3a_phase_info *l3a_model_phase(const l3a_model *model, size_t index) {
 }
 
 size_t l3a_model_inputs(const l3a_model *model) {
-    return model->analytic.dim;
+    return model_dim(model);
 }
 
 const double *l3a_model_weights(const l3a_model *model) {
-    return model->weights;
+    return model->coefficients;
 }
 
 const double *l3a_model_cross(const l3a_model *model) {
-    return model->cross;
+    return model->evidence->cross;
 }
 
 int l3a_model_is_inverse(const l3a_model *model) {
-    return model->analytic.inverse;
+    return model->evidence->ridge.inverse;
+}
+
+/* Row i of the triangle that the model keeps, in double precision. work: room for i + 1 numbers. */
+static l3a_status read_row(const struct evidence *evidence, size_t i, void *work, double *row) {
+    l3a_status status = L3A_OK;
+    if (!evidence->part_count) {
+        return sums_read(&evidence->ridge.sums, KEPT, i, 1, row);
+    }
+    memset(row, 0, (i + 1) * sizeof *row);
+    for (size_t p = 0; p < evidence->part_count; p++) {
+        const struct triangle *sums = &evidence->parts[p].sums;
+        TRY(triangle_read(sums, triangle_numbers(0, i), i + 1, work));
+        for (size_t j = 0; j <= i; j++) {
+            row[j] += real_get(sums->type, work, j);
+        }
+    }
+done:
+    return status;
 }
 
 l3a_status l3a_model_matrix(const l3a_model *model, size_t first, size_t count, double *rows) {
-    const size_t d = model->analytic.dim;
-    if (first > d || count > d - first) {
-        return fail(model->context, L3A_ERROR_ARGUMENT, NULL, "rows %zu to %zu are requested from a matrix with %zu", first,
-                    first + count, d);
-    }
-    if (model->part_count && model->state != MODEL_READY) {
-        return fail(model->context, L3A_ERROR_STATE, "end the phase first", "the sums of the phase in progress are not complete");
-    }
-    if (model->part_count) {
-        parts_sum(&model->analytic, model->parts, model->part_count);
-    }
-    for (size_t i = 0; i < count; i++) {
-        const size_t row = first + i;
-        memcpy(rows + i * d, analytic_row(&model->analytic, row), (row + 1) * sizeof *rows);
-        for (size_t j = row + 1; j < d; j++) {
-            rows[i * d + j] = analytic_row(&model->analytic, j)[row];
+    l3a_status status = L3A_OK;
+    const size_t d = model_dim(model);
+    double *row = NULL, *work = NULL;
+    FAIL_IF(first > d || count > d - first, model->context, L3A_ERROR_ARGUMENT, NULL,
+            "rows %zu to %zu are requested from a matrix with %zu", first, first + count, d);
+    TRY(allocate(model->context, d, sizeof *row, &row));
+    TRY(allocate(model->context, d, sizeof *work, &work));
+    for (size_t i = first; i < d; i++) {
+        TRY(read_row(model->evidence, i, work, row));
+        for (size_t r = first; r < first + count && r < i; r++) {
+            rows[(r - first) * d + i] = row[r];
+        }
+        if (i < first + count) {
+            memcpy(rows + (i - first) * d, row, (i + 1) * sizeof *row);
         }
     }
-    return L3A_OK;
+done:
+    release(model->context, row);
+    release(model->context, work);
+    return status;
 }
 
 const char *l3a_model_record(const l3a_model *model, const char *key) {
@@ -374,40 +292,42 @@ l3a_status l3a_model_set_record(l3a_model *model, const char *key, const char *v
     return text_record_set(model->context, &model->record_keys, &model->record_values, key, value);
 }
 
-l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores) {
-    l3a_context *context = model->context;
+l3a_status model_score_expanded(const l3a_model *model, const struct block *rows, double *exact, float *scores) {
     l3a_status status = L3A_OK;
-    const real type = model_real(model);
-    const size_t d = model->analytic.dim, k = model->width, classes = model->classes.count;
-    const size_t block = rows < SCORE_ROWS ? rows : SCORE_ROWS;
-    void *expanded = NULL, *weights = NULL;
-    double *wide = NULL, *exact = NULL;
+    const bool single = options_real(&model->options) == REAL_SINGLE;
+    TRY(block_score(rows, &model->solution, single ? (void *)scores : exact));
+    for (size_t i = 0; !single && i < rows->count * model->classes.count; i++) {
+        scores[i] = (float)exact[i];
+    }
+done:
+    return status;
+}
+
+l3a_status model_score_rows(l3a_context *context, const l3a_model *model, const float *features, size_t rows, float *scores) {
+    l3a_status status = L3A_OK;
+    const size_t k = model->width, classes = model->classes.count, block = rows < SCORE_ROWS ? rows : SCORE_ROWS;
+    struct block expanded = {.context = context, .layer = &model->layer, .capacity = block};
+    double *exact = NULL;
     FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn a phase first", "the model has learned no class yet");
     const size_t bad = find_non_finite(features, rows * k);
     FAIL_IF(bad < rows * k, context, L3A_ERROR_DATA, NULL, "row %zu, column %zu: the feature is not finite", bad / k, bad % k);
-    TRY(model_buffer(model));
-    TRY(allocate(context, block, d * real_size(type), &expanded));
-    TRY(model_working_weights(model, &weights));
-    if (type == REAL_DOUBLE) {
-        TRY(allocate(context, block, k * sizeof *wide, &wide));
+    TRY(block_create(&expanded));
+    if (options_real(&model->options) == REAL_DOUBLE) {
         TRY(allocate(context, block, classes * sizeof *exact, &exact));
     }
     for (size_t first = 0; first < rows; first += block) {
-        const size_t n = rows - first < block ? rows - first : block;
-        float *out = scores + first * classes;
-        buffer_expand(&model->buffer, features + first * k, n, wide, expanded);
-        context->matrix->multiply(context->threads, type, false, false, n, classes, d, 1, expanded, d, weights, classes, 0,
-                                  exact ? (void *)exact : out, classes);
-        for (size_t i = 0; exact && i < n * classes; i++) {
-            out[i] = (float)exact[i];
-        }
+        TRY(block_expand(&expanded, features + first * k, rows - first < block ? rows - first : block));
+        TRY(model_score_expanded(model, &expanded, exact, scores + first * classes));
     }
 done:
-    release(context, expanded);
-    release(context, weights);
-    release(context, wide);
+    block_free(&expanded);
     release(context, exact);
     return status;
+}
+
+l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores) {
+    const l3a_status status = model_ready(model);
+    return status == L3A_OK ? model_score_rows(model->context, model, features, rows, scores) : status;
 }
 
 l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features) {
@@ -555,9 +475,10 @@ l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features, const cha
     struct pass pass = {.features = features, .columns = columns, .column_count = class_count};
     TRY(find_phase_rows(model, &pass, &rows, &unlabelled));
     TRY(l3a_model_plan(context, &model->options, model->width, old + class_count, plan));
-    const struct phase_size phase = {old, old + class_count, pass.count, model->part_count, model->analytic.inverse};
+    const struct phase_size phase = {old, old + class_count, pass.count, model->evidence->part_count,
+                                     model->evidence->ridge.inverse};
     plan->memory = phase_memory(context, &model->options, model->width, &phase) + features_label_bytes(features);
-    plan->file += kept_phases(&model->options, model->part_count + 1) * plan->phase;
+    plan->file += kept_phases(&model->options, model->evidence->part_count + 1) * plan->phase;
     *images = pass.count;
 done:
     release(context, columns);

@@ -3,8 +3,6 @@
 #define L3A_MODEL_H
 
 #include "base/memory.h"
-#include "learn/analytic.h"
-#include "learn/buffer.h"
 #include "learn/gamma.h"
 #include "learn/options.h"
 #include "learn/part.h"
@@ -14,7 +12,7 @@ typedef enum model_state {
     MODEL_READY,
     MODEL_COUNTING, /* in a phase, before its first row */
     MODEL_LEARNING,
-    MODEL_BROKEN /* a phase was abandoned after some of its rows were added to the sums, or merging or forgetting failed */
+    MODEL_BROKEN /* a phase that could not be solved was abandoned, or merging or forgetting failed */
 } model_state;
 
 /* Receives the labels of old classes that a phase gives its rows, in the order of the rows: labels [rows x stride]. */
@@ -33,40 +31,47 @@ struct feature_scale {
     float value;
 };
 
+/* The sums over all that was learned. Models that differ only in how they solve can share them (group.h). */
+struct evidence {
+    struct ridge ridge; /* its sums are work space if phases are kept apart */
+    struct part *parts;
+    size_t part_count;
+    double *cross; /* C [d x classes] */
+    size_t users;
+};
+
 /* A phase in progress. Class arrays cover all classes; the phase's own come last. */
 struct phase {
     text_list classes;
     uint64_t *counts;  /* f, including this phase's labels */
     uint64_t *learned; /* the same count, over the rows learned so far */
     double *class_weight;
-    double *label_weight; /* of the next model, like the two fields below */
-    double *cross, *weights;
-    struct part part; /* A of this phase, if phases are kept apart */
-    bool apart;       /* the square collects A, which is not among the model's parts yet */
+    double *label_weight;         /* what the phase adds to the model's */
+    double *cross, *coefficients; /* of the next model */
     struct gamma_sample sample;
     uint64_t rows; /* counted so far */
     uint64_t rows_learned;
+    uint64_t all_rows;  /* of all processes that share the phase */
+    uint64_t first_row; /* the number of this process's first row among them */
     bool recursive;
-    bool dirty;  /* rows of this phase are in the sums */
-    bool failed; /* a block of rows was only partly added */
+    bool complete; /* all rows are in the sums, and gamma is known */
+    bool kept;     /* the sums have been added to the model's */
+    bool failed;   /* a block of rows was only partly added */
     l3a_phase_info info;
     threshold_survey survey;
     struct feature_scale scale;
     const l3a_features *table; /* where the rows come from; NULL: the caller passes them */
     const size_t *table_rows;  /* their numbers in the table */
 
-    size_t block, staged; /* capacity in rows, and rows waiting */
-    float *features;      /* [block x k] */
-    int8_t *labels;       /* [block x classes] */
-    double *wide;         /* features as double; double precision only */
-    void *expanded;       /* x [block x d] */
-    void *scores;         /* [block x old classes] */
-    void *old_weights;    /* the model's weights in the working precision */
-    void *targets;        /* [block x classes], ŷ scaled by √ω */
-    double *row_scale;    /* √ω */
-    float *panel;
-    float *cross_block;
-    struct recursion recursion;
+    /* A block of rows: how many fit, and how many wait to be learned together. */
+    size_t block, staged;
+    float *features;                      /* [block x k] */
+    int8_t *own;                          /* [block x the phase's classes]: the labels that were given */
+    int8_t *labels;                       /* [block x classes], true and pseudo */
+    void *scores;                         /* [block x old classes] */
+    double *weight;                       /* ω */
+    double *targets;                      /* [block x classes]: ω ŷ, or ŷ for the recursion */
+    struct block *rows_of_block, own_rows; /* the expanded block, and where it is unless the models of a group share it */
     double expand_seconds;
 };
 
@@ -76,39 +81,73 @@ struct l3a_model {
     size_t width;
     text_list classes;
     uint64_t *counts;
-    double *label_weight;     /* Σ ω over the images labelled with each class; -infinity if an old file did not say */
-    double *class_weight;     /* v of each class when its phase was learned; 0 if unknown, or if it had no image */
-    double *cross, *weights;  /* C and W, [d x classes] */
-    struct analytic analytic; /* its square is work space if phases are kept apart */
-    struct part *parts;
-    size_t part_count;
-    struct buffer buffer; /* created when it is first needed */
+    double *label_weight; /* Σ ω over the images labelled with each class; -infinity if an old file did not say */
+    double *class_weight; /* v of each class when its phase was learned; 0 if unknown, or if it had no image */
+    struct evidence *evidence;
+    double *coefficients;     /* W [d x classes] */
+    struct layer layer;       /* created when it is first needed */
+    struct solution solution; /* of the coefficients; created when it is first needed */
     l3a_phase_info *phases;
     size_t phase_count;
     text_list record_keys, record_values;
     model_state state;
     struct phase phase;
     struct label_witness witness; /* none if see is NULL */
+    bool in_group;                /* the group warns of what concerns all its models */
 };
+
+static inline size_t model_dim(const l3a_model *model) {
+    return model->evidence->ridge.sums.dim;
+}
 
 /* Whether this is a setting of models, which model files store. */
 bool is_model_setting(const l3a_option_info *info);
 /* Records how the features were made, unless an earlier table has set it. */
 l3a_status model_keep_provenance(l3a_model *model, const l3a_features *features);
-/* Checks that `needed` bytes fit into memory; `held` of them are allocated already. */
-l3a_status check_memory(l3a_context *context, const l3a_options *options, size_t width, uint64_t needed, uint64_t held);
 /* Checks that the model is in a phase, or between phases. */
 l3a_status check_state(const l3a_model *model, bool in_phase);
-real model_real(const l3a_model *model);
-/* While there are more parts than the setting `keep-phases` allows, adds the oldest part to the one after it. */
-void model_fold(l3a_model *model);
+real options_real(const l3a_options *options);
+/* Uses the evidence of another model instead of its own, which must be empty. */
+void model_share(l3a_model *model, const l3a_model *other);
+/* While there are more parts than the setting `keep-phases` allows, folds the oldest part into the one after it. */
+l3a_status model_fold(l3a_model *model);
 /* Computes W from the model's sums. */
-l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *weights);
-l3a_status model_buffer(l3a_model *model);
-/* A copy of the weights in the working precision, which the caller releases; NULL on failure. */
-l3a_status model_working_weights(const l3a_model *model, void **weights);
-/* The largest number of phases that are kept apart while `phases` phases are learned. */
-uint64_t kept_phases(const l3a_options *options, uint64_t phases);
+l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *coefficients);
+/* Makes the layer and, with a class, the solution, so that model_score_rows() may be called. */
+l3a_status model_ready(l3a_model *model);
+/* Only the solution, for rows that another model's layer has expanded. */
+l3a_status model_ready_solution(l3a_model *model);
+/* Frees what model_ready() derived from the coefficients, after they have changed. */
+void model_changed(l3a_model *model);
+/* scores [rows x classes] of features [rows x width]. Different threads may score with one model at the same time, each with a
+ * context of its own. */
+l3a_status model_score_rows(l3a_context *context, const l3a_model *model, const float *features, size_t rows, float *scores);
+/* The same for rows that are expanded already; exact: room for [rows x classes] doubles, unused in single precision. */
+l3a_status model_score_expanded(const l3a_model *model, const struct block *rows, double *exact, float *scores);
+struct layer_shape model_layer_shape(const l3a_options *options, size_t width);
+
+/* phase.c: the steps of a phase. l3a_phase_learn() and l3a_phase_end() consist of them; a group takes them with several models. */
+/* Prepares learning, after everything was counted. rows: where blocks are expanded; NULL: the phase has its own. Everything that
+ * may fail for lack of memory happens here. */
+l3a_status phase_prepare(l3a_model *model, struct block *rows);
+/* The part of it that a survey needs. */
+l3a_status phase_prepare_block(l3a_model *model, struct block *rows);
+void warn_of_empty_classes(const l3a_model *model);
+/* Adds the scores of an expanded block to the survey for the dynamic threshold. */
+l3a_status phase_survey_expanded(l3a_model *model);
+/* ŷ and ω of an expanded block, whose labels of the phase's classes are in phase.own. */
+l3a_status phase_label(l3a_model *model, const float *features, size_t count);
+/* Adds that block to the phase's sums. */
+l3a_status phase_add(l3a_model *model);
+/* Called when all rows were added: takes C and, if need be, the sums of other processes and gamma. shares: the sums are those of
+ * another model, which does so. */
+l3a_status phase_complete(l3a_model *model, bool shares);
+/* Adds the phase's sums to the evidence. */
+l3a_status phase_keep(l3a_model *model);
+/* Solves, and makes the phase part of the model. */
+l3a_status phase_finish(l3a_model *model);
+
+/* plan.c */
 /* The size of a phase to be learned. */
 struct phase_size {
     size_t old, all; /* classes before it, and including it */
@@ -118,15 +157,26 @@ struct phase_size {
 };
 
 /* Whether a phase of `rows` rows is learned by recursion. */
-bool chooses_recursion(const l3a_options *options, uint64_t dim, uint64_t rows, bool inverse);
-
+bool chooses_recursion(const l3a_context *context, const l3a_options *options, uint64_t dim, uint64_t rows, bool inverse);
+/* The largest number of phases that are kept apart while `phases` phases are learned. */
+uint64_t kept_phases(const l3a_options *options, uint64_t phases);
 /* Peak memory in bytes, including the model's own, while a phase is learned, and while rows are scored. */
-uint64_t phase_memory(const l3a_context *context, const l3a_options *options, size_t width, const struct phase_size *phase);
-uint64_t score_memory(const l3a_options *options, size_t width, size_t classes, uint64_t parts, uint64_t rows);
+uint64_t phase_memory(l3a_context *context, const l3a_options *options, size_t width, const struct phase_size *phase);
+uint64_t score_memory(const l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t parts,
+                      uint64_t rows);
+/* Checks that `needed` bytes fit into memory; `held` of them are allocated already. */
+l3a_status check_memory(l3a_context *context, const l3a_options *options, size_t width, uint64_t needed, uint64_t held);
 /* Checks that the plan fits into memory; `held` bytes are allocated already. */
 l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t phases,
                               uint64_t held);
 /* Bytes of the matrices that the model holds. */
 uint64_t model_memory(const l3a_model *model);
+/* The rows of the model's table that l3a_model_learn() passes on at a time, and those that are scored at a time. */
+enum { READ_ROWS = 512, SCORE_ROWS = 1024 };
+/* Bytes of the arrays of a phase: of its block, and of its columns. `phase` need not be in progress. */
+enum { BLOCK_ARRAYS = 6, COLUMN_ARRAYS = 2 };
+void list_block(struct phase *phase, size_t block, size_t width, size_t old, size_t all, real type, bool pseudo,
+                struct array *list);
+void list_columns(struct phase *phase, size_t dim, size_t all, struct array *list);
 
 #endif

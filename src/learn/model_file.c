@@ -9,8 +9,11 @@
  *
  * where d is dim, plus the width of the features with skip features; and with metadata: format, version, width, classes (one per
  * line), phases (one per line: first last images skipped pseudo-labels eta recursive), parts (one per line: the number of phases
- * that gram.N sums), every setting of a model under its name, and free records as `record.KEY`. Version 1 had no parts and no
- * label_weight, version 2 had no class_weight, and both had fewer settings. */
+ * that gram.N sums), every setting of a model under its name, and free records as `record.KEY`.
+ *
+ * Version 1 had no parts and no label_weight, version 2 had no class_weight, and both had fewer settings. Version 4 can have parts
+ * whose judged sets are not those of phases: there a line of `parts` goes on with the number of images and the judged classes, as
+ * in "1 250 0-3,7". A model whose parts are phases is written as version 3. */
 #include "base/number.h"
 #include "format/safetensors.h"
 #include "learn/model.h"
@@ -21,44 +24,50 @@
 #include <string.h>
 
 static const char format_name[] = "l3a-model", record_prefix[] = "record.";
-enum { VERSION = 3 };
+enum { VERSION = 4, VERSION_OF_PHASES = 3 };
 
-struct triangle {
-    const struct analytic *analytic;
-    size_t element; /* bytes */
-    size_t row;     /* the row of the next byte: a chunk begins where the last one ended */
+/* The rows of the sums, one after another. */
+struct sums_source {
+    const struct sums *sums;
+    size_t element;  /* bytes */
+    double *numbers; /* the row of the next byte: a chunk begins where the last one ended */
+    size_t row;
     uint64_t row_start;
 };
 
 /* Chunks are requested in order; each covers a run of rows. */
-static l3a_status fill_triangle(void *argument, uint64_t offset, void *bytes, size_t count) {
-    struct triangle *triangle = argument;
+static l3a_status fill_from_sums(void *argument, uint64_t offset, void *bytes, size_t count) {
+    struct sums_source *source = argument;
+    l3a_status status = L3A_OK;
     char *to = bytes;
+    if (!offset) {
+        TRY(sums_read(source->sums, KEPT, 0, 1, source->numbers));
+    }
     while (count) {
-        const uint64_t row_bytes = (uint64_t)(triangle->row + 1) * triangle->element;
-        if (offset == triangle->row_start + row_bytes) {
-            triangle->row_start += row_bytes;
-            triangle->row++;
+        const uint64_t row_bytes = (uint64_t)(source->row + 1) * source->element;
+        if (offset == source->row_start + row_bytes) {
+            source->row_start += row_bytes;
+            TRY(sums_read(source->sums, KEPT, ++source->row, 1, source->numbers));
             continue;
         }
-        const double *row = analytic_row(triangle->analytic, triangle->row);
-        const size_t within = (size_t)(offset - triangle->row_start);
-        size_t size = (size_t)(row_bytes - within) < count ? (size_t)(row_bytes - within) : count;
-        if (triangle->element == sizeof *row) {
-            memcpy(to, (const char *)row + within, size);
-        } else {
-            const size_t elements = size / sizeof(float);
-            for (size_t i = 0; i < elements; i++) {
-                const float value = (float)row[within / sizeof(float) + i];
-                memcpy(to + i * sizeof value, &value, sizeof value);
-            }
-            size = elements * sizeof(float);
+        const size_t within = (size_t)(offset - source->row_start), left = (size_t)(row_bytes - within);
+        const size_t size = (left < count ? left : count) / source->element * source->element;
+        for (size_t i = 0; i < size / source->element; i++) {
+            const real type = source->element == sizeof(float) ? REAL_SINGLE : REAL_DOUBLE;
+            real_put(type, to, i, source->numbers[within / source->element + i]);
         }
         to += size;
         offset += size;
         count -= size;
     }
-    return L3A_OK;
+done:
+    return status;
+}
+
+static l3a_status fill_from_triangle(void *argument, uint64_t offset, void *bytes, size_t count) {
+    const struct triangle *triangle = argument;
+    const size_t size = real_size(triangle->type);
+    return triangle_read(triangle, offset / size, count / size, bytes);
 }
 
 __attribute__((format(printf, 5, 6))) static l3a_status add_metadata(l3a_context *context, text_list *keys, text_list *values,
@@ -83,12 +92,54 @@ static l3a_status add_text(l3a_context *context, text_list *keys, text_list *val
     return status == L3A_OK ? text_list_add(context, values, text->length ? text->text : "", text->length) : status;
 }
 
+/* Moves past the phases that a part sums; returns whether it judges their classes and holds their images, as in version 3. */
+static bool is_of_phases(const l3a_model *model, const struct part *part, size_t *phase) {
+    const size_t first = *phase, last = first + part->phases;
+    uint64_t images = 0;
+    *phase = last;
+    if (!part->phases || last > model->phase_count) {
+        return false;
+    }
+    for (size_t p = first; p < last; p++) {
+        images += model->phases[p].images;
+    }
+    const size_t begin = model->phases[first].first, end = model->phases[last - 1].last;
+    return images == part->images && part->judged_count == end - begin && part->judged[0] == begin &&
+           part->judged[part->judged_count - 1] == end - 1;
+}
+
+static bool has_only_phases(const l3a_model *model) {
+    const struct evidence *evidence = model->evidence;
+    size_t phase = 0;
+    bool only = true;
+    for (size_t i = 0; i < evidence->part_count; i++) {
+        only = is_of_phases(model, &evidence->parts[i], &phase) && only;
+    }
+    return only;
+}
+
+static void describe_part(const struct part *part, bool judged, text_builder *text) {
+    text_builder_print(text, "%zu", part->phases);
+    for (size_t i = 0, next; judged && i < part->judged_count; i = next) {
+        for (next = i + 1; next < part->judged_count && part->judged[next] == part->judged[next - 1] + 1; next++) {
+        }
+        if (!i) {
+            text_builder_print(text, " %" PRIu64 " ", part->images);
+        }
+        text_builder_print(text, "%s%zu", i ? "," : "", part->judged[i]);
+        if (next > i + 1) {
+            text_builder_print(text, "-%zu", part->judged[next - 1]);
+        }
+    }
+}
+
 static l3a_status describe_model(const l3a_model *model, text_list *keys, text_list *values) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
+    const bool only_phases = has_only_phases(model);
     text_builder classes = {.context = context}, phases = {.context = context}, parts = {.context = context};
     TRY(add_metadata(context, keys, values, "format", "%s", format_name));
-    TRY(add_metadata(context, keys, values, "version", "%d", VERSION));
+    TRY(add_metadata(context, keys, values, "version", "%d", only_phases ? VERSION_OF_PHASES : VERSION));
     TRY(add_metadata(context, keys, values, "width", "%zu", model->width));
     for (size_t i = 0; i < model->classes.count; i++) {
         text_builder_print(&classes, "%s%s", i ? "\n" : "", model->classes.items[i]);
@@ -101,8 +152,9 @@ static l3a_status describe_model(const l3a_model *model, text_list *keys, text_l
                            phase->images, phase->skipped, phase->pseudo_labels, number_format(phase->eta, eta), phase->recursive);
     }
     TRY(add_text(context, keys, values, "phases", &phases));
-    for (size_t i = 0; i < model->part_count; i++) {
-        text_builder_print(&parts, "%s%zu", i ? "\n" : "", model->parts[i].phases);
+    for (size_t i = 0; i < model->evidence->part_count; i++) {
+        text_builder_print(&parts, "%s", i ? "\n" : "");
+        describe_part(&model->evidence->parts[i], !only_phases, &parts);
     }
     TRY(add_text(context, keys, values, "parts", &parts));
     for (size_t i = 0; l3a_option_at(i); i++) {
@@ -130,38 +182,45 @@ static tensor_type type_of(real type) {
     return type == REAL_SINGLE ? TENSOR_F32 : TENSOR_F64;
 }
 
+/* The sums: one triangle, or one for each part. */
+static l3a_status list_sums(const l3a_model *model, struct sums_source *whole, tensor_source *sources, char (*names)[32],
+                            size_t *count) {
+    const struct evidence *evidence = model->evidence;
+    const bool narrow = model->options.store == L3A_STORE_FLOAT32;
+    const uint64_t numbers = triangle_numbers(0, model_dim(model));
+    for (size_t i = 0; i < evidence->part_count; i++) {
+        struct triangle *sums = &evidence->parts[i].sums;
+        snprintf(names[i], sizeof names[i], "gram.%zu", i + 1);
+        sources[(*count)++] = (tensor_source){names[i], type_of(sums->type), 1, {numbers}, fill_from_triangle, sums};
+    }
+    if (evidence->part_count) {
+        return L3A_OK;
+    }
+    *whole = (struct sums_source){.sums = &evidence->ridge.sums, .element = narrow ? sizeof(float) : sizeof(double)};
+    sources[(*count)++] = (tensor_source){
+        evidence->ridge.inverse ? "inverse" : "gram", narrow ? TENSOR_F32 : TENSOR_F64, 1, {numbers}, fill_from_sums, whole};
+    return allocate(model->context, model_dim(model), sizeof *whole->numbers, &whole->numbers);
+}
+
 l3a_status l3a_model_save(l3a_model *model, const char *path) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     text_list keys = {0}, values = {0};
     tensor_source *sources = NULL;
     char(*names)[32] = NULL;
+    struct sums_source whole = {0};
     size_t count = 0;
-    const size_t d = model->analytic.dim, classes = model->classes.count;
-    const bool narrow = model->options.store == L3A_STORE_FLOAT32;
+    const size_t d = model_dim(model), classes = model->classes.count;
     FAIL_IF(model->state != MODEL_READY, context, L3A_ERROR_STATE,
             model->state == MODEL_BROKEN ? "load the model again from its file" : "end the phase first",
             "%s: the model is %s and cannot be saved", path,
             model->state == MODEL_BROKEN ? "left halfway through a change" : "in the middle of a phase");
     TRY(describe_model(model, &keys, &values));
-    struct triangle triangle = {&model->analytic, narrow ? sizeof(float) : sizeof(double), 0, 0};
-    TRY(allocate_zeroed(context, model->part_count + 6, sizeof *sources, &sources));
-    TRY(allocate(context, model->part_count, sizeof *names, &names));
-    for (; count < model->part_count; count++) {
-        const struct packed *sums = &model->parts[count].sums;
-        snprintf(names[count], sizeof names[count], "gram.%zu", count + 1);
-        sources[count] = (tensor_source){names[count], type_of(sums->type), 1, {packed_size(d)}, fill_from_memory, sums->rows};
-    }
-    if (!model->part_count) {
-        sources[count++] = (tensor_source){model->analytic.inverse ? "inverse" : "gram",
-                                           narrow ? TENSOR_F32 : TENSOR_F64,
-                                           1,
-                                           {packed_size(d)},
-                                           fill_triangle,
-                                           &triangle};
-    }
-    sources[count++] = (tensor_source){"cross", TENSOR_F64, 2, {d, classes}, fill_from_memory, model->cross};
-    sources[count++] = (tensor_source){"weights", TENSOR_F64, 2, {d, classes}, fill_from_memory, model->weights};
+    TRY(allocate_zeroed(context, model->evidence->part_count + 6, sizeof *sources, &sources));
+    TRY(allocate(context, model->evidence->part_count, sizeof *names, &names));
+    TRY(list_sums(model, &whole, sources, names, &count));
+    sources[count++] = (tensor_source){"cross", TENSOR_F64, 2, {d, classes}, fill_from_memory, model->evidence->cross};
+    sources[count++] = (tensor_source){"weights", TENSOR_F64, 2, {d, classes}, fill_from_memory, model->coefficients};
     sources[count++] = (tensor_source){"counts", TENSOR_I64, 1, {classes}, fill_from_memory, model->counts};
     sources[count++] = (tensor_source){"label_weight", TENSOR_F64, 1, {classes}, fill_from_memory, model->label_weight};
     sources[count++] = (tensor_source){"class_weight", TENSOR_F64, 1, {classes}, fill_from_memory, model->class_weight};
@@ -171,6 +230,7 @@ done:
     text_list_clear(context, &values);
     release(context, sources);
     release(context, names);
+    release(context, whole.numbers);
     return status;
 }
 
@@ -281,28 +341,109 @@ static l3a_status find_triangle(const safetensors *file, size_t dim, const struc
 
 static l3a_status load_triangle(const safetensors *file, l3a_model *model) {
     l3a_status status = L3A_OK;
-    const size_t d = model->analytic.dim;
+    const size_t d = model_dim(model);
     const struct tensor *tensor;
     char *bytes = NULL;
-    model->analytic.inverse = safetensors_find(file, "inverse") != NULL;
+    double *row = NULL;
+    model->evidence->ridge.inverse = safetensors_find(file, "inverse") != NULL;
     TRY(find_triangle(file, d, &tensor));
     if (tensor->type != TENSOR_F64 && tensor->type != TENSOR_F32) {
         return fail_model(file, "the matrix must be F64 or F32");
     }
     const size_t size = tensor_type_size(tensor->type);
     TRY(allocate(file->context, d, size, &bytes));
+    TRY(allocate(file->context, d, sizeof *row, &row));
     uint64_t offset = tensor->offset;
     for (size_t i = 0; i < d; i++) {
         TRY(input_read(&file->input, offset, bytes, (i + 1) * size));
-        tensor_to_double(tensor->type, bytes, analytic_row(&model->analytic, i), i + 1);
+        tensor_to_double(tensor->type, bytes, row, i + 1);
+        TRY(sums_write(&model->evidence->ridge.sums, KEPT, i, 1, row));
         offset += (i + 1) * size;
     }
 done:
     release(file->context, bytes);
+    release(file->context, row);
     return status;
 }
 
-/* Reads how many phases each part sums. */
+/* Makes a part that judges the classes of the next `phases` phases. */
+static l3a_status make_part_of_phases(l3a_model *model, uint64_t phases, size_t *phase) {
+    struct evidence *evidence = model->evidence;
+    struct part *part = &evidence->parts[evidence->part_count];
+    const size_t last = *phase + (size_t)phases;
+    l3a_status status = L3A_OK;
+    TRY(part_create(model->context, model_dim(model), options_real(&model->options), model->phases[*phase].first,
+                    model->phases[last - 1].last, part));
+    evidence->part_count++;
+    part->phases = (size_t)phases;
+    for (; *phase < last; (*phase)++) {
+        part->images += model->phases[*phase].images;
+    }
+done:
+    return status;
+}
+
+/* Reads "0-3,7" into the judged set, which must be ascending; false if it is not valid. */
+static bool parse_judged(const char *text, size_t classes, struct part *part) {
+    size_t next = 0;
+    part->judged_count = 0;
+    while (*text) {
+        uint64_t first, last;
+        const size_t digits = strspn(text, "0123456789");
+        if (!integer_parse(text, digits, &first)) {
+            return false;
+        }
+        text += digits;
+        last = first;
+        if (*text == '-') {
+            const size_t more = strspn(++text, "0123456789");
+            if (!integer_parse(text, more, &last)) {
+                return false;
+            }
+            text += more;
+        }
+        if (first < next || last < first || last >= classes || (*text && *text != ',') || (*text == ',' && !text[1])) {
+            return false;
+        }
+        for (uint64_t k = first; k <= last; k++) {
+            part->judged[part->judged_count++] = (size_t)k;
+        }
+        next = (size_t)last + 1;
+        text += *text == ',';
+    }
+    return part->judged_count > 0;
+}
+
+/* A line of version 4. */
+static l3a_status make_part(l3a_model *model, const char *line, size_t *phase, bool *good) {
+    struct evidence *evidence = model->evidence;
+    struct part *part = &evidence->parts[evidence->part_count];
+    l3a_status status = L3A_OK;
+    size_t phases;
+    uint64_t images;
+    int length = 0;
+    *good = sscanf(line, "%zu %" SCNu64 " %n", &phases, &images, &length) == 2 && phases <= model->phase_count - *phase;
+    if (!*good) {
+        return L3A_OK;
+    }
+    TRY(part_create(model->context, model_dim(model), options_real(&model->options), 0, model->classes.count, part));
+    evidence->part_count++;
+    part->phases = phases;
+    part->images = images;
+    *phase += phases;
+    *good = parse_judged(line + length, model->classes.count, part);
+done:
+    return status;
+}
+
+static l3a_status find_part(const safetensors *file, size_t index, size_t dim, const struct tensor **tensor) {
+    const uint64_t shape[1] = {triangle_numbers(0, dim)};
+    char name[32];
+    snprintf(name, sizeof name, "gram.%zu", index + 1);
+    return safetensors_expect(file, name, 1, shape, tensor);
+}
+
+/* Reads what each part sums and judges. */
 static l3a_status load_part_list(const safetensors *file, l3a_model *model) {
     l3a_status status = L3A_OK;
     text_list lines = {0};
@@ -310,42 +451,61 @@ static l3a_status load_part_list(const safetensors *file, l3a_model *model) {
     size_t phase = 0;
     bool good = text != NULL;
     TRY(text_list_split_lines(file->context, &lines, text ? text : "", text ? strlen(text) : 0));
-    TRY(allocate_zeroed(file->context, lines.count, sizeof *model->parts, &model->parts));
+    TRY(allocate_zeroed(file->context, lines.count, sizeof *model->evidence->parts, &model->evidence->parts));
     for (size_t i = 0; good && i < lines.count; i++) {
+        const struct tensor *tensor;
         uint64_t phases;
+        TRY(find_part(file, i, model_dim(model), &tensor)); /* before memory is allocated for it */
+        if (file_version(file) > VERSION_OF_PHASES) {
+            TRY(make_part(model, lines.items[i], &phase, &good));
+            continue;
+        }
         good = integer_parse(lines.items[i], strlen(lines.items[i]), &phases) && phases && phases <= model->phase_count - phase;
         if (good) {
-            model->parts[i].phases = (size_t)phases;
-            model->parts[i].first = model->phases[phase].first;
-            phase += (size_t)phases;
-            model->parts[i].last = model->phases[phase - 1].last;
+            TRY(make_part_of_phases(model, phases, &phase));
         }
     }
-    if (!good || phase != (keeps_phases(&model->options) ? model->phase_count : 0)) {
+    if (!good || phase != (keeps_phases(&model->options) ? model->phase_count : 0) ||
+        (lines.count && !keeps_phases(&model->options))) {
         status = fail_model(file, "the list of phases kept apart is not valid");
-        goto done;
     }
-    model->part_count = lines.count;
 done:
     text_list_clear(file->context, &lines);
     return status;
 }
 
+enum { PART_CHUNK = 1 << 16 };
+
+/* Reads a tensor into a triangle of the same type. */
+static l3a_status load_part(const safetensors *file, const struct tensor *tensor, struct triangle *sums) {
+    l3a_status status = L3A_OK;
+    const uint64_t numbers = triangle_numbers(0, sums->dim);
+    const size_t size = real_size(sums->type);
+    double *values = NULL;
+    TRY(allocate(file->context, PART_CHUNK, size, &values));
+    for (uint64_t first = 0; first < numbers; first += PART_CHUNK) {
+        const size_t count = numbers - first < PART_CHUNK ? (size_t)(numbers - first) : PART_CHUNK;
+        TRY(input_read(&file->input, tensor->offset + first * size, values, count * size));
+        for (size_t i = 0; i < count; i++) {
+            FAIL_IF(!isfinite(real_get(sums->type, values, i)), file->context, L3A_ERROR_FORMAT, damaged,
+                    "%s: %s holds a number that is not finite", file->input.path, tensor->name);
+        }
+        TRY(triangle_write(sums, first, count, values));
+    }
+done:
+    release(file->context, values);
+    return status;
+}
+
 static l3a_status load_parts(const safetensors *file, l3a_model *model) {
     l3a_status status = L3A_OK;
-    const uint64_t shape[1] = {packed_size(model->analytic.dim)};
     const struct tensor *tensor;
-    for (size_t i = 0; i < model->part_count; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "gram.%zu", i + 1);
-        TRY(safetensors_expect(file, name, 1, shape, &tensor));
-        if (tensor->type != type_of(model_real(model))) {
+    for (size_t i = 0; i < model->evidence->part_count; i++) {
+        TRY(find_part(file, i, model_dim(model), &tensor));
+        if (tensor->type != type_of(options_real(&model->options))) {
             return fail_model(file, "the sums of phases must be F32 in mixed precision, and otherwise F64");
         }
-        TRY(packed_create(file->context, model->analytic.dim, model_real(model), &model->parts[i].sums));
-        TRY(input_read(&file->input, tensor->offset, model->parts[i].sums.rows, (size_t)tensor->bytes));
-        FAIL_IF(!packed_is_finite(model->analytic.dim, &model->parts[i].sums), file->context, L3A_ERROR_FORMAT, damaged,
-                "%s: %s holds a number that is not finite", file->input.path, name);
+        TRY(load_part(file, tensor, &model->evidence->parts[i].sums));
     }
 done:
     return status;
@@ -378,7 +538,7 @@ done:
 
 static l3a_status load_columns(const safetensors *file, const char *name, const l3a_model *model, double **columns) {
     l3a_status status = L3A_OK;
-    const size_t d = model->analytic.dim, classes = model->classes.count;
+    const size_t d = model_dim(model), classes = model->classes.count;
     const uint64_t shape[2] = {d, classes};
     const struct tensor *tensor;
     TRY(safetensors_expect(file, name, 2, shape, &tensor));
@@ -469,12 +629,12 @@ l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **mo
         TRY(load_triangle(&file, made));
     } else {
         TRY(load_part_list(&file, made));
-        TRY(made->part_count ? load_parts(&file, made) : load_triangle(&file, made));
+        TRY(made->evidence->part_count ? load_parts(&file, made) : load_triangle(&file, made));
     }
     TRY(load_class_numbers(&file, "label_weight", 2, -INFINITY, made, &made->label_weight));
     TRY(load_class_numbers(&file, "class_weight", 3, options.weights == L3A_WEIGHTS_NONE, made, &made->class_weight));
-    TRY(load_columns(&file, "cross", made, &made->cross));
-    TRY(load_columns(&file, "weights", made, &made->weights));
+    TRY(load_columns(&file, "cross", made, &made->evidence->cross));
+    TRY(load_columns(&file, "weights", made, &made->coefficients));
     TRY(load_counts(&file, made));
     *model = made;
     made = NULL;

@@ -1,70 +1,188 @@
 #include "learn/part.h"
 
 #include "base/memory.h"
-#include "base/threads.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { STEPS = 60 };
+enum { STEPS = 60, SEARCH_ARRAYS = 7 };
 
 /* The error of the solution, in the norm of M. On COCO and VOC, 1e-4 changes no mAP by more than 0.001, and takes one or two more
  * steps. */
 static const double tolerance = 5e-4;
 
-struct search {
-    const struct analytic *analytic;
-    const struct part *parts;
-    size_t count, columns;
-    double alpha, limit;
-    double *target, *solution, *residual, *direction, *image; /* [columns x d] */
-    float *narrow;                                            /* P⁻¹ residual */
-    double *work;
-    double *decrease; /* rᵀP⁻¹r of each column */
-};
+l3a_status part_create(l3a_context *context, size_t dim, real type, size_t first, size_t last, struct part *part) {
+    l3a_status status = L3A_OK;
+    *part = (struct part){.judged_count = last - first, .phases = 1};
+    TRY(allocate(context, last - first, sizeof *part->judged, &part->judged));
+    for (size_t k = first; k < last; k++) {
+        part->judged[k - first] = k;
+    }
+    TRY(triangle_create(context, dim, type, &part->sums));
+done:
+    if (status != L3A_OK) {
+        release(context, part->judged);
+        *part = (struct part){0};
+    }
+    return status;
+}
 
-struct sum {
-    const struct analytic *analytic;
-    const struct part *parts;
+void part_free(struct part *part) {
+    if (part->sums.context) {
+        release(part->sums.context, part->judged);
+    }
+    triangle_free(&part->sums);
+    *part = (struct part){0};
+}
+
+bool part_judges(const struct part *part, size_t class) {
+    size_t low = 0, high = part->judged_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (part->judged[middle] < class) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < part->judged_count && part->judged[low] == class;
+}
+
+l3a_status part_fold(struct part *part, const struct part *from) {
+    l3a_status status = L3A_OK;
+    size_t *judged = NULL, count = 0, i = 0, j = 0;
+    TRY(allocate(part->sums.context, part->judged_count + from->judged_count, sizeof *judged, &judged));
+    TRY(triangle_add(&part->sums, &from->sums));
+    while (i < part->judged_count || j < from->judged_count) {
+        const size_t mine = i < part->judged_count ? part->judged[i] : SIZE_MAX;
+        const size_t theirs = j < from->judged_count ? from->judged[j] : SIZE_MAX;
+        judged[count++] = mine < theirs ? mine : theirs;
+        i += mine <= theirs;
+        j += theirs <= mine;
+    }
+    release(part->sums.context, part->judged);
+    part->judged = judged;
+    part->judged_count = count;
+    part->phases += from->phases;
+    part->images += from->images;
+    judged = NULL;
+done:
+    release(part->sums.context, judged);
+    return status;
+}
+
+/* Whether one part judges all classes that the other does. */
+static bool contains(const struct part *part, const struct part *other) {
+    bool all = part->judged_count >= other->judged_count;
+    for (size_t i = 0; all && i < other->judged_count; i++) {
+        all = part_judges(part, other->judged[i]);
+    }
+    return all;
+}
+
+double parts_lift(double lift, const struct part *parts, size_t count) {
+    double t = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool least = true;
+        for (size_t j = 0; least && j < count; j++) {
+            least = i == j || !contains(&parts[i], &parts[j]);
+        }
+        t += least;
+    }
+    return t > 0 ? lift * (t - 1) / (t + 8) : 0;
+}
+
+/* Classes that are judged by the same parts: columns [first, last) of the search. */
+struct system {
+    size_t first, last;
+    const struct triangle **triangles; /* of these parts */
     size_t count;
 };
 
-static void sum_rows(void *argument, size_t first, size_t last) {
-    const struct sum *sum = argument;
-    for (size_t i = first; i < last; i++) {
-        double *row = analytic_row(sum->analytic, i);
-        memset(row, 0, (i + 1) * sizeof *row);
-        for (size_t j = 0; j < sum->count; j++) {
-            packed_get(&sum->parts[j].sums, i * (i + 1) / 2, i + 1, 1, row);
-        }
-    }
-}
+struct search {
+    struct ridge *ridge;
+    size_t parts, columns;
+    double alpha, limit;
+    struct system *systems;
+    size_t system_count;
+    const struct triangle **triangles; /* of all systems, one after another; then of all parts */
+    size_t *order;                     /* the class of each column: those of a system are next to each other */
 
-void parts_sum(const struct analytic *analytic, const struct part *parts, size_t count) {
-    struct sum sum = {analytic, parts, count};
-    parallel_for(analytic->context->threads, analytic->dim, 16, sum_rows, &sum);
-}
+    double *target, *solution, *residual, *direction, *image; /* [columns x d] */
+    float *narrow;                                            /* P⁻¹ residual */
+    double *decrease;                                         /* rᵀP⁻¹r of each column */
+};
 
-static void search_free(l3a_context *context, struct search *search) {
-    void *const owned[] = {search->target, search->solution, search->residual, search->direction,
-                           search->image,  search->narrow,   search->work,     search->decrease};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        release(context, owned[i]);
-    }
-}
-
-static l3a_status search_create(struct search *search) {
-    l3a_context *context = search->analytic->context;
-    const size_t d = search->analytic->dim;
+static void list_search(struct search *search, size_t d, size_t columns, struct array *list) {
     double **const rows[] = {&search->target, &search->solution, &search->residual, &search->direction, &search->image};
-    l3a_status status = L3A_OK;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        TRY(allocate(context, search->columns, d * sizeof(double), rows[i]));
+    for (size_t i = 0; i < 5; i++) {
+        list[i] = (struct array){rows[i], columns, d * sizeof(double), false};
     }
-    TRY(allocate(context, search->columns, d * sizeof *search->narrow, &search->narrow));
-    TRY(allocate(context, packed_multiply_work(context, d), sizeof *search->work, &search->work));
-    TRY(allocate(context, search->columns, sizeof *search->decrease, &search->decrease));
+    list[5] = (struct array){&search->narrow, columns, d * sizeof(float), false};
+    list[6] = (struct array){&search->decrease, columns, sizeof(double), false};
+}
+
+uint64_t parts_solve_bytes(const l3a_context *context, size_t dim, size_t columns) {
+    struct search none;
+    struct array list[SEARCH_ARRAYS];
+    list_search(&none, dim, columns, list);
+    return arrays_bytes(list, SEARCH_ARRAYS) + algebra_of(context)->multiply_bytes(context, dim);
+}
+
+l3a_status parts_sum(struct sums *sums, const struct part *parts, size_t count) {
+    l3a_status status = L3A_OK;
+    const struct triangle **triangles = NULL;
+    TRY(allocate(sums->context, count, sizeof *triangles, &triangles));
+    for (size_t i = 0; i < count; i++) {
+        triangles[i] = &parts[i].sums;
+    }
+    TRY(sums_total(sums, triangles, count));
 done:
+    release(sums->context, triangles);
+    return status;
+}
+
+static bool judged_alike(const struct part *parts, size_t count, size_t one, size_t other) {
+    bool alike = true;
+    for (size_t p = 0; alike && p < count; p++) {
+        alike = part_judges(&parts[p], one) == part_judges(&parts[p], other);
+    }
+    return alike;
+}
+
+/* Groups the classes into systems. With α = 1 there is one. */
+static l3a_status find_systems(struct search *search, const struct part *parts, size_t count) {
+    l3a_context *context = search->ridge->sums.context;
+    l3a_status status = L3A_OK;
+    bool *placed = NULL;
+    size_t used = 0, columns = 0;
+    TRY(allocate(context, search->columns, sizeof *search->order, &search->order));
+    TRY(allocate(context, search->columns, sizeof *search->systems, &search->systems));
+    TRY(allocate_zeroed(context, search->columns, sizeof *placed, &placed));
+    TRY(allocate(context, search->columns, count * sizeof *search->triangles, &search->triangles));
+    for (size_t k = 0; k < search->columns; k++) {
+        struct system *system = &search->systems[search->system_count];
+        if (placed[k]) {
+            continue;
+        }
+        *system = (struct system){.first = columns, .triangles = search->triangles + used};
+        for (size_t other = k; other < search->columns; other++) {
+            if (!placed[other] && (search->alpha == 1 || judged_alike(parts, count, k, other))) {
+                search->order[columns++] = other;
+                placed[other] = true;
+            }
+        }
+        for (size_t p = 0; search->alpha < 1 && p < count; p++) {
+            if (part_judges(&parts[p], k)) {
+                system->triangles[system->count++] = &parts[p].sums;
+            }
+        }
+        system->last = columns;
+        used += system->count;
+        search->system_count++;
+    }
+done:
+    release(context, placed);
     return status;
 }
 
@@ -85,9 +203,9 @@ static double dot_narrow(const double *left, const float *right, size_t count) {
 }
 
 /* Whether a column has converged: ‖x - x*‖² ≤ tolerance² ‖x*‖² in the norm of M. ‖x*‖² is xᵀc; ‖x - x*‖² = rᵀM⁻¹r is at most the
- * largest eigenvalue of M⁻¹P, (α + (1 - α)/t)/α, times rᵀP⁻¹r. */
+ * largest eigenvalue of M⁻¹P, (α + (1 - α)/n)/α, times rᵀP⁻¹r. */
 static bool has_arrived(const struct search *search, size_t k) {
-    const size_t d = search->analytic->dim;
+    const size_t d = search->ridge->sums.dim;
     return search->decrease[k] <= search->limit * dot(search->solution + k * d, search->target + k * d, d);
 }
 
@@ -106,39 +224,41 @@ static bool is_zero(const double *x, size_t count) {
     return i == count;
 }
 
-/* image = M x, each row with the M of its class, for all parts or only those with columns that have not converged */
-static void apply(const struct search *search, const double *x, bool all) {
-    const struct analytic *analytic = search->analytic;
-    const size_t d = analytic->dim;
-    for (size_t j = 0; j < search->count; j++) {
-        const struct part *part = &search->parts[j];
-        const size_t first = part->first * d, count = (part->last - part->first) * d;
-        if (!all && have_arrived(search, part->first, part->last)) {
+/* image = M x, each row with the M of its class, for all systems or only those with columns that have not converged */
+static l3a_status apply(const struct search *search, const double *x, bool all) {
+    l3a_status status = L3A_OK;
+    const struct ridge *ridge = search->ridge;
+    for (size_t s = 0; s < search->system_count; s++) {
+        const struct system *system = &search->systems[s];
+        const size_t columns = system->last - system->first, first = system->first * ridge->sums.dim,
+                     count = columns * ridge->sums.dim;
+        if (!all && have_arrived(search, system->first, system->last)) {
             continue;
         }
         if (is_zero(x + first, count)) {
             memset(search->image + first, 0, count * sizeof *search->image);
             continue;
         }
-        packed_multiply(analytic, search->alpha, &part->sums, 1 - search->alpha, x + first, part->last - part->first, search->work,
-                        search->image + first);
+        TRY(sums_multiply(&ridge->sums, search->alpha, system->triangles, system->count, 1 - search->alpha, x + first, columns,
+                          search->image + first));
         for (size_t i = first; i < first + count; i++) {
-            search->image[i] += analytic->gamma * x[i];
+            search->image[i] += ridge->gamma * x[i];
         }
     }
+done:
+    return status;
 }
 
-static void precondition(const struct search *search) {
-    for (size_t i = 0; i < search->columns * search->analytic->dim; i++) {
+static l3a_status precondition(const struct search *search) {
+    for (size_t i = 0; i < search->columns * search->ridge->sums.dim; i++) {
         search->narrow[i] = (float)search->residual[i];
     }
-    analytic_solve_rows_single(search->analytic, search->columns, search->narrow);
+    return sums_solve(&search->ridge->sums, REAL_SINGLE, search->columns, search->narrow);
 }
 
-/* Makes a step along the direction of each column; false if it cannot be computed. */
-static bool step(const struct search *search) {
-    const size_t d = search->analytic->dim;
-    apply(search, search->direction, false);
+/* Moves each column along its direction, whose image is known; false if a step cannot be computed. */
+static bool move(const struct search *search) {
+    const size_t d = search->ridge->sums.dim;
     for (size_t k = 0; k < search->columns; k++) {
         const double *direction = search->direction + k * d, *image = search->image + k * d;
         double *solution = search->solution + k * d, *residual = search->residual + k * d;
@@ -154,7 +274,12 @@ static bool step(const struct search *search) {
             residual[i] -= length * image[i];
         }
     }
-    precondition(search);
+    return true;
+}
+
+/* The next directions, from the preconditioned residuals. */
+static void turn(const struct search *search) {
+    const size_t d = search->ridge->sums.dim;
     for (size_t k = 0; k < search->columns; k++) {
         double *direction = search->direction + k * d;
         const float *narrow = search->narrow + k * d;
@@ -167,12 +292,11 @@ static bool step(const struct search *search) {
             direction[i] = (double)narrow[i] + keep * direction[i];
         }
     }
-    return true;
 }
 
 /* Scales each start to its multiple nearest to the solution; its image must be known. */
 static void scale_start(const struct search *search) {
-    const size_t d = search->analytic->dim;
+    const size_t d = search->ridge->sums.dim;
     for (size_t k = 0; k < search->columns; k++) {
         double *solution = search->solution + k * d, *image = search->image + k * d;
         const double length = dot(solution, image, d), scale = length > 0 ? dot(solution, search->target + k * d, d) / length : 0;
@@ -183,108 +307,141 @@ static void scale_start(const struct search *search) {
     }
 }
 
-/* Conjugate gradients on all columns at once; false if they do not converge. */
-static bool search_run(struct search *search) {
-    const size_t d = search->analytic->dim, size = search->columns * d;
-    const double scale = search->alpha + (1 - search->alpha) / (double)search->count;
-    search->limit = tolerance * tolerance * fmax(search->alpha / scale, 0.01);
-    if (!analytic_factor_single(search->analytic, scale, search->analytic->gamma)) {
-        return false;
-    }
-    apply(search, search->solution, true);
+static l3a_status start(const struct search *search) {
+    l3a_status status = L3A_OK;
+    const size_t d = search->ridge->sums.dim, size = search->columns * d;
+    TRY(apply(search, search->solution, true));
     scale_start(search);
     for (size_t i = 0; i < size; i++) {
         search->residual[i] = search->target[i] - search->image[i];
     }
-    precondition(search);
+    TRY(precondition(search));
     for (size_t k = 0; k < search->columns; k++) {
         search->decrease[k] = dot_narrow(search->residual + k * d, search->narrow + k * d, d);
     }
     for (size_t i = 0; i < size; i++) {
         search->direction[i] = (double)search->narrow[i];
     }
-    for (int n = 0; n < STEPS && !have_arrived(search, 0, search->columns); n++) {
-        if (!step(search)) {
-            return false;
-        }
-    }
-    return have_arrived(search, 0, search->columns);
+done:
+    return status;
 }
 
-/* Factors the matrix of each part, or only one if all are equal. rows [columns x d]: in, the targets; out, the solution. */
-static l3a_status solve_each(const struct search *search, double *rows) {
-    const struct analytic *analytic = search->analytic;
+/* Conjugate gradients on all columns at once. *found: whether they have converged; they are not tried where rounding matters. */
+static l3a_status search_run(struct search *search, bool *found) {
     l3a_status status = L3A_OK;
-    for (size_t j = 0; j < search->count; j++) {
-        const struct part *part = &search->parts[j];
-        if (j == 0 || search->alpha < 1) {
-            TRY(analytic_factor(analytic, search->alpha, &part->sums, 1 - search->alpha, analytic->gamma));
+    struct ridge *ridge = search->ridge;
+    const double scale = search->alpha + (1 - search->alpha) / (double)search->parts;
+    double trace;
+    bool going;
+    search->limit = tolerance * tolerance * fmax(search->alpha / scale, 0.01);
+    *found = false;
+    TRY(sums_factor(&ridge->sums, REAL_SINGLE, scale, NULL, 0, 0, ridge->gamma, &trace, &going));
+    if (!going || !ridge_is_safe(ridge, trace / scale)) {
+        goto done;
+    }
+    TRY(start(search));
+    for (int n = 0; n < STEPS && going && !have_arrived(search, 0, search->columns); n++) {
+        TRY(apply(search, search->direction, false));
+        going = move(search);
+        if (going) {
+            TRY(precondition(search));
+            turn(search);
         }
-        analytic_solve_rows(analytic, part->last - part->first, rows + part->first * analytic->dim);
+    }
+    *found = going && have_arrived(search, 0, search->columns);
+done:
+    return status;
+}
+
+/* Factors the matrix of each system. */
+static l3a_status solve_each(const struct search *search) {
+    l3a_status status = L3A_OK;
+    const size_t d = search->ridge->sums.dim;
+    memcpy(search->solution, search->target, search->columns * d * sizeof *search->solution);
+    for (size_t s = 0; s < search->system_count; s++) {
+        const struct system *system = &search->systems[s];
+        TRY(ridge_factor(search->ridge, search->alpha, system->triangles, system->count, 1 - search->alpha));
+        TRY(sums_solve(&search->ridge->sums, REAL_DOUBLE, system->last - system->first, search->solution + system->first * d));
     }
 done:
     return status;
 }
 
-double parts_lift(double lift, size_t count) {
-    return count ? lift * (double)(count - 1) / (double)(count + 8) : 0;
-}
-
-/* Adds to each of `count` columns, of d numbers, a share of the sum of all. */
-static void lift_columns(double *columns, size_t d, size_t count, double share) {
+/* Adds to the columns of the classes [0, count) a share of the sum of all of them. */
+static void lift_columns(const struct search *search, size_t count, double share) {
+    const size_t d = search->ridge->sums.dim;
     for (size_t i = 0; i < d && share != 0; i++) {
         double sum = 0;
-        for (size_t k = 0; k < count; k++) {
-            sum += columns[k * d + i];
+        for (size_t c = 0; c < search->columns; c++) {
+            sum += search->order[c] < count ? search->solution[c * d + i] : 0;
         }
-        for (size_t k = 0; k < count; k++) {
-            columns[k * d + i] += share * sum;
+        for (size_t c = 0; c < search->columns; c++) {
+            search->solution[c * d + i] += search->order[c] < count ? share * sum : 0;
         }
     }
 }
 
 /* The number of columns up to the last one that is not all zero. */
-static size_t columns_in_use(const struct analytic *analytic, size_t columns, const double *weights) {
+static size_t columns_in_use(size_t d, size_t columns, const double *coefficients) {
     size_t used = columns;
     bool zero = true;
     while (used && zero) {
-        for (size_t i = 0; i < analytic->dim && zero; i++) {
-            zero = weights[i * columns + used - 1] == 0;
+        for (size_t i = 0; i < d && zero; i++) {
+            zero = coefficients[i * columns + used - 1] == 0;
         }
         used -= zero;
     }
     return used;
 }
 
-/* The trace of S, in the first triangle. */
-static double trace(const struct analytic *analytic) {
-    double sum = 0;
-    for (size_t i = 0; i < analytic->dim; i++) {
-        sum += analytic_row(analytic, i)[i];
+/* Between matrices [d x columns] in the order of classes and rows in the order of the search. */
+static void gather(const struct search *search, const double *from, double *rows) {
+    const size_t d = search->ridge->sums.dim;
+    for (size_t c = 0; c < search->columns; c++) {
+        for (size_t i = 0; i < d; i++) {
+            rows[c * d + i] = from[i * search->columns + search->order[c]];
+        }
     }
-    return sum;
 }
 
-l3a_status parts_solve(const struct analytic *analytic, const struct part *parts, size_t count, double alpha, double lift,
-                       size_t columns, const double *cross, double *weights) {
-    l3a_context *context = analytic->context;
-    const size_t d = analytic->dim, used = columns_in_use(analytic, columns, weights);
-    l3a_status status = L3A_OK;
-    const double before = parts_lift(lift, used < columns ? count - 1 : count);
-    struct search search = {.analytic = analytic, .parts = parts, .count = count, .columns = columns, .alpha = alpha};
-    parts_sum(analytic, parts, count);
-    TRY(search_create(&search));
-    transpose(cross, d, columns, search.target);
-    transpose(weights, d, columns, search.solution);
-    lift_columns(search.solution, d, used, -before / (1 + before * (double)used));
-    if (alpha == 1 || parts->sums.type == REAL_DOUBLE || !analytic_is_safe(analytic, trace(analytic)) || !search_run(&search)) {
-        memcpy(search.solution, search.target, columns * d * sizeof *search.solution);
-        TRY(solve_each(&search, search.solution));
+static void scatter(const struct search *search, const double *rows, double *to) {
+    const size_t d = search->ridge->sums.dim;
+    for (size_t i = 0; i < d; i++) {
+        for (size_t c = 0; c < search->columns; c++) {
+            to[i * search->columns + search->order[c]] = rows[c * d + i];
+        }
     }
-    lift_columns(search.solution, d, columns, parts_lift(lift, count));
-    TRY(check_weights(analytic, search.solution, columns));
-    transpose(search.solution, columns, d, weights);
+}
+
+l3a_status parts_solve(struct ridge *ridge, const struct part *parts, size_t count, double alpha, double lift, size_t columns,
+                       const double *cross, double *coefficients) {
+    l3a_context *context = ridge->sums.context;
+    l3a_status status = L3A_OK;
+    const size_t d = ridge->sums.dim, used = columns_in_use(d, columns, coefficients);
+    const double before = parts_lift(lift, parts, used < columns ? count - 1 : count);
+    struct search search = {.ridge = ridge, .parts = count, .columns = columns, .alpha = alpha};
+    struct array list[SEARCH_ARRAYS];
+    bool found = false;
+    list_search(&search, d, columns, list);
+    TRY(arrays_allocate(context, list, SEARCH_ARRAYS));
+    TRY(parts_sum(&ridge->sums, parts, count));
+    TRY(find_systems(&search, parts, count));
+    gather(&search, cross, search.target);
+    gather(&search, coefficients, search.solution);
+    lift_columns(&search, used, -before / (1 + before * (double)used));
+    if (alpha < 1 && parts->sums.type == REAL_SINGLE) {
+        TRY(search_run(&search, &found));
+    }
+    if (!found) {
+        TRY(solve_each(&search));
+    }
+    lift_columns(&search, columns, parts_lift(lift, parts, count));
+    TRY(ridge_check_finite(ridge, search.solution, columns));
+    scatter(&search, search.solution, coefficients);
 done:
-    search_free(context, &search);
+    arrays_release(context, list, SEARCH_ARRAYS);
+    release(context, search.systems);
+    release(context, search.triangles);
+    release(context, search.order);
     return status;
 }

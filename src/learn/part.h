@@ -1,11 +1,12 @@
-/* Phases kept apart (the setting `alpha`): for the classes of phase j, images of other phases have the weight α.
+/* Parts (SPEC §6): the sums over images that were judged for the same classes, its judged set. A phase makes a part whose judged
+ * set are the phase's classes. For a class k, an image counts fully if it was judged for k, and α otherwise (the setting `alpha`):
  *
- *   A_s = Σ ω x xᵀ over the images of phase s     C_j = Σ ω x yᵀ over those of phase j
- *   M_j W_j = C_j     M_j = (1 - α) A_j + α Σ_s A_s + γI
+ *   A_p = Σ ω x xᵀ over the images of part p     c_k = Σ ω x y_k over the images judged for k
+ *   M_k w_k = c_k     M_k = (1 - α) Σ_{p judges k} A_p + α S + γI     S = Σ_p A_p
  *
- * An image of phase s ≠ j has no labels of the classes of j. It may still show them, so it is wrong to treat it as a full
- * negative; but without it, nothing says what the classes of j are not. A weight α < 1 is a compromise, and applies to phases
- * after j as well as before it. With α = 1, all M_j are equal, and W is that of the sums over all phases.
+ * An image that was not judged for k may still show it, so it is wrong to treat it as a full negative; but without it, nothing says
+ * what k is not. A weight α < 1 is a compromise. Classes that are judged by the same parts share a system. With α = 1, all M_k are
+ * equal, and W is that of the sums over all parts.
  *
  * An image that shows many classes is in many phases, and each of its classes sees it as a negative in all of them but one. So the
  * more an image shows, the lower its scores. The sum of its scores tells roughly how much it shows, and a share of that sum is
@@ -13,37 +14,49 @@
  *
  *   w'_k = w_k + λ_t Σ_l w_l     λ_t = λ (t - 1)/(t + 8)
  *
- * with λ from the setting `lift`. A single phase lacks no label, so λ_1 = 0. With many phases, almost every label of an image is
- * in a phase of its own, and more phases make little difference. The 8 was chosen on training images (docs/beyond.md).
+ * with λ from the setting `lift`, and t the number of parts whose judged set contains no other part's: the number of phases, if
+ * there is nothing but phases, and 1 for nested sets, whose labels are complete. A single phase lacks no label, so λ_1 = 0. With
+ * many phases, almost every label of an image is in a phase of its own, and more phases make little difference. The 8 was chosen on
+ * training images (docs/beyond.md).
  *
- * Solving. Factoring each M_j would cost d³/3. Instead, one factor in single precision serves as the preconditioner of conjugate
+ * Solving. Factoring each M would cost d³/3. Instead, one factor in single precision serves as the preconditioner of conjugate
  * gradients in double precision for all of them,
  *
- *   P = (α + (1 - α)/t) S + γI = UᵀU     S = Σ_s A_s     t phases
+ *   P = (α + (1 - α)/n) S + γI = UᵀU     n parts
  *
- * M_j lies between αS + γI and S + γI, so the eigenvalues of P⁻¹M_j lie between α and 1/α, or nearer to 1. A step reduces the
+ * M_k lies between αS + γI and S + γI, so the eigenvalues of P⁻¹M_k lie between α and 1/α, or nearer to 1. A step reduces the
  * error at least by the factor (1 - √α)/(1 + √α), 3 to 4 times for α = 0.3, whatever d and γ are, and costs about 6 d² per class.
- * The search starts from the weights w_k of the phase before. Each M_j is factored after all if the precision is double, if γ is
- * near the rounding error of the sums (analytic.h), or if conjugate gradients do not converge. */
+ * The search starts from the coefficients before. Each M is factored after all if the precision is double, if γ is near the
+ * rounding error of the sums (ridge.h), or if conjugate gradients do not converge. */
 #ifndef L3A_PART_H
 #define L3A_PART_H
 
-#include "learn/packed.h"
+#include "algebra/ridge.h"
 
-/* The sums of a phase, or of several that were folded together. */
 struct part {
-    size_t first, last; /* its classes */
-    size_t phases;
-    struct packed sums;
+    size_t *judged; /* the classes it judges, ascending */
+    size_t judged_count;
+    size_t phases;   /* that were folded into it */
+    uint64_t images; /* with a weight above 0 */
+    struct triangle sums;
 };
 
-/* Computes weights [d x columns] of all classes from cross [d x columns]. The search starts from what weights hold before. The
- * square is work space; afterwards its first triangle holds S. */
-l3a_status parts_solve(const struct analytic *analytic, const struct part *parts, size_t count, double alpha, double lift,
-                       size_t columns, const double *cross, double *weights);
+/* A part that judges the classes [first, last), with sums of 0. */
+l3a_status part_create(l3a_context *context, size_t dim, real type, size_t first, size_t last, struct part *part);
+void part_free(struct part *part);
+bool part_judges(const struct part *part, size_t class);
+/* Adds the sums and the judged set of another part. */
+l3a_status part_fold(struct part *part, const struct part *from);
+
+/* Computes coefficients [d x columns] of all classes from cross [d x columns]. The search starts from what coefficients hold
+ * before. The ridge's own sums are work space; afterwards their first half holds S. */
+l3a_status parts_solve(struct ridge *ridge, const struct part *parts, size_t count, double alpha, double lift, size_t columns,
+                       const double *cross, double *coefficients);
+/* Bytes that this takes. */
+uint64_t parts_solve_bytes(const l3a_context *context, size_t dim, size_t columns);
 /* λ_t */
-double parts_lift(double lift, size_t count);
-/* Sets the square's first triangle to S. */
-void parts_sum(const struct analytic *analytic, const struct part *parts, size_t count);
+double parts_lift(double lift, const struct part *parts, size_t count);
+/* First half of the sums = S */
+l3a_status parts_sum(struct sums *sums, const struct part *parts, size_t count);
 
 #endif

@@ -1,7 +1,8 @@
 /* One phase, step by step (SPEC §3): pseudo-labels, counts, weights, sums, solution.
  *
  * Rows are collected until a block is full and then processed together, so the matrix products are large, and the result does not
- * depend on how the caller divides the rows. */
+ * depend on how the caller divides the rows. The phase has sums of its own, which are added to the model's when it ends: a phase
+ * that is abandoned leaves the model as it was, and processes that share a phase add up theirs before. */
 #include "learn/model.h"
 
 #include "base/text_index.h"
@@ -22,18 +23,40 @@ static bool uses_pseudo_labels(const l3a_model *model) {
     return model->options.pseudo != L3A_PSEUDO_OFF && old_classes(model) > 0;
 }
 
+void list_block(struct phase *phase, size_t block, size_t width, size_t old, size_t all, real type, bool pseudo,
+                struct array *list) {
+    list[0] = (struct array){&phase->features, block, width * sizeof *phase->features, false};
+    list[1] = (struct array){&phase->own, block, all - old, false};
+    list[2] = (struct array){&phase->labels, block, all, true};
+    list[3] = (struct array){&phase->scores, pseudo ? block : 0, old * real_size(type), false};
+    list[4] = (struct array){&phase->weight, block, sizeof *phase->weight, false};
+    list[5] = (struct array){&phase->targets, block, all * sizeof *phase->targets, false};
+}
+
+void list_columns(struct phase *phase, size_t dim, size_t all, struct array *list) {
+    list[0] = (struct array){&phase->cross, dim, all * sizeof *phase->cross, true};
+    list[1] = (struct array){&phase->coefficients, dim, all * sizeof *phase->coefficients, true};
+}
+
+static void free_block(l3a_model *model) {
+    struct array list[BLOCK_ARRAYS];
+    list_block(&model->phase, 0, 0, 0, 0, REAL_SINGLE, false, list);
+    arrays_release(model->context, list, BLOCK_ARRAYS);
+    block_free(&model->phase.own_rows);
+    model->phase.rows_of_block = NULL;
+    model->phase.block = 0;
+}
+
 static void phase_free(l3a_model *model) {
     l3a_context *context = model->context;
     struct phase *phase = &model->phase;
     text_list_clear(context, &phase->classes);
-    void *const owned[] = {phase->counts,       phase->learned,       phase->class_weight, phase->cross,       phase->weights,
-                           phase->features,     phase->labels,        phase->wide,         phase->expanded,    phase->scores,
-                           phase->targets,      phase->panel,         phase->row_scale,    phase->cross_block, phase->old_weights,
-                           phase->label_weight, phase->part.sums.rows};
+    void *const owned[] = {phase->counts,       phase->learned, phase->class_weight,
+                           phase->label_weight, phase->cross,   phase->coefficients};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
         release(context, owned[i]);
     }
-    recursion_free(context, &phase->recursion);
+    free_block(model);
     gamma_sample_free(context, &phase->sample);
     memset(phase, 0, sizeof *phase);
 }
@@ -80,52 +103,37 @@ done:
     return status;
 }
 
-/* Copies a [d x old] matrix into a new [d x all] one, whose other columns are zero. */
-static l3a_status widen_columns(const l3a_model *model, const double *from, double **to) {
-    const size_t d = model->analytic.dim, before = old_classes(model), after = model->phase.classes.count;
-    const l3a_status status = allocate_zeroed(model->context, d, after * sizeof **to, to);
-    for (size_t i = 0; status == L3A_OK && before && i < d; i++) {
-        memcpy(*to + i * after, from + i * before, before * sizeof **to);
+static l3a_status begin(l3a_model *model, const char *const *classes, size_t class_count) {
+    l3a_context *context = model->context;
+    struct phase *phase = &model->phase;
+    l3a_status status = L3A_OK;
+    const size_t old = old_classes(model);
+    TRY(collect_classes(model, classes, class_count));
+    const size_t all = phase->classes.count;
+    TRY(model_check_memory(context, &model->options, model->width, all, model->evidence->part_count + 1, model_memory(model)));
+    TRY(allocate_zeroed(context, all, sizeof *phase->counts, &phase->counts));
+    TRY(allocate_zeroed(context, all, sizeof *phase->learned, &phase->learned));
+    TRY(allocate_zeroed(context, all, sizeof *phase->class_weight, &phase->class_weight));
+    TRY(allocate_zeroed(context, all, sizeof *phase->label_weight, &phase->label_weight));
+    if (old) {
+        memcpy(phase->counts, model->counts, old * sizeof *phase->counts);
+    }
+    phase->info.first = old;
+    phase->info.last = all;
+    model->state = MODEL_COUNTING;
+done:
+    if (status != L3A_OK) {
+        phase_free(model);
     }
     return status;
 }
 
 l3a_status l3a_phase_begin(l3a_model *model, const char *const *classes, size_t class_count) {
-    l3a_context *context = model->context;
-    struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
     TRY(check_state(model, false));
-    FAIL_IF(!classes || !class_count, context, L3A_ERROR_ARGUMENT, "name the classes of the phase", "the phase has no classes");
-    model->state = MODEL_COUNTING;
-    status = collect_classes(model, classes, class_count);
-    if (status == L3A_OK) {
-        status = model_check_memory(context, &model->options, model->width, phase->classes.count, model->part_count + 1,
-                                    model_memory(model));
-    }
-    const size_t all = phase->classes.count;
-    if (status == L3A_OK) {
-        status = allocate_zeroed(context, all, sizeof *phase->counts, &phase->counts);
-    }
-    if (status == L3A_OK) {
-        status = allocate_zeroed(context, all, sizeof *phase->learned, &phase->learned);
-    }
-    if (status == L3A_OK) {
-        status = allocate_zeroed(context, all, sizeof *phase->class_weight, &phase->class_weight);
-    }
-    if (status == L3A_OK) {
-        status = allocate_zeroed(context, all, sizeof *phase->label_weight, &phase->label_weight);
-    }
-    if (status != L3A_OK) {
-        phase_free(model);
-        model->state = MODEL_READY;
-        goto done;
-    }
-    if (old_classes(model)) {
-        memcpy(phase->counts, model->counts, old_classes(model) * sizeof *phase->counts);
-        memcpy(phase->label_weight, model->label_weight, old_classes(model) * sizeof *phase->label_weight);
-    }
-    phase->info.first = old_classes(model);
-    phase->info.last = all;
+    FAIL_IF(!classes || !class_count, model->context, L3A_ERROR_ARGUMENT, "name the classes of the phase",
+            "the phase has no classes");
+    TRY(begin(model, classes, class_count));
 done:
     return status;
 }
@@ -163,51 +171,66 @@ done:
     return status;
 }
 
-static size_t block_rows(const l3a_model *model) {
-    return model->phase.rows < model->options.block ? (size_t)model->phase.rows : (size_t)model->options.block;
-}
-
-/* Prepares what expanding and scoring need: the layer, a block of rows, the old weights. */
-static l3a_status prepare_block(l3a_model *model) {
+/* How many rows the processes have together, how many images of each class, and which rows are this one's. */
+static l3a_status share_counts(l3a_model *model) {
     l3a_context *context = model->context;
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
-    const real type = model_real(model);
-    const size_t size = real_size(type), all = phase->classes.count;
-    if (phase->block) {
+    const size_t processes = context->options.processes, old = old_classes(model);
+    uint64_t *rows = NULL;
+    if (learns_alone(context)) {
+        phase->all_rows = phase->rows;
+    }
+    if (phase->all_rows) {
         return L3A_OK;
     }
-    FAIL_IF(!phase->rows, context, L3A_ERROR_DATA, "count the labels of all its images first", "the phase has no images");
-    const size_t block = block_rows(model);
-    TRY(model_buffer(model));
-    if (!phase->features) {
-        TRY(allocate(context, block, model->width * sizeof *phase->features, &phase->features));
+    TRY(allocate_zeroed(context, processes + 1, sizeof *rows, &rows));
+    rows[context->options.process] = phase->rows;
+    TRY(sum_counts(context, rows, processes));
+    TRY(sum_counts(context, phase->counts + old, phase->classes.count - old));
+    TRY(sum_counts(context, &phase->survey.images, 1));
+    TRY(sum_counts(context, phase->survey.above, THRESHOLDS + 1));
+    for (size_t i = 0; i < processes; i++) {
+        phase->first_row += i < context->options.process ? rows[i] : 0;
+        phase->all_rows += rows[i];
     }
-    if (!phase->labels) {
-        TRY(allocate_zeroed(context, block, all, &phase->labels));
-    }
-    if (type == REAL_DOUBLE && !phase->wide) {
-        TRY(allocate(context, block, model->width * sizeof *phase->wide, &phase->wide));
-    }
-    if (!phase->expanded) {
-        TRY(allocate(context, block, model->analytic.dim * size, &phase->expanded));
-    }
-    if (uses_pseudo_labels(model) && !phase->scores) {
-        TRY(allocate(context, block, old_classes(model) * size, &phase->scores));
-    }
-    if (uses_pseudo_labels(model) && !phase->old_weights) {
-        TRY(model_working_weights(model, &phase->old_weights));
-    }
-    phase->block = block;
 done:
+    release(context, rows);
     return status;
 }
 
-static void score_old_classes(const l3a_model *model, size_t rows) {
-    const struct phase *phase = &model->phase;
-    const size_t d = model->analytic.dim, old = old_classes(model);
-    model->context->matrix->multiply(model->context->threads, model_real(model), false, false, rows, old, d, 1, phase->expanded, d,
-                                     phase->old_weights, old, 0, phase->scores, old);
+/* Prepares what expanding and scoring need: the layer, a block of rows, the old coefficients. */
+l3a_status phase_prepare_block(l3a_model *model, struct block *shared) {
+    struct phase *phase = &model->phase;
+    l3a_status status = L3A_OK;
+    const uint64_t most = model->options.block;
+    const size_t all = phase->classes.count;
+    struct array list[BLOCK_ARRAYS];
+    if (phase->block) {
+        return L3A_OK;
+    }
+    phase->recursive =
+        chooses_recursion(model->context, &model->options, model_dim(model), phase->rows, model->evidence->ridge.inverse);
+    TRY(shared ? model_ready_solution(model) : model_ready(model));
+    phase->block = phase->rows < most ? (size_t)(phase->rows ? phase->rows : 1) : (size_t)most;
+    list_block(phase, phase->block, model->width, old_classes(model), all, options_real(&model->options), uses_pseudo_labels(model),
+               list);
+    TRY(arrays_allocate(model->context, list, BLOCK_ARRAYS));
+    phase->rows_of_block = shared;
+    if (!shared) {
+        phase->own_rows = (struct block){.context = model->context,
+                                        .layer = &model->layer,
+                                        .capacity = phase->block,
+                                        .columns = all,
+                                        .recursive = phase->recursive};
+        TRY(block_create(&phase->own_rows));
+        phase->rows_of_block = &phase->own_rows;
+    }
+done:
+    if (status != L3A_OK) {
+        free_block(model);
+    }
+    return status;
 }
 
 static l3a_status check_features(const l3a_model *model, const float *features, size_t rows) {
@@ -245,8 +268,8 @@ static l3a_status check_scale(const l3a_model *model, const struct feature_scale
     l3a_status status = L3A_OK;
     char where[64] = "";
     const double k = (double)model->width, others = fmax(0, scale->sum - scale->largest) / (double)(scale->rows - 1);
-    const double share = (double)model->options.dim / (6 * k) + (model->analytic.dim > model->options.dim ? 1 : 0);
-    if (scale->rows < 2 || scale->largest <= 1e6 * others || analytic_is_safe(&model->analytic, share * scale->largest)) {
+    const double share = (double)model->options.dim / (6 * k) + (model_dim(model) > model->options.dim ? 1 : 0);
+    if (scale->rows < 2 || scale->largest <= 1e6 * others || ridge_is_safe(&model->evidence->ridge, share * scale->largest)) {
         return L3A_OK;
     }
     snprintf(where, sizeof where, "row %" PRIu64 "%s", phase->table ? (uint64_t)phase->table_rows[scale->row] : scale->row,
@@ -256,6 +279,15 @@ static l3a_status check_scale(const l3a_model *model, const struct feature_scale
             "the sums",
             phase->table ? phase->table->path : "", phase->table ? ": " : "", where, scale->column, (double)scale->value,
             sqrt(others / k));
+done:
+    return status;
+}
+
+l3a_status phase_survey_expanded(l3a_model *model) {
+    struct phase *phase = &model->phase;
+    l3a_status status = L3A_OK;
+    TRY(block_score(phase->rows_of_block, &model->solution, phase->scores));
+    survey_add(&phase->survey, options_real(&model->options), phase->scores, phase->rows_of_block->count, old_classes(model));
 done:
     return status;
 }
@@ -270,12 +302,12 @@ l3a_status l3a_phase_survey(l3a_model *model, const float *features, size_t rows
     if (!uses_pseudo_labels(model)) {
         return L3A_OK;
     }
-    TRY(prepare_block(model));
+    FAIL_IF(!phase->rows, model->context, L3A_ERROR_DATA, "count the labels of all its images first", "the phase has no images");
+    TRY(phase_prepare_block(model, NULL));
     for (size_t first = 0; first < rows; first += phase->block) {
         const size_t n = rows - first < phase->block ? rows - first : phase->block;
-        buffer_expand(&model->buffer, features + first * model->width, n, phase->wide, phase->expanded);
-        score_old_classes(model, n);
-        survey_add(&phase->survey, model_real(model), phase->scores, n, old_classes(model));
+        TRY(block_expand(phase->rows_of_block, features + first * model->width, n));
+        TRY(phase_survey_expanded(model));
     }
 done:
     return status;
@@ -289,9 +321,9 @@ static l3a_status choose_threshold(l3a_model *model) {
     }
     phase->info.eta = model->options.eta;
     if (model->options.pseudo == L3A_PSEUDO_DYNAMIC) {
-        FAIL_IF(phase->survey.images != phase->rows, model->context, L3A_ERROR_STATE,
+        FAIL_IF(phase->survey.images != phase->all_rows, model->context, L3A_ERROR_STATE,
                 "call l3a_phase_survey for all rows, between counting and learning",
-                "the dynamic threshold needs a survey of %" PRIu64 " rows, but %" PRIu64 " were surveyed", phase->rows,
+                "the dynamic threshold needs a survey of %" PRIu64 " rows, but %" PRIu64 " were surveyed", phase->all_rows,
                 phase->survey.images);
         const uint64_t total = model->options.total_classes ? model->options.total_classes : phase->classes.count;
         phase->info.eta = survey_threshold(&phase->survey, model->options.tau * (double)old_classes(model) / (double)total);
@@ -300,7 +332,7 @@ done:
     return status;
 }
 
-static void warn_of_empty_classes(const l3a_model *model) {
+void warn_of_empty_classes(const l3a_model *model) {
     for (size_t k = old_classes(model); k < model->phase.classes.count; k++) {
         if (!model->phase.counts[k]) {
             report_warning(model->context,
@@ -310,170 +342,134 @@ static void warn_of_empty_classes(const l3a_model *model) {
     }
 }
 
-/* If phases are kept apart, the square collects the sums of this one only. */
-static l3a_status prepare_keeping(l3a_model *model) {
-    l3a_context *context = model->context;
+/* The next cross and coefficients start from the model's, with columns of zeros for the new classes. */
+static l3a_status prepare_columns(l3a_model *model) {
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
-    const size_t d = model->analytic.dim;
-    if (keeps_phases(&model->options) && !phase->apart) {
-        struct part *parts = NULL;
-        TRY(allocate(context, model->part_count + 1, sizeof *parts, &parts));
-        if (model->part_count) {
-            memcpy(parts, model->parts, model->part_count * sizeof *parts);
-        }
-        release(context, model->parts);
-        model->parts = parts;
-        analytic_clear(&model->analytic);
-        phase->apart = true;
+    const size_t d = model_dim(model), old = old_classes(model), all = phase->classes.count;
+    struct array list[COLUMN_ARRAYS];
+    if (phase->cross) {
+        return L3A_OK;
     }
-    if (model->options.gamma == 0 && !phase->sample.rows) {
-        TRY(gamma_sample_create(context, model_real(model), d, phase->classes.count, (size_t)phase->rows, &phase->sample));
+    list_columns(phase, d, all, list);
+    TRY(arrays_allocate(model->context, list, COLUMN_ARRAYS));
+    for (size_t i = 0; old && i < d; i++) {
+        memcpy(phase->cross + i * all, model->evidence->cross + i * old, old * sizeof *phase->cross);
+        memcpy(phase->coefficients + i * all, model->coefficients + i * old, old * sizeof *phase->coefficients);
     }
 done:
     return status;
 }
 
-/* Everything that may fail for lack of memory happens before the first row. */
-static l3a_status prepare_learning(l3a_model *model) {
+/* Room for one more part. */
+static l3a_status prepare_parts(l3a_model *model) {
+    struct evidence *evidence = model->evidence;
+    l3a_status status = L3A_OK;
+    struct part *parts = NULL;
+    TRY(allocate_zeroed(model->context, evidence->part_count + 1, sizeof *parts, &parts));
+    if (evidence->part_count) {
+        memcpy(parts, evidence->parts, evidence->part_count * sizeof *parts);
+    }
+    release(model->context, evidence->parts);
+    evidence->parts = parts;
+done:
+    return status;
+}
+
+l3a_status phase_prepare(l3a_model *model, struct block *rows) {
     l3a_context *context = model->context;
     struct phase *phase = &model->phase;
+    struct ridge *ridge = &model->evidence->ridge;
     l3a_status status = L3A_OK;
-    const real type = model_real(model);
-    const size_t d = model->analytic.dim, all = phase->classes.count;
-    TRY(prepare_block(model));
+    const size_t all = phase->classes.count;
+    TRY(share_counts(model));
+    FAIL_IF(!phase->all_rows, context, L3A_ERROR_DATA, "count the labels of all its images first", "the phase has no images");
+    TRY(phase_prepare_block(model, rows));
     TRY(choose_threshold(model));
-    phase->recursive = chooses_recursion(&model->options, model->analytic.dim, phase->rows, model->analytic.inverse);
-    if (!phase->cross) {
-        TRY(widen_columns(model, model->cross, &phase->cross));
+    TRY(prepare_columns(model));
+    if (keeps_phases(&model->options)) {
+        TRY(prepare_parts(model));
     }
-    if (!phase->weights) {
-        TRY(widen_columns(model, model->weights, &phase->weights));
+    if (model->options.gamma == 0 && !phase->sample.values) {
+        TRY(gamma_sample_create(context, model->width, all, phase->all_rows, &phase->sample));
     }
-    if (!phase->targets) {
-        TRY(allocate(context, phase->block, all * real_size(type), &phase->targets));
+    TRY(ridge_use_inverse(ridge, phase->recursive));
+    if (phase->recursive) {
+        TRY(sums_copy(&ridge->sums, ADDED)); /* for a phase that is abandoned */
+    } else {
+        TRY(sums_begin(&ridge->sums, all));
     }
-    if (!phase->row_scale) {
-        TRY(allocate(context, phase->block, sizeof *phase->row_scale, &phase->row_scale));
-    }
-    if (type == REAL_SINGLE && !phase->cross_block) {
-        TRY(allocate(context, d, all * sizeof *phase->cross_block, &phase->cross_block));
-    }
-    if (phase->recursive && !phase->recursion.error) {
-        recursion_free(context, &phase->recursion);
-        TRY(recursion_create(context, d, all, phase->block, &phase->recursion));
-    }
-    if (!phase->recursive && type == REAL_SINGLE && !phase->panel) {
-        TRY(allocate(context, d < ANALYTIC_PANEL ? d : ANALYTIC_PANEL, d * sizeof *phase->panel, &phase->panel));
-    }
-    TRY(prepare_keeping(model));
-    TRY(analytic_use_inverse(&model->analytic, phase->recursive));
     class_weights(phase->counts, all, model->options.weights, model->options.scaling, phase->class_weight);
-    warn_of_empty_classes(model);
+    if (!model->in_group) {
+        warn_of_empty_classes(model);
+    }
     phase->info.recursive = phase->recursive;
     model->state = MODEL_LEARNING;
 done:
     return status;
 }
 
-/* Computes ω, its root, and Ỹ = √ω Ŷ; for the recursion, which scales rows itself, Ŷ. */
-static void weigh_rows(l3a_model *model, size_t rows) {
+/* Computes ω, and the targets ω ŷ; for the recursion, which scales rows itself, ŷ. */
+static void weigh_rows(l3a_model *model, const float *features, size_t rows) {
     struct phase *phase = &model->phase;
     const size_t all = phase->classes.count;
-    const bool single = model_real(model) == REAL_SINGLE;
+    const uint64_t done = phase->first_row + phase->info.images + phase->info.skipped;
     for (size_t i = 0; i < rows; i++) {
         const int8_t *labels = phase->labels + i * all;
-        const double weight = sample_weight(labels, phase->class_weight, all), root = sqrt(weight);
-        phase->row_scale[i] = root;
+        const double weight = sample_weight(labels, phase->class_weight, all);
+        phase->weight[i] = weight;
         phase->info.skipped += weight == 0;
         phase->info.images += weight > 0;
         for (size_t k = 0; k < all; k++) {
-            const double target = labels[k] == 1 ? (phase->recursive ? 1 : root) : 0;
+            phase->targets[i * all + k] = labels[k] == 1 ? (phase->recursive ? 1 : weight) : 0;
             phase->label_weight[k] += labels[k] == 1 ? weight : 0;
-            if (single) {
-                ((float *)phase->targets)[i * all + k] = (float)target;
-            } else {
-                ((double *)phase->targets)[i * all + k] = target;
-            }
+        }
+        if (phase->sample.values) {
+            gamma_sample_offer(&phase->sample, done + i, features + i * model->width, weight, labels);
         }
     }
 }
 
-/* X̃ = √ω X */
-static void scale_rows(void *argument, size_t first, size_t last) {
-    const l3a_model *model = argument;
-    const struct phase *phase = &model->phase;
-    const size_t d = model->analytic.dim;
-    for (size_t i = first; i < last; i++) {
-        const double scale = phase->row_scale[i];
-        if (model_real(model) == REAL_SINGLE) {
-            float *x = (float *)phase->expanded + i * d;
-            for (size_t j = 0; j < d; j++) {
-                x[j] *= (float)scale;
-            }
-        } else {
-            double *x = (double *)phase->expanded + i * d;
-            for (size_t j = 0; j < d; j++) {
-                x[j] *= scale;
-            }
-        }
-    }
-}
-
-/* C += X̃ᵀỸ */
-static void add_cross(const l3a_model *model, size_t rows) {
-    const struct phase *phase = &model->phase;
-    const l3a_context *context = model->context;
-    const size_t d = model->analytic.dim, all = phase->classes.count;
-    const bool single = model_real(model) == REAL_SINGLE;
-    context->matrix->multiply(context->threads, model_real(model), true, false, d, all, rows, 1, phase->expanded, d, phase->targets,
-                              all, single ? 0 : 1, single ? (void *)phase->cross_block : phase->cross, all);
-    for (size_t i = 0; single && i < d * all; i++) {
-        phase->cross[i] += (double)phase->cross_block[i];
-    }
-}
-
-static void sample_rows(l3a_model *model, uint64_t done, size_t rows) {
+l3a_status phase_label(l3a_model *model, const float *features, size_t count) {
     struct phase *phase = &model->phase;
-    const size_t size = real_size(model_real(model)), d = model->analytic.dim, all = phase->classes.count;
-    for (size_t i = 0; i < rows; i++) {
-        if (gamma_sample_wants(&phase->sample, done + i, phase->rows)) {
-            gamma_sample_add(&phase->sample, (const char *)phase->expanded + i * d * size,
-                             (const char *)phase->targets + i * all * size);
+    l3a_status status = L3A_OK;
+    const size_t old = old_classes(model), all = phase->classes.count, own = all - old;
+    for (size_t i = 0; i < count; i++) {
+        memset(phase->labels + i * all, 0, old);
+        memcpy(phase->labels + i * all + old, phase->own + i * own, own);
+    }
+    if (uses_pseudo_labels(model)) {
+        TRY(block_score(phase->rows_of_block, &model->solution, phase->scores));
+        phase->info.pseudo_labels +=
+            pseudo_label(options_real(&model->options), phase->scores, count, old, phase->info.eta, phase->labels, all);
+        if (model->witness.see) {
+            model->witness.see(model->witness.user, phase->info.images + phase->info.skipped, count, phase->labels, all);
         }
     }
+    weigh_rows(model, features, count);
+done:
+    return status;
+}
+
+l3a_status phase_add(l3a_model *model) {
+    struct phase *phase = &model->phase;
+    struct ridge *ridge = &model->evidence->ridge;
+    return phase->recursive
+               ? ridge_update(ridge, phase->rows_of_block, phase->weight, phase->targets, phase->cross, phase->coefficients)
+               : sums_add(&ridge->sums, phase->rows_of_block, 1, phase->weight, phase->targets);
 }
 
 static l3a_status work_on_block(l3a_model *model) {
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
-    const size_t rows = phase->staged, all = phase->classes.count;
-    if (!rows) {
+    const double start = clock_seconds();
+    if (!phase->staged) {
         return L3A_OK;
     }
-    phase->dirty = true;
-    const double start = clock_seconds();
-    buffer_expand(&model->buffer, phase->features, rows, phase->wide, phase->expanded);
+    TRY(block_expand(phase->rows_of_block, phase->features, phase->staged));
     phase->expand_seconds += clock_seconds() - start;
-    if (uses_pseudo_labels(model)) {
-        score_old_classes(model, rows);
-        phase->info.pseudo_labels +=
-            pseudo_label(model_real(model), phase->scores, rows, old_classes(model), phase->info.eta, phase->labels, all);
-        if (model->witness.see) {
-            model->witness.see(model->witness.user, phase->info.images + phase->info.skipped, rows, phase->labels, all);
-        }
-    }
-    const uint64_t done = phase->info.images + phase->info.skipped;
-    weigh_rows(model, rows);
-    if (phase->recursive) {
-        TRY(recursion_add(&model->analytic, &phase->recursion, model_real(model), phase->expanded, phase->targets, phase->row_scale,
-                          rows, all, phase->cross, phase->weights));
-    } else {
-        parallel_for(model->context->threads, rows, 16, scale_rows, model);
-        sample_rows(model, done, rows);
-        add_cross(model, rows);
-        analytic_add(&model->analytic, model_real(model), phase->expanded, rows, phase->panel);
-    }
+    TRY(phase_label(model, phase->features, phase->staged));
+    TRY(phase_add(model));
 done:
     phase->staged = 0;
     phase->failed = status != L3A_OK;
@@ -483,7 +479,7 @@ done:
 l3a_status l3a_phase_learn(l3a_model *model, const float *features, const int8_t *labels, size_t rows) {
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
-    const size_t k = model->width, old = old_classes(model), all = phase->classes.count, own = all - old;
+    const size_t k = model->width, own = phase->classes.count - old_classes(model);
     TRY(check_state(model, true));
     TRY(check_labels(model, labels, rows));
     TRY(check_features(model, features, rows));
@@ -491,7 +487,7 @@ l3a_status l3a_phase_learn(l3a_model *model, const float *features, const int8_t
     measure_scale(model, &scale, features, rows);
     TRY(check_scale(model, &scale));
     if (model->state == MODEL_COUNTING) {
-        TRY(prepare_learning(model));
+        TRY(phase_prepare(model, NULL));
     }
     FAIL_IF(rows > phase->rows - phase->rows_learned, model->context, L3A_ERROR_STATE,
             "count the labels of every row once, and learn every row once",
@@ -501,8 +497,7 @@ l3a_status l3a_phase_learn(l3a_model *model, const float *features, const int8_t
     add_counts(model, labels, rows, phase->learned);
     for (size_t i = 0; i < rows; i++) {
         memcpy(phase->features + phase->staged * k, features + i * k, k * sizeof *features);
-        memset(phase->labels + phase->staged * all, 0, old);
-        memcpy(phase->labels + phase->staged * all + old, labels + i * own, own);
+        memcpy(phase->own + phase->staged * own, labels + i * own, own);
         if (++phase->staged == phase->block) {
             TRY(work_on_block(model));
         }
@@ -511,54 +506,130 @@ done:
     return status;
 }
 
-/* Replaces the current model by the next one; nothing here can fail. */
+/* Replaces the current model by the next one; nothing here can fail. The evidence has been replaced already. */
 static void adopt(l3a_model *model, l3a_phase_info *phases) {
     l3a_context *context = model->context;
     struct phase *phase = &model->phase;
+    const size_t old = old_classes(model);
     if (model->phase_count) {
         memcpy(phases, model->phases, model->phase_count * sizeof *phases);
     }
     phases[model->phase_count++] = phase->info;
     release(context, model->phases);
     model->phases = phases;
-    const text_list classes = model->classes;
-    uint64_t *const counts = model->counts;
-    double *const cross = model->cross, *const weights = model->weights, *const label_weight = model->label_weight;
-    double *const class_weight = model->class_weight;
-    if (classes.count) {
-        memcpy(phase->class_weight, class_weight, classes.count * sizeof *class_weight);
+    for (size_t k = 0; k < old; k++) {
+        phase->class_weight[k] = model->class_weight[k];
+        phase->label_weight[k] += model->label_weight[k];
     }
+    const text_list classes = model->classes;
     model->classes = phase->classes;
-    model->class_weight = phase->class_weight;
-    phase->class_weight = class_weight;
-    model->counts = phase->counts;
-    model->label_weight = phase->label_weight;
-    model->cross = phase->cross;
-    model->weights = phase->weights;
     phase->classes = classes;
-    phase->counts = counts;
-    phase->label_weight = label_weight;
-    phase->cross = cross;
-    phase->weights = weights;
+    struct {
+        void *mine, *next;
+    } const arrays[] = {{&model->counts, &phase->counts},
+                        {&model->label_weight, &phase->label_weight},
+                        {&model->class_weight, &phase->class_weight},
+                        {&model->coefficients, &phase->coefficients}};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        void *mine, *next;
+        memcpy(&mine, arrays[i].mine, sizeof mine);
+        memcpy(&next, arrays[i].next, sizeof next);
+        memcpy(arrays[i].mine, &next, sizeof next);
+        memcpy(arrays[i].next, &mine, sizeof mine);
+    }
     phase_free(model);
+    model_changed(model);
     model->state = MODEL_READY;
 }
 
-/* Stores what the square has collected as a part. Its memory is allocated only now, when the sample for gamma is gone. */
-static l3a_status keep_part(l3a_model *model) {
+enum { CHUNK = 1 << 16 };
+
+/* The rows that are added are those of all processes afterwards. */
+static l3a_status share_sums(l3a_model *model) {
+    l3a_context *context = model->context;
+    struct sums *sums = &model->evidence->ridge.sums;
+    l3a_status status = L3A_OK;
+    const size_t d = sums->dim, all = model->phase.classes.count;
+    double *values = NULL, *cross = NULL;
+    TRY(allocate(context, CHUNK + d, sizeof *values, &values));
+    TRY(allocate_zeroed(context, d, all * sizeof *cross, &cross));
+    for (size_t first = 0, count; first < d; first += count) {
+        for (count = 1; first + count < d && triangle_numbers(first, count + 1) <= CHUNK; count++) {
+        }
+        TRY(sums_read(sums, ADDED, first, count, values));
+        TRY(sum_numbers(context, values, (size_t)triangle_numbers(first, count)));
+        TRY(sums_write(sums, ADDED, first, count, values));
+    }
+    TRY(sums_cross(sums, 1, cross));
+    TRY(sum_numbers(context, cross, d * all));
+    for (size_t i = 0; i < d * all; i++) {
+        model->phase.cross[i] += cross[i];
+    }
+done:
+    release(context, values);
+    release(context, cross);
+    return status;
+}
+
+/* The phase is that of all processes afterwards. */
+static l3a_status share_phase(l3a_model *model) {
+    l3a_context *context = model->context;
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
-    if (phase->apart) {
-        TRY(packed_create(model->context, model->analytic.dim, model_real(model), &phase->part.sums));
-        analytic_pack(&model->analytic, &phase->part.sums);
-        phase->part.first = phase->info.first;
-        phase->part.last = phase->info.last;
-        phase->part.phases = 1;
-        model->parts[model->part_count++] = phase->part;
-        phase->part.sums.rows = NULL;
-        phase->apart = false;
-        model_fold(model);
+    uint64_t counts[] = {phase->info.images, phase->info.skipped, phase->info.pseudo_labels};
+    if (learns_alone(context)) {
+        return sums_cross(&model->evidence->ridge.sums, 1, phase->cross);
     }
+    TRY(sum_counts(context, counts, 3));
+    phase->info.images = counts[0];
+    phase->info.skipped = counts[1];
+    phase->info.pseudo_labels = counts[2];
+    TRY(sum_numbers(context, phase->label_weight, phase->classes.count));
+    TRY(sum_numbers(context, phase->sample.values, phase->sample.values ? gamma_sample_numbers(&phase->sample) : 0));
+    TRY(share_sums(model));
+done:
+    return status;
+}
+
+/* Chooses γ with the rows of the block, if the sample fits there. */
+static l3a_status find_gamma(l3a_model *model) {
+    struct phase *phase = &model->phase;
+    l3a_status status = L3A_OK;
+    struct block rows = {.context = model->context, .layer = phase->rows_of_block->layer, .capacity = phase->sample.capacity};
+    const bool fits = phase->rows_of_block->capacity >= phase->sample.capacity;
+    if (!fits) {
+        TRY(block_create(&rows));
+    }
+    TRY(choose_gamma(fits ? phase->rows_of_block : &rows, &phase->sample, &model->options.gamma));
+    gamma_sample_free(model->context, &phase->sample);
+    TRY(l3a_model_set_record(model, "gamma", "auto"));
+done:
+    block_free(&rows);
+    return status;
+}
+
+l3a_status phase_keep(l3a_model *model) {
+    l3a_context *context = model->context;
+    struct phase *phase = &model->phase;
+    struct evidence *evidence = model->evidence;
+    l3a_status status = L3A_OK;
+    if (phase->kept) {
+        return L3A_OK;
+    }
+    if (keeps_phases(&model->options)) {
+        struct part *part = &evidence->parts[evidence->part_count];
+        TRY(part_create(context, model_dim(model), options_real(&model->options), phase->info.first, phase->info.last, part));
+        part->images = phase->info.images;
+        evidence->part_count++;
+        TRY(triangle_add_sums(&part->sums, &evidence->ridge.sums, 1));
+    } else if (!phase->recursive) {
+        TRY(sums_keep(&evidence->ridge.sums, 1));
+    }
+    release(context, evidence->cross);
+    evidence->cross = phase->cross;
+    phase->cross = NULL;
+    phase->kept = true;
+    TRY(model_fold(model));
 done:
     return status;
 }
@@ -586,47 +657,44 @@ static void warn_of_few_images(const l3a_model *model) {
     }
 }
 
-l3a_status l3a_phase_end(l3a_model *model) {
+/* Checks that what was learned is what was counted. */
+static l3a_status check_complete(const l3a_model *model) {
     l3a_context *context = model->context;
-    struct phase *phase = &model->phase;
+    const struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
-    l3a_phase_info *phases = NULL;
-    TRY(check_state(model, true));
-    FAIL_IF(!phase->rows, context, L3A_ERROR_DATA, "give the phase images that show its classes", "the phase has no images");
+    FAIL_IF(!phase->rows && learns_alone(context), context, L3A_ERROR_DATA, "give the phase images that show its classes",
+            "the phase has no images");
     FAIL_IF(phase->rows_learned != phase->rows, context, L3A_ERROR_STATE, "learn every row that was counted",
             "%" PRIu64 " rows were counted, but %" PRIu64 " were learned", phase->rows, phase->rows_learned);
-    for (size_t k = old_classes(model); k < phase->classes.count; k++) {
+    for (size_t k = old_classes(model); learns_alone(context) && k < phase->classes.count; k++) {
         FAIL_IF(phase->learned[k] != phase->counts[k], context, L3A_ERROR_STATE,
                 "give the same labels when counting and when learning",
                 "class '%s': %" PRIu64 " images were counted, but %" PRIu64 " were learned", phase->classes.items[k],
                 phase->counts[k], phase->learned[k]);
     }
-    TRY(allocate(context, model->phase_count + 1, sizeof *phases, &phases));
-    TRY(work_on_block(model));
-    FAIL_IF(!phase->info.images, context, L3A_ERROR_DATA, "give the phase images that show its classes",
-            "none of the %" PRIu64 " images of the phase has a label", phase->rows);
-    report_timing(context, "expand", phase->expand_seconds);
+done:
+    return status;
+}
+
+l3a_status phase_finish(l3a_model *model) {
+    l3a_context *context = model->context;
+    struct phase *phase = &model->phase;
+    l3a_status status = L3A_OK;
+    l3a_phase_info *phases = NULL;
     const double start = clock_seconds();
+    TRY(allocate(context, model->phase_count + 1, sizeof *phases, &phases));
     if (!phase->recursive) {
-        TRY(report_progress(context, "solve", 0, 1));
-    }
-    if (model->options.gamma == 0) {
-        TRY(choose_gamma(context, &phase->sample, &model->analytic.gamma));
-        gamma_sample_free(context, &phase->sample);
-        model->options.gamma = model->analytic.gamma;
-        TRY(l3a_model_set_record(model, "gamma", "auto"));
-    }
-    TRY(keep_part(model));
-    if (!phase->recursive) {
-        TRY(model_solve(model, phase->classes.count, phase->cross, phase->weights));
+        TRY(model_solve(model, phase->classes.count, model->evidence->cross, phase->coefficients));
         report_timing(context, "solve", clock_seconds() - start);
     } else {
-        TRY(recursion_check(&model->analytic, phase->classes.count, phase->cross, phase->weights));
+        TRY(ridge_check_update(&model->evidence->ridge, phase->classes.count, model->evidence->cross, phase->coefficients));
     }
-    warn_of_few_images(model);
-    if (phase->info.skipped && !phase->table) {
+    if (!model->in_group) {
+        warn_of_few_images(model);
+    }
+    if (phase->info.skipped && !phase->table && !model->in_group) {
         report_warning(context, "%" PRIu64 " of %" PRIu64 " images have no label and were skipped (weight 0)", phase->info.skipped,
-                       phase->rows);
+                       phase->all_rows);
     }
     adopt(model, phases);
     phases = NULL;
@@ -635,10 +703,52 @@ done:
     return status;
 }
 
-void l3a_phase_abandon(l3a_model *model) {
-    if (model->state == MODEL_COUNTING || model->state == MODEL_LEARNING) {
-        const bool dirty = model->phase.dirty;
-        phase_free(model);
-        model->state = dirty ? MODEL_BROKEN : MODEL_READY;
+l3a_status phase_complete(l3a_model *model, bool shares) {
+    l3a_context *context = model->context;
+    struct phase *phase = &model->phase;
+    l3a_status status = L3A_OK;
+    if (!phase->recursive && !shares) {
+        TRY(share_phase(model));
     }
+    FAIL_IF(!phase->info.images, context, L3A_ERROR_DATA, "give the phase images that show its classes",
+            "none of the %" PRIu64 " images of the phase has a label", phase->all_rows);
+    if (model->options.gamma == 0) {
+        TRY(find_gamma(model));
+    }
+    free_block(model);
+    phase->complete = true;
+done:
+    return status;
+}
+
+l3a_status l3a_phase_end(l3a_model *model) {
+    l3a_context *context = model->context;
+    struct phase *phase = &model->phase;
+    l3a_status status = L3A_OK;
+    TRY(check_state(model, true));
+    TRY(check_complete(model));
+    if (model->state == MODEL_COUNTING) {
+        TRY(phase_prepare(model, NULL)); /* a process without rows */
+    }
+    TRY(work_on_block(model));
+    if (!phase->complete) {
+        report_timing(context, "expand", phase->expand_seconds);
+        TRY(phase->recursive ? L3A_OK : report_progress(context, "solve", 0, 1));
+        TRY(phase_complete(model, false));
+    }
+    TRY(phase_keep(model));
+    TRY(phase_finish(model));
+done:
+    return status;
+}
+
+void l3a_phase_abandon(l3a_model *model) {
+    struct phase *phase = &model->phase;
+    if (model->state != MODEL_COUNTING && model->state != MODEL_LEARNING) {
+        return;
+    }
+    const bool restored =
+        !phase->recursive || model->state == MODEL_COUNTING || sums_copy(&model->evidence->ridge.sums, KEPT) == L3A_OK;
+    model->state = phase->kept || !restored ? MODEL_BROKEN : MODEL_READY;
+    phase_free(model);
 }

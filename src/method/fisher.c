@@ -27,8 +27,8 @@ l3a_status fisher_diagonal(const struct head *head, const struct rows *rows, flo
         for (size_t i = 0; i < count * head->inputs; i++) {
             inputs[i] *= inputs[i];
         }
-        context->matrix->multiply(1, REAL_SINGLE, true, false, head->classes, head->inputs, count, 1 / (double)rows->count,
-                                  variances, head->classes, inputs, head->inputs, 1, sum, head->inputs);
+        matrix_multiply(1, REAL_SINGLE, true, false, head->classes, head->inputs, count, 1 / (double)rows->count, variances,
+                        head->classes, inputs, head->inputs, 1, sum, head->inputs);
     }
     *fisher = sum;
     sum = NULL;

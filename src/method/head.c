@@ -3,7 +3,7 @@
  * Scores are s = W x. The last input is 1, so the last weight of a class is its bias. A phase adds rows for its classes to W,
  * uniform in (−1/√n, 1/√n) for n inputs.
  *
- * The input x is the features z, or the random layer of l3a (learn/buffer.h) with the same seed and width d:
+ * The input x is the features z, or the random layer of l3a (algebra/algebra.h) with the same seed and width d:
  *   x = (2/√3 k/d · ReLU(z B), z if features skip the layer, 1).
  * A step of Adam moves every weight by about its rate, so a score moves by rate · Σ|x|. If features have mean 0,
  * E ReLU(z B) = E|z|/(2√3), and a factor of 2√3 k/d would make Σ|x| of the layer's d units equal to that of the k features. A third
@@ -36,8 +36,10 @@ static struct tuning tuning_of(const struct head_rules *rules, const l3a_options
 static l3a_status create_layer(struct head *head, const l3a_options *settings, size_t width) {
     l3a_status status = L3A_OK;
     const size_t dim = (size_t)settings->dim, columns = learned_width(settings, width);
-    TRY(buffer_create(head->context, width, dim, settings->seed, REAL_SINGLE, &head->layer));
-    head->layer.skip = columns > dim;
+    head->layer.shape =
+        (struct layer_shape){.type = REAL_SINGLE, .width = width, .dim = dim, .skip = columns > dim, .seed = settings->seed};
+    TRY(allocate(head->context, width, dim * sizeof *head->layer.matrix, &head->layer.matrix));
+    layer_entries(head->context->threads, &head->layer.shape, head->layer.matrix);
     head->layer_scale = (float)(2 / sqrt(3) * (double)width / (double)dim);
     head->inputs = columns + 1;
 done:
@@ -76,7 +78,7 @@ void head_free(void *state) {
         head->rules->release(head);
     }
     memory_free(head->context, &head->memory);
-    buffer_free(&head->layer);
+    release(head->context, head->layer.matrix);
     release(head->context, head->weights);
     release(head->context, head->old_weights);
     release(head->context, head);
@@ -161,16 +163,16 @@ done:
 
 /* Training uses one thread: its matrices are small, and the numbers must not depend on the number of threads. */
 static void expand(const struct head *head, int threads, const float *stored, size_t stride, size_t rows, float *inputs) {
-    const struct buffer *layer = &head->layer;
-    const size_t width = head->stored - 1, dim = layer->dim, columns = head->inputs;
-    head->context->matrix->multiply(threads, REAL_SINGLE, false, false, rows, dim, width, (double)head->layer_scale, stored, stride,
-                                    layer->matrix, dim, 0, inputs, columns);
+    const struct head_layer *layer = &head->layer;
+    const size_t width = head->stored - 1, dim = layer->shape.dim, columns = head->inputs;
+    matrix_multiply(threads, REAL_SINGLE, false, false, rows, dim, width, (double)head->layer_scale, stored, stride, layer->matrix,
+                    dim, 0, inputs, columns);
     for (size_t i = 0; i < rows; i++) {
         float *restrict x = inputs + i * columns;
         for (size_t j = 0; j < dim; j++) {
             x[j] = x[j] > 0 ? x[j] : 0;
         }
-        if (layer->skip) {
+        if (layer->shape.skip) {
             memcpy(x + dim, stored + i * stride, width * sizeof *x);
         }
         x[columns - 1] = 1;
@@ -187,8 +189,8 @@ void head_expand(const struct head *head, const float *stored, size_t rows, floa
 
 void head_multiply(const struct head *head, const float *weights, size_t classes, const float *inputs, size_t rows, float *scores,
                    size_t stride) {
-    head->context->matrix->multiply(1, REAL_SINGLE, false, true, rows, classes, head->inputs, 1, inputs, head->inputs, weights,
-                                    head->inputs, 0, scores, stride);
+    matrix_multiply(1, REAL_SINGLE, false, true, rows, classes, head->inputs, 1, inputs, head->inputs, weights, head->inputs, 0,
+                    scores, stride);
 }
 
 l3a_status head_learn_rows(struct head *head, struct rows *rows) {
@@ -223,8 +225,8 @@ done:
 
 /* scores += x W without the bias. */
 static void add_scores(const struct head *head, const float *inputs, size_t stride, size_t rows, float *scores) {
-    head->context->matrix->multiply(head->context->threads, REAL_SINGLE, false, true, rows, head->classes, head->inputs - 1, 1,
-                                    inputs, stride, head->weights, head->inputs, 1, scores, head->classes);
+    matrix_multiply(head->context->threads, REAL_SINGLE, false, true, rows, head->classes, head->inputs - 1, 1, inputs, stride,
+                    head->weights, head->inputs, 1, scores, head->classes);
 }
 
 l3a_status head_score(void *state, const float *features, size_t rows, float *scores) {

@@ -8,7 +8,7 @@
 #ifndef L3A_HEAD_H
 #define L3A_HEAD_H
 
-#include "learn/buffer.h"
+#include "algebra/algebra.h"
 #include "method/loss.h"
 #include "method/method.h"
 #include "method/optimiser.h"
@@ -67,6 +67,12 @@ struct head_rules {
     void (*release)(struct head *head);
 };
 
+/* The random layer, on the processor: training takes small steps. */
+struct head_layer {
+    struct layer_shape shape;
+    float *matrix; /* NULL if the input is the features */
+};
+
 struct head {
     l3a_context *context;
     const struct head_rules *rules;
@@ -76,7 +82,7 @@ struct head {
     double theta; /* probability above which a class counts as predicted */
     uint64_t seed;
     struct stream random;
-    struct buffer layer;  /* the random layer; its matrix is NULL if the input is the features */
+    struct head_layer layer;
     float layer_scale;    /* of its outputs */
     size_t stored;        /* numbers in a stored row: the features and a 1 */
     size_t inputs;        /* numbers in an input of the head: the same, or those of the layer */

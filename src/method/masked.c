@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-enum { READ_ROWS = 512 };
-
 struct pass {
     l3a_model *model;
     const struct lesson *part; /* the phase that the rows belong to */

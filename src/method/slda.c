@@ -17,7 +17,8 @@
  * s is the log-odds of the class under two Gaussians with one covariance (½ an image is added on both sides to keep it finite).
  * 1 / (1 + exp(-s)) is a probability, and the class is predicted if it is above theta. A class without an image, or without a
  * rest, has w = 0. The paper scores single labels and omits the prior, which does not affect AP. Everything is float64. */
-#include "learn/model.h"
+#include "algebra/ridge.h"
+#include "learn/pseudo_label.h"
 #include "method/method.h"
 
 #include <math.h>
@@ -27,12 +28,12 @@ struct slda {
     l3a_context *context;
     l3a_options settings;
     size_t width, classes;
-    struct analytic moments; /* Σ z zᵀ */
-    double images;           /* N */
-    double *sum;             /* Σ z */
-    double *counts;          /* n */
-    double *class_sums;      /* Σ z of each class [classes x k] */
-    double *weights;         /* w [k x classes] */
+    double *moments;      /* the lower triangle of Σ z zᵀ [k x k] */
+    double images;        /* N */
+    double *sum;          /* Σ z */
+    double *counts;       /* n */
+    double *class_sums;   /* Σ z of each class [classes x k] */
+    double *coefficients; /* w [k x classes] */
     double *bias;
 };
 
@@ -41,9 +42,9 @@ static void free_slda(void *state) {
     release(slda->context, slda->sum);
     release(slda->context, slda->counts);
     release(slda->context, slda->class_sums);
-    release(slda->context, slda->weights);
+    release(slda->context, slda->coefficients);
     release(slda->context, slda->bias);
-    analytic_free(&slda->moments);
+    release(slda->context, slda->moments);
     release(slda->context, slda);
 }
 
@@ -56,7 +57,7 @@ static l3a_status create(l3a_context *context, const struct method *method, cons
     slda->context = context;
     slda->settings = *settings;
     slda->width = width;
-    TRY(analytic_create(context, width, 1, REAL_DOUBLE, &slda->moments));
+    TRY(allocate_zeroed(context, width, width * sizeof *slda->moments, &slda->moments));
     TRY(allocate_zeroed(context, width, sizeof *slda->sum, &slda->sum));
     *state = slda;
     slda = NULL;
@@ -81,65 +82,64 @@ static l3a_status extend(l3a_context *context, double **values, size_t count, si
     return status;
 }
 
-struct block {
+struct pass {
     struct slda *slda;
     size_t first; /* of the lesson's classes */
     double *wide; /* allocated for the first block, which is never smaller than later ones */
 };
 
 static l3a_status take(void *argument, const float *features, const int8_t *labels, size_t rows) {
-    struct block *block = argument;
-    struct slda *slda = block->slda;
+    struct pass *pass = argument;
+    struct slda *slda = pass->slda;
     l3a_status status = L3A_OK;
-    const size_t k = slda->width, own = slda->classes - block->first;
-    if (!block->wide) {
-        TRY(allocate(slda->context, rows, k * sizeof *block->wide, &block->wide));
+    const size_t k = slda->width, own = slda->classes - pass->first;
+    if (!pass->wide) {
+        TRY(allocate(slda->context, rows, k * sizeof *pass->wide, &pass->wide));
     }
     for (size_t i = 0; i < rows; i++) {
         const float *z = features + i * k;
         for (size_t j = 0; j < k; j++) {
-            block->wide[i * k + j] = (double)z[j];
+            pass->wide[i * k + j] = (double)z[j];
             slda->sum[j] += (double)z[j];
         }
         for (size_t c = 0; c < own; c++) {
             if (labels[i * own + c] != 1) {
                 continue;
             }
-            double *sum = slda->class_sums + (block->first + c) * k;
-            slda->counts[block->first + c]++;
+            double *sum = slda->class_sums + (pass->first + c) * k;
+            slda->counts[pass->first + c]++;
             for (size_t j = 0; j < k; j++) {
                 sum[j] += (double)z[j];
             }
         }
     }
     slda->images += (double)rows;
-    analytic_add(&slda->moments, REAL_DOUBLE, block->wide, rows, NULL);
+    matrix_rank_update(slda->context->threads, REAL_DOUBLE, false, k, rows, 1, pass->wide, k, 1, slda->moments, k);
 done:
     return status;
 }
 
 /* M, as (1 - ε) T with the ridge ε tr T / k. */
-static l3a_status shrunk_covariance(const struct slda *slda, struct analytic *covariance) {
+static l3a_status shrunk_covariance(const struct slda *slda, struct ridge *covariance) {
     l3a_status status = L3A_OK;
     const size_t k = slda->width;
     const double n = slda->images, keep = 1 - slda->settings.shrinkage;
-    double trace = 0;
-    TRY(analytic_create(slda->context, k, 0, REAL_DOUBLE, covariance));
+    double *row = NULL, trace = 0;
+    TRY(allocate(slda->context, k, sizeof *row, &row));
+    TRY(ridge_create(slda->context, k, 0, REAL_DOUBLE, covariance));
     for (size_t i = 0; i < k; i++) {
-        const double *from = analytic_row(&slda->moments, i);
-        double *to = analytic_row(covariance, i);
         for (size_t j = 0; j <= i; j++) {
-            to[j] = from[j] / n - slda->sum[i] / n * (slda->sum[j] / n);
+            const double variance = slda->moments[i * k + j] / n - slda->sum[i] / n * (slda->sum[j] / n);
+            trace += i == j ? variance : 0;
+            row[j] = keep * variance;
         }
-        trace += to[i];
-        for (size_t j = 0; j <= i; j++) {
-            to[j] *= keep;
-        }
+        TRY(sums_write(&covariance->sums, KEPT, i, 1, row));
     }
     covariance->gamma = slda->settings.shrinkage * trace / (double)k;
     FAIL_IF(!(trace > 0 && isfinite(trace)), slda->context, L3A_ERROR_DATA, "scale the features, or use images that differ",
             "slda: the variance of the features must be finite and above 0");
 done:
+    release(slda->context, row);
     return status;
 }
 
@@ -160,14 +160,14 @@ static void finish_class(struct slda *slda, size_t c, const double *deltas) {
     const double n = slda->counts[c], p = n / slda->images, keep = 1 - slda->settings.shrinkage;
     double distance = 0, middle = 0;
     for (size_t j = 0; j < k; j++) {
-        distance += deltas[j * all + c] * slda->weights[j * all + c];
+        distance += deltas[j * all + c] * slda->coefficients[j * all + c];
     }
     const double left = 1 - keep * p * (1 - p) * distance;
     for (size_t j = 0; has_both(slda, c) && j < k; j++) {
         double present, rest;
         means_of(slda, c, j, &present, &rest);
-        slda->weights[j * all + c] /= left;
-        middle += slda->weights[j * all + c] * (present + rest) / 2;
+        slda->coefficients[j * all + c] /= left;
+        middle += slda->coefficients[j * all + c] * (present + rest) / 2;
     }
     slda->bias[c] = log((n + 0.5) / (slda->images - n + 0.5)) - middle;
 }
@@ -176,7 +176,7 @@ static l3a_status solve(struct slda *slda) {
     l3a_context *context = slda->context;
     l3a_status status = L3A_OK;
     const size_t k = slda->width, all = slda->classes;
-    struct analytic covariance = {0};
+    struct ridge covariance = {0};
     double *deltas = NULL;
     TRY(shrunk_covariance(slda, &covariance));
     TRY(allocate_zeroed(context, k, all * sizeof *deltas, &deltas));
@@ -187,14 +187,14 @@ static l3a_status solve(struct slda *slda) {
             deltas[j * all + c] = present - rest;
         }
     }
-    status = analytic_solve(&covariance, all, deltas, slda->weights);
+    status = ridge_solve(&covariance, all, deltas, slda->coefficients);
     FAIL_IF(status == L3A_ERROR_NUMERIC, context, status, "use a larger shrinkage",
             "slda: the covariance of the features cannot be inverted");
     for (size_t c = 0; status == L3A_OK && c < all; c++) {
         finish_class(slda, c, deltas);
     }
 done:
-    analytic_free(&covariance);
+    ridge_free(&covariance);
     release(context, deltas);
     return status;
 }
@@ -204,16 +204,16 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
     l3a_context *context = slda->context;
     l3a_status status = L3A_OK;
     const size_t k = slda->width, before = slda->classes, all = lesson->last, rows = (size_t)slda->settings.block;
-    struct block block = {slda, before, NULL};
+    struct pass pass = {slda, before, NULL};
     TRY(extend(context, &slda->counts, before, all));
     TRY(extend(context, &slda->class_sums, before * k, all * k));
-    TRY(extend(context, &slda->weights, 0, all * k));
+    TRY(extend(context, &slda->coefficients, 0, all * k));
     TRY(extend(context, &slda->bias, 0, all));
     slda->classes = all;
-    TRY(lesson_read(lesson, "learn", rows, take, &block, &outcome->images));
+    TRY(lesson_read(lesson, "learn", rows, take, &pass, &outcome->images));
     TRY(solve(slda));
 done:
-    release(context, block.wide);
+    release(context, pass.wide);
     return status;
 }
 
@@ -228,8 +228,7 @@ static l3a_status score(void *state, const float *features, size_t rows, float *
     for (size_t i = 0; i < rows * k; i++) {
         wide[i] = (double)features[i];
     }
-    context->matrix->multiply(context->threads, REAL_DOUBLE, false, false, rows, all, k, 1, wide, k, slda->weights, all, 0, exact,
-                              all);
+    matrix_multiply(context->threads, REAL_DOUBLE, false, false, rows, all, k, 1, wide, k, slda->coefficients, all, 0, exact, all);
     for (size_t i = 0; i < rows * all; i++) {
         scores[i] = (float)(exact[i] + slda->bias[i % all]);
     }

@@ -171,8 +171,8 @@ static void make_step(struct head *head, struct workspace *work, double rate) {
     if (rules->score_terms) {
         rules->score_terms(head, batch);
     }
-    head->context->matrix->multiply(1, REAL_SINGLE, true, false, head->classes, head->inputs, batch->rows, 1, batch->gradient,
-                                    head->classes, batch->features, head->inputs, 0, work->gradient, head->inputs);
+    matrix_multiply(1, REAL_SINGLE, true, false, head->classes, head->inputs, batch->rows, 1, batch->gradient, head->classes,
+                    batch->features, head->inputs, 0, work->gradient, head->inputs);
     if (rules->weight_terms) {
         rules->weight_terms(head, work->gradient);
     }

@@ -150,7 +150,7 @@ static void product(const struct operation *operation, size_t rows, const float 
     const size_t groups = layer->kind == LAYER_CONVOLUTION ? layer->groups : 1;
     const size_t kernel = layer->kind == LAYER_CONVOLUTION ? layer->kernel * layer->kernel : 1;
     const size_t out = layer->to.channels / groups, inner = layer->from.channels / groups * kernel;
-    cpu_matrix.multiply(operation->context->threads, REAL_SINGLE, false, true, rows, out, inner, 1.0, input, stride,
+    matrix_multiply(operation->context->threads, REAL_SINGLE, false, true, rows, out, inner, 1.0, input, stride,
                         operation->weight + group * out * inner, inner, layer->add ? 1.0 : 0.0, output + group * out,
                         layer->to.channels);
 }
@@ -188,7 +188,7 @@ static l3a_status run(void *opaque, const float *input, float *output, float *sc
 
 static void multiply(bool transpose_b, size_t m, size_t n, size_t inner, float scale, const float *a, size_t a_stride,
                      const float *b, size_t b_stride, float *c, size_t c_stride) {
-    cpu_matrix.multiply(1, REAL_SINGLE, false, transpose_b, m, n, inner, (double)scale, a, a_stride, b, b_stride, 0.0, c, c_stride);
+    matrix_multiply(1, REAL_SINGLE, false, transpose_b, m, n, inner, (double)scale, a, a_stride, b, b_stride, 0.0, c, c_stride);
 }
 
 const struct engine blas_engine = {.name = "blas",

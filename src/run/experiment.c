@@ -25,7 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SCORE_ROWS = 1024, SAMPLES = 18 };
+enum { SAMPLES = 18 };
 
 void l3a_run_options_default(l3a_run_options *options) {
     static const char *const method[] = {"l3a"};
@@ -238,8 +238,9 @@ static uint64_t plan_memory(const struct run *run, const struct method *method, 
                                          .parts = kept_phases(&settings, t),
                                          .inverse = inverse};
         raise(&most, phase_memory(run->context, &settings, width, &phase));
-        raise(&most, score_memory(&settings, width, phase.all, phase.parts + 1, by_phase ? plan->test_images[t] : all_rows[1]));
-        inverse = chooses_recursion(&settings, learned_width(&settings, width), phase.rows, inverse);
+        raise(&most, score_memory(run->context, &settings, width, phase.all, phase.parts + 1,
+                                  by_phase ? plan->test_images[t] : all_rows[1]));
+        inverse = chooses_recursion(run->context, &settings, learned_width(&settings, width), phase.rows, inverse);
         settings.gamma = settings.gamma == 0 ? 1 : settings.gamma; /* `auto` is resolved in the first phase */
     }
     return most;

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SCORE_ROWS = 1024, VALUE_TEXT = 64, POINTS = 10000 };
+enum { VALUE_TEXT = 64, POINTS = 10000 };
 
 struct point {
     const struct method *method;
@@ -302,7 +302,8 @@ static l3a_status make_teams(l3a_sweep *sweep) {
             }
             team_settings(sweep, team, 0, settings);
             settings[team->count] = sweep->points[i].settings;
-            if (group_memory(settings, team->count + 1, sweep->options.run.train->width, sweep->run.classes) <= limit) {
+            if (group_memory(context, settings, team->count + 1, sweep->options.run.train->width, sweep->run.classes,
+                             sweep->run.phases) <= limit) {
                 break;
             }
         }
@@ -367,8 +368,9 @@ l3a_status l3a_sweep_prepare(l3a_sweep *sweep, l3a_sweep_plan *plan) {
         for (size_t i = 1; i < team->count; i++) {
             made.flops += (double)made.seeds * other_flops(one, &settings[i], &settings[i - 1]);
         }
-        const uint64_t memory =
-            team->count == 1 ? one->model.memory : group_memory(settings, team->count, options.train->width, sweep->run.classes);
+        const uint64_t memory = team->count == 1 ? one->model.memory
+                                                 : group_memory(context, settings, team->count, options.train->width,
+                                                                sweep->run.classes, sweep->run.phases);
         made.memory = memory > made.memory ? memory : made.memory;
     }
     *plan = made;
@@ -437,11 +439,10 @@ done:
 }
 
 /* The scores above which each class counts as predicted. */
-static void fill_edges(const struct knowledge *knowledge, const struct point *point, size_t classes, double *edges) {
-    for (size_t k = 0; knowledge->group && k < classes; k++) {
-        edges[k] = logit(point->settings.theta);
-    }
-    if (!knowledge->group) {
+static void fill_edges(const struct knowledge *knowledge, size_t member, double *edges) {
+    if (knowledge->group) {
+        l3a_model_thresholds(group_model(knowledge->group, member), edges);
+    } else {
         knowledge->learner->edges(knowledge->state, edges);
     }
 }
@@ -476,7 +477,7 @@ static l3a_status evaluate(const l3a_sweep *sweep, const struct team *team, cons
                              : knowledge->learner->score(knowledge->state, values, n, parts[0]));
     }
     for (size_t i = 0; i < team->count; i++) {
-        fill_edges(knowledge, &sweep->points[team->points[i]], seen, edges);
+        fill_edges(knowledge, i, edges);
         TRY(measure(context, scores + i * count * seen, labels, count, seen, edges, &results[i].metrics,
                     precisions + i * sweep->run.classes));
         TRY(measure_parts(&sweep->run, scores + i * count * seen, labels, count, &results[i]));

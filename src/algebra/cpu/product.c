@@ -1,9 +1,9 @@
-/* Y = M X for M = scale · A + share · packed. Both matrices are symmetric, and only their lower triangles are stored: A in a
- * square of doubles, the packed one in single precision. X and Y have LANES columns of doubles. Each element of M is computed once
- * and used for both triangles. Four rows are processed together, so that a row of X and of Y is read from the cache once for all
- * four. */
-#include "learn/packed.h"
+/* Y = M X for M = scale · A + share · Σ triangles. All are symmetric, and only their lower triangles are stored. X and Y have LANES
+ * columns of doubles. Each element of M is computed once and used for both triangles. Four rows are processed together, so that a
+ * row of X and of Y is read from the cache once for all four. */
+#include "algebra/cpu/cpu.h"
 
+#include "base/memory.h"
 #include "base/threads.h"
 
 #include <math.h>
@@ -14,9 +14,9 @@ typedef struct lanes {
     eight low, high;
 } lanes;
 
-_Static_assert(sizeof(lanes) == PACKED_LANES * sizeof(double), "a lane for each column");
+enum { LANES = 16, ROWS = 4, TILE = 1024 };
 
-enum { ROWS = 4, TILE = 1024 };
+_Static_assert(sizeof(lanes) == LANES * sizeof(double), "a lane for each column");
 
 #if defined(__x86_64__)
 #define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "fma", "default")))
@@ -28,17 +28,23 @@ struct product {
     const double *square;
     size_t stride;
     double scale;
-    const float *packed;
+    const struct triangle *const *triangles;
+    size_t count;
     double share;
     size_t dim, slices;
     double *work; /* X, and a Y for each slice of rows, [dim x LANES] each */
 };
 
+/* The first triangle, usually the only one, is added in the same pass. */
 static void make_elements(const struct product *product, size_t i, size_t first, size_t count, double *elements) {
     const double *sum = product->square + i * product->stride + first;
-    const float *packed = product->packed + i * (i + 1) / 2 + first;
+    const size_t at = i * (i + 1) / 2 + first, fused = product->count && product->triangles[0]->type == REAL_SINGLE;
+    const float *triangle = fused ? (const float *)product->triangles[0]->held + at : NULL;
     for (size_t j = 0; j < count; j++) {
-        elements[j] = product->scale * sum[j] + product->share * (double)packed[j];
+        elements[j] = fused ? product->scale * sum[j] + product->share * (double)triangle[j] : product->scale * sum[j];
+    }
+    for (size_t t = fused; t < product->count; t++) {
+        cpu_triangle_get(product->triangles[t], at, count, product->share, elements);
     }
 }
 
@@ -96,8 +102,13 @@ FOR_EACH_PROCESSOR static void multiply_rows(const struct product *product, size
     }
 }
 
-size_t packed_multiply_work(const l3a_context *context, size_t dim) {
-    return (1 + (size_t)context->threads) * dim * PACKED_LANES;
+/* X, and a Y for each slice. */
+static size_t work_size(const l3a_context *context, size_t dim) {
+    return (1 + (size_t)context->threads) * dim * LANES;
+}
+
+uint64_t cpu_multiply_bytes(const l3a_context *context, size_t dim) {
+    return work_size(context, dim) * sizeof(double);
 }
 
 /* Slices of about the same area. */
@@ -107,7 +118,7 @@ static size_t slice_edge(const struct product *product, size_t slice) {
 
 static void multiply_slices(void *argument, size_t first, size_t last) {
     const struct product *product = argument;
-    const size_t size = product->dim * PACKED_LANES;
+    const size_t size = product->dim * LANES;
     for (size_t s = first; s < last; s++) {
         double *y = product->work + (1 + s) * size;
         memset(y, 0, size * sizeof *y);
@@ -115,28 +126,39 @@ static void multiply_slices(void *argument, size_t first, size_t last) {
     }
 }
 
-void packed_multiply(const struct analytic *analytic, double scale, const struct packed *packed, double share, const double *x,
-                     size_t count, double *work, double *y) {
-    const size_t dim = analytic->dim, size = dim * PACKED_LANES;
-    const int threads = analytic->context->threads;
-    struct product product = {analytic->square, analytic->stride, scale, packed->rows, share, dim, (size_t)threads, work};
-    for (size_t first = 0; first < count; first += PACKED_LANES) {
-        const size_t columns = count - first < PACKED_LANES ? count - first : PACKED_LANES;
-        memset(work, 0, size * sizeof *work);
-        for (size_t c = 0; c < columns; c++) {
-            for (size_t i = 0; i < dim; i++) {
-                work[i * PACKED_LANES + c] = x[(first + c) * dim + i];
-            }
-        }
-        parallel_for(threads, product.slices, 1, multiply_slices, &product);
-        for (size_t c = 0; c < columns; c++) {
-            for (size_t i = 0; i < dim; i++) {
-                double sum = 0;
-                for (size_t s = 0; s < product.slices; s++) {
-                    sum += work[(1 + s) * size + i * PACKED_LANES + c];
-                }
-                y[(first + c) * dim + i] = sum;
-            }
+static void multiply_lanes(struct product *product, int threads, const double *x, size_t columns, double *y) {
+    const size_t dim = product->dim, size = dim * LANES;
+    memset(product->work, 0, size * sizeof *product->work);
+    for (size_t c = 0; c < columns; c++) {
+        for (size_t i = 0; i < dim; i++) {
+            product->work[i * LANES + c] = x[c * dim + i];
         }
     }
+    parallel_for(threads, product->slices, 1, multiply_slices, product);
+    for (size_t c = 0; c < columns; c++) {
+        for (size_t i = 0; i < dim; i++) {
+            double sum = 0;
+            for (size_t s = 0; s < product->slices; s++) {
+                sum += product->work[(1 + s) * size + i * LANES + c];
+            }
+            y[c * dim + i] = sum;
+        }
+    }
+}
+
+l3a_status cpu_sums_multiply(const struct sums *sums, double scale, const struct triangle *const *triangles, size_t count,
+                             double share, const double *x, size_t rows, double *y) {
+    l3a_context *context = sums->context;
+    l3a_status status = L3A_OK;
+    const size_t dim = sums->dim;
+    struct product product = {
+        first_row(sums, 0), stride_of(sums), scale, triangles, count, share, dim, (size_t)context->threads, NULL};
+    TRY(allocate(context, work_size(context, dim), sizeof *product.work, &product.work));
+    for (size_t first = 0; first < rows; first += LANES) {
+        const size_t columns = rows - first < LANES ? rows - first : LANES;
+        multiply_lanes(&product, context->threads, x + first * dim, columns, y + first * dim);
+    }
+done:
+    release(context, product.work);
+    return status;
 }

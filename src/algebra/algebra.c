@@ -1,0 +1,213 @@
+/* What every back end has in common: finding it, and the layer's random numbers. */
+#include "algebra/algebra.h"
+
+#include "base/random.h"
+#include "base/threads.h"
+
+#include <math.h>
+#include <string.h>
+
+const struct algebra *algebra_of(const l3a_context *context) {
+    return context->algebra ? context->algebra : &cpu_algebra;
+}
+
+size_t layer_columns(const struct layer_shape *shape) {
+    return shape->dim + (shape->skip ? shape->width : 0);
+}
+
+struct entries {
+    const struct layer_shape *shape;
+    void *values;
+};
+
+static void make_entries(void *argument, size_t first, size_t last) {
+    const struct entries *entries = argument;
+    const size_t d = entries->shape->dim;
+    const double root = sqrt((double)entries->shape->width);
+    for (size_t n = first * d; n < last * d; n++) {
+        const float value = (float)((2 * random_uniform(entries->shape->seed, n) - 1) / root);
+        real_put(entries->shape->type, entries->values, n, (double)value);
+    }
+}
+
+void layer_entries(int threads, const struct layer_shape *shape, void *values) {
+    struct entries entries = {shape, values};
+    parallel_for(threads, shape->width, 1, make_entries, &entries);
+}
+
+l3a_status layer_create(l3a_context *context, const struct layer_shape *shape, struct layer *layer) {
+    *layer = (struct layer){.context = context, .algebra = algebra_of(context), .shape = *shape};
+    const l3a_status status = layer->algebra->layer_create(layer);
+    layer->shape.centres = NULL;
+    if (status != L3A_OK) {
+        layer_free(layer);
+    }
+    return status;
+}
+
+void layer_free(struct layer *layer) {
+    if (layer->held) {
+        layer->algebra->layer_free(layer);
+    }
+    memset(layer, 0, sizeof *layer);
+}
+
+l3a_status block_create(struct block *rows) {
+    rows->count = 0;
+    const l3a_status status = rows->layer->algebra->block_create(rows);
+    if (status != L3A_OK) {
+        block_free(rows);
+    }
+    return status;
+}
+
+void block_free(struct block *rows) {
+    if (rows->held) {
+        rows->layer->algebra->block_free(rows);
+    }
+    memset(rows, 0, sizeof *rows);
+}
+
+l3a_status block_expand(struct block *rows, const float *features, size_t count) {
+    rows->count = count;
+    return rows->layer->algebra->block_expand(rows, features);
+}
+
+l3a_status block_read(const struct block *rows, void *values) {
+    return rows->layer->algebra->block_read(rows, values);
+}
+
+l3a_status block_score(const struct block *rows, const struct solution *solution, void *scores) {
+    return rows->layer->algebra->block_score(rows, solution, scores);
+}
+
+l3a_status block_gram(struct block *rows, const double *weight, double *gram) {
+    return rows->layer->algebra->block_gram(rows, weight, gram);
+}
+
+l3a_status solution_create(l3a_context *context, size_t dim, size_t columns, real type, struct solution *solution) {
+    *solution = (struct solution){.context = context, .algebra = algebra_of(context), .dim = dim, .columns = columns, .type = type};
+    const l3a_status status = solution->algebra->solution_create(solution);
+    if (status != L3A_OK) {
+        solution_free(solution);
+    }
+    return status;
+}
+
+void solution_free(struct solution *solution) {
+    if (solution->held) {
+        solution->algebra->solution_free(solution);
+    }
+    memset(solution, 0, sizeof *solution);
+}
+
+l3a_status solution_set(struct solution *solution, const double *coefficients) {
+    return solution->algebra->solution_set(solution, coefficients);
+}
+
+l3a_status sums_create(l3a_context *context, size_t dim, struct sums *sums) {
+    *sums = (struct sums){.context = context, .algebra = algebra_of(context), .dim = dim};
+    const l3a_status status = sums->algebra->sums_create(sums);
+    if (status != L3A_OK) {
+        sums_free(sums);
+    }
+    return status;
+}
+
+void sums_free(struct sums *sums) {
+    if (sums->held) {
+        sums->algebra->sums_free(sums);
+    }
+    memset(sums, 0, sizeof *sums);
+}
+
+l3a_status sums_begin(struct sums *sums, size_t columns) {
+    return sums->algebra->sums_begin(sums, columns);
+}
+
+l3a_status sums_add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets) {
+    return sums->algebra->sums_add(sums, rows, sign, weight, targets);
+}
+
+l3a_status sums_join(struct sums *sums, const struct sums *from) {
+    return sums->algebra->sums_join(sums, from);
+}
+
+l3a_status sums_keep(struct sums *sums, double sign) {
+    return sums->algebra->sums_keep(sums, sign);
+}
+
+l3a_status sums_cross(struct sums *sums, double sign, double *cross) {
+    return sums->algebra->sums_cross(sums, sign, cross);
+}
+
+l3a_status sums_read(const struct sums *sums, enum half half, size_t first, size_t count, double *values) {
+    return sums->algebra->sums_read(sums, half, first, count, values);
+}
+
+l3a_status sums_write(struct sums *sums, enum half half, size_t first, size_t count, const double *values) {
+    return sums->algebra->sums_write(sums, half, first, count, values);
+}
+
+l3a_status sums_total(struct sums *sums, const struct triangle *const *triangles, size_t count) {
+    return sums->algebra->sums_total(sums, triangles, count);
+}
+
+l3a_status sums_copy(struct sums *sums, enum half to) {
+    return sums->algebra->sums_copy(sums, to);
+}
+
+l3a_status sums_factor(struct sums *sums, real type, double scale, const struct triangle *const *triangles, size_t count,
+                       double share, double shift, double *trace, bool *definite) {
+    return sums->algebra->sums_factor(sums, type, scale, triangles, count, share, shift, trace, definite);
+}
+
+l3a_status sums_solve(const struct sums *sums, real type, size_t count, void *rows) {
+    return sums->algebra->sums_solve(sums, type, count, rows);
+}
+
+l3a_status sums_multiply(const struct sums *sums, double scale, const struct triangle *const *triangles, size_t count, double share,
+                         const double *x, size_t rows, double *y) {
+    return sums->algebra->sums_multiply(sums, scale, triangles, count, share, x, rows, y);
+}
+
+l3a_status sums_invert(struct sums *sums, double shift, bool *regular) {
+    return sums->algebra->sums_invert(sums, shift, regular);
+}
+
+l3a_status sums_update(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
+                       double *coefficients, bool *definite) {
+    return sums->algebra->sums_update(sums, rows, weight, targets, cross, coefficients, definite);
+}
+
+l3a_status triangle_create(l3a_context *context, size_t dim, real type, struct triangle *triangle) {
+    *triangle = (struct triangle){.context = context, .algebra = algebra_of(context), .dim = dim, .type = type};
+    const l3a_status status = triangle->algebra->triangle_create(triangle);
+    if (status != L3A_OK) {
+        triangle_free(triangle);
+    }
+    return status;
+}
+
+void triangle_free(struct triangle *triangle) {
+    if (triangle->held) {
+        triangle->algebra->triangle_free(triangle);
+    }
+    memset(triangle, 0, sizeof *triangle);
+}
+
+l3a_status triangle_read(const struct triangle *triangle, uint64_t first, size_t count, void *values) {
+    return triangle->algebra->triangle_read(triangle, first, count, values);
+}
+
+l3a_status triangle_write(struct triangle *triangle, uint64_t first, size_t count, const void *values) {
+    return triangle->algebra->triangle_write(triangle, first, count, values);
+}
+
+l3a_status triangle_add(struct triangle *triangle, const struct triangle *from) {
+    return triangle->algebra->triangle_add(triangle, from);
+}
+
+l3a_status triangle_add_sums(struct triangle *triangle, const struct sums *sums, double sign) {
+    return triangle->algebra->triangle_add_sums(triangle, sums, sign);
+}

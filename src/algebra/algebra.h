@@ -1,0 +1,215 @@
+/* Sums that can live anywhere. What a model keeps are sums over images; what it does with them are a few large matrix operations.
+ * This header names both, and a back end implements them wherever it likes: in the memory of the processor (algebra/cpu), or on a
+ * device. Only features z, weights ω, targets y, scores and coefficients cross the boundary, never an expanded row.
+ *
+ *   layer      x = layer(z), of d numbers: ReLU(z B), tanh(z B), Gaussian kernels, or z itself; with `skip`, z follows
+ *   block      a block of expanded rows X, and the work space to use them
+ *   sums       A = Σ ω x xᵀ (d x d, symmetric) and, while rows are added, C = Σ ω x yᵀ (d x columns)
+ *   triangle   an A that is only stored, as the rows of its lower triangle, in single or double precision
+ *   solution   coefficients W (d x columns), to score rows: s = x W
+ *
+ * Sums have two halves. The first is what is kept. Rows are added to the second: sums_begin() clears it, sums_add() adds to it, and
+ * sums_keep() adds it to the first half. Until then nothing that was kept has changed, and a sum over several processes is a sum of
+ * second halves. Between phases the second half holds a factor: U with UᵀU = scale · A + share · Σ triangles + γI.
+ *
+ * The paper's recursion keeps R = (A + γI)⁻¹ in the first half instead. With rows scaled by √ω, X̃ and Ỹ, and I + X̃ R X̃ᵀ = L Lᵀ:
+ *
+ *   G = L⁻¹ X̃ R       R ← R - GᵀG       W ← W + Gᵀ L⁻¹ (Ỹ - X̃ W)
+ *
+ * This is R ← R - R Xᵀ(Ω⁻¹ + X R Xᵀ)⁻¹ X R and W ← W + R Xᵀ Ω (Y - X W) without the inverse of Ω, so a row of weight 0 changes
+ * nothing.
+ *
+ * Costs for n rows: n d² for the sums (in float32 if the type is single), d³/3 for a factor, 3 n d² for the recursion. */
+#ifndef L3A_ALGEBRA_H
+#define L3A_ALGEBRA_H
+
+#include "base/context.h"
+#include "base/matrix.h"
+
+struct algebra;
+
+enum layer_kind { LAYER_RELU, LAYER_TANH, LAYER_KERNELS, LAYER_NONE };
+
+/* What a layer is made from. B is uniform in (-1/√k, 1/√k): entry i·dim + j is number i·dim + j of the stream that starts at the
+ * seed, so it is never stored. */
+struct layer_shape {
+    enum layer_kind kind;
+    real type;         /* of its rows; the entries of B are float32 numbers either way */
+    size_t width, dim; /* k, and the outputs without those of `skip`; the width for LAYER_NONE */
+    bool skip;         /* z follows the outputs */
+    uint64_t seed;
+    const float *centres; /* LAYER_KERNELS: c [dim x width]; x_j = exp(-rate ‖z - c_j‖²) */
+    double rate;
+};
+
+struct layer {
+    l3a_context *context;
+    const struct algebra *algebra;
+    struct layer_shape shape; /* centres are NULL: a back end copies them */
+    void *held;               /* the back end's; NULL: there is no layer */
+};
+
+struct block {
+    l3a_context *context; /* of the thread that uses them, which may differ from the layer's */
+    const struct layer *layer;
+    size_t capacity, count;
+    size_t columns; /* the most targets that are added with them; 0: the rows are only scored */
+    bool recursive; /* they update an inverse */
+    bool reused;    /* sums_add() leaves them as they are */
+    void *held;
+};
+
+struct sums {
+    l3a_context *context;
+    const struct algebra *algebra;
+    size_t dim;
+    void *held;
+};
+
+struct triangle {
+    l3a_context *context;
+    const struct algebra *algebra;
+    size_t dim;
+    real type;
+    void *held;
+};
+
+struct solution {
+    l3a_context *context;
+    const struct algebra *algebra;
+    size_t dim, columns;
+    real type;
+    void *held;
+};
+
+enum half { KEPT, ADDED };
+
+/* A back end. Every function but those that free can fail. Matrices that are passed are row-major and in the processor's memory.
+ * The functions below say what each does. */
+struct algebra {
+    const char *name;
+    l3a_status (*layer_create)(struct layer *layer);
+    void (*layer_free)(struct layer *layer);
+    l3a_status (*block_create)(struct block *rows);
+    void (*block_free)(struct block *rows);
+    l3a_status (*block_expand)(struct block *rows, const float *features);
+    l3a_status (*block_read)(const struct block *rows, void *values);
+    l3a_status (*block_score)(const struct block *rows, const struct solution *solution, void *scores);
+    l3a_status (*block_gram)(struct block *rows, const double *weight, double *gram);
+    l3a_status (*solution_create)(struct solution *solution);
+    void (*solution_free)(struct solution *solution);
+    l3a_status (*solution_set)(struct solution *solution, const double *coefficients);
+    l3a_status (*sums_create)(struct sums *sums);
+    void (*sums_free)(struct sums *sums);
+    l3a_status (*sums_begin)(struct sums *sums, size_t columns);
+    l3a_status (*sums_add)(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets);
+    l3a_status (*sums_join)(struct sums *sums, const struct sums *from);
+    l3a_status (*sums_keep)(struct sums *sums, double sign);
+    l3a_status (*sums_cross)(struct sums *sums, double sign, double *cross);
+    l3a_status (*sums_read)(const struct sums *sums, enum half half, size_t first, size_t count, double *values);
+    l3a_status (*sums_write)(struct sums *sums, enum half half, size_t first, size_t count, const double *values);
+    l3a_status (*sums_total)(struct sums *sums, const struct triangle *const *triangles, size_t count);
+    l3a_status (*sums_copy)(struct sums *sums, enum half to);
+    l3a_status (*sums_factor)(struct sums *sums, real type, double scale, const struct triangle *const *triangles, size_t count,
+                              double share, double shift, double *trace, bool *definite);
+    l3a_status (*sums_solve)(const struct sums *sums, real type, size_t count, void *rows);
+    l3a_status (*sums_multiply)(const struct sums *sums, double scale, const struct triangle *const *triangles, size_t count,
+                                double share, const double *x, size_t rows, double *y);
+    l3a_status (*sums_invert)(struct sums *sums, double shift, bool *regular);
+    l3a_status (*sums_update)(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
+                              double *coefficients, bool *definite);
+    l3a_status (*triangle_create)(struct triangle *triangle);
+    void (*triangle_free)(struct triangle *triangle);
+    l3a_status (*triangle_read)(const struct triangle *triangle, uint64_t first, size_t count, void *values);
+    l3a_status (*triangle_write)(struct triangle *triangle, uint64_t first, size_t count, const void *values);
+    l3a_status (*triangle_add)(struct triangle *triangle, const struct triangle *from);
+    l3a_status (*triangle_add_sums)(struct triangle *triangle, const struct sums *sums, double sign);
+    /* Bytes in the processor's memory that an object would take; of `sums`, with a second half of C of that many columns. */
+    uint64_t (*layer_bytes)(const struct layer_shape *shape);
+    uint64_t (*block_bytes)(const struct block *rows);
+    uint64_t (*sums_bytes)(size_t dim, size_t columns);
+    uint64_t (*triangle_bytes)(size_t dim, real type);
+    uint64_t (*solution_bytes)(size_t dim, size_t columns, real type);
+    uint64_t (*multiply_bytes)(const l3a_context *context, size_t dim);
+};
+
+extern const struct algebra cpu_algebra;
+/* The back end of a context. */
+const struct algebra *algebra_of(const l3a_context *context);
+
+/* Numbers in a row of a layer. */
+size_t layer_columns(const struct layer_shape *shape);
+/* Creating functions leave nothing behind if they fail. A struct of zeros may be freed. */
+l3a_status layer_create(l3a_context *context, const struct layer_shape *shape, struct layer *layer);
+void layer_free(struct layer *layer);
+/* Entries of B, in order, to values [width x dim]. */
+void layer_entries(int threads, const struct layer_shape *shape, void *values);
+
+/* context, layer, capacity, columns, recursive and reused are set in *rows. */
+l3a_status block_create(struct block *rows);
+void block_free(struct block *rows);
+/* X = layer(features), features [count x width] */
+l3a_status block_expand(struct block *rows, const float *features, size_t count);
+/* Copies X [count x d] in the layer's type. */
+l3a_status block_read(const struct block *rows, void *values);
+/* scores [count x columns] = X W, in the layer's type */
+l3a_status block_score(const struct block *rows, const struct solution *solution, void *scores);
+/* gram [count x count] = Ω^½ X Xᵀ Ω^½; afterwards X is scaled */
+l3a_status block_gram(struct block *rows, const double *weight, double *gram);
+
+l3a_status solution_create(l3a_context *context, size_t dim, size_t columns, real type, struct solution *solution);
+void solution_free(struct solution *solution);
+/* coefficients: W [dim x columns] */
+l3a_status solution_set(struct solution *solution, const double *coefficients);
+
+/* Starts with A = 0. */
+l3a_status sums_create(l3a_context *context, size_t dim, struct sums *sums);
+void sums_free(struct sums *sums);
+/* Clears the second half, and C for that many columns. */
+l3a_status sums_begin(struct sums *sums, size_t columns);
+/* Second half: A += sign · Σ ω x xᵀ, C += Σ x tᵀ; targets t [count x columns] are ± ω y. */
+l3a_status sums_add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets);
+/* Second half: adds that of other sums, which have as many columns. */
+l3a_status sums_join(struct sums *sums, const struct sums *from);
+/* First half += sign · second half. The second half, C aside, is then work space. */
+l3a_status sums_keep(struct sums *sums, double sign);
+/* cross [d x columns] += sign · C; C then gives up its memory. */
+l3a_status sums_cross(struct sums *sums, double sign, double *cross);
+/* Rows [first, first + count) of the lower triangle, one after another: row i has i + 1 numbers. */
+l3a_status sums_read(const struct sums *sums, enum half half, size_t first, size_t count, double *values);
+l3a_status sums_write(struct sums *sums, enum half half, size_t first, size_t count, const double *values);
+/* First half = Σ triangles */
+l3a_status sums_total(struct sums *sums, const struct triangle *const *triangles, size_t count);
+/* One half = the other. */
+l3a_status sums_copy(struct sums *sums, enum half to);
+/* Second half = the factor of M + shift · I, M = scale · A + share · Σ triangles. *trace: of M. *definite: whether there is a
+ * factor; there is none if a number is not finite in that type. */
+l3a_status sums_factor(struct sums *sums, real type, double scale, const struct triangle *const *triangles, size_t count,
+                       double share, double shift, double *trace, bool *definite);
+/* rows [count x d], in that type: rows = rows (UᵀU)⁻¹ */
+l3a_status sums_solve(const struct sums *sums, real type, size_t count, void *rows);
+/* y [rows x d] = x (scale · A + share · Σ triangles), x [rows x d] */
+l3a_status sums_multiply(const struct sums *sums, double scale, const struct triangle *const *triangles, size_t count, double share,
+                         const double *x, size_t rows, double *y);
+/* First half = (UᵀU)⁻¹ + shift · I. If it is not regular, the first half is unchanged. */
+l3a_status sums_invert(struct sums *sums, double shift, bool *regular);
+/* The recursion on the first half, which holds R; cross and coefficients [d x columns] are updated with it. targets are y. */
+l3a_status sums_update(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
+                       double *coefficients, bool *definite);
+
+/* Starts with zeros. */
+l3a_status triangle_create(l3a_context *context, size_t dim, real type, struct triangle *triangle);
+void triangle_free(struct triangle *triangle);
+/* Numbers [first, first + count) of the rows of the triangle, in its type. */
+l3a_status triangle_read(const struct triangle *triangle, uint64_t first, size_t count, void *values);
+l3a_status triangle_write(struct triangle *triangle, uint64_t first, size_t count, const void *values);
+l3a_status triangle_add(struct triangle *triangle, const struct triangle *from);
+/* Adds sign · the second half. */
+l3a_status triangle_add_sums(struct triangle *triangle, const struct sums *sums, double sign);
+
+/* Numbers in the rows [first, first + count) of a triangle; all of it: triangle_numbers(0, dim). */
+static inline uint64_t triangle_numbers(uint64_t first, uint64_t count) {
+    return (first + count) * (first + count + 1) / 2 - first * (first + 1) / 2;
+}
+
+#endif

@@ -1,0 +1,110 @@
+/* The back end of the processor: what its objects hold. Matrix products are those of base/matrix.h. */
+#ifndef L3A_ALGEBRA_CPU_H
+#define L3A_ALGEBRA_CPU_H
+
+#include "algebra/algebra.h"
+
+enum { PANEL_ROWS = 1024, UPDATE_ROWS = 512 };
+
+struct cpu_layer {
+    void *matrix;   /* B [width x dim]; for kernels the centres - mean [dim x width]; in the layer's type */
+    double *mean;   /* kernels: of the centres */
+    double *square; /* kernels: ‖c - mean‖² */
+};
+
+struct cpu_block {
+    void *expanded;     /* X [capacity x d] */
+    void *scaled;       /* Ω^½ X; the same array unless the rows are reused */
+    void *wide;         /* z in the layer's type, less the mean for kernels; NULL if z is used as it is */
+    void *targets;      /* [capacity x columns] in the layer's type; NULL if that is double */
+    float *panel;       /* PANEL_ROWS rows of A, or d if that is less; single precision only */
+    float *cross_block; /* [d x columns]; single precision only */
+    double *update;     /* Ω^½ X of at most UPDATE_ROWS rows; this and the next three: for the recursion */
+    double *gain;       /* G */
+    double *system;     /* I + X̃ R X̃ᵀ */
+    double *error;      /* Ỹ - X̃ W */
+};
+
+/* Both halves share one square of d rows. A row has d + 1 doubles, and padding up to whole cache lines. The lower triangle with
+ * the diagonal, (i, j ≤ i), is the first half. The elements above it, (i, j + 1 > i), are the second: an upper triangle with its
+ * diagonal. A factor in single precision fits there as well: its element (i, j ≥ i) is float number i (2 stride + 1) + j from the
+ * beginning of the second half, so each of its rows lies within a row of that half. */
+struct cpu_sums {
+    size_t stride;
+    double *square;
+    double *cross; /* C [d x columns]; NULL if no rows are being added */
+    size_t columns;
+    bool mirrored; /* the second half equals the first */
+};
+
+static inline double *first_row(const struct sums *sums, size_t i) {
+    const struct cpu_sums *held = sums->held;
+    return held->square + i * held->stride;
+}
+
+/* Row i of the second half; its elements begin at [i]. */
+static inline double *second_row(const struct sums *sums, size_t i) {
+    return first_row(sums, i) + 1;
+}
+
+static inline size_t stride_of(const struct sums *sums) {
+    return ((const struct cpu_sums *)sums->held)->stride;
+}
+
+/* layer.c */
+l3a_status cpu_layer_create(struct layer *layer);
+void cpu_layer_free(struct layer *layer);
+uint64_t cpu_layer_bytes(const struct layer_shape *shape);
+l3a_status cpu_block_create(struct block *rows);
+void cpu_block_free(struct block *rows);
+uint64_t cpu_block_bytes(const struct block *rows);
+l3a_status cpu_block_expand(struct block *rows, const float *features);
+l3a_status cpu_block_read(const struct block *rows, void *values);
+l3a_status cpu_block_score(const struct block *rows, const struct solution *solution, void *scores);
+l3a_status cpu_block_gram(struct block *rows, const double *weight, double *gram);
+l3a_status cpu_solution_create(struct solution *solution);
+void cpu_solution_free(struct solution *solution);
+l3a_status cpu_solution_set(struct solution *solution, const double *coefficients);
+uint64_t cpu_solution_bytes(size_t dim, size_t columns, real type);
+/* scaled = Ω^½ X */
+void cpu_block_scale(const struct block *rows, const double *weight);
+
+/* sums.c */
+l3a_status cpu_sums_create(struct sums *sums);
+void cpu_sums_free(struct sums *sums);
+uint64_t cpu_sums_bytes(size_t dim, size_t columns);
+l3a_status cpu_sums_begin(struct sums *sums, size_t columns);
+l3a_status cpu_sums_add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets);
+l3a_status cpu_sums_join(struct sums *sums, const struct sums *from);
+l3a_status cpu_sums_keep(struct sums *sums, double sign);
+l3a_status cpu_sums_cross(struct sums *sums, double sign, double *cross);
+l3a_status cpu_sums_read(const struct sums *sums, enum half half, size_t first, size_t count, double *values);
+l3a_status cpu_sums_write(struct sums *sums, enum half half, size_t first, size_t count, const double *values);
+l3a_status cpu_sums_copy(struct sums *sums, enum half to);
+
+/* triangle.c */
+l3a_status cpu_triangle_create(struct triangle *triangle);
+void cpu_triangle_free(struct triangle *triangle);
+uint64_t cpu_triangle_bytes(size_t dim, real type);
+l3a_status cpu_triangle_read(const struct triangle *triangle, uint64_t first, size_t count, void *values);
+l3a_status cpu_triangle_write(struct triangle *triangle, uint64_t first, size_t count, const void *values);
+l3a_status cpu_triangle_add(struct triangle *triangle, const struct triangle *from);
+l3a_status cpu_triangle_add_sums(struct triangle *triangle, const struct sums *sums, double sign);
+l3a_status cpu_sums_total(struct sums *sums, const struct triangle *const *triangles, size_t count);
+/* values += scale · numbers [first, first + count) */
+void cpu_triangle_get(const struct triangle *triangle, size_t first, size_t count, double scale, double *values);
+
+/* factor.c */
+l3a_status cpu_sums_factor(struct sums *sums, real type, double scale, const struct triangle *const *triangles, size_t count,
+                           double share, double shift, double *trace, bool *definite);
+l3a_status cpu_sums_solve(const struct sums *sums, real type, size_t count, void *rows);
+l3a_status cpu_sums_invert(struct sums *sums, double shift, bool *regular);
+l3a_status cpu_sums_update(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
+                           double *coefficients, bool *definite);
+
+/* product.c */
+l3a_status cpu_sums_multiply(const struct sums *sums, double scale, const struct triangle *const *triangles, size_t count,
+                             double share, const double *x, size_t rows, double *y);
+uint64_t cpu_multiply_bytes(const l3a_context *context, size_t dim);
+
+#endif

@@ -1,0 +1,224 @@
+/* The two halves of the sums: adding rows to the second, and the second to the first. */
+#include "algebra/cpu/cpu.h"
+
+#include "base/memory.h"
+#include "base/threads.h"
+
+#include <string.h>
+
+enum { TILE = 64, GRAIN = 16 };
+
+/* An odd number of whole cache lines, so that the elements of a column do not fall into the same few cache sets. */
+static size_t choose_stride(size_t dim) {
+    const size_t lines = (dim + 1 + 7) / 8;
+    return 8 * (lines | 1);
+}
+
+uint64_t cpu_sums_bytes(size_t dim, size_t columns) {
+    uint64_t bytes;
+    return multiply_sizes(dim, (choose_stride(dim) + columns) * sizeof(double), &bytes) ? bytes : UINT64_MAX;
+}
+
+l3a_status cpu_sums_create(struct sums *sums) {
+    l3a_status status = L3A_OK;
+    struct cpu_sums *held;
+    TRY(allocate_zeroed(sums->context, 1, sizeof *held, &sums->held));
+    held = sums->held;
+    held->stride = choose_stride(sums->dim);
+    TRY(allocate_zeroed(sums->context, sums->dim, held->stride * sizeof *held->square, &held->square));
+done:
+    return status;
+}
+
+void cpu_sums_free(struct sums *sums) {
+    struct cpu_sums *held = sums->held;
+    release(sums->context, held->square);
+    release(sums->context, held->cross);
+    release(sums->context, held);
+}
+
+l3a_status cpu_sums_begin(struct sums *sums, size_t columns) {
+    struct cpu_sums *held = sums->held;
+    l3a_status status = L3A_OK;
+    release(sums->context, held->cross);
+    held->cross = NULL;
+    held->columns = columns;
+    held->mirrored = false;
+    for (size_t i = 0; i < sums->dim; i++) {
+        memset(second_row(sums, i) + i, 0, (sums->dim - i) * sizeof(double));
+    }
+    TRY(allocate_zeroed(sums->context, sums->dim, columns * sizeof *held->cross, &held->cross));
+done:
+    return status;
+}
+
+struct panel_sum {
+    const struct sums *sums;
+    const float *panel;
+    double sign;
+    size_t first, width; /* its first row, and the floats in one of its rows */
+};
+
+static void add_panel_rows(void *argument, size_t first, size_t last) {
+    const struct panel_sum *sum = argument;
+    for (size_t i = first; i < last; i++) {
+        double *to = second_row(sum->sums, sum->first + i) + sum->first;
+        const float *from = sum->panel + i * sum->width;
+        if (sum->sign > 0) {
+            for (size_t j = i; j < sum->width; j++) {
+                to[j] += (double)from[j];
+            }
+        } else {
+            for (size_t j = i; j < sum->width; j++) {
+                to[j] -= (double)from[j];
+            }
+        }
+    }
+}
+
+/* Works on one panel of rows of the triangle at a time: a rank update for the block on the diagonal, and a product for what lies
+ * right of it. Both are added to the doubles while they are in the cache. */
+static void add_single(const struct sums *sums, const struct block *rows, const float *x, double sign) {
+    const struct cpu_block *work = rows->held;
+    const int threads = rows->context->threads;
+    const size_t d = sums->dim;
+    for (size_t first = 0; first < d; first += PANEL_ROWS) {
+        const size_t size = d - first < PANEL_ROWS ? d - first : PANEL_ROWS, width = d - first;
+        matrix_rank_update(threads, REAL_SINGLE, true, size, rows->count, 1, x + first, d, 0, work->panel, width);
+        matrix_multiply(threads, REAL_SINGLE, true, false, size, width - size, rows->count, 1, x + first, d, x + first + size, d, 0,
+                        work->panel + size, width);
+        struct panel_sum sum = {sums, work->panel, sign, first, width};
+        parallel_for(threads, size, GRAIN, add_panel_rows, &sum);
+    }
+}
+
+/* C += XᵀT */
+static void add_cross(const struct sums *sums, const struct block *rows, const double *targets) {
+    const struct cpu_sums *held = sums->held;
+    const struct cpu_block *work = rows->held;
+    const size_t d = sums->dim, columns = held->columns;
+    const real type = rows->layer->shape.type;
+    const bool single = type == REAL_SINGLE;
+    for (size_t i = 0; single && i < rows->count * columns; i++) {
+        ((float *)work->targets)[i] = (float)targets[i];
+    }
+    matrix_multiply(rows->context->threads, type, true, false, d, columns, rows->count, 1, work->expanded, d,
+                    single ? work->targets : targets, columns, single ? 0 : 1, single ? (void *)work->cross_block : held->cross,
+                    columns);
+    for (size_t i = 0; single && i < d * columns; i++) {
+        held->cross[i] += (double)work->cross_block[i];
+    }
+}
+
+static bool has_weight(const struct block *rows, const double *weight) {
+    size_t i = 0;
+    while (i < rows->count && weight[i] == 0) {
+        i++;
+    }
+    return i < rows->count;
+}
+
+l3a_status cpu_sums_add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets) {
+    const struct cpu_block *work = rows->held;
+    add_cross(sums, rows, targets);
+    if (!has_weight(rows, weight)) {
+        return L3A_OK;
+    }
+    cpu_block_scale(rows, weight);
+    const void *x = work->scaled ? work->scaled : work->expanded;
+    if (rows->layer->shape.type == REAL_SINGLE) {
+        add_single(sums, rows, x, sign);
+    } else {
+        matrix_rank_update(rows->context->threads, REAL_DOUBLE, true, sums->dim, rows->count, sign, x, sums->dim, 1,
+                           second_row(sums, 0), stride_of(sums));
+    }
+    return L3A_OK;
+}
+
+l3a_status cpu_sums_join(struct sums *sums, const struct sums *from) {
+    struct cpu_sums *held = sums->held;
+    const struct cpu_sums *others = from->held;
+    for (size_t i = 0; i < sums->dim; i++) {
+        double *to = second_row(sums, i);
+        const double *added = second_row(from, i);
+        for (size_t j = i; j < sums->dim; j++) {
+            to[j] += added[j];
+        }
+    }
+    for (size_t i = 0; i < sums->dim * held->columns; i++) {
+        held->cross[i] += others->cross[i];
+    }
+    return L3A_OK;
+}
+
+/* Both halves get keep · first half + add · second half. */
+struct blend {
+    const struct sums *sums;
+    double keep, add;
+};
+
+/* Works in tiles, so that both the row and the column stay in the cache. */
+static void blend_rows(void *argument, size_t first, size_t last) {
+    const struct blend *blend = argument;
+    const size_t step = stride_of(blend->sums);
+    double *lower = first_row(blend->sums, 0), *upper = second_row(blend->sums, 0);
+    for (size_t tile = 0; tile < last; tile += TILE) {
+        for (size_t i = first; i < last; i++) {
+            const size_t end = tile + TILE < i + 1 ? tile + TILE : i + 1;
+            for (size_t j = tile; j < end; j++) {
+                double *one = &lower[i * step + j], *other = &upper[j * step + i];
+                const double kept = blend->keep == 0 ? 0 : *one, added = blend->add == 0 ? 0 : blend->add * *other;
+                *one = *other = kept + added;
+            }
+        }
+    }
+}
+
+static void blend_halves(struct sums *sums, double keep, double add) {
+    struct blend blend = {sums, keep, add};
+    parallel_for(sums->context->threads, sums->dim, TILE, blend_rows, &blend);
+    ((struct cpu_sums *)sums->held)->mirrored = true;
+}
+
+l3a_status cpu_sums_keep(struct sums *sums, double sign) {
+    blend_halves(sums, 1, sign);
+    return L3A_OK;
+}
+
+l3a_status cpu_sums_copy(struct sums *sums, enum half to) {
+    blend_halves(sums, to == ADDED, to == KEPT);
+    return L3A_OK;
+}
+
+l3a_status cpu_sums_cross(struct sums *sums, double sign, double *cross) {
+    struct cpu_sums *held = sums->held;
+    for (size_t i = 0; i < sums->dim * held->columns; i++) {
+        cross[i] += sign * held->cross[i];
+    }
+    release(sums->context, held->cross);
+    held->cross = NULL;
+    return L3A_OK;
+}
+
+static double *element(const struct sums *sums, enum half half, size_t i, size_t j) {
+    return half == KEPT ? first_row(sums, i) + j : second_row(sums, j) + i;
+}
+
+l3a_status cpu_sums_read(const struct sums *sums, enum half half, size_t first, size_t count, double *values) {
+    for (size_t i = first; i < first + count; i++) {
+        for (size_t j = 0; j <= i; j++) {
+            *values++ = *element(sums, half, i, j);
+        }
+    }
+    return L3A_OK;
+}
+
+l3a_status cpu_sums_write(struct sums *sums, enum half half, size_t first, size_t count, const double *values) {
+    ((struct cpu_sums *)sums->held)->mirrored = false;
+    for (size_t i = first; i < first + count; i++) {
+        for (size_t j = 0; j <= i; j++) {
+            *element(sums, half, i, j) = *values++;
+        }
+    }
+    return L3A_OK;
+}
