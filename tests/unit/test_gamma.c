@@ -70,22 +70,28 @@ static double error_at(const struct table *table, double gamma) {
 }
 
 static l3a_status choose(l3a_context *context, real type, const struct table *table, double *gamma) {
+    const struct layer_shape shape = {.kind = LAYER_NONE, .type = type, .width = DIM, .dim = DIM};
     struct gamma_sample sample;
-    assert_ok(context, gamma_sample_create(context, type, DIM, CLASSES, table->rows, &sample));
+    struct layer layer;
+    assert_ok(context, layer_create(context, &shape, &layer));
+    struct block rows = {.context = context, .layer = &layer, .capacity = table->rows};
+    assert_ok(context, block_create(&rows));
+    assert_ok(context, gamma_sample_create(context, DIM, CLASSES, table->rows, &sample));
     for (size_t i = 0; i < table->rows; i++) {
-        float x[DIM], y[CLASSES];
+        float x[DIM];
+        int8_t y[CLASSES];
         for (size_t j = 0; j < DIM; j++) {
             x[j] = (float)table->x[i * DIM + j];
         }
         for (size_t k = 0; k < CLASSES; k++) {
-            y[k] = (float)table->y[i * CLASSES + k];
+            y[k] = (int8_t)table->y[i * CLASSES + k];
         }
-        assert_true(gamma_sample_wants(&sample, i, table->rows));
-        gamma_sample_add(&sample, type == REAL_SINGLE ? (void *)x : (void *)(table->x + i * DIM),
-                         type == REAL_SINGLE ? (void *)y : (void *)(table->y + i * CLASSES));
+        gamma_sample_offer(&sample, i, x, 1, y);
     }
-    const l3a_status status = choose_gamma(context, &sample, gamma);
+    const l3a_status status = choose_gamma(&rows, &sample, gamma);
     gamma_sample_free(context, &sample);
+    block_free(&rows);
+    layer_free(&layer);
     return status;
 }
 
@@ -141,17 +147,17 @@ static void a_sample_is_spread_evenly_and_never_too_large(void **state) {
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         const uint64_t rows = sizes[s], expected = rows < GAMMA_ROWS ? rows : GAMMA_ROWS;
         struct gamma_sample sample;
-        const double one = 1;
-        uint64_t last = 0;
-        assert_ok(context, gamma_sample_create(context, REAL_DOUBLE, 1, 1, (size_t)rows, &sample));
+        assert_ok(context, gamma_sample_create(context, 1, 1, rows, &sample));
+        assert_int_equal(sample.capacity, expected);
         for (uint64_t i = 0; i < rows; i++) {
-            if (gamma_sample_wants(&sample, i, rows)) {
-                assert_true(!sample.count || i - last <= rows / expected + 1);
-                gamma_sample_add(&sample, &one, &one);
-                last = i;
-            }
+            const float number = (float)(i + 1);
+            const int8_t label = 1;
+            gamma_sample_offer(&sample, i, &number, 1, &label);
         }
-        assert_int_equal(sample.count, expected);
+        for (uint64_t i = 0; i < expected; i++) { /* the numbers of the rows, from 1 */
+            const double step = sample.values[i] - (i ? sample.values[i - 1] : 0);
+            assert_true(step >= 1 && step <= (double)(rows / expected) + 1);
+        }
         gamma_sample_free(context, &sample);
     }
     l3a_context_free(context);

@@ -151,7 +151,7 @@ static void settings_that_cannot_stand_together_are_told_apart(void **state) {
     other.solver = L3A_SOLVER_RECURSIVE;
     assert_false(group_accepts(&members[0], &other));
     other = members[0];
-    other.gamma = 0;
+    other.skip_features = L3A_SKIP_ON;
     assert_false(group_accepts(&members[0], &other));
     other = members[0];
     other.gamma = 7;

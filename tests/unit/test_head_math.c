@@ -460,7 +460,7 @@ static void bias_correction_is_the_best_scale_and_shift(void **state) {
 
 /* ---- What memories keep ---- */
 
-enum { STREAM = 600, KINDS = 8, KEPT = 60 };
+enum { STREAM = 600, KINDS = 8, SLOTS_KEPT = 60 };
 
 /* The first kind is on most images, the last on few; a row's first feature is its number. */
 static void make_stream(float *features, int8_t *labels) {
@@ -531,13 +531,13 @@ static void balanced_memories_are_better_balanced_than_a_random_one(void **state
         const char *method;
         const struct learner *learner;
         size_t memory;
-    } cases[] = {{"er", &er_learner, KEPT}, {"prs", &prs_learner, KEPT}, {"ocdm", &ocdm_learner, KEPT}};
+    } cases[] = {{"er", &er_learner, SLOTS_KEPT}, {"prs", &prs_learner, SLOTS_KEPT}, {"ocdm", &ocdm_learner, SLOTS_KEPT}};
     double values[3];
     make_stream(features, labels);
     for (size_t i = 0; i < 3; i++) {
         struct head *head = offer_stream(cases[i].method, cases[i].learner, features, labels, cases[i].memory);
-        size_t rows[KEPT], kept[KINDS];
-        assert_int_equal(head->memory.count, KEPT);
+        size_t rows[SLOTS_KEPT], kept[KINDS];
+        assert_int_equal(head->memory.count, SLOTS_KEPT);
         rows_of(head, rows);
         count_kinds(labels, rows, head->memory.count, kept);
         values[i] = divergence(kept);
@@ -555,21 +555,21 @@ static void ocdm_gives_up_what_a_plain_search_does(void **state) {
     static float features[STREAM * INPUTS];
     static int8_t labels[STREAM * KINDS];
     make_stream(features, labels);
-    struct head *head = offer_stream("ocdm", &ocdm_learner, features, labels, KEPT);
+    struct head *head = offer_stream("ocdm", &ocdm_learner, features, labels, SLOTS_KEPT);
     struct head *other = make_head("ocdm", &ocdm_learner, 0); /* for the order of the stream */
-    size_t order[STREAM], slots[KEPT + 1], count = 0, found[KEPT];
+    size_t order[STREAM], slots[SLOTS_KEPT + 1], count = 0, found[SLOTS_KEPT];
     stream_shuffle(&other->random, order, STREAM);
     for (size_t i = 0; i < STREAM; i++) {
         slots[count++] = order[i];
-        if (count > KEPT) {
+        if (count > SLOTS_KEPT) {
             size_t best = 0;
             double least = INFINITY;
             for (size_t out = 0; out < count; out++) {
-                size_t kept[KINDS], rest[KEPT];
-                for (size_t j = 0; j < KEPT; j++) {
+                size_t kept[KINDS], rest[SLOTS_KEPT];
+                for (size_t j = 0; j < SLOTS_KEPT; j++) {
                     rest[j] = slots[j + (j >= out)];
                 }
-                count_kinds(labels, rest, KEPT, kept);
+                count_kinds(labels, rest, SLOTS_KEPT, kept);
                 if (divergence(kept) < least - 1e-12) {
                     least = divergence(kept);
                     best = out;
@@ -578,11 +578,11 @@ static void ocdm_gives_up_what_a_plain_search_does(void **state) {
             slots[best] = slots[--count];
         }
     }
-    assert_int_equal(head->memory.count, KEPT);
+    assert_int_equal(head->memory.count, SLOTS_KEPT);
     rows_of(head, found);
     size_t expected[KINDS], got[KINDS];
-    count_kinds(labels, slots, KEPT, expected);
-    count_kinds(labels, found, KEPT, got);
+    count_kinds(labels, slots, SLOTS_KEPT, expected);
+    count_kinds(labels, found, SLOTS_KEPT, got);
     assert_memory_equal(got, expected, sizeof got);
     head_free(head);
     head_free(other);

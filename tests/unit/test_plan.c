@@ -102,8 +102,8 @@ static void each_phase_takes_what_was_planned(void **state) {
         options.pseudo = options.alpha < 1 ? L3A_PSEUDO_OFF : options.pseudo;
         assert_ok(context, l3a_model_create(context, WIDTH, &options, &model));
         for (size_t t = 0; t < PHASES; t++) {
-            const struct phase_size size = {t * CLASSES, (t + 1) * CLASSES, rows_of(s, t), model->part_count,
-                                            model->analytic.inverse};
+            const struct phase_size size = {t * CLASSES, (t + 1) * CLASSES, rows_of(s, t), model->evidence->part_count,
+                                            model->evidence->ridge.inverse};
             const uint64_t plan = phase_memory(context, &model->options, WIDTH, &size);
             counted.most = counted.now;
             learn_phase(context, model, t, features, labels, rows_of(s, t));

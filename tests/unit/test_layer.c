@@ -2,7 +2,7 @@
 #include "support.h"
 
 #include "base/random.h"
-#include "learn/buffer.h"
+#include "algebra/algebra.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -49,42 +49,39 @@ static const layer_case layers[] = {{1, 1, 0}, {3, 5, 2025}, {5, 3, 2025}, {17, 
 
 enum { LAYERS = sizeof layers / sizeof layers[0], LARGEST = 64 * 64 };
 
-static void check_entries(l3a_context *context, const layer_case *layer, real type) {
-    struct buffer buffer;
+static struct layer_shape shape_of(const layer_case *layer, real type) {
+    return (struct layer_shape){.type = type, .width = layer->width, .dim = layer->dim, .seed = layer->seed};
+}
+
+static void check_entries(const layer_case *layer, real type) {
+    static double entries[LARGEST];
+    const struct layer_shape shape = shape_of(layer, type);
     uint64_t walk = layer->seed;
-    assert_ok(context, buffer_create(context, layer->width, layer->dim, layer->seed, type, &buffer));
+    layer_entries(1, &shape, entries);
     for (size_t i = 0; i < layer->width * layer->dim; i++) {
-        const double expected = (double)expected_entry(&walk, layer->width);
-        const double entry = type == REAL_SINGLE ? (double)((float *)buffer.matrix)[i] : ((double *)buffer.matrix)[i];
+        const double expected = (double)expected_entry(&walk, layer->width), entry = real_get(type, entries, i);
         assert_true(entry == expected);
         assert_true(fabs(entry) <= 1 / sqrt((double)layer->width));
     }
-    buffer_free(&buffer);
 }
 
 static void layer_entries_follow_the_formula(void **state) {
     (void)state;
-    l3a_context *context = make_context(1);
     for (size_t i = 0; i < LAYERS; i++) {
-        check_entries(context, &layers[i], REAL_SINGLE);
-        check_entries(context, &layers[i], REAL_DOUBLE);
+        check_entries(&layers[i], REAL_SINGLE);
+        check_entries(&layers[i], REAL_DOUBLE);
     }
-    l3a_context_free(context);
 }
 
 static void layer_does_not_depend_on_threads(void **state) {
     (void)state;
-    l3a_context *one = make_context(1), *two = make_context(2);
+    static float left[LARGEST], right[LARGEST];
     for (size_t i = 0; i < LAYERS; i++) {
-        struct buffer left, right;
-        assert_ok(one, buffer_create(one, layers[i].width, layers[i].dim, layers[i].seed, REAL_SINGLE, &left));
-        assert_ok(two, buffer_create(two, layers[i].width, layers[i].dim, layers[i].seed, REAL_SINGLE, &right));
-        assert_memory_equal(left.matrix, right.matrix, layers[i].width * layers[i].dim * sizeof(float));
-        buffer_free(&left);
-        buffer_free(&right);
+        const struct layer_shape shape = shape_of(&layers[i], REAL_SINGLE);
+        layer_entries(1, &shape, left);
+        layer_entries(2, &shape, right);
+        assert_memory_equal(left, right, layers[i].width * layers[i].dim * sizeof(float));
     }
-    l3a_context_free(one);
-    l3a_context_free(two);
 }
 
 enum { ROWS = 9 };
@@ -92,16 +89,20 @@ enum { ROWS = 9 };
 static void check_expansion(l3a_context *context, const layer_case *layer, real type, double tolerance) {
     float features[ROWS * 64];
     int8_t labels[ROWS];
-    double wide[ROWS * 64], expanded[ROWS * LARGEST / 64];
+    double expanded[ROWS * LARGEST / 64];
     float entries[LARGEST];
-    struct buffer buffer;
+    const struct layer_shape shape = shape_of(layer, type);
+    struct layer made;
     uint64_t walk = layer->seed;
     random_table(31, ROWS, layer->width, 1, 2, features, labels);
     for (size_t i = 0; i < layer->width * layer->dim; i++) {
         entries[i] = expected_entry(&walk, layer->width);
     }
-    assert_ok(context, buffer_create(context, layer->width, layer->dim, layer->seed, type, &buffer));
-    buffer_expand(&buffer, features, ROWS, wide, expanded);
+    assert_ok(context, layer_create(context, &shape, &made));
+    struct block rows = {.context = context, .layer = &made, .capacity = ROWS};
+    assert_ok(context, block_create(&rows));
+    assert_ok(context, block_expand(&rows, features, ROWS));
+    assert_ok(context, block_read(&rows, expanded));
     for (size_t i = 0; i < ROWS; i++) {
         for (size_t j = 0; j < layer->dim; j++) {
             long double sum = 0;
@@ -114,7 +115,8 @@ static void check_expansion(l3a_context *context, const layer_case *layer, real 
             assert_true(got >= 0 && fabs(got - expected) <= tolerance);
         }
     }
-    buffer_free(&buffer);
+    block_free(&rows);
+    layer_free(&made);
 }
 
 static void expansion_is_the_rectified_product(void **state) {

@@ -1,9 +1,9 @@
-/* Y = (scale A + share P) X from two triangles, against plain loops over the full matrix. */
+/* Y = x (scale A + share P) from two triangles, against plain loops over the full matrix. */
 #include "support.h"
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "learn/packed.h"
+#include "algebra/algebra.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,41 +12,44 @@ static double value(uint64_t seed, size_t i) {
     return 2 * random_uniform(seed, i) - 1;
 }
 
-static void fill(const struct analytic *analytic, const struct packed *packed) {
-    for (size_t i = 0; i < analytic->dim; i++) {
+static void fill(l3a_context *context, struct sums *sums, struct triangle *triangle) {
+    for (size_t i = 0; i < sums->dim; i++) {
+        const size_t at = i * (i + 1) / 2;
+        double row[1100], numbers[1100];
         for (size_t j = 0; j <= i; j++) {
-            const size_t at = i * (i + 1) / 2 + j;
-            analytic_row(analytic, i)[j] = value(1, at);
-            ((float *)packed->rows)[at] = (float)value(2, at);
+            row[j] = value(1, at + j);
+            real_put(triangle->type, numbers, j, value(2, at + j));
         }
+        assert_ok(context, sums_write(sums, KEPT, i, 1, row));
+        assert_ok(context, triangle_write(triangle, at, i + 1, numbers));
     }
 }
 
 /* Element (i, j) of the full matrix. */
-static double element(size_t i, size_t j, double scale, double share) {
+static double element(real type, size_t i, size_t j, double scale, double share) {
     const size_t row = i > j ? i : j, column = i > j ? j : i, at = row * (row + 1) / 2 + column;
-    return scale * value(1, at) + share * (double)(float)value(2, at);
+    return scale * value(1, at) + share * (type == REAL_SINGLE ? (double)(float)value(2, at) : value(2, at));
 }
 
-static void check(int threads, size_t dim, size_t count, double scale, double share) {
+static void check_type(real type, int threads, size_t dim, size_t count, double scale, double share) {
     l3a_context *context = make_context(threads);
-    struct analytic analytic;
-    struct packed packed = {0};
-    double *x = calloc(count * dim + 1, sizeof *x), *y = calloc(count * dim + 1, sizeof *y), *work = NULL;
-    assert_ok(context, analytic_create(context, dim, 1, REAL_SINGLE, &analytic));
-    assert_ok(context, packed_create(context, dim, REAL_SINGLE, &packed));
-    assert_ok(context, allocate(context, packed_multiply_work(context, dim), sizeof *work, &work));
-    fill(&analytic, &packed);
+    struct sums sums;
+    struct triangle triangle;
+    const struct triangle *const triangles[] = {&triangle};
+    double *x = calloc(count * dim + 1, sizeof *x), *y = calloc(count * dim + 1, sizeof *y);
+    assert_ok(context, sums_create(context, dim, &sums));
+    assert_ok(context, triangle_create(context, dim, type, &triangle));
+    fill(context, &sums, &triangle);
     for (size_t i = 0; i < count * dim; i++) {
         x[i] = value(3, i);
     }
     y[count * dim] = 42; /* one past the end stays */
-    packed_multiply(&analytic, scale, &packed, share, x, count, work, y);
+    assert_ok(context, sums_multiply(&sums, scale, triangles, 1, share, x, count, y));
     for (size_t c = 0; c < count; c++) {
         for (size_t i = 0; i < dim; i++) {
             double expected = 0, size = 0;
             for (size_t j = 0; j < dim; j++) {
-                const double term = element(i, j, scale, share) * x[c * dim + j];
+                const double term = element(type, i, j, scale, share) * x[c * dim + j];
                 expected += term;
                 size += fabs(term);
             }
@@ -54,12 +57,16 @@ static void check(int threads, size_t dim, size_t count, double scale, double sh
         }
     }
     assert_true(y[count * dim] == 42);
-    release(context, work);
-    release(context, packed.rows);
-    analytic_free(&analytic);
+    triangle_free(&triangle);
+    sums_free(&sums);
     l3a_context_free(context);
     free(x);
     free(y);
+}
+
+static void check(int threads, size_t dim, size_t count, double scale, double share) {
+    check_type(REAL_SINGLE, threads, dim, count, scale, share);
+    check_type(REAL_DOUBLE, threads, dim, count, scale, share);
 }
 
 /* Rows come in fours, columns in sixteens, elements in tiles of 1024, threads in slices: each edge from both sides. */

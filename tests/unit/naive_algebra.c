@@ -1,0 +1,500 @@
+#include "naive_algebra.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Layers: x from z by their formulas. */
+struct naive_layer {
+    double *matrix; /* B, or the centres */
+};
+
+static l3a_status layer_make(struct layer *layer) {
+    const struct layer_shape *shape = &layer->shape;
+    struct naive_layer *held = calloc(1, sizeof *held);
+    held->matrix = calloc(shape->width * shape->dim, sizeof *held->matrix);
+    if (shape->kind == LAYER_KERNELS) {
+        for (size_t i = 0; i < shape->width * shape->dim; i++) {
+            held->matrix[i] = (double)shape->centres[i];
+        }
+    } else {
+        struct layer_shape wide = *shape;
+        wide.type = REAL_DOUBLE;
+        layer_entries(1, &wide, held->matrix);
+    }
+    layer->held = held;
+    return L3A_OK;
+}
+
+static void layer_drop(struct layer *layer) {
+    free(((struct naive_layer *)layer->held)->matrix);
+    free(layer->held);
+}
+
+static double output(const struct layer *layer, const float *z, size_t j) {
+    const struct layer_shape *shape = &layer->shape;
+    const double *matrix = ((const struct naive_layer *)layer->held)->matrix;
+    double sum = 0;
+    for (size_t i = 0; i < shape->width; i++) {
+        const double centre = shape->kind == LAYER_KERNELS ? matrix[j * shape->width + i] : 0;
+        sum += shape->kind == LAYER_KERNELS ? ((double)z[i] - centre) * ((double)z[i] - centre)
+                                            : (double)z[i] * matrix[i * shape->dim + j];
+    }
+    switch (shape->kind) {
+    case LAYER_RELU: return sum > 0 ? sum : 0;
+    case LAYER_TANH: return tanh(sum);
+    case LAYER_KERNELS: return exp(-shape->rate * sum);
+    case LAYER_NONE: break;
+    }
+    return (double)z[j];
+}
+
+/* Blocks: X [count x d] */
+static l3a_status rows_make(struct block *rows) {
+    rows->held = calloc(rows->capacity * layer_columns(&rows->layer->shape) + 1, sizeof(double));
+    return L3A_OK;
+}
+
+static void rows_drop(struct block *rows) {
+    free(rows->held);
+}
+
+static l3a_status expand(struct block *rows, const float *features) {
+    const struct layer_shape *shape = &rows->layer->shape;
+    const size_t d = layer_columns(shape);
+    for (size_t i = 0; i < rows->count; i++) {
+        for (size_t j = 0; j < d; j++) {
+            const float *z = features + i * shape->width;
+            ((double *)rows->held)[i * d + j] = j < shape->dim ? output(rows->layer, z, j) : (double)z[j - shape->dim];
+        }
+    }
+    return L3A_OK;
+}
+
+static l3a_status copy_out(const struct block *rows, void *values) {
+    for (size_t i = 0; i < rows->count * layer_columns(&rows->layer->shape); i++) {
+        real_put(rows->layer->shape.type, values, i, ((const double *)rows->held)[i]);
+    }
+    return L3A_OK;
+}
+
+static l3a_status score(const struct block *rows, const struct solution *solution, void *scores) {
+    const double *x = rows->held, *w = solution->held;
+    for (size_t i = 0; i < rows->count; i++) {
+        for (size_t k = 0; k < solution->columns; k++) {
+            double sum = 0;
+            for (size_t j = 0; j < solution->dim; j++) {
+                sum += x[i * solution->dim + j] * w[j * solution->columns + k];
+            }
+            real_put(solution->type, scores, i * solution->columns + k, sum);
+        }
+    }
+    return L3A_OK;
+}
+
+static l3a_status gram_of(struct block *rows, const double *weight, double *gram) {
+    const size_t d = layer_columns(&rows->layer->shape);
+    const double *x = rows->held;
+    for (size_t a = 0; a < rows->count; a++) {
+        for (size_t b = 0; b < rows->count; b++) {
+            double sum = 0;
+            for (size_t j = 0; j < d; j++) {
+                sum += x[a * d + j] * x[b * d + j];
+            }
+            gram[a * rows->count + b] = sqrt(weight[a]) * sqrt(weight[b]) * sum;
+        }
+    }
+    return L3A_OK;
+}
+
+static l3a_status solution_make(struct solution *solution) {
+    solution->held = calloc(solution->dim * solution->columns + 1, sizeof(double));
+    return L3A_OK;
+}
+
+static void solution_drop(struct solution *solution) {
+    free(solution->held);
+}
+
+static l3a_status solution_take(struct solution *solution, const double *coefficients) {
+    memcpy(solution->held, coefficients, solution->dim * solution->columns * sizeof *coefficients);
+    return L3A_OK;
+}
+
+/* Sums: two full matrices, and C. */
+struct naive_sums {
+    double *kept, *added, *cross;
+    size_t columns;
+};
+
+static l3a_status sums_make(struct sums *sums) {
+    struct naive_sums *held = calloc(1, sizeof *held);
+    held->kept = calloc(sums->dim * sums->dim, sizeof(double));
+    held->added = calloc(sums->dim * sums->dim, sizeof(double));
+    sums->held = held;
+    return L3A_OK;
+}
+
+static void sums_drop(struct sums *sums) {
+    struct naive_sums *held = sums->held;
+    free(held->kept);
+    free(held->added);
+    free(held->cross);
+    free(held);
+}
+
+static l3a_status begin(struct sums *sums, size_t columns) {
+    struct naive_sums *held = sums->held;
+    memset(held->added, 0, sums->dim * sums->dim * sizeof(double));
+    free(held->cross);
+    held->cross = calloc(sums->dim * columns + 1, sizeof(double));
+    held->columns = columns;
+    return L3A_OK;
+}
+
+static l3a_status add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets) {
+    struct naive_sums *held = sums->held;
+    const size_t d = sums->dim;
+    for (size_t n = 0; n < rows->count; n++) {
+        const double *x = (const double *)rows->held + n * d;
+        for (size_t i = 0; i < d; i++) {
+            for (size_t j = 0; j < d; j++) {
+                held->added[i * d + j] += sign * weight[n] * x[i] * x[j];
+            }
+            for (size_t k = 0; k < held->columns; k++) {
+                held->cross[i * held->columns + k] += x[i] * targets[n * held->columns + k];
+            }
+        }
+    }
+    return L3A_OK;
+}
+
+static l3a_status join(struct sums *sums, const struct sums *from) {
+    struct naive_sums *held = sums->held;
+    const struct naive_sums *others = from->held;
+    for (size_t i = 0; i < sums->dim * sums->dim; i++) {
+        held->added[i] += others->added[i];
+    }
+    for (size_t i = 0; i < sums->dim * held->columns; i++) {
+        held->cross[i] += others->cross[i];
+    }
+    return L3A_OK;
+}
+
+static l3a_status keep(struct sums *sums, double sign) {
+    struct naive_sums *held = sums->held;
+    for (size_t i = 0; i < sums->dim * sums->dim; i++) {
+        held->kept[i] += sign * held->added[i];
+        held->added[i] = NAN; /* work space from now on */
+    }
+    return L3A_OK;
+}
+
+static l3a_status take_cross(struct sums *sums, double sign, double *cross) {
+    struct naive_sums *held = sums->held;
+    for (size_t i = 0; i < sums->dim * held->columns; i++) {
+        cross[i] += sign * held->cross[i];
+    }
+    free(held->cross);
+    held->cross = NULL;
+    return L3A_OK;
+}
+
+static double *half_of(const struct sums *sums, enum half half) {
+    const struct naive_sums *held = sums->held;
+    return half == KEPT ? held->kept : held->added;
+}
+
+static l3a_status read_rows(const struct sums *sums, enum half half, size_t first, size_t count, double *values) {
+    for (size_t i = first; i < first + count; i++) {
+        for (size_t j = 0; j <= i; j++) {
+            *values++ = half_of(sums, half)[i * sums->dim + j];
+        }
+    }
+    return L3A_OK;
+}
+
+static l3a_status write_rows(struct sums *sums, enum half half, size_t first, size_t count, const double *values) {
+    double *to = half_of(sums, half);
+    for (size_t i = first; i < first + count; i++) {
+        for (size_t j = 0; j <= i; j++) {
+            to[i * sums->dim + j] = to[j * sums->dim + i] = *values++;
+        }
+    }
+    return L3A_OK;
+}
+
+static double number_at(const struct triangle *triangle, size_t i, size_t j) {
+    return ((const double *)triangle->held)[i > j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i];
+}
+
+static double blend(const struct sums *sums, double scale, const struct triangle *const *triangles, size_t count, double share,
+                    size_t i, size_t j) {
+    double sum = scale == 0 ? 0 : scale * half_of(sums, KEPT)[i * sums->dim + j];
+    for (size_t t = 0; t < count; t++) {
+        sum += share * number_at(triangles[t], i, j);
+    }
+    return sum;
+}
+
+static l3a_status total(struct sums *sums, const struct triangle *const *triangles, size_t count) {
+    for (size_t i = 0; i < sums->dim; i++) {
+        for (size_t j = 0; j < sums->dim; j++) {
+            half_of(sums, KEPT)[i * sums->dim + j] = blend(sums, 0, triangles, count, 1, i, j);
+        }
+    }
+    return L3A_OK;
+}
+
+static l3a_status copy_half(struct sums *sums, enum half to) {
+    memcpy(half_of(sums, to), half_of(sums, to == KEPT ? ADDED : KEPT), sums->dim * sums->dim * sizeof(double));
+    return L3A_OK;
+}
+
+/* The upper triangle of u becomes the factor of itself, row after row. */
+static bool factor_in_place(size_t d, double *u) {
+    for (size_t i = 0; i < d; i++) {
+        for (size_t j = i; j < d; j++) {
+            double sum = u[i * d + j];
+            for (size_t n = 0; n < i; n++) {
+                sum -= u[n * d + i] * u[n * d + j];
+            }
+            if (i == j && !(sum > 0 && isfinite(sum))) {
+                return false;
+            }
+            u[i * d + j] = i == j ? sqrt(sum) : sum / u[i * d + i];
+        }
+    }
+    return true;
+}
+
+static void solve_with(size_t d, const double *u, double *b) {
+    for (size_t i = 0; i < d; i++) {
+        for (size_t n = 0; n < i; n++) {
+            b[i] -= u[n * d + i] * b[n];
+        }
+        b[i] /= u[i * d + i];
+    }
+    for (size_t i = d; i-- > 0;) {
+        for (size_t n = i + 1; n < d; n++) {
+            b[i] -= u[i * d + n] * b[n];
+        }
+        b[i] /= u[i * d + i];
+    }
+}
+
+static l3a_status factor(struct sums *sums, real type, double scale, const struct triangle *const *triangles, size_t count,
+                         double share, double shift, double *trace, bool *definite) {
+    const size_t d = sums->dim;
+    double *u = half_of(sums, ADDED);
+    (void)type;
+    *trace = 0;
+    for (size_t i = 0; i < d; i++) {
+        for (size_t j = 0; j < d; j++) {
+            const double value = blend(sums, scale, triangles, count, share, i, j);
+            *trace += i == j ? value : 0;
+            u[i * d + j] = value + (i == j ? shift : 0);
+        }
+    }
+    *definite = isfinite(*trace) && factor_in_place(d, u);
+    return L3A_OK;
+}
+
+static l3a_status solve(const struct sums *sums, real type, size_t count, void *rows) {
+    const size_t d = sums->dim;
+    double *b = calloc(d, sizeof *b);
+    for (size_t n = 0; n < count; n++) {
+        for (size_t i = 0; i < d; i++) {
+            b[i] = real_get(type, rows, n * d + i);
+        }
+        solve_with(d, half_of(sums, ADDED), b);
+        for (size_t i = 0; i < d; i++) {
+            real_put(type, rows, n * d + i, b[i]);
+        }
+    }
+    free(b);
+    return L3A_OK;
+}
+
+static l3a_status multiply(const struct sums *sums, double scale, const struct triangle *const *triangles, size_t count,
+                           double share, const double *x, size_t rows, double *y) {
+    const size_t d = sums->dim;
+    for (size_t n = 0; n < rows; n++) {
+        for (size_t i = 0; i < d; i++) {
+            y[n * d + i] = 0;
+            for (size_t j = 0; j < d; j++) {
+                y[n * d + i] += blend(sums, scale, triangles, count, share, i, j) * x[n * d + j];
+            }
+        }
+    }
+    return L3A_OK;
+}
+
+static l3a_status invert(struct sums *sums, double shift, bool *regular) {
+    const size_t d = sums->dim;
+    double *kept = half_of(sums, KEPT);
+    memset(kept, 0, d * d * sizeof *kept);
+    for (size_t i = 0; i < d; i++) {
+        kept[i * d + i] = 1;
+        solve_with(d, half_of(sums, ADDED), kept + i * d);
+        kept[i * d + i] += shift;
+    }
+    *regular = true;
+    return L3A_OK;
+}
+
+/* One row at a time: R ← R - ω r rᵀ / (1 + ω xᵀ r) and W ← W + ω r (y - xᵀ W) / (1 + ω xᵀ r), with r = R x. */
+static l3a_status update(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
+                         double *coefficients, bool *definite) {
+    const size_t d = sums->dim, columns = rows->columns;
+    double *inverse = half_of(sums, KEPT), *r = calloc(d, sizeof *r);
+    *definite = true;
+    for (size_t n = 0; n < rows->count; n++) {
+        const double *x = (const double *)rows->held + n * d;
+        double gain = 1;
+        for (size_t i = 0; i < d; i++) {
+            r[i] = 0;
+            for (size_t j = 0; j < d; j++) {
+                r[i] += inverse[i * d + j] * x[j];
+            }
+            gain += weight[n] * x[i] * r[i];
+        }
+        *definite = *definite && gain > 0;
+        for (size_t k = 0; k < columns; k++) {
+            double error = targets[n * columns + k];
+            for (size_t i = 0; i < d; i++) {
+                error -= x[i] * coefficients[i * columns + k];
+                cross[i * columns + k] += weight[n] * x[i] * targets[n * columns + k];
+            }
+            for (size_t i = 0; i < d; i++) {
+                coefficients[i * columns + k] += weight[n] * r[i] * error / gain;
+            }
+        }
+        for (size_t i = 0; i < d; i++) {
+            for (size_t j = 0; j < d; j++) {
+                inverse[i * d + j] -= weight[n] * r[i] * r[j] / gain;
+            }
+        }
+    }
+    free(r);
+    return L3A_OK;
+}
+
+/* Triangles: always doubles. */
+static l3a_status triangle_make(struct triangle *triangle) {
+    triangle->held = calloc(triangle_numbers(0, triangle->dim), sizeof(double));
+    return L3A_OK;
+}
+
+static void triangle_drop(struct triangle *triangle) {
+    free(triangle->held);
+}
+
+static l3a_status triangle_get(const struct triangle *triangle, uint64_t first, size_t count, void *values) {
+    for (size_t i = 0; i < count; i++) {
+        real_put(triangle->type, values, i, ((const double *)triangle->held)[first + i]);
+    }
+    return L3A_OK;
+}
+
+static l3a_status triangle_put(struct triangle *triangle, uint64_t first, size_t count, const void *values) {
+    for (size_t i = 0; i < count; i++) {
+        ((double *)triangle->held)[first + i] = real_get(triangle->type, values, i);
+    }
+    return L3A_OK;
+}
+
+static l3a_status triangle_join(struct triangle *triangle, const struct triangle *from) {
+    for (size_t i = 0; i < triangle_numbers(0, triangle->dim); i++) {
+        ((double *)triangle->held)[i] += ((const double *)from->held)[i];
+    }
+    return L3A_OK;
+}
+
+static l3a_status triangle_join_sums(struct triangle *triangle, const struct sums *sums, double sign) {
+    for (size_t i = 0; i < triangle->dim; i++) {
+        for (size_t j = 0; j <= i; j++) {
+            ((double *)triangle->held)[i * (i + 1) / 2 + j] += sign * half_of(sums, ADDED)[i * triangle->dim + j];
+        }
+    }
+    return L3A_OK;
+}
+
+/* It plans nothing: its memory is not the context's. */
+static uint64_t no_layer_bytes(const struct layer_shape *shape) {
+    (void)shape;
+    return 0;
+}
+
+static uint64_t no_block_bytes(const struct block *rows) {
+    (void)rows;
+    return 0;
+}
+
+static uint64_t no_sums_bytes(size_t dim, size_t columns) {
+    (void)dim;
+    (void)columns;
+    return 0;
+}
+
+static uint64_t no_triangle_bytes(size_t dim, real type) {
+    (void)dim;
+    (void)type;
+    return 0;
+}
+
+static uint64_t no_solution_bytes(size_t dim, size_t columns, real type) {
+    (void)dim;
+    (void)columns;
+    (void)type;
+    return 0;
+}
+
+static uint64_t no_multiply_bytes(const l3a_context *context, size_t dim) {
+    (void)context;
+    (void)dim;
+    return 0;
+}
+
+const struct algebra naive_algebra = {
+    .name = "naive",
+    .layer_create = layer_make,
+    .layer_free = layer_drop,
+    .block_create = rows_make,
+    .block_free = rows_drop,
+    .block_expand = expand,
+    .block_read = copy_out,
+    .block_score = score,
+    .block_gram = gram_of,
+    .solution_create = solution_make,
+    .solution_free = solution_drop,
+    .solution_set = solution_take,
+    .sums_create = sums_make,
+    .sums_free = sums_drop,
+    .sums_begin = begin,
+    .sums_add = add,
+    .sums_join = join,
+    .sums_keep = keep,
+    .sums_cross = take_cross,
+    .sums_read = read_rows,
+    .sums_write = write_rows,
+    .sums_total = total,
+    .sums_copy = copy_half,
+    .sums_factor = factor,
+    .sums_solve = solve,
+    .sums_multiply = multiply,
+    .sums_invert = invert,
+    .sums_update = update,
+    .triangle_create = triangle_make,
+    .triangle_free = triangle_drop,
+    .triangle_read = triangle_get,
+    .triangle_write = triangle_put,
+    .triangle_add = triangle_join,
+    .triangle_add_sums = triangle_join_sums,
+    .layer_bytes = no_layer_bytes,
+    .block_bytes = no_block_bytes,
+    .sums_bytes = no_sums_bytes,
+    .triangle_bytes = no_triangle_bytes,
+    .solution_bytes = no_solution_bytes,
+    .multiply_bytes = no_multiply_bytes,
+};
