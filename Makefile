@@ -57,7 +57,7 @@ uninstall:
 	@xargs -d '\n' rm -fv < $(BUILD)/install_manifest.txt
 
 format:
-	@clang-format -i include/l3a/*.h src/*/*.[ch] tests/unit/*.[ch] fuzz/*.c bench/*.c examples/*.c tools/*.c
+	@clang-format -i include/l3a/*.h src/*/*.[ch] src/*/*/*.[ch] tests/unit/*.[ch] fuzz/*.c bench/*.c examples/*.c tools/*.c
 
 clean:
 	@rm -rf build build-* build*.log

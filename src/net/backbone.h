@@ -3,7 +3,7 @@
 #ifndef L3A_BACKBONE_H
 #define L3A_BACKBONE_H
 
-#include "net/program.h"
+#include "net/cpu/program.h"
 
 struct l3a_backbone {
     l3a_context *context;

@@ -10,7 +10,7 @@
 #ifndef L3A_NETWORK_H
 #define L3A_NETWORK_H
 
-#include "net/weights.h"
+#include "net/parameters.h"
 
 enum activation { LINEAR_ACTIVATION, RELU, LEAKY_RELU, GELU };
 

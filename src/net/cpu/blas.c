@@ -5,7 +5,7 @@
  *     out (pixels x channels) = columns (pixels x kernel² · inputs) · weights ᵀ,
  * where a row of columns holds the inputs under the kernel at one pixel, with zeros beyond the edges; for a 1 x 1 kernel of stride
  * 1 the input itself is that matrix. Bias and activation are applied while the picture is in the cache. */
-#include "net/kernels.h"
+#include "net/cpu/kernels.h"
 #include "base/matrix.h"
 #include "base/memory.h"
 #include "base/threads.h"

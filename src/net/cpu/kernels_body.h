@@ -6,7 +6,7 @@
  * attention: for each head, softmax(Q Kᵀ / √width) V, a block of queries at a time.
  * layer norm: w (x − mean) / √(variance + ε) + b over the numbers of a token. */
 #include "base/vector_math.h"
-#include "net/kernels.h"
+#include "net/cpu/kernels.h"
 
 #include <float.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #ifndef L3A_PROGRAM_H
 #define L3A_PROGRAM_H
 
-#include "net/kernels.h"
+#include "net/cpu/kernels.h"
 
 struct step {
     void *operation; /* of the engine, or NULL */

@@ -3,7 +3,7 @@
 #ifndef L3A_KERNELS_H
 #define L3A_KERNELS_H
 
-#include "net/engine.h"
+#include "net/cpu/products.h"
 
 struct kernel_call {
     const struct layer *layer;

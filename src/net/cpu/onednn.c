@@ -5,7 +5,7 @@
  * the packed weights of its twin, the same layer for another number of pictures, if that has the same form. Memory that primitives
  * need while they run comes from the program's arena. */
 #ifdef L3A_HAVE_ONEDNN
-#include "net/engine.h"
+#include "net/cpu/products.h"
 #include "base/memory.h"
 
 #include <dnnl.h>

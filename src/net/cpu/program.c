@@ -3,7 +3,7 @@
  * Places: a value is alive from the layer that makes it to the last layer that reads it. Values are placed in the order in which
  * they are made, each at the lowest address where it overlaps no value alive at the same time. A layer that adds writes its output
  * over the value it adds to, and squeeze and excite writes over its input. */
-#include "net/program.h"
+#include "net/cpu/program.h"
 #include "base/memory.h"
 #include "base/threads.h"
 

@@ -4,7 +4,7 @@
  *     y = w (x - mean) / √(variance + ε) + b = scale · x + shift,
  * and is folded into the convolution before it: each kernel is multiplied by its channel's scale, and the shift becomes its bias.
  * Scale and shift are computed in double precision, so that folding costs no accuracy. */
-#include "net/weights.h"
+#include "net/parameters.h"
 #include "base/memory.h"
 
 #include <inttypes.h>
