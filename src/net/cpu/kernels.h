@@ -8,7 +8,7 @@
 struct kernel_call {
     const struct layer *layer;
     const struct engine *engine;
-    struct layout from, to;
+    struct layout from, to, beside; /* of input, output and added */
     const float *input, *added;
     float *output;
 };

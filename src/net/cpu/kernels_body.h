@@ -223,11 +223,25 @@ INLINE void scale_block(size_t pixels, size_t block, const float *restrict scale
     }
 }
 
+/* The sum and the ReLU, for a value to add that has another layout. */
+static void add_from_layout(const struct kernel_call *call, size_t picture) {
+    const struct layout *to = &call->to, *beside = &call->beside;
+    for (size_t c = 0; c < to->channels; c++) {
+        float *out = call->output + block_at(to, picture, c / to->block) + c % to->block;
+        const float *added = call->added + block_at(beside, picture, c / beside->block) + c % beside->block;
+        for (size_t i = 0; i < to->height * to->width; i++) {
+            const float sum = out[i * to->block] + added[i * beside->block];
+            out[i * to->block] = sum > 0 ? sum : 0;
+        }
+    }
+}
+
 /* Runs the whole layer for one picture at a time, so that the second pass finds it in the cache. Works in place. */
 static void squeeze_excite_picture(const struct kernel_call *call, size_t picture, float *means, float *hidden) {
     const struct layout *from = &call->from;
     const struct layer *layer = call->layer;
     const size_t blocks = from->padded / from->block, pixels = from->height * from->width;
+    const bool apart = call->added && call->beside.block != from->block;
     for (size_t b = 0; b < blocks; b++) {
         block_mean(pixels, from->block, call->input + block_at(from, picture, b), means + b * from->block);
     }
@@ -245,7 +259,7 @@ static void squeeze_excite_picture(const struct kernel_call *call, size_t pictur
     }
     for (size_t b = 0; b < blocks; b++) {
         const size_t at = block_at(from, picture, b);
-        const float *added = call->added ? call->added + at : NULL;
+        const float *added = call->added && !apart ? call->added + at : NULL;
         if (from->block == 16) {
             scale_block(pixels, 16, means + b * 16, added, call->output + at);
         } else if (from->block == 8) {
@@ -253,6 +267,9 @@ static void squeeze_excite_picture(const struct kernel_call *call, size_t pictur
         } else {
             scale_block(pixels, from->block, means + b * from->block, added, call->output + at);
         }
+    }
+    if (apart) {
+        add_from_layout(call, picture);
     }
 }
 

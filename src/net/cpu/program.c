@@ -205,6 +205,7 @@ static l3a_status run_layer(const struct program *program, size_t index, const f
                                         .engine = program->engine,
                                         .from = program->layouts[layer->input],
                                         .to = program->layouts[layer->output],
+                                        .beside = program->layouts[layer->add],
                                         .input = input,
                                         .added = layer->add ? arena + program->places[layer->add] : NULL,
                                         .output = output}};
