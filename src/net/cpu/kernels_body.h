@@ -13,7 +13,9 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { LANES = 16 };
+/* Arrays on the stack: the scores of one block of queries, which stay in the second-level cache; channels with the padding of a
+ * layout. */
+enum { LANES = 16, ATTENTION_SCORES = ATTENTION_TOKENS, EXCITE_PADDING = 64 };
 
 INLINE float gelu(float x) {
     const float z = fabsf(x) * 0.707106781F;
@@ -242,16 +244,17 @@ static void squeeze_excite_picture(const struct kernel_call *call, size_t pictur
     const struct layer *layer = call->layer;
     const size_t blocks = from->padded / from->block, pixels = from->height * from->width;
     const bool apart = call->added && call->beside.block != from->block;
+    const float *factors = layer->parameters[FACTORS], *second_factors = layer->parameters[SECOND_FACTORS];
     for (size_t b = 0; b < blocks; b++) {
         block_mean(pixels, from->block, call->input + block_at(from, picture, b), means + b * from->block);
     }
     for (size_t i = 0; i < layer->hidden; i++) {
-        const float sum = layer->bias[i] + product_of(from->channels, layer->weight + i * from->channels, means);
+        const float sum = layer->parameters[BIAS][i] + product_of(from->channels, factors + i * from->channels, means);
         hidden[i] = sum > 0 ? sum : 0;
     }
     for (size_t i = 0; i < from->padded; i++) {
         means[i] = i < from->channels
-                       ? layer->second_bias[i] + product_of(layer->hidden, layer->second_weight + i * layer->hidden, hidden)
+                       ? layer->parameters[SECOND_BIAS][i] + product_of(layer->hidden, second_factors + i * layer->hidden, hidden)
                        : 0;
     }
     for (size_t i = 0; i < from->padded; i++) {
@@ -297,7 +300,7 @@ static void patch_rows(const struct kernel_call *call, size_t first, size_t last
 
 static void tokens(const struct kernel_call *call, size_t first, size_t last) {
     const size_t width = call->to.channels, count = call->to.height;
-    const float *token = call->layer->weight, *position = call->layer->bias;
+    const float *token = call->layer->parameters[FACTORS], *position = call->layer->parameters[BIAS];
     for (size_t picture = first; picture < last; picture++) {
         const float *in = call->input + picture * (count - 1) * width;
         float *out = call->output + picture * count * width;
@@ -312,7 +315,7 @@ static void tokens(const struct kernel_call *call, size_t first, size_t last) {
 
 static void layer_norms(const struct kernel_call *call, size_t first, size_t last) {
     const size_t width = call->to.channels;
-    const float *weight = call->layer->weight, *bias = call->layer->bias;
+    const float *factors = call->layer->parameters[FACTORS], *bias = call->layer->parameters[BIAS];
     for (size_t row = first; row < last; row++) {
         const float *in = call->input + row * width;
         float *out = call->output + row * width;
@@ -323,7 +326,7 @@ static void layer_norms(const struct kernel_call *call, size_t first, size_t las
         const float variance = product_of(width, out, out) / (float)width;
         const float scale = 1.0F / sqrtf(variance + call->layer->epsilon);
         for (size_t i = 0; i < width; i++) {
-            out[i] = out[i] * scale * weight[i] + bias[i];
+            out[i] = out[i] * scale * factors[i] + bias[i];
         }
     }
 }
@@ -366,12 +369,12 @@ static void attention_heads(const struct kernel_call *call, size_t first, size_t
         float *out = call->output + task / heads * queries * out_stride + task % heads * width;
         for (size_t start = 0; start < queries; start += most) {
             const size_t rows = queries - start < most ? queries - start : most;
-            call->engine->multiply(true, rows, count, width, scale, query + start * stride, stride, key, stride, scores, count);
+            call->products->multiply(true, rows, count, width, scale, query + start * stride, stride, key, stride, scores, count);
             for (size_t i = 0; i < rows; i++) {
                 softmax(count, scores + i * count);
             }
-            call->engine->multiply(false, rows, width, count, 1.0F, scores, count, content, stride, out + start * out_stride,
-                                   out_stride);
+            call->products->multiply(false, rows, width, count, 1.0F, scores, count, content, stride, out + start * out_stride,
+                                     out_stride);
         }
     }
 }

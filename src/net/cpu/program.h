@@ -1,4 +1,4 @@
-/* A network prepared to run on a fixed number of pictures at a time: an engine has prepared its layers, and every value has a place
+/* A network prepared to run on a fixed number of pictures at a time: its matrix products are prepared, and every value has a place
  * in one arena. Values that are never alive at the same time share memory. Running the program allocates nothing. */
 #ifndef L3A_PROGRAM_H
 #define L3A_PROGRAM_H
@@ -6,14 +6,14 @@
 #include "net/cpu/kernels.h"
 
 struct step {
-    void *operation; /* of the engine, or NULL */
+    void *operation; /* of a product, or NULL */
     size_t scratch;  /* floats */
 };
 
 struct program {
     l3a_context *context;
     const struct network *network;
-    const struct engine *engine;
+    const struct products *products;
     const struct kernels *kernels;
     size_t batch;
     struct step *steps;     /* of each layer */
@@ -23,13 +23,13 @@ struct program {
     size_t arena; /* floats */
 };
 
-/* twin: the same network prepared for another batch size, or NULL; it must be closed after this one. */
-l3a_status program_open(const struct network *network, const struct engine *engine, void *state, size_t batch,
-                        const struct program *twin, struct program *program);
+/* source: the same network with the factors of its products. twin: the program for another batch size, or NULL; it must be closed
+ * after this one. */
+l3a_status program_open(const struct network *network, const struct network *source, const struct products *products, void *state,
+                        size_t batch, const struct program *twin, struct program *program);
 void program_close(struct program *program);
-/* pictures [batch x 3 x side x side], features [batch x width]. The arena has program->arena floats, aligned to 64 bytes. */
-l3a_status program_run(const struct program *program, const float *pictures, float *arena, float *features);
-/* Runs the layers up to `layer`, and gives the value it makes as planes [batch x channels x height x width]; for tests. */
-l3a_status program_run_until(const struct program *program, const float *pictures, float *arena, size_t layer, float *planes);
+/* pictures [batch x 3 x side x side], planes [batch x channels x height x width]. The arena has program->arena floats, aligned to
+ * 64 bytes. */
+l3a_status program_run(const struct program *program, const float *pictures, float *arena, float *planes);
 
 #endif
