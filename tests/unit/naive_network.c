@@ -162,10 +162,9 @@ static double tokens(const struct naive_layer *naive, const double *in, size_t c
 
 static double one_number(const struct naive_layer *naive, const double *in, const double *added, size_t c, size_t y, size_t x) {
     const struct layer *layer = &naive->what;
-    const double more = added ? at(added, layer->to, c, y, x) : 0;
     switch (layer->kind) {
-    case LAYER_CONVOLUTION: return activated(layer, convolution(naive, in, c, y, x) + more);
-    case LAYER_LINEAR: return activated(layer, linear_map(naive, in, c, y) + more);
+    case LAYER_CONVOLUTION: return activated(layer, convolution(naive, in, c, y, x) + (added ? at(added, layer->to, c, y, x) : 0));
+    case LAYER_LINEAR: return activated(layer, linear_map(naive, in, c, y) + (added ? at(added, layer->to, c, y, x) : 0));
     case LAYER_MAX_POOL:
     case LAYER_AVERAGE_POOL: return pool(layer, in, c, y, x);
     case LAYER_BLUR: return blur(layer, in, c, y, x);
