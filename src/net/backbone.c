@@ -1,31 +1,16 @@
-/* Backbones: recognises the network in a checkpoint, says what pictures it takes, and computes features for any number of them.
- *
- * Pictures are computed in batches of the family's size. The rest are computed one at a time, with a second program that shares
- * the weights of the first. */
+/* Backbones: recognises the network in a checkpoint, says what pictures it takes, and has a back end compute their features. */
 #include "net/backbone.h"
-#include "base/machine.h"
 #include "base/memory.h"
 #include "base/number.h"
-#include "base/threads.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { ALIGNMENT = 64, LARGEST_SIDE = 4096 };
+enum { LARGEST_SIDE = 4096 };
 
 /* The first that matches is used. */
 static const struct family *const families[] = {&vit_family, &tresnet_family, &resnet_family};
-
-const struct engine *engine_best(void) {
-#ifdef L3A_HAVE_ONEDNN
-    return &onednn_engine;
-#else
-    return &blas_engine;
-#endif
-}
 
 void l3a_backbone_options_default(l3a_backbone_options *options) {
     *options = (l3a_backbone_options){.pool = L3A_POOL_DEFAULT, .deviation = {1, 1, 1}, .filter = L3A_FILTER_BILINEAR};
@@ -66,113 +51,87 @@ static size_t print_three(char *text, size_t capacity, const char *name, const f
     return (size_t)length < capacity ? (size_t)length : capacity;
 }
 
-static void fill_info(l3a_backbone *backbone, const struct family *family, const struct backbone_recipe *recipe,
-                      const l3a_backbone_options *options) {
-    l3a_backbone_info *info = &backbone->info;
+static void fill_info(const struct family *family, const struct backbone_recipe *recipe, const struct network *network,
+                      const l3a_backbone_options *options, l3a_backbone_info *info) {
     info->family = family->name;
     memcpy(info->name, recipe->name, sizeof info->name);
     info->size = recipe->side;
-    info->width = backbone->network.shapes[backbone->network.output].channels;
-    info->parameters = backbone->network.parameters;
-    info->flops = backbone->network.flops;
+    info->width = network->shapes[network->output].channels;
+    info->parameters = network->parameter_count;
+    info->flops = network->flops;
     memcpy(info->mean, options->set_mean ? options->mean : family->mean, sizeof info->mean);
     memcpy(info->deviation, options->set_mean ? options->deviation : family->deviation, sizeof info->deviation);
     info->filter = options->filter;
     info->pool = pool_name(family, recipe->pool);
-    info->engine = backbone->engine->name;
     size_t length = (size_t)snprintf(info->preprocess, sizeof info->preprocess, "rgb %zux%zu %s", info->size, info->size,
                                      info->filter == L3A_FILTER_BICUBIC ? "bicubic" : "bilinear");
     length += print_three(info->preprocess + length, sizeof info->preprocess - length, "mean", info->mean);
     print_three(info->preprocess + length, sizeof info->preprocess - length, "std", info->deviation);
 }
 
-static l3a_status find_family(const struct weights *weights, const struct family **family) {
+static l3a_status find_family(const struct parameters *parameters, const struct family **family) {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-        if (families[i]->matches(weights)) {
+        if (families[i]->matches(parameters)) {
             *family = families[i];
             return L3A_OK;
         }
     }
-    const struct checkpoint_tensor *first = weights->source.count ? weights->source.at(weights->source.owner, 0) : NULL;
-    return fail(weights->context, L3A_ERROR_MISMATCH,
+    const struct checkpoint_tensor *first = parameters->source.count ? parameters->source.at(parameters->source.owner, 0) : NULL;
+    return fail(parameters->context, L3A_ERROR_MISMATCH,
                 "use a ViT, ResNet or TResNet checkpoint with the tensor names of timm or torchvision",
-                "these %zu tensors are not those of a known network (the first is %s)", weights->source.count,
+                "these %zu tensors are not those of a known network (the first is %s)", parameters->source.count,
                 first ? first->name : "missing");
 }
 
-/* Once the engine has packed the weights of its layers, the plain weights are no longer needed. */
-static void drop_plain_weights(struct network *net) {
-    for (size_t i = 0; i < net->layer_count; i++) {
-        if (net->layers[i].kind == LAYER_CONVOLUTION || net->layers[i].kind == LAYER_LINEAR) {
-            release(net->context, net->layers[i].weight);
-            net->layers[i].weight = NULL;
-        }
-    }
-}
-
-static l3a_status make_programs(l3a_backbone *backbone, size_t batch) {
-    l3a_context *context = backbone->context;
-    const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : machine_memory_available();
+l3a_status backbone_read(l3a_context *context, const struct parameter_source *source, const l3a_backbone_options *options,
+                         const struct family **family, struct backbone_recipe *recipe, struct network *network) {
+    struct parameters parameters = {0};
     l3a_status status = L3A_OK;
-    TRY(backbone->engine->open(context, &backbone->state));
-    TRY(program_open(&backbone->network, backbone->engine, backbone->state, batch, NULL, &backbone->many));
-    TRY(program_open(&backbone->network, backbone->engine, backbone->state, 1, &backbone->many, &backbone->one));
-    drop_plain_weights(&backbone->network);
-    const size_t floats = backbone->many.arena > backbone->one.arena ? backbone->many.arena : backbone->one.arena;
-    FAIL_IF(limit && floats > limit / sizeof(float), context, L3A_ERROR_MEMORY, "use smaller pictures",
-            "the network needs %" PRIu64 " MiB of working memory; the limit is %" PRIu64 " MiB",
-            (uint64_t)floats * sizeof(float) >> 20, limit >> 20);
-    TRY(allocate(context, floats * sizeof(float) + ALIGNMENT, 1, &backbone->memory));
-    backbone->arena = (float *)(((uintptr_t)backbone->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-done:
-    return status;
-}
-
-static l3a_status build(l3a_backbone *backbone, const struct weight_source *source, const l3a_backbone_options *options) {
-    l3a_context *context = backbone->context;
-    const struct family *family = NULL;
-    struct backbone_recipe recipe = {.side = options->size, .pool = options->pool};
-    struct weights weights = {0};
-    l3a_status status = L3A_OK;
+    *recipe = (struct backbone_recipe){.side = options->size, .pool = options->pool};
+    *network = (struct network){0};
     TRY(check_options(context, options));
-    TRY(weights_open(context, source, &weights));
-    TRY(find_family(&weights, &family));
-    FAIL_IF(!family->pools && options->pool != L3A_POOL_DEFAULT, context, L3A_ERROR_OPTION, "use the default pool",
-            "the pool can only be chosen for a vision transformer, but this network is a %s", family->name);
-    TRY(family->recognise(&weights, &recipe));
-    network_start(context, &weights, recipe.side, &backbone->network);
-    TRY(network_finish(&backbone->network, family->describe(&backbone->network, &recipe)));
-    TRY(weights_check_all_used(&weights, recipe.name));
-    fill_info(backbone, family, &recipe, options);
-    TRY(make_programs(backbone, family->batch));
+    TRY(parameters_open(context, source, &parameters));
+    TRY(find_family(&parameters, family));
+    FAIL_IF(!(*family)->pools && options->pool != L3A_POOL_DEFAULT, context, L3A_ERROR_OPTION, "use the default pool",
+            "the pool can only be chosen for a vision transformer, but this network is a %s", (*family)->name);
+    TRY((*family)->recognise(&parameters, recipe));
+    network_start(context, &parameters, recipe->side, network);
+    TRY(network_finish(network, (*family)->describe(network, recipe)));
+    TRY(parameters_check_all_used(&parameters, recipe->name));
 done:
-    backbone->network.weights = NULL;
-    weights_close(&weights);
+    network->parameters = NULL;
+    parameters_close(&parameters);
     return status;
 }
 
-l3a_status backbone_open_from(l3a_context *context, const struct weight_source *source, const struct engine *engine,
+l3a_status backbone_open_from(l3a_context *context, const struct parameter_source *source, const struct network_back_end *back_end,
                               const l3a_backbone_options *options, l3a_backbone **backbone) {
     l3a_backbone_options defaults;
+    struct backbone_recipe recipe;
+    const struct family *family = NULL;
+    struct network network = {0};
     l3a_backbone *made = NULL;
     l3a_status status = L3A_OK;
-    const int threads = threads_use(context->threads);
     l3a_backbone_options_default(&defaults);
+    options = options ? options : &defaults;
+    TRY(backbone_read(context, source, options, &family, &recipe, &network));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
-    made->engine = engine;
-    TRY(build(made, source, options ? options : &defaults));
+    made->back_end = back_end;
+    fill_info(family, &recipe, &network, options, &made->info);
+    made->info.engine = back_end->name;
+    TRY(back_end->open(&network, &made->state));
     *backbone = made;
     made = NULL;
 done:
     l3a_backbone_free(made);
-    threads_use(threads);
+    network_free(&network);
     return status;
 }
 
 l3a_status l3a_backbone_open(l3a_context *context, const char *path, const l3a_backbone_options *options, l3a_backbone **backbone) {
     struct checkpoint *checkpoint = NULL;
-    struct weight_source source;
+    struct parameter_source source;
     l3a_backbone *made = NULL;
     l3a_status status = L3A_OK;
     if (!context) {
@@ -180,8 +139,8 @@ l3a_status l3a_backbone_open(l3a_context *context, const char *path, const l3a_b
     }
     FAIL_IF(!path || !backbone, context, L3A_ERROR_ARGUMENT, NULL, "l3a_backbone_open: path and backbone may not be NULL");
     TRY(checkpoint_open(context, path, &checkpoint));
-    weight_source_checkpoint(checkpoint, &source);
-    status = backbone_open_from(context, &source, engine_best(), options, &made);
+    parameter_source_checkpoint(checkpoint, &source);
+    status = backbone_open_from(context, &source, network_back_end_best(), options, &made);
     if (status != L3A_OK) {
         status = fail_in(context, status, "%s", path);
         goto done;
@@ -197,15 +156,10 @@ done:
 
 void l3a_backbone_free(l3a_backbone *backbone) {
     if (backbone) {
-        l3a_context *context = backbone->context;
-        program_close(&backbone->one);
-        program_close(&backbone->many);
         if (backbone->state) {
-            backbone->engine->close(backbone->state);
+            backbone->back_end->close(backbone->state);
         }
-        network_free(&backbone->network);
-        release(context, backbone->memory);
-        release(context, backbone);
+        release(backbone->context, backbone);
     }
 }
 
@@ -228,18 +182,11 @@ l3a_status l3a_backbone_run(l3a_backbone *backbone, const float *pictures, size_
         return L3A_ERROR_ARGUMENT;
     }
     l3a_context *context = backbone->context;
-    const size_t picture = 3 * backbone->info.size * backbone->info.size, width = backbone->info.width;
-    const int threads = threads_use(context->threads);
     l3a_status status = L3A_OK;
     FAIL_IF(count && (!pictures || !features), context, L3A_ERROR_ARGUMENT, NULL,
             "l3a_backbone_run: pictures and features may not be NULL");
-    for (size_t i = 0; i < count;) {
-        const struct program *program = count - i >= backbone->many.batch ? &backbone->many : &backbone->one;
-        TRY(program_run(program, pictures + i * picture, backbone->arena, features + i * width));
-        i += program->batch;
-    }
-    TRY(check_finite(context, features, count, width));
+    TRY(backbone->back_end->run(backbone->state, pictures, count, features));
+    TRY(check_finite(context, features, count, backbone->info.width));
 done:
-    threads_use(threads);
     return status;
 }

@@ -1,22 +1,22 @@
-/* Opens a backbone from a table of tensors instead of a file, with an engine of the caller's choice. The public calls and the tests
+/* Opens a backbone from a table of tensors instead of a file, on a back end of the caller's choice. The public calls and the tests
  * are built on this. */
 #ifndef L3A_BACKBONE_H
 #define L3A_BACKBONE_H
 
-#include "net/program.h"
+#include "net/back_end.h"
 
 struct l3a_backbone {
     l3a_context *context;
-    const struct engine *engine;
-    void *state;
-    struct network network;
-    struct program many, one; /* for a batch, and for a single picture */
-    float *arena;
-    void *memory; /* contains the arena, which is aligned */
+    const struct network_back_end *back_end;
+    void *state; /* of the back end */
     l3a_backbone_info info;
 };
 
-l3a_status backbone_open_from(l3a_context *context, const struct weight_source *source, const struct engine *engine,
+/* Recognises the network in a table of tensors, and describes it. The caller frees the network, also after a failure. */
+l3a_status backbone_read(l3a_context *context, const struct parameter_source *source, const l3a_backbone_options *options,
+                         const struct family **family, struct backbone_recipe *recipe, struct network *network);
+/* NULL options: the defaults. */
+l3a_status backbone_open_from(l3a_context *context, const struct parameter_source *source, const struct network_back_end *back_end,
                               const l3a_backbone_options *options, l3a_backbone **backbone);
 
 #endif

@@ -8,8 +8,8 @@
 
 enum { NAME_LENGTH = 256 };
 
-void network_start(l3a_context *context, struct weights *weights, size_t side, struct network *net) {
-    *net = (struct network){.context = context, .weights = weights};
+void network_start(l3a_context *context, struct parameters *parameters, size_t side, struct network *net) {
+    *net = (struct network){.context = context, .parameters = parameters};
     net->value_capacity = 64;
     net->status = allocate(context, net->value_capacity, sizeof *net->shapes, &net->shapes);
     if (net->status == L3A_OK) {
@@ -19,13 +19,15 @@ void network_start(l3a_context *context, struct weights *weights, size_t side, s
     }
 }
 
+static void release_parameters(l3a_context *context, const struct layer *layer) {
+    for (size_t i = 0; i < PARAMETER_KINDS; i++) {
+        release(context, layer->parameters[i]);
+    }
+}
+
 void network_free(struct network *net) {
     for (size_t i = 0; i < net->layer_count; i++) {
-        struct layer *layer = &net->layers[i];
-        release(net->context, layer->weight);
-        release(net->context, layer->bias);
-        release(net->context, layer->second_weight);
-        release(net->context, layer->second_bias);
+        release_parameters(net->context, &net->layers[i]);
     }
     if (net->context) {
         release(net->context, net->layers);
@@ -85,10 +87,7 @@ static value add_layer(struct network *net, const struct layer *layer) {
         net->status = grow(net->context, &net->shapes, sizeof *net->shapes, net->value_count, &net->value_capacity);
     }
     if (net->status != L3A_OK) {
-        release(net->context, layer->weight);
-        release(net->context, layer->bias);
-        release(net->context, layer->second_weight);
-        release(net->context, layer->second_bias);
+        release_parameters(net->context, layer);
         return NOTHING;
     }
     net->shapes[net->value_count] = layer->to;
@@ -97,16 +96,18 @@ static value add_layer(struct network *net, const struct layer *layer) {
     return net->value_count++;
 }
 
-static void take(struct network *net, const char *name, const char *part, size_t rank, const uint64_t *shape, float **values) {
+static void take(struct network *net, struct layer *layer, enum parameter_kind kind, const char *name, const char *part,
+                 size_t rank, const uint64_t *shape) {
     if (net->status == L3A_OK) {
         char full[NAME_LENGTH];
-        uint64_t elements = 1;
+        size_t elements = 1;
         snprintf(full, sizeof full, "%s%s%s", net->prefix, name, part);
-        net->status = weights_take(net->weights, full, rank, shape, values);
+        net->status = parameters_take(net->parameters, full, rank, shape, &layer->parameters[kind]);
         for (size_t i = 0; i < rank; i++) {
-            elements *= shape[i];
+            elements *= (size_t)shape[i];
         }
-        net->parameters += net->status == L3A_OK ? elements : 0;
+        layer->sizes[kind] = elements;
+        net->parameter_count += net->status == L3A_OK ? elements : 0;
     }
 }
 
@@ -129,16 +130,18 @@ static void fold_batch_norm(struct network *net, const struct conv *what, struct
     const size_t fan_in = layer->from.channels / layer->groups * what->kernel * what->kernel;
     TRY(status);
     snprintf(full, sizeof full, "%s%s", net->prefix, what->norm);
-    TRY(weights_take_batch_norm(net->weights, full, what->out, what->magnitude, &norm));
-    net->parameters += 2 * what->out;
-    if (!layer->bias) {
-        TRY(allocate_zeroed(net->context, what->out, sizeof *layer->bias, &layer->bias));
+    TRY(parameters_take_batch_norm(net->parameters, full, what->out, what->magnitude, &norm));
+    net->parameter_count += 2 * what->out;
+    if (!layer->parameters[BIAS]) {
+        TRY(allocate_zeroed(net->context, what->out, sizeof(float), &layer->parameters[BIAS]));
+        layer->sizes[BIAS] = what->out;
     }
+    float *factors = layer->parameters[FACTORS], *bias = layer->parameters[BIAS];
     for (size_t o = 0; o < what->out; o++) {
         for (size_t i = 0; i < fan_in; i++) {
-            layer->weight[o * fan_in + i] = (float)((double)layer->weight[o * fan_in + i] * norm.scale[o]);
+            factors[o * fan_in + i] = (float)((double)factors[o * fan_in + i] * norm.scale[o]);
         }
-        layer->bias[o] = (float)(norm.shift[o] + (double)layer->bias[o] * norm.scale[o]);
+        bias[o] = (float)(norm.shift[o] + (double)bias[o] * norm.scale[o]);
     }
 done:
     batch_norm_free(net->context, &norm);
@@ -152,7 +155,7 @@ value conv(struct network *net, value input, const struct conv *what) {
     const struct shape from = net->shapes[input];
     const size_t padding = what->kernel / 2, groups = what->groups ? what->groups : 1;
     if (from.height + 2 * padding < what->kernel || from.channels % groups || what->out % groups) {
-        network_fail(net, "%s%s: a kernel of %zu x %zu does not fit %zu x %zu pixels", net->prefix, what->weight, what->kernel,
+        network_fail(net, "%s%s: a kernel of %zu x %zu does not fit %zu x %zu pixels", net->prefix, what->name, what->kernel,
                      what->kernel, from.height, from.width);
         return NOTHING;
     }
@@ -169,14 +172,14 @@ value conv(struct network *net, value input, const struct conv *what) {
                           .activation = what->activation,
                           .slope = what->slope};
     const uint64_t shape[] = {what->out, from.channels / groups, what->kernel, what->kernel};
-    take(net, what->weight, ".weight", 4, shape, &layer.weight);
+    take(net, &layer, FACTORS, what->name, ".weight", 4, shape);
     if (what->biased) {
-        take(net, what->weight, ".bias", 1, shape, &layer.bias);
+        take(net, &layer, BIAS, what->name, ".bias", 1, shape);
     }
     if (what->norm) {
         fold_batch_norm(net, what, &layer);
     }
-    check_added(net, what->weight, &layer);
+    check_added(net, what->name, &layer);
     net->flops +=
         2.0 * (double)(what->out * shape[1]) * (double)(what->kernel * what->kernel) * (double)(layer.to.height * layer.to.width);
     return add_layer(net, &layer);
@@ -193,9 +196,9 @@ static value linear_layer(struct network *net, value input, const struct linear 
                           .from = from,
                           .to = {what->out, from.height, from.width},
                           .activation = what->activation};
-    take(net, what->weight, ".weight", rank, shape, &layer.weight);
-    take(net, what->weight, ".bias", 1, shape, &layer.bias);
-    check_added(net, what->weight, &layer);
+    take(net, &layer, FACTORS, what->name, ".weight", rank, shape);
+    take(net, &layer, BIAS, what->name, ".bias", 1, shape);
+    check_added(net, what->name, &layer);
     net->flops += 2.0 * (double)(what->out * from.channels) * (double)(from.height * from.width);
     return add_layer(net, &layer);
 }
@@ -205,7 +208,7 @@ value linear(struct network *net, value input, const struct linear *what) {
                         (const uint64_t[]){what->out, net->status == L3A_OK ? net->shapes[input].channels : 0});
 }
 
-value patch_embedding(struct network *net, value input, const char *weight, size_t patch, size_t out) {
+value patch_embedding(struct network *net, value input, const char *name, size_t patch, size_t out) {
     if (net->status != L3A_OK) {
         return NOTHING;
     }
@@ -218,11 +221,11 @@ value patch_embedding(struct network *net, value input, const char *weight, size
                                 .kernel = patch,
                                 .stride = patch};
     const value patches = add_layer(net, &layer);
-    return linear_layer(net, patches, &(struct linear){.weight = weight, .out = out}, 4,
+    return linear_layer(net, patches, &(struct linear){.name = name, .out = out}, 4,
                         (const uint64_t[]){out, from.channels, patch, patch});
 }
 
-/* Adds a layer without weights. */
+/* Adds a layer without parameters. */
 static value reshape(struct network *net, enum layer_kind kind, value input, struct shape to, size_t kernel, size_t stride,
                      size_t padding) {
     const struct layer layer = {
@@ -294,10 +297,10 @@ value squeeze_excite(struct network *net, value input, const char *first, const 
                           .to = from,
                           .hidden = hidden,
                           .activation = add ? RELU : LINEAR_ACTIVATION};
-    take(net, first, ".weight", 4, (const uint64_t[]){hidden, from.channels, 1, 1}, &layer.weight);
-    take(net, first, ".bias", 1, (const uint64_t[]){hidden}, &layer.bias);
-    take(net, second, ".weight", 4, (const uint64_t[]){from.channels, hidden, 1, 1}, &layer.second_weight);
-    take(net, second, ".bias", 1, (const uint64_t[]){from.channels}, &layer.second_bias);
+    take(net, &layer, FACTORS, first, ".weight", 4, (const uint64_t[]){hidden, from.channels, 1, 1});
+    take(net, &layer, BIAS, first, ".bias", 1, (const uint64_t[]){hidden});
+    take(net, &layer, SECOND_FACTORS, second, ".weight", 4, (const uint64_t[]){from.channels, hidden, 1, 1});
+    take(net, &layer, SECOND_BIAS, second, ".bias", 1, (const uint64_t[]){from.channels});
     check_added(net, first, &layer);
     net->flops += 4.0 * (double)(hidden * from.channels);
     return add_layer(net, &layer);
@@ -309,8 +312,8 @@ value add_tokens(struct network *net, value input, const char *token, const char
     }
     const struct shape from = net->shapes[input];
     struct layer layer = {.kind = LAYER_TOKENS, .input = input, .from = from, .to = {from.channels, from.height + 1, 1}};
-    take(net, token, "", 3, (const uint64_t[]){1, 1, from.channels}, &layer.weight);
-    take(net, position, "", 3, (const uint64_t[]){1, from.height + 1, from.channels}, &layer.bias);
+    take(net, &layer, FACTORS, token, "", 3, (const uint64_t[]){1, 1, from.channels});
+    take(net, &layer, BIAS, position, "", 3, (const uint64_t[]){1, from.height + 1, from.channels});
     return add_layer(net, &layer);
 }
 
@@ -320,8 +323,8 @@ value layer_norm(struct network *net, value input, const char *name, float epsil
     }
     const struct shape from = net->shapes[input];
     struct layer layer = {.kind = LAYER_NORM, .input = input, .from = from, .to = from, .epsilon = epsilon};
-    take(net, name, ".weight", 1, (const uint64_t[]){from.channels}, &layer.weight);
-    take(net, name, ".bias", 1, (const uint64_t[]){from.channels}, &layer.bias);
+    take(net, &layer, FACTORS, name, ".weight", 1, (const uint64_t[]){from.channels});
+    take(net, &layer, BIAS, name, ".bias", 1, (const uint64_t[]){from.channels});
     return add_layer(net, &layer);
 }
 
@@ -333,8 +336,8 @@ value attention(struct network *net, value input, size_t heads, bool first_only)
     const size_t width = from.channels / 3, queries = first_only ? 1 : from.height;
     if (from.channels % (3 * heads)) {
         network_fail(net, "%sattention: %zu numbers do not divide into %zu heads", net->prefix, from.channels, heads);
-    } else if (from.height > ATTENTION_SCORES) {
-        network_fail(net, "%sattention: %zu tokens are more than the limit of %d", net->prefix, from.height, ATTENTION_SCORES);
+    } else if (from.height > ATTENTION_TOKENS) {
+        network_fail(net, "%sattention: %zu tokens are more than the limit of %d", net->prefix, from.height, ATTENTION_TOKENS);
     }
     const struct layer layer = {.kind = LAYER_ATTENTION, .input = input, .from = from, .to = {width, queries, 1}, .heads = heads};
     net->flops += 4.0 * (double)(queries * from.height) * (double)width;

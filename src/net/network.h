@@ -1,5 +1,5 @@
 /* A network as a list of layers. A family's file (vit.c, resnet.c, tresnet.c) describes its network with the calls below, in the
- * order in which data flows; program.c turns the list into steps of an engine.
+ * order in which data flows; a back end (back_end.h) runs the list.
  *
  * Each call returns the number of the value it makes, which later calls take as input; shapes follow from those of the inputs.
  * After a failure, later calls do nothing and network_finish() reports it, so a description needs no error handling.
@@ -10,7 +10,7 @@
 #ifndef L3A_NETWORK_H
 #define L3A_NETWORK_H
 
-#include "net/weights.h"
+#include "net/parameters.h"
 
 enum activation { LINEAR_ACTIVATION, RELU, LEAKY_RELU, GELU };
 
@@ -41,9 +41,14 @@ struct shape {
     size_t channels, height, width;
 };
 
-/* Sizes of arrays that kernels keep on the stack: the scores of one block of queries, which stay in the second-level cache; the
- * channels of squeeze and excite, with the padding of a layout. */
-enum { ATTENTION_SCORES = 32768, EXCITE_CHANNELS = 4096, EXCITE_PADDING = 64 };
+/* Limits of a network, so that back ends can work with arrays of a fixed size: the tokens of attention, and the channels of squeeze
+ * and excite. */
+enum { ATTENTION_TOKENS = 32768, EXCITE_CHANNELS = 4096 };
+
+/* What inputs are multiplied by, and what is added. A convolution's factors are [out][in / groups][kernel][kernel], a linear
+ * layer's [out][in], a norm's [channels]. Only squeeze and excite has a second linear map. LAYER_TOKENS has the learned token as
+ * factors and the positions as bias. */
+enum parameter_kind { FACTORS, BIAS, SECOND_FACTORS, SECOND_BIAS, PARAMETER_KINDS };
 
 struct layer {
     enum layer_kind kind;
@@ -53,14 +58,14 @@ struct layer {
     enum activation activation;
     float slope; /* of LEAKY_RELU */
     float epsilon;
-    /* Owned. A convolution's weights are [out][in / groups][kernel][kernel], a linear layer's [out][in]. */
-    float *weight, *bias, *second_weight, *second_bias;
-    size_t hidden; /* width between the two linear maps of squeeze and excite */
+    size_t hidden;                      /* width between the two linear maps of squeeze and excite */
+    float *parameters[PARAMETER_KINDS]; /* owned; NULL if the layer has none of that kind */
+    size_t sizes[PARAMETER_KINDS];      /* how many numbers each has */
 };
 
 struct network {
     l3a_context *context;
-    struct weights *weights;
+    struct parameters *parameters;
     l3a_status status;
     char prefix[96];
     struct layer *layers;
@@ -68,11 +73,11 @@ struct network {
     struct shape *shapes; /* of each value */
     size_t value_count, value_capacity;
     value output;
-    uint64_t parameters;
+    uint64_t parameter_count;
     double flops; /* multiplications and additions per picture */
 };
 
-void network_start(l3a_context *context, struct weights *weights, size_t side, struct network *net);
+void network_start(l3a_context *context, struct parameters *parameters, size_t side, struct network *net);
 __attribute__((format(printf, 2, 3))) void network_prefix(struct network *net, const char *format, ...);
 /* output: the value that is the network's result, [channels]. */
 l3a_status network_finish(struct network *net, value output);
@@ -82,8 +87,8 @@ __attribute__((format(printf, 2, 3))) void network_fail(struct network *net, con
 
 /* A square kernel, with a padding of half its size on each side, so that stride 1 keeps the size. */
 struct conv {
-    const char *weight; /* tensor `weight`.weight; with `biased`, also `weight`.bias */
-    const char *norm;   /* batch norm, or NULL */
+    const char *name; /* tensor `name`.weight; with `biased`, also `name`.bias */
+    const char *norm; /* batch norm, or NULL */
     size_t out, kernel, stride;
     size_t groups; /* 0 means 1 */
     enum activation activation;
@@ -96,7 +101,7 @@ struct conv {
 value conv(struct network *net, value input, const struct conv *what);
 
 struct linear {
-    const char *weight; /* tensors `weight`.weight and `weight`.bias */
+    const char *name; /* tensors `name`.weight and `name`.bias */
     size_t out;
     enum activation activation;
     value add; /* as in struct conv */
@@ -117,7 +122,7 @@ value squeeze_excite(struct network *net, value input, const char *first, const 
 value global_mean(struct network *net, value input);
 
 /* Cuts the picture into squares, one per row, and applies a linear layer. */
-value patch_embedding(struct network *net, value input, const char *weight, size_t patch, size_t out);
+value patch_embedding(struct network *net, value input, const char *name, size_t patch, size_t out);
 /* Puts a learned token in front, and adds learned positions to all tokens. */
 value add_tokens(struct network *net, value input, const char *token, const char *position);
 value layer_norm(struct network *net, value input, const char *name, float epsilon);
@@ -138,11 +143,10 @@ struct backbone_recipe {
 struct family {
     const char *name;
     float mean[3], deviation[3];
-    size_t batch; /* pictures computed at a time */
-    bool pools;   /* the options can choose its pool */
-    bool (*matches)(const struct weights *weights);
+    bool pools; /* the options can choose its pool */
+    bool (*matches)(const struct parameters *parameters);
     /* Sets the recipe's name, and its side if that is 0. Shapes that the family cannot have are an error. */
-    l3a_status (*recognise)(struct weights *weights, struct backbone_recipe *recipe);
+    l3a_status (*recognise)(struct parameters *parameters, struct backbone_recipe *recipe);
     value (*describe)(struct network *net, const struct backbone_recipe *recipe);
 };
 

@@ -28,34 +28,34 @@ static const struct {
              {"tresnet_l", {.width = 76, .blocks = {4, 5, 18, 3}}},
              {"tresnet_xl", {.width = 83, .blocks = {4, 5, 24, 3}}}};
 
-static const char *stem_name(const struct weights *weights) {
-    return weights_find(weights, "body.conv1.conv.weight") ? "body.conv1.conv.weight" : "body.conv1.0.weight";
+static const char *stem_name(const struct parameters *parameters) {
+    return parameters_find(parameters, "body.conv1.conv.weight") ? "body.conv1.conv.weight" : "body.conv1.0.weight";
 }
 
-static bool matches(const struct weights *weights) {
-    return weights_find(weights, stem_name(weights)) && weights_count_parts(weights, "body.layer1.");
+static bool matches(const struct parameters *parameters) {
+    return parameters_find(parameters, stem_name(parameters)) && parameters_count_parts(parameters, "body.layer1.");
 }
 
-static l3a_status measure(struct weights *weights, struct sizes *sizes) {
-    const struct checkpoint_tensor *stem = weights_find(weights, stem_name(weights));
+static l3a_status measure(struct parameters *parameters, struct sizes *sizes) {
+    const struct checkpoint_tensor *stem = parameters_find(parameters, stem_name(parameters));
     l3a_status status = L3A_OK;
-    FAIL_IF(stem->rank != 4 || !stem->shape[0] || stem->shape[1] != 3 * STEM_SQUARE * STEM_SQUARE, weights->context,
+    FAIL_IF(stem->rank != 4 || !stem->shape[0] || stem->shape[1] != 3 * STEM_SQUARE * STEM_SQUARE, parameters->context,
             L3A_ERROR_MISMATCH, NULL, "the tensor %s has an unexpected shape; expected [width, 48, 3, 3]", stem->name);
     *sizes = (struct sizes){.width = (size_t)stem->shape[0], .numbered = strcmp(stem->name, "body.conv1.0.weight") == 0};
     for (size_t stage = 0; stage < STAGES; stage++) {
         char prefix[24];
         snprintf(prefix, sizeof prefix, "body.layer%zu.", stage + 1);
-        sizes->blocks[stage] = weights_count_parts(weights, prefix);
-        FAIL_IF(!sizes->blocks[stage], weights->context, L3A_ERROR_MISMATCH, NULL, "the tensors of %s0 are missing", prefix);
+        sizes->blocks[stage] = parameters_count_parts(parameters, prefix);
+        FAIL_IF(!sizes->blocks[stage], parameters->context, L3A_ERROR_MISMATCH, NULL, "the tensors of %s0 are missing", prefix);
     }
 done:
     return status;
 }
 
-static l3a_status recognise(struct weights *weights, struct backbone_recipe *recipe) {
+static l3a_status recognise(struct parameters *parameters, struct backbone_recipe *recipe) {
     struct sizes sizes;
     l3a_status status = L3A_OK;
-    TRY(measure(weights, &sizes));
+    TRY(measure(parameters, &sizes));
     recipe->side = recipe->side ? recipe->side : 224;
     snprintf(recipe->name, sizeof recipe->name, "tresnet, width %zu, blocks %zu %zu %zu %zu", sizes.width, sizes.blocks[0],
              sizes.blocks[1], sizes.blocks[2], sizes.blocks[3]);
@@ -78,11 +78,11 @@ struct part {
 
 /* A convolution and its norm, and a blur if one follows, with the tensor names of the checkpoint. */
 static value part(struct network *net, const struct sizes *sizes, value x, const struct part *what) {
-    char weight[64], norm[64];
-    snprintf(weight, sizeof weight, "%s%s", what->name, !sizes->numbered ? ".conv" : what->blurred ? ".0.0" : ".0");
+    char name[64], norm[64];
+    snprintf(name, sizeof name, "%s%s", what->name, !sizes->numbered ? ".conv" : what->blurred ? ".0.0" : ".0");
     snprintf(norm, sizeof norm, "%s%s", what->name, !sizes->numbered ? ".bn" : what->blurred ? ".0.1" : ".1");
     x = conv(net, x,
-             &(struct conv){.weight = weight,
+             &(struct conv){.name = name,
                             .norm = norm,
                             .out = what->out,
                             .kernel = what->kernel,
@@ -133,7 +133,7 @@ static value bottleneck(struct network *net, const struct sizes *sizes, value x,
 static value describe(struct network *net, const struct backbone_recipe *recipe) {
     struct sizes sizes = {0};
     (void)recipe;
-    net->status = net->status == L3A_OK ? measure(net->weights, &sizes) : net->status;
+    net->status = net->status == L3A_OK ? measure(net->parameters, &sizes) : net->status;
     value x = space_to_depth(net, PICTURE, STEM_SQUARE);
     x = part(net, &sizes, x, &(struct part){.name = "body.conv1", .out = sizes.width, .kernel = 3, .slope = stem_slope});
     for (size_t stage = 0; stage < STAGES; stage++) {
@@ -148,4 +148,4 @@ static value describe(struct network *net, const struct backbone_recipe *recipe)
 }
 
 const struct family tresnet_family = {
-    .name = "tresnet", .deviation = {1, 1, 1}, .batch = 8, .matches = matches, .recognise = recognise, .describe = describe};
+    .name = "tresnet", .deviation = {1, 1, 1}, .matches = matches, .recognise = recognise, .describe = describe};

@@ -13,32 +13,32 @@
 enum { HEAD_WIDTH = 64 };
 static const float epsilon = 1e-6F;
 
-static bool matches(const struct weights *weights) {
-    return weights_find(weights, "patch_embed.proj.weight") && weights_find(weights, "cls_token");
+static bool matches(const struct parameters *parameters) {
+    return parameters_find(parameters, "patch_embed.proj.weight") && parameters_find(parameters, "cls_token");
 }
 
 struct sizes {
     size_t width, depth, patch, tokens, hidden;
 };
 
-static l3a_status measure(struct weights *weights, struct sizes *sizes) {
-    const struct checkpoint_tensor *patch = weights_find(weights, "patch_embed.proj.weight");
-    const struct checkpoint_tensor *position = weights_find(weights, "pos_embed");
-    const struct checkpoint_tensor *hidden = weights_find(weights, "blocks.0.mlp.fc1.weight");
+static l3a_status measure(struct parameters *parameters, struct sizes *sizes) {
+    const struct checkpoint_tensor *patch = parameters_find(parameters, "patch_embed.proj.weight");
+    const struct checkpoint_tensor *position = parameters_find(parameters, "pos_embed");
+    const struct checkpoint_tensor *hidden = parameters_find(parameters, "blocks.0.mlp.fc1.weight");
     l3a_status status = L3A_OK;
     FAIL_IF(patch->rank != 4 || patch->shape[1] != 3 || patch->shape[2] != patch->shape[3] || patch->shape[2] < 1 ||
                 patch->shape[0] % HEAD_WIDTH || !patch->shape[0],
-            weights->context, L3A_ERROR_MISMATCH, NULL,
+            parameters->context, L3A_ERROR_MISMATCH, NULL,
             "the tensor patch_embed.proj.weight has an unexpected shape; expected [width, 3, patch, patch] with a width that is a "
             "multiple of 64");
-    FAIL_IF(!position || position->rank != 3 || position->shape[1] < 2, weights->context, L3A_ERROR_MISMATCH, NULL,
+    FAIL_IF(!position || position->rank != 3 || position->shape[1] < 2, parameters->context, L3A_ERROR_MISMATCH, NULL,
             "the tensor pos_embed is missing or has an unexpected shape; expected [1, tokens, %zu]", (size_t)patch->shape[0]);
     *sizes = (struct sizes){.width = (size_t)patch->shape[0],
-                            .depth = weights_count_parts(weights, "blocks."),
+                            .depth = parameters_count_parts(parameters, "blocks."),
                             .patch = (size_t)patch->shape[2],
                             .tokens = (size_t)position->shape[1],
                             .hidden = hidden && hidden->rank == 2 ? (size_t)hidden->shape[0] : 4 * (size_t)patch->shape[0]};
-    FAIL_IF(!sizes->depth, weights->context, L3A_ERROR_MISMATCH, NULL,
+    FAIL_IF(!sizes->depth, parameters->context, L3A_ERROR_MISMATCH, NULL,
             "the tensor blocks.0.norm1.weight is missing; expected [%zu]", sizes->width);
 done:
     return status;
@@ -50,17 +50,17 @@ static const struct {
     size_t width, depth;
 } known[] = {{"tiny", 192, 12}, {"small", 384, 12}, {"base", 768, 12}, {"large", 1024, 24}};
 
-static l3a_status recognise(struct weights *weights, struct backbone_recipe *recipe) {
+static l3a_status recognise(struct parameters *parameters, struct backbone_recipe *recipe) {
     struct sizes sizes;
     size_t across = 1;
     l3a_status status = L3A_OK;
-    TRY(measure(weights, &sizes));
+    TRY(measure(parameters, &sizes));
     while (across * across < sizes.tokens - 1) {
         across++;
     }
-    FAIL_IF(across * across != sizes.tokens - 1, weights->context, L3A_ERROR_MISMATCH, NULL,
+    FAIL_IF(across * across != sizes.tokens - 1, parameters->context, L3A_ERROR_MISMATCH, NULL,
             "the tensor pos_embed has %zu positions; expected one more than a square number", sizes.tokens);
-    FAIL_IF(recipe->side && recipe->side != across * sizes.patch, weights->context, L3A_ERROR_MISMATCH, "use the default size",
+    FAIL_IF(recipe->side && recipe->side != across * sizes.patch, parameters->context, L3A_ERROR_MISMATCH, "use the default size",
             "this network cannot take pictures of %zu x %zu, because its positions are for %zu x %zu", recipe->side, recipe->side,
             across * sizes.patch, across * sizes.patch);
     recipe->side = across * sizes.patch;
@@ -76,22 +76,21 @@ done:
 }
 
 static value block(struct network *net, value x, size_t width, size_t hidden, bool first_only) {
-    const value queries =
-        linear(net, layer_norm(net, x, "norm1", epsilon), &(struct linear){.weight = "attn.qkv", .out = 3 * width});
+    const value queries = linear(net, layer_norm(net, x, "norm1", epsilon), &(struct linear){.name = "attn.qkv", .out = 3 * width});
     const value mixed = attention(net, queries, width / HEAD_WIDTH, first_only);
     if (first_only) {
         x = first_token(net, x);
     }
-    x = linear(net, mixed, &(struct linear){.weight = "attn.proj", .out = width, .add = x});
+    x = linear(net, mixed, &(struct linear){.name = "attn.proj", .out = width, .add = x});
     const value inner =
-        linear(net, layer_norm(net, x, "norm2", epsilon), &(struct linear){.weight = "mlp.fc1", .out = hidden, .activation = GELU});
-    return linear(net, inner, &(struct linear){.weight = "mlp.fc2", .out = width, .add = x});
+        linear(net, layer_norm(net, x, "norm2", epsilon), &(struct linear){.name = "mlp.fc1", .out = hidden, .activation = GELU});
+    return linear(net, inner, &(struct linear){.name = "mlp.fc2", .out = width, .add = x});
 }
 
 static value describe(struct network *net, const struct backbone_recipe *recipe) {
     struct sizes sizes = {0};
     const bool class_token_only = recipe->pool == L3A_POOL_CLS || recipe->pool == L3A_POOL_DEFAULT;
-    net->status = net->status == L3A_OK ? measure(net->weights, &sizes) : net->status;
+    net->status = net->status == L3A_OK ? measure(net->parameters, &sizes) : net->status;
     value x = patch_embedding(net, PICTURE, "patch_embed.proj", sizes.patch, sizes.width);
     x = add_tokens(net, x, "cls_token", "pos_embed");
     for (size_t i = 0; i < sizes.depth; i++) {
@@ -110,7 +109,6 @@ static value describe(struct network *net, const struct backbone_recipe *recipe)
 const struct family vit_family = {.name = "vit",
                                   .mean = {0.5F, 0.5F, 0.5F},
                                   .deviation = {0.5F, 0.5F, 0.5F},
-                                  .batch = 8,
                                   .pools = true,
                                   .matches = matches,
                                   .recognise = recognise,

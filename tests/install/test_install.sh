@@ -26,14 +26,32 @@ runs_example() {
     said=$("$1" "$work/tags.safetensors") && [ "$(cut -d' ' -f1 <<<"$said" | xargs)" = 'cat tree' ]
 }
 
-uses_pkg_config() {
+# builds_by_pkg_config PREFIX PROGRAM [--static]
+builds_by_pkg_config() {
     local flags libraries
     export PKG_CONFIG_PATH=$1/$lib/pkgconfig
-    flags=$(pkg-config --cflags l3a) && libraries=$(pkg-config --libs l3a) || return 1
-    [ "$(pkg-config --modversion l3a)" = "$version" ] || return 1
+    flags=$(pkg-config --cflags l3a) && libraries=$(pkg-config ${3:+"$3"} --libs l3a) || return 1
     # shellcheck disable=SC2086
-    "$compiler" -std=c11 -Wall -Wextra -pedantic -Werror $flags "$example" -o "$work/by_pkg_config" $libraries -lm || return 1
-    LD_LIBRARY_PATH=$1/$lib runs_example "$work/by_pkg_config"
+    "$compiler" -std=c11 -Wall -Wextra -pedantic -Werror $flags "$example" -o "$2" $libraries -lm
+}
+
+# needs_the_library PROGRAM: the shared one, when it runs
+needs_the_library() {
+    readelf -d "$1" | grep -qF "Shared library: [libl3a.so.$soname]"
+}
+
+uses_pkg_config() {
+    builds_by_pkg_config "$1" "$work/by_pkg_config" && [ "$(pkg-config --modversion l3a)" = "$version" ] &&
+        needs_the_library "$work/by_pkg_config" && LD_LIBRARY_PATH=$1/$lib runs_example "$work/by_pkg_config"
+}
+
+# A linker that finds both libraries takes the shared one, so this copy has only the static one.
+uses_pkg_config_static() {
+    rm -rf "$work/static"
+    cp -r "$1" "$work/static"
+    rm "$work/static/$lib"/libl3a.so*
+    builds_by_pkg_config "$work/static" "$work/by_pkg_config_static" --static &&
+        ! needs_the_library "$work/by_pkg_config_static" && runs_example "$work/by_pkg_config_static"
 }
 
 uses_find_package() {
@@ -42,12 +60,55 @@ uses_find_package() {
     cat >"$work/consumer/CMakeLists.txt" <<C
 cmake_minimum_required(VERSION 3.22)
 project(consumer LANGUAGES C)
-find_package(l3a $version REQUIRED)
+find_package(l3a $version REQUIRED COMPONENTS shared static)
 add_executable(by_find_package $example)
 target_link_libraries(by_find_package PRIVATE l3a::l3a m)
+add_executable(by_find_package_static $example)
+target_link_libraries(by_find_package_static PRIVATE l3a::l3a_static)
 C
     cmake -S "$work/consumer" -B "$work/consumer/build" -DCMAKE_PREFIX_PATH="$1" -DCMAKE_C_COMPILER="$compiler" &&
-        cmake --build "$work/consumer/build" && runs_example "$work/consumer/build/by_find_package"
+        cmake --build "$work/consumer/build" && needs_the_library "$work/consumer/build/by_find_package" &&
+        runs_example "$work/consumer/build/by_find_package" && ! needs_the_library "$work/consumer/build/by_find_package_static" &&
+        runs_example "$work/consumer/build/by_find_package_static"
+}
+
+# A machine without the packages that the static library needs: l3a::l3a is there, l3a::l3a_static is not, and asking for it says why.
+finds_the_shared_library_alone() {
+    local options=(-DCMAKE_PREFIX_PATH="$1" -DCMAKE_C_COMPILER="$compiler" -DPKG_CONFIG_EXECUTABLE=/nowhere/pkg-config)
+    rm -rf "$work/alone"
+    mkdir "$work/alone"
+    cat >"$work/alone/CMakeLists.txt" <<C
+cmake_minimum_required(VERSION 3.22)
+project(alone LANGUAGES C)
+find_package(l3a REQUIRED COMPONENTS \${parts})
+if(NOT TARGET l3a::l3a OR TARGET l3a::l3a_static)
+  message(FATAL_ERROR "not what was expected")
+endif()
+C
+    PKG_CONFIG_LIBDIR=/nowhere cmake -S "$work/alone" -B "$work/alone/build" "${options[@]}" -Dparts=shared || return 1
+    ! PKG_CONFIG_LIBDIR=/nowhere cmake -S "$work/alone" -B "$work/alone/build2" "${options[@]}" -Dparts=static 2>"$work/why" &&
+        grep -qF 'l3a::l3a_static needs openblas' "$work/why"
+}
+
+# The name that programs remember is major.minor while the version is 0.x.
+has_the_soname() {
+    readelf -d "$1/$lib/libl3a.so" | grep -qF "Library soname: [libl3a.so.$soname]" && [ -e "$1/$lib/libl3a.so.$soname" ]
+}
+
+# The private names of the library do not clash with a program's.
+static_shows_only_its_own() {
+    local names
+    names=$(nm --defined-only --extern-only "$1/$lib/libl3a.a" | awk 'NF == 3 {print $3}')
+    grep -qx l3a_model_learn <<<"$names" && ! grep -v '^l3a_' <<<"$names"
+}
+
+# The presets are there, and this CMake understands them.
+lists_the_presets() {
+    local name
+    (cd "$L3A_SOURCE" && cmake --list-presets) >"$work/presets" || return 1
+    for name in release debug sanitize clang fuzz bench; do
+        grep -qF "\"$name\"" "$work/presets" || { echo "no preset $name" && return 1; }
+    done
 }
 
 says_version() {
@@ -102,12 +163,19 @@ brings_the_manual() {
 }
 
 version=$(sed -n 's/^#define L3A_VERSION "\(.*\)"/\1/p' "$L3A_SOURCE/include/l3a/l3a.h")
+case $version in
+0.*) soname=${version%.*} ;;
+*) soname=${version%%.*} ;;
+esac
 first=$work/first
 moved="$work/moved/elsewhere"
 check 'cmake --install' install_copy "$first"
 lib=$(cd "$first" && dirname "$(find . -name libl3a.so)")
 check 'pkg-config' uses_pkg_config "$first"
-check 'find_package' uses_find_package "$first"
+check 'pkg-config --static' uses_pkg_config_static "$first"
+check 'find_package, both libraries' uses_find_package "$first"
+check 'find_package without the packages of the static library' finds_the_shared_library_alone "$first"
+check 'soname' has_the_soname "$first"
 check 'l3a --version from another folder' says_version "$first"
 check 'the header in C' compiles_as_c "$first"
 if command -v g++ >"$work/which"; then
@@ -116,6 +184,8 @@ else
     echo "no g++: the header is not tried in C++"
 fi
 check 'nothing but l3a_* is exported' exports_only_its_own "$first"
+check 'nothing but l3a_* is visible in the static library' static_shows_only_its_own "$first"
+check 'presets' lists_the_presets
 check 'all that the header declares is exported' exports_the_header "$first"
 check 'no folder of the build in what is installed' names_no_folder_of_the_build "$first"
 check 'manual pages and completion' brings_the_manual "$first"
@@ -123,6 +193,7 @@ check 'manual pages and completion' brings_the_manual "$first"
 mkdir "$work/moved"
 mv "$first" "$moved"
 check 'pkg-config, moved' uses_pkg_config "$moved"
+check 'pkg-config --static, moved' uses_pkg_config_static "$moved"
 check 'find_package, moved' uses_find_package "$moved"
 check 'l3a --version, moved' says_version "$moved"
 finish

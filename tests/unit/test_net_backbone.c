@@ -1,8 +1,10 @@
-/* Whole backbones, small enough to make in memory: what they are recognised as, features that do not depend on the engine or on how
- * many pictures go in at once, tensors missing, too many or misshaped, bad options, and every allocation failing in turn. */
+/* Whole backbones, small enough to make in memory: what they are recognised as, features that equal those of the naive back end
+ * (naive_network.h) on every other one, however many pictures go in at once, tensors missing, too many or misshaped, bad options,
+ * and every allocation failing in turn. */
 #include "support.h"
 
 #include "base/random.h"
+#include "naive_network.h"
 #include "net/backbone.h"
 
 #include <math.h>
@@ -10,20 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TENSORS = 400, COUNT = 11 };
+enum { COUNT = 11 };
 
-struct memory_weights {
-    struct checkpoint_tensor tensors[TENSORS];
-    char names[TENSORS][96];
-    size_t count;
-};
-
-static const struct checkpoint_tensor *memory_at(const void *owner, size_t index) {
-    return &((const struct memory_weights *)owner)->tensors[index];
-}
-
-static l3a_status memory_read(void *owner, const struct checkpoint_tensor *tensor, float *values) {
-    const uint64_t seed = (uint64_t)(tensor - ((struct memory_weights *)owner)->tensors);
+static l3a_status read_numbers(void *owner, const struct checkpoint_tensor *tensor, float *values) {
+    const uint64_t seed = (uint64_t)(tensor - ((struct memory_tensors *)owner)->tensors);
     for (size_t i = 0; i < tensor->elements; i++) {
         const double u = random_uniform(seed, i);
         values[i] = (float)(strstr(tensor->name, "var") ? 0.5 + u : tensor->rank == 1 ? u : (u - 0.5) * 0.4);
@@ -31,76 +23,119 @@ static l3a_status memory_read(void *owner, const struct checkpoint_tensor *tenso
     return L3A_OK;
 }
 
-static struct weight_source source_of(struct memory_weights *weights) {
-    return (struct weight_source){weights, weights->count, memory_at, memory_read};
+static void add(struct memory_tensors *tensors, const char *prefix, const char *name, size_t rank, size_t a, size_t b, size_t c) {
+    tensors_add(tensors, prefix, name, rank, a, b, c, c);
 }
 
-static void add(struct memory_weights *weights, const char *prefix, const char *name, size_t rank, size_t a, size_t b, size_t c) {
-    struct checkpoint_tensor *tensor = &weights->tensors[weights->count];
-    char *full = weights->names[weights->count++];
-    snprintf(full, sizeof weights->names[0], "%s%s", prefix, name);
-    *tensor = (struct checkpoint_tensor){.name = full, .type = "F32", .rank = rank, .shape = {a, b, c, c}, .elements = 1};
-    for (size_t i = 0; i < rank; i++) {
-        tensor->elements *= tensor->shape[i];
-    }
-}
-
-static void add_norm(struct memory_weights *weights, const char *prefix, size_t width) {
+static void add_norm(struct memory_tensors *tensors, const char *prefix, size_t width) {
     static const char *const parts[] = {"weight", "bias", "running_mean", "running_var"};
     for (size_t i = 0; i < 4; i++) {
-        add(weights, prefix, parts[i], 1, width, 0, 0);
+        add(tensors, prefix, parts[i], 1, width, 0, 0);
     }
-    add(weights, prefix, "num_batches_tracked", 0, 0, 0, 0);
+    add(tensors, prefix, "num_batches_tracked", 0, 0, 0, 0);
 }
 
-static void add_pair(struct memory_weights *weights, const char *prefix, size_t out, size_t in) {
+static void add_pair(struct memory_tensors *tensors, const char *prefix, size_t out, size_t in) {
     char name[96];
     snprintf(name, sizeof name, "%sbias", prefix);
-    add(weights, prefix, "weight", in ? 2 : 1, out, in, 0);
-    add(weights, "", name, 1, out, 0, 0);
+    add(tensors, prefix, "weight", in ? 2 : 1, out, in, 0);
+    add(tensors, "", name, 1, out, 0, 0);
 }
 
-static void make_vit(struct memory_weights *weights) {
-    weights->count = 0;
-    add(weights, "", "cls_token", 3, 1, 1, 64);
-    add(weights, "", "pos_embed", 3, 1, 10, 64);
-    add(weights, "", "patch_embed.proj.weight", 4, 64, 3, 4);
-    add(weights, "", "patch_embed.proj.bias", 1, 64, 0, 0);
+static void make_vit(struct memory_tensors *tensors) {
+    tensors->count = 0;
+    add(tensors, "", "cls_token", 3, 1, 1, 64);
+    add(tensors, "", "pos_embed", 3, 1, 10, 64);
+    add(tensors, "", "patch_embed.proj.weight", 4, 64, 3, 4);
+    add(tensors, "", "patch_embed.proj.bias", 1, 64, 0, 0);
     for (int i = 0; i < 2; i++) {
         char prefix[64];
         const char *const parts[] = {"norm1.", "attn.qkv.", "attn.proj.", "norm2.", "mlp.fc1.", "mlp.fc2."};
         const size_t sizes[][2] = {{64, 0}, {192, 64}, {64, 64}, {64, 0}, {128, 64}, {64, 128}};
         for (size_t j = 0; j < 6; j++) {
             snprintf(prefix, sizeof prefix, "blocks.%d.%s", i, parts[j]);
-            add_pair(weights, prefix, sizes[j][0], sizes[j][1]);
+            add_pair(tensors, prefix, sizes[j][0], sizes[j][1]);
         }
     }
-    add_pair(weights, "norm.", 64, 0);
-    add_pair(weights, "head.", 10, 64);
+    add_pair(tensors, "norm.", 64, 0);
+    add_pair(tensors, "head.", 10, 64);
 }
 
-static void make_resnet(struct memory_weights *weights) {
-    weights->count = 0;
-    add(weights, "", "conv1.weight", 4, 16, 3, 7);
-    add_norm(weights, "bn1.", 16);
+static void make_resnet(struct memory_tensors *tensors) {
+    tensors->count = 0;
+    add(tensors, "", "conv1.weight", 4, 16, 3, 7);
+    add_norm(tensors, "bn1.", 16);
     for (size_t stage = 0; stage < 4; stage++) {
         const size_t width = (size_t)16 << stage, before = stage ? width / 2 : width;
         char prefix[64];
         for (size_t i = 1; i <= 2; i++) {
             snprintf(prefix, sizeof prefix, "layer%zu.0.conv%zu.", stage + 1, i);
-            add(weights, prefix, "weight", 4, width, i == 1 ? before : width, 3);
+            add(tensors, prefix, "weight", 4, width, i == 1 ? before : width, 3);
             snprintf(prefix, sizeof prefix, "layer%zu.0.bn%zu.", stage + 1, i);
-            add_norm(weights, prefix, width);
+            add_norm(tensors, prefix, width);
         }
         if (stage) {
             snprintf(prefix, sizeof prefix, "layer%zu.0.downsample.0.", stage + 1);
-            add(weights, prefix, "weight", 4, width, before, 1);
+            add(tensors, prefix, "weight", 4, width, before, 1);
             snprintf(prefix, sizeof prefix, "layer%zu.0.downsample.1.", stage + 1);
-            add_norm(weights, prefix, width);
+            add_norm(tensors, prefix, width);
         }
     }
-    add_pair(weights, "fc.", 10, 128);
+    add_pair(tensors, "fc.", 10, 128);
 }
+
+/* A convolution with a norm, as timm names the parts of TResNet. */
+static void add_part(struct memory_tensors *tensors, const char *block, const char *name, size_t out, size_t in, size_t kernel) {
+    char prefix[80];
+    snprintf(prefix, sizeof prefix, "%s%s.conv.", block, name);
+    add(tensors, prefix, "weight", 4, out, in, kernel);
+    snprintf(prefix, sizeof prefix, "%s%s.bn.", block, name);
+    add_norm(tensors, prefix, out);
+}
+
+static void add_excite(struct memory_tensors *tensors, const char *block, size_t channels) {
+    add(tensors, block, "se.fc1.weight", 4, 64, channels, 1);
+    add(tensors, block, "se.fc1.bias", 1, 64, 0, 0);
+    add(tensors, block, "se.fc2.weight", 4, channels, 64, 1);
+    add(tensors, block, "se.fc2.bias", 1, channels, 0, 0);
+}
+
+/* Two basic blocks of 10 and 20 channels, two bottlenecks of 40 and 80 that end with 160 and 320. */
+static void make_tresnet(struct memory_tensors *tensors) {
+    tensors->count = 0;
+    add_part(tensors, "", "body.conv1", 10, 48, 3);
+    for (size_t stage = 0; stage < 4; stage++) {
+        const size_t width = (size_t)10 << stage, before = stage == 0 ? 10 : stage == 3 ? 160 : width / 2;
+        const size_t out = stage < 2 ? width : 4 * width;
+        char block[32];
+        snprintf(block, sizeof block, "body.layer%zu.0.", stage + 1);
+        add_part(tensors, block, "conv1", width, before, stage < 2 ? 3 : 1);
+        add_part(tensors, block, "conv2", width, width, 3);
+        if (stage < 3) {
+            add_excite(tensors, block, width);
+        }
+        if (stage > 1) {
+            add_part(tensors, block, "conv3", out, width, 1);
+        }
+        if (stage) {
+            add_part(tensors, block, "downsample.1", out, before, 1);
+        }
+    }
+    add(tensors, "head.", "fc.weight", 2, 10, 320, 0);
+}
+
+static const struct network_case {
+    void (*make)(struct memory_tensors *tensors);
+    l3a_pool pool;
+    size_t side, width;
+    const char *name, *preprocess, *pool_name;
+} network_cases[] = {
+    {make_vit, L3A_POOL_DEFAULT, 12, 64, "vit, width 64, depth 2, heads 1, patch 4", "rgb 12x12 bilinear mean 0.5 std 0.5", "cls"},
+    {make_vit, L3A_POOL_CLS_MEAN, 12, 128, "vit, width 64, depth 2, heads 1, patch 4", "rgb 12x12 bilinear mean 0.5 std 0.5",
+     "cls+mean"},
+    {make_resnet, L3A_POOL_DEFAULT, 40, 128, "resnet, width 16, blocks 1 1 1 1",
+     "rgb 40x40 bilinear mean 0.485,0.456,0.406 std 0.229,0.224,0.225", "average"},
+    {make_tresnet, L3A_POOL_DEFAULT, 40, 320, "tresnet, width 10, blocks 1 1 1 1", "rgb 40x40 bilinear mean 0 std 1", "average"}};
 
 static float *make_pictures(size_t side) {
     const size_t count = COUNT * 3 * side * side;
@@ -112,20 +147,32 @@ static float *make_pictures(size_t side) {
     return pictures;
 }
 
-static float *features_of(l3a_context *context, struct memory_weights *weights, const struct engine *engine, size_t side,
-                          bool singly, l3a_backbone_info *info) {
-    const struct weight_source source = source_of(weights);
+static l3a_status open_case(l3a_context *context, const struct network_case *test, const struct network_back_end *back_end,
+                            l3a_backbone **backbone) {
+    static struct memory_tensors tensors;
     l3a_backbone_options options;
-    l3a_backbone *backbone = NULL;
-    float *pictures = make_pictures(side);
+    test->make(&tensors);
+    const struct parameter_source source = tensors_source(&tensors, read_numbers);
     l3a_backbone_options_default(&options);
-    options.size = side;
-    assert_ok(context, backbone_open_from(context, &source, engine, &options, &backbone));
-    *info = *l3a_backbone_describe(backbone);
-    float *features = malloc(COUNT * info->width * sizeof *features);
+    options.size = test->side;
+    options.pool = test->pool;
+    return backbone_open_from(context, &source, back_end, &options, backbone);
+}
+
+static float *features_of(l3a_context *context, const struct network_case *test, const struct network_back_end *back_end,
+                          bool singly) {
+    l3a_backbone *backbone = NULL;
+    float *pictures = make_pictures(test->side), *features = malloc(COUNT * test->width * sizeof *features);
+    assert_ok(context, open_case(context, test, back_end, &backbone));
+    const l3a_backbone_info *info = l3a_backbone_describe(backbone);
+    assert_string_equal(info->name, test->name);
+    assert_string_equal(info->preprocess, test->preprocess);
+    assert_string_equal(info->pool, test->pool_name);
+    assert_string_equal(info->engine, back_end->name);
+    assert_int_equal(info->width, test->width);
     for (size_t i = 0; i < (singly ? COUNT : 1); i++) {
-        assert_ok(context,
-                  l3a_backbone_run(backbone, pictures + i * 3 * side * side, singly ? 1 : COUNT, features + i * info->width));
+        assert_ok(context, l3a_backbone_run(backbone, pictures + i * 3 * test->side * test->side, singly ? 1 : COUNT,
+                                            features + i * test->width));
     }
     l3a_backbone_free(backbone);
     free(pictures);
@@ -134,65 +181,62 @@ static float *features_of(l3a_context *context, struct memory_weights *weights, 
 
 static void assert_close(const float *left, const float *right, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        assert_true(fabsf(left[i] - right[i]) <= 1e-4F * (1 + fabsf(left[i])));
+        assert_true(fabsf(left[i] - right[i]) <= 1e-5F * (1 + fabsf(left[i])));
     }
 }
 
-static void features_do_not_depend_on_engine_or_batch(void **unused) {
-    static struct memory_weights weights;
+static void features_do_not_depend_on_back_end_or_batch(void **unused) {
     l3a_context *context = make_context(2);
     (void)unused;
-    for (int kind = 0; kind < 2; kind++) {
-        l3a_backbone_info info, other;
-        (kind ? make_resnet : make_vit)(&weights);
-        const size_t side = kind ? 40 : 12;
-        float *reference = features_of(context, &weights, &blas_engine, side, false, &info);
-        float *best = features_of(context, &weights, engine_best(), side, false, &other);
-        float *singly = features_of(context, &weights, engine_best(), side, true, &other);
-        float *again = features_of(context, &weights, engine_best(), side, true, &other);
-        assert_string_equal(info.name, kind ? "resnet, width 16, blocks 1 1 1 1" : "vit, width 64, depth 2, heads 1, patch 4");
-        assert_string_equal(info.preprocess, kind ? "rgb 40x40 bilinear mean 0.485,0.456,0.406 std 0.229,0.224,0.225"
-                                                  : "rgb 12x12 bilinear mean 0.5 std 0.5");
-        assert_string_equal(info.pool, kind ? "average" : "cls");
-        assert_close(reference, best, COUNT * info.width);
-        assert_close(reference, singly, COUNT * info.width);
-        assert_memory_equal(singly, again, COUNT * info.width * sizeof *again);
+    for (size_t i = 0; i < sizeof network_cases / sizeof *network_cases; i++) {
+        const struct network_case *test = &network_cases[i];
+        const struct network_back_end *back_end;
+        float *reference = features_of(context, test, &naive_back_end, false);
+        for (size_t j = 0; (back_end = network_back_end_at(j)); j++) {
+            if (back_end->available()) {
+                float *together = features_of(context, test, back_end, false);
+                float *singly = features_of(context, test, back_end, true), *again = features_of(context, test, back_end, true);
+                assert_close(reference, together, COUNT * test->width);
+                assert_close(reference, singly, COUNT * test->width);
+                assert_memory_equal(singly, again, COUNT * test->width * sizeof *again);
+                free(together);
+                free(singly);
+                free(again);
+            }
+        }
         free(reference);
-        free(best);
-        free(singly);
-        free(again);
     }
     l3a_context_free(context);
 }
 
-static void assert_refused(l3a_context *context, struct memory_weights *weights, const l3a_backbone_options *options,
+static void assert_refused(l3a_context *context, struct memory_tensors *tensors, const l3a_backbone_options *options,
                            l3a_status expected, const char *contains) {
-    const struct weight_source source = source_of(weights);
+    const struct parameter_source source = tensors_source(tensors, read_numbers);
     l3a_backbone *backbone = NULL;
-    assert_fails(context, backbone_open_from(context, &source, engine_best(), options, &backbone), expected, contains);
+    assert_fails(context, backbone_open_from(context, &source, network_back_end_best(), options, &backbone), expected, contains);
     assert_null(backbone);
 }
 
 static void tensors_that_do_not_fit_are_named(void **unused) {
-    static struct memory_weights weights;
+    static struct memory_tensors tensors;
     l3a_context *context = make_context(1);
     (void)unused;
-    make_resnet(&weights);
-    add(&weights, "", "layer1.0.extra.weight", 1, 3, 0, 0);
-    assert_refused(context, &weights, NULL, L3A_ERROR_MISMATCH, "layer1.0.extra.weight of shape [3] is not part of");
-    make_resnet(&weights);
-    weights.tensors[7].name = "elsewhere";
-    assert_refused(context, &weights, NULL, L3A_ERROR_MISMATCH, "layer1.0.bn1.weight is missing; expected one of shape [16]");
-    make_vit(&weights);
-    weights.tensors[6].shape[1] = 65;
-    assert_refused(context, &weights, NULL, L3A_ERROR_MISMATCH, "blocks.0.attn.qkv.weight has shape [192, 65]; expected [192, 64]");
-    weights.count = 0;
-    assert_refused(context, &weights, NULL, L3A_ERROR_MISMATCH, "not those of a known network");
+    make_resnet(&tensors);
+    add(&tensors, "", "layer1.0.extra.weight", 1, 3, 0, 0);
+    assert_refused(context, &tensors, NULL, L3A_ERROR_MISMATCH, "layer1.0.extra.weight of shape [3] is not part of");
+    make_resnet(&tensors);
+    tensors.tensors[7].name = "elsewhere";
+    assert_refused(context, &tensors, NULL, L3A_ERROR_MISMATCH, "layer1.0.bn1.weight is missing; expected one of shape [16]");
+    make_vit(&tensors);
+    tensors.tensors[6].shape[1] = 65;
+    assert_refused(context, &tensors, NULL, L3A_ERROR_MISMATCH, "blocks.0.attn.qkv.weight has shape [192, 65]; expected [192, 64]");
+    tensors.count = 0;
+    assert_refused(context, &tensors, NULL, L3A_ERROR_MISMATCH, "not those of a known network");
     l3a_context_free(context);
 }
 
 static void options_out_of_range_are_refused(void **unused) {
-    static struct memory_weights weights;
+    static struct memory_tensors tensors;
     l3a_context *context = make_context(1);
     l3a_backbone_options options;
     (void)unused;
@@ -201,16 +245,16 @@ static void options_out_of_range_are_refused(void **unused) {
     assert_int_equal(options.pool, L3A_POOL_DEFAULT);
     assert_int_equal(options.size, 0);
     assert_int_equal(options.set_mean, 0);
-    make_resnet(&weights);
+    make_resnet(&tensors);
     options.pool = L3A_POOL_MEAN;
-    assert_refused(context, &weights, &options, L3A_ERROR_OPTION, "only be chosen for a vision transformer");
-    make_vit(&weights);
+    assert_refused(context, &tensors, &options, L3A_ERROR_OPTION, "only be chosen for a vision transformer");
+    make_vit(&tensors);
     options.size = 16;
-    assert_refused(context, &weights, &options, L3A_ERROR_MISMATCH, "12 x 12");
+    assert_refused(context, &tensors, &options, L3A_ERROR_MISMATCH, "12 x 12");
     options.size = 0;
     options.set_mean = 1;
     options.deviation[1] = 0;
-    assert_refused(context, &weights, &options, L3A_ERROR_OPTION, "deviation");
+    assert_refused(context, &tensors, &options, L3A_ERROR_OPTION, "deviation");
     l3a_context_free(context);
 }
 
@@ -233,45 +277,92 @@ static void counted_free(void *user, void *memory) {
     free(memory);
 }
 
+/* Opens a backbone and computes a feature with only n allocations. Whatever fails, nothing is left. */
+static l3a_status run_with(long n, const struct network_case *test, const struct network_back_end *back_end, const float *picture) {
+    struct countdown countdown = {.left = -1};
+    l3a_context_options options;
+    l3a_context *context = NULL;
+    l3a_backbone *backbone = NULL;
+    float features[320];
+    l3a_context_options_default(&options);
+    options.threads = 1;
+    options.allocate = counted;
+    options.release = counted_free;
+    options.memory_user = &countdown;
+    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
+    const long before = countdown.live;
+    countdown.left = n;
+    l3a_status status = open_case(context, test, back_end, &backbone);
+    assert_true(status == L3A_OK || !backbone);
+    if (status == L3A_OK) {
+        status = l3a_backbone_run(backbone, picture, 1, features);
+    }
+    assert_true(status == L3A_OK || status == L3A_ERROR_MEMORY);
+    l3a_backbone_free(backbone);
+    assert_int_equal(countdown.live, before);
+    l3a_context_free(context);
+    return status;
+}
+
 static void any_allocation_may_fail(void **unused) {
-    static struct memory_weights weights;
-    l3a_status status = L3A_ERROR_MEMORY;
     (void)unused;
-    for (int kind = 0; kind < 2; kind++) {
-        (kind ? make_resnet : make_vit)(&weights);
-        const struct weight_source source = source_of(&weights);
-        status = L3A_ERROR_MEMORY;
-        for (long n = 0; status != L3A_OK; n++) {
-            struct countdown countdown = {.left = -1};
-            l3a_context_options options;
-            l3a_context *context = NULL;
-            l3a_backbone *backbone = NULL;
-            l3a_context_options_default(&options);
-            options.threads = 1;
-            options.allocate = counted;
-            options.release = counted_free;
-            options.memory_user = &countdown;
-            assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
-            const long before = countdown.live;
-            countdown.left = n;
-            status = backbone_open_from(context, &source, engine_best(), NULL, &backbone);
-            assert_true(status == L3A_OK || status == L3A_ERROR_MEMORY);
-            l3a_backbone_free(backbone);
-            assert_int_equal(countdown.live, before);
-            l3a_context_free(context);
+    for (size_t i = 0; i < sizeof network_cases / sizeof *network_cases; i++) {
+        float *pictures = make_pictures(network_cases[i].side);
+        const struct network_back_end *back_end = &naive_back_end;
+        for (size_t j = 0; back_end; back_end = network_back_end_at(j++)) {
+            long n = 0;
+            while (back_end->available() && run_with(n, &network_cases[i], back_end, pictures) != L3A_OK) {
+                n++;
+            }
+            assert_true(n > 50 || !back_end->available());
         }
+        free(pictures);
     }
 }
 
-static void pictures_that_overflow_are_an_error(void **unused) {
-    static struct memory_weights weights;
+/* The first back end that this build and machine have is used; the last is always there. */
+static void the_first_available_back_end_is_chosen(void **unused) {
+    const struct network_back_end *best = network_back_end_best();
+    size_t count = 0, first = 0;
+    (void)unused;
+    while (network_back_end_at(count)) {
+        count++;
+    }
+    assert_true(network_back_end_at(count - 1)->available());
+    while (!network_back_end_at(first)->available()) {
+        first++;
+    }
+    assert_ptr_equal(best, network_back_end_at(first));
+}
+
+static l3a_status broken_run(void *state, const float *pictures, size_t count, float *output) {
+    (void)state, (void)pictures, (void)count, (void)output;
+    return L3A_ERROR_STATE;
+}
+
+static void a_back_end_that_fails_is_reported(void **unused) {
+    struct network_back_end broken = naive_back_end;
     l3a_context *context = make_context(1);
     l3a_backbone *backbone = NULL;
     float *pictures = make_pictures(12), features[64];
     (void)unused;
-    make_vit(&weights);
-    const struct weight_source source = source_of(&weights);
-    assert_ok(context, backbone_open_from(context, &source, engine_best(), NULL, &backbone));
+    broken.run = broken_run;
+    assert_ok(context, open_case(context, &network_cases[0], &broken, &backbone));
+    assert_int_equal(l3a_backbone_run(backbone, pictures, 1, features), L3A_ERROR_STATE);
+    l3a_backbone_free(backbone);
+    free(pictures);
+    l3a_context_free(context);
+}
+
+static void pictures_that_overflow_are_an_error(void **unused) {
+    static struct memory_tensors tensors;
+    l3a_context *context = make_context(1);
+    l3a_backbone *backbone = NULL;
+    float *pictures = make_pictures(12), features[64];
+    (void)unused;
+    make_vit(&tensors);
+    const struct parameter_source source = tensors_source(&tensors, read_numbers);
+    assert_ok(context, backbone_open_from(context, &source, network_back_end_best(), NULL, &backbone));
     pictures[5] = NAN;
     assert_fails(context, l3a_backbone_run(backbone, pictures, 1, features), L3A_ERROR_DATA, "picture 0: feature");
     assert_fails(context, l3a_backbone_run(backbone, NULL, 1, features), L3A_ERROR_ARGUMENT, "NULL");
@@ -283,9 +374,12 @@ static void pictures_that_overflow_are_an_error(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(features_do_not_depend_on_engine_or_batch), cmocka_unit_test(tensors_that_do_not_fit_are_named),
-        cmocka_unit_test(options_out_of_range_are_refused), cmocka_unit_test(any_allocation_may_fail),
-        cmocka_unit_test(pictures_that_overflow_are_an_error)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(features_do_not_depend_on_back_end_or_batch),
+                                       cmocka_unit_test(tensors_that_do_not_fit_are_named),
+                                       cmocka_unit_test(options_out_of_range_are_refused),
+                                       cmocka_unit_test(any_allocation_may_fail),
+                                       cmocka_unit_test(the_first_available_back_end_is_chosen),
+                                       cmocka_unit_test(a_back_end_that_fails_is_reported),
+                                       cmocka_unit_test(pictures_that_overflow_are_an_error)};
     return cmocka_run_group_tests_name("backbones", tests, NULL, NULL);
 }

@@ -1,8 +1,7 @@
-/* What a back end must provide: the layers that amount to matrix products, and the memory layout that it prefers. All other layers
- * are plain loops (kernels.h) that work with any layout. onednn.c and blas.c each fill in one table; nothing else depends on those
- * libraries. */
-#ifndef L3A_ENGINE_H
-#define L3A_ENGINE_H
+/* What oneDNN and BLAS each provide to a network on the processor: the layers that amount to matrix products, and the memory layout
+ * that they prefer. All other layers are plain loops (kernels.h) that work with any layout. */
+#ifndef L3A_PRODUCTS_H
+#define L3A_PRODUCTS_H
 
 #include "net/network.h"
 
@@ -18,18 +17,28 @@ static inline size_t layout_size(const struct layout *layout) {
     return layout->padded * layout->height * layout->width;
 }
 
-struct engine {
-    const char *name;
+static inline bool is_product(const struct layer *layer) {
+    return layer->kind == LAYER_CONVOLUTION || layer->kind == LAYER_LINEAR;
+}
+
+/* A convolution or a linear layer, to be prepared for `batch` pictures. */
+struct product {
+    const struct layer *layer; /* without factors; lives longer than the operation */
+    const float *factors;      /* only while it is prepared */
+    size_t batch;
+    struct layout from;
+    struct layout to; /* before: the shape, or the layout of the value to add to, which is kept; after: the layout */
+    size_t scratch;   /* after: the floats that run() needs */
+};
+
+struct products {
     l3a_status (*open)(l3a_context *context, void **state);
     void (*close)(void *state);
     /* The block size for a value that a kernel produces and a convolution reads. */
     size_t (*block)(const void *state, size_t channels);
-    /* Prepares a convolution or a linear layer for `batch` pictures, and packs its weights. On entry `to` has its shape, on return
-     * its layout; a layer that adds keeps the layout of the value it adds to. twin: the same layer prepared for another number of
-     * pictures, or NULL; its packed weights may be shared, so it must be released after this one. scratch: floats that run()
-     * needs. */
-    l3a_status (*prepare)(void *state, const struct layer *layer, size_t batch, const struct layout *from, const void *twin,
-                          struct layout *to, size_t *scratch, void **operation);
+    /* Prepares a layer and packs its factors. twin: the same layer prepared for another number of pictures, or NULL; its packed
+     * factors may be shared, so it must be released after this one. */
+    l3a_status (*prepare)(void *state, struct product *product, const void *twin, void **operation);
     /* For a layer that adds, `output` holds the value to add to. */
     l3a_status (*run)(void *operation, const float *input, float *output, float *scratch);
     void (*release)(void *operation);
@@ -37,12 +46,5 @@ struct engine {
     void (*multiply)(bool transpose_b, size_t m, size_t n, size_t inner, float scale, const float *a, size_t a_stride,
                      const float *b, size_t b_stride, float *c, size_t c_stride);
 };
-
-extern const struct engine blas_engine;
-#ifdef L3A_HAVE_ONEDNN
-extern const struct engine onednn_engine;
-#endif
-/* The fastest engine of this build. */
-const struct engine *engine_best(void);
 
 #endif

@@ -4,7 +4,7 @@
  *     y = w (x - mean) / √(variance + ε) + b = scale · x + shift,
  * and is folded into the convolution before it: each kernel is multiplied by its channel's scale, and the shift becomes its bias.
  * Scale and shift are computed in double precision, so that folding costs no accuracy. */
-#include "net/weights.h"
+#include "net/parameters.h"
 #include "base/memory.h"
 
 #include <inttypes.h>
@@ -24,48 +24,48 @@ static l3a_status checkpoint_tensor_read(void *owner, const struct checkpoint_te
     return checkpoint_read(owner, tensor, values);
 }
 
-void weight_source_checkpoint(struct checkpoint *checkpoint, struct weight_source *source) {
-    *source = (struct weight_source){
+void parameter_source_checkpoint(struct checkpoint *checkpoint, struct parameter_source *source) {
+    *source = (struct parameter_source){
         .owner = checkpoint, .count = checkpoint_count(checkpoint), .at = checkpoint_tensor_at, .read = checkpoint_tensor_read};
 }
 
-l3a_status weights_open(l3a_context *context, const struct weight_source *source, struct weights *weights) {
+l3a_status parameters_open(l3a_context *context, const struct parameter_source *source, struct parameters *parameters) {
     l3a_status status = L3A_OK;
     char **names = NULL;
-    *weights = (struct weights){.context = context, .source = *source};
-    TRY(allocate_zeroed(context, source->count, sizeof *weights->used, &weights->used));
+    *parameters = (struct parameters){.context = context, .source = *source};
+    TRY(allocate_zeroed(context, source->count, sizeof *parameters->used, &parameters->used));
     TRY(allocate(context, source->count, sizeof *names, &names));
     for (size_t i = 0; i < source->count; i++) {
         names[i] = (char *)source->at(source->owner, i)->name;
     }
-    TRY(text_index_make(context, names, source->count, &weights->names));
+    TRY(text_index_make(context, names, source->count, &parameters->names));
 done:
     release(context, names);
     return status;
 }
 
-void weights_close(struct weights *weights) {
-    if (weights->context) {
-        release(weights->context, weights->used);
-        text_index_free(weights->context, &weights->names);
+void parameters_close(struct parameters *parameters) {
+    if (parameters->context) {
+        release(parameters->context, parameters->used);
+        text_index_free(parameters->context, &parameters->names);
     }
-    *weights = (struct weights){0};
+    *parameters = (struct parameters){0};
 }
 
-static size_t find_index(const struct weights *weights, const char *name) {
-    return text_index_find(&weights->names, name);
+static size_t find_index(const struct parameters *parameters, const char *name) {
+    return text_index_find(&parameters->names, name);
 }
 
-const struct checkpoint_tensor *weights_find(const struct weights *weights, const char *name) {
-    const size_t index = find_index(weights, name);
-    return index < weights->source.count ? weights->source.at(weights->source.owner, index) : NULL;
+const struct checkpoint_tensor *parameters_find(const struct parameters *parameters, const char *name) {
+    const size_t index = find_index(parameters, name);
+    return index < parameters->source.count ? parameters->source.at(parameters->source.owner, index) : NULL;
 }
 
-size_t weights_count_parts(const struct weights *weights, const char *prefix) {
+size_t parameters_count_parts(const struct parameters *parameters, const char *prefix) {
     const size_t length = strlen(prefix);
     size_t parts = 0;
-    for (size_t i = 0; i < weights->source.count; i++) {
-        const char *name = weights->source.at(weights->source.owner, i)->name;
+    for (size_t i = 0; i < parameters->source.count; i++) {
+        const char *name = parameters->source.at(parameters->source.owner, i)->name;
         if (strncmp(name, prefix, length) == 0 && name[length] >= '0' && name[length] <= '9') {
             char *end = NULL;
             const unsigned long number = strtoul(name + length, &end, 10);
@@ -88,22 +88,22 @@ static const char *shape_text(size_t rank, const uint64_t *shape, char text[SHAP
     return text;
 }
 
-l3a_status weights_take(struct weights *weights, const char *name, size_t rank, const uint64_t *shape, float **values) {
-    l3a_context *context = weights->context;
-    const size_t index = find_index(weights, name);
+l3a_status parameters_take(struct parameters *parameters, const char *name, size_t rank, const uint64_t *shape, float **values) {
+    l3a_context *context = parameters->context;
+    const size_t index = find_index(parameters, name);
     char expected[SHAPE_TEXT], found[SHAPE_TEXT];
     l3a_status status = L3A_OK;
     float *made = NULL;
-    FAIL_IF(index == weights->source.count, context, L3A_ERROR_MISMATCH,
+    FAIL_IF(index == parameters->source.count, context, L3A_ERROR_MISMATCH,
             "check that the checkpoint is complete and belongs to this network",
             "the tensor %s is missing; expected one of shape %s", name, shape_text(rank, shape, expected));
-    const struct checkpoint_tensor *tensor = weights->source.at(weights->source.owner, index);
+    const struct checkpoint_tensor *tensor = parameters->source.at(parameters->source.owner, index);
     FAIL_IF(tensor->rank != rank || memcmp(tensor->shape, shape, rank * sizeof *shape), context, L3A_ERROR_MISMATCH, NULL,
             "the tensor %s has shape %s; expected %s", name, shape_text(tensor->rank, tensor->shape, found),
             shape_text(rank, shape, expected));
     TRY(allocate(context, (size_t)tensor->elements, sizeof *made, &made));
-    TRY(weights->source.read(weights->source.owner, tensor, made));
-    weights->used[index] = true;
+    TRY(parameters->source.read(parameters->source.owner, tensor, made));
+    parameters->used[index] = true;
     *values = made;
     made = NULL;
 done:
@@ -120,12 +120,12 @@ static bool may_be_ignored(const char *name) {
     return strncmp(name, "head.", 5) == 0 || strncmp(name, "fc.", 3) == 0 || ends_with(name, "num_batches_tracked");
 }
 
-l3a_status weights_check_all_used(const struct weights *weights, const char *network) {
-    for (size_t i = 0; i < weights->source.count; i++) {
-        const struct checkpoint_tensor *tensor = weights->source.at(weights->source.owner, i);
-        if (!weights->used[i] && !may_be_ignored(tensor->name)) {
+l3a_status parameters_check_all_used(const struct parameters *parameters, const char *network) {
+    for (size_t i = 0; i < parameters->source.count; i++) {
+        const struct checkpoint_tensor *tensor = parameters->source.at(parameters->source.owner, i);
+        if (!parameters->used[i] && !may_be_ignored(tensor->name)) {
             char found[SHAPE_TEXT];
-            return fail(weights->context, L3A_ERROR_MISMATCH,
+            return fail(parameters->context, L3A_ERROR_MISMATCH,
                         "use a checkpoint of a supported network; this one may be a variant of it",
                         "the tensor %s of shape %s is not part of %s", tensor->name, shape_text(tensor->rank, tensor->shape, found),
                         network);
@@ -134,22 +134,23 @@ l3a_status weights_check_all_used(const struct weights *weights, const char *net
     return L3A_OK;
 }
 
-static l3a_status take_channels(struct weights *weights, const char *name, const char *part, size_t channels, float **values) {
+static l3a_status take_channels(struct parameters *parameters, const char *name, const char *part, size_t channels,
+                                float **values) {
     char full[NAME_LENGTH];
     snprintf(full, sizeof full, "%s.%s", name, part);
-    return weights_take(weights, full, 1, &(uint64_t){channels}, values);
+    return parameters_take(parameters, full, 1, &(uint64_t){channels}, values);
 }
 
-l3a_status weights_take_batch_norm(struct weights *weights, const char *name, size_t channels, bool magnitude,
-                                   struct batch_norm *norm) {
-    l3a_context *context = weights->context;
+l3a_status parameters_take_batch_norm(struct parameters *parameters, const char *name, size_t channels, bool magnitude,
+                                      struct batch_norm *norm) {
+    l3a_context *context = parameters->context;
     float *weight = NULL, *bias = NULL, *mean = NULL, *variance = NULL;
     l3a_status status = L3A_OK;
     *norm = (struct batch_norm){0};
-    TRY(take_channels(weights, name, "weight", channels, &weight));
-    TRY(take_channels(weights, name, "bias", channels, &bias));
-    TRY(take_channels(weights, name, "running_mean", channels, &mean));
-    TRY(take_channels(weights, name, "running_var", channels, &variance));
+    TRY(take_channels(parameters, name, "weight", channels, &weight));
+    TRY(take_channels(parameters, name, "bias", channels, &bias));
+    TRY(take_channels(parameters, name, "running_mean", channels, &mean));
+    TRY(take_channels(parameters, name, "running_var", channels, &variance));
     TRY(allocate(context, channels, sizeof *norm->scale, &norm->scale));
     TRY(allocate(context, channels, sizeof *norm->shift, &norm->shift));
     for (size_t i = 0; i < channels; i++) {

@@ -6,14 +6,16 @@
  * attention: for each head, softmax(Q Kᵀ / √width) V, a block of queries at a time.
  * layer norm: w (x − mean) / √(variance + ε) + b over the numbers of a token. */
 #include "base/vector_math.h"
-#include "net/kernels.h"
+#include "net/cpu/kernels.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-enum { LANES = 16 };
+/* Arrays on the stack: the scores of one block of queries, which stay in the second-level cache; channels with the padding of a
+ * layout. */
+enum { LANES = 16, ATTENTION_SCORES = ATTENTION_TOKENS, EXCITE_PADDING = 64 };
 
 INLINE float gelu(float x) {
     const float z = fabsf(x) * 0.707106781F;
@@ -223,21 +225,36 @@ INLINE void scale_block(size_t pixels, size_t block, const float *restrict scale
     }
 }
 
+/* The sum and the ReLU, for a value to add that has another layout. */
+static void add_from_layout(const struct kernel_call *call, size_t picture) {
+    const struct layout *to = &call->to, *beside = &call->beside;
+    for (size_t c = 0; c < to->channels; c++) {
+        float *out = call->output + block_at(to, picture, c / to->block) + c % to->block;
+        const float *added = call->added + block_at(beside, picture, c / beside->block) + c % beside->block;
+        for (size_t i = 0; i < to->height * to->width; i++) {
+            const float sum = out[i * to->block] + added[i * beside->block];
+            out[i * to->block] = sum > 0 ? sum : 0;
+        }
+    }
+}
+
 /* Runs the whole layer for one picture at a time, so that the second pass finds it in the cache. Works in place. */
 static void squeeze_excite_picture(const struct kernel_call *call, size_t picture, float *means, float *hidden) {
     const struct layout *from = &call->from;
     const struct layer *layer = call->layer;
     const size_t blocks = from->padded / from->block, pixels = from->height * from->width;
+    const bool apart = call->added && call->beside.block != from->block;
+    const float *factors = layer->parameters[FACTORS], *second_factors = layer->parameters[SECOND_FACTORS];
     for (size_t b = 0; b < blocks; b++) {
         block_mean(pixels, from->block, call->input + block_at(from, picture, b), means + b * from->block);
     }
     for (size_t i = 0; i < layer->hidden; i++) {
-        const float sum = layer->bias[i] + product_of(from->channels, layer->weight + i * from->channels, means);
+        const float sum = layer->parameters[BIAS][i] + product_of(from->channels, factors + i * from->channels, means);
         hidden[i] = sum > 0 ? sum : 0;
     }
     for (size_t i = 0; i < from->padded; i++) {
         means[i] = i < from->channels
-                       ? layer->second_bias[i] + product_of(layer->hidden, layer->second_weight + i * layer->hidden, hidden)
+                       ? layer->parameters[SECOND_BIAS][i] + product_of(layer->hidden, second_factors + i * layer->hidden, hidden)
                        : 0;
     }
     for (size_t i = 0; i < from->padded; i++) {
@@ -245,7 +262,7 @@ static void squeeze_excite_picture(const struct kernel_call *call, size_t pictur
     }
     for (size_t b = 0; b < blocks; b++) {
         const size_t at = block_at(from, picture, b);
-        const float *added = call->added ? call->added + at : NULL;
+        const float *added = call->added && !apart ? call->added + at : NULL;
         if (from->block == 16) {
             scale_block(pixels, 16, means + b * 16, added, call->output + at);
         } else if (from->block == 8) {
@@ -253,6 +270,9 @@ static void squeeze_excite_picture(const struct kernel_call *call, size_t pictur
         } else {
             scale_block(pixels, from->block, means + b * from->block, added, call->output + at);
         }
+    }
+    if (apart) {
+        add_from_layout(call, picture);
     }
 }
 
@@ -280,7 +300,7 @@ static void patch_rows(const struct kernel_call *call, size_t first, size_t last
 
 static void tokens(const struct kernel_call *call, size_t first, size_t last) {
     const size_t width = call->to.channels, count = call->to.height;
-    const float *token = call->layer->weight, *position = call->layer->bias;
+    const float *token = call->layer->parameters[FACTORS], *position = call->layer->parameters[BIAS];
     for (size_t picture = first; picture < last; picture++) {
         const float *in = call->input + picture * (count - 1) * width;
         float *out = call->output + picture * count * width;
@@ -295,7 +315,7 @@ static void tokens(const struct kernel_call *call, size_t first, size_t last) {
 
 static void layer_norms(const struct kernel_call *call, size_t first, size_t last) {
     const size_t width = call->to.channels;
-    const float *weight = call->layer->weight, *bias = call->layer->bias;
+    const float *factors = call->layer->parameters[FACTORS], *bias = call->layer->parameters[BIAS];
     for (size_t row = first; row < last; row++) {
         const float *in = call->input + row * width;
         float *out = call->output + row * width;
@@ -306,7 +326,7 @@ static void layer_norms(const struct kernel_call *call, size_t first, size_t las
         const float variance = product_of(width, out, out) / (float)width;
         const float scale = 1.0F / sqrtf(variance + call->layer->epsilon);
         for (size_t i = 0; i < width; i++) {
-            out[i] = out[i] * scale * weight[i] + bias[i];
+            out[i] = out[i] * scale * factors[i] + bias[i];
         }
     }
 }
@@ -349,12 +369,12 @@ static void attention_heads(const struct kernel_call *call, size_t first, size_t
         float *out = call->output + task / heads * queries * out_stride + task % heads * width;
         for (size_t start = 0; start < queries; start += most) {
             const size_t rows = queries - start < most ? queries - start : most;
-            call->engine->multiply(true, rows, count, width, scale, query + start * stride, stride, key, stride, scores, count);
+            call->products->multiply(true, rows, count, width, scale, query + start * stride, stride, key, stride, scores, count);
             for (size_t i = 0; i < rows; i++) {
                 softmax(count, scores + i * count);
             }
-            call->engine->multiply(false, rows, width, count, 1.0F, scores, count, content, stride, out + start * out_stride,
-                                   out_stride);
+            call->products->multiply(false, rows, width, count, 1.0F, scores, count, content, stride, out + start * out_stride,
+                                     out_stride);
         }
     }
 }

@@ -3,7 +3,7 @@
  * Places: a value is alive from the layer that makes it to the last layer that reads it. Values are placed in the order in which
  * they are made, each at the lowest address where it overlaps no value alive at the same time. A layer that adds writes its output
  * over the value it adds to, and squeeze and excite writes over its input. */
-#include "net/program.h"
+#include "net/cpu/program.h"
 #include "base/memory.h"
 #include "base/threads.h"
 
@@ -12,9 +12,7 @@
 enum { ALIGNMENT = 16 }; /* floats */
 
 static value taken_over(const struct layer *layer) {
-    return layer->kind == LAYER_SQUEEZE_EXCITE                               ? layer->input
-           : layer->kind == LAYER_CONVOLUTION || layer->kind == LAYER_LINEAR ? layer->add
-                                                                             : NOTHING;
+    return layer->kind == LAYER_SQUEEZE_EXCITE ? layer->input : is_product(layer) ? layer->add : NOTHING;
 }
 
 static struct layout plain_layout(struct shape shape, size_t padded, size_t block) {
@@ -27,7 +25,7 @@ static struct layout kernel_layout(const struct program *program, const void *st
     const struct layout *from = &program->layouts[layer->input];
     switch (layer->kind) {
     case LAYER_SPACE_TO_DEPTH: {
-        const size_t block = program->engine->block(state, layer->to.channels);
+        const size_t block = program->products->block(state, layer->to.channels);
         return plain_layout(layer->to, (layer->to.channels + block - 1) / block * block, block);
     }
     case LAYER_MAX_POOL:
@@ -39,20 +37,30 @@ static struct layout kernel_layout(const struct program *program, const void *st
     }
 }
 
-static l3a_status prepare_layers(struct program *program, void *state, const struct program *twin) {
+static l3a_status prepare_product(struct program *program, void *state, const struct network *source, const struct program *twin,
+                                  size_t index) {
+    const struct layer *layer = &program->network->layers[index];
+    struct product product = {.layer = layer,
+                              .factors = source->layers[index].parameters[FACTORS],
+                              .batch = program->batch,
+                              .from = program->layouts[layer->input],
+                              .to = layer->add ? program->layouts[layer->add] : plain_layout(layer->to, 0, 0)};
+    const l3a_status status =
+        program->products->prepare(state, &product, twin ? twin->steps[index].operation : NULL, &program->steps[index].operation);
+    program->layouts[layer->output] = product.to;
+    program->steps[index].scratch = product.scratch;
+    return status;
+}
+
+static l3a_status prepare_layers(struct program *program, void *state, const struct network *source, const struct program *twin) {
     const struct network *net = program->network;
     l3a_status status = L3A_OK;
     program->layouts[PICTURE] = plain_layout(net->shapes[PICTURE], net->shapes[PICTURE].channels, 1);
     for (size_t i = 0; i < net->layer_count; i++) {
-        const struct layer *layer = &net->layers[i];
-        struct layout *to = &program->layouts[layer->output];
-        struct step *step = &program->steps[i];
-        if (program->kernels->run[layer->kind]) {
-            *to = kernel_layout(program, state, layer);
+        if (is_product(&net->layers[i])) {
+            TRY(prepare_product(program, state, source, twin, i));
         } else {
-            *to = layer->add ? program->layouts[layer->add] : plain_layout(layer->to, 0, 0);
-            TRY(program->engine->prepare(state, layer, program->batch, &program->layouts[layer->input],
-                                         twin ? twin->steps[i].operation : NULL, to, &step->scratch, &step->operation));
+            program->layouts[net->layers[i].output] = kernel_layout(program, state, &net->layers[i]);
         }
     }
 done:
@@ -149,16 +157,16 @@ done:
     return status;
 }
 
-l3a_status program_open(const struct network *network, const struct engine *engine, void *state, size_t batch,
-                        const struct program *twin, struct program *program) {
+l3a_status program_open(const struct network *network, const struct network *source, const struct products *products, void *state,
+                        size_t batch, const struct program *twin, struct program *program) {
     l3a_context *context = network->context;
     l3a_status status = L3A_OK;
     *program =
-        (struct program){.context = context, .network = network, .engine = engine, .kernels = kernels_pick(), .batch = batch};
+        (struct program){.context = context, .network = network, .products = products, .kernels = kernels_pick(), .batch = batch};
     TRY(allocate_zeroed(context, network->layer_count, sizeof *program->steps, &program->steps));
     TRY(allocate_zeroed(context, network->value_count, sizeof *program->layouts, &program->layouts));
     TRY(allocate_zeroed(context, network->value_count, sizeof *program->places, &program->places));
-    TRY(prepare_layers(program, state, twin));
+    TRY(prepare_layers(program, state, source, twin));
     TRY(place_values(program));
 done:
     if (status != L3A_OK) {
@@ -173,7 +181,7 @@ void program_close(struct program *program) {
     }
     for (size_t i = 0; program->steps && i < program->network->layer_count; i++) {
         if (program->steps[i].operation) {
-            program->engine->release(program->steps[i].operation);
+            program->products->release(program->steps[i].operation);
         }
     }
     release(program->context, program->steps);
@@ -198,13 +206,14 @@ static l3a_status run_layer(const struct program *program, size_t index, const f
     const float *input = layer->input == PICTURE ? pictures : arena + program->places[layer->input];
     float *output = arena + program->places[layer->output];
     if (step->operation) {
-        return program->engine->run(step->operation, input, output, arena + program->scratch_place);
+        return program->products->run(step->operation, input, output, arena + program->scratch_place);
     }
     struct kernel_loop loop = {.run = program->kernels->run[layer->kind],
                                .call = {.layer = layer,
-                                        .engine = program->engine,
+                                        .products = program->products,
                                         .from = program->layouts[layer->input],
                                         .to = program->layouts[layer->output],
+                                        .beside = program->layouts[layer->add],
                                         .input = input,
                                         .added = layer->add ? arena + program->places[layer->add] : NULL,
                                         .output = output}};
@@ -213,36 +222,25 @@ static l3a_status run_layer(const struct program *program, size_t index, const f
     return L3A_OK;
 }
 
-l3a_status program_run(const struct program *program, const float *pictures, float *arena, float *features) {
-    const struct network *net = program->network;
-    const struct layout *layout = &program->layouts[net->output];
-    l3a_status status = L3A_OK;
-    for (size_t i = 0; i < net->layer_count; i++) {
-        TRY(run_layer(program, i, pictures, arena));
-    }
-    for (size_t i = 0; i < program->batch; i++) {
-        memcpy(features + i * layout->channels, arena + program->places[net->output] + i * layout->padded,
-               layout->channels * sizeof *features);
-    }
-done:
-    return status;
-}
-
-l3a_status program_run_until(const struct program *program, const float *pictures, float *arena, size_t layer, float *planes) {
-    const struct layout *layout = &program->layouts[program->network->layers[layer].output];
-    const float *values = arena + program->places[program->network->layers[layer].output];
+/* Leaves the layout behind: planes, without padding. */
+static void copy_planes(const struct layout *layout, size_t batch, const float *values, float *planes) {
     const size_t pixels = layout->height * layout->width;
-    l3a_status status = L3A_OK;
-    for (size_t i = 0; i <= layer; i++) {
-        TRY(run_layer(program, i, pictures, arena));
-    }
-    for (size_t i = 0; i < program->batch * layout->channels; i++) {
+    for (size_t i = 0; i < batch * layout->channels; i++) {
         const size_t picture = i / layout->channels, c = i % layout->channels;
         const float *from = values + picture * layout_size(layout) + c / layout->block * pixels * layout->block + c % layout->block;
         for (size_t p = 0; p < pixels; p++) {
             planes[i * pixels + p] = from[p * layout->block];
         }
     }
+}
+
+l3a_status program_run(const struct program *program, const float *pictures, float *arena, float *planes) {
+    const struct network *net = program->network;
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < net->layer_count; i++) {
+        TRY(run_layer(program, i, pictures, arena));
+    }
+    copy_planes(&program->layouts[net->output], program->batch, arena + program->places[net->output], planes);
 done:
     return status;
 }

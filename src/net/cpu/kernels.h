@@ -3,12 +3,12 @@
 #ifndef L3A_KERNELS_H
 #define L3A_KERNELS_H
 
-#include "net/engine.h"
+#include "net/cpu/products.h"
 
 struct kernel_call {
     const struct layer *layer;
-    const struct engine *engine;
-    struct layout from, to;
+    const struct products *products;
+    struct layout from, to, beside; /* of input, output and added */
     const float *input, *added;
     float *output;
 };
@@ -18,8 +18,8 @@ typedef void kernel_function(const struct kernel_call *call, size_t first, size_
 
 struct kernels {
     const char *name;
-    kernel_function *run[LAYER_JOIN + 1]; /* NULL for the engine's layers */
-    /* Adds the bias (may be NULL) to output [rows x width], and applies the activation. For engines that cannot do it themselves.
+    kernel_function *run[LAYER_JOIN + 1]; /* NULL for matrix products */
+    /* Adds the bias (may be NULL) to output [rows x width], and applies the activation. For products that cannot do it themselves.
      */
     void (*finish)(enum activation activation, float slope, const float *bias, size_t rows, size_t width, float *output);
 };

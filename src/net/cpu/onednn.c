@@ -1,11 +1,12 @@
-/* Convolutions and linear layers with oneDNN. No other file uses its interface.
+/* The back end on oneDNN: convolutions and linear layers. No other file uses its interface.
  *
  * Each layer is one primitive, which also adds the bias and the shortcut and applies the activation. oneDNN chooses the layout of
- * the output, and the next layer reads that layout; weights are packed once, in the form that the primitive prefers. A layer shares
- * the packed weights of its twin, the same layer for another number of pictures, if that has the same form. Memory that primitives
+ * the output, and the next layer reads that layout; factors are packed once, in the form that the primitive prefers. A layer shares
+ * the packed factors of its twin, the same layer for another number of pictures, if that has the same form. Memory that primitives
  * need while they run comes from the program's arena. */
+#include "net/cpu/cpu.h"
+
 #ifdef L3A_HAVE_ONEDNN
-#include "net/engine.h"
 #include "base/memory.h"
 
 #include <dnnl.h>
@@ -25,8 +26,8 @@ struct operation {
     const struct state *state;
     dnnl_primitive_desc_t description;
     dnnl_primitive_t primitive;
-    dnnl_memory_t source, weight, bias, output, scratchpad;
-    dnnl_memory_desc_t weight_form;
+    dnnl_memory_t source, factors, bias, output, scratchpad;
+    dnnl_memory_desc_t factor_form;
     float *packed; /* aligned within memory; the twin's if memory is NULL */
     void *memory;
 };
@@ -107,7 +108,7 @@ static void release_operation(void *opaque) {
     struct operation *operation = opaque;
     if (operation) {
         dnnl_memory_destroy(operation->source);
-        dnnl_memory_destroy(operation->weight);
+        dnnl_memory_destroy(operation->factors);
         dnnl_memory_destroy(operation->bias);
         dnnl_memory_destroy(operation->output);
         dnnl_memory_destroy(operation->scratchpad);
@@ -138,8 +139,8 @@ done:
     return status;
 }
 
-/* The weights in the layout of the checkpoint; `any` leaves the layout open. */
-static l3a_status plain_weights(const struct state *state, const struct layer *layer, bool any, dnnl_memory_desc_t *form) {
+/* The factors in the layout of the checkpoint; `any` leaves the layout open. */
+static l3a_status factor_form(const struct state *state, const struct layer *layer, bool any, dnnl_memory_desc_t *form) {
     const dnnl_dim_t out = (dnnl_dim_t)layer->to.channels, in = (dnnl_dim_t)layer->from.channels,
                      kernel = (dnnl_dim_t)layer->kernel;
     const dnnl_dim_t groups = (dnnl_dim_t)layer->groups;
@@ -160,9 +161,9 @@ done:
 static l3a_status bias_form(const struct state *state, const struct layer *layer, dnnl_memory_desc_t *form) {
     l3a_status status = L3A_OK;
     memset(form, 0, sizeof *form);
-    if (layer->bias && layer->kind == LAYER_LINEAR) {
+    if (layer->parameters[BIAS] && layer->kind == LAYER_LINEAR) {
         CHECK(dnnl_memory_desc_init_by_tag(form, 2, (const dnnl_dims_t){1, (dnnl_dim_t)layer->to.channels}, dnnl_f32, dnnl_ab));
-    } else if (layer->bias) {
+    } else if (layer->parameters[BIAS]) {
         CHECK(dnnl_memory_desc_init_by_tag(form, 1, (const dnnl_dims_t){(dnnl_dim_t)layer->to.channels}, dnnl_f32, dnnl_a));
     }
 done:
@@ -171,19 +172,19 @@ done:
 
 /* oneDNN may choose Winograd's algorithm for a 3 x 3 convolution, which needs fewer multiplications; features stay within 1e-6 of
  * those in float64. */
-static l3a_status describe_convolution(const struct state *state, const struct layer *layer, size_t batch,
-                                       const struct layout *from, const struct layout *to, const_dnnl_primitive_attr_t attributes,
-                                       struct operation *operation) {
+static l3a_status describe_convolution(const struct state *state, const struct product *product,
+                                       const_dnnl_primitive_attr_t attributes, struct operation *operation) {
+    const struct layer *layer = product->layer;
     const dnnl_dim_t stride = (dnnl_dim_t)layer->stride, padding = (dnnl_dim_t)layer->padding;
-    dnnl_memory_desc_t source, weight, bias, output;
+    dnnl_memory_desc_t source, factors, bias, output;
     dnnl_convolution_desc_t what;
     l3a_status status = L3A_OK;
-    CHECK(map_form(from, batch, false, &source));
-    CHECK(map_form(to, batch, to->block == 0, &output));
-    TRY(plain_weights(state, layer, true, &weight));
+    CHECK(map_form(&product->from, product->batch, false, &source));
+    CHECK(map_form(&product->to, product->batch, product->to.block == 0, &output));
+    TRY(factor_form(state, layer, true, &factors));
     TRY(bias_form(state, layer, &bias));
-    CHECK(dnnl_convolution_forward_desc_init(&what, dnnl_forward_inference, dnnl_convolution_auto, &source, &weight,
-                                             layer->bias ? &bias : NULL, &output, (const dnnl_dims_t){stride, stride},
+    CHECK(dnnl_convolution_forward_desc_init(&what, dnnl_forward_inference, dnnl_convolution_auto, &source, &factors,
+                                             layer->parameters[BIAS] ? &bias : NULL, &output, (const dnnl_dims_t){stride, stride},
                                              (const dnnl_dims_t){padding, padding}, (const dnnl_dims_t){padding, padding}));
     CHECK(dnnl_primitive_desc_create(&operation->description, &what, attributes, state->engine, NULL));
 done:
@@ -191,67 +192,68 @@ done:
 }
 
 /* A matrix product instead of oneDNN's own linear layer, which reaches half the speed on these shapes (version 2.6). */
-static l3a_status describe_linear(const struct state *state, const struct layer *layer, size_t batch,
-                                  const_dnnl_primitive_attr_t attributes, struct operation *operation) {
-    const dnnl_dim_t rows = (dnnl_dim_t)(batch * layer->to.height * layer->to.width);
-    dnnl_memory_desc_t source, weight, bias, output;
+static l3a_status describe_linear(const struct state *state, const struct product *product, const_dnnl_primitive_attr_t attributes,
+                                  struct operation *operation) {
+    const struct layer *layer = product->layer;
+    const dnnl_dim_t rows = (dnnl_dim_t)(product->batch * layer->to.height * layer->to.width);
+    dnnl_memory_desc_t source, factors, bias, output;
     dnnl_matmul_desc_t what;
     l3a_status status = L3A_OK;
     CHECK(dnnl_memory_desc_init_by_tag(&source, 2, (const dnnl_dims_t){rows, (dnnl_dim_t)layer->from.channels}, dnnl_f32, dnnl_ab));
     CHECK(dnnl_memory_desc_init_by_tag(&output, 2, (const dnnl_dims_t){rows, (dnnl_dim_t)layer->to.channels}, dnnl_f32, dnnl_ab));
-    TRY(plain_weights(state, layer, true, &weight));
+    TRY(factor_form(state, layer, true, &factors));
     TRY(bias_form(state, layer, &bias));
-    CHECK(dnnl_matmul_desc_init(&what, &source, &weight, layer->bias ? &bias : NULL, &output));
+    CHECK(dnnl_matmul_desc_init(&what, &source, &factors, layer->parameters[BIAS] ? &bias : NULL, &output));
     CHECK(dnnl_primitive_desc_create(&operation->description, &what, attributes, state->engine, NULL));
 done:
     return status;
 }
 
-static l3a_status describe(const struct state *state, const struct layer *layer, size_t batch, const struct layout *from,
-                           struct layout *to, struct operation *operation) {
+static l3a_status describe(const struct state *state, struct product *product, struct operation *operation) {
+    struct layout *to = &product->to;
     dnnl_primitive_attr_t attributes = NULL;
     l3a_status status = L3A_OK;
-    TRY(make_attributes(state, layer, &attributes));
-    if (layer->kind == LAYER_LINEAR) {
+    TRY(make_attributes(state, product->layer, &attributes));
+    if (product->layer->kind == LAYER_LINEAR) {
         to->padded = to->block = to->channels;
-        TRY(describe_linear(state, layer, batch, attributes, operation));
+        TRY(describe_linear(state, product, attributes, operation));
         goto done;
     }
-    TRY(describe_convolution(state, layer, batch, from, to, attributes, operation));
+    TRY(describe_convolution(state, product, attributes, operation));
     if (!read_layout(dnnl_primitive_desc_query_md(operation->description, dnnl_query_dst_md, 0), to)) {
         dnnl_primitive_desc_destroy(operation->description);
         operation->description = NULL;
         to->padded = to->block = to->channels;
-        TRY(describe_convolution(state, layer, batch, from, to, attributes, operation));
+        TRY(describe_convolution(state, product, attributes, operation));
     }
 done:
     dnnl_primitive_attr_destroy(attributes);
     return status;
 }
 
-static l3a_status pack(const struct state *state, const struct layer *layer, const struct operation *twin,
+static l3a_status pack(const struct state *state, const struct product *product, const struct operation *twin,
                        struct operation *operation) {
     dnnl_memory_desc_t plain;
     dnnl_primitive_desc_t reorder_description = NULL;
     dnnl_primitive_t reorder = NULL;
     dnnl_memory_t from = NULL;
     l3a_status status = L3A_OK;
-    operation->weight_form = *dnnl_primitive_desc_query_md(operation->description, dnnl_query_weights_md, 0);
-    if (twin && dnnl_memory_desc_equal(&twin->weight_form, &operation->weight_form)) {
+    operation->factor_form = *dnnl_primitive_desc_query_md(operation->description, dnnl_query_weights_md, 0);
+    if (twin && dnnl_memory_desc_equal(&twin->factor_form, &operation->factor_form)) {
         operation->packed = twin->packed;
-        CHECK(dnnl_memory_create(&operation->weight, &operation->weight_form, state->engine, operation->packed));
+        CHECK(dnnl_memory_create(&operation->factors, &operation->factor_form, state->engine, operation->packed));
         goto done;
     }
-    TRY(allocate(state->context, dnnl_memory_desc_get_size(&operation->weight_form) + ALIGNMENT, 1, &operation->memory));
+    TRY(allocate(state->context, dnnl_memory_desc_get_size(&operation->factor_form) + ALIGNMENT, 1, &operation->memory));
     operation->packed = (float *)(((uintptr_t)operation->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-    TRY(plain_weights(state, layer, false, &plain));
-    CHECK(dnnl_memory_create(&operation->weight, &operation->weight_form, state->engine, operation->packed));
-    CHECK(dnnl_memory_create(&from, &plain, state->engine, layer->weight));
-    CHECK(dnnl_reorder_primitive_desc_create(&reorder_description, &plain, state->engine, &operation->weight_form, state->engine,
+    TRY(factor_form(state, product->layer, false, &plain));
+    CHECK(dnnl_memory_create(&operation->factors, &operation->factor_form, state->engine, operation->packed));
+    CHECK(dnnl_memory_create(&from, &plain, state->engine, (void *)(uintptr_t)product->factors));
+    CHECK(dnnl_reorder_primitive_desc_create(&reorder_description, &plain, state->engine, &operation->factor_form, state->engine,
                                              NULL));
     CHECK(dnnl_primitive_create(&reorder, reorder_description));
     CHECK(dnnl_primitive_execute(reorder, state->stream, 2,
-                                 (const dnnl_exec_arg_t[]){{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, operation->weight}}));
+                                 (const dnnl_exec_arg_t[]){{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, operation->factors}}));
     CHECK(dnnl_stream_wait(state->stream));
 done:
     dnnl_memory_destroy(from);
@@ -260,8 +262,8 @@ done:
     return status;
 }
 
-static l3a_status make_memories(const struct state *state, const struct layer *layer, size_t *scratch,
-                                struct operation *operation) {
+static l3a_status make_memories(const struct state *state, struct product *product, struct operation *operation) {
+    float *bias_values = product->layer->parameters[BIAS];
     const dnnl_memory_desc_t *pad = dnnl_primitive_desc_query_md(operation->description, dnnl_query_scratchpad_md, 0);
     dnnl_memory_desc_t bias;
     l3a_status status = L3A_OK;
@@ -270,26 +272,25 @@ static l3a_status make_memories(const struct state *state, const struct layer *l
     CHECK(dnnl_memory_create(&operation->output, dnnl_primitive_desc_query_md(operation->description, dnnl_query_dst_md, 0),
                              state->engine, DNNL_MEMORY_NONE));
     CHECK(dnnl_memory_create(&operation->scratchpad, pad, state->engine, DNNL_MEMORY_NONE));
-    *scratch = dnnl_memory_desc_get_size(pad) / sizeof(float) + 1;
-    if (layer->bias) {
-        TRY(bias_form(state, layer, &bias));
-        CHECK(dnnl_memory_create(&operation->bias, &bias, state->engine, layer->bias));
+    product->scratch = dnnl_memory_desc_get_size(pad) / sizeof(float) + 1;
+    if (bias_values) {
+        TRY(bias_form(state, product->layer, &bias));
+        CHECK(dnnl_memory_create(&operation->bias, &bias, state->engine, bias_values));
     }
 done:
     return status;
 }
 
-static l3a_status prepare(void *opaque, const struct layer *layer, size_t batch, const struct layout *from, const void *twin,
-                          struct layout *to, size_t *scratch, void **prepared) {
+static l3a_status prepare(void *opaque, struct product *product, const void *twin, void **prepared) {
     const struct state *state = opaque;
     struct operation *operation = NULL;
     l3a_status status = L3A_OK;
     TRY(allocate_zeroed(state->context, 1, sizeof *operation, &operation));
     operation->state = state;
-    TRY(describe(state, layer, batch, from, to, operation));
+    TRY(describe(state, product, operation));
     CHECK(dnnl_primitive_create(&operation->primitive, operation->description));
-    TRY(pack(state, layer, twin, operation));
-    TRY(make_memories(state, layer, scratch, operation));
+    TRY(pack(state, product, twin, operation));
+    TRY(make_memories(state, product, operation));
     *prepared = operation;
     operation = NULL;
 done:
@@ -305,7 +306,7 @@ static l3a_status run(void *opaque, const float *input, float *output, float *sc
     CHECK(dnnl_memory_set_data_handle(operation->output, output));
     CHECK(dnnl_memory_set_data_handle(operation->scratchpad, scratch));
     const dnnl_exec_arg_t arguments[ARGUMENTS] = {{DNNL_ARG_SRC, operation->source},
-                                                  {DNNL_ARG_WEIGHTS, operation->weight},
+                                                  {DNNL_ARG_WEIGHTS, operation->factors},
                                                   {DNNL_ARG_DST, operation->output},
                                                   {DNNL_ARG_SCRATCHPAD, operation->scratchpad},
                                                   {DNNL_ARG_BIAS, operation->bias}};
@@ -321,14 +322,30 @@ static void multiply(bool transpose_b, size_t m, size_t n, size_t inner, float s
                (dnnl_dim_t)b_stride, 0.0F, c, (dnnl_dim_t)c_stride);
 }
 
-const struct engine onednn_engine = {.name = "onednn",
-                                     .open = open_state,
-                                     .close = close_state,
-                                     .block = block_of,
-                                     .prepare = prepare,
-                                     .run = run,
-                                     .release = release_operation,
-                                     .multiply = multiply};
+static const struct products products = {.open = open_state,
+                                         .close = close_state,
+                                         .block = block_of,
+                                         .prepare = prepare,
+                                         .run = run,
+                                         .release = release_operation,
+                                         .multiply = multiply};
+
+static bool available(void) {
+    return true;
+}
+
+static l3a_status open(const struct network *network, void **state) {
+    return cpu_network_open(&products, network, state);
+}
+
+const struct network_back_end onednn_back_end = {
+    .name = "onednn", .available = available, .open = open, .run = cpu_network_run, .close = cpu_network_close};
+
 #else
-typedef int nothing_here;
+
+static bool available(void) {
+    return false;
+}
+
+const struct network_back_end onednn_back_end = {.name = "onednn", .available = available};
 #endif

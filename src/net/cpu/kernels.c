@@ -1,5 +1,5 @@
 /* Chooses the kernels for this processor, and divides a layer's work into tasks. */
-#include "net/kernels.h"
+#include "net/cpu/kernels.h"
 
 const struct kernels *kernels_pick(void) {
 #if defined(__x86_64__) && !defined(L3A_PLAIN_KERNELS)

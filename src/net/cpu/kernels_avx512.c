@@ -2,7 +2,7 @@
 #if defined(__x86_64__) && !defined(L3A_PLAIN_KERNELS)
 #define KERNELS kernels_avx512
 #define KERNELS_NAME "avx512"
-#include "net/kernels_body.h"
+#include "net/cpu/kernels_body.h"
 #else
 typedef int nothing_here;
 #endif

@@ -1,45 +1,35 @@
-/* Convolutions and linear layers with the plain matrix library: for builds without oneDNN, and as an independent check in the
- * tests.
+/* The back end on the plain matrix library: for builds without oneDNN, and as an independent check in the tests.
  *
  * Values are stored as NHWC. A convolution of one picture is the product
- *     out (pixels x channels) = columns (pixels x kernel² · inputs) · weights ᵀ,
+ *     out (pixels x channels) = columns (pixels x kernel² · inputs) · factorsᵀ,
  * where a row of columns holds the inputs under the kernel at one pixel, with zeros beyond the edges; for a 1 x 1 kernel of stride
  * 1 the input itself is that matrix. Bias and activation are applied while the picture is in the cache. */
-#include "net/kernels.h"
+#include "net/cpu/cpu.h"
 #include "base/matrix.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "net/cpu/kernels.h"
 
 #include <string.h>
 
-struct state {
-    l3a_context *context;
-};
-
 struct operation {
     l3a_context *context;
-    const struct layer *layer;
     const struct kernels *kernels;
+    const struct layer *layer;
     struct layout from, to;
     size_t batch;
-    float *weight; /* [out][kernel][kernel][in / groups]; the twin's if there is a twin */
+    float *factors; /* [out][kernel][kernel][in / groups]; the twin's if there is a twin */
     bool borrowed;
 };
 
+/* The products need no state but the context. */
 static l3a_status open_state(l3a_context *context, void **state) {
-    struct state *made;
-    const l3a_status status = allocate(context, 1, sizeof *made, &made);
-    if (status == L3A_OK) {
-        made->context = context;
-        *state = made;
-    }
-    return status;
+    *state = context;
+    return L3A_OK;
 }
 
 static void close_state(void *state) {
-    if (state) {
-        release(((struct state *)state)->context, state);
-    }
+    (void)state;
 }
 
 static size_t block_of(const void *state, size_t channels) {
@@ -51,26 +41,26 @@ static void release_operation(void *opaque) {
     struct operation *operation = opaque;
     if (operation) {
         if (!operation->borrowed) {
-            release(operation->context, operation->weight);
+            release(operation->context, operation->factors);
         }
         release(operation->context, operation);
     }
 }
 
-static l3a_status pack(struct operation *operation, const struct operation *twin) {
+static l3a_status pack(struct operation *operation, const float *factors, const struct operation *twin) {
     const struct layer *layer = operation->layer;
     const size_t in = layer->kind == LAYER_CONVOLUTION ? layer->from.channels / layer->groups : layer->from.channels;
     const size_t kernel = layer->kind == LAYER_CONVOLUTION ? layer->kernel * layer->kernel : 1;
     if (twin) {
-        operation->weight = twin->weight;
+        operation->factors = twin->factors;
         operation->borrowed = true;
         return L3A_OK;
     }
-    const l3a_status status = allocate(operation->context, layer->to.channels, in * kernel * sizeof(float), &operation->weight);
+    const l3a_status status = allocate(operation->context, layer->to.channels, in * kernel * sizeof(float), &operation->factors);
     for (size_t o = 0; status == L3A_OK && o < layer->to.channels; o++) {
         for (size_t k = 0; k < kernel; k++) {
             for (size_t i = 0; i < in; i++) {
-                operation->weight[(o * kernel + k) * in + i] = layer->weight[(o * in + i) * kernel + k];
+                operation->factors[(o * kernel + k) * in + i] = factors[(o * in + i) * kernel + k];
             }
         }
     }
@@ -83,17 +73,19 @@ static bool needs_columns(const struct operation *operation) {
            (layer->kernel > 1 || layer->stride > 1 || operation->from.block != operation->from.padded);
 }
 
-static l3a_status prepare(void *state, const struct layer *layer, size_t batch, const struct layout *from, const void *twin,
-                          struct layout *to, size_t *scratch, void **operation) {
-    l3a_context *context = ((struct state *)state)->context;
+static l3a_status prepare(void *state, struct product *product, const void *twin, void **operation) {
+    l3a_context *context = state;
+    const struct layer *layer = product->layer;
+    struct layout *to = &product->to;
     struct operation *made = NULL;
     l3a_status status = L3A_OK;
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     to->padded = to->block = to->channels;
-    *made =
-        (struct operation){.context = context, .layer = layer, .kernels = kernels_pick(), .from = *from, .to = *to, .batch = batch};
-    TRY(pack(made, twin));
-    *scratch = needs_columns(made) ? to->height * to->width * from->channels / layer->groups * layer->kernel * layer->kernel : 0;
+    *made = (struct operation){
+        .context = context, .kernels = kernels_pick(), .layer = layer, .from = product->from, .to = *to, .batch = product->batch};
+    TRY(pack(made, product->factors, twin));
+    product->scratch =
+        needs_columns(made) ? to->height * to->width * layer->from.channels / layer->groups * layer->kernel * layer->kernel : 0;
     *operation = made;
     made = NULL;
 done:
@@ -140,19 +132,30 @@ struct finish {
 static void finish_part(void *argument, size_t first, size_t last) {
     const struct finish *job = argument;
     const struct layer *layer = job->operation->layer;
-    job->operation->kernels->finish(layer->activation, layer->slope, layer->bias, last - first, layer->to.channels,
+    job->operation->kernels->finish(layer->activation, layer->slope, layer->parameters[BIAS], last - first, layer->to.channels,
                                     job->output + first * layer->to.channels);
 }
 
-static void product(const struct operation *operation, size_t rows, const float *input, size_t stride, size_t group,
-                    float *output) {
+/* c (m x n) = scale · a op(b) + keep · c. */
+static void multiply_with(int threads, bool transpose_b, size_t m, size_t n, size_t inner, float scale, const float *a,
+                          size_t a_stride, const float *b, size_t b_stride, float keep, float *c, size_t c_stride) {
+    matrix_multiply(threads, REAL_SINGLE, false, transpose_b, m, n, inner, (double)scale, a, a_stride, b, b_stride, (double)keep, c,
+                    c_stride);
+}
+
+static void multiply(bool transpose_b, size_t m, size_t n, size_t inner, float scale, const float *a, size_t a_stride,
+                     const float *b, size_t b_stride, float *c, size_t c_stride) {
+    multiply_with(1, transpose_b, m, n, inner, scale, a, a_stride, b, b_stride, 0, c, c_stride);
+}
+
+static void multiply_group(const struct operation *operation, size_t rows, const float *input, size_t stride, size_t group,
+                           float *output) {
     const struct layer *layer = operation->layer;
     const size_t groups = layer->kind == LAYER_CONVOLUTION ? layer->groups : 1;
     const size_t kernel = layer->kind == LAYER_CONVOLUTION ? layer->kernel * layer->kernel : 1;
     const size_t out = layer->to.channels / groups, inner = layer->from.channels / groups * kernel;
-    matrix_multiply(operation->context->threads, REAL_SINGLE, false, true, rows, out, inner, 1.0, input, stride,
-                        operation->weight + group * out * inner, inner, layer->add ? 1.0 : 0.0, output + group * out,
-                        layer->to.channels);
+    multiply_with(operation->context->threads, true, rows, out, inner, 1, input, stride, operation->factors + group * out * inner,
+                  inner, layer->add ? 1 : 0, output + group * out, layer->to.channels);
 }
 
 static void convolve_picture(const struct operation *operation, const float *input, float *output, float *scratch) {
@@ -162,9 +165,9 @@ static void convolve_picture(const struct operation *operation, const float *inp
         if (needs_columns(operation)) {
             struct columns job = {operation, input, group, scratch};
             parallel_for(operation->context->threads, layer->to.height, 1, fill_columns, &job);
-            product(operation, pixels, scratch, in * layer->kernel * layer->kernel, group, output);
+            multiply_group(operation, pixels, scratch, in * layer->kernel * layer->kernel, group, output);
         } else {
-            product(operation, pixels, input + group * in, layer->from.channels, group, output);
+            multiply_group(operation, pixels, input + group * in, layer->from.channels, group, output);
         }
     }
 }
@@ -176,7 +179,7 @@ static l3a_status run(void *opaque, const float *input, float *output, float *sc
     for (size_t i = 0; i < operation->batch; i += at_a_time) {
         struct finish job = {operation, output + i * layout_size(&operation->to)};
         if (layer->kind == LAYER_LINEAR) {
-            product(operation, at_a_time * pixels, input, layer->from.channels, 0, output);
+            multiply_group(operation, at_a_time * pixels, input, layer->from.channels, 0, output);
         } else {
             convolve_picture(operation, input + i * layout_size(&operation->from), job.output, scratch);
         }
@@ -186,16 +189,21 @@ static l3a_status run(void *opaque, const float *input, float *output, float *sc
     return L3A_OK;
 }
 
-static void multiply(bool transpose_b, size_t m, size_t n, size_t inner, float scale, const float *a, size_t a_stride,
-                     const float *b, size_t b_stride, float *c, size_t c_stride) {
-    matrix_multiply(1, REAL_SINGLE, false, transpose_b, m, n, inner, (double)scale, a, a_stride, b, b_stride, 0.0, c, c_stride);
+static const struct products products = {.open = open_state,
+                                         .close = close_state,
+                                         .block = block_of,
+                                         .prepare = prepare,
+                                         .run = run,
+                                         .release = release_operation,
+                                         .multiply = multiply};
+
+static bool available(void) {
+    return true;
 }
 
-const struct engine blas_engine = {.name = "blas",
-                                   .open = open_state,
-                                   .close = close_state,
-                                   .block = block_of,
-                                   .prepare = prepare,
-                                   .run = run,
-                                   .release = release_operation,
-                                   .multiply = multiply};
+static l3a_status open(const struct network *network, void **state) {
+    return cpu_network_open(&products, network, state);
+}
+
+const struct network_back_end blas_back_end = {
+    .name = "blas", .available = available, .open = open, .run = cpu_network_run, .close = cpu_network_close};

@@ -1,4 +1,4 @@
 /* The loops for any processor. */
 #define KERNELS kernels_plain
 #define KERNELS_NAME "plain"
-#include "net/kernels_body.h"
+#include "net/cpu/kernels_body.h"

@@ -1,12 +1,12 @@
-/* A network's weights: a table of named tensors, filled from a checkpoint, or by a test from memory. It records which tensors a
+/* A network's parameters: a table of named tensors, filled from a checkpoint, or by a test from memory. It records which tensors a
  * description has taken, so that extra tensors are detected as well as missing ones. */
-#ifndef L3A_WEIGHTS_SOURCE_H
-#define L3A_WEIGHTS_SOURCE_H
+#ifndef L3A_PARAMETERS_H
+#define L3A_PARAMETERS_H
 
 #include "base/text_index.h"
 #include "format/checkpoint.h"
 
-struct weight_source {
+struct parameter_source {
     void *owner;
     size_t count;
     const struct checkpoint_tensor *(*at)(const void *owner, size_t index);
@@ -14,25 +14,25 @@ struct weight_source {
     l3a_status (*read)(void *owner, const struct checkpoint_tensor *tensor, float *values);
 };
 
-struct weights {
+struct parameters {
     l3a_context *context;
-    struct weight_source source;
+    struct parameter_source source;
     bool *used;
     text_index names;
 };
 
-void weight_source_checkpoint(struct checkpoint *checkpoint, struct weight_source *source);
+void parameter_source_checkpoint(struct checkpoint *checkpoint, struct parameter_source *source);
 
-l3a_status weights_open(l3a_context *context, const struct weight_source *source, struct weights *weights);
-void weights_close(struct weights *weights);
+l3a_status parameters_open(l3a_context *context, const struct parameter_source *source, struct parameters *parameters);
+void parameters_close(struct parameters *parameters);
 /* NULL if there is no tensor of that name. */
-const struct checkpoint_tensor *weights_find(const struct weights *weights, const char *name);
+const struct checkpoint_tensor *parameters_find(const struct parameters *parameters, const char *name);
 /* The number of numbered parts: one more than the largest N in names that begin with "prefixN.". */
-size_t weights_count_parts(const struct weights *weights, const char *prefix);
+size_t parameters_count_parts(const struct parameters *parameters, const char *prefix);
 /* Gives a new array with the tensor's elements. If the tensor is missing or has another shape, the error says what was expected. */
-l3a_status weights_take(struct weights *weights, const char *name, size_t rank, const uint64_t *shape, float **values);
+l3a_status parameters_take(struct parameters *parameters, const char *name, size_t rank, const uint64_t *shape, float **values);
 /* Fails if a tensor was not taken, unless it belongs to a classifier or counts training steps. */
-l3a_status weights_check_all_used(const struct weights *weights, const char *network);
+l3a_status parameters_check_all_used(const struct parameters *parameters, const char *network);
 
 /* A batch norm as a scale and a shift: y = scale · x + shift. */
 struct batch_norm {
@@ -40,8 +40,8 @@ struct batch_norm {
 };
 
 /* magnitude: the scale is |weight| + epsilon, as in the in-place activated batch norm of TResNet's first release. */
-l3a_status weights_take_batch_norm(struct weights *weights, const char *name, size_t channels, bool magnitude,
-                                   struct batch_norm *norm);
+l3a_status parameters_take_batch_norm(struct parameters *parameters, const char *name, size_t channels, bool magnitude,
+                                      struct batch_norm *norm);
 void batch_norm_free(l3a_context *context, struct batch_norm *norm);
 
 #endif

@@ -1,0 +1,20 @@
+/* The table of back ends, and the choice between them. */
+#include "net/back_end.h"
+#include "net/cpu/cpu.h"
+
+static const struct network_back_end *const back_ends[] = {
+    &onednn_back_end,
+    &blas_back_end,
+};
+
+const struct network_back_end *network_back_end_at(size_t index) {
+    return index < sizeof back_ends / sizeof *back_ends ? back_ends[index] : NULL;
+}
+
+const struct network_back_end *network_back_end_best(void) {
+    size_t i = 0;
+    while (!back_ends[i]->available()) {
+        i++;
+    }
+    return back_ends[i];
+}

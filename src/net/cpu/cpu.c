@@ -1,0 +1,110 @@
+/* Runs a network on the processor.
+ *
+ * Pictures are computed in batches of a fixed size. The rest are computed one at a time, with a second program that shares the
+ * packed factors of the first. Both use one arena. */
+#include "net/cpu/cpu.h"
+#include "base/machine.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "net/cpu/program.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64, BATCH = 8 };
+
+struct cpu_network {
+    const struct products *products;
+    void *state; /* of the products */
+    struct network network;
+    struct program many, one; /* for a batch, and for a single picture */
+    float *arena;
+    void *memory; /* contains the arena, which is aligned */
+};
+
+/* Copies what running reads: all but the factors of products, which are packed. */
+static l3a_status copy_network(const struct network *from, struct network *to) {
+    l3a_context *context = from->context;
+    l3a_status status = L3A_OK;
+    *to = (struct network){.context = context, .value_count = from->value_count, .output = from->output};
+    TRY(allocate(context, from->value_count, sizeof *to->shapes, &to->shapes));
+    memcpy(to->shapes, from->shapes, from->value_count * sizeof *to->shapes);
+    TRY(allocate(context, from->layer_count, sizeof *to->layers, &to->layers));
+    for (size_t i = 0; i < from->layer_count; i++) {
+        struct layer *layer = &to->layers[to->layer_count++];
+        *layer = from->layers[i];
+        memset(layer->parameters, 0, sizeof layer->parameters);
+        for (size_t kind = is_product(layer) ? BIAS : FACTORS; kind < PARAMETER_KINDS; kind++) {
+            if (from->layers[i].parameters[kind]) {
+                TRY(allocate(context, layer->sizes[kind], sizeof(float), &layer->parameters[kind]));
+                memcpy(layer->parameters[kind], from->layers[i].parameters[kind], layer->sizes[kind] * sizeof(float));
+            }
+        }
+    }
+done:
+    return status;
+}
+
+static l3a_status make_arena(struct cpu_network *cpu) {
+    l3a_context *context = cpu->network.context;
+    const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : machine_memory_available();
+    const size_t floats = cpu->many.arena > cpu->one.arena ? cpu->many.arena : cpu->one.arena;
+    l3a_status status = L3A_OK;
+    FAIL_IF(limit && floats > limit / sizeof(float), context, L3A_ERROR_MEMORY, "use smaller pictures",
+            "the network needs %" PRIu64 " MiB of working memory; the limit is %" PRIu64 " MiB",
+            (uint64_t)floats * sizeof(float) >> 20, limit >> 20);
+    TRY(allocate(context, floats * sizeof(float) + ALIGNMENT, 1, &cpu->memory));
+    cpu->arena = (float *)(((uintptr_t)cpu->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+done:
+    return status;
+}
+
+l3a_status cpu_network_open(const struct products *products, const struct network *network, void **state) {
+    l3a_context *context = network->context;
+    const int threads = threads_use(context->threads);
+    struct cpu_network *cpu = NULL;
+    l3a_status status = L3A_OK;
+    TRY(allocate_zeroed(context, 1, sizeof *cpu, &cpu));
+    cpu->products = products;
+    cpu->network.context = context;
+    TRY(copy_network(network, &cpu->network));
+    TRY(products->open(context, &cpu->state));
+    TRY(program_open(&cpu->network, network, products, cpu->state, BATCH, NULL, &cpu->many));
+    TRY(program_open(&cpu->network, network, products, cpu->state, 1, &cpu->many, &cpu->one));
+    TRY(make_arena(cpu));
+    *state = cpu;
+    cpu = NULL;
+done:
+    cpu_network_close(cpu);
+    threads_use(threads);
+    return status;
+}
+
+void cpu_network_close(void *state) {
+    struct cpu_network *cpu = state;
+    if (cpu) {
+        l3a_context *context = cpu->network.context;
+        program_close(&cpu->one);
+        program_close(&cpu->many);
+        cpu->products->close(cpu->state);
+        network_free(&cpu->network);
+        release(context, cpu->memory);
+        release(context, cpu);
+    }
+}
+
+l3a_status cpu_network_run(void *state, const float *pictures, size_t count, float *output) {
+    const struct cpu_network *cpu = state;
+    const struct shape in = cpu->network.shapes[PICTURE], out = cpu->network.shapes[cpu->network.output];
+    const size_t in_size = in.channels * in.height * in.width, out_size = out.channels * out.height * out.width;
+    const int threads = threads_use(cpu->network.context->threads);
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < count;) {
+        const struct program *program = count - i >= cpu->many.batch ? &cpu->many : &cpu->one;
+        TRY(program_run(program, pictures + i * in_size, cpu->arena, output + i * out_size));
+        i += program->batch;
+    }
+done:
+    threads_use(threads);
+    return status;
+}

@@ -1,0 +1,26 @@
+/* A third back end of networks, written to be obviously right: plain loops in double precision, one picture at a time, with memory
+ * of its own. The tests compare the library's back ends with it through the interface that all share. Also tensors in memory, to
+ * make networks from. */
+#ifndef L3A_NAIVE_NETWORK_H
+#define L3A_NAIVE_NETWORK_H
+
+#include "net/back_end.h"
+
+extern const struct network_back_end naive_back_end;
+
+enum { TENSORS = 400 };
+
+struct memory_tensors {
+    struct checkpoint_tensor tensors[TENSORS];
+    char names[TENSORS][96];
+    size_t count;
+};
+
+typedef l3a_status tensor_reader(void *owner, const struct checkpoint_tensor *tensor, float *values);
+
+/* Adds a tensor of shape [a, b, c, d], of which the first `rank` count. */
+void tensors_add(struct memory_tensors *tensors, const char *prefix, const char *name, size_t rank, size_t a, size_t b, size_t c,
+                 size_t d);
+struct parameter_source tensors_source(struct memory_tensors *tensors, tensor_reader *read);
+
+#endif
