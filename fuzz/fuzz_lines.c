@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "format/csv.h"
-#include "report/results.h"
+#include "measure/results.h"
 
 #include <stdio.h>
 #include <stdlib.h>

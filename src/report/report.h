@@ -3,7 +3,7 @@
 #define L3A_REPORT_H
 
 #include "report/html.h"
-#include "report/results.h"
+#include "measure/results.h"
 #include "report/svg.h"
 
 struct report_run {

@@ -2,7 +2,7 @@
  *
  * Each phase writes the tables first and then the model, so the tables are never behind the model: a run that was killed resumes
  * after the model's last phase and drops any later rows from the tables. The rows of a table have a fixed order
- * (report/results.h), whether or not the run was resumed. After the model, timings.csv is written again, to include the time that
+ * (measure/results.h), whether or not the run was resumed. After the model, timings.csv is written again, to include the time that
  * saving took.
  *
  * The first method and seed leave model.safetensors. Every other job keeps its model in partial.safetensors, which is not written
@@ -16,7 +16,7 @@
 #include "learn/model.h"
 #include "measure/metrics.h"
 #include "method/method.h"
-#include "report/results.h"
+#include "measure/results.h"
 #include "run/experiment.h"
 #include "run/record.h"
 

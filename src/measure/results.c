@@ -1,4 +1,4 @@
-#include "report/results.h"
+#include "measure/results.h"
 
 #include "base/file.h"
 #include "base/machine.h"

@@ -1,4 +1,4 @@
-#include "report/tables.h"
+#include "measure/tables.h"
 
 #include "base/file.h"
 #include "format/csv.h"

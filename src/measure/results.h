@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "measure/metrics.h"
-#include "report/tables.h"
+#include "measure/tables.h"
 
 /* For each of a row's `last` classes. */
 struct class_details {
