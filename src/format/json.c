@@ -218,6 +218,21 @@ l3a_status json_object(struct json *json) {
     return open_container(json, '{');
 }
 
+l3a_status json_find(struct json *json, const char *name, bool *found) {
+    l3a_status status = L3A_OK;
+    TRY(json_object(json));
+    for (;;) {
+        json_text key;
+        TRY(json_next_key(json, &key, found));
+        if (!*found || json_text_is(key, name)) {
+            break;
+        }
+        TRY(json_skip(json));
+    }
+done:
+    return status;
+}
+
 l3a_status json_array(struct json *json) {
     return open_container(json, '[');
 }

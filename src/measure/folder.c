@@ -1,60 +1,107 @@
-/* Reads how a run or a sweep was started from the record in its folder. */
-#include "base/file.h"
-#include "base/memory.h"
-#include "format/json.h"
+#include "measure/folder.h"
+
+#include "measure/results.h"
 
 #include <string.h>
 
 enum { RECORD_LIMIT = 64 << 20 };
 
-/* The text under a key of the outermost object; *value is unchanged if there is none. */
-static l3a_status find_text(struct json *json, const char *wanted, char **value) {
+l3a_status record_open(l3a_context *context, const char *path, struct json *json, char **text) {
     l3a_status status = L3A_OK;
-    bool more;
-    TRY(json_object(json));
-    for (;;) {
-        json_text key, text;
-        TRY(json_next_key(json, &key, &more));
-        if (!more) {
-            break;
-        }
-        if (json_text_is(key, wanted)) {
-            TRY(json_string(json, &text));
-            status = json_text_copy(json, text, value);
-            break;
-        }
-        TRY(json_skip(json));
+    size_t length;
+    TRY(read_whole(context, path, RECORD_LIMIT, text, &length));
+    json_begin(json, context, path, *text, length);
+done:
+    return status;
+}
+
+l3a_status record_find_run(struct json *json) {
+    bool found;
+    const l3a_status status = json_find(json, "run", &found);
+    return status == L3A_OK && !found ? json_fail(json, "there is no object \"run\"") : status;
+}
+
+/* The path of the folder's run.json or, if there is none, of its sweep.json. */
+static l3a_status find_record(l3a_context *context, const char *folder, char **path) {
+    static const char *const names[] = {"run.json", "sweep.json"};
+    l3a_status status = L3A_OK;
+    bool exists = false;
+    for (size_t i = 0; i < 2 && !exists; i++) {
+        release(context, *path);
+        TRY(join_path(context, folder, names[i], path));
+        TRY(file_exists(context, *path, &exists));
     }
+    FAIL_IF(!exists, context, L3A_ERROR_NOT_FOUND, "give the folder of a run or a sweep",
+            "%s: there is no run.json or sweep.json in this folder", folder);
 done:
     return status;
 }
 
 l3a_status l3a_folder_record(l3a_context *context, const char *folder, const char *key, char *text, size_t capacity) {
     l3a_status status = L3A_OK;
-    char *run = NULL, *sweep = NULL, *content = NULL, *value = NULL;
-    size_t length;
-    bool is_run = false, is_sweep = false;
+    char *path = NULL, *content = NULL, *value = NULL;
     struct json json;
-    TRY(join_path(context, folder, "run.json", &run));
-    TRY(join_path(context, folder, "sweep.json", &sweep));
-    TRY(file_exists(context, run, &is_run));
-    if (!is_run) {
-        TRY(file_exists(context, sweep, &is_sweep));
+    bool found;
+    TRY(find_record(context, folder, &path));
+    TRY(record_open(context, path, &json, &content));
+    TRY(json_find(&json, key, &found));
+    if (found) {
+        json_text string;
+        TRY(json_string(&json, &string));
+        TRY(json_text_copy(&json, string, &value));
     }
-    FAIL_IF(!is_run && !is_sweep, context, L3A_ERROR_NOT_FOUND, "give the folder of a run or a sweep",
-            "%s: there is no run.json or sweep.json in this folder", folder);
-    const char *path = is_run ? run : sweep;
-    TRY(read_whole(context, path, RECORD_LIMIT, &content, &length));
-    json_begin(&json, context, path, content, length);
-    TRY(find_text(&json, key, &value));
-    const char *found = value ? value : "";
-    FAIL_IF(strlen(found) >= capacity, context, L3A_ERROR_FORMAT, NULL,
-            "%s: \"%s\" has %zu bytes, too many for a buffer of %zu bytes", path, key, strlen(found), capacity);
-    memcpy(text, found, strlen(found) + 1);
+    const size_t length = value ? strlen(value) : 0;
+    FAIL_IF(length >= capacity, context, L3A_ERROR_FORMAT, NULL, "%s: \"%s\" has %zu bytes, too many for a buffer of %zu bytes",
+            path, key, length, capacity);
+    memcpy(text, value ? value : "", length + 1);
 done:
-    release(context, run);
-    release(context, sweep);
+    release(context, path);
     release(context, content);
     release(context, value);
+    return status;
+}
+
+/* Appends the class names that a run.json lists. */
+static l3a_status read_classes(l3a_context *context, const char *path, text_list *classes) {
+    l3a_status status = L3A_OK;
+    char *text = NULL, *name = NULL;
+    struct json json;
+    bool more;
+    TRY(record_open(context, path, &json, &text));
+    TRY(record_find_run(&json));
+    TRY(json_find(&json, "classes", &more));
+    if (more) {
+        TRY(json_array(&json));
+    }
+    while (more) {
+        json_text item;
+        TRY(json_next_item(&json, &more));
+        if (more) {
+            TRY(json_string(&json, &item));
+            TRY(json_text_copy(&json, item, &name));
+            TRY(text_list_add(context, classes, name, strlen(name)));
+            release(context, name);
+            name = NULL;
+        }
+    }
+done:
+    release(context, text);
+    release(context, name);
+    return status;
+}
+
+l3a_status l3a_results_load(l3a_context *context, const char *folder, l3a_results **results) {
+    l3a_status status = L3A_OK;
+    l3a_results *made = NULL;
+    char *path = NULL;
+    TRY(results_create(context, &made));
+    TRY(join_path(context, folder, "run.json", &path));
+    TRY(read_classes(context, path, &made->classes));
+    TRY(results_read(made, folder));
+    *results = made;
+    made = NULL;
+done:
+    l3a_results_free(made);
+    release(context, path);
     return status;
 }

@@ -11,9 +11,13 @@
 
 #include "base/memory.h"
 #include "base/threads.h"
-#include "learn/pseudo_label.h"
 
+#include <math.h>
 #include <string.h>
+
+double logit(double probability) {
+    return log(probability / (1 - probability));
+}
 
 struct counts {
     uint64_t hits, false_alarms, misses;

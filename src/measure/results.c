@@ -296,19 +296,6 @@ static void print_recorded(text_builder *text, double value) {
     }
 }
 
-void print_field(text_builder *text, const char *field) {
-    if (!strpbrk(field, ",\"\r\n")) {
-        text_builder_print(text, "%s", field);
-        return;
-    }
-    text_builder_append(text, "\"", 1);
-    for (; *field; field++) {
-        text_builder_append(text, "\"\"", *field == '"' ? 2 : 0);
-        text_builder_append(text, field, *field != '"');
-    }
-    text_builder_append(text, "\"", 1);
-}
-
 static void print_details(text_builder *text, const struct class_details *details, size_t k) {
     print_number(text, details->average_precision[k]);
     if (details->tallies) {
@@ -361,7 +348,7 @@ static void print_rows(const l3a_results *results, text_builder *metrics, text_b
         text_builder_print(metrics, "\n");
         for (size_t k = 0; k < row->last; k++) {
             text_builder_print(classes, "%s,%" PRIu64 ",%zu,", row->method, row->seed, row->phase);
-            print_field(classes, results->classes.items[k]);
+            csv_print_field(classes, results->classes.items[k]);
             print_details(classes, &results->details[i], k);
         }
     }

@@ -57,8 +57,6 @@ void results_cut(l3a_results *results, const char *method, uint64_t seed, size_t
  * of metrics.csv. */
 l3a_status results_write(l3a_results *results, const char *folder);
 l3a_status results_write_stages(l3a_results *results, const char *folder);
-/* Prints a field of a CSV file, in quotes if necessary. */
-void print_field(text_builder *text, const char *field);
 /* Adds the contents of the files, if they exist. */
 l3a_status results_read(l3a_results *results, const char *folder);
 

@@ -6,6 +6,13 @@
 #include "measure/results.h"
 #include "report/svg.h"
 
+/* The methods in order; NULL past the last. */
+typedef const l3a_method_info *method_table(size_t index);
+
+/* l3a_report_write() with the methods that the page can describe. */
+l3a_status report_write(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
+                        method_table *method_at, const char *path);
+
 struct report_run {
     const char *folder;
     char *name;             /* as the page calls it */
@@ -30,6 +37,7 @@ struct series {
 struct report {
     l3a_context *context;
     const l3a_report_options *options;
+    method_table *method_at;
     struct report_run *runs;
     size_t run_count;
     struct series *series;

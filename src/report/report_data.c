@@ -1,13 +1,12 @@
 /* Reads the folders of runs, and computes the numbers that several parts of a report use. */
-#include "base/file.h"
-#include "format/json.h"
+#include "measure/folder.h"
 #include "report/report.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { RECORD_LIMIT = 64 << 20, RECORD_DEPTH = 4, RECORDS = 4096 };
+enum { RECORD_DEPTH = 4, RECORDS = 4096 };
 
 /* ---- run.json, flattened ---- */
 
@@ -88,15 +87,13 @@ done:
 static l3a_status load_record(l3a_context *context, struct report_run *run) {
     l3a_status status = L3A_OK;
     char *path = NULL, *text = NULL;
-    size_t length;
     bool exists = false;
     struct json json;
     TRY(join_path(context, run->folder, "run.json", &path));
     TRY(file_exists(context, path, &exists));
     FAIL_IF(!exists, context, L3A_ERROR_NOT_FOUND, "give the folder of a run",
             "%s: not the folder of a run (there is no run.json in it)", run->folder);
-    TRY(read_whole(context, path, RECORD_LIMIT, &text, &length));
-    json_begin(&json, context, path, text, length);
+    TRY(record_open(context, path, &json, &text));
     TRY(take_object(run, &json, "", 0));
 done:
     release(context, text);
@@ -188,10 +185,10 @@ static bool is_of_series(const struct series *series, size_t row) {
     return series->run->results->rows[row].method == series->method; /* results keep one copy of each name */
 }
 
-static const char *method_help(const char *name) {
-    for (size_t i = 0; l3a_method_at(i); i++) {
-        if (strcmp(l3a_method_at(i)->name, name) == 0) {
-            return l3a_method_at(i)->help;
+static const char *method_help(const struct report *report, const char *name) {
+    for (size_t i = 0; report->method_at(i); i++) {
+        if (strcmp(report->method_at(i)->name, name) == 0) {
+            return report->method_at(i)->help;
         }
     }
     return "";
@@ -211,7 +208,7 @@ static l3a_status label_series(const struct report *report, struct series *serie
 static l3a_status fill_series(struct report *report, struct series *series, size_t methods) {
     const l3a_results *results = series->run->results;
     l3a_status status = L3A_OK;
-    series->help = method_help(series->method);
+    series->help = method_help(report, series->method);
     series->gap = NAN;
     TRY(label_series(report, series, methods));
     TRY(l3a_results_summary(report->context, results, series->method, &series->summary));
