@@ -10,6 +10,10 @@ l3a_status allocate_zeroed(l3a_context *context, size_t count, size_t size, void
 l3a_status copy_text(l3a_context *context, const char *text, size_t length, char **copy);
 void release(l3a_context *context, void *memory);
 
+/* Makes room for `needed` items of `size` bytes by doubling. array is the address of the pointer to the items; on failure both it
+ * and *capacity are unchanged. The new items are not initialised. */
+l3a_status grow_array(l3a_context *context, void *array, size_t *capacity, size_t needed, size_t size);
+
 /* Returns false if the product does not fit. */
 bool multiply_sizes(uint64_t left, uint64_t right, uint64_t *product);
 
@@ -27,6 +31,18 @@ size_t text_list_find(const text_list *list, const char *text);
 /* For a list of keys and a list of their values: replaces the value of a key, or adds both. */
 l3a_status text_record_set(l3a_context *context, text_list *keys, text_list *values, const char *key, const char *value);
 void text_list_clear(l3a_context *context, text_list *list);
+
+/* Any number of strings, one after the other in one block of memory. */
+typedef struct text_pool {
+    char *text;
+    size_t *starts;
+    size_t length, capacity, count, start_capacity;
+} text_pool;
+
+l3a_status text_pool_add(l3a_context *context, text_pool *pool, const char *text, size_t length);
+/* NULL past the last. Valid until the next addition. */
+const char *text_pool_at(const text_pool *pool, size_t index);
+void text_pool_clear(l3a_context *context, text_pool *pool);
 
 /* A text under construction. `status` remembers the first allocation that failed. */
 typedef struct text_builder {

@@ -113,52 +113,15 @@ const int8_t *l3a_dataset_members(const l3a_dataset *dataset) {
 }
 
 const char *l3a_dataset_id(const l3a_dataset *dataset, size_t row) {
-    return row < dataset->ids.count ? dataset->ids.text + dataset->ids.starts[row] : NULL;
+    return text_pool_at(&dataset->ids, row);
 }
 
 const char *l3a_dataset_path(const l3a_dataset *dataset, size_t row) {
-    return row < dataset->paths.count ? dataset->paths.text + dataset->paths.starts[row] : NULL;
+    return text_pool_at(&dataset->paths, row);
 }
 
 size_t l3a_dataset_disagreements(const l3a_dataset *dataset) {
     return dataset->disagreements;
-}
-
-l3a_status grow_array(l3a_context *context, void *memory, size_t used, size_t *capacity, size_t needed, size_t size) {
-    if (needed <= *capacity) {
-        return L3A_OK;
-    }
-    const size_t larger = 2 * *capacity > needed ? 2 * *capacity : needed + 1024;
-    void *made, *old;
-    const l3a_status status = allocate(context, larger, size, &made);
-    if (status == L3A_OK) {
-        memcpy(&old, memory, sizeof old);
-        if (used) {
-            memcpy(made, old, used * size);
-        }
-        release(context, old);
-        memcpy(memory, &made, sizeof made);
-        *capacity = larger;
-    }
-    return status;
-}
-
-l3a_status text_pool_add(l3a_context *context, text_pool *pool, const char *text, size_t length) {
-    l3a_status status = L3A_OK;
-    TRY(grow_array(context, &pool->text, pool->length, &pool->capacity, pool->length + length + 1, 1));
-    TRY(grow_array(context, &pool->starts, pool->count, &pool->start_capacity, pool->count + 1, sizeof *pool->starts));
-    memcpy(pool->text + pool->length, text, length);
-    pool->text[pool->length + length] = '\0';
-    pool->starts[pool->count++] = pool->length;
-    pool->length += length + 1;
-done:
-    return status;
-}
-
-void text_pool_clear(l3a_context *context, text_pool *pool) {
-    release(context, pool->text);
-    release(context, pool->starts);
-    memset(pool, 0, sizeof *pool);
 }
 
 bool stays_below(const char *file) {

@@ -6,19 +6,6 @@
 
 #include "base/memory.h"
 
-/* Makes room for `needed` items in an array of which `used` are in use, by doubling; memory is the address of the pointer. */
-l3a_status grow_array(l3a_context *context, void *memory, size_t used, size_t *capacity, size_t needed, size_t size);
-
-/* Any number of strings, one after the other in one block of memory. */
-typedef struct text_pool {
-    char *text;
-    size_t *starts;
-    size_t length, capacity, count, start_capacity;
-} text_pool;
-
-l3a_status text_pool_add(l3a_context *context, text_pool *pool, const char *text, size_t length);
-void text_pool_clear(l3a_context *context, text_pool *pool);
-
 struct l3a_dataset {
     l3a_context *context;
     char *name, *split; /* as given by the caller; split is "" for all rows */

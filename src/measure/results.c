@@ -77,26 +77,6 @@ const char *l3a_results_class(const l3a_results *results, size_t index) {
     return index < results->classes.count ? results->classes.items[index] : NULL;
 }
 
-/* Makes room for one more item in an array. */
-static l3a_status reserve(l3a_context *context, void *array, size_t count, size_t *capacity, size_t size) {
-    void **const items = array;
-    void *larger = NULL;
-    if (count < *capacity) {
-        return L3A_OK;
-    }
-    const size_t wanted = count ? 2 * count : 16;
-    const l3a_status status = allocate(context, wanted, size, &larger);
-    if (status == L3A_OK) {
-        if (count) {
-            memcpy(larger, *items, count * size);
-        }
-        release(context, *items);
-        *items = larger;
-        *capacity = wanted;
-    }
-    return status;
-}
-
 static l3a_status copy_array(l3a_context *context, const void *from, size_t count, size_t size, void *to) {
     if (!from) {
         return L3A_OK;
@@ -135,7 +115,8 @@ static size_t find_seed(const l3a_results *results, uint64_t seed) {
 static l3a_status keep_seed(l3a_results *results, uint64_t seed) {
     l3a_status status = L3A_OK;
     if (find_seed(results, seed) == results->seed_count) {
-        TRY(reserve(results->context, &results->seeds, results->seed_count, &results->seed_capacity, sizeof *results->seeds));
+        TRY(grow_array(results->context, &results->seeds, &results->seed_capacity, results->seed_count + 1,
+                       sizeof *results->seeds));
         results->seeds[results->seed_count++] = seed;
     }
 done:
@@ -177,8 +158,8 @@ l3a_status results_add(l3a_results *results, const l3a_result *row, const struct
     struct class_details copy = {0};
     l3a_result kept = *row;
     size_t capacity = results->capacity;
-    TRY(reserve(context, &results->details, results->count, &capacity, sizeof *results->details));
-    TRY(reserve(context, &results->rows, results->count, &results->capacity, sizeof *results->rows));
+    TRY(grow_array(context, &results->details, &capacity, results->count + 1, sizeof *results->details));
+    TRY(grow_array(context, &results->rows, &results->capacity, results->count + 1, sizeof *results->rows));
     TRY(copy_array(context, details->average_precision, row->last, sizeof *copy.average_precision, &copy.average_precision));
     TRY(copy_array(context, details->tallies, row->last, sizeof *copy.tallies, &copy.tallies));
     TRY(copy_array(context, details->curves, row->last, CURVE_POINTS * sizeof *copy.curves, &copy.curves));
@@ -205,7 +186,7 @@ done:
 static l3a_status add_stage(l3a_results *results, const struct stage_time *stage) {
     l3a_status status = L3A_OK;
     struct stage_time kept = *stage;
-    TRY(reserve(results->context, &results->stages, results->stage_count, &results->stage_capacity, sizeof kept));
+    TRY(grow_array(results->context, &results->stages, &results->stage_capacity, results->stage_count + 1, sizeof kept));
     TRY(keep_method(results, stage->method, &kept.method));
     TRY(keep_seed(results, stage->seed));
     const struct place place = place_of(results, stage->method, stage->seed, stage->phase);
