@@ -44,6 +44,12 @@ void release(l3a_context *context, void *memory) {
     }
 }
 
+int compare_bytes(const char *left, size_t left_length, const char *right, size_t right_length) {
+    const size_t both = left_length < right_length ? left_length : right_length;
+    const int order = both ? memcmp(left, right, both) : 0;
+    return order ? order : (left_length > right_length) - (left_length < right_length);
+}
+
 l3a_status grow_array(l3a_context *context, void *array, size_t *capacity, size_t needed, size_t size) {
     enum { LEAST = 16 };
     if (needed <= *capacity) {

@@ -14,6 +14,9 @@ void release(l3a_context *context, void *memory);
  * and *capacity are unchanged. The new items are not initialised. */
 l3a_status grow_array(l3a_context *context, void *array, size_t *capacity, size_t needed, size_t size);
 
+/* Below, equal to or above 0, by bytes; a text comes before the texts that continue it. */
+int compare_bytes(const char *left, size_t left_length, const char *right, size_t right_length);
+
 /* Returns false if the product does not fit. */
 bool multiply_sizes(uint64_t left, uint64_t right, uint64_t *product);
 

@@ -5,6 +5,7 @@
  * window; 16 bytes per annotation are kept until all images and categories are known. A crowd (iscrowd 1) gives no label, but makes
  * the picture a member of the class's phase. */
 #include "base/file.h"
+#include "base/utf8.h"
 #include "data/dataset.h"
 #include "format/json.h"
 

@@ -2,6 +2,7 @@
  * class names separated by semicolons, or nothing. `split`, which is optional, holds the split that a picture belongs to. Other
  * columns are ignored. The classes are those of all rows, so that all splits of a file have the same classes. */
 #include "base/file.h"
+#include "base/utf8.h"
 #include "data/dataset.h"
 #include "format/csv.h"
 

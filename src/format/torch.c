@@ -239,9 +239,7 @@ struct keyed {
 
 static int compare_keys(const void *left, const void *right) {
     const struct keyed *a = left, *b = right;
-    const size_t both = a->length < b->length ? a->length : b->length;
-    const int order = both ? memcmp(a->key, b->key, both) : 0;
-    return order ? order : (a->length > b->length) - (a->length < b->length);
+    return compare_bytes(a->key, a->length, b->key, b->length);
 }
 
 /* The index of the first that has the key, or count. */
