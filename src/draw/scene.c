@@ -83,9 +83,9 @@ static void place_thing(struct scene *scene, size_t index, struct stream *stream
     struct thing *thing = &scene->things[index];
     thing->radius = draw_between(stream, 12, 35 - 2 * (double)scene->count);
     for (int i = 0; i < TRIES; i++) {
-        const double edge = 0.8 * thing->radius;
-        thing->centre.x = draw_between(stream, edge, SCENE_SIDE - edge);
-        thing->centre.y = draw_between(stream, edge, SCENE_SIDE - edge);
+        const double margin = 0.8 * thing->radius;
+        thing->centre.x = draw_between(stream, margin, SCENE_SIDE - margin);
+        thing->centre.y = draw_between(stream, margin, SCENE_SIDE - margin);
         if (overlap(scene, index) < 0.4) {
             break;
         }

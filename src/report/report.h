@@ -56,7 +56,7 @@ enum measure { MEAN_AP, CLASS_F1, OVERALL_F1, BASE_AP, NEW_AP };
  */
 size_t phase_value(const struct series *series, size_t last, enum measure measure, double value[2]);
 /* The ends of the phases of all series, or of `only` if it is not NULL, in rising order; at most `limit`. */
-size_t phase_edges(const struct report *report, const struct series *only, size_t *edges, size_t limit);
+size_t phase_ends(const struct report *report, const struct series *only, size_t *ends, size_t limit);
 /* The mean over seeds of a class's AP after the phase that ends with class `last`; NaN if there is none. */
 double class_precision(const struct series *series, size_t last, size_t k);
 

@@ -305,8 +305,7 @@ void report_free(struct report *report) {
 
 size_t phase_value(const struct series *series, size_t last, enum measure measure, double value[2]) {
     const l3a_results *results = series->run->results;
-    double sum = 0, squares = 0;
-    size_t seeds = 0;
+    struct spread spread = {0};
     for (size_t i = 0; i < results->count; i++) {
         const l3a_metrics *m = &results->rows[i].metrics;
         const double values[] = {[MEAN_AP] = m->mean_ap,
@@ -316,30 +315,26 @@ size_t phase_value(const struct series *series, size_t last, enum measure measur
                                  [NEW_AP] = results->rows[i].new_map};
         const double own = values[measure];
         if (is_of_series(series, i) && results->rows[i].last == last && !isnan(own)) {
-            sum += own;
-            squares += own * own;
-            seeds++;
+            spread_add(&spread, own);
         }
     }
-    const double n = (double)seeds, mean = sum / n, variance = seeds > 1 ? (squares - n * mean * mean) / (n - 1) : 0;
-    value[0] = mean;
-    value[1] = sqrt(variance > 0 ? variance : 0);
-    return seeds;
+    spread_finish(&spread, value);
+    return spread.count;
 }
 
-size_t phase_edges(const struct report *report, const struct series *only, size_t *edges, size_t limit) {
+size_t phase_ends(const struct report *report, const struct series *only, size_t *ends, size_t limit) {
     size_t count = 0;
     for (size_t s = 0; s < report->series_count; s++) {
         const struct series *series = &report->series[s];
         for (size_t i = 0; (!only || only == series) && i < series->run->results->count; i++) {
-            const size_t edge = series->run->results->rows[i].last;
+            const size_t end = series->run->results->rows[i].last;
             size_t at = 0;
-            while (at < count && edges[at] < edge) {
+            while (at < count && ends[at] < end) {
                 at++;
             }
-            if (is_of_series(series, i) && count < limit && (at == count || edges[at] != edge)) {
-                memmove(edges + at + 1, edges + at, (count - at) * sizeof *edges);
-                edges[at] = edge;
+            if (is_of_series(series, i) && count < limit && (at == count || ends[at] != end)) {
+                memmove(ends + at + 1, ends + at, (count - at) * sizeof *ends);
+                ends[at] = end;
                 count++;
             }
         }
