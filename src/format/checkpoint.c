@@ -79,7 +79,7 @@ static l3a_status list_tensors(struct checkpoint *checkpoint, size_t count) {
     checkpoint->count = count;
     TRY(text_index_make(checkpoint->context, (char *const *)names, count, &checkpoint->names));
     const size_t second = text_index_repeated(&checkpoint->names, &first);
-    FAIL_IF(second < count, checkpoint->context, L3A_ERROR_FORMAT, "save the parameters again, each under its own name",
+    FAIL_IF(second < count, checkpoint->context, L3A_ERROR_FORMAT, "save the weights again, each under its own name",
             "%s: tensor '%s' is listed twice", checkpoint_path(checkpoint), names[second]);
 done:
     release(checkpoint->context, names);

@@ -56,7 +56,7 @@ static float float_of_half(uint16_t half) {
     return float_of_bits(sign | bits);
 }
 
-/* To make a subnormal half, adds a number whose last bit has the weight of a half's last bit, so that the addition itself rounds to
+/* To make a subnormal half, adds a number whose last bit has the value of a half's last bit, so that the addition itself rounds to
  * nearest, ties to even. */
 static uint16_t half_of_float(float value) {
     uint32_t bits, rounded;
