@@ -1,4 +1,5 @@
-/* Memory from a context's allocator, sizes that cannot overflow, and texts. */
+/* Memory from a context's allocator, sizes that cannot overflow, and what grows: arrays, lists and pools of texts, and texts under
+ * construction. */
 #ifndef L3A_MEMORY_H
 #define L3A_MEMORY_H
 

@@ -190,23 +190,23 @@ struct range {
     double low, high;
 };
 
-static void draw_blobs(struct canvas *canvas, struct stream *stream, size_t blobs, struct range radii, struct range strengths) {
+static void draw_blobs(struct canvas *canvas, struct stream *stream, size_t blobs, struct range radii, struct range opacities) {
     struct point path[PATH_POINTS];
     for (size_t i = 0; i < blobs; i++) {
         const double radius = draw_between(stream, radii.low, radii.high);
         const size_t count = random_blob(stream, radius, path);
-        const struct paint paint = clutter_paint(stream, strengths.low, strengths.high);
+        const struct paint paint = clutter_paint(stream, opacities.low, opacities.high);
         fill_path(canvas, path, count, &paint);
     }
 }
 
 static void draw_curves(struct canvas *canvas, struct stream *stream, size_t curves, double reach, struct range widths,
-                        struct range strengths) {
+                        struct range opacities) {
     struct point path[PATH_POINTS];
     for (size_t i = 0; i < curves; i++) {
         const double width = draw_between(stream, widths.low, widths.high);
         const size_t count = random_curve(stream, reach, path);
-        const struct paint paint = clutter_paint(stream, strengths.low, strengths.high);
+        const struct paint paint = clutter_paint(stream, opacities.low, opacities.high);
         stroke_path(canvas, path, count, false, width, &paint);
     }
 }

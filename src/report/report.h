@@ -1,4 +1,4 @@
-/* What the parts of a report share: its runs, and one series for each method of each run. */
+/* What the sections of a report share: its runs, and one series for each method of each run. */
 #ifndef L3A_REPORT_H
 #define L3A_REPORT_H
 
@@ -60,7 +60,7 @@ size_t phase_ends(const struct report *report, const struct series *only, size_t
 /* The mean over seeds of a class's AP after the phase that ends with class `last`; NaN if there is none. */
 double class_precision(const struct series *series, size_t last, size_t k);
 
-/* The parts of the page, in order. A part with nothing to show prints nothing. */
+/* The sections of the page, in order. A section with nothing to show prints nothing. */
 void report_headline(struct report *report);
 l3a_status report_phases(struct report *report);
 void report_paper(struct report *report);

@@ -1,4 +1,4 @@
-/* Reads the folders of runs, and computes the numbers that several parts of a report use. */
+/* Reads the folders of runs, and computes the numbers that several sections of a report use. */
 #include "measure/folder.h"
 #include "report/report.h"
 
