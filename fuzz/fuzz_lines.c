@@ -3,7 +3,6 @@
 #include "fuzz.h"
 
 #include "format/csv.h"
-#include "report/results.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +61,7 @@ static void check_fields(l3a_context *context, const struct csv *csv) {
     bool more = false, empty = true;
     for (size_t i = 0; i < csv->count; i++) {
         text_builder_append(&line, ",", i > 0);
-        print_field(&line, csv->fields[i]);
+        csv_print_field(&line, csv->fields[i]);
         empty = empty && !csv->fields[i][0];
     }
     text_builder_append(&line, "\n", 1);

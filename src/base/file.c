@@ -1,6 +1,6 @@
 #include "base/file.h"
 
-#include "base/memory.h"
+#include "base/text_index.h"
 
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
@@ -167,23 +167,32 @@ l3a_status input_read(const input_file *input, uint64_t offset, void *bytes, siz
     return L3A_OK;
 }
 
-l3a_status input_checksum(const input_file *input, uint64_t offset, uint64_t count, uint64_t *checksum) {
+l3a_status input_scan(const input_file *input, uint64_t offset, uint64_t count, input_taker *take, void *user) {
     enum { CHUNK = 1 << 20 };
     l3a_status status = L3A_OK;
     char *chunk = NULL;
-    XXH3_state_t state;
-    XXH3_64bits_reset(&state);
-    TRY(allocate(input->context, CHUNK, 1, &chunk));
+    TRY(allocate(input->context, count < CHUNK ? (size_t)count : CHUNK, 1, &chunk));
     while (count) {
         const size_t size = count < CHUNK ? (size_t)count : CHUNK;
         TRY(input_read(input, offset, chunk, size));
-        XXH3_64bits_update(&state, chunk, size);
+        take(user, chunk, size);
         offset += size;
         count -= size;
     }
-    *checksum = XXH3_64bits_digest(&state);
 done:
     release(input->context, chunk);
+    return status;
+}
+
+static void add_to_checksum(void *user, const char *bytes, size_t count) {
+    XXH3_64bits_update(user, bytes, count);
+}
+
+l3a_status input_checksum(const input_file *input, uint64_t offset, uint64_t count, uint64_t *checksum) {
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    const l3a_status status = input_scan(input, offset, count, add_to_checksum, &state);
+    *checksum = XXH3_64bits_digest(&state);
     return status;
 }
 
@@ -232,10 +241,6 @@ static int add_name(const char *name, void *user) {
     return listing->status != L3A_OK;
 }
 
-static int compare_texts(const void *left, const void *right) {
-    return strcmp(*(char *const *)left, *(char *const *)right);
-}
-
 l3a_status list_folder(l3a_context *context, const char *path, text_list *names) {
     struct listing listing = {context, names, L3A_OK};
     const size_t before = names->count;
@@ -243,7 +248,7 @@ l3a_status list_folder(l3a_context *context, const char *path, text_list *names)
         return fail_system(context, path, "list this folder", errno);
     }
     if (names->count > before) {
-        qsort(names->items + before, names->count - before, sizeof *names->items, compare_texts);
+        sort_texts(names->items + before, names->count - before);
     }
     return listing.status;
 }

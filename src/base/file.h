@@ -54,6 +54,9 @@ typedef struct input_file {
 l3a_status input_open(l3a_context *context, const char *path, input_file *input);
 /* Reads exactly count bytes; if the file is too short, the error names the offset. */
 l3a_status input_read(const input_file *input, uint64_t offset, void *bytes, size_t count);
+/* Reads bytes in pieces, and passes them on in order. */
+typedef void input_taker(void *user, const char *bytes, size_t count);
+l3a_status input_scan(const input_file *input, uint64_t offset, uint64_t count, input_taker *take, void *user);
 l3a_status input_checksum(const input_file *input, uint64_t offset, uint64_t count, uint64_t *checksum);
 void input_close(input_file *input);
 /* Reads a whole file of at most `limit` bytes and adds a zero byte. */

@@ -78,23 +78,38 @@ uint64_t arrays_bytes(const struct array *arrays, size_t count) {
     return total;
 }
 
-l3a_status text_list_add(l3a_context *context, text_list *list, const char *text, size_t length) {
-    if (list->count == list->capacity) {
-        const size_t capacity = list->capacity ? 2 * list->capacity : 16;
-        char **items;
-        const l3a_status status = allocate(context, capacity, sizeof *items, &items);
-        if (status != L3A_OK) {
-            return status;
-        }
-        if (list->count) {
-            memcpy(items, list->items, list->count * sizeof *items);
-        }
-        release(context, list->items);
-        list->items = items;
-        list->capacity = capacity;
+int compare_bytes(const char *left, size_t left_length, const char *right, size_t right_length) {
+    const size_t both = left_length < right_length ? left_length : right_length;
+    const int order = both ? memcmp(left, right, both) : 0;
+    return order ? order : (left_length > right_length) - (left_length < right_length);
+}
+
+l3a_status grow_array(l3a_context *context, void *array, size_t *capacity, size_t needed, size_t size) {
+    enum { LEAST = 16 };
+    if (needed <= *capacity) {
+        return L3A_OK;
     }
-    const l3a_status status = copy_text(context, text, length, &list->items[list->count]);
-    list->count += status == L3A_OK;
+    const size_t doubled = *capacity < LEAST / 2 ? LEAST : 2 * *capacity, larger = doubled > needed ? doubled : needed;
+    void *made, *old;
+    const l3a_status status = allocate(context, larger, size, &made);
+    if (status == L3A_OK) {
+        memcpy(&old, array, sizeof old);
+        if (old) {
+            memcpy(made, old, *capacity * size);
+        }
+        release(context, old);
+        memcpy(array, &made, sizeof made);
+        *capacity = larger;
+    }
+    return status;
+}
+
+l3a_status text_list_add(l3a_context *context, text_list *list, const char *text, size_t length) {
+    l3a_status status = L3A_OK;
+    TRY(grow_array(context, &list->items, &list->capacity, list->count + 1, sizeof *list->items));
+    TRY(copy_text(context, text, length, &list->items[list->count]));
+    list->count++;
+done:
     return status;
 }
 
@@ -151,26 +166,34 @@ void text_list_clear(l3a_context *context, text_list *list) {
     memset(list, 0, sizeof *list);
 }
 
+l3a_status text_pool_add(l3a_context *context, text_pool *pool, const char *text, size_t length) {
+    l3a_status status = L3A_OK;
+    TRY(grow_array(context, &pool->text, &pool->capacity, pool->length + length + 1, 1));
+    TRY(grow_array(context, &pool->starts, &pool->start_capacity, pool->count + 1, sizeof *pool->starts));
+    memcpy(pool->text + pool->length, text, length);
+    pool->text[pool->length + length] = '\0';
+    pool->starts[pool->count++] = pool->length;
+    pool->length += length + 1;
+done:
+    return status;
+}
+
+const char *text_pool_at(const text_pool *pool, size_t index) {
+    return index < pool->count ? pool->text + pool->starts[index] : NULL;
+}
+
+void text_pool_clear(l3a_context *context, text_pool *pool) {
+    release(context, pool->text);
+    release(context, pool->starts);
+    memset(pool, 0, sizeof *pool);
+}
+
+/* Makes room for `more` bytes and a zero byte. */
 static bool reserve(text_builder *builder, size_t more) {
-    if (builder->status != L3A_OK) {
-        return false;
+    if (builder->status == L3A_OK) {
+        builder->status = grow_array(builder->context, &builder->text, &builder->capacity, builder->length + more + 1, 1);
     }
-    if (builder->capacity - builder->length <= more) {
-        const size_t capacity = 2 * builder->capacity + more + 256;
-        char *text;
-        builder->status = allocate(builder->context, capacity, 1, &text);
-        if (builder->status != L3A_OK) {
-            return false;
-        }
-        if (builder->length) {
-            memcpy(text, builder->text, builder->length);
-        }
-        text[builder->length] = '\0';
-        release(builder->context, builder->text);
-        builder->text = text;
-        builder->capacity = capacity;
-    }
-    return true;
+    return builder->status == L3A_OK;
 }
 
 void text_builder_append(text_builder *builder, const char *text, size_t length) {
@@ -189,7 +212,7 @@ void text_builder_print(text_builder *builder, const char *format, ...) {
     va_end(arguments);
     if (length >= 0 && (size_t)length < sizeof text) {
         text_builder_append(builder, text, (size_t)length);
-    } else if (length >= 0 && reserve(builder, (size_t)length + 1)) {
+    } else if (length >= 0 && reserve(builder, (size_t)length)) {
         va_start(arguments, format);
         vsnprintf(builder->text + builder->length, (size_t)length + 1, format, arguments);
         va_end(arguments);

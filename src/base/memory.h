@@ -1,4 +1,5 @@
-/* Memory from a context's allocator, sizes that cannot overflow, and texts. */
+/* Memory from a context's allocator, sizes that cannot overflow, and what grows: arrays, lists and pools of texts, and texts under
+ * construction. */
 #ifndef L3A_MEMORY_H
 #define L3A_MEMORY_H
 
@@ -23,6 +24,13 @@ l3a_status arrays_allocate(l3a_context *context, const struct array *arrays, siz
 void arrays_release(l3a_context *context, const struct array *arrays, size_t count);
 uint64_t arrays_bytes(const struct array *arrays, size_t count);
 
+/* Makes room for `needed` items of `size` bytes by doubling. array is the address of the pointer to the items; on failure both it
+ * and *capacity are unchanged. The new items are not initialised. */
+l3a_status grow_array(l3a_context *context, void *array, size_t *capacity, size_t needed, size_t size);
+
+/* Below, equal to or above 0, by bytes; a text comes before the texts that continue it. */
+int compare_bytes(const char *left, size_t left_length, const char *right, size_t right_length);
+
 /* Returns false if the product does not fit. */
 bool multiply_sizes(uint64_t left, uint64_t right, uint64_t *product);
 
@@ -40,6 +48,18 @@ size_t text_list_find(const text_list *list, const char *text);
 /* For a list of keys and a list of their values: replaces the value of a key, or adds both. */
 l3a_status text_record_set(l3a_context *context, text_list *keys, text_list *values, const char *key, const char *value);
 void text_list_clear(l3a_context *context, text_list *list);
+
+/* Any number of strings, one after the other in one block of memory. */
+typedef struct text_pool {
+    char *text;
+    size_t *starts;
+    size_t length, capacity, count, start_capacity;
+} text_pool;
+
+l3a_status text_pool_add(l3a_context *context, text_pool *pool, const char *text, size_t length);
+/* NULL past the last. Valid until the next addition. */
+const char *text_pool_at(const text_pool *pool, size_t index);
+void text_pool_clear(l3a_context *context, text_pool *pool);
 
 /* A text under construction. `status` remembers the first allocation that failed. */
 typedef struct text_builder {

@@ -5,6 +5,7 @@
  * window; 16 bytes per annotation are kept until all images and categories are known. A crowd (iscrowd 1) gives no label, but makes
  * the picture a member of the class's phase. */
 #include "base/file.h"
+#include "base/utf8.h"
 #include "data/dataset.h"
 #include "format/json.h"
 
@@ -71,7 +72,7 @@ __attribute__((format(printf, 4, 5))) static l3a_status fail_at(struct coco *coc
 
 static l3a_status list_add(struct coco *coco, struct identified_list *list, uint64_t id, size_t index, uint64_t place) {
     l3a_status status = L3A_OK;
-    TRY(grow_array(coco->context, &list->items, list->count, &list->capacity, list->count + 1, sizeof *list->items));
+    TRY(grow_array(coco->context, &list->items, &list->capacity, list->count + 1, sizeof *list->items));
     list->items[list->count++] = (struct identified){id, (uint32_t)index, (uint32_t)place};
 done:
     return status;
@@ -220,8 +221,8 @@ static l3a_status read_annotation(struct coco *coco) {
                          has_image ? "category_id" : "image_id");
         goto done;
     }
-    TRY(grow_array(coco->context, &coco->annotations, coco->annotation_count, &coco->annotation_capacity,
-                   coco->annotation_count + 1, sizeof *coco->annotations));
+    TRY(grow_array(coco->context, &coco->annotations, &coco->annotation_capacity, coco->annotation_count + 1,
+                   sizeof *coco->annotations));
     coco->annotations[coco->annotation_count++] = (struct annotation){image, (uint32_t)(2 * category + crowd), (uint32_t)place};
 done:
     return status;

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/machine.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +86,7 @@ void l3a_dataset_free(l3a_dataset *dataset) {
     release(context, dataset->name);
     release(context, dataset->split);
     text_list_clear(context, &dataset->classes);
+    text_index_free(context, &dataset->class_index);
     text_pool_clear(context, &dataset->ids);
     text_pool_clear(context, &dataset->paths);
     release(context, dataset->labels);
@@ -113,52 +115,15 @@ const int8_t *l3a_dataset_members(const l3a_dataset *dataset) {
 }
 
 const char *l3a_dataset_id(const l3a_dataset *dataset, size_t row) {
-    return row < dataset->ids.count ? dataset->ids.text + dataset->ids.starts[row] : NULL;
+    return text_pool_at(&dataset->ids, row);
 }
 
 const char *l3a_dataset_path(const l3a_dataset *dataset, size_t row) {
-    return row < dataset->paths.count ? dataset->paths.text + dataset->paths.starts[row] : NULL;
+    return text_pool_at(&dataset->paths, row);
 }
 
 size_t l3a_dataset_disagreements(const l3a_dataset *dataset) {
     return dataset->disagreements;
-}
-
-l3a_status grow_array(l3a_context *context, void *memory, size_t used, size_t *capacity, size_t needed, size_t size) {
-    if (needed <= *capacity) {
-        return L3A_OK;
-    }
-    const size_t larger = 2 * *capacity > needed ? 2 * *capacity : needed + 1024;
-    void *made, *old;
-    const l3a_status status = allocate(context, larger, size, &made);
-    if (status == L3A_OK) {
-        memcpy(&old, memory, sizeof old);
-        if (used) {
-            memcpy(made, old, used * size);
-        }
-        release(context, old);
-        memcpy(memory, &made, sizeof made);
-        *capacity = larger;
-    }
-    return status;
-}
-
-l3a_status text_pool_add(l3a_context *context, text_pool *pool, const char *text, size_t length) {
-    l3a_status status = L3A_OK;
-    TRY(grow_array(context, &pool->text, pool->length, &pool->capacity, pool->length + length + 1, 1));
-    TRY(grow_array(context, &pool->starts, pool->count, &pool->start_capacity, pool->count + 1, sizeof *pool->starts));
-    memcpy(pool->text + pool->length, text, length);
-    pool->text[pool->length + length] = '\0';
-    pool->starts[pool->count++] = pool->length;
-    pool->length += length + 1;
-done:
-    return status;
-}
-
-void text_pool_clear(l3a_context *context, text_pool *pool) {
-    release(context, pool->text);
-    release(context, pool->starts);
-    memset(pool, 0, sizeof *pool);
 }
 
 bool stays_below(const char *file) {
@@ -170,33 +135,6 @@ bool stays_below(const char *file) {
         if (strncmp(part, "..", 2) == 0 && (!part[2] || part[2] == '/')) {
             return false;
         }
-    }
-    return true;
-}
-
-/* The number of bytes of the character that starts here; 0 if it is invalid. Overlong forms and surrogates are invalid. */
-static size_t character_length(const unsigned char *c) {
-    if (c[0] < 0x80) {
-        return 1;
-    }
-    const size_t length = c[0] >= 0xC2 && c[0] < 0xE0 ? 2 : c[0] >= 0xE0 && c[0] < 0xF0 ? 3 : c[0] >= 0xF0 && c[0] < 0xF5 ? 4 : 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((c[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    const bool overlong = (c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xF0 && c[1] < 0x90);
-    const bool outside = (c[0] == 0xED && c[1] > 0x9F) || (c[0] == 0xF4 && c[1] > 0x8F);
-    return overlong || outside ? 0 : length;
-}
-
-bool is_utf8(const char *text) {
-    while (*text) {
-        const size_t length = character_length((const unsigned char *)text);
-        if (!length) {
-            return false;
-        }
-        text += length;
     }
     return true;
 }
@@ -226,25 +164,13 @@ l3a_status dataset_set_classes(struct l3a_dataset *dataset, const char *place, t
         FAIL_IF(i && strcmp(classes->items[i - 1], name) == 0, context, L3A_ERROR_CLASS, "give every class its own name",
                 "%s: class '%s' is listed twice", place, name);
     }
+    TRY(text_index_make(context, classes->items, classes->count, &dataset->class_index));
 done:
     return status;
 }
 
-static int compare_texts(const void *left, const void *right) {
-    return strcmp(*(char *const *)left, *(char *const *)right);
-}
-
-void sort_texts(char **texts, size_t count) {
-    if (count) {
-        qsort(texts, count, sizeof *texts, compare_texts);
-    }
-}
-
 size_t dataset_find_class(const struct l3a_dataset *dataset, const char *name) {
-    const text_list *classes = &dataset->classes;
-    char *const *found =
-        classes->count ? bsearch(&name, classes->items, classes->count, sizeof *classes->items, compare_texts) : NULL;
-    return found ? (size_t)(found - classes->items) : classes->count;
+    return text_index_find(&dataset->class_index, name);
 }
 
 l3a_status dataset_add_row(struct l3a_dataset *dataset, const char *id, const char *folder, const char *file) {
@@ -258,60 +184,16 @@ done:
     return status;
 }
 
-struct sorted_row {
-    const char *id;
-    size_t row;
-};
-
-static int compare_rows(const void *left, const void *right) {
-    return strcmp(((const struct sorted_row *)left)->id, ((const struct sorted_row *)right)->id);
-}
-
-l3a_status dataset_sort_rows(const struct l3a_dataset *dataset, size_t **order) {
-    l3a_status status = L3A_OK;
-    const size_t rows = dataset->ids.count;
-    struct sorted_row *sorted = NULL;
-    size_t *made = NULL;
-    TRY(allocate(dataset->context, rows, sizeof *sorted, &sorted));
-    TRY(allocate(dataset->context, rows, sizeof *made, &made));
-    for (size_t i = 0; i < rows; i++) {
-        sorted[i] = (struct sorted_row){l3a_dataset_id(dataset, i), i};
-    }
-    qsort(sorted, rows, sizeof *sorted, compare_rows);
-    for (size_t i = 0; i < rows; i++) {
-        made[i] = sorted[i].row;
-    }
-    *order = made;
-done:
-    release(dataset->context, sorted);
-    return status;
-}
-
-size_t dataset_find_row(const struct l3a_dataset *dataset, const size_t *order, const char *id) {
-    size_t low = 0, high = dataset->ids.count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const int side = strcmp(l3a_dataset_id(dataset, order[middle]), id);
-        if (side == 0) {
-            return order[middle];
-        }
-        low = side < 0 ? middle + 1 : low;
-        high = side < 0 ? high : middle;
-    }
-    return dataset->ids.count;
-}
-
 static l3a_status refuse_double_ids(const struct l3a_dataset *dataset, const char *place) {
     l3a_status status = L3A_OK;
-    size_t *order = NULL;
-    TRY(dataset_sort_rows(dataset, &order));
-    for (size_t i = 1; i < dataset->ids.count; i++) {
-        const char *id = l3a_dataset_id(dataset, order[i]);
-        FAIL_IF(strcmp(l3a_dataset_id(dataset, order[i - 1]), id) == 0, dataset->context, L3A_ERROR_DATA, "list every picture once",
-                "%s: picture '%s' is listed twice", place, id);
-    }
+    text_index index;
+    size_t first;
+    TRY(text_index_make_pool(dataset->context, &dataset->ids, &index));
+    const size_t second = text_index_repeated(&index, &first);
+    FAIL_IF(second < index.count, dataset->context, L3A_ERROR_DATA, "list every picture once", "%s: picture '%s' is listed twice",
+            place, l3a_dataset_id(dataset, second));
 done:
-    release(dataset->context, order);
+    text_index_free(dataset->context, &index);
     return status;
 }
 

@@ -4,25 +4,13 @@
 #ifndef L3A_DATASET_H
 #define L3A_DATASET_H
 
-#include "base/memory.h"
-
-/* Makes room for `needed` items in an array of which `used` are in use, by doubling; memory is the address of the pointer. */
-l3a_status grow_array(l3a_context *context, void *memory, size_t used, size_t *capacity, size_t needed, size_t size);
-
-/* Any number of strings, one after the other in one block of memory. */
-typedef struct text_pool {
-    char *text;
-    size_t *starts;
-    size_t length, capacity, count, start_capacity;
-} text_pool;
-
-l3a_status text_pool_add(l3a_context *context, text_pool *pool, const char *text, size_t length);
-void text_pool_clear(l3a_context *context, text_pool *pool);
+#include "base/text_index.h"
 
 struct l3a_dataset {
     l3a_context *context;
     char *name, *split; /* as given by the caller; split is "" for all rows */
     text_list classes;
+    text_index class_index;
     text_pool ids, paths;
     int8_t *labels, *members;
     size_t disagreements;
@@ -45,18 +33,11 @@ size_t dataset_find_class(const struct l3a_dataset *dataset, const char *name);
 l3a_status dataset_add_row(struct l3a_dataset *dataset, const char *id, const char *folder, const char *file);
 /* Called after the last row: allocates the labels, all 0. Refuses an id that is listed twice. */
 l3a_status dataset_make_labels(struct l3a_dataset *dataset, const char *place);
-/* The rows in the order of their ids, for dataset_find_row; the caller releases the array. */
-l3a_status dataset_sort_rows(const struct l3a_dataset *dataset, size_t **order);
-/* The row of an id, or the number of rows. */
-size_t dataset_find_row(const struct l3a_dataset *dataset, const size_t *order, const char *id);
-
 /* Fails, with an error that lists the splits, unless split is one of them. split may be NULL. */
 l3a_status check_split(l3a_context *context, const char *place, const char *split, const text_list *splits);
 /* "it holds a, b, c …": the content of a folder, for messages. */
 void describe_folder(l3a_context *context, const char *path, char *text, size_t capacity);
 /* True if a path stays below its folder: not absolute, and without "..". */
 bool stays_below(const char *file);
-bool is_utf8(const char *text);
-void sort_texts(char **texts, size_t count);
 
 #endif

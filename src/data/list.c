@@ -2,6 +2,7 @@
  * class names separated by semicolons, or nothing. `split`, which is optional, holds the split that a picture belongs to. Other
  * columns are ignored. The classes are those of all rows, so that all splits of a file have the same classes. */
 #include "base/file.h"
+#include "base/utf8.h"
 #include "data/dataset.h"
 #include "format/csv.h"
 
@@ -92,8 +93,7 @@ static l3a_status take_labels(struct list *list, struct row *row, char *text) {
     for (char *rest = text, *label; (label = strsep(&rest, ";"));) {
         label = trim(label);
         if (label[0]) {
-            TRY(grow_array(list->context, &list->labels, list->label_count, &list->label_capacity, list->label_count + 1,
-                           sizeof *list->labels));
+            TRY(grow_array(list->context, &list->labels, &list->label_capacity, list->label_count + 1, sizeof *list->labels));
             list->labels[list->label_count++] = label;
         }
     }
@@ -124,7 +124,7 @@ static l3a_status take_row(struct list *list, const struct csv *csv) {
                 list->path, csv->line, row.split);
     }
     TRY(take_labels(list, &row, csv->fields[list->label_column]));
-    TRY(grow_array(list->context, &list->rows, list->row_count, &list->row_capacity, list->row_count + 1, sizeof row));
+    TRY(grow_array(list->context, &list->rows, &list->row_capacity, list->row_count + 1, sizeof row));
     list->rows[list->row_count++] = row;
 done:
     return status;

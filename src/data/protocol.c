@@ -22,7 +22,7 @@ static bool parse_part(const char **at, char letter, uint64_t *value) {
     return integer_parse(digits, (size_t)(*at - digits), value);
 }
 
-l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t classes, size_t *edges, size_t *phases) {
+l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t classes, size_t *bounds, size_t *phases) {
     l3a_status status = L3A_OK;
     uint64_t base = 0, step = 0;
     const char *at = protocol;
@@ -33,41 +33,23 @@ l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t
     FAIL_IF(base > classes, context, L3A_ERROR_OPTION, "use a base with no more classes than the data has",
             "protocol '%s' starts with %llu classes, but there are only %zu", protocol, (unsigned long long)base, classes);
     size_t count = 0;
-    uint64_t edge = base ? base : step < classes ? step : classes;
-    edges[0] = 0;
-    while (edges[count] < classes) {
-        edges[++count] = (size_t)edge;
-        edge = step < classes - edge ? edge + step : classes;
+    uint64_t bound = base ? base : step < classes ? step : classes;
+    bounds[0] = 0;
+    while (bounds[count] < classes) {
+        bounds[++count] = (size_t)bound;
+        bound = step < classes - bound ? bound + step : classes;
     }
     *phases = count;
 done:
     return status;
 }
 
-typedef struct named {
-    const char *name;
-    size_t index;
-} named;
-
-static int compare_names(const void *left, const void *right) {
-    return strcmp(((const named *)left)->name, ((const named *)right)->name);
-}
-
 static l3a_status order_by_name(l3a_context *context, const char *const *names, size_t count, size_t *order) {
-    named *sorted;
-    const l3a_status status = allocate(context, count, sizeof *sorted, &sorted);
-    if (status != L3A_OK) {
-        return status;
-    }
-    for (size_t i = 0; i < count; i++) {
-        sorted[i] = (named){names[i], i};
-    }
-    qsort(sorted, count, sizeof *sorted, compare_names);
-    for (size_t i = 0; i < count; i++) {
-        order[i] = sorted[i].index;
-    }
-    release(context, sorted);
-    return L3A_OK;
+    text_index index;
+    const l3a_status status = text_index_make(context, (char *const *)names, count, &index);
+    text_index_order(&index, order);
+    text_index_free(context, &index);
+    return status;
 }
 
 static l3a_status order_from_file(l3a_context *context, const char *const *names, size_t count, const char *path, size_t *order) {

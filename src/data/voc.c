@@ -7,6 +7,7 @@
  * annotations. */
 #include "base/file.h"
 #include "base/text_index.h"
+#include "base/utf8.h"
 #include "data/dataset.h"
 #include "format/xml.h"
 
@@ -354,7 +355,7 @@ static void disagree(struct comparison *comparison, const char *file, const char
     }
 }
 
-static l3a_status compare_class(struct voc *voc, const size_t *order, size_t class, const char *split,
+static l3a_status compare_class(struct voc *voc, const text_index *rows_by_id, size_t class, const char *split,
                                 struct comparison *comparison) {
     enum { NOT_THERE = 2 };
     const struct l3a_dataset *dataset = voc->dataset;
@@ -373,7 +374,7 @@ static l3a_status compare_class(struct voc *voc, const size_t *order, size_t cla
     TRY(read_lines(voc, file, &lines));
     for (size_t i = 0; i < lines.count; i++) {
         const char *id = take_word(lines.items[i], &rest), *flag = take_word(rest, &after);
-        const size_t row = dataset_find_row(dataset, order, id);
+        const size_t row = text_index_find(rows_by_id, id);
         const int listed = strcmp(flag, "1") == 0 ? 1 : strcmp(flag, "0") == 0 ? -1 : 0;
         const int annotated = row < rows ? dataset->labels[row * classes + class] : NOT_THERE;
         if (id[0] && listed != annotated) {
@@ -389,10 +390,10 @@ done:
 static l3a_status compare_lists(struct voc *voc, const char *split) {
     l3a_status status = L3A_OK;
     struct comparison comparison = {0};
-    size_t *order = NULL;
-    TRY(dataset_sort_rows(voc->dataset, &order));
+    text_index rows_by_id;
+    TRY(text_index_make_pool(voc->context, &voc->dataset->ids, &rows_by_id));
     for (size_t class = 0; class < voc->dataset->classes.count; class ++) {
-        TRY(compare_class(voc, order, class, split, &comparison));
+        TRY(compare_class(voc, &rows_by_id, class, split, &comparison));
     }
     voc->dataset->disagreements = comparison.disagreements;
     if (comparison.disagreements) {
@@ -402,7 +403,7 @@ static l3a_status compare_lists(struct voc *voc, const char *split) {
                        voc->root, comparison.disagreements, comparison.first);
     }
 done:
-    release(voc->context, order);
+    text_index_free(voc->context, &rows_by_id);
     return status;
 }
 

@@ -61,7 +61,7 @@ struct paint flat_paint(struct colour colour, double opacity) {
     return (struct paint){.first = colour, .second = colour, .along_x = 1, .scale = 1, .opacity = opacity};
 }
 
-/* A square wave between 0 and 1 with a period of 2, whose edges are a pixel wide. */
+/* A square wave between 0 and 1 with a period of 2, whose steps are a pixel wide. */
 static double wave(double position, double scale) {
     const double within = position - 2 * floor(position / 2);
     return clamp((0.5 - fabs(within - 1)) * scale + 0.5, 0, 1);

@@ -1,4 +1,4 @@
-/* A small software rasteriser: smooth-edged polygons and strokes on an RGB canvas.
+/* A small software rasteriser: anti-aliased polygons and strokes on an RGB canvas.
  *
  * The same calls give the same bytes on any machine: they use only +, -, *, / and square roots in double precision, compute sines
  * themselves, and are compiled without fused multiply-add. */

@@ -83,9 +83,9 @@ static void place_thing(struct scene *scene, size_t index, struct stream *stream
     struct thing *thing = &scene->things[index];
     thing->radius = draw_between(stream, 12, 35 - 2 * (double)scene->count);
     for (int i = 0; i < TRIES; i++) {
-        const double edge = 0.8 * thing->radius;
-        thing->centre.x = draw_between(stream, edge, SCENE_SIDE - edge);
-        thing->centre.y = draw_between(stream, edge, SCENE_SIDE - edge);
+        const double margin = 0.8 * thing->radius;
+        thing->centre.x = draw_between(stream, margin, SCENE_SIDE - margin);
+        thing->centre.y = draw_between(stream, margin, SCENE_SIDE - margin);
         if (overlap(scene, index) < 0.4) {
             break;
         }
@@ -186,40 +186,42 @@ static struct paint clutter_paint(struct stream *stream, double low, double high
     return paint;
 }
 
-/* Draws blobs, curves and dots that belong to no class. */
-static void draw_clutter(struct canvas *canvas, struct stream *stream) {
+struct range {
+    double low, high;
+};
+
+static void draw_blobs(struct canvas *canvas, struct stream *stream, size_t blobs, struct range radii, struct range opacities) {
     struct point path[PATH_POINTS];
-    const size_t blobs = draw_below(stream, 7), curves = draw_below(stream, 7), dots = draw_below(stream, 14);
     for (size_t i = 0; i < blobs; i++) {
-        const double radius = draw_between(stream, 8, 45);
+        const double radius = draw_between(stream, radii.low, radii.high);
         const size_t count = random_blob(stream, radius, path);
-        const struct paint paint = clutter_paint(stream, 0.25, 0.8);
-        fill_path(canvas, path, count, &paint);
-    }
-    for (size_t i = 0; i < curves; i++) {
-        const double width = draw_between(stream, 1, 5);
-        const size_t count = random_curve(stream, 50, path);
-        const struct paint paint = clutter_paint(stream, 0.3, 0.9);
-        stroke_path(canvas, path, count, false, width, &paint);
-    }
-    for (size_t i = 0; i < dots; i++) {
-        const double radius = draw_between(stream, 1.5, 6);
-        const size_t count = random_blob(stream, radius, path);
-        const struct paint paint = clutter_paint(stream, 0.4, 1);
+        const struct paint paint = clutter_paint(stream, opacities.low, opacities.high);
         fill_path(canvas, path, count, &paint);
     }
 }
 
-/* Draws thin curves in front of everything. */
-static void draw_front(struct canvas *canvas, struct stream *stream) {
+static void draw_curves(struct canvas *canvas, struct stream *stream, size_t curves, double reach, struct range widths,
+                        struct range opacities) {
     struct point path[PATH_POINTS];
-    const size_t curves = draw_below(stream, 4);
     for (size_t i = 0; i < curves; i++) {
-        const double width = draw_between(stream, 1.5, 5);
-        const size_t count = random_curve(stream, 70, path);
-        const struct paint paint = clutter_paint(stream, 0.7, 1);
+        const double width = draw_between(stream, widths.low, widths.high);
+        const size_t count = random_curve(stream, reach, path);
+        const struct paint paint = clutter_paint(stream, opacities.low, opacities.high);
         stroke_path(canvas, path, count, false, width, &paint);
     }
+}
+
+/* Draws blobs, curves and dots that belong to no class. */
+static void draw_clutter(struct canvas *canvas, struct stream *stream) {
+    const size_t blobs = draw_below(stream, 7), curves = draw_below(stream, 7), dots = draw_below(stream, 14);
+    draw_blobs(canvas, stream, blobs, (struct range){8, 45}, (struct range){0.25, 0.8});
+    draw_curves(canvas, stream, curves, 50, (struct range){1, 5}, (struct range){0.3, 0.9});
+    draw_blobs(canvas, stream, dots, (struct range){1.5, 6}, (struct range){0.4, 1});
+}
+
+/* Draws thin curves in front of everything. */
+static void draw_front(struct canvas *canvas, struct stream *stream) {
+    draw_curves(canvas, stream, draw_below(stream, 4), 70, (struct range){1.5, 5}, (struct range){0.7, 1});
 }
 
 static uint8_t to_byte(int value) {

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 20 };
 _Static_assert((int)CHECKPOINT_RANK == (int)TENSOR_RANK, "both limit the dimensions of a tensor");
 
 struct checkpoint {
@@ -21,7 +20,7 @@ struct checkpoint {
     safetensors safetensors;
     struct torch_file torch;
     struct checkpoint_tensor *tensors; /* in the order of the open file */
-    const struct checkpoint_tensor **sorted;
+    text_index names;
     size_t count;
 };
 
@@ -56,48 +55,34 @@ done:
 }
 
 static void describe(const struct checkpoint *checkpoint, size_t index, struct checkpoint_tensor *to) {
-    if (checkpoint->is_torch) {
-        const struct torch_tensor *tensor = &checkpoint->torch.tensors[index];
-        to->name = tensor->name;
-        to->type = tensor_type_name(tensor->type);
-        to->rank = tensor->rank;
-        memcpy(to->shape, tensor->shape, sizeof to->shape);
-        to->elements = tensor->elements;
-    } else {
-        const struct tensor *tensor = &checkpoint->safetensors.tensors[index];
-        to->name = tensor->name;
-        to->type = tensor_type_name(tensor->type);
-        to->rank = tensor->rank;
-        memcpy(to->shape, tensor->shape, sizeof to->shape);
-        to->elements = tensor->bytes / tensor_type_size(tensor->type);
-    }
-    if (strncmp(to->name, "module.", 7) == 0) {
-        to->name += 7;
-    }
-}
-
-static int compare_names(const void *left, const void *right) {
-    const struct checkpoint_tensor *a = *(const struct checkpoint_tensor *const *)left;
-    const struct checkpoint_tensor *b = *(const struct checkpoint_tensor *const *)right;
-    return strcmp(a->name, b->name);
+    const struct torch_tensor *torch = checkpoint->is_torch ? &checkpoint->torch.tensors[index] : NULL;
+    const struct tensor *own = torch ? NULL : &checkpoint->safetensors.tensors[index];
+    const tensor_type type = torch ? torch->type : own->type;
+    to->name = torch ? torch->name : own->name;
+    to->name += strncmp(to->name, "module.", 7) == 0 ? 7 : 0;
+    to->type = tensor_type_name(type);
+    to->rank = torch ? torch->rank : own->rank;
+    memcpy(to->shape, torch ? torch->shape : own->shape, sizeof to->shape);
+    to->elements = torch ? torch->elements : own->bytes / tensor_type_size(type);
 }
 
 static l3a_status list_tensors(struct checkpoint *checkpoint, size_t count) {
     l3a_status status = L3A_OK;
+    const char **names = NULL;
+    size_t first;
     TRY(allocate_zeroed(checkpoint->context, count, sizeof *checkpoint->tensors, &checkpoint->tensors));
-    TRY(allocate(checkpoint->context, count, sizeof *checkpoint->sorted, &checkpoint->sorted));
+    TRY(allocate(checkpoint->context, count, sizeof *names, &names));
     for (size_t i = 0; i < count; i++) {
         describe(checkpoint, i, &checkpoint->tensors[i]);
-        checkpoint->sorted[i] = &checkpoint->tensors[i];
+        names[i] = checkpoint->tensors[i].name;
     }
     checkpoint->count = count;
-    qsort(checkpoint->sorted, count, sizeof *checkpoint->sorted, compare_names);
-    for (size_t i = 1; i < count; i++) {
-        FAIL_IF(strcmp(checkpoint->sorted[i - 1]->name, checkpoint->sorted[i]->name) == 0, checkpoint->context, L3A_ERROR_FORMAT,
-                "save the weights again, each under its own name", "%s: tensor '%s' is listed twice", checkpoint_path(checkpoint),
-                checkpoint->sorted[i]->name);
-    }
+    TRY(text_index_make(checkpoint->context, (char *const *)names, count, &checkpoint->names));
+    const size_t second = text_index_repeated(&checkpoint->names, &first);
+    FAIL_IF(second < count, checkpoint->context, L3A_ERROR_FORMAT, "save the weights again, each under its own name",
+            "%s: tensor '%s' is listed twice", checkpoint_path(checkpoint), names[second]);
 done:
+    release(checkpoint->context, names);
     return status;
 }
 
@@ -128,7 +113,7 @@ void checkpoint_free(struct checkpoint *checkpoint) {
         safetensors_close(&checkpoint->safetensors);
         torch_close(&checkpoint->torch);
         release(context, checkpoint->tensors);
-        release(context, checkpoint->sorted);
+        text_index_free(context, &checkpoint->names);
         release(context, checkpoint);
     }
 }
@@ -160,29 +145,10 @@ const struct checkpoint_tensor *checkpoint_at(const struct checkpoint *checkpoin
 }
 
 const struct checkpoint_tensor *checkpoint_find(const struct checkpoint *checkpoint, const char *name) {
-    const struct checkpoint_tensor key = {.name = name}, *wanted = &key;
-    const struct checkpoint_tensor *const *found =
-        bsearch(&wanted, checkpoint->sorted, checkpoint->count, sizeof *checkpoint->sorted, compare_names);
-    return found ? *found : NULL;
+    return checkpoint_at(checkpoint, text_index_find(&checkpoint->names, name));
 }
 
 /* ---- Numbers ---- */
-
-static l3a_status read_safetensors(const struct checkpoint *checkpoint, const struct tensor *tensor, float *values) {
-    l3a_status status = L3A_OK;
-    const input_file *input = &checkpoint->safetensors.input;
-    const size_t size = tensor_type_size(tensor->type), step = CHUNK / size, count = (size_t)(tensor->bytes / size);
-    char *chunk = NULL;
-    TRY(allocate(checkpoint->context, count < step ? count : step, size, &chunk));
-    for (size_t done = 0; done < count; done += step) {
-        const size_t now = count - done < step ? count - done : step;
-        TRY(input_read(input, tensor->offset + done * size, chunk, now * size));
-        tensor_to_float(tensor->type, chunk, values + done, now);
-    }
-done:
-    release(checkpoint->context, chunk);
-    return status;
-}
 
 l3a_status checkpoint_read(struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor, float *values) {
     l3a_status status = L3A_OK;
@@ -190,7 +156,8 @@ l3a_status checkpoint_read(struct checkpoint *checkpoint, const struct checkpoin
             checkpoint_path(checkpoint));
     const size_t index = (size_t)(tensor - checkpoint->tensors);
     TRY(checkpoint->is_torch ? torch_read(&checkpoint->torch, &checkpoint->torch.tensors[index], values)
-                             : read_safetensors(checkpoint, &checkpoint->safetensors.tensors[index], values));
+                             : tensor_read(&checkpoint->safetensors.input, &checkpoint->safetensors.tensors[index], 0,
+                                           (size_t)tensor->elements, values));
     for (uint64_t i = 0; i < tensor->elements; i++) {
         FAIL_IF(!isfinite(values[i]), checkpoint->context, L3A_ERROR_DATA, "use a checkpoint from before training diverged",
                 "%s: tensor '%s': element %" PRIu64 " is %g, not a finite float", checkpoint_path(checkpoint), tensor->name, i,
@@ -210,24 +177,21 @@ bool checkpoint_is_summed(const struct checkpoint *checkpoint, const struct chec
                : safetensors_is_summed(&checkpoint->safetensors, &checkpoint->safetensors.tensors[tensor - checkpoint->tensors]);
 }
 
+static void add_to_sha256(void *user, const char *bytes, size_t count) {
+    sha256_add(user, bytes, count);
+}
+
 l3a_status checkpoint_sha256(struct checkpoint *checkpoint, char text[65]) {
     l3a_status status = L3A_OK;
     const input_file *input = input_of(checkpoint);
     struct sha256 sha256;
     uint8_t digest[SHA256_BYTES];
-    char *chunk = NULL;
     sha256_begin(&sha256);
-    TRY(allocate(checkpoint->context, CHUNK, 1, &chunk));
-    for (uint64_t offset = 0; offset < input->size; offset += CHUNK) {
-        const size_t size = input->size - offset < CHUNK ? (size_t)(input->size - offset) : CHUNK;
-        TRY(input_read(input, offset, chunk, size));
-        sha256_add(&sha256, chunk, size);
-    }
+    TRY(input_scan(input, 0, input->size, add_to_sha256, &sha256));
     sha256_end(&sha256, digest);
     for (size_t i = 0; i < SHA256_BYTES; i++) {
         snprintf(text + 2 * i, 3, "%02x", digest[i]);
     }
 done:
-    release(checkpoint->context, chunk);
     return status;
 }

@@ -1,6 +1,6 @@
 /* Checkpoints: named tensors from a .safetensors file or from either form of torch's .pth files, recognised by content.
  *
- * The reader unwraps names: it finds the dict that holds the weights (at the top level, or under `model`, `state_dict` or
+ * The reader unwraps names: it finds the dict that holds the parameters (at the top level, or under `model`, `state_dict` or
  * `model_state`), and removes the prefix `module.`. Values are returned as float in C order, whatever their stored type, strides or
  * storage. */
 #ifndef L3A_CHECKPOINT_H

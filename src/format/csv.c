@@ -85,3 +85,16 @@ l3a_status csv_next_row(struct csv *csv, bool *more) {
 done:
     return status;
 }
+
+void csv_print_field(text_builder *text, const char *field) {
+    if (!strpbrk(field, ",\"\r\n")) {
+        text_builder_print(text, "%s", field);
+        return;
+    }
+    text_builder_append(text, "\"", 1);
+    for (; *field; field++) {
+        text_builder_append(text, "\"\"", *field == '"' ? 2 : 0);
+        text_builder_append(text, field, *field != '"');
+    }
+    text_builder_append(text, "\"", 1);
+}

@@ -3,7 +3,7 @@
 #ifndef L3A_CSV_H
 #define L3A_CSV_H
 
-#include "base/context.h"
+#include "base/memory.h"
 
 enum { CSV_FIELDS = 64 };
 
@@ -20,5 +20,7 @@ struct csv {
 void csv_begin(struct csv *csv, l3a_context *context, const char *name, char *text, size_t length);
 /* Reads the next row that is not empty into fields[0 … count). *more is false at the end. */
 l3a_status csv_next_row(struct csv *csv, bool *more);
+/* Appends a field, in quotes if necessary. */
+void csv_print_field(text_builder *text, const char *field);
 
 #endif

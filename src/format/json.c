@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -216,6 +217,21 @@ done:
 
 l3a_status json_object(struct json *json) {
     return open_container(json, '{');
+}
+
+l3a_status json_find(struct json *json, const char *name, bool *found) {
+    l3a_status status = L3A_OK;
+    TRY(json_object(json));
+    for (;;) {
+        json_text key;
+        TRY(json_next_key(json, &key, found));
+        if (!*found || json_text_is(key, name)) {
+            break;
+        }
+        TRY(json_skip(json));
+    }
+done:
+    return status;
 }
 
 l3a_status json_array(struct json *json) {
@@ -531,25 +547,6 @@ static int hex_unit(const char *at, const char *end) {
     return value;
 }
 
-static char *put_utf8(char *to, unsigned code) {
-    if (code < 0x80) {
-        *to++ = (char)code;
-    } else if (code < 0x800) {
-        *to++ = (char)(0xC0 | code >> 6);
-        *to++ = (char)(0x80 | (code & 0x3F));
-    } else if (code < 0x10000) {
-        *to++ = (char)(0xE0 | code >> 12);
-        *to++ = (char)(0x80 | (code >> 6 & 0x3F));
-        *to++ = (char)(0x80 | (code & 0x3F));
-    } else {
-        *to++ = (char)(0xF0 | code >> 18);
-        *to++ = (char)(0x80 | (code >> 12 & 0x3F));
-        *to++ = (char)(0x80 | (code >> 6 & 0x3F));
-        *to++ = (char)(0x80 | (code & 0x3F));
-    }
-    return to;
-}
-
 /* Decodes one escape; *from is after its backslash. Returns false if it is invalid. */
 static bool decode_escape(const char **from, const char *end, char **to) {
     static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
@@ -576,7 +573,7 @@ static bool decode_escape(const char **from, const char *end, char **to) {
         *from += 6;
         code = 0x10000 + (((unsigned)unit - 0xD800) << 10) + ((unsigned)low - 0xDC00);
     }
-    *to = put_utf8(*to, code);
+    *to += utf8_encode(code, *to);
     return true;
 }
 

@@ -56,6 +56,8 @@ json_kind json_peek(struct json *json);
 l3a_status json_object(struct json *json);
 /* Reads the next key and its colon; at the end of the object, *more is false. */
 l3a_status json_next_key(struct json *json, json_text *key, bool *more);
+/* Enters an object and moves to the value of the first key with this name; *found is false if there is none. */
+l3a_status json_find(struct json *json, const char *name, bool *found);
 l3a_status json_array(struct json *json);
 l3a_status json_next_item(struct json *json, bool *more);
 l3a_status json_string(struct json *json, json_text *text);

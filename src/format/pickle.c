@@ -37,7 +37,6 @@ l3a_status pickle_fail(struct pickle *pickle, const char *format, ...) {
 static l3a_status load(struct pickle *pickle, size_t wanted) {
     l3a_status status = L3A_OK;
     l3a_context *context = pickle->input->context;
-    char *grown = NULL;
     const uint64_t available = pickle->end - pickle->start;
     FAIL_IF(wanted > available, context, L3A_ERROR_TRUNCATED, damaged,
             "%s: byte %" PRIu64 ": the pickle extends to byte %" PRIu64 ", but its bytes end at %" PRIu64, pickle->input->path,
@@ -46,20 +45,12 @@ static l3a_status load(struct pickle *pickle, size_t wanted) {
         status = pickle_fail(pickle, "a pickle of more than %d bytes is not supported", BYTES_LIMIT);
         goto done;
     }
-    uint64_t room = pickle->room ? 2 * (uint64_t)pickle->room : FIRST_READ;
-    room = room < wanted ? wanted : room;
-    room = room > available ? available : room;
-    TRY(allocate(context, (size_t)room, 1, &grown));
-    if (pickle->loaded) {
-        memcpy(grown, pickle->bytes, pickle->loaded);
-    }
-    TRY(input_read(pickle->input, pickle->start + pickle->loaded, grown + pickle->loaded, (size_t)room - pickle->loaded));
-    release(context, pickle->bytes);
-    pickle->bytes = grown;
-    pickle->loaded = pickle->room = (size_t)room;
-    grown = NULL;
+    const size_t least = available < FIRST_READ ? (size_t)available : FIRST_READ;
+    TRY(grow_array(context, &pickle->bytes, &pickle->room, wanted > least ? wanted : least, 1));
+    const size_t held = pickle->loaded, all = pickle->room < available ? pickle->room : (size_t)available;
+    TRY(input_read(pickle->input, pickle->start + held, pickle->bytes + held, all - held));
+    pickle->loaded = all;
 done:
-    release(context, grown);
     return status;
 }
 
@@ -116,30 +107,8 @@ done:
 
 l3a_status pickle_reserve(struct pickle *pickle, void *items, size_t count, size_t *room, size_t size, size_t limit,
                           const char *what) {
-    l3a_status status = L3A_OK;
-    l3a_context *context = pickle->input->context;
-    void *grown, *before;
-    if (count < *room) {
-        return L3A_OK;
-    }
-    if (count >= limit) {
-        status = pickle_fail(pickle, "more than %zu %s", limit, what);
-        goto done;
-    }
-    size_t wanted = *room ? 2 * *room : 64;
-    while (wanted <= count) {
-        wanted *= 2;
-    }
-    TRY(allocate(context, wanted, size, &grown));
-    memcpy(&before, items, sizeof before);
-    if (before) {
-        memcpy(grown, before, *room * size);
-    }
-    release(context, before);
-    memcpy(items, &grown, sizeof grown);
-    *room = wanted;
-done:
-    return status;
+    return count < limit ? grow_array(pickle->input->context, items, room, count + 1, size)
+                         : pickle_fail(pickle, "more than %zu %s", limit, what);
 }
 
 l3a_status pickle_make(struct pickle *pickle, struct pickle_value value, uint32_t *index) {

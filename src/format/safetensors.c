@@ -136,17 +136,7 @@ static l3a_status add_tensor(safetensors *file, size_t *capacity, struct tensor 
     l3a_status status = L3A_OK;
     FAIL_IF(file->count == TENSOR_LIMIT, file->context, L3A_ERROR_FORMAT, limit_hint, "%s: more than %d tensors", file->input.path,
             TENSOR_LIMIT);
-    if (file->count == *capacity) {
-        struct tensor *grown;
-        const size_t wanted = *capacity ? 2 * *capacity : 16;
-        TRY(allocate(file->context, wanted, sizeof *grown, &grown));
-        if (file->count) {
-            memcpy(grown, file->tensors, file->count * sizeof *grown);
-        }
-        release(file->context, file->tensors);
-        file->tensors = grown;
-        *capacity = wanted;
-    }
+    TRY(grow_array(file->context, &file->tensors, capacity, file->count + 1, sizeof *file->tensors));
     *added = &file->tensors[file->count++];
     memset(*added, 0, sizeof **added);
 done:

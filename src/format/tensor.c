@@ -56,7 +56,7 @@ static float float_of_half(uint16_t half) {
     return float_of_bits(sign | bits);
 }
 
-/* To make a subnormal half, adds a number whose last bit has the weight of a half's last bit, so that the addition itself rounds to
+/* To make a subnormal half, adds a number whose last bit has the value of a half's last bit, so that the addition itself rounds to
  * nearest, ties to even. */
 static uint16_t half_of_float(float value) {
     uint32_t bits, rounded;
@@ -107,24 +107,26 @@ void tensor_to_double(tensor_type type, const void *from, double *to, size_t cou
 
 void tensor_to_float(tensor_type type, const void *from, float *to, size_t count){CONVERT_ALL(float)}
 
-l3a_status tensor_read_rows(const input_file *input, const struct tensor *tensor, uint64_t first, size_t count, float *values) {
+l3a_status tensor_read(const input_file *input, const struct tensor *tensor, uint64_t first, size_t count, float *values) {
     enum { CHUNK = 16384 };
-    const size_t width = (size_t)tensor->shape[1], size = tensor_type_size(tensor->type);
-    const uint64_t start = tensor->offset + first * width * size;
-    if (tensor->type == TENSOR_F32) {
-        return input_read(input, start, values, count * width * size);
-    }
+    const size_t size = tensor_type_size(tensor->type), step = CHUNK / size;
+    const uint64_t start = tensor->offset + first * size;
+    l3a_status status = L3A_OK;
     char chunk[CHUNK];
-    const size_t total = count * width, step = CHUNK / size;
-    for (size_t done = 0; done < total; done += step) {
-        const size_t now = total - done < step ? total - done : step;
-        const l3a_status status = input_read(input, start + done * size, chunk, now * size);
-        if (status != L3A_OK) {
-            return status;
-        }
-        tensor_to_float(tensor->type, chunk, values + done, now);
+    if (tensor->type == TENSOR_F32) {
+        return input_read(input, start, values, count * size);
     }
-    return L3A_OK;
+    for (size_t done = 0; status == L3A_OK && done < count; done += step) {
+        const size_t now = count - done < step ? count - done : step;
+        status = input_read(input, start + done * size, chunk, now * size);
+        tensor_to_float(tensor->type, chunk, values + done, status == L3A_OK ? now : 0);
+    }
+    return status;
+}
+
+l3a_status tensor_read_rows(const input_file *input, const struct tensor *tensor, uint64_t first, size_t count, float *values) {
+    const size_t width = (size_t)tensor->shape[1];
+    return tensor_read(input, tensor, first * width, count * width, values);
 }
 
 l3a_status tensor_read_fortran(const input_file *input, const struct tensor *tensor, float *values) {

@@ -27,7 +27,7 @@ bool torch_recognise(const char *bytes, size_t count) {
     return zip_recognise(bytes, count) || is_legacy(bytes, count);
 }
 
-/* ---- The weights in the object ---- */
+/* ---- The parameters in the object ---- */
 
 static bool holds_tensors(const struct pickle *pickle, uint32_t dict) {
     bool found = false;
@@ -39,16 +39,16 @@ static bool holds_tensors(const struct pickle *pickle, uint32_t dict) {
     return found;
 }
 
-/* Finds the dict of weights: under one of the usual names, or else this dict itself; 0 if there is none. A tensor beside the
- * weights, such as the best accuracy so far, does not hide them. */
-static uint32_t find_weights(const struct pickle *pickle, uint32_t index, unsigned depth) {
+/* Finds the dict of parameters: under one of the usual names, or else this dict itself; 0 if there is none. A tensor beside the
+ * parameters, such as the best accuracy so far, does not hide them. */
+static uint32_t find_parameters(const struct pickle *pickle, uint32_t index, unsigned depth) {
     static const char *const usual[] = {"model", "state_dict", "model_state"};
     if (pickle_at(pickle, index)->kind != PICKLE_DICT) {
         return 0;
     }
     for (size_t i = 0; depth && i < sizeof usual / sizeof usual[0]; i++) {
         const uint32_t inner = pickle_find(pickle, index, usual[i]);
-        const uint32_t found = inner ? find_weights(pickle, inner, depth - 1) : 0;
+        const uint32_t found = inner ? find_parameters(pickle, inner, depth - 1) : 0;
         if (found) {
             return found;
         }
@@ -147,11 +147,11 @@ done:
 /* archive is the prefix of all entry names in the zip form, and empty in the legacy form. */
 static l3a_status list_tensors(struct torch_file *file, const struct pickle *pickle, const char *archive, size_t archive_length) {
     l3a_status status = L3A_OK;
-    const uint32_t weights = find_weights(pickle, pickle->root, NEST_LIMIT);
-    FAIL_IF(!weights, file->context, L3A_ERROR_FORMAT, save_hint,
+    const uint32_t parameters = find_parameters(pickle, pickle->root, NEST_LIMIT);
+    FAIL_IF(!parameters, file->context, L3A_ERROR_FORMAT, save_hint,
             "%s: no weights: there is no dict of tensors at the top level, or under 'model', 'state_dict' or 'model_state'",
             file->input.path);
-    const struct pickle_value *dict = pickle_at(pickle, weights);
+    const struct pickle_value *dict = pickle_at(pickle, parameters);
     TRY(allocate(file->context, dict->as.items.count / 2, sizeof *file->tensors, &file->tensors));
     for (uint32_t link = dict->as.items.first; link;) {
         const struct pickle_link *key = &pickle->links[link], *item = &pickle->links[key->next];
@@ -239,9 +239,7 @@ struct keyed {
 
 static int compare_keys(const void *left, const void *right) {
     const struct keyed *a = left, *b = right;
-    const size_t both = a->length < b->length ? a->length : b->length;
-    const int order = both ? memcmp(a->key, b->key, both) : 0;
-    return order ? order : (a->length > b->length) - (a->length < b->length);
+    return compare_bytes(a->key, a->length, b->key, b->length);
 }
 
 /* The index of the first that has the key, or count. */

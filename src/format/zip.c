@@ -17,7 +17,6 @@ enum {
     HEADER_SIZE = 30,
     COMMENT_LIMIT = 65535,
     DIRECTORY_LIMIT = 64 << 20,
-    CHUNK = 1 << 20,
     FLAG_ENCRYPTED = 1
 };
 
@@ -183,15 +182,9 @@ static bool read_record(const char **at, const char *stop, struct zip_entry *ent
     return read_extra(record + RECORD_SIZE + name, extra, entry);
 }
 
-static int compare_names(const char *left, size_t left_length, const char *right, size_t right_length) {
-    const size_t both = left_length < right_length ? left_length : right_length;
-    const int order = both ? memcmp(left, right, both) : 0;
-    return order ? order : (left_length > right_length) - (left_length < right_length);
-}
-
 static int compare_entries(const void *left, const void *right) {
     const struct zip_entry *a = left, *b = right;
-    return compare_names(a->name, a->name_length, b->name, b->name_length);
+    return compare_bytes(a->name, a->name_length, b->name, b->name_length);
 }
 
 static l3a_status read_directory(struct zip *zip, const struct end *end) {
@@ -254,21 +247,8 @@ void zip_close(struct zip *zip) {
 }
 
 const struct zip_entry *zip_find(const struct zip *zip, const char *name, size_t length) {
-    size_t first = 0, last = zip->count;
-    while (first < last) {
-        const size_t middle = first + (last - first) / 2;
-        const struct zip_entry *entry = &zip->entries[middle];
-        const int order = compare_names(entry->name, entry->name_length, name, length);
-        if (order == 0) {
-            return entry;
-        }
-        if (order < 0) {
-            first = middle + 1;
-        } else {
-            last = middle;
-        }
-    }
-    return NULL;
+    const struct zip_entry wanted = {.name = name, .name_length = length};
+    return zip->count ? bsearch(&wanted, zip->entries, zip->count, sizeof wanted, compare_entries) : NULL;
 }
 
 l3a_status zip_place(const struct zip *zip, const struct zip_entry *entry, uint64_t *offset) {
@@ -302,22 +282,25 @@ l3a_status zip_fail_crc(const struct zip *zip, const struct zip_entry *entry, ui
                 zip->input->path, (int)entry->name_length, entry->name, entry->header, computed, entry->crc);
 }
 
+struct crc_sum {
+    const struct zip *zip;
+    uint32_t crc;
+};
+
+static void add_to_crc(void *user, const char *bytes, size_t count) {
+    struct crc_sum *sum = user;
+    sum->crc = zip_crc(sum->zip, sum->crc, bytes, count);
+}
+
 l3a_status zip_verify(const struct zip *zip, const struct zip_entry *entry) {
     l3a_status status = L3A_OK;
-    char *chunk = NULL;
-    uint64_t offset;
-    uint32_t crc = 0;
+    struct crc_sum sum = {zip, 0};
+    uint64_t offset = 0;
     TRY(zip_place(zip, entry, &offset));
-    TRY(allocate(zip->input->context, entry->size < CHUNK ? (size_t)entry->size : CHUNK, 1, &chunk));
-    for (uint64_t done = 0; done < entry->size; done += CHUNK) {
-        const size_t size = entry->size - done < CHUNK ? (size_t)(entry->size - done) : CHUNK;
-        TRY(input_read(zip->input, offset + done, chunk, size));
-        crc = zip_crc(zip, crc, chunk, size);
-    }
-    if (crc != entry->crc) {
-        status = zip_fail_crc(zip, entry, crc);
+    TRY(input_scan(zip->input, offset, entry->size, add_to_crc, &sum));
+    if (sum.crc != entry->crc) {
+        status = zip_fail_crc(zip, entry, sum.crc);
     }
 done:
-    release(zip->input->context, chunk);
     return status;
 }

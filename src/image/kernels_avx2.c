@@ -6,10 +6,11 @@
 #include <immintrin.h>
 #include <string.h>
 
-#define AVX2 __attribute__((target("avx2")))
+#define TARGET __attribute__((target("avx2")))
+#define NARROWER plain_kernels
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-enum { CHANNELS = 3 };
+enum { CHANNELS = 3, VECTOR = 32 };
 
 /* The two sums of each channel: of the weights' low parts, and of their high parts. */
 struct sums {
@@ -17,32 +18,32 @@ struct sums {
 };
 
 /* Two neighbouring weights, in every lane. */
-AVX2 static inline __m256i pair_at(const int16_t *weights) {
+TARGET static inline __m256i pair_at(const int16_t *weights) {
     int32_t both;
     memcpy(&both, weights, sizeof both);
     return _mm256_set1_epi32(both);
 }
 
-AVX2 static inline __m256i small_pair_at(const int8_t *weights) {
+TARGET static inline __m256i small_pair_at(const int8_t *weights) {
     int16_t both;
     memcpy(&both, weights, sizeof both);
     return _mm256_set1_epi16(both);
 }
 
-AVX2 static inline struct sums add_products(struct sums sums, __m256i pixels, const int16_t *low, const int16_t *high) {
+TARGET static inline struct sums add_products(struct sums sums, __m256i pixels, const int16_t *low, const int16_t *high) {
     sums.low = _mm256_add_epi32(sums.low, _mm256_madd_epi16(pixels, pair_at(low)));
     sums.high = _mm256_add_epi32(sums.high, _mm256_madd_epi16(pixels, pair_at(high)));
     return sums;
 }
 
 /* The same bytes of two rows, one in each half. */
-AVX2 static inline __m256i load_rows(const uint8_t *const from[2], size_t at) {
+TARGET static inline __m256i load_rows(const uint8_t *const from[2], size_t at) {
     const __m128i first = _mm_loadu_si128((const __m128i *)(from[0] + at));
     return _mm256_inserti128_si256(_mm256_castsi128_si256(first), _mm_loadu_si128((const __m128i *)(from[1] + at)), 1);
 }
 
 /* One output pixel of two rows, as integers red, green, blue, 0. Neighbours are put side by side, as 16 bits: r0 r1 g0 g1 … */
-AVX2 ALWAYS_INLINE __m256i pixel_across(const struct axis *axis, size_t taps, size_t index, const uint8_t *const from[2]) {
+TARGET ALWAYS_INLINE __m256i pixel_across(const struct axis *axis, size_t taps, size_t index, const uint8_t *const from[2]) {
     const __m256i near = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1));
     const __m256i far = _mm256_broadcastsi128_si256(_mm_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1));
     const int16_t *low = axis->low + index * taps, *high = axis->high + index * taps;
@@ -60,8 +61,8 @@ AVX2 ALWAYS_INLINE __m256i pixel_across(const struct axis *axis, size_t taps, si
 }
 
 /* Four output pixels of two rows: 12 bytes and 4 unused ones in each half. */
-AVX2 ALWAYS_INLINE __m256i pixels_across(const struct axis *axis, size_t taps, const size_t index[4],
-                                         const uint8_t *const from[2]) {
+TARGET ALWAYS_INLINE __m256i pixels_across(const struct axis *axis, size_t taps, const size_t index[4],
+                                           const uint8_t *const from[2]) {
     const __m256i order = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
     const __m256i first = _mm256_packs_epi32(pixel_across(axis, taps, index[0], from), pixel_across(axis, taps, index[1], from));
     const __m256i second = _mm256_packs_epi32(pixel_across(axis, taps, index[2], from), pixel_across(axis, taps, index[3], from));
@@ -69,7 +70,7 @@ AVX2 ALWAYS_INLINE __m256i pixels_across(const struct axis *axis, size_t taps, c
 }
 
 /* A store of 16 bytes spills over the next pixels, which are written later; the end of a row goes through a copy. */
-AVX2 ALWAYS_INLINE void rows_across(const struct axis *axis, size_t taps, const uint8_t *const from[2], uint8_t *const to[2]) {
+TARGET ALWAYS_INLINE void rows_across(const struct axis *axis, size_t taps, const uint8_t *const from[2], uint8_t *const to[2]) {
     enum { GROUP = 4 };
     size_t i = 0;
     for (; i + 2 * GROUP <= axis->output; i += GROUP) {
@@ -89,7 +90,7 @@ AVX2 ALWAYS_INLINE void rows_across(const struct axis *axis, size_t taps, const 
 }
 
 /* With the number of taps known at compile time, the inner loop is unrolled. */
-AVX2 static void across(const struct axis *axis, const uint8_t *const from[2], uint8_t *const to[2]) {
+TARGET static void across(const struct axis *axis, const uint8_t *const from[2], uint8_t *const to[2]) {
     switch (axis->taps) {
     case 2: rows_across(axis, 2, from, to); break;
     case 4: rows_across(axis, 4, from, to); break;
@@ -103,8 +104,8 @@ AVX2 static void across(const struct axis *axis, const uint8_t *const from[2], u
  * packing, so the order is restored. The high parts of the weights and their sums fit into 8 and 16 bits; the sum
  * of the low parts is shifted to the same unit before the two are added, which loses nothing that the last shift would
  * keep. */
-AVX2 ALWAYS_INLINE void chunk_down(const struct axis *axis, size_t taps, size_t index, const uint8_t *from, size_t stride,
-                                   uint8_t *to) {
+TARGET ALWAYS_INLINE void chunk_down(const struct axis *axis, size_t taps, size_t index, const uint8_t *from, size_t stride,
+                                     uint8_t *to) {
     const int16_t *low = axis->low + index * taps;
     const int8_t *high = axis->high8 + index * taps;
     const __m256i zero = _mm256_setzero_si256();
@@ -128,36 +129,9 @@ AVX2 ALWAYS_INLINE void chunk_down(const struct axis *axis, size_t taps, size_t 
     _mm256_storeu_si256((__m256i *)to, _mm256_packus_epi16(left, right));
 }
 
-enum { CHUNK = 32 };
-
-/* The last chunk of a row overlaps the one before rather than being short. */
-AVX2 ALWAYS_INLINE void row_down(const struct axis *axis, size_t taps, size_t index, const uint8_t *from, size_t count,
-                                 uint8_t *to) {
-    const uint8_t *row = from + axis->first[index] * count;
-    for (size_t x = 0; x + CHUNK <= count; x += CHUNK) {
-        chunk_down(axis, taps, index, row + x, count, to + x);
-    }
-    if (count % CHUNK) {
-        chunk_down(axis, taps, index, row + count - CHUNK, count, to + count - CHUNK);
-    }
-}
-
-AVX2 static void down(const struct axis *axis, size_t index, const uint8_t *from, size_t count, uint8_t *to) {
-    if (count < CHUNK || axis->taps > axis->input || axis->taps > DOWN_TAPS_LIMIT) {
-        plain_kernels.down(axis, index, from, count, to);
-        return;
-    }
-    switch (axis->taps) {
-    case 2: row_down(axis, 2, index, from, count, to); break;
-    case 4: row_down(axis, 4, index, from, count, to); break;
-    case 6: row_down(axis, 6, index, from, count, to); break;
-    default: row_down(axis, axis->taps, index, from, count, to); break;
-    }
-}
-
 /* One channel of `count` pixels, a multiple of 8. Eight pixels are 24 bytes: the first half of a register gets bytes 0 to 15,
  * the second 8 to 23. */
-AVX2 static inline void plane(const uint8_t *pixels, size_t count, int channel, float scale, float offset, float *to) {
+TARGET static inline void plane(const uint8_t *pixels, size_t count, int channel, float scale, float offset, float *to) {
     enum { NONE = -1 };
     const __m256i red = _mm256_setr_epi8(0, NONE, NONE, NONE, 3, NONE, NONE, NONE, 6, NONE, NONE, NONE, 9, NONE, NONE, NONE, 4,
                                          NONE, NONE, NONE, 7, NONE, NONE, NONE, 10, NONE, NONE, NONE, 13, NONE, NONE, NONE);
@@ -172,23 +146,7 @@ AVX2 static inline void plane(const uint8_t *pixels, size_t count, int channel, 
     }
 }
 
-/* Writing dominates the cost, and is twice as fast when whole cache lines are written in sequence. So the pixels are processed
- * in pieces that fit the first-level cache, once for each plane, starting at addresses that are multiples of 32. */
-AVX2 static void planes(const uint8_t *pixels, size_t count, const float scale[3], const float offset[3], float *const to[3]) {
-    enum { PIECE = 2048, GROUP = 8 };
-    const size_t odd = (32 - ((uintptr_t)to[0] & 31)) % 32 / sizeof(float), first = odd < count ? odd : count;
-    plain_kernels.planes(pixels, first, scale, offset, to);
-    size_t done = first;
-    while (count - done >= GROUP) {
-        const size_t left = (count - done) / GROUP * GROUP, size = left < PIECE ? left : PIECE;
-        for (int c = 0; c < CHANNELS; c++) {
-            plane(pixels + CHANNELS * done, size, c, scale[c], offset[c], to[c] + done);
-        }
-        done += size;
-    }
-    float *const rest[CHANNELS] = {to[0] + done, to[1] + done, to[2] + done};
-    plain_kernels.planes(pixels + CHANNELS * done, count - done, scale, offset, rest);
-}
+#include "image/kernels_vector.h"
 
 const kernel_table avx2_kernels = {.across = across, .down = down, .planes = planes};
 

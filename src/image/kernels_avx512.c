@@ -11,7 +11,8 @@
 #include <immintrin.h>
 #include <string.h>
 
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vbmi,avx512vnni")))
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vbmi,avx512vnni")))
+#define NARROWER avx2_kernels
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 enum { CHANNELS = 3, GROUP = 5, VECTOR = 64, DIGITS = 3, QUAD = 4 };
@@ -86,7 +87,7 @@ static void fill_table(struct axis *axis) {
 }
 
 /* 15 bytes of an output row, and an unused one. */
-AVX512 ALWAYS_INLINE __m128i group_across(const uint8_t *table, size_t quads, const uint8_t *from) {
+TARGET ALWAYS_INLINE __m128i group_across(const uint8_t *table, size_t quads, const uint8_t *from) {
     const __m512i places = _mm512_loadu_si512(table);
     __m512i a = _mm512_set1_epi32(1 << (WEIGHT_BITS - 1)), b = _mm512_setzero_si512(), c = b;
     for (size_t quad = 0; quad < quads; quad++) {
@@ -101,7 +102,7 @@ AVX512 ALWAYS_INLINE __m128i group_across(const uint8_t *table, size_t quads, co
 }
 
 /* A store of 16 bytes spills over the next pixel, which is written later; the end of a row goes through a copy. */
-AVX512 ALWAYS_INLINE void row_across(const struct axis *axis, size_t quads, const uint8_t *from, uint8_t *to) {
+TARGET ALWAYS_INLINE void row_across(const struct axis *axis, size_t quads, const uint8_t *from, uint8_t *to) {
     const size_t groups = groups_of(axis), bytes = VECTOR * (1 + DIGITS * quads);
     for (size_t group = 0; group + 1 < groups; group++) {
         const uint8_t *first = from + (size_t)CHANNELS * axis->first[group * GROUP];
@@ -113,7 +114,7 @@ AVX512 ALWAYS_INLINE void row_across(const struct axis *axis, size_t quads, cons
     memcpy(to + CHANNELS * done, copy, CHANNELS * (axis->output - done));
 }
 
-AVX512 static void across(const struct axis *axis, const uint8_t *const from[2], uint8_t *const to[2]) {
+TARGET static void across(const struct axis *axis, const uint8_t *const from[2], uint8_t *const to[2]) {
     if (!axis->table) {
         avx2_kernels.across(axis, from, to);
         return;
@@ -128,7 +129,7 @@ AVX512 static void across(const struct axis *axis, const uint8_t *const from[2],
 }
 
 /* 64 bytes of an output row; see the same loop for AVX2. */
-AVX512 ALWAYS_INLINE void chunk_down(const struct axis *axis, size_t taps, size_t index, const uint8_t *from, size_t stride,
+TARGET ALWAYS_INLINE void chunk_down(const struct axis *axis, size_t taps, size_t index, const uint8_t *from, size_t stride,
                                      uint8_t *to) {
     const int16_t *low = axis->low + index * taps;
     const int8_t *high = axis->high8 + index * taps;
@@ -155,32 +156,8 @@ AVX512 ALWAYS_INLINE void chunk_down(const struct axis *axis, size_t taps, size_
                                                 _mm512_srai_epi16(high1, WEIGHT_BITS - LOW_BITS)));
 }
 
-AVX512 ALWAYS_INLINE void row_down(const struct axis *axis, size_t taps, size_t index, const uint8_t *from, size_t count,
-                                   uint8_t *to) {
-    const uint8_t *row = from + axis->first[index] * count;
-    for (size_t x = 0; x + VECTOR <= count; x += VECTOR) {
-        chunk_down(axis, taps, index, row + x, count, to + x);
-    }
-    if (count % VECTOR) {
-        chunk_down(axis, taps, index, row + count - VECTOR, count, to + count - VECTOR);
-    }
-}
-
-AVX512 static void down(const struct axis *axis, size_t index, const uint8_t *from, size_t count, uint8_t *to) {
-    if (count < VECTOR || axis->taps > axis->input || axis->taps > DOWN_TAPS_LIMIT) {
-        avx2_kernels.down(axis, index, from, count, to);
-        return;
-    }
-    switch (axis->taps) {
-    case 2: row_down(axis, 2, index, from, count, to); break;
-    case 4: row_down(axis, 4, index, from, count, to); break;
-    case 6: row_down(axis, 6, index, from, count, to); break;
-    default: row_down(axis, axis->taps, index, from, count, to); break;
-    }
-}
-
 /* One channel of `count` pixels, a multiple of 16, which are 48 bytes. */
-AVX512 static inline void plane(const uint8_t *pixels, size_t count, int channel, float scale, float offset, float *to) {
+TARGET static inline void plane(const uint8_t *pixels, size_t count, int channel, float scale, float offset, float *to) {
     const __m512i steps = _mm512_setr_epi32(0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45);
     const __m512i places = _mm512_add_epi32(steps, _mm512_set1_epi32(channel));
     const __m512 factor = _mm512_set1_ps(scale), constant = _mm512_set1_ps(offset);
@@ -191,22 +168,7 @@ AVX512 static inline void plane(const uint8_t *pixels, size_t count, int channel
     }
 }
 
-/* In pieces, as for AVX2. */
-AVX512 static void planes(const uint8_t *pixels, size_t count, const float scale[3], const float offset[3], float *const to[3]) {
-    enum { PIECE = 2048, STEP = 16 };
-    const size_t odd = (VECTOR - ((uintptr_t)to[0] % VECTOR)) % VECTOR / sizeof(float), first = odd < count ? odd : count;
-    plain_kernels.planes(pixels, first, scale, offset, to);
-    size_t done = first;
-    while (count - done >= STEP) {
-        const size_t left = (count - done) / STEP * STEP, size = left < PIECE ? left : PIECE;
-        for (int c = 0; c < CHANNELS; c++) {
-            plane(pixels + CHANNELS * done, size, c, scale[c], offset[c], to[c] + done);
-        }
-        done += size;
-    }
-    float *const rest[CHANNELS] = {to[0] + done, to[1] + done, to[2] + done};
-    plain_kernels.planes(pixels + CHANNELS * done, count - done, scale, offset, rest);
-}
+#include "image/kernels_vector.h"
 
 const kernel_table avx512_kernels = {
     .across = across, .down = down, .planes = planes, .table_size = table_size, .fill_table = fill_table};

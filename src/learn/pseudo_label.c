@@ -2,10 +2,6 @@
 
 #include <math.h>
 
-double logit(double probability) {
-    return log(probability / (1 - probability));
-}
-
 static double score_at(real type, const void *scores, size_t index) {
     return type == REAL_SINGLE ? (double)((const float *)scores)[index] : ((const double *)scores)[index];
 }

@@ -8,6 +8,7 @@
 #define L3A_PSEUDO_LABEL_H
 
 #include "base/matrix.h"
+#include "measure/metrics.h"
 
 #include <stdint.h>
 
@@ -18,7 +19,6 @@ typedef struct threshold_survey {
     uint64_t above[THRESHOLDS + 1]; /* [i]: scores above exactly i thresholds of the grid */
 } threshold_survey;
 
-double logit(double probability);
 void survey_add(threshold_survey *survey, real type, const void *scores, size_t rows, size_t classes);
 /* The η that this rule finds. */
 double survey_threshold(const threshold_survey *survey, double target);

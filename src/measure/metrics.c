@@ -11,9 +11,13 @@
 
 #include "base/memory.h"
 #include "base/threads.h"
-#include "learn/pseudo_label.h"
 
+#include <math.h>
 #include <string.h>
+
+double logit(double probability) {
+    return log(probability / (1 - probability));
+}
 
 struct counts {
     uint64_t hits, false_alarms, misses;
@@ -24,7 +28,7 @@ typedef struct measurement {
     const float *scores;
     const int8_t *labels;
     size_t rows, classes;
-    const double *edges; /* one score per class */
+    const double *thresholds; /* one score per class */
     double *average_precision;
     struct counts *counts;
     uint32_t *work; /* 4 x rows for each thread's class */
@@ -64,24 +68,31 @@ static void sort_by_key(uint32_t *keys, uint32_t *order, uint32_t *other_keys, u
     }
 }
 
-static void measure_class(const measurement *m, size_t k, uint32_t *work) {
+/* Sorts the images whose label of a class is known by falling score. Returns their number; the order is in work + m->rows. */
+static size_t rank_images(const measurement *m, size_t k, uint32_t *work) {
     uint32_t *keys = work, *order = work + m->rows;
-    size_t count = 0, positives = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < m->rows; i++) {
+        keys[count] = falling_key(m->scores[i * m->classes + k]);
+        order[count] = (uint32_t)i;
+        count += m->labels[i * m->classes + k] >= 0;
+    }
+    sort_by_key(keys, order, work + 2 * m->rows, work + 3 * m->rows, count);
+    return count;
+}
+
+static void measure_class(const measurement *m, size_t k, uint32_t *work) {
     struct counts counts = {0, 0, 0};
     for (size_t i = 0; i < m->rows; i++) {
         const int8_t label = m->labels[i * m->classes + k];
-        if (label < 0) {
-            continue;
-        }
-        const float score = m->scores[i * m->classes + k];
-        const bool predicted = (double)score > m->edges[k];
-        counts.hits += predicted && label;
-        counts.false_alarms += predicted && !label;
-        counts.misses += !predicted && label;
-        keys[count] = falling_key(score);
-        order[count++] = (uint32_t)i;
+        const bool predicted = (double)m->scores[i * m->classes + k] > m->thresholds[k];
+        counts.hits += predicted && label == 1;
+        counts.false_alarms += predicted && label == 0;
+        counts.misses += !predicted && label == 1;
     }
-    sort_by_key(keys, order, work + 2 * m->rows, work + 3 * m->rows, count);
+    const size_t count = rank_images(m, k, work);
+    const uint32_t *order = work + m->rows;
+    size_t positives = 0;
     double sum = 0;
     for (size_t rank = 0; rank < count; rank++) {
         if (m->labels[order[rank] * m->classes + k] == 1) {
@@ -134,9 +145,10 @@ static void summarise(const measurement *m, l3a_metrics *metrics) {
 }
 
 l3a_status measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes,
-                   const double *edges, l3a_metrics *metrics, double *average_precision) {
+                   const double *thresholds, l3a_metrics *metrics, double *average_precision) {
     l3a_status status = L3A_OK;
-    measurement m = {.context = context, .scores = scores, .labels = labels, .rows = rows, .classes = classes, .edges = edges};
+    measurement m = {
+        .context = context, .scores = scores, .labels = labels, .rows = rows, .classes = classes, .thresholds = thresholds};
     FAIL_IF(!rows || !classes || rows > UINT32_MAX, context, L3A_ERROR_DATA, "measure on at least one image and one class",
             "nothing to measure: %zu images, %zu classes", rows, classes);
     m.slots = (size_t)context->threads;
@@ -160,15 +172,15 @@ done:
 l3a_status l3a_measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes, double theta,
                        l3a_metrics *metrics, double *average_precision) {
     l3a_status status = L3A_OK;
-    double *edges = NULL;
+    double *thresholds = NULL;
     FAIL_IF(!(theta > 0 && theta < 1), context, L3A_ERROR_OPTION, "use a theta between 0 and 1", "theta: %g is not allowed", theta);
-    TRY(allocate(context, classes, sizeof *edges, &edges));
+    TRY(allocate(context, classes, sizeof *thresholds, &thresholds));
     for (size_t k = 0; k < classes; k++) {
-        edges[k] = logit(theta);
+        thresholds[k] = logit(theta);
     }
-    TRY(measure(context, scores, labels, rows, classes, edges, metrics, average_precision));
+    TRY(measure(context, scores, labels, rows, classes, thresholds, metrics, average_precision));
 done:
-    release(context, edges);
+    release(context, thresholds);
     return status;
 }
 
@@ -201,16 +213,12 @@ done:
 }
 
 static void trace_curve(const measurement *m, size_t k, uint32_t *work, float *curve) {
-    uint32_t *keys = work, *order = work + m->rows;
-    size_t count = 0, positives = 0, found = 0, point = 0;
+    const size_t count = rank_images(m, k, work);
+    const uint32_t *order = work + m->rows;
+    size_t positives = 0, found = 0, point = 0;
     for (size_t i = 0; i < m->rows; i++) {
-        const int8_t label = m->labels[i * m->classes + k];
-        positives += label == 1;
-        keys[count] = falling_key(m->scores[i * m->classes + k]);
-        order[count] = (uint32_t)i;
-        count += label >= 0;
+        positives += m->labels[i * m->classes + k] == 1;
     }
-    sort_by_key(keys, order, work + 2 * m->rows, work + 3 * m->rows, count);
     for (size_t rank = 0; rank < count && positives; rank++) {
         if (m->labels[order[rank] * m->classes + k] == 1) {
             found++;

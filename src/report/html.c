@@ -1,5 +1,7 @@
 #include "report/html.h"
 
+#include "base/utf8.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,28 +12,15 @@ void html_raw(text_builder *page, const char *text) {
 
 /* The length of the character at the start of a text; a byte that is not UTF-8 counts as one. *shown is false for such bytes, for
  * control characters, and for marks that change the direction of writing, which would affect the rest of the page. */
-static size_t character_length(const unsigned char *text, bool *shown) {
-    static const uint32_t lowest[5] = {0, 0, 0x80, 0x800, 0x10000};
-    const size_t length = text[0] < 0x80   ? 1
-                          : text[0] < 0xC0 ? 0
-                          : text[0] < 0xE0 ? 2
-                          : text[0] < 0xF0 ? 3
-                          : text[0] < 0xF8 ? 4
-                                           : 0;
-    uint32_t code = length == 1 ? text[0] : length ? text[0] & (0xFFU >> (length + 1)) : 0;
-    *shown = false;
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xC0) != 0x80) {
-            return 1;
-        }
-        code = code << 6 | (text[i] & 0x3F);
-    }
+static size_t character_length(const char *text, bool *shown) {
+    uint32_t code;
+    const size_t length = utf8_decode(text, &code);
     const bool turns = code == 0x61C || code == 0x200E || code == 0x200F || (code >= 0x202A && code <= 0x202E) ||
                        (code >= 0x2066 && code <= 0x2069);
     const bool control = (code < 0x20 && code != '\t' && code != '\n') || (code >= 0x7F && code < 0xA0) || turns;
-    const bool bad = code < lowest[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) || (code & 0xFFFE) == 0xFFFE;
-    *shown = length && !control && !bad;
-    return length && !bad ? length : 1;
+    const bool bad = !length || (code & 0xFFFE) == 0xFFFE;
+    *shown = !bad && !control;
+    return bad ? 1 : length;
 }
 
 static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
@@ -39,7 +28,7 @@ static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
 static void print_escaped(text_builder *page, const char *text) {
     while (*text) {
         bool shown;
-        const size_t length = character_length((const unsigned char *)text, &shown);
+        const size_t length = character_length(text, &shown);
         switch (*text) {
         case '&': html_raw(page, "&amp;"); break;
         case '<': html_raw(page, "&lt;"); break;
@@ -139,7 +128,7 @@ double text_width(const char *text) {
     double width = 0;
     while (*text) {
         bool shown;
-        const size_t length = character_length((const unsigned char *)text, &shown);
+        const size_t length = character_length(text, &shown);
         width += character_width((const unsigned char *)text, shown ? length : 0);
         text += length;
     }
@@ -153,7 +142,7 @@ const char *text_clip(const char *text, double width, char clipped[CLIPPED]) {
     size_t taken = 0;
     while (text[taken]) {
         bool shown;
-        const size_t length = character_length((const unsigned char *)text + taken, &shown);
+        const size_t length = character_length(text + taken, &shown);
         used += character_width((const unsigned char *)text + taken, shown ? length : 0);
         if (taken + length > ROOM || (cut && used > width)) {
             break;

@@ -68,13 +68,16 @@ done:
     return status;
 }
 
-l3a_status l3a_report_write(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
-                            const char *path) {
+l3a_status report_write(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
+                        method_table *method_at, const char *path) {
     l3a_status status = L3A_OK;
     l3a_report_options chosen;
     l3a_report_options_default(&chosen);
-    struct report report = {
-        .context = context, .options = options ? options : &chosen, .page.context = context, .links.context = context};
+    struct report report = {.context = context,
+                            .options = options ? options : &chosen,
+                            .method_at = method_at,
+                            .page.context = context,
+                            .links.context = context};
     text_builder whole = {.context = context};
     FAIL_IF(!folders || !count || !path, context, L3A_ERROR_ARGUMENT, NULL,
             "a report needs at least one folder of a run and a path to write to");

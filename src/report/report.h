@@ -1,10 +1,17 @@
-/* What the parts of a report share: its runs, and one series for each method of each run. */
+/* What the sections of a report share: its runs, and one series for each method of each run. */
 #ifndef L3A_REPORT_H
 #define L3A_REPORT_H
 
 #include "report/html.h"
-#include "report/results.h"
+#include "measure/results.h"
 #include "report/svg.h"
+
+/* The methods in order; NULL past the last. */
+typedef const l3a_method_info *method_table(size_t index);
+
+/* l3a_report_write() with the methods that the page can describe. */
+l3a_status report_write(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
+                        method_table *method_at, const char *path);
 
 struct report_run {
     const char *folder;
@@ -30,6 +37,7 @@ struct series {
 struct report {
     l3a_context *context;
     const l3a_report_options *options;
+    method_table *method_at;
     struct report_run *runs;
     size_t run_count;
     struct series *series;
@@ -48,11 +56,11 @@ enum measure { MEAN_AP, CLASS_F1, OVERALL_F1, BASE_AP, NEW_AP };
  */
 size_t phase_value(const struct series *series, size_t last, enum measure measure, double value[2]);
 /* The ends of the phases of all series, or of `only` if it is not NULL, in rising order; at most `limit`. */
-size_t phase_edges(const struct report *report, const struct series *only, size_t *edges, size_t limit);
+size_t phase_ends(const struct report *report, const struct series *only, size_t *ends, size_t limit);
 /* The mean over seeds of a class's AP after the phase that ends with class `last`; NaN if there is none. */
 double class_precision(const struct series *series, size_t last, size_t k);
 
-/* The parts of the page, in order. A part with nothing to show prints nothing. */
+/* The sections of the page, in order. A section with nothing to show prints nothing. */
 void report_headline(struct report *report);
 l3a_status report_phases(struct report *report);
 void report_paper(struct report *report);

@@ -15,7 +15,7 @@ struct classes {
     double *precision;              /* their AP after its last phase */
     size_t *order;                  /* by falling AP */
     double rare;                    /* a class with fewer images is called rare */
-    size_t *edges;
+    size_t *ends;
     double *x, *y; /* buffers for a curve */
 };
 
@@ -156,18 +156,18 @@ static size_t choose_heat_maps(const struct classes *c, const struct series *cho
 }
 
 /* The change of AP since the class was learned, [classes x phases]. */
-static void fill_changes(const struct series *series, const size_t *edges, size_t phases, double *values) {
+static void fill_changes(const struct series *series, const size_t *ends, size_t phases, double *values) {
     for (size_t k = 0; k < last_class(series); k++) {
         double start = NAN;
         for (size_t t = 0; t < phases; t++) {
-            const double now = class_precision(series, edges[t], k);
+            const double now = class_precision(series, ends[t], k);
             start = isnan(start) ? now : start;
             values[k * phases + t] = now - start;
         }
     }
 }
 
-static void print_change_table(struct report *report, const struct series *series, const size_t *edges, size_t phases) {
+static void print_change_table(struct report *report, const struct series *series, const size_t *ends, size_t phases) {
     text_builder *page = &report->page;
     numbers_begin(report);
     html_raw(page, "<table><thead><tr><th>AP after phase</th>");
@@ -178,7 +178,7 @@ static void print_change_table(struct report *report, const struct series *serie
     for (size_t k = 0; k < last_class(series); k++) {
         html_print(page, "<tr><th scope=\"row\">%s</th>", class_name(series, k));
         for (size_t t = 0; t < phases; t++) {
-            const double value = class_precision(series, edges[t], k);
+            const double value = class_precision(series, ends[t], k);
             html_raw(page, "<td>");
             if (!isnan(value)) {
                 html_print(page, "%.2f", value);
@@ -206,9 +206,9 @@ static l3a_status print_forgetting(const struct classes *c) {
         candidates += report->series[i].rows > 1;
     }
     for (size_t i = 0; i < count; i++) {
-        const size_t phases = phase_edges(report, chosen[i], c->edges, PHASES), cells = last_class(chosen[i]) * phases;
+        const size_t phases = phase_ends(report, chosen[i], c->ends, PHASES), cells = last_class(chosen[i]) * phases;
         TRY(allocate(report->context, cells, sizeof **values, &values[i]));
-        fill_changes(chosen[i], c->edges, phases, values[i]);
+        fill_changes(chosen[i], c->ends, phases, values[i]);
         for (size_t j = 0; j < cells; j++) {
             limit = fmax(limit, fabs(values[i][j])); /* fmax ignores NaN */
         }
@@ -225,7 +225,7 @@ static l3a_status print_forgetting(const struct classes *c) {
     html_print(page, "<p class=\"scale\"><span>−%.0f points%s</span><i></i><span>+%.0f</span></p>\n<div class=\"heat\">\n", limit,
                beyond ? " or more" : "", limit);
     for (size_t i = 0; i < count; i++) {
-        const size_t phases = phase_edges(report, chosen[i], c->edges, PHASES);
+        const size_t phases = phase_ends(report, chosen[i], c->ends, PHASES);
         const struct heat_map map = {.names = (const char *const *)chosen[i]->run->results->classes.items,
                                      .values = values[i],
                                      .rows = last_class(chosen[i]),
@@ -234,7 +234,7 @@ static l3a_status print_forgetting(const struct classes *c) {
         html_print(page, "<figure><figcaption>%s <small>%.1f points forgotten on average</small></figcaption>\n", chosen[i]->label,
                    chosen[i]->summary.forgetting[0]);
         heat_map(page, "change of average precision since a class was learned, by class and phase", &map);
-        print_change_table(report, chosen[i], c->edges, phases);
+        print_change_table(report, chosen[i], c->ends, phases);
         html_raw(page, "</figure>\n");
     }
     html_raw(page, "</div>\n");
@@ -267,29 +267,29 @@ static double percent_of(uint64_t part, uint64_t whole) {
     return whole ? 100 * (double)part / (double)whole : NAN;
 }
 
-static void draw_pseudo_chart(const struct classes *c, const size_t *edges, size_t count, bool precision) {
+static void draw_pseudo_chart(const struct classes *c, const size_t *ends, size_t count, bool precision) {
     struct report *report = c->report;
     const char *title =
         precision ? "Precision: share of the pseudo-labels that are true" : "Recall: share of the missing labels that were given";
     struct chart chart = {.page = &report->page, .height = 210, .y.label = "percent", .x.label = "classes learned so far"};
     axis_fit(&chart.y, 0, 100);
-    axis_fit(&chart.x, (double)edges[0], (double)edges[count - 1]);
-    chart.x.low = (double)edges[0] - (count == 1);
-    chart.x.high = (double)edges[count - 1] + (count == 1);
+    axis_fit(&chart.x, (double)ends[0], (double)ends[count - 1]);
+    chart.x.low = (double)ends[0] - (count == 1);
+    chart.x.high = (double)ends[count - 1] + (count == 1);
     chart.x.tick_count = 0;
     for (size_t t = 0; t < count; t += 1 + count / TICKS) {
-        chart.x.ticks[chart.x.tick_count++] = (double)edges[t];
+        chart.x.ticks[chart.x.tick_count++] = (double)ends[t];
     }
     html_print(&report->page, "<figure><figcaption>%s</figcaption>\n", title);
     chart_begin(&chart, title, NULL);
     for (size_t i = report->series_count; i-- > 0;) {
         size_t points = 0, given = 0;
         for (size_t t = 0; t < count; t++) {
-            const l3a_class_tally sum = sum_tallies(&report->series[i], edges[t]);
+            const l3a_class_tally sum = sum_tallies(&report->series[i], ends[t]);
             const double value = precision ? percent_of(sum.right, sum.pseudo) : percent_of(sum.right, sum.present);
             given += sum.pseudo;
             if (!isnan(value)) {
-                c->x[points] = (double)edges[t];
+                c->x[points] = (double)ends[t];
                 c->y[points++] = value;
             }
         }
@@ -310,7 +310,7 @@ static void print_pseudo_legend(const struct classes *c, size_t count) {
     for (size_t i = 0; i < report->series_count; i++) {
         uint64_t given = 0;
         for (size_t t = 0; t < count; t++) {
-            given += sum_tallies(&report->series[i], c->edges[t]).pseudo;
+            given += sum_tallies(&report->series[i], c->ends[t]).pseudo;
         }
         if (given) {
             legend_item(&report->page, i, report->series[i].label);
@@ -319,7 +319,7 @@ static void print_pseudo_legend(const struct classes *c, size_t count) {
     legend_end(&report->page);
 }
 
-static void print_pseudo_table(const struct classes *c, const size_t *edges, size_t count) {
+static void print_pseudo_table(const struct classes *c, const size_t *ends, size_t count) {
     struct report *report = c->report;
     text_builder *page = &report->page;
     numbers_begin(report);
@@ -328,12 +328,12 @@ static void print_pseudo_table(const struct classes *c, const size_t *edges, siz
                    "<th>precision</th><th>recall</th></tr></thead><tbody>\n");
     for (size_t i = 0; i < report->series_count; i++) {
         for (size_t t = 0; t < count; t++) {
-            const l3a_class_tally sum = sum_tallies(&report->series[i], edges[t]);
+            const l3a_class_tally sum = sum_tallies(&report->series[i], ends[t]);
             if (sum.pseudo) {
                 html_print(page,
                            "<tr><th "
                            "scope=\"row\">%s</th><td>%zu</td><td>%zu</td><td>%zu</td><td>%zu</td><td>%.2f</td><td>%.2f</td></tr>\n",
-                           report->series[i].label, edges[t], (size_t)sum.pseudo, (size_t)sum.right, (size_t)sum.present,
+                           report->series[i].label, ends[t], (size_t)sum.pseudo, (size_t)sum.right, (size_t)sum.present,
                            percent_of(sum.right, sum.pseudo), percent_of(sum.right, sum.present));
             }
         }
@@ -344,19 +344,19 @@ static void print_pseudo_table(const struct classes *c, const size_t *edges, siz
 
 static void print_pseudo_labels(const struct classes *c) {
     struct report *report = c->report;
-    const size_t all = phase_edges(report, NULL, c->edges, PHASES);
+    const size_t all = phase_ends(report, NULL, c->ends, PHASES);
     size_t count = 0;
     uint64_t given = 0, present = 0;
     for (size_t t = 0; t < all; t++) {
         uint64_t here = 0;
         for (size_t i = 0; i < report->series_count; i++) {
-            const l3a_class_tally sum = sum_tallies(&report->series[i], c->edges[t]);
+            const l3a_class_tally sum = sum_tallies(&report->series[i], c->ends[t]);
             given += sum.pseudo;
             here += sum.present;
         }
         present += here;
         if (here) {
-            c->edges[count++] = c->edges[t];
+            c->ends[count++] = c->ends[t];
         }
     }
     if (!present) {
@@ -369,11 +369,11 @@ static void print_pseudo_labels(const struct classes *c) {
         "pseudo-labels, over all old classes and seeds.");
     if (given) {
         html_raw(&report->page, "<div class=\"two\">\n");
-        draw_pseudo_chart(c, c->edges, count, true);
-        draw_pseudo_chart(c, c->edges, count, false);
+        draw_pseudo_chart(c, c->ends, count, true);
+        draw_pseudo_chart(c, c->ends, count, false);
         html_raw(&report->page, "</div>\n");
         print_pseudo_legend(c, count);
-        print_pseudo_table(c, c->edges, count);
+        print_pseudo_table(c, c->ends, count);
     } else {
         html_print(&report->page, "<p>No method of this run gave any pseudo-labels%s.</p>\n",
                    strcmp(run_record(c->focus->run, "run.pseudo"), "fixed") == 0 ? ": no old class reached the threshold eta" : "");
@@ -588,7 +588,7 @@ l3a_status report_classes(struct report *report) {
     c.tallies = c.focus->run->results->details[c.focus->last_row].tallies;
     TRY(allocate(context, c.count, sizeof *c.precision, &c.precision));
     TRY(allocate(context, c.count, sizeof *c.order, &c.order));
-    TRY(allocate(context, PHASES, sizeof *c.edges, &c.edges));
+    TRY(allocate(context, PHASES, sizeof *c.ends, &c.ends));
     TRY(allocate(context, 2 * PHASES, sizeof *c.x, &c.x));
     c.y = c.x + PHASES;
     for (size_t k = 0; k < c.count; k++) {
@@ -603,7 +603,7 @@ l3a_status report_classes(struct report *report) {
 done:
     release(context, c.precision);
     release(context, c.order);
-    release(context, c.edges);
+    release(context, c.ends);
     release(context, c.x);
     return status;
 }

@@ -1,13 +1,12 @@
-/* Reads the folders of runs, and computes the numbers that several parts of a report use. */
-#include "base/file.h"
-#include "format/json.h"
+/* Reads the folders of runs, and computes the numbers that several sections of a report use. */
+#include "measure/folder.h"
 #include "report/report.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { RECORD_LIMIT = 64 << 20, RECORD_DEPTH = 4, RECORDS = 4096 };
+enum { RECORD_DEPTH = 4, RECORDS = 4096 };
 
 /* ---- run.json, flattened ---- */
 
@@ -88,15 +87,13 @@ done:
 static l3a_status load_record(l3a_context *context, struct report_run *run) {
     l3a_status status = L3A_OK;
     char *path = NULL, *text = NULL;
-    size_t length;
     bool exists = false;
     struct json json;
     TRY(join_path(context, run->folder, "run.json", &path));
     TRY(file_exists(context, path, &exists));
     FAIL_IF(!exists, context, L3A_ERROR_NOT_FOUND, "give the folder of a run",
             "%s: not the folder of a run (there is no run.json in it)", run->folder);
-    TRY(read_whole(context, path, RECORD_LIMIT, &text, &length));
-    json_begin(&json, context, path, text, length);
+    TRY(record_open(context, path, &json, &text));
     TRY(take_object(run, &json, "", 0));
 done:
     release(context, text);
@@ -188,10 +185,10 @@ static bool is_of_series(const struct series *series, size_t row) {
     return series->run->results->rows[row].method == series->method; /* results keep one copy of each name */
 }
 
-static const char *method_help(const char *name) {
-    for (size_t i = 0; l3a_method_at(i); i++) {
-        if (strcmp(l3a_method_at(i)->name, name) == 0) {
-            return l3a_method_at(i)->help;
+static const char *method_help(const struct report *report, const char *name) {
+    for (size_t i = 0; report->method_at(i); i++) {
+        if (strcmp(report->method_at(i)->name, name) == 0) {
+            return report->method_at(i)->help;
         }
     }
     return "";
@@ -211,7 +208,7 @@ static l3a_status label_series(const struct report *report, struct series *serie
 static l3a_status fill_series(struct report *report, struct series *series, size_t methods) {
     const l3a_results *results = series->run->results;
     l3a_status status = L3A_OK;
-    series->help = method_help(series->method);
+    series->help = method_help(report, series->method);
     series->gap = NAN;
     TRY(label_series(report, series, methods));
     TRY(l3a_results_summary(report->context, results, series->method, &series->summary));
@@ -308,8 +305,7 @@ void report_free(struct report *report) {
 
 size_t phase_value(const struct series *series, size_t last, enum measure measure, double value[2]) {
     const l3a_results *results = series->run->results;
-    double sum = 0, squares = 0;
-    size_t seeds = 0;
+    struct spread spread = {0};
     for (size_t i = 0; i < results->count; i++) {
         const l3a_metrics *m = &results->rows[i].metrics;
         const double values[] = {[MEAN_AP] = m->mean_ap,
@@ -319,30 +315,26 @@ size_t phase_value(const struct series *series, size_t last, enum measure measur
                                  [NEW_AP] = results->rows[i].new_map};
         const double own = values[measure];
         if (is_of_series(series, i) && results->rows[i].last == last && !isnan(own)) {
-            sum += own;
-            squares += own * own;
-            seeds++;
+            spread_add(&spread, own);
         }
     }
-    const double n = (double)seeds, mean = sum / n, variance = seeds > 1 ? (squares - n * mean * mean) / (n - 1) : 0;
-    value[0] = mean;
-    value[1] = sqrt(variance > 0 ? variance : 0);
-    return seeds;
+    spread_finish(&spread, value);
+    return spread.count;
 }
 
-size_t phase_edges(const struct report *report, const struct series *only, size_t *edges, size_t limit) {
+size_t phase_ends(const struct report *report, const struct series *only, size_t *ends, size_t limit) {
     size_t count = 0;
     for (size_t s = 0; s < report->series_count; s++) {
         const struct series *series = &report->series[s];
         for (size_t i = 0; (!only || only == series) && i < series->run->results->count; i++) {
-            const size_t edge = series->run->results->rows[i].last;
+            const size_t end = series->run->results->rows[i].last;
             size_t at = 0;
-            while (at < count && edges[at] < edge) {
+            while (at < count && ends[at] < end) {
                 at++;
             }
-            if (is_of_series(series, i) && count < limit && (at == count || edges[at] != edge)) {
-                memmove(edges + at + 1, edges + at, (count - at) * sizeof *edges);
-                edges[at] = edge;
+            if (is_of_series(series, i) && count < limit && (at == count || ends[at] != end)) {
+                memmove(ends + at + 1, ends + at, (count - at) * sizeof *ends);
+                ends[at] = end;
                 count++;
             }
         }

@@ -169,8 +169,8 @@ void report_headline(struct report *report) {
 /* ---- Phase by phase ---- */
 
 /* Puts a tick at the end of each phase, if there is room for all of them. */
-static void fit_edges(struct axis *axis, const size_t *edges, size_t count) {
-    const double low = (double)edges[0], high = (double)edges[count - 1];
+static void fit_ends(struct axis *axis, const size_t *ends, size_t count) {
+    const double low = (double)ends[0], high = (double)ends[count - 1];
     axis->label = "classes learned so far";
     if (count == 1) {
         axis->low = low - 1;
@@ -181,7 +181,7 @@ static void fit_edges(struct axis *axis, const size_t *edges, size_t count) {
     }
     bool room = count <= TICKS;
     for (size_t i = 1; i < count; i++) {
-        room = room && (double)(edges[i] - edges[i - 1]) >= (high - low) / 11;
+        room = room && (double)(ends[i] - ends[i - 1]) >= (high - low) / 11;
     }
     axis_fit(axis, low, high);
     axis->low = low;
@@ -194,7 +194,7 @@ static void fit_edges(struct axis *axis, const size_t *edges, size_t count) {
     }
     axis->tick_count = kept;
     for (size_t i = 0; room && i < count; i++) {
-        axis->ticks[i] = (double)edges[i];
+        axis->ticks[i] = (double)ends[i];
         axis->tick_count = count;
     }
 }
@@ -203,17 +203,17 @@ struct phase_chart {
     struct chart chart;
     const char *title;
     enum measure measure;
-    const size_t *edges;
-    size_t edge_count;
+    const size_t *ends;
+    size_t end_count;
     double *x, *y, *low, *high; /* buffers for a series */
 };
 
 static void fit_values(const struct report *report, struct phase_chart *phases) {
     double low = 100, high = 0;
     for (size_t i = 0; i < report->series_count; i++) {
-        for (size_t t = 0; t < phases->edge_count; t++) {
+        for (size_t t = 0; t < phases->end_count; t++) {
             double value[2];
-            if (phase_value(&report->series[i], phases->edges[t], phases->measure, value)) {
+            if (phase_value(&report->series[i], phases->ends[t], phases->measure, value)) {
                 low = fmin(low, value[0] - value[1]);
                 high = fmax(high, value[0] + value[1]);
             }
@@ -227,10 +227,10 @@ static void draw_series(const struct report *report, const struct phase_chart *p
     const struct chart *chart = &phases->chart;
     size_t count = 0;
     bool spread = false;
-    for (size_t t = 0; t < phases->edge_count; t++) {
+    for (size_t t = 0; t < phases->end_count; t++) {
         double value[2];
-        if (phase_value(series, phases->edges[t], phases->measure, value)) {
-            phases->x[count] = (double)phases->edges[t];
+        if (phase_value(series, phases->ends[t], phases->measure, value)) {
+            phases->x[count] = (double)phases->ends[t];
             phases->y[count] = value[0];
             phases->low[count] = fmax(value[0] - value[1], chart->y.low);
             phases->high[count++] = fmin(value[0] + value[1], chart->y.high);
@@ -253,15 +253,15 @@ static void print_phase_table(struct report *report, const struct phase_chart *p
     text_builder *page = &report->page;
     numbers_begin(report);
     html_raw(page, "<table><thead><tr><th>classes learned</th>");
-    for (size_t t = 0; t < phases->edge_count; t++) {
-        html_print(page, "<th>%zu</th>", phases->edges[t]);
+    for (size_t t = 0; t < phases->end_count; t++) {
+        html_print(page, "<th>%zu</th>", phases->ends[t]);
     }
     html_raw(page, "</tr></thead><tbody>\n");
     for (size_t i = 0; i < report->series_count; i++) {
         html_print(page, "<tr><th scope=\"row\">%s</th>", report->series[i].label);
-        for (size_t t = 0; t < phases->edge_count; t++) {
+        for (size_t t = 0; t < phases->end_count; t++) {
             double value[2];
-            const size_t seeds = phase_value(&report->series[i], phases->edges[t], phases->measure, value);
+            const size_t seeds = phase_value(&report->series[i], phases->ends[t], phases->measure, value);
             if (seeds) {
                 print_spread(page, value, seeds, false);
             } else {
@@ -277,7 +277,7 @@ static void print_phase_table(struct report *report, const struct phase_chart *p
 static void print_phase_chart(struct report *report, struct phase_chart *phases, double height) {
     phases->chart.page = &report->page;
     phases->chart.height = height;
-    fit_edges(&phases->chart.x, phases->edges, phases->edge_count);
+    fit_ends(&phases->chart.x, phases->ends, phases->end_count);
     fit_values(report, phases);
     html_print(&report->page, "<figure><figcaption>%s</figcaption>\n", phases->title);
     chart_begin(&phases->chart, phases->title, NULL);
@@ -333,16 +333,16 @@ static const struct {
 l3a_status report_phases(struct report *report) {
     enum { PHASES = 1024 };
     l3a_status status = L3A_OK;
-    size_t *edges = NULL;
+    size_t *ends = NULL;
     double *room = NULL;
     if (!report->series_count) {
         return L3A_OK;
     }
-    TRY(allocate(report->context, PHASES, sizeof *edges, &edges));
-    const size_t count = phase_edges(report, NULL, edges, PHASES);
+    TRY(allocate(report->context, PHASES, sizeof *ends, &ends));
+    const size_t count = phase_ends(report, NULL, ends, PHASES);
     TRY(allocate(report->context, 4 * count, sizeof *room, &room));
-    struct phase_chart phases = {.edges = edges,
-                                 .edge_count = count,
+    struct phase_chart phases = {.ends = ends,
+                                 .end_count = count,
                                  .x = room,
                                  .y = room + count,
                                  .low = room + 2 * count,
@@ -365,7 +365,7 @@ l3a_status report_phases(struct report *report) {
     html_raw(&report->page, "</div>\n");
     section_end(report);
 done:
-    release(report->context, edges);
+    release(report->context, ends);
     release(report->context, room);
     return status;
 }

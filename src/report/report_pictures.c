@@ -18,7 +18,7 @@ static const char samples_header[] = "id,class,true,predicted,";
 struct pictures {
     struct report *report;
     l3a_dataset *dataset;
-    size_t *order;
+    text_index rows; /* of the data set, by id */
     size_t shown;
 };
 
@@ -32,17 +32,17 @@ static l3a_status open_split(struct pictures *p, const char *data, const char *s
     l3a_context *context = p->report->context;
     l3a_status status = L3A_OK;
     l3a_dataset *dataset = NULL;
-    size_t *order = NULL;
+    text_index rows = {0};
     TRY(l3a_dataset_open(context, data, split, &dataset));
-    TRY(dataset_sort_rows(dataset, &order));
-    if (dataset_find_row(dataset, order, id) < l3a_dataset_rows(dataset)) {
+    TRY(text_index_make_pool(context, &dataset->ids, &rows));
+    if (text_index_find(&rows, id) < rows.count) {
         p->dataset = dataset;
-        p->order = order;
+        p->rows = rows;
         dataset = NULL;
-        order = NULL;
+        rows = (text_index){0};
     }
 done:
-    release(context, order);
+    text_index_free(context, &rows);
     l3a_dataset_free(dataset);
     return status;
 }
@@ -115,10 +115,10 @@ static void begin_section(struct pictures *p) {
 static l3a_status begin_figure(struct pictures *p, const char *id, bool *begun) {
     text_builder *page = &p->report->page;
     l3a_status status = L3A_OK;
-    const size_t row = dataset_find_row(p->dataset, p->order, id), start = page->length;
+    const size_t row = text_index_find(&p->rows, id), start = page->length;
     const size_t links = p->report->links.length;
     *begun = false;
-    if (row == l3a_dataset_rows(p->dataset)) {
+    if (row == p->rows.count) {
         return L3A_OK;
     }
     if (!p->shown) {
@@ -232,9 +232,8 @@ l3a_status report_pictures(struct report *report) {
         }
         release(context, text);
         release(context, path);
-        release(context, p.order);
+        text_index_free(context, &p.rows);
         l3a_dataset_free(p.dataset);
-        p.order = NULL;
         p.dataset = NULL;
         if (status != L3A_OK) {
             break;

@@ -2,7 +2,7 @@
  *
  * Each phase writes the tables first and then the model, so the tables are never behind the model: a run that was killed resumes
  * after the model's last phase and drops any later rows from the tables. The rows of a table have a fixed order
- * (report/results.h), whether or not the run was resumed. After the model, timings.csv is written again, to include the time that
+ * (measure/results.h), whether or not the run was resumed. After the model, timings.csv is written again, to include the time that
  * saving took.
  *
  * The first method and seed leave model.safetensors. Every other job keeps its model in partial.safetensors, which is not written
@@ -13,10 +13,11 @@
 #include "base/number.h"
 #include "base/text_index.h"
 #include "data/features.h"
+#include "format/csv.h"
 #include "learn/model.h"
 #include "measure/metrics.h"
 #include "method/method.h"
-#include "report/results.h"
+#include "measure/results.h"
 #include "run/experiment.h"
 #include "run/record.h"
 
@@ -432,9 +433,9 @@ static l3a_status write_samples(const struct run *run, const size_t *rows, size_
             const double score = (double)scores[at * seen + k];
             char number[NUMBER_TEXT];
             if (labels[at * seen + k] == 1 || score > edges[k]) {
-                print_field(&text, l3a_features_id(run->options->test, rows[at]));
+                csv_print_field(&text, l3a_features_id(run->options->test, rows[at]));
                 text_builder_print(&text, ",");
-                print_field(&text, run->names[k]);
+                csv_print_field(&text, run->names[k]);
                 text_builder_print(&text, ",%d,%d,%s\n", labels[at * seen + k], score > edges[k],
                                    number_format(round(1e4 * score) / 1e4, number));
             }
@@ -663,21 +664,5 @@ l3a_status l3a_run(l3a_context *context, const l3a_run_options *options, l3a_res
     run.results = NULL;
 done:
     run_free(&run);
-    return status;
-}
-
-l3a_status l3a_results_load(l3a_context *context, const char *folder, l3a_results **results) {
-    l3a_status status = L3A_OK;
-    l3a_results *made = NULL;
-    char *path = NULL;
-    TRY(results_create(context, &made));
-    TRY(join_path(context, folder, "run.json", &path));
-    TRY(record_classes(context, path, &made->classes));
-    TRY(results_read(made, folder));
-    *results = made;
-    made = NULL;
-done:
-    l3a_results_free(made);
-    release(context, path);
     return status;
 }

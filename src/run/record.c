@@ -2,16 +2,14 @@
 
 #include "base/file.h"
 #include "data/features.h"
-#include "format/json.h"
 #include "learn/options.h"
+#include "measure/folder.h"
 #include "method/method.h"
 
 #include <xxhash.h>
 
 #include <inttypes.h>
 #include <string.h>
-
-enum { RECORD_LIMIT = 64 << 20 };
 
 static void print_string(text_builder *text, const char *key, const char *value, const char *after) {
     text_builder_json_string(text, key);
@@ -146,27 +144,6 @@ done:
     return status;
 }
 
-/* Advances to the first member of the object "run". */
-static l3a_status find_run(struct json *json) {
-    l3a_status status = L3A_OK;
-    bool more;
-    TRY(json_object(json));
-    for (;;) {
-        json_text key;
-        TRY(json_next_key(json, &key, &more));
-        if (!more) {
-            return json_fail(json, "there is no object \"run\"");
-        }
-        if (json_text_is(key, "run")) {
-            break;
-        }
-        TRY(json_skip(json));
-    }
-    status = json_object(json);
-done:
-    return status;
-}
-
 /* The next member of an object. The value is its exact text. */
 static l3a_status next_member(struct json *json, json_text *key, json_text *value, bool *more) {
     l3a_status status = L3A_OK;
@@ -192,12 +169,11 @@ static int shown(json_text text) {
 l3a_status record_compare(l3a_context *context, const char *path, const text_builder *identity) {
     l3a_status status = L3A_OK;
     char *text = NULL;
-    size_t length;
     bool stored_more, more;
     struct json stored, wanted;
-    TRY(read_whole(context, path, RECORD_LIMIT, &text, &length));
-    json_begin(&stored, context, path, text, length);
-    TRY(find_run(&stored));
+    TRY(record_open(context, path, &stored, &text));
+    TRY(record_find_run(&stored));
+    TRY(json_object(&stored));
     json_begin(&wanted, context, "this run", identity->text, identity->length);
     TRY(json_object(&wanted));
     for (;;) {
@@ -214,44 +190,5 @@ l3a_status record_compare(l3a_context *context, const char *path, const text_bui
     }
 done:
     release(context, text);
-    return status;
-}
-
-l3a_status record_classes(l3a_context *context, const char *path, text_list *classes) {
-    l3a_status status = L3A_OK;
-    char *text = NULL, *name = NULL;
-    size_t length;
-    struct json json;
-    bool more;
-    TRY(read_whole(context, path, RECORD_LIMIT, &text, &length));
-    json_begin(&json, context, path, text, length);
-    TRY(find_run(&json));
-    for (;;) {
-        json_text key;
-        TRY(json_next_key(&json, &key, &more));
-        if (!more) {
-            break;
-        }
-        if (!json_text_is(key, "classes")) {
-            TRY(json_skip(&json));
-            continue;
-        }
-        TRY(json_array(&json));
-        for (;;) {
-            json_text item;
-            TRY(json_next_item(&json, &more));
-            if (!more) {
-                break;
-            }
-            TRY(json_string(&json, &item));
-            TRY(json_text_copy(&json, item, &name));
-            TRY(text_list_add(context, classes, name, strlen(name)));
-            release(context, name);
-            name = NULL;
-        }
-    }
-done:
-    release(context, text);
-    release(context, name);
     return status;
 }

@@ -10,7 +10,5 @@ l3a_status record_identity(l3a_context *context, const l3a_run_options *options,
 l3a_status record_write(l3a_context *context, const char *path, const l3a_run_options *options, const text_builder *identity);
 /* Fails if the object in the file differs, naming the first setting that does. */
 l3a_status record_compare(l3a_context *context, const char *path, const text_builder *identity);
-/* Appends the class names of a run. */
-l3a_status record_classes(l3a_context *context, const char *path, text_list *classes);
 
 #endif

@@ -10,7 +10,7 @@
 #include "learn/group.h"
 #include "measure/metrics.h"
 #include "method/method.h"
-#include "report/results.h"
+#include "measure/results.h"
 #include "run/experiment.h"
 #include "run/record.h"
 

@@ -160,6 +160,26 @@ static void skipping_passes_a_nested_value_and_nothing_else(void **state) {
     assert_ok(context, json_end(&json));
 }
 
+static void a_key_is_found_at_its_own_level(void **state) {
+    (void)state;
+    static const char text[] = "{\"a\": {\"b\": 1}, \"b\": 2, \"b\": 3}";
+    struct json json = begin(text);
+    uint64_t value;
+    bool found = false;
+    assert_ok(context, json_find(&json, "b", &found));
+    assert_true(found);
+    assert_ok(context, json_integer(&json, &value));
+    assert_int_equal(value, 2);
+    json = begin(text);
+    assert_ok(context, json_find(&json, "c", &found));
+    assert_false(found);
+    assert_ok(context, json_end(&json));
+    json = begin("[1]");
+    assert_int_equal(json_find(&json, "b", &found), L3A_ERROR_FORMAT);
+    json = begin("{\"a\": [1, ");
+    assert_int_equal(json_find(&json, "b", &found), L3A_ERROR_TRUNCATED);
+}
+
 static void escapes_are_decoded(void **state) {
     (void)state;
     assert_decodes("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\/\b\f\n\r\t");
@@ -394,6 +414,7 @@ int main(void) {
         cmocka_unit_test(items_of_an_array_come_in_order),
         cmocka_unit_test(empty_containers_have_no_value),
         cmocka_unit_test(skipping_passes_a_nested_value_and_nothing_else),
+        cmocka_unit_test(a_key_is_found_at_its_own_level),
         cmocka_unit_test(escapes_are_decoded),
         cmocka_unit_test(surrogate_pairs_become_one_character),
         cmocka_unit_test(text_that_is_not_ascii_is_kept_as_it_stands),

@@ -33,6 +33,21 @@ static size_t first_repeated(const text_list *texts, size_t *first) {
     return texts->count;
 }
 
+/* The same texts in a pool are found at the same places. */
+static void assert_same_in_a_pool(const text_list *texts) {
+    text_pool pool = {0};
+    text_index index;
+    for (size_t i = 0; i < texts->count; i++) {
+        assert_ok(context, text_pool_add(context, &pool, texts->items[i], strlen(texts->items[i])));
+    }
+    assert_ok(context, text_index_make_pool(context, &pool, &index));
+    for (size_t i = 0; i < texts->count; i++) {
+        assert_int_equal(text_index_find(&index, texts->items[i]), text_list_find(texts, texts->items[i]));
+    }
+    text_index_free(context, &index);
+    text_pool_clear(context, &pool);
+}
+
 static void assert_as_obvious(const text_list *texts, size_t kinds) {
     text_index index;
     size_t first = 0, expected = 0;
@@ -43,10 +58,17 @@ static void assert_as_obvious(const text_list *texts, size_t kinds) {
         assert_int_equal(text_index_find(&index, name), text_list_find(texts, name));
     }
     assert_int_equal(text_index_find(&index, ""), text_list_find(texts, ""));
+    assert_same_in_a_pool(texts);
     const size_t repeated = first_repeated(texts, &expected);
     assert_int_equal(text_index_repeated(&index, &first), repeated);
     if (repeated < texts->count) {
         assert_int_equal(first, expected);
+    }
+    size_t order[64];
+    text_index_order(&index, order);
+    for (size_t i = 1; i < texts->count; i++) {
+        const int side = strcmp(texts->items[order[i - 1]], texts->items[order[i]]);
+        assert_true(side < 0 || (side == 0 && order[i - 1] < order[i]));
     }
     text_index_free(context, &index);
 }

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "measure/metrics.h"
-#include "report/tables.h"
+#include "measure/tables.h"
 
 /* For each of a row's `last` classes. */
 struct class_details {
@@ -46,6 +46,7 @@ l3a_status results_expect(l3a_results *results, const char *const *methods, size
                           size_t seed_count);
 /* Copies the row and its details; tallies and curves may be NULL. */
 l3a_status results_add(l3a_results *results, const l3a_result *row, const struct class_details *details);
+l3a_status results_add_stage(l3a_results *results, const struct stage_time *stage);
 /* Stores the seconds of the context's stages for the phase of a row, replacing those stored before. There is always a stage "save",
  * with 0 seconds if nothing has been saved yet. */
 l3a_status results_keep_stages(l3a_results *results, const l3a_result *row);
@@ -57,9 +58,15 @@ void results_cut(l3a_results *results, const char *method, uint64_t seed, size_t
  * of metrics.csv. */
 l3a_status results_write(l3a_results *results, const char *folder);
 l3a_status results_write_stages(l3a_results *results, const char *folder);
-/* Prints a field of a CSV file, in quotes if necessary. */
-void print_field(text_builder *text, const char *field);
 /* Adds the contents of the files, if they exist. */
 l3a_status results_read(l3a_results *results, const char *folder);
+
+/* The mean and the standard deviation of a sample; the deviation of one value is 0. Start from zeroes. */
+struct spread {
+    size_t count;
+    double sum, squares;
+};
+void spread_add(struct spread *spread, double value);
+void spread_finish(const struct spread *spread, double result[2]);
 
 #endif

@@ -1,4 +1,4 @@
-#include "report/tables.h"
+#include "measure/tables.h"
 
 #include "base/file.h"
 #include "format/csv.h"
@@ -30,17 +30,7 @@ void tables_free(l3a_context *context, struct tables *tables) {
 /* Takes ownership of the sum's memory; on failure releases it. */
 static l3a_status add_sum(l3a_context *context, struct tables *tables, struct table_sum *sum) {
     l3a_status status = L3A_OK;
-    if (tables->count == tables->capacity) {
-        const size_t capacity = 2 * tables->capacity + 8;
-        struct table_sum *sums = NULL;
-        TRY(allocate(context, capacity, sizeof *sums, &sums));
-        if (tables->count) {
-            memcpy(sums, tables->sums, tables->count * sizeof *sums);
-        }
-        release(context, tables->sums);
-        tables->sums = sums;
-        tables->capacity = capacity;
-    }
+    TRY(grow_array(context, &tables->sums, &tables->capacity, tables->count + 1, sizeof *tables->sums));
     tables->sums[tables->count++] = *sum;
     *sum = (struct table_sum){0};
 done:

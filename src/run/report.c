@@ -1,0 +1,7 @@
+/* The report with the methods of this library. */
+#include "report/report.h"
+
+l3a_status l3a_report_write(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
+                            const char *path) {
+    return report_write(context, folders, count, options, l3a_method_at, path);
+}
