@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { WIDTH = 10, DIM = 33, CLASSES = 6, OWN = 2, MOST = 90, MEMBERS = 5, TESTS = 25 };
+enum { WIDTH = 10, DIM = 33, CLASSES = 6, OWN = 2, MOST = 90, MEMBERS = 10, TESTS = 25 };
 
 static const char *const names[CLASSES] = {"ant", "bee", "cat", "dog", "eel", "fox"};
 
@@ -35,7 +35,8 @@ static void make_world(struct world *world, size_t rows) {
 }
 
 static void make_members(l3a_precision precision, uint64_t block, l3a_options *members) {
-    static const double etas[MEMBERS] = {0.55, 0.6, 0.7, 0.7, 0.6}, gammas[MEMBERS] = {0.5, 0.5, 0.5, 5, 5};
+    static const double etas[MEMBERS] = {0.55, 0.6, 0.7, 0.7, 0.6, 0.7, 0.7, 0.7, 0.7, 0.7};
+    static const double gammas[MEMBERS] = {0.5, 0.5, 0.5, 5, 5, 0.5, 2, 2, 2, 0};
     for (size_t v = 0; v < MEMBERS; v++) {
         l3a_options_default(&members[v]);
         members[v].dim = DIM;
@@ -47,6 +48,14 @@ static void make_members(l3a_precision precision, uint64_t block, l3a_options *m
     }
     members[4].weights = L3A_WEIGHTS_NONE;
     members[4].pseudo = L3A_PSEUDO_OFF;
+    /* l3a+: three that share their sums, one that folds, and one that chooses gamma */
+    for (size_t v = 5; v < MEMBERS; v++) {
+        members[v].pseudo = L3A_PSEUDO_OFF;
+        members[v].alpha = v == 7 ? 0.1 : 0.3;
+        members[v].lift = 0.1;
+        members[v].thresholds = L3A_THRESHOLDS_PER_CLASS;
+        members[v].keep_phases = v == 8 ? 1 : 0;
+    }
 }
 
 /* All phases by the group, and by a model for each member. */
@@ -88,6 +97,13 @@ static void compare(size_t rows, l3a_precision precision, uint64_t block, bool e
             for (size_t i = 0; i < TESTS * seen; i++) {
                 assert_true(fabsf(scores[v][i] - alone[i]) <= (precision == L3A_PRECISION_DOUBLE ? 1e-6F : 2e-3F));
             }
+            double thresholds[CLASSES], others[CLASSES];
+            l3a_model_thresholds(group_model(group, v), thresholds);
+            l3a_model_thresholds(models[v], others);
+            for (size_t k = 0; k < seen; k++) {
+                assert_true(fabs(thresholds[k] - others[k]) <= (precision == L3A_PRECISION_DOUBLE ? 1e-6 : 2e-3));
+            }
+            assert_true(group_model(group, v)->options.gamma == models[v]->options.gamma);
         }
     }
     assert_true(!expect_corrections || corrected > 0);
@@ -112,6 +128,22 @@ static void blocks_of_any_size_agree(void **state) {
         compare(MOST, L3A_PRECISION_DOUBLE, blocks[i], true);
     }
     compare(CLASSES, L3A_PRECISION_DOUBLE, 4096, false); /* a row for each class */
+}
+
+/* All values of gamma of l3a+ have one set of sums. */
+static void members_that_cannot_disagree_share_their_sums(void **state) {
+    (void)state;
+    l3a_context *context = make_context(1);
+    l3a_options members[MEMBERS];
+    struct group *group = NULL;
+    make_members(L3A_PRECISION_MIXED, 64, members);
+    assert_ok(context, group_create(context, members, MEMBERS, WIDTH, &group));
+    assert_ptr_equal(group_model(group, 5)->evidence, group_model(group, 6)->evidence);
+    assert_ptr_equal(group_model(group, 6)->evidence, group_model(group, 7)->evidence);
+    assert_ptr_not_equal(group_model(group, 7)->evidence, group_model(group, 8)->evidence);
+    assert_ptr_not_equal(group_model(group, 0)->evidence, group_model(group, 1)->evidence);
+    group_free(group);
+    l3a_context_free(context);
 }
 
 static void no_row_is_refused(void **state) {
@@ -164,6 +196,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_are_what_they_would_be_alone),
         cmocka_unit_test(blocks_of_any_size_agree),
+        cmocka_unit_test(members_that_cannot_disagree_share_their_sums),
         cmocka_unit_test(no_row_is_refused),
         cmocka_unit_test(settings_that_cannot_stand_together_are_told_apart),
     };
