@@ -600,3 +600,9 @@ done:
     release(context, wide);
     return status;
 }
+
+void group_thresholds(const struct group *group, size_t member, double *thresholds) {
+    for (size_t k = 0; k < group->old; k++) {
+        thresholds[k] = logit(group->members[member].options.theta);
+    }
+}

@@ -38,5 +38,7 @@ l3a_status group_learn(struct group *group, l3a_features *features, const size_t
                        const char *const *names, size_t class_count, struct group_outcome *outcomes);
 /* scores[v]: [rows x classes learned so far] of member v. */
 l3a_status group_score(struct group *group, const float *features, size_t rows, float *const *scores);
+/* The score above which each class learned so far counts as predicted by a member. */
+void group_thresholds(const struct group *group, size_t member, double *thresholds);
 
 #endif

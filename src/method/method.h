@@ -35,6 +35,7 @@ struct learner {
     void (*free)(void *state);
     /* The state is an l3a_model, which is saved after each phase so that a stopped job can resume; other jobs start again. */
     bool is_model;
+    bool needs_gamma; /* gamma must be a number, not `auto` */
 };
 
 /* Which labels a lesson may use. */
