@@ -503,7 +503,7 @@ L3A_PUBLIC l3a_status l3a_experiment_create(l3a_context *context, const l3a_expe
 L3A_PUBLIC l3a_status l3a_experiment_plan(const l3a_experiment *experiment, l3a_workload *plan);
 /* Describes phase number `index`, from 0. */
 L3A_PUBLIC l3a_status l3a_experiment_phase(const l3a_experiment *experiment, size_t index, l3a_protocol_phase *phase);
-/* Runs what the folder does not have yet. */
+/* Runs what the folder does not have yet. An experiment can be run once; to resume it, create another one. */
 L3A_PUBLIC l3a_status l3a_experiment_run(l3a_experiment *experiment);
 L3A_PUBLIC void l3a_experiment_free(l3a_experiment *experiment);
 
@@ -514,8 +514,8 @@ L3A_PUBLIC const char *l3a_experiment_method(const l3a_experiment *experiment, s
 L3A_PUBLIC const char *l3a_experiment_label(const l3a_experiment *experiment, size_t point);
 /* The point's value on an axis, "-" if its method does not use the setting. */
 L3A_PUBLIC const char *l3a_experiment_value(const l3a_experiment *experiment, size_t point, size_t axis);
-/* The results of a point, for all seeds; all points of a run share one table. NULL before l3a_experiment_run(), whose next call
- * starts a new table. They belong to the experiment. */
+/* The results of a point, for all seeds; all points of a run share one table. NULL before l3a_experiment_run(). They
+ * belong to the experiment, and after a failure hold what was done before it. */
 L3A_PUBLIC const l3a_results *l3a_experiment_results(const l3a_experiment *experiment, size_t point);
 
 /* A grid from the paper. Lists are separated by commas. */

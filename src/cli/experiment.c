@@ -56,6 +56,10 @@ bool request_fill(const struct arguments *arguments, struct request *request, co
         !list_parse(seeds, &request->seeds) || !parse_seeds(arguments, request)) {
         return false;
     }
+    if (!request->methods.count || !request->seeds.count) {
+        complain(arguments, "a run needs at least one method and one seed");
+        return false;
+    }
     request->options.size = sizeof request->options;
     request->options.protocol = argument(arguments, "protocol");
     request->options.class_order = argument(arguments, "class-order");

@@ -83,6 +83,27 @@ bool group_accepts(const l3a_options *first, const l3a_options *other) {
            first->precision == other->precision && first->block == other->block;
 }
 
+/* How few pseudo-labels the settings give. */
+static double strictness(const l3a_options *settings) {
+    switch (settings->pseudo) {
+    case L3A_PSEUDO_OFF: return 1;
+    case L3A_PSEUDO_DYNAMIC: return 0;
+    case L3A_PSEUDO_FIXED: break;
+    }
+    return settings->eta;
+}
+
+static int compare_numbers(double left, double right) {
+    return (left > right) - (left < right);
+}
+
+int group_order(const l3a_options *left, const l3a_options *right) {
+    int order = compare_numbers(left->weights, right->weights);
+    order = order ? order : compare_numbers(left->scaling, right->scaling);
+    order = order ? order : compare_numbers(left->gamma, right->gamma);
+    return order ? order : compare_numbers(strictness(left), strictness(right));
+}
+
 uint64_t group_memory(const l3a_options *members, size_t count, size_t width, size_t classes) {
     const bool mixed = members->precision == L3A_PRECISION_MIXED;
     const double d = (double)members->dim, k = (double)width, K = (double)classes, n = (double)members->block;

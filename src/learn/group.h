@@ -28,7 +28,9 @@ struct group_outcome {
 bool group_accepts(const l3a_options *first, const l3a_options *other);
 /* Bytes that a group with these members needs. */
 uint64_t group_memory(const l3a_options *members, size_t count, size_t width, size_t classes);
-/* Neighbours in a chain should differ as little as possible, so sort the members first. */
+/* The order in which neighbours of a chain disagree on few rows: below, equal to or above 0, like strcmp(). */
+int group_order(const l3a_options *left, const l3a_options *right);
+/* The members should be in that order. */
 l3a_status group_create(l3a_context *context, const l3a_options *members, size_t count, size_t width, struct group **group);
 void group_free(struct group *group);
 

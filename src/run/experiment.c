@@ -8,17 +8,14 @@
 
 #include <string.h>
 
-/* Structs that begin with their size: what the other side does not know is 0, or is left out. */
-static void copy_sized(void *to, size_t to_size, const void *from, size_t from_size) {
-    const size_t size = sizeof(size_t), end = to_size < from_size ? to_size : from_size;
-    memset((char *)to + size, 0, to_size - size);
-    memcpy((char *)to + size, (const char *)from + size, end - size);
-}
-
-static l3a_status check_size(l3a_context *context, size_t size) {
-    return size > sizeof size
-               ? L3A_OK
-               : fail(context, L3A_ERROR_ARGUMENT, "start from {.size = sizeof …}", "a struct does not say how large it is");
+l3a_status copy_sized(l3a_context *context, const void *from, void *to) {
+    const size_t have = from ? *(const size_t *)from : 0, want = to ? *(const size_t *)to : 0, start = sizeof have;
+    if (have <= start || want <= start) {
+        return fail(context, L3A_ERROR_ARGUMENT, "set its field size to its size", "a struct is NULL or does not say its size");
+    }
+    memset((char *)to + start, 0, want - start);
+    memcpy((char *)to + start, (const char *)from + start, (have < want ? have : want) - start);
+    return L3A_OK;
 }
 
 /* Checks that every class of one table is in the other. */
@@ -53,12 +50,11 @@ done:
     return status;
 }
 
-/* Copies the options, with defaults where they say nothing. */
-static void complete_options(const l3a_experiment_options *given, l3a_experiment *experiment) {
+/* Puts defaults where the options say nothing. */
+static void complete_options(l3a_experiment *experiment) {
     static const char *const method[] = {"l3a"};
     static const uint64_t seed[] = {2025};
     l3a_experiment_options *options = &experiment->options;
-    copy_sized(options, sizeof *options, given, given->size);
     options->protocol = options->protocol ? options->protocol : "B0-C10";
     options->class_order = options->class_order ? options->class_order : "lexicographic";
     options->methods = options->method_count ? options->methods : method;
@@ -108,10 +104,6 @@ static l3a_status prepare(l3a_experiment *experiment) {
     TRY(make_points(experiment));
     TRY(count_images(experiment));
     TRY(make_teams(experiment));
-    if (options->folder) {
-        TRY(join_path(context, options->folder, "model.safetensors", &experiment->model_path));
-        TRY(join_path(context, options->folder, "partial.safetensors", &experiment->partial_path));
-    }
 done:
     return status;
 }
@@ -119,33 +111,20 @@ done:
 l3a_status l3a_experiment_create(l3a_context *context, const l3a_experiment_options *options, l3a_experiment **experiment) {
     l3a_status status = L3A_OK;
     l3a_experiment *made = NULL;
-    if (!context) {
+    if (!context || !experiment) {
         return L3A_ERROR_ARGUMENT;
     }
-    FAIL_IF(!options || !experiment, context, L3A_ERROR_ARGUMENT, NULL, "an experiment needs options, and a place to put it");
-    TRY(check_size(context, options->size));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
-    complete_options(options, made);
+    made->options.size = sizeof made->options;
+    TRY(copy_sized(context, options, &made->options));
+    complete_options(made);
     TRY(prepare(made));
     *experiment = made;
     made = NULL;
 done:
     l3a_experiment_free(made);
     return status;
-}
-
-/* All points of a run share their results. */
-static void free_results(l3a_experiment *experiment) {
-    for (size_t i = 0; i < experiment->point_count; i++) {
-        if (i == 0 || experiment->layout != &run_layout) {
-            l3a_results_free(experiment->points[i].results);
-        }
-    }
-    for (size_t i = 0; i < experiment->point_count; i++) {
-        experiment->points[i].results = NULL;
-    }
-    tables_free(experiment->context, &experiment->tables);
 }
 
 void l3a_experiment_free(l3a_experiment *experiment) {
@@ -158,27 +137,26 @@ void l3a_experiment_free(l3a_experiment *experiment) {
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
         release(context, owned[i]);
     }
-    free_results(experiment);
+    tables_free(context, &experiment->tables);
     points_free(experiment);
     release(context, experiment);
 }
 
+/* Gives every point results; all points of a run share theirs. */
 static l3a_status make_results(l3a_experiment *experiment) {
     const l3a_experiment_options *options = &experiment->options;
     const bool shared = experiment->layout == &run_layout;
     l3a_status status = L3A_OK;
-    free_results(experiment);
     for (size_t i = 0; i < experiment->point_count; i++) {
-        struct point *point = &experiment->points[i];
+        l3a_results **results = &experiment->points[i].results;
         if (i && shared) {
-            point->results = experiment->points[0].results;
+            *results = experiment->points[0].results;
             continue;
         }
-        TRY(results_create(experiment->context, &point->results));
-        TRY(results_expect(point->results, options->methods, shared ? options->method_count : 0, options->seeds,
-                           options->seed_count));
+        TRY(results_create(experiment->context, results));
+        TRY(results_expect(*results, options->methods, shared ? options->method_count : 0, options->seeds, options->seed_count));
         for (size_t k = 0; k < experiment->classes; k++) {
-            TRY(text_list_add(experiment->context, &point->results->classes, experiment->names[k], strlen(experiment->names[k])));
+            TRY(text_list_add(experiment->context, &(*results)->classes, experiment->names[k], strlen(experiment->names[k])));
         }
     }
 done:
@@ -224,19 +202,16 @@ static l3a_status open_folder(l3a_experiment *experiment) {
     TRY(make_folder(context, options->folder));
     TRY(join_path(context, options->folder, layout->record, &path));
     TRY(file_exists(context, path, &exists));
-    TRY(layout->check(experiment, exists));
-    TRY(record_identity(context, options, experiment->order, &identity));
     FAIL_IF(exists && !options->resume, context, L3A_ERROR_EXISTS, "resume it, or choose another folder",
             "%s: this folder already holds a %s", options->folder, layout->kind);
+    TRY(record_identity(context, options, experiment->order, &identity));
     if (exists) {
         TRY(record_compare(context, path, &identity));
         TRY(remove_leftovers(context, options->folder));
-        TRY(layout->read(experiment));
-    } else {
-        TRY(record_write(context, path, options, &identity));
     }
-    if (layout->begin) {
-        TRY(layout->begin(experiment));
+    TRY(layout->open(experiment, exists));
+    if (!exists) {
+        TRY(record_write(context, path, options, &identity));
     }
 done:
     text_builder_free(&identity);
@@ -266,70 +241,38 @@ done:
     return status;
 }
 
-static l3a_status run_jobs(l3a_experiment *experiment) {
-    const l3a_experiment_options *options = &experiment->options;
-    l3a_status status = L3A_OK;
-    for (size_t t = 0; t < experiment->team_count; t++) {
-        const struct team *team = &experiment->teams[t];
-        for (size_t i = 0; i < options->seed_count; i++) {
-            struct job job = {.team = team,
-                              .seed = options->seeds[i],
-                              .phases = phases_of(experiment, team_point(experiment, team, 0)->method),
-                              .first = t == 0 && i == 0,
-                              .first_seed = i == 0};
-            TRY(run_job(experiment, &job));
-        }
-    }
-done:
-    return status;
-}
-
 l3a_status l3a_experiment_run(l3a_experiment *experiment) {
     l3a_status status = L3A_OK;
     if (!experiment) {
         return L3A_ERROR_ARGUMENT;
     }
     const l3a_experiment_options *options = &experiment->options;
+    FAIL_IF(experiment->begun, experiment->context, L3A_ERROR_STATE, "create another one, which can resume in the same folder",
+            "the experiment has been run already");
+    experiment->begun = true;
     warn_of_idle_settings(experiment);
     warn_of_difficult(experiment->context, options->train, options->test);
     TRY(make_results(experiment));
     if (options->folder) {
         TRY(open_folder(experiment));
     }
-    TRY(run_jobs(experiment));
+    for (size_t i = 0; i < experiment->team_count * options->seed_count; i++) {
+        const struct team *team = &experiment->teams[i / options->seed_count];
+        const struct method *method = team_point(experiment, team, 0)->method;
+        struct job job = {.team = team,
+                          .method = method,
+                          .seed = options->seeds[i % options->seed_count],
+                          .phases = phases_of(experiment, method),
+                          .first = i == 0,
+                          .first_seed = i % options->seed_count == 0};
+        TRY(run_job(experiment, &job));
+    }
     if (options->folder) {
         TRY(experiment->layout->finish(experiment));
     }
     if (options->folder && !options->no_report) {
         TRY(write_report(experiment));
     }
-done:
-    return status;
-}
-
-l3a_status l3a_experiment_plan(const l3a_experiment *experiment, l3a_workload *plan) {
-    l3a_status status = L3A_OK;
-    l3a_workload made;
-    if (!experiment) {
-        return L3A_ERROR_ARGUMENT;
-    }
-    FAIL_IF(!plan, experiment->context, L3A_ERROR_ARGUMENT, NULL, "there is no place for the plan");
-    TRY(check_size(experiment->context, plan->size));
-    TRY(make_plan(experiment, &made));
-    copy_sized(plan, plan->size, &made, sizeof made);
-done:
-    return status;
-}
-
-l3a_status l3a_experiment_phase(const l3a_experiment *experiment, size_t index, l3a_protocol_phase *phase) {
-    l3a_status status = L3A_OK;
-    if (!experiment) {
-        return L3A_ERROR_ARGUMENT;
-    }
-    FAIL_IF(!phase || index >= experiment->phases, experiment->context, L3A_ERROR_ARGUMENT, NULL,
-            "phase %zu of %zu does not exist, or there is no place for it", index, experiment->phases);
-    TRY(check_size(experiment->context, phase->size));
-    copy_sized(phase, phase->size, &experiment->lessons[index], sizeof *phase);
 done:
     return status;
 }

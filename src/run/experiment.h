@@ -4,7 +4,7 @@
  *   points.c       the points and their teams
  *   plan.c         what the work needs
  *   job.c          one team and one seed: learns and measures each phase
- *   run_folder.c, grid_folder.c: what the folder of a run and of a grid keep, and how they resume
+ *   run_folder.c, grid_folder.c: what the folders of a run and of a grid keep, and how they resume
  *   record.c       run.json and sweep.json */
 #ifndef L3A_EXPERIMENT_H
 #define L3A_EXPERIMENT_H
@@ -20,8 +20,8 @@ struct point {
     l3a_options settings; /* including those that the method prescribes; the seed is set when its team learns */
     text_list values;     /* one per axis */
     char *label;
-    char *folder; /* NULL: nothing is written */
-    l3a_results *results;
+    char *folder;         /* NULL: nothing is written */
+    l3a_results *results; /* of all points, in a run */
 };
 
 /* Points that learn together. A team of one can be of any method; the points of a larger one form a group (learn/group.h). */
@@ -35,6 +35,7 @@ struct l3a_experiment {
     l3a_experiment_options options; /* complete, except that there may be no folder */
     l3a_options settings;
     const struct layout *layout;
+    bool begun;
     size_t classes, phases;
     const char **names; /* in the experiment's order */
     size_t *order;      /* of the training table's columns */
@@ -45,13 +46,14 @@ struct l3a_experiment {
     size_t point_count;
     struct team *teams;
     size_t team_count;
-    struct tables tables; /* of a grid's own folder */
-    char *model_path, *partial_path;
+    struct tables tables;            /* of a grid's own folder */
+    char *model_path, *partial_path; /* of a run */
 };
 
 /* A team and a seed. */
 struct job {
     const struct team *team;
+    const struct method *method; /* of the first point, and in a larger team like that of the others */
     uint64_t seed;
     size_t phases;
     bool first, first_seed; /* the experiment's first job; its team's first seed */
@@ -60,36 +62,22 @@ struct job {
     void *state;
 };
 
-/* A phase that a team has just learned. */
-struct lesson_result {
-    l3a_result row;
-    struct class_details details;
-    uint64_t learned;   /* images with a weight above 0 */
-    uint64_t corrected; /* rows on which the point disagreed with the one before it in its team */
-};
-
-/* How the folder of a run differs from that of a grid. Where there is no folder, the functions do what remains to be done. */
+/* How a run differs from a grid, mostly in what its folder keeps. */
 struct layout {
-    const char *kind;      /* for messages */
-    const char *record;    /* the name of its record */
-    const char *consumers; /* for a warning about settings: "no method of this run" */
-    bool detailed;         /* counts labels of each class, and measures stages */
-    /* Checks that nothing in the folder would be overwritten; exists: it has a record. */
-    l3a_status (*check)(l3a_experiment *experiment, bool exists);
-    /* Reads the tables of a folder that is resumed. */
-    l3a_status (*read)(l3a_experiment *experiment);
-    /* Prepares the folder for the jobs; NULL: nothing to do. */
-    l3a_status (*begin)(l3a_experiment *experiment);
+    const char *kind, *record; /* what messages call it, and the name of its record */
+    const char *consumers;     /* for a warning about settings: "no method of this run" */
+    bool detailed;             /* every team is one point, of which classes are counted and stages are timed */
+    /* Opens the folder of a new experiment, which must hold nothing that would be overwritten, or of one that is resumed. */
+    l3a_status (*open)(l3a_experiment *experiment, bool resumed);
     /* Finds how many phases of a job are done, and restores its state if there are more to come. */
     l3a_status (*resume)(const l3a_experiment *experiment, struct job *job, size_t *done);
-    /* Looks at the scores after phase t; NULL: does not. */
-    l3a_status (*look)(const l3a_experiment *experiment, const struct job *job, size_t t, const struct evaluation *evaluation,
-                       const double *thresholds, struct class_details *details);
+    /* Looks at the scores after the last phase; *curves is allocated if they are wanted. NULL: does not. */
+    l3a_status (*look)(const l3a_experiment *experiment, const struct job *job, const struct evaluation *evaluation,
+                       const double *thresholds, float **curves);
     /* Saves phase t of a job, which is in the results already; NULL: does not. */
     l3a_status (*keep_phase)(const l3a_experiment *experiment, const struct job *job, size_t t, const l3a_result *row);
-    /* A job has done its last phase. */
+    /* A job has done its last phase; all jobs are done, in an experiment with a folder. */
     l3a_status (*keep_job)(l3a_experiment *experiment, const struct job *job);
-    /* All jobs are done. */
     l3a_status (*finish)(l3a_experiment *experiment);
 };
 
@@ -114,12 +102,15 @@ static inline size_t phases_of(const l3a_experiment *experiment, const struct me
 
 /* plan.c. Counts the images of every phase. A phase in which no image has a label is an error: no method can learn from it. */
 l3a_status count_images(l3a_experiment *experiment);
-/* Checks that the plan fits into memory. */
-l3a_status make_plan(const l3a_experiment *experiment, l3a_workload *plan);
+/* The training images of a method's lesson t; for joint-masked, each counts in every phase it belongs to. */
+uint64_t lesson_images(const l3a_experiment *experiment, const struct method *method, size_t t);
 /* Bytes that a team of several points needs. */
 uint64_t team_memory(const l3a_experiment *experiment, const l3a_options *settings, size_t count);
 
 /* job.c. Learns the phases of a job that are missing. */
 l3a_status run_job(l3a_experiment *experiment, struct job *job);
+
+/* experiment.c. Copies a struct that begins with its size to another, which may know fewer fields or more. */
+l3a_status copy_sized(l3a_context *context, const void *from, void *to);
 
 #endif

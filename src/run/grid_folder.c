@@ -6,19 +6,6 @@
 
 #include <string.h>
 
-static l3a_status check(l3a_experiment *grid, bool exists) {
-    l3a_status status = L3A_OK;
-    char *path = NULL;
-    bool taken = false;
-    (void)exists;
-    TRY(join_path(grid->context, grid->options.folder, run_layout.record, &path));
-    TRY(file_exists(grid->context, path, &taken));
-    FAIL_IF(taken, grid->context, L3A_ERROR_EXISTS, "choose another folder", "%s: this folder holds a run", grid->options.folder);
-done:
-    release(grid->context, path);
-    return status;
-}
-
 /* sweep.csv is only checked here; it is written again from the points' tables. */
 static l3a_status read_tables(l3a_experiment *grid) {
     l3a_context *context = grid->context;
@@ -65,16 +52,26 @@ done:
     return status;
 }
 
-static l3a_status make_folders(l3a_experiment *grid) {
+static l3a_status open_grid(l3a_experiment *grid, bool resumed) {
+    l3a_context *context = grid->context;
+    const char *folder = grid->options.folder;
     l3a_status status = L3A_OK;
-    char *path = NULL;
-    TRY(join_path(grid->context, grid->options.folder, "points", &path));
-    TRY(make_folder(grid->context, path));
+    char *run = NULL, *points = NULL;
+    bool taken = false;
+    TRY(join_path(context, folder, run_layout.record, &run));
+    TRY(join_path(context, folder, "points", &points));
+    TRY(file_exists(context, run, &taken));
+    FAIL_IF(taken, context, L3A_ERROR_EXISTS, "choose another folder", "%s: this folder holds a run", folder);
+    if (resumed) {
+        TRY(read_tables(grid));
+    }
+    TRY(make_folder(context, points));
     for (size_t i = 0; i < grid->point_count; i++) {
         TRY(write_record(grid, &grid->points[i]));
     }
 done:
-    release(grid->context, path);
+    release(context, run);
+    release(context, points);
     return status;
 }
 
@@ -152,9 +149,7 @@ done:
 const struct layout grid_layout = {.kind = "sweep",
                                    .record = "sweep.json",
                                    .consumers = "no point of this sweep",
-                                   .check = check,
-                                   .read = read_tables,
-                                   .begin = make_folders,
+                                   .open = open_grid,
                                    .resume = resume,
                                    .keep_job = write_team,
                                    .finish = write_table};

@@ -2,8 +2,6 @@
 #include "data/features.h"
 #include "run/experiment.h"
 
-#include <string.h>
-
 typedef l3a_status choose_rows(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count);
 
 /* Counts the rows of a table that `choose` selects for these columns. */
@@ -49,6 +47,14 @@ done:
 /* The lessons of a method: one for each phase, or one with all classes. */
 static const l3a_protocol_phase *lessons_of(const l3a_experiment *experiment, const struct method *method) {
     return method->plan == BY_PHASE ? experiment->lessons : &experiment->all;
+}
+
+uint64_t lesson_images(const l3a_experiment *experiment, const struct method *method, size_t t) {
+    uint64_t images = 0;
+    for (size_t i = 0; method->plan == ALL_MASKED && i < experiment->phases; i++) {
+        images += experiment->lessons[i].train_images;
+    }
+    return images ? images : lessons_of(experiment, method)[t].train_images;
 }
 
 static void raise(uint64_t *most, uint64_t value) {
@@ -106,53 +112,57 @@ static double point_flops(const l3a_experiment *experiment, const struct method 
     return flops;
 }
 
-/* The first point of a team costs as much as if it were alone; each further point costs only what is not shared. */
-static double other_flops(const l3a_experiment *experiment, const l3a_plan *plan, const l3a_options *settings,
-                          const l3a_options *before) {
-    const double d = (double)learned_width(settings, experiment->options.train->width), classes = (double)experiment->classes;
-    const bool own_sums = settings->weights != before->weights || settings->scaling != before->scaling;
-    double flops = 0;
-    for (size_t t = 0; t < experiment->phases; t++) {
-        const l3a_protocol_phase *lesson = &experiment->lessons[t];
-        flops += (double)lesson->train_images * (2 * d * classes + (own_sums ? d * d : 0.1 * d * d)) +
-                 (double)lesson->test_images * 2 * d * classes + plan->solve_flops;
-    }
-    return flops;
-}
-
 /* Adds what a team needs to the plan. */
 static l3a_status plan_team(const l3a_experiment *experiment, const struct team *team, l3a_options *settings, l3a_workload *plan) {
     const struct point *first = team_point(experiment, team, 0);
     const l3a_experiment_options *options = &experiment->options;
+    const double d = (double)learned_width(&first->settings, options->train->width);
     l3a_status status = L3A_OK;
     l3a_plan own;
     TRY(plan_point(experiment, first, &own));
     TRY(check_memory(experiment->context, &first->settings, options->train->width, own.memory, 0));
     team_settings(experiment, team, 0, settings);
-    double flops = point_flops(experiment, first->method, &own);
-    for (size_t i = 1; i < team->count; i++) {
-        flops += other_flops(experiment, &own, &settings[i], &settings[i - 1]);
-    }
-    plan->flops += (double)options->seed_count * flops;
     raise(&plan->memory, team->count == 1 ? own.memory : team_memory(experiment, settings, team->count));
     raise(&plan->file, experiment->layout == &run_layout ? own.file : 0);
+    /* The first point costs as much as if it were alone; each further point costs only what is not shared. */
+    plan->flops += (double)options->seed_count * point_flops(experiment, first->method, &own);
+    for (size_t i = 1; i < team->count; i++) {
+        const bool same = settings[i].weights == settings[i - 1].weights && settings[i].scaling == settings[i - 1].scaling;
+        own.score_flops = 2 * d * (double)experiment->classes;
+        own.row_flops = own.score_flops + (same ? 0.1 * d * d : d * d);
+        plan->flops += (double)options->seed_count * point_flops(experiment, first->method, &own);
+    }
 done:
     return status;
 }
 
-l3a_status make_plan(const l3a_experiment *experiment, l3a_workload *plan) {
+l3a_status l3a_experiment_plan(const l3a_experiment *experiment, l3a_workload *plan) {
     l3a_status status = L3A_OK;
     l3a_options *settings = NULL;
-    *plan = (l3a_workload){.classes = experiment->classes,
-                           .phases = experiment->phases,
-                           .points = experiment->point_count,
-                           .seeds = experiment->options.seed_count,
-                           .passes = experiment->team_count};
+    if (!experiment) {
+        return L3A_ERROR_ARGUMENT;
+    }
+    l3a_workload made = {.size = sizeof made,
+                         .classes = experiment->classes,
+                         .phases = experiment->phases,
+                         .points = experiment->point_count,
+                         .seeds = experiment->options.seed_count,
+                         .passes = experiment->team_count};
     TRY(allocate(experiment->context, experiment->point_count, sizeof *settings, &settings));
     for (size_t t = 0; t < experiment->team_count; t++) {
-        TRY(plan_team(experiment, &experiment->teams[t], settings, plan));
+        TRY(plan_team(experiment, &experiment->teams[t], settings, &made));
     }
+    TRY(copy_sized(experiment->context, &made, plan));
 done:
     release(experiment->context, settings);
     return status;
+}
+
+l3a_status l3a_experiment_phase(const l3a_experiment *experiment, size_t index, l3a_protocol_phase *phase) {
+    if (!experiment) {
+        return L3A_ERROR_ARGUMENT;
+    }
+    return index < experiment->phases
+               ? copy_sized(experiment->context, &experiment->lessons[index], phase)
+               : fail(experiment->context, L3A_ERROR_ARGUMENT, NULL, "there are only %zu phases", experiment->phases);
 }

@@ -112,6 +112,9 @@ static void free_point(l3a_context *context, struct point *point) {
 
 void points_free(l3a_experiment *experiment) {
     for (size_t i = 0; i < experiment->point_count; i++) {
+        if (i == 0 || experiment->layout != &run_layout) {
+            l3a_results_free(experiment->points[i].results);
+        }
         free_point(experiment->context, &experiment->points[i]);
     }
     for (size_t i = 0; i < experiment->team_count; i++) {
@@ -196,18 +199,13 @@ done:
     return status;
 }
 
+/* Two points with one label differ only in settings that their method does not use. */
 static bool is_known(const l3a_experiment *experiment, const struct point *point) {
-    for (size_t i = 0; i < experiment->point_count; i++) {
-        const struct point *other = &experiment->points[i];
-        size_t same = 0;
-        while (same < point->values.count && strcmp(point->values.items[same], other->values.items[same]) == 0) {
-            same++;
-        }
-        if (other->method == point->method && same == point->values.count) {
-            return true;
-        }
+    size_t i = 0;
+    while (i < experiment->point_count && strcmp(experiment->points[i].label, point->label) != 0) {
+        i++;
     }
-    return false;
+    return i < experiment->point_count;
 }
 
 l3a_status make_points(l3a_experiment *experiment) {
@@ -222,10 +220,10 @@ l3a_status make_points(l3a_experiment *experiment) {
     TRY(allocate_zeroed(context, count, sizeof *experiment->points, &experiment->points));
     for (size_t number = 0; number < count; number++) {
         TRY(choose_values(experiment, number, &point));
+        TRY(name_point(experiment, &point));
         if (is_known(experiment, &point)) {
             free_point(context, &point);
         } else {
-            TRY(name_point(experiment, &point));
             experiment->points[experiment->point_count++] = point;
         }
         point = (struct point){0};
@@ -242,27 +240,6 @@ static bool can_share(const struct point *left, const struct point *right) {
            group_accepts(&left->settings, &right->settings);
 }
 
-/* Orders points by how few pseudo-labels their settings give, so that neighbours disagree on few rows. */
-static double strictness(const l3a_options *settings) {
-    switch (settings->pseudo) {
-    case L3A_PSEUDO_OFF: return 1;
-    case L3A_PSEUDO_DYNAMIC: return 0;
-    case L3A_PSEUDO_FIXED: break;
-    }
-    return settings->eta;
-}
-
-static int compare_numbers(double left, double right) {
-    return (left > right) - (left < right);
-}
-
-static int compare_settings(const l3a_options *left, const l3a_options *right) {
-    int order = compare_numbers(left->weights, right->weights);
-    order = order ? order : compare_numbers(left->scaling, right->scaling);
-    order = order ? order : compare_numbers(left->gamma, right->gamma);
-    return order ? order : compare_numbers(strictness(left), strictness(right));
-}
-
 void team_settings(const l3a_experiment *experiment, const struct team *team, uint64_t seed, l3a_options *settings) {
     for (size_t i = 0; i < team->count; i++) {
         settings[i] = team_point(experiment, team, i)->settings;
@@ -275,11 +252,11 @@ static uint64_t memory_limit(const l3a_context *context) {
     return context->options.memory_limit ? context->options.memory_limit : free ? free : UINT64_MAX;
 }
 
-/* Inserts a point into a team, which is sorted by settings. */
+/* Inserts a point into a team, which is sorted as a group wants it. */
 static void join(const l3a_experiment *experiment, struct team *team, size_t point) {
     const l3a_options *settings = &experiment->points[point].settings;
     size_t at = team->count++;
-    for (; at && compare_settings(&team_point(experiment, team, at - 1)->settings, settings) > 0; at--) {
+    for (; at && group_order(&team_point(experiment, team, at - 1)->settings, settings) > 0; at--) {
         team->points[at] = team->points[at - 1];
     }
     team->points[at] = point;

@@ -20,34 +20,27 @@
 
 enum { SAMPLES = 18 };
 
-static const struct point *point_of(const l3a_experiment *run, const struct job *job) {
-    return team_point(run, job->team, 0);
-}
-
 static const char *path_of(const l3a_experiment *run, const struct job *job) {
     return job->first ? run->model_path : run->partial_path;
 }
 
-static bool is_model(const l3a_experiment *run, const struct job *job) {
-    return point_of(run, job)->method->learner->is_model;
-}
-
-static l3a_status check(l3a_experiment *run, bool exists) {
-    l3a_status status = L3A_OK;
-    bool taken = false;
-    TRY(file_exists(run->context, run->model_path, &taken));
-    FAIL_IF(!exists && taken, run->context, L3A_ERROR_EXISTS, "choose another folder", "%s: this run would overwrite the file",
-            run->model_path);
-done:
-    return status;
-}
-
-static l3a_status read_tables(l3a_experiment *run) {
+/* Only a new run would overwrite a model. */
+static l3a_status open_run(l3a_experiment *run, bool resumed) {
+    l3a_context *context = run->context;
+    const char *folder = run->options.folder;
     l3a_results *results = run->points[0].results;
     l3a_status status = L3A_OK;
-    TRY(results_read(results, run->options.folder));
+    bool taken = false;
+    TRY(join_path(context, folder, "model.safetensors", &run->model_path));
+    TRY(join_path(context, folder, "partial.safetensors", &run->partial_path));
+    if (resumed) {
+        TRY(results_read(results, folder));
+    } else {
+        TRY(file_exists(context, run->model_path, &taken));
+    }
+    FAIL_IF(taken, context, L3A_ERROR_EXISTS, "choose another folder", "%s: this run would overwrite the file", run->model_path);
     if (l3a_results_count(results) && !results->tables.recorded) {
-        report_warning(run->context, "%s has no checksums.csv, so its tables are used without a check", run->options.folder);
+        report_warning(context, "%s has no checksums.csv, so its tables are used without a check", folder);
     }
 done:
     return status;
@@ -62,7 +55,7 @@ static l3a_status load_own_model(const l3a_experiment *run, const struct job *jo
     if (exists) {
         TRY(l3a_model_load(run->context, path_of(run, job), &loaded));
         const char *method = l3a_model_record(loaded, "method");
-        if (method && strcmp(method, point_of(run, job)->method->info.name) == 0 && loaded->options.seed == job->seed) {
+        if (method && strcmp(method, job->method->info.name) == 0 && loaded->options.seed == job->seed) {
             *model = loaded;
             loaded = NULL;
         }
@@ -75,24 +68,24 @@ done:
 /* Loads the job's model, and cuts the tables to the phases that the model has learned. */
 static l3a_status resume(const l3a_experiment *run, struct job *job, size_t *done_phases) {
     l3a_status status = L3A_OK;
-    const struct point *point = point_of(run, job);
-    const char *name = point->method->info.name;
-    const size_t rows = results_rows_of(point->results, name, job->seed);
+    const char *name = job->method->info.name;
+    l3a_results *results = run->points[0].results;
+    const size_t rows = results_rows_of(results, name, job->seed);
     l3a_model *model = NULL;
     if (!run->options.folder || !rows) {
         return L3A_OK;
     }
-    if (is_model(run, job)) {
+    if (job->method->learner->is_model) {
         TRY(load_own_model(run, job, &model));
     }
     const size_t learned = model ? l3a_model_phase_count(model) : 0;
-    if (!model && !(job->first && is_model(run, job)) && rows == job->phases) {
+    if (!model && !(job->first && job->method->learner->is_model) && rows == job->phases) {
         *done_phases = rows;
         goto done;
     }
     FAIL_IF(learned > rows, run->context, L3A_ERROR_MISMATCH, "start the run again in a new folder",
             "%s has %zu phases, but metrics.csv has only %zu", path_of(run, job), learned, rows);
-    results_cut(point->results, name, job->seed, learned);
+    results_cut(results, name, job->seed, learned);
     *done_phases = learned;
     job->state = model;
     model = NULL;
@@ -129,18 +122,15 @@ done:
     return status;
 }
 
-/* The curves of each method's first seed, and samples of the first job, after the last phase. */
-static l3a_status look(const l3a_experiment *run, const struct job *job, size_t t, const struct evaluation *evaluation,
-                       const double *thresholds, struct class_details *details) {
+/* The curves of each method's first seed, and samples of the first job. */
+static l3a_status look(const l3a_experiment *run, const struct job *job, const struct evaluation *evaluation,
+                       const double *thresholds, float **curves) {
     l3a_context *context = run->context;
     l3a_status status = L3A_OK;
-    if (t + 1 < job->phases) {
-        return L3A_OK;
-    }
     if (job->first_seed) {
-        TRY(allocate(context, evaluation->classes, CURVE_POINTS * sizeof *details->curves, &details->curves));
+        TRY(allocate(context, evaluation->classes, CURVE_POINTS * sizeof **curves, curves));
         TRY(measure_curves(context, evaluation_scores(evaluation, 0), evaluation->labels, evaluation->count, evaluation->classes,
-                           details->curves));
+                           *curves));
     }
     if (job->first && run->options.folder && l3a_features_id(evaluation->features, 0)) {
         TRY(write_samples(run, evaluation, thresholds));
@@ -155,7 +145,7 @@ static l3a_status save_model(const l3a_experiment *run, const struct job *job, s
     if (last && !job->first) {
         return L3A_OK;
     }
-    model->options.store = last ? point_of(run, job)->settings.store : L3A_STORE_FLOAT64;
+    model->options.store = last ? run->settings.store : L3A_STORE_FLOAT64;
     return l3a_model_save(model, path_of(run, job));
 }
 
@@ -168,7 +158,7 @@ static l3a_status keep_phase(const l3a_experiment *run, const struct job *job, s
     }
     TRY(results_keep_stages(results, row));
     TRY(results_write(results, run->options.folder));
-    if (is_model(run, job)) {
+    if (job->method->learner->is_model) {
         TRY(save_model(run, job, t));
     }
     report_timing(run->context, "save", clock_seconds() - start);
@@ -180,7 +170,7 @@ done:
 
 /* If the job was already done, the file belongs to a later job, and this is not called. */
 static l3a_status remove_partial(l3a_experiment *run, const struct job *job) {
-    const bool kept = run->options.folder && !job->first && is_model(run, job);
+    const bool kept = run->options.folder && !job->first && job->method->learner->is_model;
     return kept ? remove_file(run->context, run->partial_path) : L3A_OK;
 }
 
@@ -192,8 +182,7 @@ const struct layout run_layout = {.kind = "run",
                                   .record = "run.json",
                                   .consumers = "no method of this run",
                                   .detailed = true,
-                                  .check = check,
-                                  .read = read_tables,
+                                  .open = open_run,
                                   .resume = resume,
                                   .look = look,
                                   .keep_phase = keep_phase,
