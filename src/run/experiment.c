@@ -197,25 +197,29 @@ static l3a_status open_folder(l3a_experiment *experiment) {
     const l3a_experiment_options *options = &experiment->options;
     l3a_status status = L3A_OK;
     text_builder identity = {.context = context};
-    char *path = NULL;
-    bool exists = false;
+    char *path = NULL, *obstacle = NULL;
+    bool exists = false, taken = false;
     TRY(make_folder(context, options->folder));
     TRY(join_path(context, options->folder, layout->record, &path));
+    TRY(join_path(context, options->folder, layout->obstacle, &obstacle));
     TRY(file_exists(context, path, &exists));
+    TRY(file_exists(context, obstacle, &taken));
+    FAIL_IF(taken && !(exists && layout == &run_layout), context, L3A_ERROR_EXISTS, "choose another folder", layout->complaint,
+            options->folder);
     FAIL_IF(exists && !options->resume, context, L3A_ERROR_EXISTS, "resume it, or choose another folder",
             "%s: this folder already holds a %s", options->folder, layout->kind);
     TRY(record_identity(context, options, experiment->order, &identity));
     if (exists) {
         TRY(record_compare(context, path, &identity));
         TRY(remove_leftovers(context, options->folder));
-    }
-    TRY(layout->open(experiment, exists));
-    if (!exists) {
+    } else {
         TRY(record_write(context, path, options, &identity));
     }
+    TRY(layout->open(experiment, exists));
 done:
     text_builder_free(&identity);
     release(context, path);
+    release(context, obstacle);
     return status;
 }
 

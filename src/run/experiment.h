@@ -65,9 +65,11 @@ struct job {
 /* How a run differs from a grid, mostly in what its folder keeps. */
 struct layout {
     const char *kind, *record; /* what messages call it, and the name of its record */
+    const char *obstacle;      /* a file that must not be in the folder, unless a run is resumed … */
+    const char *complaint;     /* … and what to say then, about the folder %s */
     const char *consumers;     /* for a warning about settings: "no method of this run" */
     bool detailed;             /* every team is one point, of which classes are counted and stages are timed */
-    /* Opens the folder of a new experiment, which must hold nothing that would be overwritten, or of one that is resumed. */
+    /* Opens a folder that has a record; resumed: it is not a new one. */
     l3a_status (*open)(l3a_experiment *experiment, bool resumed);
     /* Finds how many phases of a job are done, and restores its state if there are more to come. */
     l3a_status (*resume)(const l3a_experiment *experiment, struct job *job, size_t *done);

@@ -53,25 +53,18 @@ done:
 }
 
 static l3a_status open_grid(l3a_experiment *grid, bool resumed) {
-    l3a_context *context = grid->context;
-    const char *folder = grid->options.folder;
     l3a_status status = L3A_OK;
-    char *run = NULL, *points = NULL;
-    bool taken = false;
-    TRY(join_path(context, folder, run_layout.record, &run));
-    TRY(join_path(context, folder, "points", &points));
-    TRY(file_exists(context, run, &taken));
-    FAIL_IF(taken, context, L3A_ERROR_EXISTS, "choose another folder", "%s: this folder holds a run", folder);
+    char *points = NULL;
     if (resumed) {
         TRY(read_tables(grid));
     }
-    TRY(make_folder(context, points));
+    TRY(join_path(grid->context, grid->options.folder, "points", &points));
+    TRY(make_folder(grid->context, points));
     for (size_t i = 0; i < grid->point_count; i++) {
         TRY(write_record(grid, &grid->points[i]));
     }
 done:
-    release(context, run);
-    release(context, points);
+    release(grid->context, points);
     return status;
 }
 
@@ -148,6 +141,8 @@ done:
 
 const struct layout grid_layout = {.kind = "sweep",
                                    .record = "sweep.json",
+                                   .obstacle = "run.json",
+                                   .complaint = "%s: this folder holds a run",
                                    .consumers = "no point of this sweep",
                                    .open = open_grid,
                                    .resume = resume,

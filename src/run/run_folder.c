@@ -24,21 +24,16 @@ static const char *path_of(const l3a_experiment *run, const struct job *job) {
     return job->first ? run->model_path : run->partial_path;
 }
 
-/* Only a new run would overwrite a model. */
 static l3a_status open_run(l3a_experiment *run, bool resumed) {
     l3a_context *context = run->context;
     const char *folder = run->options.folder;
     l3a_results *results = run->points[0].results;
     l3a_status status = L3A_OK;
-    bool taken = false;
-    TRY(join_path(context, folder, "model.safetensors", &run->model_path));
+    TRY(join_path(context, folder, run_layout.obstacle, &run->model_path));
     TRY(join_path(context, folder, "partial.safetensors", &run->partial_path));
     if (resumed) {
         TRY(results_read(results, folder));
-    } else {
-        TRY(file_exists(context, run->model_path, &taken));
     }
-    FAIL_IF(taken, context, L3A_ERROR_EXISTS, "choose another folder", "%s: this run would overwrite the file", run->model_path);
     if (l3a_results_count(results) && !results->tables.recorded) {
         report_warning(context, "%s has no checksums.csv, so its tables are used without a check", folder);
     }
@@ -180,6 +175,8 @@ static l3a_status finish(l3a_experiment *run) {
 
 const struct layout run_layout = {.kind = "run",
                                   .record = "run.json",
+                                  .obstacle = "model.safetensors",
+                                  .complaint = "%s/model.safetensors: this run would overwrite the file",
                                   .consumers = "no method of this run",
                                   .detailed = true,
                                   .open = open_run,
