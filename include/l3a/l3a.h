@@ -400,25 +400,66 @@ L3A_PUBLIC l3a_status l3a_protocol_parse(l3a_context *context, const char *proto
 L3A_PUBLIC l3a_status l3a_class_order(l3a_context *context, const char *const *names, size_t count, const char *how, size_t *order);
 
 /* ---- Experiments ----------------------------------------------------------------------------------------------------
- * Runs every method and seed through every phase of a protocol. The results go to a folder, from which an interrupted run can be
- * resumed. */
-typedef struct l3a_run_options {
+ * An experiment takes every method, with every combination of the values given for some settings, and every seed through every
+ * phase of a protocol. A method with settings is a point. The results go to a folder, from which an interrupted experiment can be
+ * resumed.
+ *
+ * A run has one point per method. Its folder has run.json, the tables of all methods, timings.csv, report.html, and the model of
+ * the first method and seed; model and tables are written after every phase.
+ * A grid (a sweep) has any number of points. Points that share the random layer are learned together: rows are read and expanded
+ * once, and sums are computed once for all points, except for rows on which their pseudo-labels differ. Its folder has sweep.json,
+ * sweep.csv (one row per point, seed and phase), report.html, and in points/ the folder of a run for each point, without models;
+ * they are written when the points that are learned together have finished a seed. */
+typedef struct l3a_experiment l3a_experiment;
+
+/* A setting that varies. */
+typedef struct l3a_axis {
+    const char *name;          /* of a setting */
+    const char *const *values; /* for eta, "dynamic" means pseudo = dynamic */
+    size_t count;
+} l3a_axis;
+
+/* Start with {.size = sizeof options}: 0 or NULL in any other field means the default. Only the tables have none. */
+typedef struct l3a_experiment_options {
+    size_t size; /* of this struct */
     l3a_features *train, *test;
-    const char *protocol;       /* as in l3a_protocol_parse() */
-    const char *class_order;    /* as in l3a_class_order() */
-    const char *const *methods; /* names from l3a_method_at(), of methods that run */
-    size_t method_count;
-    const uint64_t *seeds; /* of the random layer; used instead of settings.seed */
-    size_t seed_count;
-    l3a_options settings;
+    const char *protocol;        /* as in l3a_protocol_parse(); NULL: B0-C10 */
+    const char *class_order;     /* as in l3a_class_order(); NULL: lexicographic */
+    const char *const *methods;  /* names from l3a_method_at(), of methods that run */
+    size_t method_count;         /* 0: only l3a */
+    const uint64_t *seeds;       /* of the random layer; used instead of the setting seed */
+    size_t seed_count;           /* 0: only 2025 */
+    const l3a_options *settings; /* copied; NULL: the defaults */
+    const l3a_axis *axes;        /* the settings that vary */
+    size_t axis_count;
+    int grid;              /* 1: a grid even if no setting varies; 0: a grid if some setting varies, otherwise a run */
     const char *folder;    /* NULL: nothing is written */
-    int resume;            /* 1: resume the run in the folder, if there is one; 0: a run in the folder is L3A_ERROR_EXISTS */
-    const char *command;   /* recorded, so that the run can be repeated; NULL: none */
+    int resume;            /* 1: resume what is in the folder, if anything; 0: a run or grid in the folder is L3A_ERROR_EXISTS */
+    const char *command;   /* recorded, so that the experiment can be repeated; NULL: none */
     const char *directory; /* recorded with the command: where its relative paths start; NULL: none */
-    int report;            /* 1: write report.html at the end */
+    int no_report;         /* 1: do not write report.html at the end */
     const char
         *pictures; /* the data set with the test pictures, for the report; NULL: the one that the test table records, if any */
-} l3a_run_options;
+} l3a_experiment_options;
+
+/* What an experiment would do. Start with {.size = sizeof plan}. */
+typedef struct l3a_workload {
+    size_t size; /* of this struct */
+    size_t classes, phases, points, seeds;
+    size_t passes;   /* over the training rows, per seed; points that are learned together share one */
+    double flops;    /* estimate, over all points and seeds */
+    uint64_t memory; /* bytes at the peak */
+    uint64_t file;   /* bytes of the largest model file; 0 for a grid, which keeps none */
+} l3a_workload;
+
+/* A phase of the protocol. Start with {.size = sizeof phase}. */
+typedef struct l3a_protocol_phase {
+    size_t size;                /* of this struct */
+    size_t first, last;         /* classes [first, last), in the experiment's order */
+    uint64_t train_images;      /* that belong to the phase … */
+    uint64_t unlabelled_images; /* … and those of them that belong to it only because of a crowd */
+    uint64_t test_images;       /* that show a class of this phase or an earlier one */
+} l3a_protocol_phase;
 
 typedef struct l3a_result {
     const char *method;
@@ -454,8 +495,6 @@ typedef struct l3a_method_info {
     int runs;           /* 0: listed only, because it trains the backbone itself */
 } l3a_method_info;
 
-/* No tables and no folder; protocol B0-C10, method l3a, seed 2025, with a report. */
-L3A_PUBLIC void l3a_run_options_default(l3a_run_options *options);
 /* The methods in order; NULL past the last. The table is static. */
 L3A_PUBLIC const l3a_method_info *l3a_method_at(size_t index);
 /* NULL if a model with these options uses the setting; else a static text that says what the setting needs to have an effect. */
@@ -464,21 +503,43 @@ L3A_PUBLIC const char *l3a_option_needs(const l3a_options *options, const char *
  * allows it. */
 L3A_PUBLIC l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_options *options);
 
-/* What a run would do: the images of each phase, and the plan of its largest model. */
-typedef struct l3a_run_plan {
-    size_t classes, phases;
-    size_t edges[1025];
-    uint64_t train_images[1024], test_images[1024];
-    l3a_plan model;
-    double flops;                     /* over all methods and seeds */
-    uint64_t unlabelled_images[1024]; /* of train_images, those in the phase only because of a crowd */
-} l3a_run_plan;
+/* Checks the options and lays out the points; nothing is learned or written yet. A phase in which no training image is labelled is
+ * L3A_ERROR_DATA. A combination of values that differs from another one only in settings that its method does not use is left out.
+ * The tables, strings and arrays that the options point to must outlive the experiment. */
+L3A_PUBLIC l3a_status l3a_experiment_create(l3a_context *context, const l3a_experiment_options *options,
+                                            l3a_experiment **experiment);
+/* A plan that exceeds the memory available is L3A_ERROR_MEMORY. */
+L3A_PUBLIC l3a_status l3a_experiment_plan(const l3a_experiment *experiment, l3a_workload *plan);
+/* Describes phase number `index`, from 0. */
+L3A_PUBLIC l3a_status l3a_experiment_phase(const l3a_experiment *experiment, size_t index, l3a_protocol_phase *phase);
+/* Runs what the folder does not have yet. An experiment can be run once; to resume it, create another one. */
+L3A_PUBLIC l3a_status l3a_experiment_run(l3a_experiment *experiment);
+L3A_PUBLIC void l3a_experiment_free(l3a_experiment *experiment);
 
-/* Checks the options and makes the plan. A plan that exceeds the memory available is L3A_ERROR_MEMORY. */
-L3A_PUBLIC l3a_status l3a_run_prepare(l3a_context *context, const l3a_run_options *options, l3a_run_plan *plan);
-L3A_PUBLIC l3a_status l3a_run(l3a_context *context, const l3a_run_options *options, l3a_results **results);
-/* Copies a text that run.json or sweep.json in a folder records: "command" or "directory", as in l3a_run_options; "" if there is
- * none. It is an error if the folder holds neither file, or if the text is longer than capacity - 1 bytes. */
+/* The points, in the order of the methods; the values of the last axis vary fastest. All of these return 0 or NULL for a NULL. */
+L3A_PUBLIC size_t l3a_experiment_points(const l3a_experiment *experiment);
+L3A_PUBLIC const char *l3a_experiment_method(const l3a_experiment *experiment, size_t point);
+/* "gamma=10 eta=0.7", after the method's name if there is more than one method. */
+L3A_PUBLIC const char *l3a_experiment_label(const l3a_experiment *experiment, size_t point);
+/* The point's value on an axis, "-" if its method does not use the setting. */
+L3A_PUBLIC const char *l3a_experiment_value(const l3a_experiment *experiment, size_t point, size_t axis);
+/* The results of a point, for all seeds; all points of a run share one table. NULL before l3a_experiment_run(). They
+ * belong to the experiment, and after a failure hold what was done before it. */
+L3A_PUBLIC const l3a_results *l3a_experiment_results(const l3a_experiment *experiment, size_t point);
+
+/* A grid from the paper. Lists are separated by commas. */
+typedef struct l3a_preset {
+    const char *name, *help;
+    const char *methods; /* "all": every method that runs */
+    const char *seeds;
+    const char *setting, *values; /* NULL if only methods vary */
+} l3a_preset;
+
+/* NULL past the last preset. */
+L3A_PUBLIC const l3a_preset *l3a_preset_at(size_t index);
+
+/* Copies a text that run.json or sweep.json in a folder records: "command" or "directory", as in l3a_experiment_options; "" if
+ * there is none. It is an error if the folder holds neither file, or if the text is longer than capacity - 1 bytes. */
 L3A_PUBLIC l3a_status l3a_folder_record(l3a_context *context, const char *folder, const char *key, char *text, size_t capacity);
 /* Loads the results of a run, finished or not. */
 L3A_PUBLIC l3a_status l3a_results_load(l3a_context *context, const char *folder, l3a_results **results);
@@ -505,8 +566,8 @@ typedef struct l3a_summary {
 L3A_PUBLIC l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method,
                                           l3a_summary *summary);
 
-/* The report: one HTML page about one or more runs, finished or not, that needs no other file. l3a_run() writes report.html itself.
- */
+/* The report: one HTML page about one or more runs, finished or not, that needs no other file. An experiment writes
+ * report.html itself. */
 typedef struct l3a_report_options {
     const char *title;    /* NULL: the names of the folders */
     const char *pictures; /* the data set with the test pictures; NULL: the one that the runs record, if it is available */
@@ -516,63 +577,6 @@ L3A_PUBLIC void l3a_report_options_default(l3a_report_options *options);
 /* NULL options: the defaults. The path holds the complete page afterwards or, on failure, what it held before. */
 L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *folders, size_t count,
                                        const l3a_report_options *options, const char *path);
-
-/* ---- Sweeps ---------------------------------------------------------------------------------------------------------
- * A grid of experiments: every method with every combination of the values given for some settings, for every seed. Points that
- * share the random layer are learned together: rows are read and expanded once, and sums are computed once for all points, except
- * for rows on which their pseudo-labels differ. */
-typedef struct l3a_axis {
-    const char *name;          /* of a setting */
-    const char *const *values; /* for eta, "dynamic" means pseudo = dynamic */
-    size_t count;
-} l3a_axis;
-
-typedef struct l3a_sweep_options {
-    l3a_run_options run; /* tables, protocol, methods, seeds, the settings that do not vary, folder */
-    const l3a_axis *axes;
-    size_t axis_count;
-} l3a_sweep_options;
-
-/* A grid from the paper. Lists are separated by commas. */
-typedef struct l3a_preset {
-    const char *name, *help;
-    const char *methods; /* "all": every method that runs */
-    const char *seeds;
-    const char *setting, *values; /* NULL if only methods vary */
-} l3a_preset;
-
-/* What a sweep would do. */
-typedef struct l3a_sweep_plan {
-    size_t points, seeds, phases;
-    size_t passes;   /* over the training rows, per seed; points that are learned together share one */
-    double flops;    /* estimate, over all seeds */
-    uint64_t memory; /* bytes that the largest group of points needs */
-} l3a_sweep_plan;
-
-typedef struct l3a_sweep l3a_sweep;
-
-/* NULL past the last preset. */
-L3A_PUBLIC const l3a_preset *l3a_preset_at(size_t index);
-L3A_PUBLIC void l3a_sweep_options_default(l3a_sweep_options *options);
-/* Lays out the points; nothing is learned yet. A combination that differs from another one only in settings that its method does
- * not use is left out. The tables, strings and arrays that the options point to must outlive the sweep. */
-L3A_PUBLIC l3a_status l3a_sweep_create(l3a_context *context, const l3a_sweep_options *options, l3a_sweep **sweep);
-/* A point that needs more memory than is available is L3A_ERROR_MEMORY. */
-L3A_PUBLIC l3a_status l3a_sweep_prepare(l3a_sweep *sweep, l3a_sweep_plan *plan);
-/* Runs what the folder does not have yet. The folder gets sweep.json, sweep.csv (one row per point, seed and phase), report.html,
- * and in points/ the folder of a run for each point, without models. An interrupted sweep of the same grid on the same data can be
- * resumed in its folder. */
-L3A_PUBLIC l3a_status l3a_sweep_run(l3a_sweep *sweep);
-L3A_PUBLIC void l3a_sweep_free(l3a_sweep *sweep);
-/* Number of points. */
-L3A_PUBLIC size_t l3a_sweep_count(const l3a_sweep *sweep);
-L3A_PUBLIC const char *l3a_sweep_method(const l3a_sweep *sweep, size_t point);
-/* "gamma=10 eta=0.7" */
-L3A_PUBLIC const char *l3a_sweep_label(const l3a_sweep *sweep, size_t point);
-/* The point's value on an axis, "-" if its method does not use the setting; NULL past the last. */
-L3A_PUBLIC const char *l3a_sweep_value(const l3a_sweep *sweep, size_t point, size_t axis);
-/* The results of the point, for all seeds; empty before l3a_sweep_run(). They belong to the sweep. */
-L3A_PUBLIC const l3a_results *l3a_sweep_results(const l3a_sweep *sweep, size_t point);
 
 /* ---- Pictures -------------------------------------------------------------------------------------------------------
  * Decodes JPEG and PNG to RGB bytes and resizes them for a backbone. The result equals Pillow's

@@ -234,6 +234,36 @@ extern const struct option data_options[], merge_options[], forget_options[], ru
     eval_options[], predict_options[], extract_options[], info_options[], report_options[], doctor_options[], demo_options[],
     help_options[];
 
+/* What run or sweep is asked to do. Start from zeroes. */
+struct request {
+    l3a_experiment_options options;
+    l3a_options settings;
+    struct list methods, seeds;
+    uint64_t *numbers; /* the seeds */
+};
+
+/* How a command shows an experiment. */
+struct request_view {
+    const char *saved; /* what an interruption leaves in the folder: "phases", "points" */
+    void (*print_plan)(FILE *to, const struct arguments *arguments, const struct request *request, const l3a_experiment *experiment,
+                       const l3a_workload *plan);
+    /* Returns the exit code; explains a failure on stderr. */
+    int (*print_results)(const struct arguments *arguments, const struct request *request, const l3a_experiment *experiment,
+                         const char *format);
+};
+
+/* Checks that the options that both commands need are there; explains on stderr if not. */
+bool request_check(const struct arguments *arguments);
+/* Fills in what does not depend on the command, with these methods ("all": every one, in a grid) and seeds if none are given. The
+ * settings are the command's to fill. */
+bool request_fill(const struct arguments *arguments, struct request *request, const char *methods, const char *seeds);
+/* Opens the tables, prints the plan, runs it and prints the results. Returns the exit code. */
+int request_execute(const struct arguments *arguments, struct request *request, const struct request_view *view,
+                    const char *format);
+/* The end of the line of a plan: how long it will take. */
+void print_estimate(FILE *to, const struct arguments *arguments, const struct request *request, double flops);
+void request_free(struct request *request);
+
 /* Prints the results of a run; format "summary" prints only the table over all phases. */
 l3a_status print_results(l3a_context *context, const l3a_results *results, const char *format);
 

@@ -93,30 +93,35 @@ static l3a_status prepare(struct demo *demo) {
 static l3a_status run_phases(const struct demo *demo) {
     static const char *const methods[] = {"l3a", "l3a-no-wac", "finetune", "joint"};
     char path[PATH], folder[PATH], report[PATH];
-    l3a_run_options options;
-    l3a_results *results = NULL;
-    l3a_run_options_default(&options);
+    l3a_experiment_options options = {.size = sizeof options};
+    l3a_experiment *experiment = NULL;
+    l3a_options settings;
+    l3a_options_default(&settings);
     options.protocol = "B0-C4";
     options.methods = methods;
     options.method_count = sizeof methods / sizeof methods[0];
     options.folder = in_folder(demo, "run", folder);
     options.command = demo->arguments->line;
-    options.settings.dim = 2048;
-    options.settings.gamma = 20;
+    options.settings = &settings;
+    settings.dim = 2048;
+    settings.gamma = 20;
     l3a_status status = l3a_features_open(demo->context, in_folder(demo, "train.safetensors", path), &options.train);
     if (status == L3A_OK) {
         status = l3a_features_open(demo->context, in_folder(demo, "test.safetensors", path), &options.test);
     }
     if (status == L3A_OK) {
-        status = l3a_run(demo->context, &options, &results);
+        status = l3a_experiment_create(demo->context, &options, &experiment);
     }
     if (status == L3A_OK) {
-        status = print_results(demo->context, results, "summary");
+        status = l3a_experiment_run(experiment);
+    }
+    if (status == L3A_OK) {
+        status = print_results(demo->context, l3a_experiment_results(experiment, 0), "summary");
     }
     if (status == L3A_OK && access(in_folder(demo, "run/report.html", report), R_OK) == 0) {
         printf("\nFull report, with charts and pictures: %s\n", report);
     }
-    l3a_results_free(results);
+    l3a_experiment_free(experiment);
     l3a_features_free(options.train);
     l3a_features_free(options.test);
     return status;

@@ -2,8 +2,6 @@
 #include "cli.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 const struct option run_options[] = {
     {"train", "FILE", "features to learn from"},
@@ -24,140 +22,52 @@ const struct option run_options[] = {
     {NULL, NULL, NULL},
 };
 
-static void print_plan(FILE *to, const struct arguments *arguments, const l3a_run_options *options, const l3a_run_plan *plan) {
-    char memory[32], file[32];
-    double single = 0, exact = 0;
+static void print_plan(FILE *to, const struct arguments *arguments, const struct request *request, const l3a_experiment *run,
+                       const l3a_workload *plan) {
+    char memory[32], file[32], dim[32];
     uint64_t rows = 0;
-    fprintf(to, "plan: %zu %s in %zu %s, features %zu wide, dim %" PRIu64 "\n", plan->classes,
-            plural(plan->classes, "class", "classes"), plan->phases, plural(plan->phases, "phase", "phases"),
-            l3a_features_width(options->train), options->settings.dim);
+    l3a_options_get(&request->settings, "dim", dim, sizeof dim);
+    fprintf(to, "plan: %zu %s in %zu %s, features %zu wide, dim %s\n", plan->classes, plural(plan->classes, "class", "classes"),
+            plan->phases, plural(plan->phases, "phase", "phases"), l3a_features_width(request->options.train), dim);
     for (size_t t = 0; t < plan->phases; t++) {
-        fprintf(to, "  phase %zu: classes %zu-%zu, %" PRIu64 " training %s", t + 1, plan->edges[t] + 1, plan->edges[t + 1],
-                plan->train_images[t], plural(plan->train_images[t], "image", "images"));
-        if (plan->unlabelled_images[t]) {
-            fprintf(to, " (%" PRIu64 " with only a crowd, which gives no label)", plan->unlabelled_images[t]);
+        l3a_protocol_phase phase = {.size = sizeof phase};
+        l3a_experiment_phase(run, t, &phase);
+        fprintf(to, "  phase %zu: classes %zu-%zu, %" PRIu64 " training %s", t + 1, phase.first + 1, phase.last, phase.train_images,
+                plural(phase.train_images, "image", "images"));
+        if (phase.unlabelled_images) {
+            fprintf(to, " (%" PRIu64 " with only a crowd, which gives no label)", phase.unlabelled_images);
         }
-        fprintf(to, ", %" PRIu64 " test %s\n", plan->test_images[t], plural(plan->test_images[t], "image", "images"));
-        rows += plan->train_images[t];
+        fprintf(to, ", %" PRIu64 " test %s\n", phase.test_images, plural(phase.test_images, "image", "images"));
+        rows += phase.train_images;
     }
-    fprintf(to, "  %zu %s x %zu %s, %" PRIu64 " training rows in each; memory %s, model file %s", options->method_count,
-            plural(options->method_count, "method", "methods"), options->seed_count, plural(options->seed_count, "seed", "seeds"),
-            rows, size_text(plan->model.memory, memory), size_text(plan->model.file, file));
-    if (l3a_machine_speed(arguments->context, &single, &exact) == L3A_OK) {
-        const bool mixed = options->settings.precision == L3A_PRECISION_MIXED && options->settings.solver != L3A_SOLVER_RECURSIVE;
-        fprintf(to, ", about %.0f s", 1.2 * plan->flops / (mixed ? single : exact) + 1);
-    }
-    fprintf(to, "\n");
+    fprintf(to, "  %zu %s x %zu %s, %" PRIu64 " training rows in each; memory %s, model file %s", plan->points,
+            plural(plan->points, "method", "methods"), plan->seeds, plural(plan->seeds, "seed", "seeds"), rows,
+            size_text(plan->memory, memory), size_text(plan->file, file));
+    print_estimate(to, arguments, request, plan->flops);
 }
 
-static bool parse_seeds(const struct arguments *arguments, const struct list *list, uint64_t *seeds) {
-    for (size_t i = 0; i < list->count; i++) {
-        l3a_options checked;
-        l3a_options_default(&checked);
-        const l3a_status status = l3a_options_set(arguments->context, &checked, "seed", list->items[i]);
-        if (status != L3A_OK) {
-            explain(arguments, status);
-            return false;
-        }
-        seeds[i] = checked.seed;
-    }
-    return true;
-}
-
-static int execute(const struct arguments *arguments, l3a_run_options *options, const char *format) {
-    l3a_context *context = arguments->context;
-    const bool dry = argument(arguments, "dry-run") != NULL;
-    l3a_results *results = NULL;
-    l3a_run_plan *plan = calloc(1, sizeof *plan);
-    if (!plan) {
-        return complain(arguments, "out of memory");
-    }
-    l3a_status status = l3a_run_prepare(context, options, plan);
-    if (status == L3A_OK && (dry || !arguments->quiet)) {
-        print_plan(dry ? stdout : stderr, arguments, options, plan);
-    }
-    if (status == L3A_OK && !dry) {
-        status = l3a_run(context, options, &results);
-    }
-    if (status == L3A_OK && !dry) {
-        status = print_results(context, results, format);
-        if (status == L3A_OK && !arguments->quiet) {
-            fflush(stdout);
-            fprintf(stderr, "\nreport: %s/report.html\n", options->folder);
-        }
-    }
-    const int code = explain(arguments, status);
-    if (status == L3A_ERROR_CANCELLED && options->folder) {
-        hint_at_resuming(arguments, "phases", options->folder);
-    }
-    l3a_results_free(results);
-    free(plan);
-    return code;
+static int print_run(const struct arguments *arguments, const struct request *request, const l3a_experiment *run,
+                     const char *format) {
+    (void)request;
+    return explain(arguments, print_results(arguments->context, l3a_experiment_results(run, 0), format));
 }
 
 int run_command(struct arguments *arguments) {
-    l3a_context *context = arguments->context;
+    static const struct request_view view = {"phases", print_plan, print_run};
     if (argument(arguments, "list-methods")) {
         print_methods(stdout);
         return EXIT_DONE;
     }
-    const char *train = argument_needed(arguments, "train"), *test = train ? argument_needed(arguments, "test") : NULL;
-    const char *format = argument_choice(arguments, "format", "table|json|csv", "table");
-    const char *methods = argument(arguments, "method"), *seeds = argument(arguments, "seed");
-    const char *folder = argument(arguments, "o"), *names = argument(arguments, "names");
-    struct list method_list = {0}, seed_list = {0};
-    uint64_t *numbers = NULL;
-    l3a_run_options options;
+    struct request request = {0};
+    const char *format = NULL;
     int code = EXIT_USAGE;
-    l3a_run_options_default(&options);
-    if (!test || !format || !list_parse(methods ? methods : "l3a", &method_list) ||
-        !list_parse(seeds ? seeds : "2025", &seed_list)) {
-        goto done;
+    l3a_options_default(&request.settings);
+    if (request_check(arguments) && (format = argument_choice(arguments, "format", "table|json|csv", "table")) &&
+        request_fill(arguments, &request, "l3a", "2025")) {
+        request.options.pictures = argument(arguments, "pictures");
+        code = explain(arguments, apply_settings(arguments, &request.settings));
+        code = code == EXIT_DONE ? request_execute(arguments, &request, &view, format) : code;
     }
-    if (arguments->positional_count) {
-        code = complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
-        goto done;
-    }
-    if (!argument_labels_fit(arguments, "train", "train-labels") || !argument_labels_fit(arguments, "test", "test-labels")) {
-        goto done;
-    }
-    if (!folder && !argument(arguments, "dry-run")) {
-        argument_needed(arguments, "o");
-        goto done;
-    }
-    numbers = calloc(seed_list.count + 1, sizeof *numbers);
-    if (!numbers || !parse_seeds(arguments, &seed_list, numbers)) {
-        goto done;
-    }
-    l3a_status status = apply_settings(arguments, &options.settings);
-    if (status == L3A_OK) {
-        status = open_features(context, train, argument(arguments, "train-labels"), names, &options.train);
-    }
-    if (status == L3A_OK) {
-        status = open_features(context, test, argument(arguments, "test-labels"), names, &options.test);
-    }
-    if (status != L3A_OK) {
-        code = explain(arguments, status);
-        hint_at_moved_data(arguments, status);
-        goto done;
-    }
-    options.protocol = argument(arguments, "protocol") ? argument(arguments, "protocol") : options.protocol;
-    options.class_order = argument(arguments, "class-order") ? argument(arguments, "class-order") : options.class_order;
-    options.methods = method_list.items;
-    options.method_count = method_list.count;
-    options.seeds = numbers;
-    options.seed_count = seed_list.count;
-    options.folder = folder;
-    options.resume = argument(arguments, "resume") != NULL;
-    options.command = arguments->line;
-    options.directory = arguments->directory;
-    options.pictures = argument(arguments, "pictures");
-    code = execute(arguments, &options, format);
-done:
-    l3a_features_free(options.train);
-    l3a_features_free(options.test);
-    list_free(&method_list);
-    list_free(&seed_list);
-    free(numbers);
+    request_free(&request);
     return code;
 }

@@ -28,21 +28,16 @@ const struct option sweep_options[] = {
 
 /* What the command line asks for, with the lists that it points into. */
 struct grid {
-    l3a_sweep_options options;
-    struct list methods, seeds, values[SETTINGS];
+    struct request request;
+    struct list values[SETTINGS];
     l3a_axis axes[SETTINGS];
-    uint64_t *numbers;
 };
 
 static void grid_free(struct grid *grid) {
-    list_free(&grid->methods);
-    list_free(&grid->seeds);
-    for (size_t i = 0; i < grid->options.axis_count; i++) {
+    for (size_t i = 0; i < grid->request.options.axis_count; i++) {
         list_free(&grid->values[i]);
     }
-    free(grid->numbers);
-    l3a_features_free(grid->options.run.train);
-    l3a_features_free(grid->options.run.test);
+    request_free(&grid->request);
 }
 
 static const l3a_preset *find_preset(const struct arguments *arguments, const char *name) {
@@ -60,97 +55,46 @@ static const l3a_preset *find_preset(const struct arguments *arguments, const ch
     return NULL;
 }
 
-/* All methods that run on frozen features. */
-static bool list_all_methods(struct list *list) {
-    list_free(list);
-    *list = (struct list){0};
-    size_t count = 0;
-    while (l3a_method_at(count)) {
-        count++;
-    }
-    list->items = calloc(count + 1, sizeof *list->items);
-    for (size_t i = 0; list->items && i < count; i++) {
-        if (l3a_method_at(i)->runs) {
-            list->items[list->count++] = l3a_method_at(i)->name;
-        }
-    }
-    return list->items != NULL;
-}
-
-static bool parse_seeds(const struct arguments *arguments, struct grid *grid) {
-    grid->numbers = calloc(grid->seeds.count + 1, sizeof *grid->numbers);
-    for (size_t i = 0; grid->numbers && i < grid->seeds.count; i++) {
-        l3a_options checked;
-        l3a_options_default(&checked);
-        const l3a_status status = l3a_options_set(arguments->context, &checked, "seed", grid->seeds.items[i]);
-        if (status != L3A_OK) {
-            explain(arguments, status);
-            return false;
-        }
-        grid->numbers[i] = checked.seed;
-    }
-    return grid->numbers != NULL;
-}
-
 /* A setting with one value is fixed; a setting with several, or a threshold that is "dynamic", is an axis of the grid. */
 static bool add_setting(const struct arguments *arguments, struct grid *grid, const char *name, const char *value) {
-    const size_t at = grid->options.axis_count;
+    const size_t at = grid->request.options.axis_count;
     struct list *values = &grid->values[at];
     if (!list_parse(value, values)) {
         return false;
     }
     if (values->count == 1 && strcmp(values->items[0], "dynamic") != 0) {
-        const l3a_status status = l3a_options_set(arguments->context, &grid->options.run.settings, name, values->items[0]);
+        const l3a_status status = l3a_options_set(arguments->context, &grid->request.settings, name, values->items[0]);
         list_free(values);
         return explain(arguments, status) == EXIT_DONE;
     }
     grid->axes[at] = (l3a_axis){name, values->items, values->count};
-    grid->options.axis_count++;
+    grid->request.options.axis_count++;
     return true;
 }
 
 static bool fill_grid(const struct arguments *arguments, const l3a_preset *preset, struct grid *grid) {
-    const char *methods = argument(arguments, "method"), *seeds = argument(arguments, "seed");
-    methods = methods ? methods : preset ? preset->methods : "l3a";
-    seeds = seeds ? seeds : preset ? preset->seeds : "2025";
     bool varied = !preset || !preset->setting, good = true;
+    l3a_options_default(&grid->request.settings);
     for (size_t i = 0; good && i < arguments->setting_count; i++) {
         varied = varied || strcmp(arguments->setting_names[i], preset->setting) == 0;
         good = add_setting(arguments, grid, arguments->setting_names[i], arguments->setting_values[i]);
     }
     good = good && (varied || add_setting(arguments, grid, preset->setting, preset->values));
-    good = good && list_parse(methods, &grid->methods) && (strcmp(methods, "all") != 0 || list_all_methods(&grid->methods));
-    good = good && list_parse(seeds, &grid->seeds) && parse_seeds(arguments, grid);
-    grid->options.axes = grid->axes;
-    grid->options.run.methods = grid->methods.items;
-    grid->options.run.method_count = grid->methods.count;
-    grid->options.run.seeds = grid->numbers;
-    grid->options.run.seed_count = grid->seeds.count;
-    return good;
+    grid->request.options.grid = 1;
+    grid->request.options.axes = grid->axes;
+    return good && request_fill(arguments, &grid->request, preset ? preset->methods : "l3a", preset ? preset->seeds : "2025");
 }
 
-static l3a_status open_tables(const struct arguments *arguments, const char *train, const char *test, l3a_run_options *options) {
-    const char *names = argument(arguments, "names");
-    const l3a_status status = open_features(arguments->context, train, argument(arguments, "train-labels"), names, &options->train);
-    return status == L3A_OK ? open_features(arguments->context, test, argument(arguments, "test-labels"), names, &options->test)
-                            : status;
-}
-
-static void print_plan(FILE *to, const struct arguments *arguments, const struct grid *grid, const l3a_sweep *sweep,
-                       const l3a_sweep_plan *plan) {
+static void print_plan(FILE *to, const struct arguments *arguments, const struct request *request, const l3a_experiment *sweep,
+                       const l3a_workload *plan) {
     char memory[32];
-    double single = 0, exact = 0;
     fprintf(to, "plan: %zu %s x %zu %s in %zu %s; %zu %s over the training rows per seed; memory %s", plan->points,
             plural(plan->points, "point", "points"), plan->seeds, plural(plan->seeds, "seed", "seeds"), plan->phases,
             plural(plan->phases, "phase", "phases"), plan->passes, plural(plan->passes, "pass", "passes"),
             size_text(plan->memory, memory));
-    if (l3a_machine_speed(arguments->context, &single, &exact) == L3A_OK) {
-        const bool mixed = grid->options.run.settings.precision == L3A_PRECISION_MIXED;
-        fprintf(to, ", about %.0f s", 1.2 * plan->flops / (mixed ? single : exact) + 1);
-    }
-    fprintf(to, "\n");
-    for (size_t i = 0; i < l3a_sweep_count(sweep); i++) {
-        fprintf(to, "  %s\n", l3a_sweep_label(sweep, i));
+    print_estimate(to, arguments, request, plan->flops);
+    for (size_t i = 0; i < l3a_experiment_points(sweep); i++) {
+        fprintf(to, "  %s\n", l3a_experiment_label(sweep, i));
     }
 }
 
@@ -164,8 +108,8 @@ struct cell {
 };
 
 struct table {
-    const struct grid *grid;
-    const l3a_sweep *sweep;
+    const l3a_experiment_options *options;
+    const l3a_experiment *sweep;
     size_t points, seeds;
     struct cell (*cells)[MEASURES];
     size_t *phases; /* of each point */
@@ -204,9 +148,9 @@ static void rank_column(struct table *table, size_t column) {
 
 static l3a_status fill_table(l3a_context *context, struct table *table) {
     for (size_t i = 0; i < table->points; i++) {
-        const l3a_results *results = l3a_sweep_results(table->sweep, i);
+        const l3a_results *results = l3a_experiment_results(table->sweep, i);
         l3a_summary summary;
-        const l3a_status status = l3a_results_summary(context, results, l3a_sweep_method(table->sweep, i), &summary);
+        const l3a_status status = l3a_results_summary(context, results, l3a_experiment_method(table->sweep, i), &summary);
         if (status != L3A_OK) {
             return status;
         }
@@ -249,7 +193,7 @@ static void print_label(const struct notation *notation, const char *text, int w
 static int label_width(const struct table *table, size_t axis, const char *name) {
     int width = display_width(name);
     for (size_t i = 0; i < table->points; i++) {
-        const char *text = axis == SIZE_MAX ? l3a_sweep_method(table->sweep, i) : l3a_sweep_value(table->sweep, i, axis);
+        const char *text = axis == SIZE_MAX ? l3a_experiment_method(table->sweep, i) : l3a_experiment_value(table->sweep, i, axis);
         width = display_width(text) > width ? display_width(text) : width;
     }
     return width;
@@ -259,13 +203,14 @@ static void print_labels(const struct table *table, const struct notation *notat
     const bool heading = point == SIZE_MAX;
     const char *between = "";
     if (table->methods) {
-        print_label(notation, heading ? "method" : l3a_sweep_method(table->sweep, point), label_width(table, SIZE_MAX, "method"));
+        print_label(notation, heading ? "method" : l3a_experiment_method(table->sweep, point),
+                    label_width(table, SIZE_MAX, "method"));
         between = notation->between;
     }
-    for (size_t j = 0; j < table->grid->options.axis_count; j++) {
-        const char *name = table->grid->axes[j].name;
+    for (size_t j = 0; j < table->options->axis_count; j++) {
+        const char *name = table->options->axes[j].name;
         printf("%s", between);
-        print_label(notation, heading ? name : l3a_sweep_value(table->sweep, point, j), label_width(table, j, name));
+        print_label(notation, heading ? name : l3a_experiment_value(table->sweep, point, j), label_width(table, j, name));
         between = notation->between;
     }
 }
@@ -297,7 +242,7 @@ static void print_markdown(const struct table *table) {
     static const struct notation notation = {"| ", " |", " | ", " ± ", {"", "**", "<u>"}, {"", "**", "</u>"}, false};
     print_row(table, &notation, SIZE_MAX);
     printf("|");
-    for (size_t i = 0; i < table->grid->options.axis_count + table->methods; i++) {
+    for (size_t i = 0; i < table->options->axis_count + table->methods; i++) {
         printf("---|");
     }
     for (size_t j = 0; j < COLUMNS; j++) {
@@ -313,7 +258,7 @@ static void print_latex(const struct table *table) {
     static const struct notation notation = {"",   " \\\\", " & ", " $\\pm$ ", {"", "\\textbf{", "\\underline{"}, {"", "}", "}"},
                                              false};
     printf("\\begin{tabular}{");
-    for (size_t i = 0; i < table->grid->options.axis_count + table->methods; i++) {
+    for (size_t i = 0; i < table->options->axis_count + table->methods; i++) {
         printf("l");
     }
     printf("rrrrr}\n\\toprule\n");
@@ -351,10 +296,10 @@ static void print_json(const struct table *table) {
     static const char *const keys[COLUMNS] = {"avg_mAP", "last_mAP", "CF1", "OF1", "forgetting"};
     printf("{\"points\": [");
     for (size_t i = 0; i < table->points; i++) {
-        const l3a_results *results = l3a_sweep_results(table->sweep, i);
-        printf("%s\n  {\"method\": \"%s\"", i ? "," : "", l3a_sweep_method(table->sweep, i));
-        for (size_t j = 0; j < table->grid->options.axis_count; j++) {
-            printf(", \"%s\": \"%s\"", table->grid->axes[j].name, l3a_sweep_value(table->sweep, i, j));
+        const l3a_results *results = l3a_experiment_results(table->sweep, i);
+        printf("%s\n  {\"method\": \"%s\"", i ? "," : "", l3a_experiment_method(table->sweep, i));
+        for (size_t j = 0; j < table->options->axis_count; j++) {
+            printf(", \"%s\": \"%s\"", table->options->axes[j].name, l3a_experiment_value(table->sweep, i, j));
         }
         for (size_t j = 0; j < COLUMNS; j++) {
             printf(", \"%s\": {\"mean\": %.6f, \"deviation\": %.6f, \"place\": %d}", keys[j], table->cells[i][j].mean,
@@ -376,16 +321,16 @@ static void print_json(const struct table *table) {
 }
 
 static void print_csv(const struct table *table) {
-    for (size_t j = 0; j < table->grid->options.axis_count; j++) {
-        printf("%s,", table->grid->axes[j].name);
+    for (size_t j = 0; j < table->options->axis_count; j++) {
+        printf("%s,", table->options->axes[j].name);
     }
     printf("method,avg_mAP,avg_mAP_deviation,last_mAP,last_mAP_deviation,CF1,CF1_deviation,OF1,OF1_deviation,forgetting,"
            "forgetting_deviation,base_mAP,base_mAP_deviation,new_mAP,new_mAP_deviation\n");
     for (size_t i = 0; i < table->points; i++) {
-        for (size_t j = 0; j < table->grid->options.axis_count; j++) {
-            printf("%s,", l3a_sweep_value(table->sweep, i, j));
+        for (size_t j = 0; j < table->options->axis_count; j++) {
+            printf("%s,", l3a_experiment_value(table->sweep, i, j));
         }
-        printf("%s", l3a_sweep_method(table->sweep, i));
+        printf("%s", l3a_experiment_method(table->sweep, i));
         for (size_t j = 0; j < COLUMNS; j++) {
             printf(",%.6f,%.6f", table->cells[i][j].mean, table->cells[i][j].deviation);
         }
@@ -397,15 +342,17 @@ static void print_csv(const struct table *table) {
     }
 }
 
-static int print_sweep(const struct arguments *arguments, const struct grid *grid, const l3a_sweep *sweep, const char *format) {
+static int print_sweep(const struct arguments *arguments, const struct request *request, const l3a_experiment *sweep,
+                       const char *format) {
     static const struct {
         const char *format;
         void (*print)(const struct table *table);
     } kinds[] = {
         {"table", print_table}, {"json", print_json}, {"csv", print_csv}, {"markdown", print_markdown}, {"latex", print_latex}};
-    struct table table = {.grid = grid, .sweep = sweep, .points = l3a_sweep_count(sweep), .seeds = grid->seeds.count};
+    struct table table = {
+        .options = &request->options, .sweep = sweep, .points = l3a_experiment_points(sweep), .seeds = request->options.seed_count};
     int code = EXIT_FAILED;
-    table.methods = grid->methods.count > 1 || !grid->options.axis_count;
+    table.methods = request->options.method_count > 1 || !request->options.axis_count;
     table.cells = calloc(table.points, sizeof *table.cells);
     table.phases = calloc(table.points, sizeof *table.phases);
     if (!table.cells || !table.phases) {
@@ -424,72 +371,16 @@ done:
     return code;
 }
 
-static int execute(const struct arguments *arguments, const struct grid *grid, const char *format) {
-    const bool dry = argument(arguments, "dry-run") != NULL;
-    l3a_sweep *sweep = NULL;
-    l3a_sweep_plan plan;
-    l3a_status status = l3a_sweep_create(arguments->context, &grid->options, &sweep);
-    if (status == L3A_OK) {
-        status = l3a_sweep_prepare(sweep, &plan);
-    }
-    if (status == L3A_OK && (dry || !arguments->quiet)) {
-        print_plan(dry ? stdout : stderr, arguments, grid, sweep, &plan);
-    }
-    if (status == L3A_OK && !dry) {
-        status = l3a_sweep_run(sweep);
-    }
-    int code = explain(arguments, status);
-    if (status == L3A_ERROR_CANCELLED) {
-        hint_at_resuming(arguments, "points", grid->options.run.folder);
-    }
-    if (status == L3A_OK && !dry) {
-        code = print_sweep(arguments, grid, sweep, format);
-    }
-    if (code == EXIT_DONE && !dry && !arguments->quiet) {
-        fflush(stdout);
-        fprintf(stderr, "\nreport: %s/report.html\n", grid->options.run.folder);
-    }
-    l3a_sweep_free(sweep);
-    return code;
-}
-
 int sweep_command(struct arguments *arguments) {
-    const char *train = argument_needed(arguments, "train"), *test = train ? argument_needed(arguments, "test") : NULL;
-    const char *format = argument_choice(arguments, "format", "table|json|csv|markdown|latex", "table");
-    const char *name = argument(arguments, "preset");
+    static const struct request_view view = {"points", print_plan, print_sweep};
+    const char *name = argument(arguments, "preset"), *format = NULL;
     const l3a_preset *preset = NULL;
     struct grid grid = {0};
-    l3a_run_options *options = &grid.options.run;
     int code = EXIT_USAGE;
-    l3a_sweep_options_default(&grid.options);
-    if (!test || !format || (name && !(preset = find_preset(arguments, name)))) {
-        return EXIT_USAGE;
+    if (request_check(arguments) && (format = argument_choice(arguments, "format", "table|json|csv|markdown|latex", "table")) &&
+        (!name || (preset = find_preset(arguments, name))) && fill_grid(arguments, preset, &grid)) {
+        code = request_execute(arguments, &grid.request, &view, format);
     }
-    if (arguments->positional_count) {
-        return complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
-    }
-    if (!argument_labels_fit(arguments, "train", "train-labels") || !argument_labels_fit(arguments, "test", "test-labels")) {
-        return EXIT_USAGE;
-    }
-    if (!argument(arguments, "dry-run") && !argument_needed(arguments, "o")) {
-        return EXIT_USAGE;
-    }
-    if (!fill_grid(arguments, preset, &grid)) {
-        goto done;
-    }
-    options->protocol = argument(arguments, "protocol") ? argument(arguments, "protocol") : options->protocol;
-    options->class_order = argument(arguments, "class-order") ? argument(arguments, "class-order") : options->class_order;
-    options->folder = argument(arguments, "o");
-    options->resume = argument(arguments, "resume") != NULL;
-    options->command = arguments->line;
-    options->directory = arguments->directory;
-    const l3a_status status = open_tables(arguments, train, test, options);
-    code = explain(arguments, status);
-    hint_at_moved_data(arguments, status);
-    if (code == EXIT_DONE) {
-        code = execute(arguments, &grid, format);
-    }
-done:
     grid_free(&grid);
     return code;
 }

@@ -33,7 +33,7 @@ struct group {
     struct member *members;
     size_t count;
     struct block rows; /* of the phase in progress */
-    float *features;  /* a block of them */
+    float *features;   /* a block of them */
     double expand_seconds;
 };
 
@@ -59,6 +59,39 @@ bool group_accepts(const l3a_options *first, const l3a_options *other) {
     return first->solver != L3A_SOLVER_RECURSIVE && other->solver != L3A_SOLVER_RECURSIVE && first->dim == other->dim &&
            first->seed == other->seed && first->precision == other->precision && first->block == other->block &&
            first->skip_features == other->skip_features;
+}
+
+/* How few pseudo-labels the settings give. */
+static double strictness(const l3a_options *settings) {
+    switch (settings->pseudo) {
+    case L3A_PSEUDO_OFF: return 1;
+    case L3A_PSEUDO_DYNAMIC: return 0;
+    case L3A_PSEUDO_FIXED: break;
+    }
+    return settings->eta;
+}
+
+static int compare_numbers(double left, double right) {
+    return (left > right) - (left < right);
+}
+
+/* Those that can share their sums come first, next to each other. */
+int group_order(const l3a_options *left, const l3a_options *right) {
+    const double keys[][2] = {
+        {left->weights, right->weights},
+        {left->scaling, right->scaling},
+        {left->pseudo != L3A_PSEUDO_OFF, right->pseudo != L3A_PSEUDO_OFF},
+        {keeps_phases(left), keeps_phases(right)},
+        {(double)left->keep_phases, (double)right->keep_phases},
+        {left->store, right->store},
+        {left->gamma, right->gamma},
+        {strictness(left), strictness(right)},
+    };
+    int order = 0;
+    for (size_t i = 0; !order && i < sizeof keys / sizeof keys[0]; i++) {
+        order = compare_numbers(keys[i][0], keys[i][1]);
+    }
+    return order;
 }
 
 static void list_stage(struct stage *stage, size_t width, size_t classes, struct array *list) {
@@ -95,10 +128,10 @@ static uint64_t member_memory(l3a_context *context, const l3a_options *members, 
 uint64_t group_memory(l3a_context *context, const l3a_options *members, size_t count, size_t width, size_t classes, size_t phases) {
     const struct layer layer = {.algebra = algebra_of(context), .shape = model_layer_shape(members, width)};
     const struct block rows = {.context = context,
-                              .layer = &layer,
-                              .capacity = row_capacity((size_t)members->block),
-                              .columns = classes,
-                              .reused = count > 1};
+                               .layer = &layer,
+                               .capacity = row_capacity((size_t)members->block),
+                               .columns = classes,
+                               .reused = count > 1};
     uint64_t total = layer.algebra->layer_bytes(&layer.shape) + layer.algebra->block_bytes(&rows) +
                      members->block * width * sizeof(float) + parts_solve_bytes(context, learned_width(members, width), classes);
     for (size_t i = 0; i < count; i++) {
@@ -215,10 +248,10 @@ static l3a_status prepare(struct group *group, l3a_features *features, const siz
     }
     warn_of_empty_classes(group->members[0].model);
     group->rows = (struct block){.context = context,
-                                .layer = &group->members[0].model->layer,
-                                .capacity = row_capacity(count < group->block ? count : group->block),
-                                .columns = all,
-                                .reused = group->count > 1};
+                                 .layer = &group->members[0].model->layer,
+                                 .capacity = row_capacity(count < group->block ? count : group->block),
+                                 .columns = all,
+                                 .reused = group->count > 1};
     TRY(block_create(&group->rows));
     TRY(allocate(context, count < group->block ? count : group->block, group->width * sizeof *group->features, &group->features));
 done:
@@ -370,4 +403,8 @@ done:
     block_free(&expanded);
     release(context, exact);
     return status;
+}
+
+void group_thresholds(const struct group *group, size_t member, double *thresholds) {
+    l3a_model_thresholds(group->members[member].model, thresholds);
 }

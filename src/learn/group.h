@@ -29,7 +29,9 @@ struct group_outcome {
 bool group_accepts(const l3a_options *first, const l3a_options *other);
 /* Bytes that a group with these members needs for `phases` phases. */
 uint64_t group_memory(l3a_context *context, const l3a_options *members, size_t count, size_t width, size_t classes, size_t phases);
-/* Neighbours in a chain should differ as little as possible, so sort the members first. */
+/* The order in which neighbours of a chain disagree on few rows: below, equal to or above 0, like strcmp(). */
+int group_order(const l3a_options *left, const l3a_options *right);
+/* The members should be in that order. */
 l3a_status group_create(l3a_context *context, const l3a_options *members, size_t count, size_t width, struct group **group);
 void group_free(struct group *group);
 /* The model of a member. */
@@ -41,5 +43,7 @@ l3a_status group_learn(struct group *group, l3a_features *features, const size_t
                        const char *const *names, size_t class_count, struct group_outcome *outcomes);
 /* scores[v]: [rows x classes learned so far] of member v. */
 l3a_status group_score(struct group *group, const float *features, size_t rows, float *const *scores);
+/* The score above which each class learned so far counts as predicted by a member. */
+void group_thresholds(const struct group *group, size_t member, double *thresholds);
 
 #endif

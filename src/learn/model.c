@@ -4,7 +4,7 @@
 #include "base/machine.h"
 #include "base/threads.h"
 #include "data/features.h"
-#include "measure/metrics.h"
+#include "measure/evaluate.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -487,41 +487,31 @@ done:
     return status;
 }
 
+static l3a_status score_block(void *model, const float *features, size_t rows, float *const *scores) {
+    return l3a_model_score(model, features, rows, scores[0]);
+}
+
 l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metrics *metrics, double *average_precision) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     const size_t classes = model->classes.count;
-    size_t *columns = NULL, *rows = NULL, count = 0;
-    float *values = NULL, *scores = NULL;
-    int8_t *labels = NULL;
-    double *edges = NULL;
+    struct evaluation evaluation = {0};
+    size_t *columns = NULL;
+    double *thresholds = NULL;
     FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn a phase first", "the model has learned no class yet");
     TRY(l3a_model_accepts(model, features));
     TRY(allocate(context, classes, sizeof *columns, &columns));
     TRY(features_columns(features, (const char *const *)model->classes.items, classes, columns));
-    TRY(features_rows_with(features, columns, classes, &rows, &count));
-    FAIL_IF(!count, context, L3A_ERROR_DATA, "measure on images that show the model's classes",
+    TRY(evaluation_begin(features, columns, classes, &evaluation));
+    FAIL_IF(!evaluation.count, context, L3A_ERROR_DATA, "measure on images that show the model's classes",
             "%s: no image has any of the model's classes", features->path);
-    TRY(allocate(context, SCORE_ROWS, model->width * sizeof *values, &values));
-    TRY(allocate(context, count, classes * sizeof *scores, &scores));
-    TRY(allocate(context, count, classes, &labels));
-    features_gather_labels(features, rows, count, columns, classes, labels);
-    for (size_t first = 0; first < count; first += SCORE_ROWS) {
-        const size_t n = count - first < SCORE_ROWS ? count - first : SCORE_ROWS;
-        TRY(report_progress(context, "evaluate", first, count));
-        TRY(l3a_features_read(features, rows + first, 0, n, values));
-        TRY(l3a_model_score(model, values, n, scores + first * classes));
-    }
-    TRY(report_progress(context, "evaluate", count, count));
-    TRY(allocate(context, classes, sizeof *edges, &edges));
-    l3a_model_thresholds(model, edges);
-    TRY(measure(context, scores, labels, count, classes, edges, metrics, average_precision));
+    TRY(evaluation_score(&evaluation, 1, score_block, model));
+    TRY(allocate(context, classes, sizeof *thresholds, &thresholds));
+    l3a_model_thresholds(model, thresholds);
+    TRY(evaluation_measure(&evaluation, 0, thresholds, metrics, average_precision));
 done:
+    evaluation_free(&evaluation);
     release(context, columns);
-    release(context, rows);
-    release(context, values);
-    release(context, scores);
-    release(context, labels);
-    release(context, edges);
+    release(context, thresholds);
     return status;
 }

@@ -104,4 +104,4 @@ static void edges_of(const void *state, double *edges) {
     }
 }
 
-const struct learner dsal_learner = {create, learn, score, edges_of, free_dsal, false};
+const struct learner dsal_learner = {create, learn, score, edges_of, free_dsal, false, true};

@@ -175,4 +175,4 @@ static void edges_of(const void *state, double *edges) {
     }
 }
 
-const struct learner gkeal_learner = {create, learn, score, edges_of, free_gkeal, false};
+const struct learner gkeal_learner = {create, learn, score, edges_of, free_gkeal, false, true};

@@ -109,7 +109,7 @@ void head_free(void *state);
         (void)method;                                                                                                              \
         return head_create(context, &(rules), settings, width, state);                                                             \
     }                                                                                                                              \
-    const struct learner name##_learner = {name##_create, head_learn, head_score, head_edges, head_free, false}
+    const struct learner name##_learner = {name##_create, head_learn, head_score, head_edges, head_free, false, false}
 
 /* Computes inputs [rows x inputs] from stored rows; the two may be one array if the input is the features. */
 void head_expand(const struct head *head, const float *stored, size_t rows, float *inputs);

@@ -35,6 +35,7 @@ struct learner {
     void (*free)(void *state);
     /* The state is an l3a_model, which is saved after each phase so that a stopped job can resume; other jobs start again. */
     bool is_model;
+    bool needs_gamma; /* gamma must be a number, not `auto` */
 };
 
 /* Which labels a lesson may use. */
@@ -63,8 +64,6 @@ l3a_status lesson_members(const struct lesson *lesson, size_t **rows, size_t *co
 /* Those of them that are labelled with at least one of the new classes. The others only show a crowd of one; without a
  * pseudo-label they have weight 0 and teach nothing, in every method. */
 l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count);
-/* How many images a lesson has; for joint-masked, each counts in every phase it belongs to. */
-l3a_status lesson_images(const struct lesson *lesson, enum lesson_plan plan, uint64_t *images);
 /* Receives some rows of a lesson, with the labels of its new classes [rows x new classes]. */
 typedef l3a_status lesson_block(void *argument, const float *features, const int8_t *labels, size_t rows);
 /* Passes the labelled rows of a lesson to `take`, at most `block` at a time, and never more than the first time. *images: their

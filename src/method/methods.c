@@ -212,25 +212,6 @@ l3a_status lesson_members(const struct lesson *lesson, size_t **rows, size_t *co
     return features_members_of(lesson->train, lesson->columns + lesson->first, lesson->last - lesson->first, rows, count);
 }
 
-l3a_status lesson_images(const struct lesson *lesson, enum lesson_plan plan, uint64_t *images) {
-    l3a_status status = L3A_OK;
-    const size_t parts = plan == ALL_MASKED ? lesson->phases : 1;
-    *images = 0;
-    for (size_t t = 0; t < parts; t++) {
-        struct lesson part = *lesson;
-        size_t *rows = NULL, count = 0;
-        if (plan == ALL_MASKED) {
-            part.first = lesson->edges[t];
-            part.last = lesson->edges[t + 1];
-        }
-        TRY(lesson_members(&part, &rows, &count));
-        release(lesson->train->context, rows);
-        *images += count;
-    }
-done:
-    return status;
-}
-
 l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count) {
     return features_rows_with(lesson->train, lesson->columns + lesson->first, lesson->last - lesson->first, rows, count);
 }

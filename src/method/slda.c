@@ -245,4 +245,4 @@ static void edges_of(const void *state, double *edges) {
     }
 }
 
-const struct learner slda_learner = {create, learn, score, edges_of, free_slda, false};
+const struct learner slda_learner = {create, learn, score, edges_of, free_slda, false, false};

@@ -1,30 +1,118 @@
-/* What runs and sweeps share: the tables, and the order of their classes. */
+/* An experiment: points that learn in teams, for every seed, through every phase.
+ *
+ *   experiment.c   the options, the folder, and the order of the work
+ *   points.c       the points and their teams
+ *   plan.c         what the work needs
+ *   job.c          one team and one seed: learns and measures each phase
+ *   run_folder.c, grid_folder.c: what the folders of a run and of a grid keep, and how they resume
+ *   record.c       run.json and sweep.json */
 #ifndef L3A_EXPERIMENT_H
 #define L3A_EXPERIMENT_H
 
-#include "base/memory.h"
+#include "learn/group.h"
+#include "measure/evaluate.h"
+#include "method/method.h"
+#include "measure/results.h"
 
-enum { PHASES = 1024 };
-
-struct run {
-    l3a_context *context;
-    const l3a_run_options *options;
-    l3a_options settings;
-    size_t classes, phases;
-    const char **names; /* in the run's order */
-    size_t *order;      /* of the training table's columns */
-    size_t *test_order; /* of the test table's columns */
-    size_t edges[PHASES + 1];
-    char *record_path, *model_path, *partial_path;
-    l3a_results *results;
+/* A method with settings. */
+struct point {
+    const struct method *method;
+    l3a_options settings; /* including those that the method prescribes; the seed is set when its team learns */
+    text_list values;     /* one per axis */
+    char *label;
+    char *folder;         /* NULL: nothing is written */
+    l3a_results *results; /* of all points, in a run */
 };
 
-/* Checks the options, and fills in what follows from the tables and the protocol. */
-l3a_status run_create(l3a_context *context, const l3a_run_options *options, struct run *run);
-void run_free(struct run *run);
-/* Sets a row's base_map and new_map from scores and labels [rows x row->last]. The row's classes must be set. */
-l3a_status measure_parts(const struct run *run, const float *scores, const int8_t *labels, size_t rows, l3a_result *row);
-/* Warns if only one of the two tables ignores difficult objects. */
-void warn_of_difficult(l3a_context *context, const l3a_features *train, const l3a_features *test);
+/* Points that learn together. A team of one can be of any method; the points of a larger one form a group (learn/group.h). */
+struct team {
+    size_t *points;
+    size_t count;
+};
+
+struct l3a_experiment {
+    l3a_context *context;
+    l3a_experiment_options options; /* complete, except that there may be no folder */
+    l3a_options settings;
+    const struct layout *layout;
+    bool begun;
+    size_t classes, phases;
+    const char **names; /* in the experiment's order */
+    size_t *order;      /* of the training table's columns */
+    size_t *test_order; /* of the test table's columns */
+    size_t *bounds;
+    l3a_protocol_phase *lessons, all; /* of each phase, and of all classes at once */
+    struct point *points;
+    size_t point_count;
+    struct team *teams;
+    size_t team_count;
+    struct tables tables;            /* of a grid's own folder */
+    char *model_path, *partial_path; /* of a run */
+};
+
+/* A team and a seed. */
+struct job {
+    const struct team *team;
+    const struct method *method; /* of the first point, and in a larger team like that of the others */
+    uint64_t seed;
+    size_t phases;
+    bool first, first_seed; /* the experiment's first job; its team's first seed */
+    /* What the team has learned: a group, or the state of one learner. */
+    struct group *group;
+    void *state;
+};
+
+/* How a run differs from a grid, mostly in what its folder keeps. */
+struct layout {
+    const char *kind, *record; /* what messages call it, and the name of its record */
+    const char *obstacle;      /* a file that must not be in the folder, unless a run is resumed … */
+    const char *complaint;     /* … and what to say then, about the folder %s */
+    const char *consumers;     /* for a warning about settings: "no method of this run" */
+    bool detailed;             /* every team is one point, of which classes are counted and stages are timed */
+    /* Opens a folder that has a record; resumed: it is not a new one. */
+    l3a_status (*open)(l3a_experiment *experiment, bool resumed);
+    /* Finds how many phases of a job are done, and restores its state if there are more to come. */
+    l3a_status (*resume)(const l3a_experiment *experiment, struct job *job, size_t *done);
+    /* Looks at the scores after the last phase; *curves is allocated if they are wanted. NULL: does not. */
+    l3a_status (*look)(const l3a_experiment *experiment, const struct job *job, const struct evaluation *evaluation,
+                       const double *thresholds, float **curves);
+    /* Saves phase t of a job, which is in the results already; NULL: does not. */
+    l3a_status (*keep_phase)(const l3a_experiment *experiment, const struct job *job, size_t t, const l3a_result *row);
+    /* A job has done its last phase; all jobs are done, in an experiment with a folder. */
+    l3a_status (*keep_job)(l3a_experiment *experiment, const struct job *job);
+    l3a_status (*finish)(l3a_experiment *experiment);
+};
+
+extern const struct layout run_layout, grid_layout;
+
+/* points.c. Checks the names and the axes; then, when the classes are known, lays out the points and their teams. */
+l3a_status check_methods(l3a_context *context, const l3a_experiment_options *options);
+l3a_status check_axes(l3a_context *context, const l3a_experiment_options *options, const l3a_options *settings);
+l3a_status make_points(l3a_experiment *experiment);
+l3a_status make_teams(l3a_experiment *experiment);
+void points_free(l3a_experiment *experiment);
+/* The settings of a team's points, with the seed filled in. */
+void team_settings(const l3a_experiment *experiment, const struct team *team, uint64_t seed, l3a_options *settings);
+
+static inline struct point *team_point(const l3a_experiment *experiment, const struct team *team, size_t index) {
+    return &experiment->points[team->points[index]];
+}
+
+static inline size_t phases_of(const l3a_experiment *experiment, const struct method *method) {
+    return method->plan == BY_PHASE ? experiment->phases : 1;
+}
+
+/* plan.c. Counts the images of every phase. A phase in which no image has a label is an error: no method can learn from it. */
+l3a_status count_images(l3a_experiment *experiment);
+/* The training images of a method's lesson t; for joint-masked, each counts in every phase it belongs to. */
+uint64_t lesson_images(const l3a_experiment *experiment, const struct method *method, size_t t);
+/* Bytes that a team of several points needs. */
+uint64_t team_memory(const l3a_experiment *experiment, const l3a_options *settings, size_t count);
+
+/* job.c. Learns the phases of a job that are missing. */
+l3a_status run_job(l3a_experiment *experiment, struct job *job);
+
+/* experiment.c. Copies a struct that begins with its size to another, which may know fewer fields or more. */
+l3a_status copy_sized(l3a_context *context, const void *from, void *to);
 
 #endif

@@ -48,13 +48,13 @@ static void print_setting(text_builder *text, const l3a_option_info *info, const
 }
 
 /* The settings that a method prescribes. */
-static void print_prescribed(text_builder *text, const l3a_run_options *options, const char *name) {
-    const l3a_options own = method_options(method_find(name), &options->settings);
+static void print_prescribed(text_builder *text, const l3a_experiment_options *options, const char *name) {
+    const l3a_options own = method_options(method_find(name), options->settings);
     const char *between = "";
     text_builder_print(text, "\"%s\": {", name);
     for (size_t i = 0; l3a_option_at(i); i++) {
         char given[64], prescribed[64];
-        l3a_options_get(&options->settings, l3a_option_at(i)->name, given, sizeof given);
+        l3a_options_get(options->settings, l3a_option_at(i)->name, given, sizeof given);
         l3a_options_get(&own, l3a_option_at(i)->name, prescribed, sizeof prescribed);
         if (strcmp(given, prescribed) != 0) {
             text_builder_print(text, "%s", between);
@@ -65,7 +65,18 @@ static void print_prescribed(text_builder *text, const l3a_run_options *options,
     text_builder_print(text, "}");
 }
 
-l3a_status record_identity(l3a_context *context, const l3a_run_options *options, const size_t *order, text_builder *text) {
+static void print_axes(text_builder *text, const l3a_experiment_options *options) {
+    for (size_t i = 0; i < options->axis_count; i++) {
+        const l3a_axis *axis = &options->axes[i];
+        text_builder_print(text, ",\n    \"values of %s\": [", axis->name);
+        for (size_t j = 0; j < axis->count; j++) {
+            text_builder_print(text, "%s\"%s\"", j ? ", " : "", axis->values[j]);
+        }
+        text_builder_print(text, "]");
+    }
+}
+
+l3a_status record_identity(l3a_context *context, const l3a_experiment_options *options, const size_t *order, text_builder *text) {
     l3a_status status = L3A_OK;
     text_builder_print(text, "{\n    ");
     print_string(text, "version", l3a_version(), ",\n    ");
@@ -84,7 +95,7 @@ l3a_status record_identity(l3a_context *context, const l3a_run_options *options,
         if (strcmp(info->name, "seed") == 0) {
             continue;
         }
-        l3a_options_get(&options->settings, info->name, value, sizeof value);
+        l3a_options_get(options->settings, info->name, value, sizeof value);
         text_builder_print(text, "    ");
         print_setting(text, info, value);
         text_builder_print(text, ",\n");
@@ -93,7 +104,7 @@ l3a_status record_identity(l3a_context *context, const l3a_run_options *options,
     const char *between = "";
     for (size_t i = 0; l3a_option_at(i); i++) {
         const char *name = l3a_option_at(i)->name;
-        if (strcmp(name, "seed") != 0 && option_is_given(&options->settings, name)) {
+        if (strcmp(name, "seed") != 0 && option_is_given(options->settings, name)) {
             text_builder_print(text, "%s\"%s\"", between, name);
             between = ", ";
         }
@@ -111,13 +122,16 @@ l3a_status record_identity(l3a_context *context, const l3a_run_options *options,
         text_builder_print(text, i ? ", " : "");
         text_builder_json_string(text, l3a_features_class(options->train, order[i]));
     }
-    text_builder_print(text, "]\n  }");
+    text_builder_print(text, "]");
+    print_axes(text, options);
+    text_builder_print(text, "\n  }");
     status = text->status;
 done:
     return status;
 }
 
-l3a_status record_write(l3a_context *context, const char *path, const l3a_run_options *options, const text_builder *identity) {
+l3a_status record_write(l3a_context *context, const char *path, const l3a_experiment_options *options,
+                        const text_builder *identity) {
     l3a_status status = L3A_OK;
     text_builder text = {.context = context};
     l3a_machine machine;

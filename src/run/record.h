@@ -1,13 +1,14 @@
-/* run.json: what a run was asked to do, with which data, and on which machine. A folder can be resumed if the object "run" in its
- * file has the same text as that of the new run. */
+/* run.json and sweep.json: what an experiment was asked to do, with which data, and on which machine. A folder can be resumed if
+ * the object "run" in its file has the same text as that of the new experiment. */
 #ifndef L3A_RECORD_H
 #define L3A_RECORD_H
 
 #include "base/memory.h"
 
-/* Appends the object "run". order is the run's class order, as columns of the training table. */
-l3a_status record_identity(l3a_context *context, const l3a_run_options *options, const size_t *order, text_builder *text);
-l3a_status record_write(l3a_context *context, const char *path, const l3a_run_options *options, const text_builder *identity);
+/* Appends the object "run". The options are complete. order is the class order, as columns of the training table. */
+l3a_status record_identity(l3a_context *context, const l3a_experiment_options *options, const size_t *order, text_builder *text);
+l3a_status record_write(l3a_context *context, const char *path, const l3a_experiment_options *options,
+                        const text_builder *identity);
 /* Fails if the object in the file differs, naming the first setting that does. */
 l3a_status record_compare(l3a_context *context, const char *path, const text_builder *identity);
 

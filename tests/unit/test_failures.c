@@ -292,8 +292,7 @@ struct stage {
     const char *source; /* the file that the model came from */
     l3a_features *train, *test;
     l3a_model *model, *other;
-    l3a_results *results;
-    l3a_sweep *sweep;
+    l3a_experiment *experiment;
 };
 
 /* The bytes that the undisturbed attempt, which comes first, left behind. */
@@ -658,11 +657,18 @@ static void check_changed(struct stage *stage, l3a_status status) {
 
 /* ---- Scenarios: whole runs ---- */
 
+static l3a_status run_experiment(struct stage *stage, const l3a_experiment_options *options) {
+    l3a_experiment_free(stage->experiment);
+    stage->experiment = NULL;
+    const l3a_status status = l3a_experiment_create(stage->context, options, &stage->experiment);
+    return status == L3A_OK ? l3a_experiment_run(stage->experiment) : status;
+}
+
 static l3a_status run_both(struct stage *stage, int resume) {
     static const char *const methods[] = {"l3a", "joint"};
     static const uint64_t seeds[] = {1, 2};
-    l3a_run_options options;
-    l3a_run_options_default(&options);
+    const l3a_options settings = small_options();
+    l3a_experiment_options options = {.size = sizeof options};
     options.train = stage->train;
     options.test = stage->test;
     options.protocol = "B0-C2";
@@ -670,11 +676,11 @@ static l3a_status run_both(struct stage *stage, int resume) {
     options.method_count = 2;
     options.seeds = seeds;
     options.seed_count = 2;
-    options.settings = small_options();
+    options.settings = &settings;
     options.folder = stage->path;
     options.resume = resume;
-    options.report = 0; /* which has a scenario of its own */
-    return l3a_run(stage->context, &options, &stage->results);
+    options.no_report = 1; /* which has a scenario of its own */
+    return run_experiment(stage, &options);
 }
 
 static l3a_status open_and_run(struct stage *stage, int resume) {
@@ -692,8 +698,8 @@ static l3a_status open_and_run(struct stage *stage, int resume) {
 static l3a_status run_others(struct stage *stage) {
     static const char *const methods[] = {"joint-masked", "dsal", "gkeal", "slda"};
     l3a_status status = L3A_OK;
-    l3a_run_options options;
-    l3a_run_options_default(&options);
+    const l3a_options settings = small_options();
+    l3a_experiment_options options = {.size = sizeof options};
     if (!stage->train) {
         status = l3a_features_open(stage->context, input.run_table, &stage->train);
     }
@@ -701,8 +707,8 @@ static l3a_status run_others(struct stage *stage) {
     options.protocol = "B0-C2";
     options.methods = methods;
     options.method_count = sizeof methods / sizeof methods[0];
-    options.settings = small_options();
-    return status == L3A_OK ? l3a_run(stage->context, &options, &stage->results) : status;
+    options.settings = &settings;
+    return status == L3A_OK ? run_experiment(stage, &options) : status;
 }
 
 static l3a_status run_afresh(struct stage *stage) {
@@ -770,12 +776,11 @@ static void check_others(struct stage *stage, l3a_status status) {
     char *text = NULL;
     size_t size = 0;
     if (status != L3A_OK) {
-        require(!stage->results, "results in spite of the failure");
         assert_ok(stage->context, run_others(stage));
     }
     FILE *out = open_memstream(&text, &size);
     assert_non_null(out);
-    print_results(out, stage->results);
+    print_results(out, l3a_experiment_results(stage->experiment, 0));
     fclose(out);
     same_as_undisturbed(text, size);
     free(text);
@@ -786,12 +791,11 @@ static void check_run(struct stage *stage, l3a_status status) {
     char *text = NULL;
     size_t size = 0;
     if (status != L3A_OK) {
-        require(!stage->results, "results in spite of the failure");
         assert_ok(stage->context, open_and_run(stage, 1));
     }
     FILE *out = open_memstream(&text, &size);
     assert_non_null(out);
-    print_results(out, stage->results);
+    print_results(out, l3a_experiment_results(stage->experiment, 0));
     check_model_file(stage, out);
     fclose(out);
     same_as_undisturbed(text, size);
@@ -807,25 +811,20 @@ static l3a_status run_sweep(struct stage *stage) {
     static const char *const gammas[] = {"1", "10"};
     static const l3a_axis axis = {"gamma", gammas, 2};
     l3a_status status = L3A_OK;
-    l3a_sweep_options options;
-    l3a_sweep_options_default(&options);
+    const l3a_options settings = small_options();
+    l3a_experiment_options options = {.size = sizeof options};
     if (!stage->train) {
         status = l3a_features_open(stage->context, input.run_table, &stage->train);
     }
-    options.run.train = options.run.test = stage->train;
-    options.run.protocol = "B0-C2";
-    options.run.settings = small_options();
-    options.run.folder = stage->path;
-    options.run.resume = 1;
-    options.run.report = 0;
+    options.train = options.test = stage->train;
+    options.protocol = "B0-C2";
+    options.settings = &settings;
+    options.folder = stage->path;
+    options.resume = 1;
+    options.no_report = 1;
     options.axes = &axis;
     options.axis_count = 1;
-    l3a_sweep_free(stage->sweep);
-    stage->sweep = NULL;
-    if (status == L3A_OK) {
-        status = l3a_sweep_create(stage->context, &options, &stage->sweep);
-    }
-    return status == L3A_OK ? l3a_sweep_run(stage->sweep) : status;
+    return status == L3A_OK ? run_experiment(stage, &options) : status;
 }
 
 static void check_sweep(struct stage *stage, l3a_status status) {
@@ -836,8 +835,8 @@ static void check_sweep(struct stage *stage, l3a_status status) {
     }
     FILE *out = open_memstream(&text, &size);
     assert_non_null(out);
-    for (size_t i = 0; i < l3a_sweep_count(stage->sweep); i++) {
-        print_results(out, l3a_sweep_results(stage->sweep, i));
+    for (size_t i = 0; i < l3a_experiment_points(stage->experiment); i++) {
+        print_results(out, l3a_experiment_results(stage->experiment, i));
     }
     fclose(out);
     same_as_undisturbed(text, size);
@@ -955,8 +954,7 @@ static void check_temporaries(const struct stage *stage) {
 }
 
 static void stage_free(struct stage *stage) {
-    l3a_results_free(stage->results);
-    l3a_sweep_free(stage->sweep);
+    l3a_experiment_free(stage->experiment);
     l3a_model_free(stage->model);
     l3a_model_free(stage->other);
     l3a_features_free(stage->train);

@@ -40,31 +40,48 @@ struct plan {
     l3a_head_input input;
 };
 
-/* One whole run; *results may be left NULL by a failure. */
-static l3a_status run(l3a_context *context, const struct plan *plan, l3a_results **results) {
+/* One whole run, and the tables that it uses. Start from zeroes. */
+struct run {
+    l3a_experiment *experiment;
+    l3a_features *train, *test;
+};
+
+static l3a_status run(l3a_context *context, const struct plan *plan, struct run *run) {
     l3a_status status = L3A_OK;
-    l3a_run_options options;
-    l3a_features *train = NULL, *test = NULL;
-    l3a_run_options_default(&options);
-    TRY(l3a_features_wrap(context, train_features, train_labels, TRAIN, WIDTH, class_names, CLASSES, &train));
-    TRY(l3a_features_wrap(context, test_features, test_labels, TEST, WIDTH, class_names, CLASSES, &test));
-    options.train = train;
-    options.test = test;
+    l3a_experiment_options options = {.size = sizeof options};
+    l3a_options settings;
+    l3a_options_default(&settings);
+    TRY(l3a_features_wrap(context, train_features, train_labels, TRAIN, WIDTH, class_names, CLASSES, &run->train));
+    TRY(l3a_features_wrap(context, test_features, test_labels, TEST, WIDTH, class_names, CLASSES, &run->test));
+    options.train = run->train;
+    options.test = run->test;
     options.protocol = plan->protocol;
     options.methods = plan->methods;
     options.method_count = plan->method_count;
     options.seeds = &plan->seed;
-    options.settings.dim = plan->input == L3A_HEAD_INPUT_LAYER ? 64 : 8;
-    options.settings.epochs = plan->epochs;
-    options.settings.batch = 16;
-    options.settings.first_rate = options.settings.rate = 0.05;
-    options.settings.memory = 20;
-    options.settings.head_input = plan->input;
-    status = l3a_run(context, &options, results);
+    options.seed_count = 1;
+    options.settings = &settings;
+    settings.dim = plan->input == L3A_HEAD_INPUT_LAYER ? 64 : 8;
+    settings.epochs = plan->epochs;
+    settings.batch = 16;
+    settings.first_rate = settings.rate = 0.05;
+    settings.memory = 20;
+    settings.head_input = plan->input;
+    TRY(l3a_experiment_create(context, &options, &run->experiment));
+    TRY(l3a_experiment_run(run->experiment));
 done:
-    l3a_features_free(train);
-    l3a_features_free(test);
     return status;
+}
+
+static void run_free(struct run *run) {
+    l3a_experiment_free(run->experiment);
+    l3a_features_free(run->train);
+    l3a_features_free(run->test);
+    *run = (struct run){0};
+}
+
+static const l3a_results *results_of(const struct run *run) {
+    return l3a_experiment_results(run->experiment, 0);
 }
 
 static double last_map(const l3a_results *results, const char *method) {
@@ -79,14 +96,14 @@ static double last_map(const l3a_results *results, const char *method) {
 static void every_method_learns_what_can_be_told_apart(void **state) {
     (void)state;
     l3a_context *context = make_context(1);
-    l3a_results *results = NULL;
+    struct run done = {0};
     for (l3a_head_input input = L3A_HEAD_INPUT_FEATURES; input <= L3A_HEAD_INPUT_LAYER; input++) {
-        assert_ok(context, run(context, &(struct plan){heads, HEADS, "B6-C1", 3, 20, input}, &results));
-        assert_int_equal(l3a_results_count(results), HEADS);
+        assert_ok(context, run(context, &(struct plan){heads, HEADS, "B6-C1", 3, 20, input}, &done));
+        assert_int_equal(l3a_results_count(results_of(&done)), HEADS);
         for (size_t i = 0; i < HEADS; i++) {
-            assert_true(last_map(results, heads[i]) > 97);
+            assert_true(last_map(results_of(&done), heads[i]) > 97);
         }
-        l3a_results_free(results);
+        run_free(&done);
     }
     l3a_context_free(context);
 }
@@ -94,37 +111,37 @@ static void every_method_learns_what_can_be_told_apart(void **state) {
 static void finetune_forgets_and_the_others_forget_less(void **state) {
     (void)state;
     l3a_context *context = make_context(1);
-    l3a_results *results = NULL;
-    assert_ok(context, run(context, &(struct plan){heads, HEADS, "B0-C2", 3, 20, L3A_HEAD_INPUT_FEATURES}, &results));
-    const double finetune = last_map(results, "finetune"), joint = last_map(results, "joint-sgd");
+    struct run done = {0};
+    assert_ok(context, run(context, &(struct plan){heads, HEADS, "B0-C2", 3, 20, L3A_HEAD_INPUT_FEATURES}, &done));
+    const double finetune = last_map(results_of(&done), "finetune"), joint = last_map(results_of(&done), "joint-sgd");
     assert_true(finetune < joint - 20);
     for (size_t i = 2; i < HEADS; i++) {
-        const double value = last_map(results, heads[i]);
+        const double value = last_map(results_of(&done), heads[i]);
         if (!(value > finetune + 3 && value <= joint + 1)) {
             print_error("%s: last mAP %.2f, finetune %.2f, joint-sgd %.2f\n", heads[i], value, finetune, joint);
         }
         assert_true(value > finetune + 3 && value <= joint + 1);
     }
-    l3a_results_free(results);
+    run_free(&done);
     l3a_context_free(context);
 }
 
 static void check_threads(l3a_head_input input) {
-    l3a_results *results[3] = {0};
+    struct run runs[3] = {{0}};
     l3a_context *contexts[3];
     for (size_t i = 0; i < 3; i++) {
         contexts[i] = make_context(i == 1 ? 2 : 1);
-        assert_ok(contexts[i], run(contexts[i], &(struct plan){heads, HEADS, "B0-C2", i < 2 ? 3 : 4, 3, input}, &results[i]));
+        assert_ok(contexts[i], run(contexts[i], &(struct plan){heads, HEADS, "B0-C2", i < 2 ? 3 : 4, 3, input}, &runs[i]));
     }
     bool differs = false;
-    for (size_t i = 0; i < l3a_results_count(results[0]); i++) {
-        const l3a_metrics *one = &l3a_results_at(results[0], i)->metrics;
-        assert_memory_equal(one, &l3a_results_at(results[1], i)->metrics, sizeof *one);
-        differs = differs || one->mean_ap != l3a_results_at(results[2], i)->metrics.mean_ap;
+    for (size_t i = 0; i < l3a_results_count(results_of(&runs[0])); i++) {
+        const l3a_metrics *one = &l3a_results_at(results_of(&runs[0]), i)->metrics;
+        assert_memory_equal(one, &l3a_results_at(results_of(&runs[1]), i)->metrics, sizeof *one);
+        differs = differs || one->mean_ap != l3a_results_at(results_of(&runs[2]), i)->metrics.mean_ap;
     }
     assert_true(differs);
     for (size_t i = 0; i < 3; i++) {
-        l3a_results_free(results[i]);
+        run_free(&runs[i]);
         l3a_context_free(contexts[i]);
     }
 }
@@ -273,7 +290,7 @@ static int on_event(const l3a_event *event, void *user) {
 static l3a_status probed_run(struct probe *probe, const struct plan *plan) {
     l3a_context_options options;
     l3a_context *context = NULL;
-    l3a_results *results = NULL;
+    struct run done = {0};
     l3a_context_options_default(&options);
     options.threads = 1;
     options.allocate = probed_allocate;
@@ -283,10 +300,9 @@ static l3a_status probed_run(struct probe *probe, const struct plan *plan) {
     options.event_user = probe;
     l3a_status status = l3a_context_create(&options, &context);
     if (status == L3A_OK) {
-        status = run(context, plan, &results);
+        status = run(context, plan, &done);
     }
-    assert_int_equal(results == NULL, status != L3A_OK);
-    l3a_results_free(results);
+    run_free(&done);
     l3a_context_free(context);
     return status;
 }

@@ -139,22 +139,25 @@ static void check_options_text(l3a_context *context) {
 
 /* The tables of a run have points, and are read again. */
 static void check_run_tables(l3a_context *context) {
-    l3a_run_options options;
-    l3a_results *results = NULL, *loaded = NULL;
+    const l3a_options settings = small_options(context);
+    l3a_experiment_options options = {.size = sizeof options};
+    l3a_experiment *experiment = NULL;
+    l3a_results *loaded = NULL;
     char *folder = make_temporary_folder(), *run = path_in(folder, "run"), *path = path_in(run, "per_class.csv");
-    l3a_run_options_default(&options);
     options.train = options.test = make_table(context);
     options.protocol = "B0-C2";
-    options.settings = small_options(context);
+    options.settings = &settings;
     options.folder = run;
-    assert_ok(context, l3a_run(context, &options, &results));
+    assert_ok(context, l3a_experiment_create(context, &options, &experiment));
+    assert_ok(context, l3a_experiment_run(experiment));
+    const l3a_results *results = l3a_experiment_results(experiment, 0);
     assert_ok(context, l3a_results_load(context, run, &loaded));
     assert_int_equal(l3a_results_count(loaded), 2);
     assert_true(l3a_results_at(loaded, 1)->metrics.mean_ap == l3a_results_at(results, 1)->metrics.mean_ap);
     size_t size;
     char *text = read_bytes(path, &size);
     assert_non_null(strstr(text, "\nl3a,2025,2,dog,"));
-    l3a_results_free(results);
+    l3a_experiment_free(experiment);
     l3a_results_free(loaded);
     l3a_features_free(options.train);
     free(text);

@@ -1,0 +1,65 @@
+#include "measure/evaluate.h"
+
+#include "data/features.h"
+#include "measure/metrics.h"
+
+enum { BLOCK_ROWS = 1024 };
+
+l3a_status evaluation_begin(l3a_features *features, const size_t *columns, size_t classes, struct evaluation *evaluation) {
+    l3a_status status = L3A_OK;
+    *evaluation = (struct evaluation){.features = features, .columns = columns, .classes = classes};
+    TRY(features_rows_with(features, columns, classes, &evaluation->rows, &evaluation->count));
+    TRY(allocate(features->context, evaluation->count, classes, &evaluation->labels));
+    features_gather_labels(features, evaluation->rows, evaluation->count, columns, classes, evaluation->labels);
+done:
+    return status;
+}
+
+void evaluation_free(struct evaluation *evaluation) {
+    if (evaluation->features) {
+        l3a_context *context = evaluation->features->context;
+        release(context, evaluation->rows);
+        release(context, evaluation->labels);
+        release(context, evaluation->scores);
+    }
+}
+
+const float *evaluation_scores(const struct evaluation *evaluation, size_t classifier) {
+    return evaluation->scores + classifier * evaluation->count * evaluation->classes;
+}
+
+l3a_status evaluation_score(struct evaluation *evaluation, size_t classifiers, score_rows *score, void *state) {
+    l3a_features *features = evaluation->features;
+    l3a_context *context = features->context;
+    l3a_status status = L3A_OK;
+    const size_t count = evaluation->count, classes = evaluation->classes;
+    float *values = NULL, **blocks = NULL;
+    TRY(allocate(context, BLOCK_ROWS, features->width * sizeof *values, &values));
+    TRY(allocate(context, classifiers, sizeof *blocks, &blocks));
+    TRY(allocate(context, classifiers * count, classes * sizeof *evaluation->scores, &evaluation->scores));
+    for (size_t first = 0; first < count; first += BLOCK_ROWS) {
+        const size_t n = count - first < BLOCK_ROWS ? count - first : BLOCK_ROWS;
+        TRY(report_progress(context, "evaluate", first, count));
+        TRY(l3a_features_read(features, evaluation->rows + first, 0, n, values));
+        for (size_t i = 0; i < classifiers; i++) {
+            blocks[i] = evaluation->scores + (i * count + first) * classes;
+        }
+        TRY(score(state, values, n, blocks));
+    }
+    TRY(report_progress(context, "evaluate", count, count));
+done:
+    release(context, values);
+    release(context, blocks);
+    return status;
+}
+
+l3a_status evaluation_measure(const struct evaluation *evaluation, size_t classifier, const double *thresholds,
+                              l3a_metrics *metrics, double *average_precision) {
+    return measure(evaluation->features->context, evaluation_scores(evaluation, classifier), evaluation->labels, evaluation->count,
+                   evaluation->classes, thresholds, metrics, average_precision);
+}
+
+l3a_status evaluation_part(const struct evaluation *evaluation, size_t classifier, size_t first, size_t last, double *mean_ap) {
+    return measure_part(evaluation->features->context, evaluation_scores(evaluation, classifier), evaluation->labels,
+                        evaluation->count, evaluation->classes, first, last, mean_ap);
+}

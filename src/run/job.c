@@ -1,0 +1,249 @@
+/* A job: one team learns all phases with one seed, and is measured after each of them. */
+#include "data/features.h"
+#include "run/experiment.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* A phase that a team learns; the arrays have an item for each point. */
+struct phase_work {
+    struct lesson lesson;
+    l3a_result *rows;
+    struct group_outcome *outcomes;
+    double *precisions; /* [points x classes] */
+    /* Only if the layout wants details, for the only point. */
+    l3a_class_tally *tallies;
+    float *curves;
+};
+
+static l3a_status create_state(const l3a_experiment *experiment, struct job *job) {
+    l3a_context *context = experiment->context;
+    l3a_status status = L3A_OK;
+    l3a_options *settings = NULL;
+    const size_t width = experiment->options.train->width, count = job->team->count;
+    TRY(allocate(context, count, sizeof *settings, &settings));
+    team_settings(experiment, job->team, job->seed, settings);
+    if (count > 1) {
+        TRY(group_create(context, settings, count, width, &job->group));
+    } else {
+        TRY(job->method->learner->create(context, job->method, settings, width, &job->state));
+    }
+    if (job->state && job->method->learner->is_model) {
+        TRY(l3a_model_set_record(job->state, "protocol", experiment->options.protocol));
+    }
+done:
+    release(context, settings);
+    return status;
+}
+
+static l3a_status learn(const struct job *job, const struct phase_work *work) {
+    const struct lesson *lesson = &work->lesson;
+    l3a_status status = L3A_OK;
+    size_t *rows = NULL, count = 0;
+    struct outcome outcome = {.classes = work->tallies};
+    if (job->group) {
+        TRY(lesson_members(lesson, &rows, &count));
+        TRY(group_learn(job->group, lesson->train, rows, count, lesson->columns + lesson->first, lesson->names + lesson->first,
+                        lesson->last - lesson->first, work->outcomes));
+    } else {
+        TRY(job->method->learner->learn(job->state, lesson, &outcome));
+        work->outcomes[0] = (struct group_outcome){outcome.images, outcome.pseudo_labels, 0};
+    }
+done:
+    release(lesson->train->context, rows);
+    return status;
+}
+
+static l3a_status score(void *argument, const float *features, size_t rows, float *const *scores) {
+    const struct job *job = argument;
+    return job->group ? group_score(job->group, features, rows, scores)
+                      : job->method->learner->score(job->state, features, rows, scores[0]);
+}
+
+/* The metrics of a point, and the mAP of the first phase's classes and of the new ones. If all classes are learned at once, the new
+ * ones are those of the protocol's last phase. */
+static l3a_status measure_point(const l3a_experiment *experiment, const struct evaluation *evaluation, size_t index,
+                                const double *thresholds, struct phase_work *work) {
+    l3a_status status = L3A_OK;
+    l3a_result *row = &work->rows[index];
+    const bool at_once = row->first == 0 && row->last == experiment->classes;
+    const size_t first = at_once ? experiment->bounds[experiment->phases - 1] : row->first;
+    TRY(evaluation_measure(evaluation, index, thresholds, &row->metrics, work->precisions + index * row->last));
+    TRY(evaluation_part(evaluation, index, 0, experiment->bounds[1], &row->base_map));
+    TRY(evaluation_part(evaluation, index, first, row->last, &row->new_map));
+    row->test_images = row->metrics.images;
+done:
+    return status;
+}
+
+/* Measures every point of a team on the test images that show at least one of the classes learned so far. */
+static l3a_status evaluate(const l3a_experiment *experiment, struct job *job, struct phase_work *work) {
+    l3a_context *context = experiment->context;
+    l3a_status status = L3A_OK;
+    l3a_features *test = experiment->options.test;
+    struct evaluation evaluation = {0};
+    double *thresholds = NULL;
+    TRY(evaluation_begin(test, experiment->test_order, work->lesson.last, &evaluation));
+    FAIL_IF(!evaluation.count, context, L3A_ERROR_DATA, "use test images that show these classes",
+            "%s: no image has any of the classes learned so far", test->path);
+    TRY(allocate(context, evaluation.classes, sizeof *thresholds, &thresholds));
+    TRY(evaluation_score(&evaluation, job->team->count, score, job));
+    for (size_t i = 0; i < job->team->count; i++) {
+        if (job->group) {
+            group_thresholds(job->group, i, thresholds);
+        } else {
+            job->method->learner->edges(job->state, thresholds);
+        }
+        TRY(measure_point(experiment, &evaluation, i, thresholds, work));
+    }
+    if (experiment->layout->look && work->lesson.last == experiment->classes) {
+        TRY(experiment->layout->look(experiment, job, &evaluation, thresholds, &work->curves));
+    }
+done:
+    evaluation_free(&evaluation);
+    release(context, thresholds);
+    return status;
+}
+
+/* Counts, for each class in [0, last), the training images that have it, and, for each old class, those of this lesson. */
+static l3a_status tally_images(const struct lesson *lesson, l3a_class_tally *tallies) {
+    const l3a_features *train = lesson->train;
+    size_t *rows = NULL, count = 0;
+    const l3a_status status = lesson_members(lesson, &rows, &count);
+    for (size_t i = 0; i < train->rows; i++) {
+        for (size_t k = 0; k < lesson->last; k++) {
+            tallies[k].images += train->labels[i * train->classes.count + lesson->columns[k]] == 1;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < lesson->first; k++) {
+            tallies[k].present += train->labels[rows[i] * train->classes.count + lesson->columns[k]] == 1;
+        }
+    }
+    release(train->context, rows);
+    return status;
+}
+
+static l3a_status announce(const l3a_experiment *experiment, const struct job *job, const char *label, const l3a_result *row,
+                           const struct group_outcome *outcome) {
+    char text[512], images[128] = "", note[64] = "", end[64] = "";
+    if (experiment->layout->detailed) {
+        if (outcome->images < row->train_images) {
+            snprintf(note, sizeof note, " (%" PRIu64 " without a label, weight 0)", row->train_images - outcome->images);
+        }
+        snprintf(images, sizeof images, "%" PRIu64 " images%s, ", row->train_images, note);
+        snprintf(end, sizeof end, ", %.1f s", row->seconds);
+    } else if (outcome->corrected) {
+        snprintf(end, sizeof end, ", %" PRIu64 " rows corrected", outcome->corrected);
+    }
+    snprintf(text, sizeof text,
+             "%s, seed %" PRIu64 ", phase %zu of %zu: %s%" PRIu64 " pseudo-labels, mAP %.2f, CF1 %.2f, OF1 %.2f%s", label,
+             row->seed, row->phase, job->phases, images, row->pseudo_labels, row->metrics.mean_ap, row->metrics.class_f1,
+             row->metrics.overall_f1, end);
+    return report_result(experiment->context, text);
+}
+
+static l3a_status begin_work(const l3a_experiment *experiment, const struct job *job, size_t t, struct phase_work *work) {
+    l3a_context *context = experiment->context;
+    l3a_status status = L3A_OK;
+    const bool at_once = job->method->plan != BY_PHASE;
+    const struct lesson lesson = {.train = experiment->options.train,
+                                  .names = experiment->names,
+                                  .columns = experiment->order,
+                                  .edges = experiment->bounds,
+                                  .phases = experiment->phases,
+                                  .first = at_once ? 0 : experiment->bounds[t],
+                                  .last = at_once ? experiment->classes : experiment->bounds[t + 1]};
+    const l3a_result row = {.seed = job->seed, .phase = t + 1, .first = lesson.first, .last = lesson.last};
+    *work = (struct phase_work){.lesson = lesson};
+    TRY(allocate(context, job->team->count, sizeof *work->rows, &work->rows));
+    TRY(allocate(context, job->team->count, sizeof *work->outcomes, &work->outcomes));
+    TRY(allocate(context, job->team->count, lesson.last * sizeof *work->precisions, &work->precisions));
+    for (size_t i = 0; i < job->team->count; i++) {
+        work->rows[i] = row;
+        work->rows[i].method = team_point(experiment, job->team, i)->method->info.name;
+        work->rows[i].train_images = lesson_images(experiment, job->method, t);
+    }
+    if (experiment->layout->detailed) {
+        TRY(allocate_zeroed(context, lesson.last, sizeof *work->tallies, &work->tallies));
+        TRY(tally_images(&lesson, work->tallies));
+    }
+done:
+    return status;
+}
+
+/* Adds the results of a phase to those of the points, saves and announces them. */
+static l3a_status keep_work(const l3a_experiment *experiment, const struct job *job, size_t t, double seconds,
+                            const struct phase_work *work) {
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < job->team->count; i++) {
+        const struct point *point = team_point(experiment, job->team, i);
+        l3a_result *row = &work->rows[i];
+        const struct class_details details = {work->precisions + i * row->last, work->tallies, work->curves};
+        row->pseudo_labels = work->outcomes[i].pseudo_labels;
+        row->seconds = seconds / (double)job->team->count;
+        TRY(results_add(point->results, row, &details));
+        if (experiment->layout->keep_phase) {
+            TRY(experiment->layout->keep_phase(experiment, job, t, row));
+        }
+        TRY(announce(experiment, job, point->label, row, &work->outcomes[i]));
+    }
+done:
+    return status;
+}
+
+static l3a_status run_phase(const l3a_experiment *experiment, struct job *job, size_t t) {
+    l3a_context *context = experiment->context;
+    l3a_status status = L3A_OK;
+    struct phase_work work = {0};
+    TRY(begin_work(experiment, job, t, &work));
+    context->stages.count = 0;
+    const double start = clock_seconds();
+    TRY(learn(job, &work));
+    const double learned = clock_seconds();
+    double rest = learned - start; /* the time that is not in a stage reported already */
+    for (size_t i = 0; i < context->stages.count; i++) {
+        rest -= context->stages.items[i].seconds;
+    }
+    if (experiment->layout->detailed) {
+        report_timing(context, "learn", rest);
+    }
+    TRY(evaluate(experiment, job, &work));
+    const double evaluated = clock_seconds();
+    if (experiment->layout->detailed) {
+        report_timing(context, "evaluate", evaluated - learned);
+    }
+    TRY(keep_work(experiment, job, t, evaluated - start, &work));
+done:
+    release(context, work.rows);
+    release(context, work.outcomes);
+    release(context, work.precisions);
+    release(context, work.tallies);
+    release(context, work.curves);
+    return status;
+}
+
+l3a_status run_job(l3a_experiment *experiment, struct job *job) {
+    l3a_status status = L3A_OK;
+    size_t t = 0;
+    TRY(experiment->layout->resume(experiment, job, &t));
+    if (t < job->phases && !job->state) {
+        TRY(create_state(experiment, job));
+    }
+    for (; t < job->phases; t++) {
+        TRY(run_phase(experiment, job, t));
+    }
+    if (job->state || job->group) {
+        TRY(experiment->layout->keep_job(experiment, job));
+    }
+done:
+    group_free(job->group);
+    if (job->state) {
+        job->method->learner->free(job->state);
+    }
+    if (status != L3A_OK && status != L3A_ERROR_CANCELLED && !experiment->layout->detailed) {
+        fail_in(experiment->context, status, job->team->count > 1 ? "%s and the points learned with it" : "%s",
+                team_point(experiment, job->team, 0)->label);
+    }
+    return status;
+}

@@ -1,0 +1,169 @@
+/* What an experiment needs: the images of every phase, memory and operations. */
+#include "data/features.h"
+#include "run/experiment.h"
+
+typedef l3a_status choose_rows(l3a_features *features, const size_t *columns, size_t column_count, size_t **rows, size_t *count);
+
+/* Counts the rows of a table that `choose` selects for these columns. */
+static l3a_status count_rows(l3a_features *features, choose_rows *choose, const size_t *columns, size_t count, uint64_t *images) {
+    size_t *rows = NULL, found = 0;
+    const l3a_status status = choose(features, columns, count, &rows, &found);
+    *images = found;
+    release(features->context, rows);
+    return status;
+}
+
+static l3a_status count_lesson(const l3a_experiment *experiment, size_t first, size_t last, l3a_protocol_phase *lesson) {
+    l3a_features *train = experiment->options.train, *test = experiment->options.test;
+    const size_t *columns = experiment->order + first, count = last - first;
+    l3a_status status = L3A_OK;
+    uint64_t labelled;
+    *lesson = (l3a_protocol_phase){.size = sizeof *lesson, .first = first, .last = last};
+    TRY(count_rows(train, features_members_of, columns, count, &lesson->train_images));
+    TRY(count_rows(train, features_rows_with, columns, count, &labelled));
+    TRY(count_rows(test, features_rows_with, experiment->test_order, last, &lesson->test_images));
+    lesson->unlabelled_images = lesson->train_images - labelled;
+done:
+    return status;
+}
+
+l3a_status count_images(l3a_experiment *experiment) {
+    l3a_status status = L3A_OK;
+    const size_t *bounds = experiment->bounds;
+    TRY(allocate(experiment->context, experiment->phases, sizeof *experiment->lessons, &experiment->lessons));
+    for (size_t t = 0; t < experiment->phases; t++) {
+        l3a_protocol_phase *lesson = &experiment->lessons[t];
+        TRY(count_lesson(experiment, bounds[t], bounds[t + 1], lesson));
+        FAIL_IF(lesson->unlabelled_images == lesson->train_images, experiment->context, L3A_ERROR_DATA,
+                "choose another protocol or class order, or add images",
+                "phase %zu has no images: no training image has any of its classes ('%s'%s)", t + 1,
+                experiment->names[lesson->first], lesson->last - lesson->first > 1 ? ", …" : "");
+    }
+    TRY(count_lesson(experiment, 0, experiment->classes, &experiment->all));
+done:
+    return status;
+}
+
+/* The lessons of a method: one for each phase, or one with all classes. */
+static const l3a_protocol_phase *lessons_of(const l3a_experiment *experiment, const struct method *method) {
+    return method->plan == BY_PHASE ? experiment->lessons : &experiment->all;
+}
+
+uint64_t lesson_images(const l3a_experiment *experiment, const struct method *method, size_t t) {
+    uint64_t images = 0;
+    for (size_t i = 0; method->plan == ALL_MASKED && i < experiment->phases; i++) {
+        images += experiment->lessons[i].train_images;
+    }
+    return images ? images : lessons_of(experiment, method)[t].train_images;
+}
+
+static void raise(uint64_t *most, uint64_t value) {
+    *most = value > *most ? value : *most;
+}
+
+/* The most memory that a model needs in any of its lessons, both to learn it and to be measured. */
+static uint64_t model_peak(const l3a_experiment *experiment, const struct point *point) {
+    l3a_options settings = point->settings;
+    const size_t width = experiment->options.train->width;
+    uint64_t most = 0;
+    bool inverse = false;
+    for (size_t t = 0; t < phases_of(experiment, point->method); t++) {
+        const l3a_protocol_phase *lesson = &lessons_of(experiment, point->method)[t];
+        const struct phase_size phase = {.old = lesson->first,
+                                         .all = lesson->last,
+                                         .rows = lesson->train_images,
+                                         .parts = kept_phases(&settings, t),
+                                         .inverse = inverse};
+        raise(&most, phase_memory(experiment->context, &settings, width, &phase));
+        raise(&most, score_memory(experiment->context, &settings, width, phase.all, phase.parts + 1, lesson->test_images));
+        inverse = chooses_recursion(experiment->context, &settings, learned_width(&settings, width), phase.rows, inverse);
+        settings.gamma = settings.gamma == 0 ? 1 : settings.gamma; /* `auto` is resolved in the first phase */
+    }
+    return most;
+}
+
+uint64_t team_memory(const l3a_experiment *experiment, const l3a_options *settings, size_t count) {
+    return group_memory(experiment->context, settings, count, experiment->options.train->width, experiment->classes,
+                        experiment->phases);
+}
+
+/* The plan of one point by itself, with the labels of both tables. */
+static l3a_status plan_point(const l3a_experiment *experiment, const struct point *point, l3a_plan *plan) {
+    const l3a_experiment_options *options = &experiment->options;
+    l3a_status status = L3A_OK;
+    TRY(l3a_model_plan(experiment->context, &point->settings, options->train->width, experiment->classes, plan));
+    if (point->method->learner->is_model) {
+        plan->memory = model_peak(experiment, point);
+        plan->file += kept_phases(&point->settings, phases_of(experiment, point->method)) * plan->phase;
+    }
+    plan->memory += features_label_bytes(options->train) + features_label_bytes(options->test);
+done:
+    return status;
+}
+
+/* The operations of one point with one seed. With the labels of each phase, an image counts once in every phase it belongs to. */
+static double point_flops(const l3a_experiment *experiment, const struct method *method, const l3a_plan *plan) {
+    const bool once = method->plan == ALL_AT_ONCE;
+    const l3a_protocol_phase *lessons = once ? &experiment->all : experiment->lessons;
+    double flops = 0;
+    for (size_t t = 0; t < (once ? 1 : experiment->phases); t++) {
+        flops += (double)lessons[t].train_images * plan->row_flops + (double)lessons[t].test_images * plan->score_flops +
+                 plan->solve_flops;
+    }
+    return flops;
+}
+
+/* Adds what a team needs to the plan. */
+static l3a_status plan_team(const l3a_experiment *experiment, const struct team *team, l3a_options *settings, l3a_workload *plan) {
+    const struct point *first = team_point(experiment, team, 0);
+    const l3a_experiment_options *options = &experiment->options;
+    const double d = (double)learned_width(&first->settings, options->train->width);
+    l3a_status status = L3A_OK;
+    l3a_plan own;
+    TRY(plan_point(experiment, first, &own));
+    TRY(check_memory(experiment->context, &first->settings, options->train->width, own.memory, 0));
+    team_settings(experiment, team, 0, settings);
+    raise(&plan->memory, team->count == 1 ? own.memory : team_memory(experiment, settings, team->count));
+    raise(&plan->file, experiment->layout == &run_layout ? own.file : 0);
+    /* The first point costs as much as if it were alone; each further point costs only what is not shared. */
+    plan->flops += (double)options->seed_count * point_flops(experiment, first->method, &own);
+    for (size_t i = 1; i < team->count; i++) {
+        const bool same = settings[i].weights == settings[i - 1].weights && settings[i].scaling == settings[i - 1].scaling;
+        own.score_flops = 2 * d * (double)experiment->classes;
+        own.row_flops = own.score_flops + (same ? 0.1 * d * d : d * d);
+        plan->flops += (double)options->seed_count * point_flops(experiment, first->method, &own);
+    }
+done:
+    return status;
+}
+
+l3a_status l3a_experiment_plan(const l3a_experiment *experiment, l3a_workload *plan) {
+    l3a_status status = L3A_OK;
+    l3a_options *settings = NULL;
+    if (!experiment) {
+        return L3A_ERROR_ARGUMENT;
+    }
+    l3a_workload made = {.size = sizeof made,
+                         .classes = experiment->classes,
+                         .phases = experiment->phases,
+                         .points = experiment->point_count,
+                         .seeds = experiment->options.seed_count,
+                         .passes = experiment->team_count};
+    TRY(allocate(experiment->context, experiment->point_count, sizeof *settings, &settings));
+    for (size_t t = 0; t < experiment->team_count; t++) {
+        TRY(plan_team(experiment, &experiment->teams[t], settings, &made));
+    }
+    TRY(copy_sized(experiment->context, &made, plan));
+done:
+    release(experiment->context, settings);
+    return status;
+}
+
+l3a_status l3a_experiment_phase(const l3a_experiment *experiment, size_t index, l3a_protocol_phase *phase) {
+    if (!experiment) {
+        return L3A_ERROR_ARGUMENT;
+    }
+    return index < experiment->phases
+               ? copy_sized(experiment->context, &experiment->lessons[index], phase)
+               : fail(experiment->context, L3A_ERROR_ARGUMENT, NULL, "there are only %zu phases", experiment->phases);
+}

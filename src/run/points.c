@@ -1,0 +1,299 @@
+/* The points of an experiment: every method with every combination of values. Points that can learn together (learn/group.h) form a
+ * team, as large as memory allows; every other point is a team by itself. Random layers of different dim have nothing in common
+ * (entry i·d + j depends on d), so each dim needs its own team. */
+#include "base/machine.h"
+#include "data/features.h"
+#include "run/experiment.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { VALUE_TEXT = 64, AXES = 64, POINTS = 10000 };
+
+static const l3a_preset presets[] = {
+    {"methods", "every method, three seeds", "all", "2025,2026,2027", NULL, NULL},
+    {"ablation", "a trained head, and l3a without pseudo-labels, without class weights, and without both; three seeds",
+     "finetune,l3a-no-wac,l3a-no-pl,l3a,acil", "2025,2026,2027", NULL, NULL},
+    {"memory", "images kept per class by the replay methods; three seeds", "er,der++,icarl,bic", "2025,2026,2027", "memory",
+     "2,5,20"},
+    {"gamma", "the ridge parameter", "l3a", "2025", "gamma", "0.1,1,10,100,1000,10000"},
+    {"buffer", "the width of the random layer", "l3a", "2025", "dim", "512,1024,2048,4096,6144,8192,12288"},
+    {"threshold", "the threshold of pseudo-labels", "l3a", "2025", "eta", "0.5,0.55,0.6,0.65,0.7,0.75,0.8,0.9,dynamic"},
+    {"weighting", "class weights", "l3a", "2025", "weights", "sqrt,inv,log,none"},
+};
+
+const l3a_preset *l3a_preset_at(size_t index) {
+    return index < sizeof presets / sizeof presets[0] ? &presets[index] : NULL;
+}
+
+static bool is_one_of(const char *name, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static l3a_status fail_name(l3a_context *context, const char *name) {
+    const char *names[64], *close;
+    size_t count = 0;
+    char hint[128];
+    while (count < 64 && l3a_method_at(count)) {
+        names[count] = l3a_method_at(count)->name;
+        count++;
+    }
+    close = l3a_closest(name, names, count);
+    snprintf(hint, sizeof hint, close ? "did you mean '%s'?" : "check the name against the list of methods", close);
+    return fail(context, L3A_ERROR_OPTION, hint, "there is no method '%s'", name);
+}
+
+l3a_status check_methods(l3a_context *context, const l3a_experiment_options *options) {
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < options->method_count; i++) {
+        const char *name = options->methods[i];
+        const struct method *method = method_find(name);
+        if (!method) {
+            return fail_name(context, name);
+        }
+        FAIL_IF(!method->info.runs, context, L3A_ERROR_OPTION, "choose a method that runs on frozen features",
+                "method '%s' (%s) trains the backbone itself, but l3a only has the features of a frozen backbone", name,
+                method->info.source);
+        FAIL_IF(is_one_of(name, options->methods, i), context, L3A_ERROR_OPTION, "list each method once",
+                "method '%s' is listed twice", name);
+    }
+    for (size_t i = 1; i < options->seed_count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            FAIL_IF(options->seeds[i] == options->seeds[j], context, L3A_ERROR_OPTION, "list each seed once",
+                    "seed %" PRIu64 " is listed twice", options->seeds[i]);
+        }
+    }
+done:
+    return status;
+}
+
+static l3a_status set_value(l3a_context *context, l3a_options *settings, const char *name, const char *value) {
+    const bool dynamic = strcmp(name, "eta") == 0 && strcmp(value, "dynamic") == 0;
+    return l3a_options_set(context, settings, dynamic ? "pseudo" : name, value);
+}
+
+l3a_status check_axes(l3a_context *context, const l3a_experiment_options *options, const l3a_options *settings) {
+    l3a_status status = L3A_OK;
+    size_t points = options->method_count;
+    FAIL_IF(options->axis_count > AXES, context, L3A_ERROR_OPTION, NULL, "the grid varies more than %d settings", AXES);
+    for (size_t i = 0; i < options->axis_count; i++) {
+        const l3a_axis *axis = &options->axes[i];
+        FAIL_IF(!axis->count, context, L3A_ERROR_OPTION, "give at least one value", "%s has no values", axis->name);
+        FAIL_IF(strcmp(axis->name, "seed") == 0, context, L3A_ERROR_OPTION, "list the seeds in the options of the experiment",
+                "seed cannot be an axis of a grid");
+        for (size_t j = 0; j < axis->count; j++) {
+            l3a_options tried = *settings;
+            TRY(set_value(context, &tried, axis->name, axis->values[j]));
+            FAIL_IF(is_one_of(axis->values[j], axis->values, j), context, L3A_ERROR_OPTION, "list each value once",
+                    "%s: '%s' is listed twice", axis->name, axis->values[j]);
+        }
+        for (size_t j = 0; j < i; j++) {
+            FAIL_IF(strcmp(axis->name, options->axes[j].name) == 0, context, L3A_ERROR_OPTION, NULL, "%s is listed twice",
+                    axis->name);
+        }
+        points = points <= POINTS ? points * axis->count : points;
+    }
+    FAIL_IF(points > POINTS, context, L3A_ERROR_OPTION, "vary fewer settings", "the grid has more than %d points", POINTS);
+done:
+    return status;
+}
+
+static void free_point(l3a_context *context, struct point *point) {
+    text_list_clear(context, &point->values);
+    release(context, point->label);
+    release(context, point->folder);
+}
+
+void points_free(l3a_experiment *experiment) {
+    for (size_t i = 0; i < experiment->point_count; i++) {
+        if (i == 0 || experiment->layout != &run_layout) {
+            l3a_results_free(experiment->points[i].results);
+        }
+        free_point(experiment->context, &experiment->points[i]);
+    }
+    for (size_t i = 0; i < experiment->team_count; i++) {
+        release(experiment->context, experiment->teams[i].points);
+    }
+    release(experiment->context, experiment->points);
+    release(experiment->context, experiment->teams);
+}
+
+/* Checks that the method can have these settings. */
+static l3a_status check_settings(l3a_context *context, const struct method *method, const l3a_options *settings) {
+    l3a_status status = L3A_OK;
+    FAIL_IF(settings->gamma == 0 && method->learner->needs_gamma, context, L3A_ERROR_OPTION, "set gamma to a number",
+            "method '%s' does not support gamma auto", method->info.name);
+    if (method->learner->is_model && options_fit(context, settings) != L3A_OK) {
+        status = fail_in(context, L3A_ERROR_OPTION, "method '%s'", method->info.name);
+    }
+done:
+    return status;
+}
+
+/* Gives a point combination `number` of methods and values. The last axis varies fastest. */
+static l3a_status choose_values(const l3a_experiment *experiment, size_t number, struct point *point) {
+    const l3a_experiment_options *options = &experiment->options;
+    l3a_context *context = experiment->context;
+    l3a_status status = L3A_OK;
+    size_t chosen[AXES], rest = number;
+    l3a_options settings = experiment->settings;
+    for (size_t i = options->axis_count; i-- > 0;) {
+        chosen[i] = rest % options->axes[i].count;
+        rest /= options->axes[i].count;
+    }
+    point->method = method_find(options->methods[rest]);
+    for (size_t i = 0; i < options->axis_count; i++) {
+        TRY(set_value(context, &settings, options->axes[i].name, options->axes[i].values[chosen[i]]));
+    }
+    if (!settings.total_classes) {
+        settings.total_classes = experiment->classes;
+    }
+    point->settings = method_options(point->method, &settings);
+    TRY(check_settings(context, point->method, &point->settings));
+    for (size_t i = 0; i < options->axis_count; i++) {
+        const char *name = options->axes[i].name, *value = options->axes[i].values[chosen[i]];
+        char text[VALUE_TEXT];
+        if (strcmp(value, "dynamic") != 0) {
+            l3a_options_get(&settings, name, text, sizeof text);
+            value = text;
+        }
+        value = method_looks_at(point->method, &point->settings, name, value) ? value : "-";
+        TRY(text_list_add(context, &point->values, value, strlen(value)));
+    }
+done:
+    return status;
+}
+
+/* Its label and its folder, which is that of the experiment for all points of a run. */
+static l3a_status name_point(const l3a_experiment *experiment, struct point *point) {
+    const l3a_experiment_options *options = &experiment->options;
+    l3a_context *context = experiment->context;
+    l3a_status status = L3A_OK;
+    text_builder label = {.context = context}, folder = {.context = context};
+    if (options->method_count > 1 || !options->axis_count) {
+        text_builder_print(&label, "%s", point->method->info.name);
+    }
+    for (size_t i = 0; i < options->axis_count; i++) {
+        text_builder_print(&label, "%s%s=%s", label.length ? " " : "", options->axes[i].name, point->values.items[i]);
+    }
+    TRY(label.status);
+    if (options->folder) {
+        text_builder_print(&folder, experiment->layout == &run_layout ? "%s" : "%s/points/%s", options->folder, label.text);
+        for (size_t i = strlen(options->folder); folder.status == L3A_OK && i < folder.length; i++) {
+            folder.text[i] = folder.text[i] == ' ' ? ',' : folder.text[i];
+        }
+        TRY(folder.status);
+    }
+    point->label = label.text;
+    point->folder = folder.text;
+    label.text = folder.text = NULL;
+done:
+    text_builder_free(&label);
+    text_builder_free(&folder);
+    return status;
+}
+
+/* Two points with one label differ only in settings that their method does not use. */
+static bool is_known(const l3a_experiment *experiment, const struct point *point) {
+    size_t i = 0;
+    while (i < experiment->point_count && strcmp(experiment->points[i].label, point->label) != 0) {
+        i++;
+    }
+    return i < experiment->point_count;
+}
+
+l3a_status make_points(l3a_experiment *experiment) {
+    l3a_context *context = experiment->context;
+    const l3a_experiment_options *options = &experiment->options;
+    l3a_status status = L3A_OK;
+    struct point point = {0};
+    size_t count = options->method_count;
+    for (size_t i = 0; i < options->axis_count; i++) {
+        count *= options->axes[i].count;
+    }
+    TRY(allocate_zeroed(context, count, sizeof *experiment->points, &experiment->points));
+    for (size_t number = 0; number < count; number++) {
+        TRY(choose_values(experiment, number, &point));
+        TRY(name_point(experiment, &point));
+        if (is_known(experiment, &point)) {
+            free_point(context, &point);
+        } else {
+            experiment->points[experiment->point_count++] = point;
+        }
+        point = (struct point){0};
+    }
+done:
+    free_point(context, &point);
+    return status;
+}
+
+/* Whether two points can be in one team: models that learn the same rows with the same labels, if a group can hold them. */
+static bool can_share(const struct point *left, const struct point *right) {
+    return left->method->learner->is_model && left->method->learner == right->method->learner &&
+           left->method->plan == right->method->plan && left->method->plan != ALL_MASKED &&
+           group_accepts(&left->settings, &right->settings);
+}
+
+void team_settings(const l3a_experiment *experiment, const struct team *team, uint64_t seed, l3a_options *settings) {
+    for (size_t i = 0; i < team->count; i++) {
+        settings[i] = team_point(experiment, team, i)->settings;
+        settings[i].seed = seed;
+    }
+}
+
+static uint64_t memory_limit(const l3a_context *context) {
+    const uint64_t free = machine_memory_available();
+    return context->options.memory_limit ? context->options.memory_limit : free ? free : UINT64_MAX;
+}
+
+/* Inserts a point into a team, which is sorted as a group wants it. */
+static void join(const l3a_experiment *experiment, struct team *team, size_t point) {
+    const l3a_options *settings = &experiment->points[point].settings;
+    size_t at = team->count++;
+    for (; at && group_order(&team_point(experiment, team, at - 1)->settings, settings) > 0; at--) {
+        team->points[at] = team->points[at - 1];
+    }
+    team->points[at] = point;
+}
+
+/* The first team that a point can join, or a new one. `settings` has room for those of all points. */
+static size_t find_team(const l3a_experiment *experiment, size_t point, uint64_t limit, l3a_options *settings) {
+    for (size_t t = 0; t < experiment->team_count && experiment->layout != &run_layout; t++) {
+        const struct team *team = &experiment->teams[t];
+        if (can_share(team_point(experiment, team, 0), &experiment->points[point])) {
+            team_settings(experiment, team, 0, settings);
+            settings[team->count] = experiment->points[point].settings;
+            if (team_memory(experiment, settings, team->count + 1) <= limit) {
+                return t;
+            }
+        }
+    }
+    return experiment->team_count;
+}
+
+l3a_status make_teams(l3a_experiment *experiment) {
+    l3a_context *context = experiment->context;
+    l3a_status status = L3A_OK;
+    l3a_options *settings = NULL;
+    const uint64_t limit = memory_limit(context);
+    TRY(allocate_zeroed(context, experiment->point_count, sizeof *experiment->teams, &experiment->teams));
+    TRY(allocate(context, experiment->point_count, sizeof *settings, &settings));
+    for (size_t i = 0; i < experiment->point_count; i++) {
+        const size_t t = find_team(experiment, i, limit, settings);
+        struct team *team = &experiment->teams[t];
+        if (t == experiment->team_count) {
+            TRY(allocate(context, experiment->point_count, sizeof *team->points, &team->points));
+            experiment->team_count++;
+        }
+        join(experiment, team, i);
+    }
+done:
+    release(context, settings);
+    return status;
+}

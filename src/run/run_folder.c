@@ -1,0 +1,188 @@
+/* The folder of a run, which is up to date after every phase.
+ *
+ * Each phase writes the tables first and then the model, so the tables are never behind the model: a run that was killed resumes
+ * after the model's last phase and drops any later rows from the tables. The rows of a table have a fixed order
+ * (measure/results.h), whether or not the run was resumed. After the model, timings.csv is written again, to include the time that
+ * saving took.
+ *
+ * The first method and seed leave model.safetensors. Every other job keeps its model in partial.safetensors, which is not written
+ * after the job's last phase and is removed at the end. Before the last phase a model is stored in full precision whatever the
+ * setting `store`, so that resuming does not change the results. A learner that is not a model restarts its job from the
+ * beginning. */
+#include "base/file.h"
+#include "base/number.h"
+#include "data/features.h"
+#include "format/csv.h"
+#include "measure/metrics.h"
+#include "run/experiment.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SAMPLES = 18 };
+
+static const char *path_of(const l3a_experiment *run, const struct job *job) {
+    return job->first ? run->model_path : run->partial_path;
+}
+
+static l3a_status open_run(l3a_experiment *run, bool resumed) {
+    l3a_context *context = run->context;
+    const char *folder = run->options.folder;
+    l3a_results *results = run->points[0].results;
+    l3a_status status = L3A_OK;
+    TRY(join_path(context, folder, run_layout.obstacle, &run->model_path));
+    TRY(join_path(context, folder, "partial.safetensors", &run->partial_path));
+    if (resumed) {
+        TRY(results_read(results, folder));
+    }
+    if (l3a_results_count(results) && !results->tables.recorded) {
+        report_warning(context, "%s has no checksums.csv, so its tables are used without a check", folder);
+    }
+done:
+    return status;
+}
+
+/* Loads the model on disk if it belongs to this job. */
+static l3a_status load_own_model(const l3a_experiment *run, const struct job *job, l3a_model **model) {
+    l3a_status status = L3A_OK;
+    bool exists = false;
+    l3a_model *loaded = NULL;
+    TRY(file_exists(run->context, path_of(run, job), &exists));
+    if (exists) {
+        TRY(l3a_model_load(run->context, path_of(run, job), &loaded));
+        const char *method = l3a_model_record(loaded, "method");
+        if (method && strcmp(method, job->method->info.name) == 0 && loaded->options.seed == job->seed) {
+            *model = loaded;
+            loaded = NULL;
+        }
+    }
+done:
+    l3a_model_free(loaded);
+    return status;
+}
+
+/* Loads the job's model, and cuts the tables to the phases that the model has learned. */
+static l3a_status resume(const l3a_experiment *run, struct job *job, size_t *done_phases) {
+    l3a_status status = L3A_OK;
+    const char *name = job->method->info.name;
+    l3a_results *results = run->points[0].results;
+    const size_t rows = results_rows_of(results, name, job->seed);
+    l3a_model *model = NULL;
+    if (!run->options.folder || !rows) {
+        return L3A_OK;
+    }
+    if (job->method->learner->is_model) {
+        TRY(load_own_model(run, job, &model));
+    }
+    const size_t learned = model ? l3a_model_phase_count(model) : 0;
+    if (!model && !(job->first && job->method->learner->is_model) && rows == job->phases) {
+        *done_phases = rows;
+        goto done;
+    }
+    FAIL_IF(learned > rows, run->context, L3A_ERROR_MISMATCH, "start the run again in a new folder",
+            "%s has %zu phases, but metrics.csv has only %zu", path_of(run, job), learned, rows);
+    results_cut(results, name, job->seed, learned);
+    *done_phases = learned;
+    job->state = model;
+    model = NULL;
+done:
+    l3a_model_free(model);
+    return status;
+}
+
+/* samples.csv: evenly spaced test images, with the classes that are true or predicted. */
+static l3a_status write_samples(const l3a_experiment *run, const struct evaluation *evaluation, const double *thresholds) {
+    l3a_status status = L3A_OK;
+    text_builder text = {.context = run->context};
+    const size_t count = evaluation->count, classes = evaluation->classes, samples = count < SAMPLES ? count : SAMPLES;
+    text_builder_print(&text, "id,class,true,predicted,score\n");
+    for (size_t i = 0; i < samples; i++) {
+        const size_t at = (2 * i + 1) * count / (2 * samples);
+        for (size_t k = 0; k < classes; k++) {
+            const double score = (double)evaluation_scores(evaluation, 0)[at * classes + k];
+            const int8_t label = evaluation->labels[at * classes + k];
+            char number[NUMBER_TEXT];
+            if (label == 1 || score > thresholds[k]) {
+                csv_print_field(&text, l3a_features_id(evaluation->features, evaluation->rows[at]));
+                text_builder_print(&text, ",");
+                csv_print_field(&text, run->names[k]);
+                text_builder_print(&text, ",%d,%d,%s\n", label, score > thresholds[k],
+                                   number_format(round(1e4 * score) / 1e4, number));
+            }
+        }
+    }
+    const struct table_text table = {"samples.csv", &text};
+    TRY(tables_write(run->context, &run->points[0].results->tables, run->options.folder, &table, 1));
+done:
+    text_builder_free(&text);
+    return status;
+}
+
+/* The curves of each method's first seed, and samples of the first job. */
+static l3a_status look(const l3a_experiment *run, const struct job *job, const struct evaluation *evaluation,
+                       const double *thresholds, float **curves) {
+    l3a_context *context = run->context;
+    l3a_status status = L3A_OK;
+    if (job->first_seed) {
+        TRY(allocate(context, evaluation->classes, CURVE_POINTS * sizeof **curves, curves));
+        TRY(measure_curves(context, evaluation_scores(evaluation, 0), evaluation->labels, evaluation->count, evaluation->classes,
+                           *curves));
+    }
+    if (job->first && run->options.folder && l3a_features_id(evaluation->features, 0)) {
+        TRY(write_samples(run, evaluation, thresholds));
+    }
+done:
+    return status;
+}
+
+static l3a_status save_model(const l3a_experiment *run, const struct job *job, size_t t) {
+    const bool last = t + 1 == job->phases;
+    l3a_model *model = job->state;
+    if (last && !job->first) {
+        return L3A_OK;
+    }
+    model->options.store = last ? run->settings.store : L3A_STORE_FLOAT64;
+    return l3a_model_save(model, path_of(run, job));
+}
+
+static l3a_status keep_phase(const l3a_experiment *run, const struct job *job, size_t t, const l3a_result *row) {
+    l3a_results *results = run->points[0].results;
+    l3a_status status = L3A_OK;
+    const double start = clock_seconds();
+    if (!run->options.folder) {
+        return L3A_OK;
+    }
+    TRY(results_keep_stages(results, row));
+    TRY(results_write(results, run->options.folder));
+    if (job->method->learner->is_model) {
+        TRY(save_model(run, job, t));
+    }
+    report_timing(run->context, "save", clock_seconds() - start);
+    TRY(results_keep_stages(results, row));
+    TRY(results_write_stages(results, run->options.folder));
+done:
+    return status;
+}
+
+/* If the job was already done, the file belongs to a later job, and this is not called. */
+static l3a_status remove_partial(l3a_experiment *run, const struct job *job) {
+    const bool kept = run->options.folder && !job->first && job->method->learner->is_model;
+    return kept ? remove_file(run->context, run->partial_path) : L3A_OK;
+}
+
+static l3a_status finish(l3a_experiment *run) {
+    return results_write_stages(run->points[0].results, run->options.folder);
+}
+
+const struct layout run_layout = {.kind = "run",
+                                  .record = "run.json",
+                                  .obstacle = "model.safetensors",
+                                  .complaint = "%s/model.safetensors: this run would overwrite the file",
+                                  .consumers = "no method of this run",
+                                  .detailed = true,
+                                  .open = open_run,
+                                  .resume = resume,
+                                  .look = look,
+                                  .keep_phase = keep_phase,
+                                  .keep_job = remove_partial,
+                                  .finish = finish};
