@@ -206,10 +206,10 @@ l3a_status model_buffer(l3a_model *model) {
     return status;
 }
 
-l3a_status model_working_weights(const l3a_model *model, void **weights) {
+l3a_status model_working_weights(l3a_context *context, const l3a_model *model, void **weights) {
     const real type = model_real(model);
     const size_t count = model->analytic.dim * model->classes.count;
-    const l3a_status status = allocate(model->context, count, real_size(type), weights);
+    const l3a_status status = allocate(context, count, real_size(type), weights);
     for (size_t i = 0; status == L3A_OK && i < count; i++) {
         if (type == REAL_SINGLE) {
             ((float *)*weights)[i] = (float)model->weights[i];
@@ -374,8 +374,7 @@ l3a_status l3a_model_set_record(l3a_model *model, const char *key, const char *v
     return text_record_set(model->context, &model->record_keys, &model->record_values, key, value);
 }
 
-l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores) {
-    l3a_context *context = model->context;
+l3a_status model_score_with(l3a_context *context, const l3a_model *model, const float *features, size_t rows, float *scores) {
     l3a_status status = L3A_OK;
     const real type = model_real(model);
     const size_t d = model->analytic.dim, k = model->width, classes = model->classes.count;
@@ -385,9 +384,8 @@ l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows,
     FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn a phase first", "the model has learned no class yet");
     const size_t bad = find_non_finite(features, rows * k);
     FAIL_IF(bad < rows * k, context, L3A_ERROR_DATA, NULL, "row %zu, column %zu: the feature is not finite", bad / k, bad % k);
-    TRY(model_buffer(model));
     TRY(allocate(context, block, d * real_size(type), &expanded));
-    TRY(model_working_weights(model, &weights));
+    TRY(model_working_weights(context, model, &weights));
     if (type == REAL_DOUBLE) {
         TRY(allocate(context, block, k * sizeof *wide, &wide));
         TRY(allocate(context, block, classes * sizeof *exact, &exact));
@@ -408,6 +406,11 @@ done:
     release(context, wide);
     release(context, exact);
     return status;
+}
+
+l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores) {
+    const l3a_status status = model->classes.count ? model_buffer(model) : L3A_OK;
+    return status == L3A_OK ? model_score_with(model->context, model, features, rows, scores) : status;
 }
 
 l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features) {

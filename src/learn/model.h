@@ -106,7 +106,10 @@ void model_fold(l3a_model *model);
 l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *weights);
 l3a_status model_buffer(l3a_model *model);
 /* A copy of the weights in the working precision, which the caller releases; NULL on failure. */
-l3a_status model_working_weights(const l3a_model *model, void **weights);
+l3a_status model_working_weights(l3a_context *context, const l3a_model *model, void **weights);
+/* l3a_model_score() for many threads at a time, each with its own context for memory and errors. model_buffer() comes first, once.
+ */
+l3a_status model_score_with(l3a_context *context, const l3a_model *model, const float *features, size_t rows, float *scores);
 /* The largest number of phases that are kept apart while `phases` phases are learned. */
 uint64_t kept_phases(const l3a_options *options, uint64_t phases);
 /* The size of a phase to be learned. */

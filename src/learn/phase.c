@@ -196,7 +196,7 @@ static l3a_status prepare_block(l3a_model *model) {
         TRY(allocate(context, block, old_classes(model) * size, &phase->scores));
     }
     if (uses_pseudo_labels(model) && !phase->old_weights) {
-        TRY(model_working_weights(model, &phase->old_weights));
+        TRY(model_working_weights(model->context, model, &phase->old_weights));
     }
     phase->block = block;
 done:

@@ -110,20 +110,31 @@ static void drop_plain_weights(struct network *net) {
     }
 }
 
-static l3a_status make_programs(l3a_backbone *backbone, size_t batch) {
+/* first: the backbone whose network this is; NULL if it has its own. */
+static l3a_status make_programs(l3a_backbone *backbone, size_t batch, const l3a_backbone *first) {
     l3a_context *context = backbone->context;
     const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : machine_memory_available();
     l3a_status status = L3A_OK;
     TRY(backbone->engine->open(context, &backbone->state));
-    TRY(program_open(&backbone->network, backbone->engine, backbone->state, batch, NULL, &backbone->many));
-    TRY(program_open(&backbone->network, backbone->engine, backbone->state, 1, &backbone->many, &backbone->one));
-    drop_plain_weights(&backbone->network);
+    TRY(program_open(&backbone->network, backbone->engine, backbone->state, batch, first ? &first->many : NULL, &backbone->many));
+    TRY(program_open(&backbone->network, backbone->engine, backbone->state, 1, first ? &first->one : &backbone->many,
+                     &backbone->one));
     const size_t floats = backbone->many.arena > backbone->one.arena ? backbone->many.arena : backbone->one.arena;
     FAIL_IF(limit && floats > limit / sizeof(float), context, L3A_ERROR_MEMORY, "use smaller pictures",
             "the network needs %" PRIu64 " MiB of working memory; the limit is %" PRIu64 " MiB",
             (uint64_t)floats * sizeof(float) >> 20, limit >> 20);
-    TRY(allocate(context, floats * sizeof(float) + ALIGNMENT, 1, &backbone->memory));
-    backbone->arena = (float *)(((uintptr_t)backbone->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+done:
+    return status;
+}
+
+/* A backbone that only lends its parameters never needs an arena, so the first run makes it. */
+static l3a_status make_arena(l3a_backbone *backbone) {
+    const size_t floats = backbone->many.arena > backbone->one.arena ? backbone->many.arena : backbone->one.arena;
+    l3a_status status = L3A_OK;
+    if (!backbone->memory) {
+        TRY(allocate(backbone->context, floats * sizeof(float) + ALIGNMENT, 1, &backbone->memory));
+        backbone->arena = (float *)(((uintptr_t)backbone->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    }
 done:
     return status;
 }
@@ -144,7 +155,8 @@ static l3a_status build(l3a_backbone *backbone, const struct weight_source *sour
     TRY(network_finish(&backbone->network, family->describe(&backbone->network, &recipe)));
     TRY(weights_check_all_used(&weights, recipe.name));
     fill_info(backbone, family, &recipe, options);
-    TRY(make_programs(backbone, family->batch));
+    TRY(make_programs(backbone, family->batch, NULL));
+    drop_plain_weights(&backbone->network);
 done:
     backbone->network.weights = NULL;
     weights_close(&weights);
@@ -162,6 +174,23 @@ l3a_status backbone_open_from(l3a_context *context, const struct weight_source *
     made->context = context;
     made->engine = engine;
     TRY(build(made, source, options ? options : &defaults));
+    *backbone = made;
+    made = NULL;
+done:
+    l3a_backbone_free(made);
+    threads_use(threads);
+    return status;
+}
+
+l3a_status backbone_share(l3a_context *context, const l3a_backbone *first, l3a_backbone **backbone) {
+    l3a_backbone *made = NULL;
+    l3a_status status = L3A_OK;
+    const int threads = threads_use(context->threads);
+    TRY(allocate(context, 1, sizeof *made, &made));
+    *made = (l3a_backbone){
+        .context = context, .engine = first->engine, .network = first->network, .info = first->info, .borrows = true};
+    made->network.context = context;
+    TRY(make_programs(made, first->many.batch, first));
     *backbone = made;
     made = NULL;
 done:
@@ -203,7 +232,9 @@ void l3a_backbone_free(l3a_backbone *backbone) {
         if (backbone->state) {
             backbone->engine->close(backbone->state);
         }
-        network_free(&backbone->network);
+        if (!backbone->borrows) {
+            network_free(&backbone->network);
+        }
         release(context, backbone->memory);
         release(context, backbone);
     }
@@ -233,6 +264,7 @@ l3a_status l3a_backbone_run(l3a_backbone *backbone, const float *pictures, size_
     l3a_status status = L3A_OK;
     FAIL_IF(count && (!pictures || !features), context, L3A_ERROR_ARGUMENT, NULL,
             "l3a_backbone_run: pictures and features may not be NULL");
+    TRY(make_arena(backbone));
     for (size_t i = 0; i < count;) {
         const struct program *program = count - i >= backbone->many.batch ? &backbone->many : &backbone->one;
         TRY(program_run(program, pictures + i * picture, backbone->arena, features + i * width));
