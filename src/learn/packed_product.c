@@ -18,7 +18,7 @@ _Static_assert(sizeof(lanes) == PACKED_LANES * sizeof(double), "a lane for each 
 
 enum { ROWS = 4, TILE = 1024 };
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "fma", "default")))
 #else
 #define FOR_EACH_PROCESSOR
