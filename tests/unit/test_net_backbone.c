@@ -165,6 +165,41 @@ static void features_do_not_depend_on_engine_or_batch(void **unused) {
     l3a_context_free(context);
 }
 
+/* A second backbone with the parameters of the first computes the same numbers, whether the first has run or not. */
+static void shared_parameters_give_the_same_features(void **unused) {
+    static struct memory_weights weights;
+    const struct engine *const engines[] = {&blas_engine, engine_best()};
+    (void)unused;
+    for (int i = 0; i < 8; i++) {
+        const int threads = 1 + i % 2, kind = i / 2 % 2;
+        const size_t side = kind ? 40 : 12, width = kind ? 128 : 64;
+        l3a_context *context = make_context(threads), *other = NULL;
+        l3a_backbone *first = NULL, *second = NULL;
+        l3a_backbone_options options;
+        float *pictures = make_pictures(side), *expected = malloc(COUNT * width * sizeof *expected),
+              *features = malloc(COUNT * width * sizeof *features);
+        (kind ? make_resnet : make_vit)(&weights);
+        const struct weight_source source = source_of(&weights);
+        l3a_backbone_options_default(&options);
+        options.size = side;
+        assert_ok(context, backbone_open_from(context, &source, engines[i / 4], &options, &first));
+        assert_ok(context, context_fork(context, threads, &other));
+        assert_ok(other, backbone_share(other, first, &second));
+        assert_string_equal(l3a_backbone_describe(second)->name, l3a_backbone_describe(first)->name);
+        assert_int_equal(l3a_backbone_describe(second)->width, width);
+        assert_ok(other, l3a_backbone_run(second, pictures, COUNT, features));
+        assert_ok(context, l3a_backbone_run(first, pictures, COUNT, expected));
+        assert_memory_equal(features, expected, COUNT * width * sizeof *features);
+        l3a_backbone_free(second);
+        l3a_backbone_free(first);
+        l3a_context_free(other);
+        l3a_context_free(context);
+        free(pictures);
+        free(expected);
+        free(features);
+    }
+}
+
 static void assert_refused(l3a_context *context, struct memory_weights *weights, const l3a_backbone_options *options,
                            l3a_status expected, const char *contains) {
     const struct weight_source source = source_of(weights);
@@ -283,9 +318,11 @@ static void pictures_that_overflow_are_an_error(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(features_do_not_depend_on_engine_or_batch), cmocka_unit_test(tensors_that_do_not_fit_are_named),
-        cmocka_unit_test(options_out_of_range_are_refused), cmocka_unit_test(any_allocation_may_fail),
-        cmocka_unit_test(pictures_that_overflow_are_an_error)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(features_do_not_depend_on_engine_or_batch),
+                                       cmocka_unit_test(shared_parameters_give_the_same_features),
+                                       cmocka_unit_test(tensors_that_do_not_fit_are_named),
+                                       cmocka_unit_test(options_out_of_range_are_refused),
+                                       cmocka_unit_test(any_allocation_may_fail),
+                                       cmocka_unit_test(pictures_that_overflow_are_an_error)};
     return cmocka_run_group_tests_name("backbones", tests, NULL, NULL);
 }
