@@ -126,7 +126,7 @@ typedef struct l3a_tagger l3a_tagger;
 typedef struct l3a_reader l3a_reader;
 typedef struct l3a_tags l3a_tags;
 
-/* Start from `l3a_tagger_options options = {sizeof options};`. 0 and NULL are the defaults of all other fields. */
+/* Start from `l3a_tagger_options options = {.size = sizeof options};`. 0 and NULL are the defaults of all other fields. */
 typedef struct l3a_tagger_options {
     size_t size;                                         /* of this struct */
     const char *backbone;                                /* checkpoint that made the features the model was learned with */

@@ -77,7 +77,7 @@ done:
 static l3a_status read_options(l3a_context *context, const l3a_tagger_options *given, l3a_tagger_options *options) {
     l3a_status status = L3A_OK;
     memset(options, 0, sizeof *options);
-    FAIL_IF(given && given->size < sizeof given->size, context, L3A_ERROR_ARGUMENT, "start from {sizeof options}",
+    FAIL_IF(given && given->size < sizeof given->size, context, L3A_ERROR_ARGUMENT, "start from {.size = sizeof options}",
             "l3a_tagger_options: the size is not set");
     if (given) {
         memcpy(options, given, given->size < sizeof *options ? given->size : sizeof *options);
