@@ -115,10 +115,10 @@ L3A_PUBLIC const char *l3a_error_hint(const l3a_context *context);
  * A model with its backbone: from a picture to its tags. examples/tag.c is a complete program.
  *
  * The tagger belongs to its context, like everything else; the thread that uses the context is the one writer. Any number of other
- * threads may tag pictures at the same time, each with a reader of its own. Readers share the parameters of the model and the
- * backbone, and have their own working memory and error text. Each uses as many processors as the context has threads: a program
- * with many readers is best served by a context with one thread. Readers call the context's allocate and release from their
- * threads, so a program that supplies its own must make them thread-safe.
+ * threads may tag pictures at the same time, each with a reader of its own. Readers share the model and the parameters of the
+ * backbone, and have their own working memory and error text. Each uses as many processors as the context has threads, so a program
+ * with many readers should give the context one thread. Readers call the context's allocate and release from their threads; a
+ * program that supplies its own must make them thread-safe.
  *
  * The same picture, model, backbone, machine and number of threads give the same scores to the last bit, whatever other readers do
  * at the same time. The size of a batch can change the last bits of a score. */

@@ -243,7 +243,7 @@ static l3a_status pack(const struct state *state, const struct layer *layer, con
         goto done;
     }
     FAIL_IF(!layer->weight, state->context, L3A_ERROR_STATE, "use as many threads as when the network was opened",
-            "oneDNN wants the weights of a layer in another layout than before");
+            "oneDNN wants the parameters of a layer in another layout than before");
     TRY(allocate(state->context, dnnl_memory_desc_get_size(&operation->weight_form) + ALIGNMENT, 1, &operation->memory));
     operation->packed = (float *)(((uintptr_t)operation->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     TRY(plain_weights(state, layer, false, &plain));
