@@ -120,6 +120,83 @@ L3A_PUBLIC const char *l3a_error_text(const l3a_context *context);
 /* What to do about it, or "". */
 L3A_PUBLIC const char *l3a_error_hint(const l3a_context *context);
 
+/* ---- Tagger ---------------------------------------------------------------------------------------------------------
+ * A model with its backbone: from a picture to its tags. examples/tag.c is a complete program.
+ *
+ * The tagger belongs to its context, like everything else; the thread that uses the context is the one writer. Any number of other
+ * threads may tag pictures at the same time, each with a reader of its own. Readers share the model and the parameters of the
+ * backbone, and have their own working memory and error text. Each uses as many processors as the context has threads, so a program
+ * with many readers should give the context one thread. Readers call the context's allocate and release from their threads; a
+ * program that supplies its own must make them thread-safe.
+ *
+ * The same picture, model, backbone, machine and number of threads give the same scores to the last bit, whatever other readers do
+ * at the same time. The size of a batch can change the last bits of a score. */
+typedef struct l3a_tagger l3a_tagger;
+typedef struct l3a_reader l3a_reader;
+typedef struct l3a_tags l3a_tags;
+
+/* Start from `l3a_tagger_options options = {.size = sizeof options};`. 0 and NULL are the defaults of all other fields. */
+typedef struct l3a_tagger_options {
+    size_t size;                                         /* of this struct */
+    const char *backbone;                                /* checkpoint that made the features the model was learned with */
+    const struct l3a_backbone_options *backbone_options; /* as when these features were made; NULL: the defaults */
+    const struct l3a_picture_options *picture_options;   /* as when these features were made; NULL: the defaults */
+    size_t batch; /* pictures that l3a_reader_tag_files() computes at a time, up to 1024; 0: 16. With 1, it gives a picture the same
+                   * scores as l3a_reader_tag_file() to the last bit. */
+} l3a_tagger_options;
+
+/* Loads the model and opens its backbone. A backbone or preprocessing other than the model was learned with is L3A_ERROR_MISMATCH,
+ * as far as the model has a record of it. NULL options: the defaults. Models do not name their backbone yet, so without one in the
+ * options the call fails with L3A_ERROR_ARGUMENT. Strings and structs in the options are copied. */
+L3A_PUBLIC l3a_status l3a_tagger_open(l3a_context *context, const char *model_path, const l3a_tagger_options *options,
+                                      l3a_tagger **tagger);
+/* Loads the model again from its path. Calls of readers that are in progress end with the old model; later ones use the new one. If
+ * this fails, the old model stays. For the writer only. */
+L3A_PUBLIC l3a_status l3a_tagger_reload(l3a_tagger *tagger);
+/* The current model, until the next l3a_tagger_reload(). For the writer only. NULL for NULL. */
+L3A_PUBLIC const struct l3a_model *l3a_tagger_model(const l3a_tagger *tagger);
+/* Free all its readers first. */
+L3A_PUBLIC void l3a_tagger_free(l3a_tagger *tagger);
+
+/* Allowed on any thread at any time. On failure there is no reader to hold a text, only the status. */
+L3A_PUBLIC l3a_status l3a_reader_create(l3a_tagger *tagger, l3a_reader **reader);
+L3A_PUBLIC void l3a_reader_free(l3a_reader *reader);
+/* What went wrong in the reader's last call that failed, and what to do about it; like l3a_error_text() and l3a_error_hint(). */
+L3A_PUBLIC const char *l3a_reader_error_text(const l3a_reader *reader);
+L3A_PUBLIC const char *l3a_reader_error_hint(const l3a_reader *reader);
+
+/* Tags a JPEG or PNG picture. */
+L3A_PUBLIC l3a_status l3a_reader_tag_file(l3a_reader *reader, const char *path, l3a_tags **tags);
+/* The same from memory; messages use name instead of a path. */
+L3A_PUBLIC l3a_status l3a_reader_tag_bytes(l3a_reader *reader, const char *name, const void *bytes, size_t count, l3a_tags **tags);
+
+/* Called for each picture, in order, with its index among the paths. If it could not be read, tags is NULL, status says why, and
+ * the reader has the text. The tags are valid only during the callback. To stop, return non-zero. */
+typedef int l3a_tags_callback(size_t index, l3a_status status, const l3a_tags *tags, void *user);
+/* Tags many pictures with one model, in batches, and reads ahead. A picture that cannot be read does not stop the others and does
+ * not make the call fail. If the callback stops it, the call returns L3A_ERROR_CANCELLED. */
+L3A_PUBLIC l3a_status l3a_reader_tag_files(l3a_reader *reader, const char *const *paths, size_t count, l3a_tags_callback *on_tags,
+                                           void *user);
+
+/* All classes of the model, by falling score. Tags do not change, and may be used and freed by any thread, also after their reader
+ * and tagger. 0 tags for NULL. */
+L3A_PUBLIC size_t l3a_tags_count(const l3a_tags *tags);
+/* The name of the class; NULL past the last. */
+L3A_PUBLIC const char *l3a_tags_name(const l3a_tags *tags, size_t index);
+/* The number of the class in the model. */
+L3A_PUBLIC size_t l3a_tags_class(const l3a_tags *tags, size_t index);
+/* As l3a_model_score() defines it: the higher, the likelier, and not a probability. */
+L3A_PUBLIC float l3a_tags_score(const l3a_tags *tags, size_t index);
+/* The score above which the class counts as predicted, as in l3a_model_thresholds(). */
+L3A_PUBLIC double l3a_tags_threshold(const l3a_tags *tags, size_t index);
+/* 1 if the score is above the threshold, else 0. */
+L3A_PUBLIC int l3a_tags_predicted(const l3a_tags *tags, size_t index);
+/* Tags from scores that l3a_model_score() has computed, for features that did not come from a reader. scores and thresholds have
+ * one number per class of the model; l3a_model_thresholds() gives the thresholds. */
+L3A_PUBLIC l3a_status l3a_tags_create(const struct l3a_model *model, const float *scores, const double *thresholds,
+                                      l3a_tags **tags);
+L3A_PUBLIC void l3a_tags_free(l3a_tags *tags);
+
 /* ---- Settings -------------------------------------------------------------------------------------------------------
  * The settings of the method. Always start from l3a_options_default(). */
 typedef enum l3a_weighting { L3A_WEIGHTS_SQRT, L3A_WEIGHTS_INV, L3A_WEIGHTS_LOG, L3A_WEIGHTS_NONE } l3a_weighting;

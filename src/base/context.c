@@ -99,6 +99,18 @@ l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **
     return L3A_OK;
 }
 
+l3a_status context_fork(const l3a_context *context, int threads, l3a_context **made) {
+    l3a_context_options options = context->options;
+    options.on_event = NULL;
+    options.threads = threads;
+    const l3a_status status = l3a_context_create(&options, made);
+    if (status == L3A_OK) {
+        (*made)->files = context->files;
+        (*made)->algebra = context->algebra;
+    }
+    return status;
+}
+
 void l3a_context_free(l3a_context *context) {
     if (context) {
         context->options.release(context->options.memory_user, context);

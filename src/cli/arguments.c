@@ -28,15 +28,19 @@ int complain(const struct arguments *arguments, const char *format, ...) {
     return EXIT_USAGE;
 }
 
-int explain(const struct arguments *arguments, l3a_status status) {
+int explain_error(const struct arguments *arguments, l3a_status status, const char *text, const char *hint) {
     if (status == L3A_OK) {
         return EXIT_DONE;
     }
-    complain(arguments, "%s", l3a_error_text(arguments->context));
-    if (l3a_error_hint(arguments->context)[0]) {
-        print_hint("%s", l3a_error_hint(arguments->context));
+    complain(arguments, "%s", text);
+    if (hint[0]) {
+        print_hint("%s", hint);
     }
     return status == L3A_ERROR_CANCELLED ? EXIT_INTERRUPTED : status == L3A_ERROR_STATE ? EXIT_FAILED : EXIT_USAGE;
+}
+
+int explain(const struct arguments *arguments, l3a_status status) {
+    return explain_error(arguments, status, l3a_error_text(arguments->context), l3a_error_hint(arguments->context));
 }
 
 bool takes_setting(const struct command *command, const l3a_option_info *info) {

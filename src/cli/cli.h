@@ -137,6 +137,8 @@ void list_free(struct list *list);
 
 /* Prints the context's error and hint, and returns the exit code for it. */
 int explain(const struct arguments *arguments, l3a_status status);
+/* The same for an error that another object keeps. */
+int explain_error(const struct arguments *arguments, l3a_status status, const char *text, const char *hint);
 __attribute__((format(printf, 2, 3))) int complain(const struct arguments *arguments, const char *format, ...);
 
 void print_help(FILE *to, const struct command *command);
@@ -175,23 +177,6 @@ __attribute__((format(printf, 1, 2))) void print_hint(const char *format, ...);
 void print_json_string(const char *text);
 /* Prints the text unchanged, in quotes if needed; on a terminal, escaped as printf does. */
 void print_csv_field(const char *text);
-struct tag {
-    size_t index; /* of the class */
-    double score;
-    bool chosen;
-};
-
-/* Which tags are shown: the first `top`; or, if top is 0, those above `threshold`; or, if that is NaN, those above the model's own
- * thresholds. `width` is the width of a row's name. */
-struct choice {
-    uint64_t top;
-    double threshold;
-    const double *thresholds; /* scores */
-    int width;
-};
-
-/* Lists all tags of a row of scores, the chosen ones first, each group by falling score; returns how many are chosen. */
-size_t choose_tags(const l3a_model *model, const float *scores, struct choice choice, struct tag *tags);
 
 /* The checkpoint that the demo uses. */
 const char *demo_backbone_bytes(size_t *count);

@@ -6,7 +6,6 @@
 #include "cli.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -140,16 +139,20 @@ static void print_truth(const l3a_features *features, size_t row) {
     printf("\n");
 }
 
-static void print_tags(const l3a_model *model, const float *scores) {
-    struct tag tags[TAGS];
+static l3a_status print_tags(const l3a_model *model, const float *scores) {
     double thresholds[TAGS];
-    const struct choice choice = {.threshold = NAN, .thresholds = thresholds};
+    l3a_tags *tags = NULL;
+    size_t count = 0;
     l3a_model_thresholds(model, thresholds);
-    const size_t count = choose_tags(model, scores, choice, tags);
-    for (size_t i = 0; i < count; i++) {
-        printf("%s %s %.2f", i ? "," : "", l3a_model_class(model, tags[i].index), tags[i].score);
+    const l3a_status status = l3a_tags_create(model, scores, thresholds, &tags);
+    for (size_t i = 0; i < l3a_tags_count(tags); i++) {
+        if (l3a_tags_predicted(tags, i)) {
+            printf("%s %s %.2f", count++ ? "," : "", l3a_tags_name(tags, i), (double)l3a_tags_score(tags, i));
+        }
     }
     printf(count ? "\n" : " none\n");
+    l3a_tags_free(tags);
+    return status;
 }
 
 /* The first few rows that have two or more labels. */
@@ -187,7 +190,7 @@ static l3a_status show_tags(const struct demo *demo, l3a_model *model, const cha
         printf("  %s/%s/VOC2007/JPEGImages/%s.jpg\n    shows", demo->folder, pictures, l3a_features_id(features, rows[i]));
         print_truth(features, rows[i]);
         printf("    tags ");
-        print_tags(model, scores + i * l3a_model_class_count(model));
+        status = print_tags(model, scores + i * l3a_model_class_count(model));
     }
     free(values);
     l3a_features_free(features);

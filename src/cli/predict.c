@@ -20,58 +20,55 @@ const struct option predict_options[] = {
     {NULL, NULL, NULL},
 };
 
+/* What is printed: the first `top` tags; or, if top is 0, those above `threshold`; or, if that is NaN, those that are predicted. */
+struct choice {
+    uint64_t top;
+    double threshold;
+    const char *format;
+    int width; /* of the name of a picture or row */
+};
+
 static void widen(struct choice *choice, const char *id) {
     const int width = display_width(id);
     choice->width = width > choice->width ? width : choice->width;
 }
 
-static int compare_tags(const void *left, const void *right) {
-    const struct tag *a = left, *b = right;
-    return a->chosen != b->chosen ? (a->chosen ? -1 : 1)
-           : a->score > b->score  ? -1
-           : a->score < b->score  ? 1
-           : a->index < b->index  ? -1
-                                  : 1;
+static bool is_chosen(const struct choice *choice, const l3a_tags *tags, size_t index) {
+    return choice->top                ? index < choice->top
+           : isnan(choice->threshold) ? l3a_tags_predicted(tags, index)
+                                      : (double)l3a_tags_score(tags, index) > choice->threshold;
 }
 
-size_t choose_tags(const l3a_model *model, const float *scores, struct choice choice, struct tag *tags) {
-    const size_t classes = l3a_model_class_count(model);
+static void print_row(const struct choice *choice, const char *id, const l3a_tags *tags, bool first) {
+    const bool json = strcmp(choice->format, "json") == 0, csv = strcmp(choice->format, "csv") == 0;
     size_t count = 0;
-    for (size_t k = 0; k < classes; k++) {
-        const double score = (double)scores[k];
-        tags[k] =
-            (struct tag){k, score, !choice.top && score > (isnan(choice.threshold) ? choice.thresholds[k] : choice.threshold)};
-        count += tags[k].chosen;
-    }
-    qsort(tags, classes, sizeof *tags, compare_tags);
-    return !choice.top ? count : choice.top < classes ? (size_t)choice.top : classes;
-}
-
-static void print_row(const l3a_model *model, const char *id, int width, const struct tag *tags, size_t count, const char *format,
-                      bool first) {
-    const bool json = strcmp(format, "json") == 0, csv = strcmp(format, "csv") == 0;
     if (json) {
         printf("%s\n  {\"id\": ", first ? "" : ",");
         print_json_string(id);
         printf(", \"tags\": [");
     } else if (!csv) {
-        const int padding = width - display_width(id);
+        const int padding = choice->width - display_width(id);
         printf("%s%*s ", id, padding > 0 ? padding : 0, "");
     }
-    for (size_t i = 0; i < count; i++) {
-        const char *name = l3a_model_class(model, tags[i].index);
+    for (size_t i = 0; i < l3a_tags_count(tags); i++) {
+        const char *name = l3a_tags_name(tags, i);
+        const double score = (double)l3a_tags_score(tags, i);
+        if (!is_chosen(choice, tags, i)) {
+            continue;
+        }
         if (json) {
-            printf("%s{\"class\": ", i ? ", " : "");
+            printf("%s{\"class\": ", count ? ", " : "");
             print_json_string(name);
-            printf(", \"score\": %.4f}", tags[i].score);
+            printf(", \"score\": %.4f}", score);
         } else if (csv) {
             print_csv_field(id);
             printf(",");
             print_csv_field(name);
-            printf(",%.4f\n", tags[i].score);
+            printf(",%.4f\n", score);
         } else {
-            printf("%s %s %.3f", i ? "," : "", name, tags[i].score);
+            printf("%s %s %.3f", count ? "," : "", name, score);
         }
+        count++;
     }
     if (csv && !count) { /* every picture has a row */
         print_csv_field(id);
@@ -88,15 +85,36 @@ static void print_end(const char *format) {
     fputs(strcmp(format, "json") == 0 ? "\n]\n" : "", stdout);
 }
 
-static l3a_status predict_rows(l3a_model *model, l3a_features *features, struct choice choice, const char *format) {
+/* Prints the tags of rows of scores, of which `first` is the number of the first in the table. */
+static l3a_status print_rows(const struct choice *choice, const l3a_model *model, const l3a_features *features, size_t first,
+                             size_t count, const float *scores, const double *thresholds) {
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; status == L3A_OK && i < count; i++) {
+        char number[32];
+        l3a_tags *tags = NULL;
+        const char *id = l3a_features_id(features, first + i);
+        snprintf(number, sizeof number, "%zu", first + i);
+        status = l3a_tags_create(model, scores + i * l3a_model_class_count(model), thresholds, &tags);
+        if (status == L3A_OK) {
+            print_row(choice, id ? id : number, tags, first + i == 0);
+        }
+        l3a_tags_free(tags);
+    }
+    return status;
+}
+
+static l3a_status predict_rows(l3a_model *model, l3a_features *features, struct choice choice) {
     enum { BLOCK = 512 };
     const size_t rows = l3a_features_rows(features), classes = l3a_model_class_count(model);
     float *values = calloc(BLOCK * l3a_features_width(features), sizeof *values),
           *scores = calloc(BLOCK * classes + 1, sizeof *scores);
-    struct tag *tags = calloc(classes + 1, sizeof *tags);
-    l3a_status status = values && scores && tags ? l3a_model_accepts(model, features) : L3A_ERROR_MEMORY;
+    double *thresholds = calloc(classes + 1, sizeof *thresholds);
+    l3a_status status = values && scores && thresholds ? l3a_model_accepts(model, features) : L3A_ERROR_MEMORY;
     for (size_t i = 0; i < rows; i++) {
         widen(&choice, l3a_features_id(features, i) ? l3a_features_id(features, i) : "");
+    }
+    if (status == L3A_OK) {
+        l3a_model_thresholds(model, thresholds);
     }
     for (size_t first = 0; status == L3A_OK && first < rows; first += BLOCK) {
         const size_t count = rows - first < BLOCK ? rows - first : BLOCK;
@@ -105,22 +123,18 @@ static l3a_status predict_rows(l3a_model *model, l3a_features *features, struct 
             status = l3a_model_score(model, values, count, scores);
         }
         if (status == L3A_OK && !first) {
-            print_start(format);
+            print_start(choice.format);
         }
-        for (size_t i = 0; status == L3A_OK && i < count; i++) {
-            char number[32];
-            const char *id = l3a_features_id(features, first + i);
-            snprintf(number, sizeof number, "%zu", first + i);
-            print_row(model, id ? id : number, choice.width, tags, choose_tags(model, scores + i * classes, choice, tags), format,
-                      first + i == 0);
+        if (status == L3A_OK) {
+            status = print_rows(&choice, model, features, first, count, scores, thresholds);
         }
     }
     if (status == L3A_OK) {
-        print_end(format);
+        print_end(choice.format);
     }
     free(values);
     free(scores);
-    free(tags);
+    free(thresholds);
     return status;
 }
 
@@ -157,116 +171,86 @@ static bool list_pictures(const struct arguments *arguments, struct list *list) 
     return list->items != NULL;
 }
 
-/* Whether the model's features came from this backbone. */
-static l3a_status check_backbone(l3a_context *context, l3a_model *model, const l3a_backbone *backbone, bool orient) {
-    const size_t width = l3a_backbone_describe(backbone)->width;
-    float *values = calloc(width, sizeof *values);
-    l3a_features *features = NULL;
-    l3a_status status = values ? l3a_features_wrap(context, values, NULL, 1, width, NULL, 0, &features) : L3A_ERROR_MEMORY;
-    if (status == L3A_OK) {
-        status = l3a_backbone_sign(backbone, orient, features);
-    }
-    if (status == L3A_OK) {
-        status = l3a_model_accepts(model, features);
-    }
-    l3a_features_free(features);
-    free(values);
-    return status;
-}
-
 struct picture_run {
-    l3a_model *model;
-    l3a_backbone *backbone;
-    l3a_loader *loader;
-    struct choice choice;
-    const char *format;
-    float *planes, *features, *scores;
-    struct tag *tags;
+    const struct arguments *arguments;
+    l3a_reader *reader;
+    const struct list *pictures;
+    const struct choice *choice;
     size_t bad;
     bool printed;
 };
 
-static l3a_status predict_pictures(const struct arguments *arguments, struct picture_run *run, const struct list *pictures) {
-    l3a_status status = L3A_OK;
-    for (size_t i = 0; status == L3A_OK && i < pictures->count; i++) {
-        size_t index;
-        const l3a_status loaded = l3a_loader_next(run->loader, &index, run->planes);
-        if (loaded == L3A_ERROR_CANCELLED || loaded == L3A_ERROR_MEMORY) {
-            return loaded;
-        }
-        if (loaded != L3A_OK) {
-            explain(arguments, loaded);
-            run->bad++;
-            continue;
-        }
-        status = l3a_backbone_run(run->backbone, run->planes, 1, run->features);
-        if (status == L3A_OK) {
-            status = l3a_model_score(run->model, run->features, 1, run->scores);
-        }
-        if (status == L3A_OK) {
-            print_row(run->model, pictures->items[index], run->choice.width, run->tags,
-                      choose_tags(run->model, run->scores, run->choice, run->tags), run->format, !run->printed);
-            run->printed = true;
-        }
+/* Prints the tags of a picture, or why it has none. */
+static int print_picture(size_t index, l3a_status status, const l3a_tags *tags, void *user) {
+    struct picture_run *run = user;
+    if (interrupted) {
+        return 1;
     }
-    return status;
+    if (status == L3A_OK) {
+        print_row(run->choice, run->pictures->items[index], tags, !run->printed);
+        run->printed = true;
+    } else {
+        explain_error(run->arguments, status, l3a_reader_error_text(run->reader), l3a_reader_error_hint(run->reader));
+        run->bad++;
+    }
+    progress_show("pictures", index + 1, run->pictures->count);
+    return 0;
 }
 
-static int tag_pictures(const struct arguments *arguments, l3a_model *model, struct choice choice, const char *format) {
-    l3a_context *context = arguments->context;
-    struct picture_run run = {.model = model, .choice = choice, .format = format};
+static int tag_listed(const struct arguments *arguments, l3a_tagger *tagger, const struct choice *choice,
+                      const struct list *pictures) {
+    struct picture_run run = {.arguments = arguments, .pictures = pictures, .choice = choice};
+    l3a_status status = l3a_reader_create(tagger, &run.reader);
+    if (status != L3A_OK) {
+        return complain(arguments, "out of memory");
+    }
+    print_start(choice->format);
+    progress_show("pictures", 0, pictures->count);
+    status = l3a_reader_tag_files(run.reader, pictures->items, pictures->count, print_picture, &run);
+    print_end(choice->format);
+    const int code = explain_error(arguments, status, l3a_reader_error_text(run.reader), l3a_reader_error_hint(run.reader));
+    l3a_reader_free(run.reader);
+    return code == EXIT_DONE && run.bad ? EXIT_USAGE : code;
+}
+
+static int tag_pictures(const struct arguments *arguments, struct choice choice) {
+    l3a_backbone_options backbone;
+    l3a_picture_options picture;
     struct list pictures = {0};
-    l3a_backbone_options options;
-    l3a_loader_options loading;
-    if (!backbone_arguments(arguments, &options) || !list_pictures(arguments, &pictures) || interrupted) {
+    l3a_tagger *tagger = NULL;
+    if (!backbone_arguments(arguments, &backbone) || !list_pictures(arguments, &pictures) || interrupted) {
         list_free(&pictures);
         return interrupted ? EXIT_INTERRUPTED : EXIT_USAGE;
     }
     for (size_t i = 0; i < pictures.count; i++) {
-        widen(&run.choice, pictures.items[i]);
+        widen(&choice, pictures.items[i]);
     }
-    l3a_status status = l3a_backbone_open(context, argument(arguments, "backbone"), &options, &run.backbone);
-    if (status == L3A_OK) {
-        status = check_backbone(context, model, run.backbone, argument(arguments, "orient") != NULL);
-    }
-    if (status == L3A_OK) {
-        const l3a_backbone_info *info = l3a_backbone_describe(run.backbone);
-        l3a_loader_options_default(&loading);
-        loading.width = loading.height = info->size;
-        loading.filter = info->filter;
-        loading.picture.orient = argument(arguments, "orient") != NULL;
-        memcpy(loading.mean, info->mean, sizeof loading.mean);
-        memcpy(loading.deviation, info->deviation, sizeof loading.deviation);
-        run.planes = calloc(3 * info->size * info->size, sizeof *run.planes);
-        run.features = calloc(info->width, sizeof *run.features);
-        run.scores = calloc(l3a_model_class_count(model) + 1, sizeof *run.scores);
-        run.tags = calloc(l3a_model_class_count(model) + 1, sizeof *run.tags);
-        status = l3a_loader_create(context, pictures.items, pictures.count, &loading, &run.loader);
-    }
-    const bool room = run.planes && run.features && run.scores && run.tags;
-    if (status == L3A_OK && room) {
-        print_start(format);
-        status = predict_pictures(arguments, &run, &pictures);
-        print_end(format);
-    }
-    const int code = status == L3A_OK && !room ? complain(arguments, "out of memory") : explain(arguments, status);
-    l3a_loader_free(run.loader);
-    l3a_backbone_free(run.backbone);
+    l3a_picture_options_default(&picture);
+    picture.orient = argument(arguments, "orient") != NULL;
+    const l3a_tagger_options options = {.size = sizeof options,
+                                        .backbone = argument(arguments, "backbone"),
+                                        .backbone_options = &backbone,
+                                        .picture_options = &picture,
+                                        .batch = 1}; /* the tags of a picture do not depend on its neighbours */
+    const l3a_status status = l3a_tagger_open(arguments->context, arguments->positionals[0], &options, &tagger);
+    const int code = status == L3A_OK ? tag_listed(arguments, tagger, &choice, &pictures) : explain(arguments, status);
+    l3a_tagger_free(tagger);
     list_free(&pictures);
-    free(run.planes);
-    free(run.features);
-    free(run.scores);
-    free(run.tags);
-    return code == EXIT_DONE && run.bad ? EXIT_USAGE : code;
+    return code;
 }
 
-static int tag_features(const struct arguments *arguments, l3a_model *model, struct choice choice, const char *format) {
+static int tag_features(const struct arguments *arguments, struct choice choice) {
+    l3a_model *model = NULL;
     l3a_features *features = NULL;
-    l3a_status status = open_features(arguments->context, argument(arguments, "features"), NULL, NULL, &features);
+    l3a_status status = l3a_model_load(arguments->context, arguments->positionals[0], &model);
     if (status == L3A_OK) {
-        status = predict_rows(model, features, choice, format);
+        status = open_features(arguments->context, argument(arguments, "features"), NULL, NULL, &features);
+    }
+    if (status == L3A_OK) {
+        status = predict_rows(model, features, choice);
     }
     l3a_features_free(features);
+    l3a_model_free(model);
     return explain(arguments, status);
 }
 
@@ -285,8 +269,7 @@ static bool pictures_only_unused(const struct arguments *arguments) {
 int predict_command(struct arguments *arguments) {
     const char *format = argument_choice(arguments, "format", "table|json|csv", "table");
     const bool pictures = argument(arguments, "backbone") != NULL, rows = argument(arguments, "features") != NULL;
-    struct choice choice = {.threshold = NAN};
-    l3a_model *model = NULL;
+    struct choice choice = {.threshold = NAN, .format = format};
     if (!format || !argument_integer(arguments, "top", 1, 1000000, &choice.top) ||
         !argument_number(arguments, "threshold", -1e6, 1e6, &choice.threshold)) {
         return EXIT_USAGE;
@@ -303,18 +286,5 @@ int predict_command(struct arguments *arguments) {
     if (pictures ? arguments->positional_count < 2 : arguments->positional_count != 1) {
         return complain(arguments, pictures ? "name a model file and at least one picture" : "name one model file");
     }
-    l3a_status status = l3a_model_load(arguments->context, arguments->positionals[0], &model);
-    if (status != L3A_OK) {
-        return explain(arguments, status);
-    }
-    double *thresholds = calloc(l3a_model_class_count(model) + 1, sizeof *thresholds);
-    int code = EXIT_FAILED;
-    if (thresholds) {
-        l3a_model_thresholds(model, thresholds);
-        choice.thresholds = thresholds;
-        code = pictures ? tag_pictures(arguments, model, choice, format) : tag_features(arguments, model, choice, format);
-    }
-    free(thresholds);
-    l3a_model_free(model);
-    return code;
+    return pictures ? tag_pictures(arguments, choice) : tag_features(arguments, choice);
 }

@@ -9,13 +9,11 @@
  * The mutex guards the counters and each slot's `ready`. The rest of a slot belongs to the thread that fills it until it is
  * ready, and then to the caller's thread until it is delivered. Each thread has its own context, with the same allocator, so
  * that an error is written by one thread only. */
-#include "image/picture.h"
-#include "image/resize.h"
+#include "image/prepare.h"
 
 #include "base/machine.h"
 #include "base/memory.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,8 +33,7 @@ struct slot {
 struct worker {
     l3a_loader *loader;
     l3a_context *context;
-    struct picture_reader reader;
-    struct resizer resizer;
+    struct preparer preparer;
     pthread_t thread;
 };
 
@@ -45,7 +42,6 @@ struct l3a_loader {
     l3a_loader_options options;
     const char *const *paths;
     size_t count;
-    float scale[CHANNELS], offset[CHANNELS];
     struct slot *slots;
     size_t ahead;
     struct worker *workers;
@@ -68,23 +64,11 @@ void l3a_loader_options_default(l3a_loader_options *options) {
     l3a_picture_options_default(&options->picture);
 }
 
-static l3a_status load(struct worker *worker, const char *path, struct slot *slot) {
-    l3a_status status = L3A_OK;
-    const l3a_loader_options *options = &worker->loader->options;
-    struct raster *picture;
-    TRY(picture_reader_read(&worker->reader, path, &options->picture, &picture));
-    TRY(resize(&worker->resizer, picture, options->width, options->height, options->filter, &slot->picture));
-done:
-    picture_reader_trim(&worker->reader);
-    resizer_trim(&worker->resizer);
-    return status;
-}
-
 static struct slot *fill(struct worker *worker, size_t index) {
     l3a_loader *loader = worker->loader;
     struct slot *slot = &loader->slots[index % loader->ahead];
-    slot->status = load(worker, loader->paths[index], slot);
-    slot->checksum = worker->reader.checksum;
+    slot->status = preparer_read(&worker->preparer, loader->paths[index], &slot->picture);
+    slot->checksum = worker->preparer.reader.checksum;
     if (slot->status != L3A_OK) {
         memcpy(slot->error_text, worker->context->error_text, sizeof slot->error_text);
         memcpy(slot->error_hint, worker->context->error_hint, sizeof slot->error_hint);
@@ -123,19 +107,6 @@ static void *work(void *argument) {
     return NULL;
 }
 
-static l3a_status check_options(l3a_context *context, const l3a_loader_options *options) {
-    l3a_status status = L3A_OK;
-    TRY(resize_check(context, options->width, options->height, options->filter));
-    for (size_t c = 0; c < CHANNELS; c++) {
-        FAIL_IF(!isfinite(options->mean[c]) || !isfinite(options->deviation[c]) || options->deviation[c] <= 0, context,
-                L3A_ERROR_ARGUMENT, "start from l3a_loader_options_default()",
-                "mean %g and deviation %g of channel %zu: the deviation must be above 0, and both finite", (double)options->mean[c],
-                (double)options->deviation[c], c);
-    }
-done:
-    return status;
-}
-
 /* Two pictures per thread: one being decoded, one waiting. */
 static l3a_status make_slots(l3a_loader *loader) {
     l3a_status status = L3A_OK;
@@ -159,18 +130,13 @@ done:
 
 static l3a_status make_workers(l3a_loader *loader) {
     l3a_status status = L3A_OK;
-    l3a_context_options options = loader->context->options;
-    options.on_event = NULL;
-    options.threads = 1;
     TRY(allocate_zeroed(loader->context, loader->worker_count, sizeof *loader->workers, &loader->workers));
     for (size_t i = 0; i < loader->worker_count; i++) {
         struct worker *worker = &loader->workers[i];
-        FAIL_IF(l3a_context_create(&options, &worker->context) != L3A_OK, loader->context, L3A_ERROR_MEMORY, NULL,
+        FAIL_IF(context_fork(loader->context, 1, &worker->context) != L3A_OK, loader->context, L3A_ERROR_MEMORY, NULL,
                 "no memory for the threads that read pictures");
-        worker->context->files = loader->context->files;
         worker->loader = loader;
-        worker->reader.context = worker->context;
-        worker->resizer = (struct resizer){.context = worker->context, .kernels = picture_kernels()};
+        preparer_start(worker->context, &loader->options, &worker->preparer);
     }
 done:
     return status;
@@ -216,11 +182,7 @@ l3a_status l3a_loader_create(l3a_context *context, const char *const *paths, siz
     if (options) {
         made->options = *options;
     }
-    TRY(check_options(context, &made->options));
-    for (size_t c = 0; c < CHANNELS; c++) {
-        made->scale[c] = (float)(1 / (255 * (double)made->options.deviation[c]));
-        made->offset[c] = (float)(-(double)made->options.mean[c] / (double)made->options.deviation[c]);
-    }
+    TRY(check_loader_options(context, &made->options));
     const size_t threads = context->threads < THREAD_LIMIT ? (size_t)context->threads : THREAD_LIMIT;
     made->worker_count = threads < count ? threads : count ? count : 1;
     TRY(make_lock(made));
@@ -267,11 +229,9 @@ l3a_status l3a_loader_next(l3a_loader *loader, size_t *index, float *planes) {
         return L3A_OK;
     }
     struct slot *slot = loader->started ? wait_for_next(loader) : load_next(loader);
-    const size_t pixels = loader->options.width * loader->options.height;
-    float *const to[CHANNELS] = {planes, planes + pixels, planes + 2 * pixels};
     status = slot->status;
     if (status == L3A_OK) {
-        picture_kernels()->planes(slot->picture.pixels, pixels, loader->scale, loader->offset, to);
+        preparer_deliver(&loader->workers[0].preparer, &slot->picture, planes);
     } else {
         fail(loader->context, status, slot->error_hint, "%s", slot->error_text);
     }
@@ -307,8 +267,7 @@ void l3a_loader_free(l3a_loader *loader) {
         stop(loader);
     }
     for (size_t i = 0; loader->workers && i < loader->worker_count; i++) {
-        picture_reader_free(&loader->workers[i].reader);
-        resizer_free(&loader->workers[i].resizer);
+        preparer_free(&loader->workers[i].preparer);
         l3a_context_free(loader->workers[i].context);
     }
     for (size_t i = 0; loader->slots && i < loader->ahead; i++) {

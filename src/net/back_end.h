@@ -17,6 +17,8 @@ struct network_back_end {
     /* Computes the network's output for any number of pictures [count x 3 x side x side], as planes [count x channels x height x
      * width]: rows of features if the output is one pixel. */
     l3a_status (*run)(void *state, const float *pictures, size_t count, float *output);
+    /* Another state with the same parameters, for another thread. Memory comes from that context. It must be closed first. */
+    l3a_status (*share)(l3a_context *context, const void *state, void **shared);
     void (*close)(void *state);
 };
 

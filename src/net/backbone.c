@@ -129,6 +129,21 @@ done:
     return status;
 }
 
+l3a_status backbone_share(l3a_context *context, const l3a_backbone *first, l3a_backbone **backbone) {
+    l3a_backbone *made = NULL;
+    l3a_status status = L3A_OK;
+    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
+    made->context = context;
+    made->back_end = first->back_end;
+    made->info = first->info;
+    TRY(made->back_end->share(context, first->state, &made->state));
+    *backbone = made;
+    made = NULL;
+done:
+    l3a_backbone_free(made);
+    return status;
+}
+
 l3a_status l3a_backbone_open(l3a_context *context, const char *path, const l3a_backbone_options *options, l3a_backbone **backbone) {
     struct checkpoint *checkpoint = NULL;
     struct parameter_source source;

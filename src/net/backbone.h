@@ -10,6 +10,7 @@ struct l3a_backbone {
     const struct network_back_end *back_end;
     void *state; /* of the back end */
     l3a_backbone_info info;
+    bool borrows; /* the network, and its packed parameters, of another backbone */
 };
 
 /* Recognises the network in a table of tensors, and describes it. The caller frees the network, also after a failure. */
@@ -18,5 +19,8 @@ l3a_status backbone_read(l3a_context *context, const struct parameter_source *so
 /* NULL options: the defaults. */
 l3a_status backbone_open_from(l3a_context *context, const struct parameter_source *source, const struct network_back_end *back_end,
                               const l3a_backbone_options *options, l3a_backbone **backbone);
+/* Makes a second backbone, for another thread, with the parameters of the first, which must outlive it. The context must have as
+ * many threads as the first one's: the layout of the parameters may depend on their number. */
+l3a_status backbone_share(l3a_context *context, const l3a_backbone *first, l3a_backbone **backbone);
 
 #endif

@@ -19,7 +19,7 @@ void network_start(l3a_context *context, struct parameters *parameters, size_t s
     }
 }
 
-static void release_parameters(l3a_context *context, const struct layer *layer) {
+static void release_parameters(l3a_context *context, const struct net_layer *layer) {
     for (size_t i = 0; i < PARAMETER_KINDS; i++) {
         release(context, layer->parameters[i]);
     }
@@ -79,7 +79,7 @@ done:
 }
 
 /* Adds a layer whose shapes are set, and returns the value it makes. */
-static value add_layer(struct network *net, const struct layer *layer) {
+static value add_layer(struct network *net, const struct net_layer *layer) {
     if (net->status == L3A_OK) {
         net->status = grow(net->context, &net->layers, sizeof *net->layers, net->layer_count, &net->layer_capacity);
     }
@@ -96,7 +96,7 @@ static value add_layer(struct network *net, const struct layer *layer) {
     return net->value_count++;
 }
 
-static void take(struct network *net, struct layer *layer, enum parameter_kind kind, const char *name, const char *part,
+static void take(struct network *net, struct net_layer *layer, enum parameter_kind kind, const char *name, const char *part,
                  size_t rank, const uint64_t *shape) {
     if (net->status == L3A_OK) {
         char full[NAME_LENGTH];
@@ -115,7 +115,7 @@ static bool same_shape(struct shape left, struct shape right) {
     return left.channels == right.channels && left.height == right.height && left.width == right.width;
 }
 
-static void check_added(struct network *net, const char *name, const struct layer *layer) {
+static void check_added(struct network *net, const char *name, const struct net_layer *layer) {
     if (net->status == L3A_OK && layer->add && !same_shape(net->shapes[layer->add], layer->to)) {
         network_fail(net, "%s%s: the output of %zu x %zu x %zu cannot be added to the shortcut of %zu x %zu x %zu", net->prefix,
                      name, layer->to.channels, layer->to.height, layer->to.width, net->shapes[layer->add].channels,
@@ -123,7 +123,7 @@ static void check_added(struct network *net, const char *name, const struct laye
     }
 }
 
-static void fold_batch_norm(struct network *net, const struct conv *what, struct layer *layer) {
+static void fold_batch_norm(struct network *net, const struct conv *what, struct net_layer *layer) {
     char full[NAME_LENGTH];
     struct batch_norm norm = {0};
     l3a_status status = net->status;
@@ -159,18 +159,18 @@ value conv(struct network *net, value input, const struct conv *what) {
                      what->kernel, from.height, from.width);
         return NOTHING;
     }
-    struct layer layer = {.kind = LAYER_CONVOLUTION,
-                          .input = input,
-                          .add = what->add,
-                          .from = from,
-                          .to = {what->out, (from.height + 2 * padding - what->kernel) / what->stride + 1,
-                                 (from.width + 2 * padding - what->kernel) / what->stride + 1},
-                          .kernel = what->kernel,
-                          .stride = what->stride,
-                          .padding = padding,
-                          .groups = groups,
-                          .activation = what->activation,
-                          .slope = what->slope};
+    struct net_layer layer = {.kind = LAYER_CONVOLUTION,
+                              .input = input,
+                              .add = what->add,
+                              .from = from,
+                              .to = {what->out, (from.height + 2 * padding - what->kernel) / what->stride + 1,
+                                     (from.width + 2 * padding - what->kernel) / what->stride + 1},
+                              .kernel = what->kernel,
+                              .stride = what->stride,
+                              .padding = padding,
+                              .groups = groups,
+                              .activation = what->activation,
+                              .slope = what->slope};
     const uint64_t shape[] = {what->out, from.channels / groups, what->kernel, what->kernel};
     take(net, &layer, FACTORS, what->name, ".weight", 4, shape);
     if (what->biased) {
@@ -190,12 +190,12 @@ static value linear_layer(struct network *net, value input, const struct linear 
         return NOTHING;
     }
     const struct shape from = net->shapes[input];
-    struct layer layer = {.kind = LAYER_LINEAR,
-                          .input = input,
-                          .add = what->add,
-                          .from = from,
-                          .to = {what->out, from.height, from.width},
-                          .activation = what->activation};
+    struct net_layer layer = {.kind = LAYER_LINEAR,
+                              .input = input,
+                              .add = what->add,
+                              .from = from,
+                              .to = {what->out, from.height, from.width},
+                              .activation = what->activation};
     take(net, &layer, FACTORS, what->name, ".weight", rank, shape);
     take(net, &layer, BIAS, what->name, ".bias", 1, shape);
     check_added(net, what->name, &layer);
@@ -214,21 +214,21 @@ value patch_embedding(struct network *net, value input, const char *name, size_t
     }
     const struct shape from = net->shapes[input];
     const size_t across = from.width / patch, down = from.height / patch;
-    const struct layer layer = {.kind = LAYER_PATCHES,
-                                .input = input,
-                                .from = from,
-                                .to = {from.channels * patch * patch, across * down, 1},
-                                .kernel = patch,
-                                .stride = patch};
+    const struct net_layer layer = {.kind = LAYER_PATCHES,
+                                    .input = input,
+                                    .from = from,
+                                    .to = {from.channels * patch * patch, across * down, 1},
+                                    .kernel = patch,
+                                    .stride = patch};
     const value patches = add_layer(net, &layer);
     return linear_layer(net, patches, &(struct linear){.name = name, .out = out}, 4,
                         (const uint64_t[]){out, from.channels, patch, patch});
 }
 
 /* Adds a layer without parameters. */
-static value reshape(struct network *net, enum layer_kind kind, value input, struct shape to, size_t kernel, size_t stride,
+static value reshape(struct network *net, enum net_layer_kind kind, value input, struct shape to, size_t kernel, size_t stride,
                      size_t padding) {
-    const struct layer layer = {
+    const struct net_layer layer = {
         .kind = kind, .input = input, .from = net->shapes[input], .to = to, .kernel = kernel, .stride = stride, .padding = padding};
     return add_layer(net, &layer);
 }
@@ -290,13 +290,13 @@ value squeeze_excite(struct network *net, value input, const char *first, const 
                      from.channels, EXCITE_CHANNELS);
         return NOTHING;
     }
-    struct layer layer = {.kind = LAYER_SQUEEZE_EXCITE,
-                          .input = input,
-                          .add = add,
-                          .from = from,
-                          .to = from,
-                          .hidden = hidden,
-                          .activation = add ? RELU : LINEAR_ACTIVATION};
+    struct net_layer layer = {.kind = LAYER_SQUEEZE_EXCITE,
+                              .input = input,
+                              .add = add,
+                              .from = from,
+                              .to = from,
+                              .hidden = hidden,
+                              .activation = add ? RELU : LINEAR_ACTIVATION};
     take(net, &layer, FACTORS, first, ".weight", 4, (const uint64_t[]){hidden, from.channels, 1, 1});
     take(net, &layer, BIAS, first, ".bias", 1, (const uint64_t[]){hidden});
     take(net, &layer, SECOND_FACTORS, second, ".weight", 4, (const uint64_t[]){from.channels, hidden, 1, 1});
@@ -311,7 +311,7 @@ value add_tokens(struct network *net, value input, const char *token, const char
         return NOTHING;
     }
     const struct shape from = net->shapes[input];
-    struct layer layer = {.kind = LAYER_TOKENS, .input = input, .from = from, .to = {from.channels, from.height + 1, 1}};
+    struct net_layer layer = {.kind = LAYER_TOKENS, .input = input, .from = from, .to = {from.channels, from.height + 1, 1}};
     take(net, &layer, FACTORS, token, "", 3, (const uint64_t[]){1, 1, from.channels});
     take(net, &layer, BIAS, position, "", 3, (const uint64_t[]){1, from.height + 1, from.channels});
     return add_layer(net, &layer);
@@ -322,7 +322,7 @@ value layer_norm(struct network *net, value input, const char *name, float epsil
         return NOTHING;
     }
     const struct shape from = net->shapes[input];
-    struct layer layer = {.kind = LAYER_NORM, .input = input, .from = from, .to = from, .epsilon = epsilon};
+    struct net_layer layer = {.kind = LAYER_NORM, .input = input, .from = from, .to = from, .epsilon = epsilon};
     take(net, &layer, FACTORS, name, ".weight", 1, (const uint64_t[]){from.channels});
     take(net, &layer, BIAS, name, ".bias", 1, (const uint64_t[]){from.channels});
     return add_layer(net, &layer);
@@ -339,7 +339,8 @@ value attention(struct network *net, value input, size_t heads, bool first_only)
     } else if (from.height > ATTENTION_TOKENS) {
         network_fail(net, "%sattention: %zu tokens are more than the limit of %d", net->prefix, from.height, ATTENTION_TOKENS);
     }
-    const struct layer layer = {.kind = LAYER_ATTENTION, .input = input, .from = from, .to = {width, queries, 1}, .heads = heads};
+    const struct net_layer layer = {
+        .kind = LAYER_ATTENTION, .input = input, .from = from, .to = {width, queries, 1}, .heads = heads};
     net->flops += 4.0 * (double)(queries * from.height) * (double)width;
     return add_layer(net, &layer);
 }
@@ -362,10 +363,10 @@ value join(struct network *net, value left, value right) {
     if (net->status != L3A_OK) {
         return NOTHING;
     }
-    const struct layer layer = {.kind = LAYER_JOIN,
-                                .input = left,
-                                .add = right,
-                                .from = net->shapes[left],
-                                .to = {net->shapes[left].channels + net->shapes[right].channels, 1, 1}};
+    const struct net_layer layer = {.kind = LAYER_JOIN,
+                                    .input = left,
+                                    .add = right,
+                                    .from = net->shapes[left],
+                                    .to = {net->shapes[left].channels + net->shapes[right].channels, 1, 1}};
     return add_layer(net, &layer);
 }

@@ -14,7 +14,7 @@
 
 enum activation { LINEAR_ACTIVATION, RELU, LEAKY_RELU, GELU };
 
-enum layer_kind {
+enum net_layer_kind {
     LAYER_SPACE_TO_DEPTH,
     LAYER_CONVOLUTION,
     LAYER_MAX_POOL,
@@ -50,8 +50,8 @@ enum { ATTENTION_TOKENS = 32768, EXCITE_CHANNELS = 4096 };
  * factors and the positions as bias. */
 enum parameter_kind { FACTORS, BIAS, SECOND_FACTORS, SECOND_BIAS, PARAMETER_KINDS };
 
-struct layer {
-    enum layer_kind kind;
+struct net_layer {
+    enum net_layer_kind kind;
     value input, add, output;
     struct shape from, to;
     size_t kernel, stride, padding, groups, heads;
@@ -68,7 +68,7 @@ struct network {
     struct parameters *parameters;
     l3a_status status;
     char prefix[96];
-    struct layer *layers;
+    struct net_layer *layers;
     size_t layer_count, layer_capacity;
     struct shape *shapes; /* of each value */
     size_t value_count, value_capacity;

@@ -343,7 +343,7 @@ def read_layers(path):
             yield kind, np.frombuffer(file.read(4 * channels * height * width), "<f4").reshape(channels, height, width)
 
 
-PATCHES, FIRST_TOKEN = 7, 12  # of enum layer_kind
+PATCHES, FIRST_TOKEN = 7, 12  # of enum net_layer_kind
 
 
 def test_layers(golden, folder):

@@ -30,7 +30,7 @@ struct parameter_source tensors_source(struct memory_tensors *tensors, tensor_re
 /* ---- Layers: values are planes in double, [channel][row][column] of one picture ---- */
 
 struct naive_layer {
-    struct layer what; /* without parameters */
+    struct net_layer what; /* without parameters */
     double *parameters[PARAMETER_KINDS];
 };
 
@@ -38,7 +38,7 @@ static double at(const double *in, struct shape shape, size_t c, size_t y, size_
     return y < shape.height && x < shape.width ? in[(c * shape.height + y) * shape.width + x] : 0;
 }
 
-static double activated(const struct layer *layer, double x) {
+static double activated(const struct net_layer *layer, double x) {
     return layer->activation == RELU         ? (x > 0 ? x : 0)
            : layer->activation == LEAKY_RELU ? (x > 0 ? x : (double)layer->slope * x)
            : layer->activation == GELU       ? 0.5 * x * (1 + erf(x / sqrt(2)))
@@ -46,7 +46,7 @@ static double activated(const struct layer *layer, double x) {
 }
 
 static double convolution(const struct naive_layer *naive, const double *in, size_t c, size_t y, size_t x) {
-    const struct layer *layer = &naive->what;
+    const struct net_layer *layer = &naive->what;
     const size_t inputs = layer->from.channels / layer->groups, outputs = layer->to.channels / layer->groups;
     double sum = naive->parameters[BIAS] ? naive->parameters[BIAS][c] : 0;
     for (size_t i = 0; i < inputs; i++) {
@@ -70,7 +70,7 @@ static double linear_map(const struct naive_layer *naive, const double *in, size
     return sum;
 }
 
-static double pool(const struct layer *layer, const double *in, size_t c, size_t y, size_t x) {
+static double pool(const struct net_layer *layer, const double *in, size_t c, size_t y, size_t x) {
     double sum = 0, most = -INFINITY, count = 0;
     for (size_t dy = 0; dy < layer->kernel; dy++) {
         for (size_t dx = 0; dx < layer->kernel; dx++) {
@@ -85,7 +85,7 @@ static double pool(const struct layer *layer, const double *in, size_t c, size_t
     return layer->kind == LAYER_MAX_POOL ? most : sum / count;
 }
 
-static double blur(const struct layer *layer, const double *in, size_t c, size_t y, size_t x) {
+static double blur(const struct net_layer *layer, const double *in, size_t c, size_t y, size_t x) {
     const double taps[] = {0.25, 0.5, 0.25};
     double sum = 0;
     for (long dy = -1; dy <= 1; dy++) {
@@ -99,7 +99,7 @@ static double blur(const struct layer *layer, const double *in, size_t c, size_t
     return sum;
 }
 
-static double mean_of(const struct layer *layer, const double *in, size_t c, size_t first) {
+static double mean_of(const struct net_layer *layer, const double *in, size_t c, size_t first) {
     const size_t pixels = layer->from.height * layer->from.width;
     double sum = 0;
     for (size_t i = first; i < pixels; i++) {
@@ -110,7 +110,7 @@ static double mean_of(const struct layer *layer, const double *in, size_t c, siz
 
 /* The factor of channel c. */
 static double excitement(const struct naive_layer *naive, const double *in, size_t c) {
-    const struct layer *layer = &naive->what;
+    const struct net_layer *layer = &naive->what;
     double sum = naive->parameters[SECOND_BIAS][c];
     for (size_t h = 0; h < layer->hidden; h++) {
         double inner = naive->parameters[BIAS][h];
@@ -134,7 +134,7 @@ static double norm(const struct naive_layer *naive, const double *in, size_t c, 
     return (at(in, from, c, row, 0) - mean) / sqrt(variance + 1e-6) * naive->parameters[FACTORS][c] + naive->parameters[BIAS][c];
 }
 
-static double attend(const struct layer *layer, const double *in, size_t c, size_t row) {
+static double attend(const struct net_layer *layer, const double *in, size_t c, size_t row) {
     const size_t width = layer->to.channels, per_head = width / layer->heads, start = c / per_head * per_head;
     double total = 0, sum = 0;
     for (size_t key = 0; key < layer->from.height; key++) {
@@ -150,7 +150,7 @@ static double attend(const struct layer *layer, const double *in, size_t c, size
 }
 
 /* Row `token` of patches: the pixels of one square, channel by channel. */
-static double patch(const struct layer *layer, const double *in, size_t c, size_t token) {
+static double patch(const struct net_layer *layer, const double *in, size_t c, size_t token) {
     const size_t side = layer->kernel, across = layer->from.width / side;
     return at(in, layer->from, c / (side * side), token / across * side + c / side % side, token % across * side + c % side);
 }
@@ -161,7 +161,7 @@ static double tokens(const struct naive_layer *naive, const double *in, size_t c
 }
 
 static double one_number(const struct naive_layer *naive, const double *in, const double *added, size_t c, size_t y, size_t x) {
-    const struct layer *layer = &naive->what;
+    const struct net_layer *layer = &naive->what;
     switch (layer->kind) {
     case LAYER_CONVOLUTION: return activated(layer, convolution(naive, in, c, y, x) + (added ? at(added, layer->to, c, y, x) : 0));
     case LAYER_LINEAR: return activated(layer, linear_map(naive, in, c, y) + (added ? at(added, layer->to, c, y, x) : 0));
@@ -181,7 +181,7 @@ static double one_number(const struct naive_layer *naive, const double *in, cons
 }
 
 static void run_layer(const struct naive_layer *naive, const double *in, const double *added, double *out) {
-    const struct layer *layer = &naive->what;
+    const struct net_layer *layer = &naive->what;
     const size_t width = layer->to.width, pixels = layer->to.height * width;
     for (size_t c = 0; c < layer->to.channels; c++) {
         const double scale = layer->kind == LAYER_SQUEEZE_EXCITE ? excitement(naive, in, c) : 0;
@@ -244,7 +244,7 @@ static l3a_status open(const struct network *network, void **state) {
                                   .output = network->output};
     TRY(allocate_zeroed(context, net->layer_count, sizeof *net->layers, &net->layers));
     for (size_t i = 0; i < net->layer_count; i++) {
-        struct layer *what = &net->layers[i].what;
+        struct net_layer *what = &net->layers[i].what;
         *what = network->layers[i];
         for (size_t kind = 0; kind < PARAMETER_KINDS; kind++) {
             if (what->parameters[kind]) {
@@ -265,7 +265,7 @@ static l3a_status run_picture(const struct naive_network *net, const float *pict
     l3a_status status = L3A_OK;
     TRY(widen(net->context, picture, net->picture_size, &values[PICTURE]));
     for (size_t i = 0; i < net->layer_count; i++) {
-        const struct layer *what = &net->layers[i].what;
+        const struct net_layer *what = &net->layers[i].what;
         TRY(allocate(net->context, shape_size(what->to), sizeof(double), &values[what->output]));
         run_layer(&net->layers[i], values[what->input], values[what->add], values[what->output]);
     }

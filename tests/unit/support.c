@@ -1,6 +1,8 @@
 #include "support.h"
 
 #include "base/random.h"
+#include "format/safetensors.h"
+#include "image/picture.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -27,8 +29,8 @@ void assert_ok_at(l3a_context *context, l3a_status status, const char *what, con
 void assert_fails_at(l3a_context *context, l3a_status status, l3a_status expected, const char *contains, const char *what,
                      const char *file, int line) {
     if (status != expected || !strstr(l3a_error_text(context), contains)) {
-        print_error("%s: %s, expected %s\n  text: %s\n  expected in it: %s\n", what, l3a_status_name(status), l3a_status_name(expected),
-                    l3a_error_text(context), contains);
+        print_error("%s: %s, expected %s\n  text: %s\n  expected in it: %s\n", what, l3a_status_name(status),
+                    l3a_status_name(expected), l3a_error_text(context), contains);
     }
     _assert_int_equal(status, expected, file, line);
     _assert_true(strstr(l3a_error_text(context), contains) != NULL, contains, file, line);
@@ -91,4 +93,56 @@ void random_table(uint64_t seed, size_t rows, size_t width, size_t classes, unsi
         }
         labels[i * classes + random_bits(seed + 2, i) % classes] = 1;
     }
+}
+
+struct small_tensor {
+    const char *name;
+    size_t rank;
+    uint64_t shape[4];
+};
+
+void write_small_backbone(l3a_context *context, const char *path, uint64_t seed) {
+    static const struct small_tensor tensors[] = {{"cls_token", 3, {1, 1, 64}},
+                                                  {"pos_embed", 3, {1, 10, 64}},
+                                                  {"patch_embed.proj.weight", 4, {64, 3, 4, 4}},
+                                                  {"patch_embed.proj.bias", 1, {64}},
+                                                  {"blocks.0.norm1.weight", 1, {64}},
+                                                  {"blocks.0.norm1.bias", 1, {64}},
+                                                  {"blocks.0.attn.qkv.weight", 2, {192, 64}},
+                                                  {"blocks.0.attn.qkv.bias", 1, {192}},
+                                                  {"blocks.0.attn.proj.weight", 2, {64, 64}},
+                                                  {"blocks.0.attn.proj.bias", 1, {64}},
+                                                  {"blocks.0.norm2.weight", 1, {64}},
+                                                  {"blocks.0.norm2.bias", 1, {64}},
+                                                  {"blocks.0.mlp.fc1.weight", 2, {128, 64}},
+                                                  {"blocks.0.mlp.fc1.bias", 1, {128}},
+                                                  {"blocks.0.mlp.fc2.weight", 2, {64, 128}},
+                                                  {"blocks.0.mlp.fc2.bias", 1, {64}},
+                                                  {"norm.weight", 1, {64}},
+                                                  {"norm.bias", 1, {64}}};
+    enum { TENSORS = sizeof tensors / sizeof tensors[0], LARGEST = 192 * 64 };
+    static float values[TENSORS][LARGEST];
+    tensor_source sources[TENSORS];
+    const text_list none = {0};
+    for (size_t i = 0; i < TENSORS; i++) {
+        sources[i] = (tensor_source){
+            .name = tensors[i].name, .type = TENSOR_F32, .rank = tensors[i].rank, .fill = fill_from_memory, .argument = values[i]};
+        memcpy(sources[i].shape, tensors[i].shape, sizeof tensors[i].shape);
+        for (size_t j = 0; j < LARGEST; j++) {
+            values[i][j] = (float)((random_uniform(seed + i, j) - 0.5) * 0.6) + (strstr(tensors[i].name, "norm") ? 1.0F : 0.0F);
+        }
+    }
+    assert_ok(context, safetensors_write(context, path, &none, &none, sources, TENSORS));
+}
+
+void write_small_picture(const char *path, uint64_t seed) {
+    enum { WIDTH = 40, HEIGHT = 30, BLOCK = 10 };
+    uint8_t pixels[WIDTH * HEIGHT * 3], file[WIDTH * HEIGHT * 6];
+    for (size_t i = 0; i < sizeof pixels; i++) {
+        const size_t x = i / 3 % WIDTH / BLOCK, y = i / 3 / WIDTH / BLOCK;
+        pixels[i] = (uint8_t)(random_bits(seed, 100 * y + 10 * x + i % 3) % 256);
+    }
+    const size_t length = jpeg_encode(pixels, WIDTH, HEIGHT, 90, file, sizeof file);
+    assert_true(length > 0);
+    write_bytes(path, file, length);
 }

@@ -17,7 +17,8 @@ l3a_context *make_context(int threads);
 #define assert_ok(context, call) assert_ok_at(context, call, #call, __FILE__, __LINE__)
 void assert_ok_at(l3a_context *context, l3a_status status, const char *what, const char *file, int line);
 /* The status is the expected one, and the text says `contains`. */
-#define assert_fails(context, call, expected, contains) assert_fails_at(context, call, expected, contains, #call, __FILE__, __LINE__)
+#define assert_fails(context, call, expected, contains)                                                                            \
+    assert_fails_at(context, call, expected, contains, #call, __FILE__, __LINE__)
 void assert_fails_at(l3a_context *context, l3a_status status, l3a_status expected, const char *contains, const char *what,
                      const char *file, int line);
 
@@ -32,5 +33,10 @@ char *read_bytes(const char *path, size_t *count);
 
 /* Features with values in [-1, 1) and labels of which about one in `every` is 1, at least one a row; a seed, the same numbers. */
 void random_table(uint64_t seed, size_t rows, size_t width, size_t classes, unsigned every, float *features, int8_t *labels);
+
+/* Writes the checkpoint of a ViT for pictures of 12 x 12, with features 64 wide; a seed, the same parameters. */
+void write_small_backbone(l3a_context *context, const char *path, uint64_t seed);
+/* Writes a JPEG of 40 x 30 pixels; a seed, the same bytes. */
+void write_small_picture(const char *path, uint64_t seed);
 
 #endif

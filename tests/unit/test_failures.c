@@ -281,6 +281,7 @@ static l3a_status create_probed_context(l3a_context **context) {
 static struct {
     char *folder;
     char *table, *run_table, *npy_values, *npy_labels, *npy_names, *model, *apart, *early, *late, *few, *run;
+    char *backbone, *picture, *pictures, *tags;
 } input;
 
 static const char old_text[] = "what was there before";
@@ -293,6 +294,10 @@ struct stage {
     l3a_features *train, *test;
     l3a_model *model, *other;
     l3a_experiment *experiment;
+    l3a_tagger *tagger;
+    l3a_reader *reader;
+    l3a_backbone *backbone;
+    l3a_dataset *dataset;
 };
 
 /* The bytes that the undisturbed attempt, which comes first, left behind. */
@@ -381,6 +386,30 @@ static void save_model_of_phases(l3a_context *context, const l3a_options *option
     l3a_features_free(table);
 }
 
+/* A backbone, a picture, and a model of features as wide as the backbone's. */
+static void save_tagger(l3a_context *context) {
+    enum { FEATURES = 64 };
+    static float values[RUN_ROWS * FEATURES];
+    static int8_t labels[RUN_ROWS * CLASSES];
+    const l3a_options options = small_options();
+    l3a_features *table = NULL;
+    l3a_model *model = NULL;
+    input.backbone = path_in(input.folder, "backbone.safetensors");
+    input.picture = path_in(input.folder, "picture.jpg");
+    input.pictures = path_in(input.folder, "pictures.csv");
+    input.tags = path_in(input.folder, "tags.safetensors");
+    write_small_backbone(context, input.backbone, 1);
+    write_small_picture(input.picture, 1);
+    write_bytes(input.pictures, "path,labels\npicture.jpg,ant\n", 28);
+    random_table(8, RUN_ROWS, FEATURES, CLASSES, 2, values, labels);
+    assert_ok(context, l3a_features_wrap(context, values, labels, RUN_ROWS, FEATURES, class_names, CLASSES, &table));
+    assert_ok(context, l3a_model_create(context, FEATURES, &options, &model));
+    assert_ok(context, l3a_model_learn(model, table, class_names, CLASSES));
+    assert_ok(context, l3a_model_save(model, input.tags));
+    l3a_model_free(model);
+    l3a_features_free(table);
+}
+
 static int make_inputs(void **state) {
     (void)state;
     static float values[ROWS * WIDTH];
@@ -410,14 +439,16 @@ static int make_inputs(void **state) {
     save_model_of_phases(context, &options, 0, STEP, input.early);
     save_model_of_phases(context, &options, STEP, CLASSES, input.late);
     save_table(context, input.few, values, labels, FEW);
+    save_tagger(context);
     l3a_context_free(context);
     return 0;
 }
 
 static int remove_inputs(void **state) {
     (void)state;
-    char *const paths[] = {input.table, input.run_table, input.npy_values, input.npy_labels, input.npy_names, input.model,
-                           input.run,   input.apart,     input.early,      input.late,       input.few,       kept};
+    char *const paths[] = {input.table,    input.run_table, input.npy_values, input.npy_labels, input.npy_names, input.model,
+                           input.run,      input.apart,     input.early,      input.late,       input.few,       kept,
+                           input.backbone, input.picture,   input.pictures,   input.tags};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         free(paths[i]);
     }
@@ -894,6 +925,84 @@ static void check_drawn(struct stage *stage, l3a_status status) {
     }
 }
 
+/* ---- Scenarios: pictures ---- */
+
+static l3a_status extract_one(struct stage *stage) {
+    char name[600];
+    snprintf(name, sizeof name, "list:%s", input.pictures);
+    l3a_extract_options options;
+    l3a_extract_options_default(&options);
+    options.strict = 1;
+    l3a_status status = l3a_dataset_open(stage->context, name, NULL, &stage->dataset);
+    if (status == L3A_OK) {
+        status = l3a_backbone_open(stage->context, input.backbone, NULL, &stage->backbone);
+    }
+    return status == L3A_OK ? l3a_extract(stage->context, stage->backbone, stage->dataset, &options, stage->path, NULL) : status;
+}
+
+/* A failure that a reader reports becomes the context's, where the loop looks for a text. */
+static l3a_status of_reader(struct stage *stage, l3a_status status) {
+    if (status != L3A_OK) {
+        strcpy(stage->context->error_text, l3a_reader_error_text(stage->reader));
+    }
+    return status;
+}
+
+static int keep_status(size_t index, l3a_status status, const l3a_tags *tags, void *user) {
+    (void)index;
+    (void)tags;
+    *(l3a_status *)user = status;
+    return status != L3A_OK;
+}
+
+static l3a_status open_tagger(struct stage *stage) {
+    const l3a_tagger_options options = {.size = sizeof options, .backbone = input.backbone};
+    return l3a_tagger_open(stage->context, input.tags, &options, &stage->tagger);
+}
+
+static void prepare_tagger(struct stage *stage) {
+    assert_ok(stage->context, open_tagger(stage));
+}
+
+static l3a_status reload_tagger(struct stage *stage) {
+    return l3a_tagger_reload(stage->tagger);
+}
+
+static l3a_status tag_picture(struct stage *stage) {
+    l3a_tags *tags = NULL;
+    const char *const paths[] = {input.picture};
+    l3a_status status = l3a_reader_create(stage->tagger, &stage->reader), one = L3A_OK;
+    if (status != L3A_OK) {
+        strcpy(stage->context->error_text, "no reader");
+        return status;
+    }
+    status = of_reader(stage, l3a_reader_tag_file(stage->reader, input.picture, &tags));
+    l3a_tags_free(tags);
+    if (status == L3A_OK) {
+        status = of_reader(stage, l3a_reader_tag_files(stage->reader, paths, 1, keep_status, &one));
+    }
+    return status == L3A_ERROR_CANCELLED ? one : status;
+}
+
+/* Whatever has failed, the tagger that is open tags, as without the failure. */
+static void check_tagger(struct stage *stage, l3a_status status) {
+    float scores[CLASSES];
+    l3a_tags *tags = NULL;
+    if (!stage->tagger) {
+        require(status != L3A_OK, "no tagger");
+        return;
+    }
+    l3a_reader_free(stage->reader);
+    stage->reader = NULL;
+    assert_int_equal(l3a_reader_create(stage->tagger, &stage->reader), L3A_OK);
+    assert_ok(stage->context, of_reader(stage, l3a_reader_tag_file(stage->reader, input.picture, &tags)));
+    for (size_t i = 0; i < CLASSES; i++) {
+        scores[i] = l3a_tags_score(tags, i);
+    }
+    same_as_undisturbed(scores, sizeof scores);
+    l3a_tags_free(tags);
+}
+
 /* ---- The loop ---- */
 
 struct scenario {
@@ -932,6 +1041,10 @@ static const struct scenario scenarios[] = {
     {"write a report", run_once, write_report, check_file, true},
     {"read the record of a run", run_once, read_record, check_nothing, false},
     {"draw a data set", NULL, draw_one, check_drawn, true},
+    {"extract a picture", put_old_file, extract_one, check_file, true},
+    {"open a tagger", NULL, open_tagger, check_tagger, false},
+    {"reload a tagger", prepare_tagger, reload_tagger, check_tagger, false},
+    {"tag a picture", prepare_tagger, tag_picture, check_tagger, false},
 };
 
 enum { SCENARIOS = sizeof scenarios / sizeof scenarios[0] };
@@ -955,6 +1068,10 @@ static void check_temporaries(const struct stage *stage) {
 
 static void stage_free(struct stage *stage) {
     l3a_experiment_free(stage->experiment);
+    l3a_reader_free(stage->reader);
+    l3a_tagger_free(stage->tagger);
+    l3a_backbone_free(stage->backbone);
+    l3a_dataset_free(stage->dataset);
     l3a_model_free(stage->model);
     l3a_model_free(stage->other);
     l3a_features_free(stage->train);

@@ -209,6 +209,40 @@ static void features_do_not_depend_on_back_end_or_batch(void **unused) {
     l3a_context_free(context);
 }
 
+/* A second backbone with the parameters of the first computes the same numbers, whether the first has run or not. */
+static void shared_parameters_give_the_same_features(void **unused) {
+    (void)unused;
+    for (size_t i = 0; i < 2 * sizeof network_cases / sizeof *network_cases; i++) {
+        const struct network_case *test = &network_cases[i / 2];
+        const struct network_back_end *back_end;
+        for (size_t j = 0; (back_end = network_back_end_at(j)); j++) {
+            const int threads = 1 + (int)(i % 2);
+            l3a_context *context = make_context(threads), *other = NULL;
+            l3a_backbone *first = NULL, *second = NULL;
+            const size_t numbers = COUNT * test->width;
+            float *pictures = make_pictures(test->side), *expected = malloc(numbers * sizeof *expected),
+                  *features = malloc(numbers * sizeof *features);
+            if (back_end->available()) {
+                assert_ok(context, open_case(context, test, back_end, &first));
+                assert_ok(context, context_fork(context, threads, &other));
+                assert_ok(other, backbone_share(other, first, &second));
+                assert_string_equal(l3a_backbone_describe(second)->name, test->name);
+                assert_int_equal(l3a_backbone_describe(second)->width, test->width);
+                assert_ok(other, l3a_backbone_run(second, pictures, COUNT, features));
+                assert_ok(context, l3a_backbone_run(first, pictures, COUNT, expected));
+                assert_memory_equal(features, expected, numbers * sizeof *features);
+            }
+            l3a_backbone_free(second);
+            l3a_backbone_free(first);
+            l3a_context_free(other);
+            l3a_context_free(context);
+            free(pictures);
+            free(expected);
+            free(features);
+        }
+    }
+}
+
 static void assert_refused(l3a_context *context, struct memory_tensors *tensors, const l3a_backbone_options *options,
                            l3a_status expected, const char *contains) {
     const struct parameter_source source = tensors_source(tensors, read_numbers);
@@ -375,6 +409,7 @@ static void pictures_that_overflow_are_an_error(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(features_do_not_depend_on_back_end_or_batch),
+                                       cmocka_unit_test(shared_parameters_give_the_same_features),
                                        cmocka_unit_test(tensors_that_do_not_fit_are_named),
                                        cmocka_unit_test(options_out_of_range_are_refused),
                                        cmocka_unit_test(any_allocation_may_fail),

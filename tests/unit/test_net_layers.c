@@ -33,7 +33,7 @@ static l3a_status read_numbers(void *owner, const struct checkpoint_tensor *tens
 
 struct test_case {
     const char *name;
-    enum layer_kind kind;
+    enum net_layer_kind kind;
     size_t channels, side, out, kernel, stride, groups, heads;
     enum activation activation;
     bool add; /* the layer adds a second copy of its input */
@@ -147,7 +147,7 @@ static float *output_of(l3a_context *context, const struct network_back_end *bac
     return output;
 }
 
-static void compare(const struct test_case *test, const char *back_end, const struct layer *layer, const float *naive,
+static void compare(const struct test_case *test, const char *back_end, const struct net_layer *layer, const float *naive,
                     const float *found) {
     const size_t size = layer->to.channels * layer->to.height * layer->to.width;
     for (size_t i = 0; i < COUNT * size; i++) {
@@ -161,7 +161,7 @@ static void compare(const struct test_case *test, const char *back_end, const st
 }
 
 /* What the description has set in the layer, since the naive one uses that too. */
-static void check_layer(const struct test_case *test, const struct layer *layer) {
+static void check_layer(const struct test_case *test, const struct net_layer *layer) {
     assert_int_equal(layer->kind, test->kind);
     assert_int_equal(layer->add != NOTHING, test->add);
     if (test->out) {
@@ -189,7 +189,7 @@ static void run_case(l3a_context *context, const struct test_case *test) {
     network_start(context, &parameters, test->side, &net);
     const value x = first_layer(&net, test), same = test->add ? first_layer(&net, test) : NOTHING;
     assert_ok(context, network_finish(&net, describe_layer(&net, test, x, same)));
-    const struct layer *last = &net.layers[net.layer_count - 1];
+    const struct net_layer *last = &net.layers[net.layer_count - 1];
     check_layer(test, last);
     float *naive = output_of(context, &naive_back_end, &net, COUNT, pictures);
     const struct network_back_end *back_end;

@@ -18,7 +18,7 @@ enum { LANES = 16, ROWS = 4, TILE = 1024 };
 
 _Static_assert(sizeof(lanes) == LANES * sizeof(double), "a lane for each column");
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "fma", "default")))
 #else
 #define FOR_EACH_PROCESSOR

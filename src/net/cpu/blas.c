@@ -15,7 +15,7 @@
 struct operation {
     l3a_context *context;
     const struct kernels *kernels;
-    const struct layer *layer;
+    const struct net_layer *layer;
     struct layout from, to;
     size_t batch;
     float *factors; /* [out][kernel][kernel][in / groups]; the twin's if there is a twin */
@@ -48,7 +48,7 @@ static void release_operation(void *opaque) {
 }
 
 static l3a_status pack(struct operation *operation, const float *factors, const struct operation *twin) {
-    const struct layer *layer = operation->layer;
+    const struct net_layer *layer = operation->layer;
     const size_t in = layer->kind == LAYER_CONVOLUTION ? layer->from.channels / layer->groups : layer->from.channels;
     const size_t kernel = layer->kind == LAYER_CONVOLUTION ? layer->kernel * layer->kernel : 1;
     if (twin) {
@@ -68,14 +68,14 @@ static l3a_status pack(struct operation *operation, const float *factors, const 
 }
 
 static bool needs_columns(const struct operation *operation) {
-    const struct layer *layer = operation->layer;
+    const struct net_layer *layer = operation->layer;
     return layer->kind == LAYER_CONVOLUTION &&
            (layer->kernel > 1 || layer->stride > 1 || operation->from.block != operation->from.padded);
 }
 
 static l3a_status prepare(void *state, struct product *product, const void *twin, void **operation) {
     l3a_context *context = state;
-    const struct layer *layer = product->layer;
+    const struct net_layer *layer = product->layer;
     struct layout *to = &product->to;
     struct operation *made = NULL;
     l3a_status status = L3A_OK;
@@ -103,7 +103,7 @@ struct columns {
 
 static void fill_columns(void *argument, size_t first, size_t last) {
     const struct columns *job = argument;
-    const struct layer *layer = job->operation->layer;
+    const struct net_layer *layer = job->operation->layer;
     const struct layout *from = &job->operation->from, *to = &job->operation->to;
     const size_t in = from->channels / layer->groups, pixels = from->height * from->width;
     float *out = job->columns + first * to->width * layer->kernel * layer->kernel * in;
@@ -131,7 +131,7 @@ struct finish {
 
 static void finish_part(void *argument, size_t first, size_t last) {
     const struct finish *job = argument;
-    const struct layer *layer = job->operation->layer;
+    const struct net_layer *layer = job->operation->layer;
     job->operation->kernels->finish(layer->activation, layer->slope, layer->parameters[BIAS], last - first, layer->to.channels,
                                     job->output + first * layer->to.channels);
 }
@@ -150,7 +150,7 @@ static void multiply(bool transpose_b, size_t m, size_t n, size_t inner, float s
 
 static void multiply_group(const struct operation *operation, size_t rows, const float *input, size_t stride, size_t group,
                            float *output) {
-    const struct layer *layer = operation->layer;
+    const struct net_layer *layer = operation->layer;
     const size_t groups = layer->kind == LAYER_CONVOLUTION ? layer->groups : 1;
     const size_t kernel = layer->kind == LAYER_CONVOLUTION ? layer->kernel * layer->kernel : 1;
     const size_t out = layer->to.channels / groups, inner = layer->from.channels / groups * kernel;
@@ -159,7 +159,7 @@ static void multiply_group(const struct operation *operation, size_t rows, const
 }
 
 static void convolve_picture(const struct operation *operation, const float *input, float *output, float *scratch) {
-    const struct layer *layer = operation->layer;
+    const struct net_layer *layer = operation->layer;
     const size_t in = layer->from.channels / layer->groups, pixels = layer->to.height * layer->to.width;
     for (size_t group = 0; group < layer->groups; group++) {
         if (needs_columns(operation)) {
@@ -174,7 +174,7 @@ static void convolve_picture(const struct operation *operation, const float *inp
 
 static l3a_status run(void *opaque, const float *input, float *output, float *scratch) {
     const struct operation *operation = opaque;
-    const struct layer *layer = operation->layer;
+    const struct net_layer *layer = operation->layer;
     const size_t pixels = layer->to.height * layer->to.width, at_a_time = layer->kind == LAYER_LINEAR ? operation->batch : 1;
     for (size_t i = 0; i < operation->batch; i += at_a_time) {
         struct finish job = {operation, output + i * layout_size(&operation->to)};
@@ -205,5 +205,9 @@ static l3a_status open(const struct network *network, void **state) {
     return cpu_network_open(&products, network, state);
 }
 
-const struct network_back_end blas_back_end = {
-    .name = "blas", .available = available, .open = open, .run = cpu_network_run, .close = cpu_network_close};
+const struct network_back_end blas_back_end = {.name = "blas",
+                                               .available = available,
+                                               .open = open,
+                                               .run = cpu_network_run,
+                                               .share = cpu_network_share,
+                                               .close = cpu_network_close};

@@ -18,8 +18,9 @@ struct cpu_network {
     void *state; /* of the products */
     struct network network;
     struct program many, one; /* for a batch, and for a single picture */
+    bool borrows;             /* the network's arrays are another state's */
     float *arena;
-    void *memory; /* contains the arena, which is aligned */
+    void *memory; /* contains the arena, which is aligned; made by the first run, since a state may only lend its parameters */
 };
 
 /* Copies what running reads: all but the factors of products, which are packed. */
@@ -31,7 +32,7 @@ static l3a_status copy_network(const struct network *from, struct network *to) {
     memcpy(to->shapes, from->shapes, from->value_count * sizeof *to->shapes);
     TRY(allocate(context, from->layer_count, sizeof *to->layers, &to->layers));
     for (size_t i = 0; i < from->layer_count; i++) {
-        struct layer *layer = &to->layers[to->layer_count++];
+        struct net_layer *layer = &to->layers[to->layer_count++];
         *layer = from->layers[i];
         memset(layer->parameters, 0, sizeof layer->parameters);
         for (size_t kind = is_product(layer) ? BIAS : FACTORS; kind < PARAMETER_KINDS; kind++) {
@@ -45,16 +46,28 @@ done:
     return status;
 }
 
+static size_t arena_floats(const struct cpu_network *cpu) {
+    return cpu->many.arena > cpu->one.arena ? cpu->many.arena : cpu->one.arena;
+}
+
 static l3a_status make_arena(struct cpu_network *cpu) {
+    l3a_status status = L3A_OK;
+    if (!cpu->memory) {
+        TRY(allocate(cpu->network.context, arena_floats(cpu) * sizeof(float) + ALIGNMENT, 1, &cpu->memory));
+        cpu->arena = (float *)(((uintptr_t)cpu->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    }
+done:
+    return status;
+}
+
+static l3a_status check_arena(const struct cpu_network *cpu) {
     l3a_context *context = cpu->network.context;
     const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : machine_memory_available();
-    const size_t floats = cpu->many.arena > cpu->one.arena ? cpu->many.arena : cpu->one.arena;
+    const size_t floats = arena_floats(cpu);
     l3a_status status = L3A_OK;
     FAIL_IF(limit && floats > limit / sizeof(float), context, L3A_ERROR_MEMORY, "use smaller pictures",
             "the network needs %" PRIu64 " MiB of working memory; the limit is %" PRIu64 " MiB",
             (uint64_t)floats * sizeof(float) >> 20, limit >> 20);
-    TRY(allocate(context, floats * sizeof(float) + ALIGNMENT, 1, &cpu->memory));
-    cpu->arena = (float *)(((uintptr_t)cpu->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
 done:
     return status;
 }
@@ -71,8 +84,29 @@ l3a_status cpu_network_open(const struct products *products, const struct networ
     TRY(products->open(context, &cpu->state));
     TRY(program_open(&cpu->network, network, products, cpu->state, BATCH, NULL, &cpu->many));
     TRY(program_open(&cpu->network, network, products, cpu->state, 1, &cpu->many, &cpu->one));
-    TRY(make_arena(cpu));
+    TRY(check_arena(cpu));
     *state = cpu;
+    cpu = NULL;
+done:
+    cpu_network_close(cpu);
+    threads_use(threads);
+    return status;
+}
+
+l3a_status cpu_network_share(l3a_context *context, const void *state, void **shared) {
+    const struct cpu_network *first = state;
+    const int threads = threads_use(context->threads);
+    struct cpu_network *cpu = NULL;
+    l3a_status status = L3A_OK;
+    TRY(allocate_zeroed(context, 1, sizeof *cpu, &cpu));
+    cpu->products = first->products;
+    cpu->network = first->network;
+    cpu->network.context = context;
+    cpu->borrows = true;
+    TRY(cpu->products->open(context, &cpu->state));
+    TRY(program_open(&cpu->network, &cpu->network, cpu->products, cpu->state, BATCH, &first->many, &cpu->many));
+    TRY(program_open(&cpu->network, &cpu->network, cpu->products, cpu->state, 1, &first->one, &cpu->one));
+    *shared = cpu;
     cpu = NULL;
 done:
     cpu_network_close(cpu);
@@ -87,18 +121,21 @@ void cpu_network_close(void *state) {
         program_close(&cpu->one);
         program_close(&cpu->many);
         cpu->products->close(cpu->state);
-        network_free(&cpu->network);
+        if (!cpu->borrows) {
+            network_free(&cpu->network);
+        }
         release(context, cpu->memory);
         release(context, cpu);
     }
 }
 
 l3a_status cpu_network_run(void *state, const float *pictures, size_t count, float *output) {
-    const struct cpu_network *cpu = state;
+    struct cpu_network *cpu = state;
     const struct shape in = cpu->network.shapes[PICTURE], out = cpu->network.shapes[cpu->network.output];
     const size_t in_size = in.channels * in.height * in.width, out_size = out.channels * out.height * out.width;
     const int threads = threads_use(cpu->network.context->threads);
     l3a_status status = L3A_OK;
+    TRY(make_arena(cpu));
     for (size_t i = 0; i < count;) {
         const struct program *program = count - i >= cpu->many.batch ? &cpu->many : &cpu->one;
         TRY(program_run(program, pictures + i * in_size, cpu->arena, output + i * out_size));

@@ -6,7 +6,7 @@
 #include "net/cpu/products.h"
 
 struct kernel_call {
-    const struct layer *layer;
+    const struct net_layer *layer;
     const struct products *products;
     struct layout from, to, beside; /* of input, output and added */
     const float *input, *added;

@@ -100,7 +100,7 @@ INLINE struct window_row window_row_of(const struct kernel_call *call, size_t ta
 }
 
 INLINE void pool_row(const struct kernel_call *call, const struct window_row *row, size_t block, bool largest) {
-    const struct layer *layer = call->layer;
+    const struct net_layer *layer = call->layer;
     for (size_t x = 0; x < call->to.width; x++) {
         const size_t start = x * layer->stride, end = start + layer->kernel - layer->padding;
         const size_t left = start < layer->padding ? 0 : start - layer->padding;
@@ -241,7 +241,7 @@ static void add_from_layout(const struct kernel_call *call, size_t picture) {
 /* Runs the whole layer for one picture at a time, so that the second pass finds it in the cache. Works in place. */
 static void squeeze_excite_picture(const struct kernel_call *call, size_t picture, float *means, float *hidden) {
     const struct layout *from = &call->from;
-    const struct layer *layer = call->layer;
+    const struct net_layer *layer = call->layer;
     const size_t blocks = from->padded / from->block, pixels = from->height * from->width;
     const bool apart = call->added && call->beside.block != from->block;
     const float *factors = layer->parameters[FACTORS], *second_factors = layer->parameters[SECOND_FACTORS];

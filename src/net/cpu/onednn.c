@@ -119,7 +119,7 @@ static void release_operation(void *opaque) {
     }
 }
 
-static l3a_status make_attributes(const struct state *state, const struct layer *layer, dnnl_primitive_attr_t *attributes) {
+static l3a_status make_attributes(const struct state *state, const struct net_layer *layer, dnnl_primitive_attr_t *attributes) {
     dnnl_post_ops_t after = NULL;
     l3a_status status = L3A_OK;
     CHECK(dnnl_primitive_attr_create(attributes));
@@ -140,7 +140,7 @@ done:
 }
 
 /* The factors in the layout of the checkpoint; `any` leaves the layout open. */
-static l3a_status factor_form(const struct state *state, const struct layer *layer, bool any, dnnl_memory_desc_t *form) {
+static l3a_status factor_form(const struct state *state, const struct net_layer *layer, bool any, dnnl_memory_desc_t *form) {
     const dnnl_dim_t out = (dnnl_dim_t)layer->to.channels, in = (dnnl_dim_t)layer->from.channels,
                      kernel = (dnnl_dim_t)layer->kernel;
     const dnnl_dim_t groups = (dnnl_dim_t)layer->groups;
@@ -158,7 +158,7 @@ done:
     return status;
 }
 
-static l3a_status bias_form(const struct state *state, const struct layer *layer, dnnl_memory_desc_t *form) {
+static l3a_status bias_form(const struct state *state, const struct net_layer *layer, dnnl_memory_desc_t *form) {
     l3a_status status = L3A_OK;
     memset(form, 0, sizeof *form);
     if (layer->parameters[BIAS] && layer->kind == LAYER_LINEAR) {
@@ -174,7 +174,7 @@ done:
  * those in float64. */
 static l3a_status describe_convolution(const struct state *state, const struct product *product,
                                        const_dnnl_primitive_attr_t attributes, struct operation *operation) {
-    const struct layer *layer = product->layer;
+    const struct net_layer *layer = product->layer;
     const dnnl_dim_t stride = (dnnl_dim_t)layer->stride, padding = (dnnl_dim_t)layer->padding;
     dnnl_memory_desc_t source, factors, bias, output;
     dnnl_convolution_desc_t what;
@@ -194,7 +194,7 @@ done:
 /* A matrix product instead of oneDNN's own linear layer, which reaches half the speed on these shapes (version 2.6). */
 static l3a_status describe_linear(const struct state *state, const struct product *product, const_dnnl_primitive_attr_t attributes,
                                   struct operation *operation) {
-    const struct layer *layer = product->layer;
+    const struct net_layer *layer = product->layer;
     const dnnl_dim_t rows = (dnnl_dim_t)(product->batch * layer->to.height * layer->to.width);
     dnnl_memory_desc_t source, factors, bias, output;
     dnnl_matmul_desc_t what;
@@ -244,6 +244,8 @@ static l3a_status pack(const struct state *state, const struct product *product,
         CHECK(dnnl_memory_create(&operation->factors, &operation->factor_form, state->engine, operation->packed));
         goto done;
     }
+    FAIL_IF(!product->factors, state->context, L3A_ERROR_STATE, "use as many threads as when the network was opened",
+            "oneDNN wants the parameters of a layer in another layout than before");
     TRY(allocate(state->context, dnnl_memory_desc_get_size(&operation->factor_form) + ALIGNMENT, 1, &operation->memory));
     operation->packed = (float *)(((uintptr_t)operation->memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     TRY(factor_form(state, product->layer, false, &plain));
@@ -338,8 +340,12 @@ static l3a_status open(const struct network *network, void **state) {
     return cpu_network_open(&products, network, state);
 }
 
-const struct network_back_end onednn_back_end = {
-    .name = "onednn", .available = available, .open = open, .run = cpu_network_run, .close = cpu_network_close};
+const struct network_back_end onednn_back_end = {.name = "onednn",
+                                                 .available = available,
+                                                 .open = open,
+                                                 .run = cpu_network_run,
+                                                 .share = cpu_network_share,
+                                                 .close = cpu_network_close};
 
 #else
 

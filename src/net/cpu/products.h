@@ -17,14 +17,14 @@ static inline size_t layout_size(const struct layout *layout) {
     return layout->padded * layout->height * layout->width;
 }
 
-static inline bool is_product(const struct layer *layer) {
+static inline bool is_product(const struct net_layer *layer) {
     return layer->kind == LAYER_CONVOLUTION || layer->kind == LAYER_LINEAR;
 }
 
 /* A convolution or a linear layer, to be prepared for `batch` pictures. */
 struct product {
-    const struct layer *layer; /* without factors; lives longer than the operation */
-    const float *factors;      /* only while it is prepared */
+    const struct net_layer *layer; /* without factors; lives longer than the operation */
+    const float *factors;          /* only while it is prepared */
     size_t batch;
     struct layout from;
     struct layout to; /* before: the shape, or the layout of the value to add to, which is kept; after: the layout */

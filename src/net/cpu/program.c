@@ -11,7 +11,7 @@
 
 enum { ALIGNMENT = 16 }; /* floats */
 
-static value taken_over(const struct layer *layer) {
+static value taken_over(const struct net_layer *layer) {
     return layer->kind == LAYER_SQUEEZE_EXCITE ? layer->input : is_product(layer) ? layer->add : NOTHING;
 }
 
@@ -21,7 +21,7 @@ static struct layout plain_layout(struct shape shape, size_t padded, size_t bloc
 }
 
 /* The layout of a value that a kernel makes: that of its input where possible. */
-static struct layout kernel_layout(const struct program *program, const void *state, const struct layer *layer) {
+static struct layout kernel_layout(const struct program *program, const void *state, const struct net_layer *layer) {
     const struct layout *from = &program->layouts[layer->input];
     switch (layer->kind) {
     case LAYER_SPACE_TO_DEPTH: {
@@ -39,7 +39,7 @@ static struct layout kernel_layout(const struct program *program, const void *st
 
 static l3a_status prepare_product(struct program *program, void *state, const struct network *source, const struct program *twin,
                                   size_t index) {
-    const struct layer *layer = &program->network->layers[index];
+    const struct net_layer *layer = &program->network->layers[index];
     struct product product = {.layer = layer,
                               .factors = source->layers[index].parameters[FACTORS],
                               .batch = program->batch,
@@ -71,7 +71,7 @@ done:
 static l3a_status find_last_uses(const struct program *program, size_t *last_uses) {
     const struct network *net = program->network;
     for (size_t i = 0; i < net->layer_count; i++) {
-        const struct layer *layer = &net->layers[i];
+        const struct net_layer *layer = &net->layers[i];
         last_uses[layer->input] = i;
         last_uses[layer->add] = i;
         last_uses[layer->output] = i;
@@ -134,7 +134,7 @@ static l3a_status place_values(struct program *program) {
     TRY(allocate_zeroed(program->context, net->layer_count, sizeof *stretches, &stretches));
     TRY(find_last_uses(program, last_uses));
     for (size_t i = 0; i < net->layer_count; i++) {
-        const struct layer *layer = &net->layers[i];
+        const struct net_layer *layer = &net->layers[i];
         scratch = program->steps[i].scratch > scratch ? program->steps[i].scratch : scratch;
         if (taken_over(layer)) {
             program->places[layer->output] = program->places[taken_over(layer)];
@@ -201,7 +201,7 @@ static void run_tasks(void *argument, size_t first, size_t last) {
 }
 
 static l3a_status run_layer(const struct program *program, size_t index, const float *pictures, float *arena) {
-    const struct layer *layer = &program->network->layers[index];
+    const struct net_layer *layer = &program->network->layers[index];
     const struct step *step = &program->steps[index];
     const float *input = layer->input == PICTURE ? pictures : arena + program->places[layer->input];
     float *output = arena + program->places[layer->output];

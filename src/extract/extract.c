@@ -9,8 +9,8 @@
 #include "base/memory.h"
 #include "data/dataset.h"
 #include "data/features.h"
+#include "extract/intake.h"
 #include "format/safetensors.h"
-#include "image/picture.h"
 
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BATCH = 16, HEAD = 32, RECORD_HEAD = 3 /* floats before the features: checksum, flag */ };
+enum { BATCH = INTAKE_BATCH, HEAD = 32, RECORD_HEAD = 3 /* floats before the features: checksum, flag */ };
 
 /* Neither is 0, the flag of a record that was never written. */
 static const float READ = 1, UNREADABLE = 2;
@@ -45,7 +45,8 @@ struct extraction {
     size_t good_count;
     text_list bad;
     const char **paths;
-    float *planes, *features, *records;
+    float *features; /* of a row */
+    float *records;  /* of a batch */
 };
 
 void l3a_extract_options_default(l3a_extract_options *options) {
@@ -225,82 +226,56 @@ done:
     return status;
 }
 
-/* The outcome of reading a picture. */
-struct arrival {
-    bool readable;
-    uint64_t checksum; /* of its file */
-};
-
-/* Loads the next batch. The pictures that can be read are stored in `planes`, one after another. */
-static l3a_status load_batch(struct extraction *e, l3a_loader *loader, size_t count, struct arrival arrivals[BATCH]) {
-    l3a_context *context = e->context;
-    l3a_status status = L3A_OK;
-    const size_t size = 3 * e->info->size * e->info->size;
-    size_t good = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t index;
-        status = l3a_loader_next(loader, &index, e->planes + good * size);
-        arrivals[i] = (struct arrival){status == L3A_OK, loader_checksum(loader)};
-        good += status == L3A_OK;
-        if (status == L3A_ERROR_CANCELLED || (status != L3A_OK && (e->options.strict || status == L3A_ERROR_MEMORY))) {
-            return status;
+/* Reports the pictures that could not be read; with `strict`, the first of them is the end. */
+static l3a_status judge_batch(const struct extraction *e, const struct intake *intake) {
+    for (size_t i = 0; i < intake->count; i++) {
+        const struct arrival *arrival = &intake->arrivals[i];
+        if (arrival->status != L3A_OK && e->options.strict) {
+            return fail(e->context, arrival->status, arrival->error_hint, "%s", arrival->error_text);
         }
-        if (status != L3A_OK) {
-            report_warning(context, "%s", l3a_error_text(context));
+        if (arrival->status != L3A_OK) {
+            report_warning(e->context, "%s", arrival->error_text);
         }
     }
     return L3A_OK;
 }
 
-static l3a_status finish_batch(struct extraction *e, size_t first, size_t count, const struct arrival arrivals[BATCH]) {
-    l3a_status status = L3A_OK;
+static l3a_status write_batch(const struct extraction *e, size_t first, const struct intake *intake) {
     const size_t width = e->info->width;
-    size_t good = 0;
-    for (size_t i = 0; i < count; i++) {
-        good += arrivals[i].readable;
-    }
-    if (good) {
-        TRY(l3a_backbone_run(e->backbone, e->planes, good, e->features));
-    }
-    good = 0;
-    memset(e->records, 0, count * e->record);
-    for (size_t i = 0; i < count; i++) {
+    const float *features = intake->features;
+    memset(e->records, 0, intake->count * e->record);
+    for (size_t i = 0; i < intake->count; i++) {
+        const struct arrival *arrival = &intake->arrivals[i];
         float *record = e->records + i * (RECORD_HEAD + width);
-        memcpy(record, &arrivals[i].checksum, sizeof arrivals[i].checksum);
-        record[RECORD_HEAD - 1] = arrivals[i].readable ? READ : UNREADABLE;
-        if (arrivals[i].readable) {
-            memcpy(record + RECORD_HEAD, e->features + good++ * width, width * sizeof *record);
+        memcpy(record, &arrival->checksum, sizeof arrival->checksum);
+        record[RECORD_HEAD - 1] = arrival->status == L3A_OK ? READ : UNREADABLE;
+        if (arrival->status == L3A_OK) {
+            memcpy(record + RECORD_HEAD, features, width * sizeof *record);
+            features += width;
         }
     }
-    TRY(write_part(e, HEAD + first * e->record, e->records, count * e->record));
-done:
-    return status;
+    return write_part(e, HEAD + first * e->record, e->records, intake->count * e->record);
 }
 
 static l3a_status extract_todo(struct extraction *e) {
     l3a_context *context = e->context;
     l3a_status status = L3A_OK;
-    l3a_loader *loader = NULL;
     l3a_loader_options options;
+    struct intake intake = {0};
     size_t done = 0;
-    l3a_loader_options_default(&options);
-    options.width = options.height = e->info->size;
-    options.filter = e->info->filter;
-    options.picture = e->options.picture;
-    memcpy(options.mean, e->info->mean, sizeof options.mean);
-    memcpy(options.deviation, e->info->deviation, sizeof options.deviation);
-    TRY(l3a_loader_create(context, e->todo_paths, e->todo_rows, &options, &loader));
+    loader_options_for(e->info, &e->options.picture, &options);
+    TRY(intake_open(context, e->backbone, &options, e->todo_paths, e->todo_rows, BATCH, &intake));
     for (size_t i = 0; i < e->todo_count; i++) {
-        const size_t count = batch_size(e, e->todo[i]);
-        struct arrival arrivals[BATCH];
         TRY(report_progress(context, "extract", done, e->todo_rows));
-        TRY(load_batch(e, loader, count, arrivals));
-        TRY(finish_batch(e, e->todo[i], count, arrivals));
-        done += count;
+        TRY(intake_load(&intake, batch_size(e, e->todo[i])));
+        TRY(judge_batch(e, &intake));
+        TRY(intake_run(&intake));
+        TRY(write_batch(e, e->todo[i], &intake));
+        done += intake.count;
     }
     TRY(report_progress(context, "extract", done, e->todo_rows));
 done:
-    l3a_loader_free(loader);
+    intake_close(&intake);
     return status;
 }
 
@@ -376,8 +351,8 @@ static l3a_status write_features(struct extraction *e) {
     text_list keys = {0}, values = {0};
     text_builder names = {.context = context}, ids = {.context = context}, bad = {.context = context};
     int8_t *labels = NULL, *members = NULL;
-    char preprocess[160];
-    snprintf(preprocess, sizeof preprocess, "%s%s", e->info->preprocess, e->options.picture.orient ? " oriented" : "");
+    struct backbone_record record;
+    backbone_record(e->info, e->options.picture.orient, &record);
     TRY(gather_good(e, l3a_dataset_labels(e->dataset), &labels));
     TRY(gather_good(e, l3a_dataset_members(e->dataset), &members));
     for (size_t i = 0; i < e->good_count; i++) {
@@ -391,10 +366,9 @@ static l3a_status write_features(struct extraction *e) {
     }
     TRY(ids.status);
     TRY(add_record(context, &keys, &values, "classes", &names));
-    TRY(text_record_set(context, &keys, &values, "backbone", e->info->name));
-    TRY(text_record_set(context, &keys, &values, "sha256", e->info->sha256));
-    TRY(text_record_set(context, &keys, &values, "preprocess", preprocess));
-    TRY(text_record_set(context, &keys, &values, "pool", e->info->pool));
+    for (size_t i = 0; i < PROVENANCE; i++) {
+        TRY(text_record_set(context, &keys, &values, provenance[i], record.values[i]));
+    }
     TRY(add_record(context, &keys, &values, "bad", &bad));
     TRY(text_record_set(context, &keys, &values, "data", e->dataset->name));
     TRY(text_record_set(context, &keys, &values, "split", e->dataset->split));
@@ -431,8 +405,7 @@ static l3a_status extraction_prepare(struct extraction *e) {
     for (size_t i = 0; i < e->rows; i++) {
         e->paths[i] = l3a_dataset_path(e->dataset, i);
     }
-    TRY(allocate(context, (size_t)BATCH * 3 * e->info->size * e->info->size, sizeof *e->planes, &e->planes));
-    TRY(allocate(context, BATCH * e->info->width, sizeof *e->features, &e->features));
+    TRY(allocate(context, e->info->width, sizeof *e->features, &e->features));
     TRY(allocate(context, BATCH, e->record, &e->records));
 done:
     return status;
@@ -448,7 +421,6 @@ static void extraction_free(struct extraction *e) {
     release(context, e->todo);
     release(context, e->todo_paths);
     release(context, e->paths);
-    release(context, e->planes);
     release(context, e->features);
     release(context, e->records);
     text_list_clear(context, &e->bad);
@@ -456,6 +428,10 @@ static void extraction_free(struct extraction *e) {
 
 l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset, const l3a_extract_options *options,
                        const char *path, l3a_extract_report *report) {
+    if (!context || !backbone || !dataset || !path) {
+        return context ? fail(context, L3A_ERROR_ARGUMENT, NULL, "l3a_extract: backbone, dataset and path may not be NULL")
+                       : L3A_ERROR_ARGUMENT;
+    }
     l3a_status status = L3A_OK;
     const double start = clock_seconds();
     struct extraction e = {.context = context,
@@ -482,18 +458,5 @@ l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset
     }
 done:
     extraction_free(&e);
-    return status;
-}
-
-l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient, l3a_features *features) {
-    const l3a_backbone_info *info = l3a_backbone_describe(backbone);
-    l3a_status status = L3A_OK;
-    TRY(l3a_features_set_record(features, "backbone", info->name));
-    TRY(l3a_features_set_record(features, "sha256", info->sha256));
-    char preprocess[160];
-    snprintf(preprocess, sizeof preprocess, "%s%s", info->preprocess, orient ? " oriented" : "");
-    TRY(l3a_features_set_record(features, "preprocess", preprocess));
-    TRY(l3a_features_set_record(features, "pool", info->pool));
-done:
     return status;
 }

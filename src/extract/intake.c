@@ -1,0 +1,91 @@
+#include "extract/intake.h"
+
+#include "base/memory.h"
+#include "data/features.h"
+#include "image/picture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void loader_options_for(const l3a_backbone_info *info, const l3a_picture_options *picture, l3a_loader_options *options) {
+    l3a_loader_options_default(options);
+    options->width = options->height = info->size;
+    options->filter = info->filter;
+    options->picture = *picture;
+    memcpy(options->mean, info->mean, sizeof options->mean);
+    memcpy(options->deviation, info->deviation, sizeof options->deviation);
+}
+
+l3a_status intake_open(l3a_context *context, l3a_backbone *backbone, const l3a_loader_options *options, const char *const *paths,
+                       size_t count, size_t batch, struct intake *intake) {
+    const l3a_backbone_info *info = l3a_backbone_describe(backbone);
+    l3a_status status = L3A_OK;
+    *intake = (struct intake){.context = context, .backbone = backbone};
+    TRY(allocate(context, batch, sizeof *intake->arrivals, &intake->arrivals));
+    TRY(allocate(context, batch, 3 * info->size * info->size * sizeof *intake->planes, &intake->planes));
+    TRY(allocate(context, batch, info->width * sizeof *intake->features, &intake->features));
+    TRY(l3a_loader_create(context, paths, count, options, &intake->loader));
+done:
+    if (status != L3A_OK) {
+        intake_close(intake);
+    }
+    return status;
+}
+
+l3a_status intake_load(struct intake *intake, size_t count) {
+    const l3a_backbone_info *info = l3a_backbone_describe(intake->backbone);
+    const size_t picture = 3 * info->size * info->size;
+    intake->good = intake->count = 0;
+    while (intake->count < count) {
+        struct arrival *arrival = &intake->arrivals[intake->count++];
+        size_t index;
+        arrival->status = l3a_loader_next(intake->loader, &index, intake->planes + intake->good * picture);
+        arrival->checksum = loader_checksum(intake->loader);
+        intake->good += arrival->status == L3A_OK;
+        if (arrival->status == L3A_ERROR_CANCELLED || arrival->status == L3A_ERROR_MEMORY) {
+            return arrival->status;
+        }
+        if (arrival->status != L3A_OK) {
+            memcpy(arrival->error_text, intake->context->error_text, sizeof arrival->error_text);
+            memcpy(arrival->error_hint, intake->context->error_hint, sizeof arrival->error_hint);
+        }
+    }
+    return L3A_OK;
+}
+
+l3a_status intake_run(struct intake *intake) {
+    return intake->good ? l3a_backbone_run(intake->backbone, intake->planes, intake->good, intake->features) : L3A_OK;
+}
+
+void intake_close(struct intake *intake) {
+    if (intake->context) {
+        l3a_loader_free(intake->loader);
+        release(intake->context, intake->arrivals);
+        release(intake->context, intake->planes);
+        release(intake->context, intake->features);
+        *intake = (struct intake){0};
+    }
+}
+
+void backbone_record(const l3a_backbone_info *info, bool orient, struct backbone_record *record) {
+    _Static_assert(PROVENANCE == sizeof record->values / sizeof record->values[0], "a value for each record");
+    snprintf(record->preprocess, sizeof record->preprocess, "%s%s", info->preprocess, orient ? " oriented" : "");
+    record->values[0] = info->name;
+    record->values[1] = info->sha256;
+    record->values[2] = record->preprocess;
+    record->values[3] = info->pool;
+}
+
+l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient, l3a_features *features) {
+    struct backbone_record record;
+    l3a_status status = L3A_OK;
+    if (!backbone || !features) {
+        return L3A_ERROR_ARGUMENT;
+    }
+    backbone_record(l3a_backbone_describe(backbone), orient, &record);
+    for (size_t i = 0; i < PROVENANCE; i++) {
+        TRY(l3a_features_set_record(features, provenance[i], record.values[i]));
+    }
+done:
+    return status;
+}

@@ -1,0 +1,47 @@
+/* From picture files to features, a batch at a time. Extraction and tagging share this, so both compute the same features of a
+ * picture. A picture that cannot be read does not stop the others. */
+#ifndef L3A_INTAKE_H
+#define L3A_INTAKE_H
+
+#include "base/context.h"
+
+enum { INTAKE_BATCH = 16 };
+
+/* The outcome of reading a picture. */
+struct arrival {
+    l3a_status status;
+    uint64_t checksum; /* of its file; 0 if that could not be read */
+    char error_text[sizeof((l3a_context *)0)->error_text];
+    char error_hint[sizeof((l3a_context *)0)->error_hint];
+};
+
+struct intake {
+    l3a_context *context;
+    l3a_backbone *backbone;
+    l3a_loader *loader;
+    size_t count, good;       /* pictures in the batch, and those that could be read */
+    struct arrival *arrivals; /* of the batch */
+    float *planes, *features; /* of the good ones, one after another */
+};
+
+/* How to load pictures for a network. */
+void loader_options_for(const l3a_backbone_info *info, const l3a_picture_options *picture, l3a_loader_options *options);
+
+/* batch: the largest batch that will be loaded. The paths must outlive the intake. */
+l3a_status intake_open(l3a_context *context, l3a_backbone *backbone, const l3a_loader_options *options, const char *const *paths,
+                       size_t count, size_t batch, struct intake *intake);
+/* Loads the next pictures. Fails only if memory runs out or an event cancels it. */
+l3a_status intake_load(struct intake *intake, size_t count);
+/* Computes the features of the pictures just loaded. */
+l3a_status intake_run(struct intake *intake);
+void intake_close(struct intake *intake);
+
+/* How the features of a network are recorded, in the order of `provenance` (features.h). */
+struct backbone_record {
+    char preprocess[160];
+    const char *values[4];
+};
+
+void backbone_record(const l3a_backbone_info *info, bool orient, struct backbone_record *record);
+
+#endif

@@ -1,0 +1,68 @@
+#include "image/prepare.h"
+
+#include <math.h>
+
+enum { CHANNELS = 3 };
+
+l3a_status check_loader_options(l3a_context *context, const l3a_loader_options *options) {
+    l3a_status status = L3A_OK;
+    TRY(resize_check(context, options->width, options->height, options->filter));
+    for (size_t c = 0; c < CHANNELS; c++) {
+        FAIL_IF(!isfinite(options->mean[c]) || !isfinite(options->deviation[c]) || options->deviation[c] <= 0, context,
+                L3A_ERROR_ARGUMENT, "start from l3a_loader_options_default()",
+                "mean %g and deviation %g of channel %zu: the deviation must be above 0, and both finite", (double)options->mean[c],
+                (double)options->deviation[c], c);
+    }
+done:
+    return status;
+}
+
+void preparer_start(l3a_context *context, const l3a_loader_options *options, struct preparer *preparer) {
+    *preparer = (struct preparer){
+        .options = *options, .reader = {.context = context}, .resizer = {.context = context, .kernels = picture_kernels()}};
+    for (size_t c = 0; c < CHANNELS; c++) {
+        preparer->scale[c] = (float)(1 / (255 * (double)options->deviation[c]));
+        preparer->offset[c] = (float)(-(double)options->mean[c] / (double)options->deviation[c]);
+    }
+}
+
+static l3a_status fit(struct preparer *preparer, const struct raster *picture, struct raster *resized) {
+    const l3a_loader_options *options = &preparer->options;
+    return resize(&preparer->resizer, picture, options->width, options->height, options->filter, resized);
+}
+
+static void trim(struct preparer *preparer) {
+    picture_reader_trim(&preparer->reader);
+    resizer_trim(&preparer->resizer);
+}
+
+l3a_status preparer_read(struct preparer *preparer, const char *path, struct raster *resized) {
+    struct raster *picture;
+    l3a_status status = L3A_OK;
+    TRY(picture_reader_read(&preparer->reader, path, &preparer->options.picture, &picture));
+    TRY(fit(preparer, picture, resized));
+done:
+    trim(preparer);
+    return status;
+}
+
+l3a_status preparer_decode(struct preparer *preparer, const char *name, const void *bytes, size_t count, struct raster *resized) {
+    struct raster *picture;
+    l3a_status status = L3A_OK;
+    TRY(picture_reader_decode(&preparer->reader, name, bytes, count, &preparer->options.picture, &picture));
+    TRY(fit(preparer, picture, resized));
+done:
+    trim(preparer);
+    return status;
+}
+
+void preparer_deliver(const struct preparer *preparer, const struct raster *resized, float *planes) {
+    const size_t pixels = resized->width * resized->height;
+    float *const to[CHANNELS] = {planes, planes + pixels, planes + 2 * pixels};
+    preparer->resizer.kernels->planes(resized->pixels, pixels, preparer->scale, preparer->offset, to);
+}
+
+void preparer_free(struct preparer *preparer) {
+    picture_reader_free(&preparer->reader);
+    resizer_free(&preparer->resizer);
+}

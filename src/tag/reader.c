@@ -1,0 +1,188 @@
+/* Readers: each tags pictures on a thread of its own, with its own context, working memory and network, which shares the parameters
+ * of the tagger's. */
+#include "base/memory.h"
+#include "extract/intake.h"
+#include "image/prepare.h"
+#include "learn/model.h"
+#include "net/backbone.h"
+#include "tag/tagger.h"
+#include "tag/tags.h"
+
+struct l3a_reader {
+    l3a_context *context;
+    l3a_tagger *tagger;
+    l3a_backbone *backbone;
+    /* For single pictures. */
+    struct preparer preparer;
+    struct raster picture;
+    float *planes, *features;
+};
+
+l3a_status l3a_reader_create(l3a_tagger *tagger, l3a_reader **reader) {
+    l3a_context *context = NULL;
+    l3a_reader *made = NULL;
+    l3a_status status = L3A_OK;
+    if (!tagger || !reader) {
+        return L3A_ERROR_ARGUMENT;
+    }
+    const l3a_backbone_info *info = l3a_backbone_describe(tagger->backbone);
+    TRY(context_fork(tagger->context, tagger->context->threads, &context));
+    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
+    made->context = context;
+    made->tagger = tagger;
+    preparer_start(context, &tagger->loading, &made->preparer);
+    TRY(backbone_share(context, tagger->backbone, &made->backbone));
+    TRY(allocate(context, 3 * info->size * info->size, sizeof *made->planes, &made->planes));
+    TRY(allocate(context, info->width, sizeof *made->features, &made->features));
+    *reader = made;
+    return L3A_OK;
+done:
+    l3a_reader_free(made);
+    if (!made) {
+        l3a_context_free(context);
+    }
+    return status;
+}
+
+void l3a_reader_free(l3a_reader *reader) {
+    if (reader) {
+        l3a_context *context = reader->context;
+        l3a_backbone_free(reader->backbone);
+        preparer_free(&reader->preparer);
+        raster_free(context, &reader->picture);
+        release(context, reader->planes);
+        release(context, reader->features);
+        release(context, reader);
+        l3a_context_free(context);
+    }
+}
+
+const char *l3a_reader_error_text(const l3a_reader *reader) {
+    return l3a_error_text(reader ? reader->context : NULL);
+}
+
+const char *l3a_reader_error_hint(const l3a_reader *reader) {
+    return l3a_error_hint(reader ? reader->context : NULL);
+}
+
+static l3a_status score_rows(l3a_reader *reader, const struct edition *edition, const float *features, size_t rows,
+                             float **scores) {
+    l3a_status status = L3A_OK;
+    TRY(allocate(reader->context, rows, l3a_model_class_count(edition->model) * sizeof **scores, scores));
+    TRY(model_score_rows(reader->context, edition->model, features, rows, *scores));
+done:
+    return status;
+}
+
+/* Tags the picture that was prepared. */
+static l3a_status tag_prepared(l3a_reader *reader, l3a_tags **tags) {
+    struct edition *edition = tagger_borrow(reader->tagger);
+    float *scores = NULL;
+    l3a_status status = L3A_OK;
+    preparer_deliver(&reader->preparer, &reader->picture, reader->planes);
+    TRY(l3a_backbone_run(reader->backbone, reader->planes, 1, reader->features));
+    TRY(score_rows(reader, edition, reader->features, 1, &scores));
+    TRY(tags_create(reader->context, edition->model, scores, edition->thresholds, tags));
+done:
+    tagger_return(reader->tagger, edition);
+    release(reader->context, scores);
+    return status;
+}
+
+l3a_status l3a_reader_tag_file(l3a_reader *reader, const char *path, l3a_tags **tags) {
+    l3a_status status = L3A_OK;
+    if (!reader) {
+        return L3A_ERROR_ARGUMENT;
+    }
+    FAIL_IF(!path || !tags, reader->context, L3A_ERROR_ARGUMENT, NULL, "l3a_reader_tag_file: path and tags may not be NULL");
+    TRY(preparer_read(&reader->preparer, path, &reader->picture));
+    TRY(tag_prepared(reader, tags));
+done:
+    return status;
+}
+
+l3a_status l3a_reader_tag_bytes(l3a_reader *reader, const char *name, const void *bytes, size_t count, l3a_tags **tags) {
+    l3a_status status = L3A_OK;
+    if (!reader) {
+        return L3A_ERROR_ARGUMENT;
+    }
+    FAIL_IF(!name || (!bytes && count) || !tags, reader->context, L3A_ERROR_ARGUMENT, NULL,
+            "l3a_reader_tag_bytes: name, bytes and tags may not be NULL");
+    TRY(preparer_decode(&reader->preparer, name, bytes, count, &reader->picture));
+    TRY(tag_prepared(reader, tags));
+done:
+    return status;
+}
+
+/* What a call to tag many pictures hands from batch to batch. */
+struct delivery {
+    l3a_tags_callback *on_tags;
+    void *user;
+    size_t index; /* of the next picture */
+};
+
+/* Passes the pictures of a batch to the callback. */
+static l3a_status deliver(l3a_reader *reader, const struct edition *edition, const struct intake *intake, const float *scores,
+                          struct delivery *delivery) {
+    l3a_context *context = reader->context;
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < intake->count; i++) {
+        const struct arrival *arrival = &intake->arrivals[i];
+        l3a_tags *tags = NULL;
+        if (arrival->status == L3A_OK) {
+            TRY(tags_create(context, edition->model, scores, edition->thresholds, &tags));
+            scores += l3a_model_class_count(edition->model);
+        } else {
+            fail(context, arrival->status, arrival->error_hint, "%s", arrival->error_text);
+        }
+        const int stop = delivery->on_tags(delivery->index++, arrival->status, tags, delivery->user);
+        l3a_tags_free(tags);
+        FAIL_IF(stop, context, L3A_ERROR_CANCELLED, NULL, "pictures: cancelled");
+    }
+done:
+    return status;
+}
+
+static l3a_status tag_batch(l3a_reader *reader, const struct edition *edition, struct intake *intake, size_t count,
+                            struct delivery *delivery) {
+    float *scores = NULL;
+    l3a_status status = L3A_OK;
+    TRY(intake_load(intake, count));
+    TRY(intake_run(intake));
+    if (intake->good) {
+        TRY(score_rows(reader, edition, intake->features, intake->good, &scores));
+    }
+    TRY(deliver(reader, edition, intake, scores, delivery));
+done:
+    release(reader->context, scores);
+    return status;
+}
+
+l3a_status l3a_reader_tag_files(l3a_reader *reader, const char *const *paths, size_t count, l3a_tags_callback *on_tags,
+                                void *user) {
+    struct delivery delivery = {.on_tags = on_tags, .user = user};
+    struct intake intake = {0};
+    struct edition *edition = NULL;
+    l3a_status status = L3A_OK;
+    if (!reader) {
+        return L3A_ERROR_ARGUMENT;
+    }
+    FAIL_IF((!paths && count) || !on_tags, reader->context, L3A_ERROR_ARGUMENT, NULL,
+            "l3a_reader_tag_files: paths and on_tags may not be NULL");
+    for (size_t i = 0; i < count; i++) {
+        FAIL_IF(!paths[i], reader->context, L3A_ERROR_ARGUMENT, NULL, "l3a_reader_tag_files: path %zu is NULL", i);
+    }
+    const size_t batch = count < reader->tagger->batch ? count : reader->tagger->batch;
+    edition = tagger_borrow(reader->tagger);
+    TRY(intake_open(reader->context, reader->backbone, &reader->tagger->loading, paths, count, batch, &intake));
+    while (delivery.index < count) {
+        const size_t left = count - delivery.index;
+        TRY(tag_batch(reader, edition, &intake, left < batch ? left : batch, &delivery));
+    }
+done:
+    intake_close(&intake);
+    if (edition) {
+        tagger_return(reader->tagger, edition);
+    }
+    return status;
+}

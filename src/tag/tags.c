@@ -1,0 +1,97 @@
+/* Tags are one block of memory that needs nothing else: a head, an entry for each class, and the names. */
+#include "tag/tags.h"
+
+#include "base/memory.h"
+#include "learn/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct entry {
+    const char *name;
+    size_t class;
+    float score;
+    double threshold;
+};
+
+struct l3a_tags {
+    void (*release)(void *user, void *memory);
+    void *memory_user;
+    size_t count;
+    struct entry entries[];
+};
+
+static int compare(const void *left, const void *right) {
+    const struct entry *a = left, *b = right;
+    return a->score > b->score ? -1 : a->score < b->score ? 1 : a->class < b->class ? -1 : 1;
+}
+
+l3a_status tags_create(l3a_context *context, const l3a_model *model, const float *scores, const double *thresholds,
+                       l3a_tags **tags) {
+    const size_t count = l3a_model_class_count(model);
+    size_t length = 0;
+    l3a_tags *made = NULL;
+    l3a_status status = L3A_OK;
+    for (size_t k = 0; k < count; k++) {
+        length += strlen(l3a_model_class(model, k)) + 1;
+    }
+    TRY(allocate(context, sizeof *made + count * sizeof made->entries[0] + length, 1, &made));
+    made->release = context->options.release;
+    made->memory_user = context->options.memory_user;
+    made->count = count;
+    char *names = (char *)&made->entries[count];
+    for (size_t k = 0; k < count; k++) {
+        const size_t bytes = strlen(l3a_model_class(model, k)) + 1;
+        made->entries[k] = (struct entry){memcpy(names, l3a_model_class(model, k), bytes), k, scores[k], thresholds[k]};
+        names += bytes;
+    }
+    qsort(made->entries, count, sizeof made->entries[0], compare);
+    *tags = made;
+done:
+    return status;
+}
+
+l3a_status l3a_tags_create(const l3a_model *model, const float *scores, const double *thresholds, l3a_tags **tags) {
+    if (!model) {
+        return L3A_ERROR_ARGUMENT;
+    }
+    return scores && thresholds && tags
+               ? tags_create(model->context, model, scores, thresholds, tags)
+               : fail(model->context, L3A_ERROR_ARGUMENT, NULL, "l3a_tags_create: scores, thresholds and tags may not be NULL");
+}
+
+size_t l3a_tags_count(const l3a_tags *tags) {
+    return tags ? tags->count : 0;
+}
+
+static const struct entry *entry_at(const l3a_tags *tags, size_t index) {
+    static const struct entry none = {0};
+    return index < l3a_tags_count(tags) ? &tags->entries[index] : &none;
+}
+
+const char *l3a_tags_name(const l3a_tags *tags, size_t index) {
+    return entry_at(tags, index)->name;
+}
+
+size_t l3a_tags_class(const l3a_tags *tags, size_t index) {
+    return entry_at(tags, index)->class;
+}
+
+float l3a_tags_score(const l3a_tags *tags, size_t index) {
+    return entry_at(tags, index)->score;
+}
+
+double l3a_tags_threshold(const l3a_tags *tags, size_t index) {
+    return entry_at(tags, index)->threshold;
+}
+
+int l3a_tags_predicted(const l3a_tags *tags, size_t index) {
+    const struct entry *entry = entry_at(tags, index);
+    return (double)entry->score > entry->threshold;
+}
+
+void l3a_tags_free(l3a_tags *tags) {
+    if (tags) {
+        tags->release(tags->memory_user, tags);
+    }
+}
