@@ -217,7 +217,8 @@ static int tag_pictures(const struct arguments *arguments, l3a_model *model, str
     struct picture_run run = {.model = model, .choice = choice, .format = format};
     struct list pictures = {0};
     l3a_backbone_options options;
-    l3a_loader_options loading;
+    l3a_loader_options loading = {.size = sizeof loading};
+    const l3a_picture_options picture = {.size = sizeof picture, .orient = argument(arguments, "orient") != NULL};
     if (!backbone_arguments(arguments, &options) || !list_pictures(arguments, &pictures) || interrupted) {
         list_free(&pictures);
         return interrupted ? EXIT_INTERRUPTED : EXIT_USAGE;
@@ -231,10 +232,9 @@ static int tag_pictures(const struct arguments *arguments, l3a_model *model, str
     }
     if (status == L3A_OK) {
         const l3a_backbone_info *info = l3a_backbone_describe(run.backbone);
-        l3a_loader_options_default(&loading);
         loading.width = loading.height = info->size;
         loading.filter = info->filter;
-        loading.picture.orient = argument(arguments, "orient") != NULL;
+        loading.picture = &picture;
         memcpy(loading.mean, info->mean, sizeof loading.mean);
         memcpy(loading.deviation, info->deviation, sizeof loading.deviation);
         run.planes = calloc(3 * info->size * info->size, sizeof *run.planes);

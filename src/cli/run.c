@@ -30,7 +30,7 @@ static void print_plan(FILE *to, const struct arguments *arguments, const l3a_ru
     uint64_t rows = 0;
     fprintf(to, "plan: %zu %s in %zu %s, features %zu wide, dim %" PRIu64 "\n", plan->classes,
             plural(plan->classes, "class", "classes"), plan->phases, plural(plan->phases, "phase", "phases"),
-            l3a_features_width(options->train), options->settings.dim);
+            l3a_features_width(options->train), l3a_options_integer(options->settings, "dim"));
     for (size_t t = 0; t < plan->phases; t++) {
         fprintf(to, "  phase %zu: classes %zu-%zu, %" PRIu64 " training %s", t + 1, plan->edges[t] + 1, plan->edges[t + 1],
                 plan->train_images[t], plural(plan->train_images[t], "image", "images"));
@@ -44,24 +44,22 @@ static void print_plan(FILE *to, const struct arguments *arguments, const l3a_ru
             plural(options->method_count, "method", "methods"), options->seed_count, plural(options->seed_count, "seed", "seeds"),
             rows, size_text(plan->model.memory, memory), size_text(plan->model.file, file));
     if (l3a_machine_speed(arguments->context, &single, &exact) == L3A_OK) {
-        const bool mixed = options->settings.precision == L3A_PRECISION_MIXED && options->settings.solver != L3A_SOLVER_RECURSIVE;
+        const bool mixed =
+            setting_is(options->settings, "precision", "mixed") && !setting_is(options->settings, "solver", "recursive");
         fprintf(to, ", about %.0f s", 1.2 * plan->flops / (mixed ? single : exact) + 1);
     }
     fprintf(to, "\n");
 }
 
 static bool parse_seeds(const struct arguments *arguments, const struct list *list, uint64_t *seeds) {
-    for (size_t i = 0; i < list->count; i++) {
-        l3a_options checked;
-        l3a_options_default(&checked);
-        const l3a_status status = l3a_options_set(arguments->context, &checked, "seed", list->items[i]);
-        if (status != L3A_OK) {
-            explain(arguments, status);
-            return false;
-        }
-        seeds[i] = checked.seed;
+    l3a_options *checked = NULL;
+    l3a_status status = l3a_options_create(arguments->context, &checked);
+    for (size_t i = 0; status == L3A_OK && i < list->count; i++) {
+        status = l3a_options_set(arguments->context, checked, "seed", list->items[i]);
+        seeds[i] = l3a_options_integer(checked, "seed");
     }
-    return true;
+    l3a_options_free(checked);
+    return explain(arguments, status) == EXIT_DONE;
 }
 
 static int execute(const struct arguments *arguments, l3a_run_options *options, const char *format) {
@@ -107,6 +105,7 @@ int run_command(struct arguments *arguments) {
     const char *folder = argument(arguments, "o"), *names = argument(arguments, "names");
     struct list method_list = {0}, seed_list = {0};
     uint64_t *numbers = NULL;
+    l3a_options *settings = NULL;
     l3a_run_options options;
     int code = EXIT_USAGE;
     l3a_run_options_default(&options);
@@ -129,7 +128,8 @@ int run_command(struct arguments *arguments) {
     if (!numbers || !parse_seeds(arguments, &seed_list, numbers)) {
         goto done;
     }
-    l3a_status status = apply_settings(arguments, &options.settings);
+    l3a_status status = make_settings(arguments, &settings);
+    options.settings = settings;
     if (status == L3A_OK) {
         status = open_features(context, train, argument(arguments, "train-labels"), names, &options.train);
     }
@@ -158,6 +158,7 @@ done:
     l3a_features_free(options.test);
     list_free(&method_list);
     list_free(&seed_list);
+    l3a_options_free(settings);
     free(numbers);
     return code;
 }

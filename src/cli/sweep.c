@@ -32,6 +32,7 @@ struct grid {
     struct list methods, seeds, values[SETTINGS];
     l3a_axis axes[SETTINGS];
     uint64_t *numbers;
+    l3a_options *settings;
 };
 
 static void grid_free(struct grid *grid) {
@@ -41,6 +42,7 @@ static void grid_free(struct grid *grid) {
         list_free(&grid->values[i]);
     }
     free(grid->numbers);
+    l3a_options_free(grid->settings);
     l3a_features_free(grid->options.run.train);
     l3a_features_free(grid->options.run.test);
 }
@@ -79,17 +81,14 @@ static bool list_all_methods(struct list *list) {
 
 static bool parse_seeds(const struct arguments *arguments, struct grid *grid) {
     grid->numbers = calloc(grid->seeds.count + 1, sizeof *grid->numbers);
-    for (size_t i = 0; grid->numbers && i < grid->seeds.count; i++) {
-        l3a_options checked;
-        l3a_options_default(&checked);
-        const l3a_status status = l3a_options_set(arguments->context, &checked, "seed", grid->seeds.items[i]);
-        if (status != L3A_OK) {
-            explain(arguments, status);
-            return false;
-        }
-        grid->numbers[i] = checked.seed;
+    l3a_options *checked = NULL;
+    l3a_status status = l3a_options_create(arguments->context, &checked);
+    for (size_t i = 0; status == L3A_OK && grid->numbers && i < grid->seeds.count; i++) {
+        status = l3a_options_set(arguments->context, checked, "seed", grid->seeds.items[i]);
+        grid->numbers[i] = l3a_options_integer(checked, "seed");
     }
-    return grid->numbers != NULL;
+    l3a_options_free(checked);
+    return explain(arguments, status) == EXIT_DONE && grid->numbers;
 }
 
 /* A setting with one value is fixed; a setting with several, or a threshold that is "dynamic", is an axis of the grid. */
@@ -100,7 +99,7 @@ static bool add_setting(const struct arguments *arguments, struct grid *grid, co
         return false;
     }
     if (values->count == 1 && strcmp(values->items[0], "dynamic") != 0) {
-        const l3a_status status = l3a_options_set(arguments->context, &grid->options.run.settings, name, values->items[0]);
+        const l3a_status status = l3a_options_set(arguments->context, grid->settings, name, values->items[0]);
         list_free(values);
         return explain(arguments, status) == EXIT_DONE;
     }
@@ -145,7 +144,7 @@ static void print_plan(FILE *to, const struct arguments *arguments, const struct
             plural(plan->phases, "phase", "phases"), plan->passes, plural(plan->passes, "pass", "passes"),
             size_text(plan->memory, memory));
     if (l3a_machine_speed(arguments->context, &single, &exact) == L3A_OK) {
-        const bool mixed = grid->options.run.settings.precision == L3A_PRECISION_MIXED;
+        const bool mixed = setting_is(grid->settings, "precision", "mixed");
         fprintf(to, ", about %.0f s", 1.2 * plan->flops / (mixed ? single : exact) + 1);
     }
     fprintf(to, "\n");
@@ -205,7 +204,7 @@ static void rank_column(struct table *table, size_t column) {
 static l3a_status fill_table(l3a_context *context, struct table *table) {
     for (size_t i = 0; i < table->points; i++) {
         const l3a_results *results = l3a_sweep_results(table->sweep, i);
-        l3a_summary summary;
+        l3a_summary summary = {.size = sizeof summary};
         const l3a_status status = l3a_results_summary(context, results, l3a_sweep_method(table->sweep, i), &summary);
         if (status != L3A_OK) {
             return status;
@@ -474,9 +473,11 @@ int sweep_command(struct arguments *arguments) {
     if (!argument(arguments, "dry-run") && !argument_needed(arguments, "o")) {
         return EXIT_USAGE;
     }
-    if (!fill_grid(arguments, preset, &grid)) {
+    if (explain(arguments, l3a_options_create(arguments->context, &grid.settings)) != EXIT_DONE ||
+        !fill_grid(arguments, preset, &grid)) {
         goto done;
     }
+    options->settings = grid.settings;
     options->protocol = argument(arguments, "protocol") ? argument(arguments, "protocol") : options->protocol;
     options->class_order = argument(arguments, "class-order") ? argument(arguments, "class-order") : options->class_order;
     options->folder = argument(arguments, "o");

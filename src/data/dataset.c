@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/machine.h"
+#include "base/sized.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,10 +29,6 @@ static l3a_status find_kind(l3a_context *context, const char *name, const struct
                 forms);
 }
 
-void l3a_dataset_options_default(l3a_dataset_options *options) {
-    memset(options, 0, sizeof *options);
-}
-
 l3a_status l3a_dataset_open(l3a_context *context, const char *name, const char *split, l3a_dataset **dataset) {
     return l3a_dataset_open_with(context, name, split, NULL, dataset);
 }
@@ -43,14 +40,15 @@ l3a_status l3a_dataset_open_with(l3a_context *context, const char *name, const c
     const char *place;
     l3a_dataset_options chosen;
     l3a_dataset *made = NULL;
-    l3a_dataset_options_default(&chosen);
+    NEED(context, context, name, dataset);
+    TRY(READ_SIZED(context, options, chosen));
     TRY(find_kind(context, name, &kind, &place));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     TRY(copy_text(context, name, strlen(name), &made->name));
     TRY(copy_text(context, split ? split : "", split ? strlen(split) : 0, &made->split));
-    TRY(kind->open(made, place, split, options ? options : &chosen));
-    if (options && options->ignore_difficult && !made->ignores_difficult) {
+    TRY(kind->open(made, place, split, &chosen));
+    if (chosen.ignore_difficult && !made->ignores_difficult) {
         report_warning(context, "%s: ignoring difficult objects has no effect: only VOC marks objects as difficult", name);
     }
     *dataset = made;
@@ -65,6 +63,7 @@ l3a_status l3a_dataset_splits(l3a_context *context, const char *name, char *text
     const struct dataset_kind *kind;
     const char *place;
     text_list splits = {0};
+    NEED(context, context, name, text);
     FAIL_IF(!capacity, context, L3A_ERROR_ARGUMENT, NULL, "no room for the names of the splits");
     TRY(find_kind(context, name, &kind, &place));
     TRY(kind->splits(context, place, &splits));

@@ -1,4 +1,5 @@
 /* Describes the content of any file that the library can read. */
+#include "base/sized.h"
 #include "format/checkpoint.h"
 #include "format/npy.h"
 #include "format/safetensors.h"
@@ -80,6 +81,9 @@ uint64_t l3a_file_size(const l3a_file *file) {
 }
 
 void l3a_file_record(const l3a_file *file, size_t index, const char **key, const char **value) {
+    if (!file || !key || !value) {
+        return;
+    }
     if (file->checkpoint) {
         *key = index ? NULL : "form";
         *value = index ? NULL : checkpoint_form(file->checkpoint);
@@ -95,7 +99,6 @@ static int describe_checkpoint_tensor(const struct checkpoint *checkpoint, size_
     if (!tensor) {
         return 0;
     }
-    memset(info, 0, sizeof *info);
     info->name = tensor->name;
     info->type = tensor->type;
     info->rank = tensor->rank;
@@ -105,7 +108,7 @@ static int describe_checkpoint_tensor(const struct checkpoint *checkpoint, size_
     return 1;
 }
 
-int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_info *info) {
+static int describe_tensor(const l3a_file *file, size_t index, l3a_tensor_info *info) {
     if (file->checkpoint) {
         return describe_checkpoint_tensor(file->checkpoint, index, info);
     }
@@ -114,7 +117,6 @@ int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_info *info) {
         return 0;
     }
     const struct tensor *tensor = npy ? &file->array : &file->safetensors.tensors[index];
-    memset(info, 0, sizeof *info);
     info->name = tensor->name ? tensor->name : "array";
     info->type = tensor_type_name(tensor->type);
     info->rank = tensor->rank;
@@ -122,4 +124,9 @@ int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_info *info) {
     info->bytes = tensor->bytes;
     info->verified = !npy && safetensors_is_summed(&file->safetensors, tensor);
     return 1;
+}
+
+int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_info *info) {
+    l3a_tensor_info own = {.size = sizeof own};
+    return file && info && describe_tensor(file, index, &own) && WRITE_SIZED(file->context, info, own) == L3A_OK;
 }

@@ -14,6 +14,7 @@
 
 #include "base/machine.h"
 #include "base/memory.h"
+#include "base/sized.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -43,6 +44,7 @@ struct worker {
 struct l3a_loader {
     l3a_context *context;
     l3a_loader_options options;
+    l3a_picture_options picture;
     const char *const *paths;
     size_t count;
     float scale[CHANNELS], offset[CHANNELS];
@@ -58,21 +60,27 @@ struct l3a_loader {
     bool stop;
 };
 
-void l3a_loader_options_default(l3a_loader_options *options) {
-    memset(options, 0, sizeof *options);
-    options->width = options->height = 224;
-    options->filter = L3A_FILTER_BILINEAR;
+/* The options that a caller gave, or the defaults, with nothing left at 0. */
+static l3a_status read_options(l3a_loader *loader, const l3a_loader_options *given) {
+    l3a_loader_options *options = &loader->options;
+    l3a_status status = L3A_OK;
+    TRY(READ_SIZED(loader->context, given, *options));
+    TRY(picture_options_read(loader->context, options->picture, &loader->picture));
+    options->picture = &loader->picture;
+    options->width = options->width ? options->width : 224;
+    options->height = options->height ? options->height : 224;
     for (size_t c = 0; c < CHANNELS; c++) {
-        options->deviation[c] = 1;
+        options->deviation[c] = options->deviation[c] != 0 ? options->deviation[c] : 1;
     }
-    l3a_picture_options_default(&options->picture);
+done:
+    return status;
 }
 
 static l3a_status load(struct worker *worker, const char *path, struct slot *slot) {
     l3a_status status = L3A_OK;
     const l3a_loader_options *options = &worker->loader->options;
     struct raster *picture;
-    TRY(picture_reader_read(&worker->reader, path, &options->picture, &picture));
+    TRY(picture_reader_read(&worker->reader, path, options->picture, &picture));
     TRY(resize(&worker->resizer, picture, options->width, options->height, options->filter, &slot->picture));
 done:
     picture_reader_trim(&worker->reader);
@@ -128,9 +136,8 @@ static l3a_status check_options(l3a_context *context, const l3a_loader_options *
     TRY(resize_check(context, options->width, options->height, options->filter));
     for (size_t c = 0; c < CHANNELS; c++) {
         FAIL_IF(!isfinite(options->mean[c]) || !isfinite(options->deviation[c]) || options->deviation[c] <= 0, context,
-                L3A_ERROR_ARGUMENT, "start from l3a_loader_options_default()",
-                "mean %g and deviation %g of channel %zu: the deviation must be above 0, and both finite", (double)options->mean[c],
-                (double)options->deviation[c], c);
+                L3A_ERROR_ARGUMENT, NULL, "mean %g and deviation %g of channel %zu: the deviation must be above 0, and both finite",
+                (double)options->mean[c], (double)options->deviation[c], c);
     }
 done:
     return status;
@@ -212,10 +219,7 @@ l3a_status l3a_loader_create(l3a_context *context, const char *const *paths, siz
     made->context = context;
     made->paths = paths;
     made->count = count;
-    l3a_loader_options_default(&made->options);
-    if (options) {
-        made->options = *options;
-    }
+    TRY(read_options(made, options));
     TRY(check_options(context, &made->options));
     for (size_t c = 0; c < CHANNELS; c++) {
         made->scale[c] = (float)(1 / (255 * (double)made->options.deviation[c]));

@@ -141,7 +141,7 @@ done:
 
 /* Whether the rest of the model would be the same without this phase. */
 static bool is_apart(const l3a_model *model, size_t phase, const bool *gone) {
-    const l3a_options *options = &model->options;
+    const struct model_options *options = &model->options;
     bool followed = l3a_model_record(model, "merged") != NULL;
     for (size_t p = phase + 1; p < model->phase_count; p++) {
         followed = followed ||

@@ -18,7 +18,7 @@ struct stage {
 };
 
 struct member {
-    l3a_options options;
+    struct model_options options;
     bool follows;         /* the member before it weights labels alike, and this one keeps the difference */
     struct analytic sums; /* has no square if nothing can differ */
     double *cross;        /* [d x classes] */
@@ -59,12 +59,12 @@ struct group {
     struct work work;
 };
 
-static bool weighs_alike(const l3a_options *left, const l3a_options *right) {
+static bool weighs_alike(const struct model_options *left, const struct model_options *right) {
     return left->weights == right->weights && (left->weights == L3A_WEIGHTS_NONE || left->scaling == right->scaling);
 }
 
 /* Whether members that weight labels like this one may have different pseudo-labels, so that each needs a square. */
-static bool may_disagree(const l3a_options *members, size_t count, size_t index) {
+static bool may_disagree(const struct model_options *members, size_t count, size_t index) {
     bool disagree = false;
     for (size_t i = 0; i < count; i++) {
         disagree = disagree || (weighs_alike(&members[i], &members[index]) && members[i].pseudo != L3A_PSEUDO_OFF);
@@ -73,17 +73,17 @@ static bool may_disagree(const l3a_options *members, size_t count, size_t index)
 }
 
 /* Whether a group supports these settings. */
-static bool is_plain(const l3a_options *options) {
+static bool is_plain(const struct model_options *options) {
     return options->solver != L3A_SOLVER_RECURSIVE && !keeps_phases(options) && options->skip_features == L3A_SKIP_OFF &&
            options->gamma > 0 && options->thresholds == L3A_THRESHOLDS_FIXED;
 }
 
-bool group_accepts(const l3a_options *first, const l3a_options *other) {
+bool group_accepts(const struct model_options *first, const struct model_options *other) {
     return is_plain(first) && is_plain(other) && first->dim == other->dim && first->seed == other->seed &&
            first->precision == other->precision && first->block == other->block;
 }
 
-uint64_t group_memory(const l3a_options *members, size_t count, size_t width, size_t classes) {
+uint64_t group_memory(const struct model_options *members, size_t count, size_t width, size_t classes) {
     const bool mixed = members->precision == L3A_PRECISION_MIXED;
     const double d = (double)members->dim, k = (double)width, K = (double)classes, n = (double)members->block;
     const double size = mixed ? 4 : 8, square = d * (double)analytic_stride((size_t)members->dim) * 8;
@@ -97,7 +97,8 @@ uint64_t group_memory(const l3a_options *members, size_t count, size_t width, si
     return total < 9e18 ? (uint64_t)total : UINT64_MAX;
 }
 
-l3a_status group_create(l3a_context *context, const l3a_options *members, size_t count, size_t width, struct group **group) {
+l3a_status group_create(l3a_context *context, const struct model_options *members, size_t count, size_t width,
+                        struct group **group) {
     l3a_status status = L3A_OK;
     struct group *made = NULL;
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));

@@ -25,11 +25,12 @@ struct group_outcome {
 };
 
 /* Whether models with these settings can be in one group. */
-bool group_accepts(const l3a_options *first, const l3a_options *other);
+bool group_accepts(const struct model_options *first, const struct model_options *other);
 /* Bytes that a group with these members needs. */
-uint64_t group_memory(const l3a_options *members, size_t count, size_t width, size_t classes);
+uint64_t group_memory(const struct model_options *members, size_t count, size_t width, size_t classes);
 /* Neighbours in a chain should differ as little as possible, so sort the members first. */
-l3a_status group_create(l3a_context *context, const l3a_options *members, size_t count, size_t width, struct group **group);
+l3a_status group_create(l3a_context *context, const struct model_options *members, size_t count, size_t width,
+                        struct group **group);
 void group_free(struct group *group);
 
 /* Learns one phase from rows of a table. Each row has at least one of the new classes, which are `class_count` columns of the

@@ -2,6 +2,7 @@
 #include "learn/model.h"
 
 #include "base/machine.h"
+#include "base/sized.h"
 #include "base/threads.h"
 #include "data/features.h"
 #include "measure/metrics.h"
@@ -12,10 +13,6 @@
 #include <string.h>
 
 enum { SCORE_ROWS = 1024, READ_ROWS = 512 };
-
-bool is_model_setting(const l3a_option_info *info) {
-    return strcmp(info->group, "model") == 0;
-}
 
 real model_real(const l3a_model *model) {
     return model->options.precision == L3A_PRECISION_MIXED ? REAL_SINGLE : REAL_DOUBLE;
@@ -29,14 +26,14 @@ static double at_least(double left, double right) {
     return left > right ? left : right;
 }
 
-static double triangle_bytes(const l3a_options *options, size_t width) {
+static double triangle_bytes(const struct model_options *options, size_t width) {
     const double d = (double)learned_width(options, width);
     return d * (d + 1) / 2 * (options->precision == L3A_PRECISION_MIXED ? 4 : 8);
 }
 
 /* With solver auto, the recursion starts with a phase of few rows and is used until a phase has many: turning A into R costs as
  * much as three solves, but later phases of few rows then need no solve. */
-bool chooses_recursion(const l3a_options *options, uint64_t dim, uint64_t rows, bool inverse) {
+bool chooses_recursion(const struct model_options *options, uint64_t dim, uint64_t rows, bool inverse) {
     switch (options->solver) {
     case L3A_SOLVER_SUMS: return false;
     case L3A_SOLVER_RECURSIVE: return true;
@@ -48,12 +45,12 @@ bool chooses_recursion(const l3a_options *options, uint64_t dim, uint64_t rows, 
     return inverse ? rows < dim : 16 * rows <= dim;
 }
 
-static bool recurses(const l3a_options *options, size_t width, const struct phase_size *phase) {
+static bool recurses(const struct model_options *options, size_t width, const struct phase_size *phase) {
     return chooses_recursion(options, learned_width(options, width), phase->rows, phase->inverse);
 }
 
 /* What l3a_model_learn() and the phase allocate besides the model, in the order of the names there. */
-static double phase_work(const l3a_options *options, size_t width, const struct phase_size *phase) {
+static double phase_work(const struct model_options *options, size_t width, const struct phase_size *phase) {
     const bool mixed = options->precision == L3A_PRECISION_MIXED;
     const double d = (double)learned_width(options, width), k = (double)width, size = mixed ? 4 : 8, all = (double)phase->all;
     const double old = options->pseudo == L3A_PSEUDO_OFF ? 0 : (double)phase->old, rows = (double)phase->rows;
@@ -65,7 +62,8 @@ static double phase_work(const l3a_options *options, size_t width, const struct 
     return block + columns + (recurses(options, width, phase) ? 8 * few * (2 * d + few + all) : panel);
 }
 
-uint64_t phase_memory(const l3a_context *context, const l3a_options *options, size_t width, const struct phase_size *phase) {
+uint64_t phase_memory(const l3a_context *context, const struct model_options *options, size_t width,
+                      const struct phase_size *phase) {
     const bool mixed = options->precision == L3A_PRECISION_MIXED, apart = keeps_phases(options);
     const size_t learned = learned_width(options, width);
     const double d = (double)learned, k = (double)width, all = (double)phase->all, size = mixed ? 4 : 8, rows = (double)phase->rows;
@@ -83,7 +81,7 @@ uint64_t phase_memory(const l3a_context *context, const l3a_options *options, si
     return whole_bytes(held + at_least(at_least(learning, after * triangle), solving + folded * triangle));
 }
 
-uint64_t score_memory(const l3a_options *options, size_t width, size_t classes, uint64_t parts, uint64_t rows) {
+uint64_t score_memory(const struct model_options *options, size_t width, size_t classes, uint64_t parts, uint64_t rows) {
     const bool mixed = options->precision == L3A_PRECISION_MIXED;
     const size_t learned = learned_width(options, width);
     const double d = (double)learned, k = (double)width, K = (double)classes, size = mixed ? 4 : 8;
@@ -96,16 +94,16 @@ uint64_t score_memory(const l3a_options *options, size_t width, size_t classes, 
 /* Bytes and operations, as the code allocates and computes them. How the classes are divided into phases is not known here, so
  * memory is the larger of two cases: a first phase with all classes, in which gamma may be chosen, and a phase after all
  * classes. */
-l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size_t width, size_t classes, l3a_plan *plan) {
+l3a_status model_plan(l3a_context *context, const struct model_options *options, size_t width, size_t classes, l3a_plan *plan) {
     l3a_status status = L3A_OK;
-    TRY(l3a_options_check(context, options));
+    TRY(model_options_check(context, options));
     const bool mixed = options->precision == L3A_PRECISION_MIXED, apart = keeps_phases(options);
     const double d = (double)learned_width(options, width), k = (double)width, K = (double)classes;
     const bool search = apart && mixed && options->alpha < 1;
     const double matrix = d * (d + 1) / 2 * (options->store == L3A_STORE_FLOAT32 ? 4 : 8);
     const uint64_t many = options->block + GAMMA_ROWS + (uint64_t)d; /* for whole blocks and samples, and no recursion */
     const struct phase_size first = {.all = classes, .rows = many}, later = {.old = classes, .all = classes, .rows = many};
-    l3a_options chosen = *options;
+    struct model_options chosen = *options;
     chosen.gamma = options->gamma == 0 ? 1 : options->gamma;
     const uint64_t one = phase_memory(context, options, width, &first), other = phase_memory(context, &chosen, width, &later);
     plan->phase = apart ? whole_bytes(triangle_bytes(options, width)) : 0;
@@ -118,7 +116,18 @@ done:
     return status;
 }
 
-l3a_status check_memory(l3a_context *context, const l3a_options *options, size_t width, uint64_t needed, uint64_t held) {
+l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size_t width, size_t classes, l3a_plan *plan) {
+    const struct model_options settings = model_options_of(options);
+    l3a_status status = L3A_OK;
+    l3a_plan own = {.size = sizeof own};
+    NEED(context, context, plan);
+    TRY(model_plan(context, &settings, width, classes, &own));
+    TRY(WRITE_SIZED(context, plan, own));
+done:
+    return status;
+}
+
+l3a_status check_memory(l3a_context *context, const struct model_options *options, size_t width, uint64_t needed, uint64_t held) {
     l3a_status status = L3A_OK;
     const uint64_t free = machine_memory_available();
     const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : free ? free + held : 0;
@@ -131,16 +140,16 @@ done:
     return status;
 }
 
-uint64_t kept_phases(const l3a_options *options, uint64_t phases) {
+uint64_t kept_phases(const struct model_options *options, uint64_t phases) {
     const uint64_t most = options->keep_phases && options->keep_phases < phases ? options->keep_phases + 1 : phases;
     return keeps_phases(options) ? most : 0;
 }
 
-l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t phases,
-                              uint64_t held) {
+l3a_status model_check_memory(l3a_context *context, const struct model_options *options, size_t width, size_t classes,
+                              uint64_t phases, uint64_t held) {
     l3a_status status = L3A_OK;
     l3a_plan plan;
-    TRY(l3a_model_plan(context, options, width, classes, &plan));
+    TRY(model_plan(context, options, width, classes, &plan));
     TRY(check_memory(context, options, width, plan.memory + kept_phases(options, phases) * plan.phase, held));
 done:
     return status;
@@ -152,7 +161,7 @@ uint64_t model_memory(const l3a_model *model) {
            model->part_count * packed_size(model->analytic.dim) * real_size(model_real(model));
 }
 
-l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_options *options, l3a_model **model) {
+l3a_status model_create(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model) {
     l3a_status status = L3A_OK;
     l3a_model *made = NULL;
     FAIL_IF(!width || width > INT32_MAX, context, L3A_ERROR_ARGUMENT, NULL, "a model cannot have features %zu wide", width);
@@ -170,6 +179,11 @@ l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_option
 done:
     l3a_model_free(made);
     return status;
+}
+
+l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_options *options, l3a_model **model) {
+    const struct model_options settings = model_options_of(options);
+    return model_create(context, width, &settings, model);
 }
 
 void l3a_model_free(l3a_model *model) {
@@ -220,29 +234,29 @@ l3a_status model_working_weights(const l3a_model *model, void **weights) {
     return status;
 }
 
-const l3a_options *l3a_model_options(const l3a_model *model) {
-    return &model->options;
+l3a_status l3a_model_options(const l3a_model *model, l3a_options *options) {
+    l3a_status status = L3A_OK;
+    NEED(model ? model->context : NULL, model, options);
+    *(struct model_options *)options = model->options; /* which l3a_options begin with */
+done:
+    return status;
 }
 
 l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value) {
     static const char *const fixed[] = {"dim",  "seed",          "gamma",   "precision", "alpha",
                                         "lift", "skip-features", "weights", "scaling"};
     l3a_status status = L3A_OK;
-    l3a_options changed = model->options;
-    TRY(l3a_options_set(model->context, &changed, name, value));
+    struct model_options changed = model->options;
+    TRY(model_options_set(model->context, &changed, name, value));
     if (changed.gamma == 0 && l3a_model_record(model, "gamma")) {
         changed.gamma = model->options.gamma; /* as auto chose it */
     }
     changed.skip_features = learned_width(&changed, model->width) > changed.dim ? L3A_SKIP_ON : L3A_SKIP_OFF;
     FAIL_IF(model->state != MODEL_READY, model->context, L3A_ERROR_STATE, "end the phase first", "a phase is in progress");
-    for (size_t i = 0; l3a_option_at(i); i++) {
-        FAIL_IF(strcmp(l3a_option_at(i)->name, name) == 0 && !is_model_setting(l3a_option_at(i)), model->context, L3A_ERROR_OPTION,
-                "omit the setting", "%s: a setting of methods for comparison, not of a model", name);
-    }
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         char before[64], after[64];
-        l3a_options_get(&model->options, fixed[i], before, sizeof before);
-        l3a_options_get(&changed, fixed[i], after, sizeof after);
+        model_options_get(&model->options, fixed[i], before, sizeof before);
+        model_options_get(&changed, fixed[i], after, sizeof after);
         FAIL_IF(strcmp(before, after) != 0, model->context, L3A_ERROR_MISMATCH, "omit the setting, or create a new model",
                 "%s: the model was created with %s, and cannot change to %s", fixed[i], before, after);
     }
@@ -549,16 +563,18 @@ l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features, const cha
     l3a_status status = L3A_OK;
     size_t *columns = NULL, *rows = NULL, unlabelled;
     const size_t old = model->classes.count;
+    l3a_plan own = {.size = sizeof own};
     TRY(l3a_model_accepts(model, features));
     TRY(allocate(context, class_count, sizeof *columns, &columns));
     TRY(features_columns(features, classes, class_count, columns));
     struct pass pass = {.features = features, .columns = columns, .column_count = class_count};
     TRY(find_phase_rows(model, &pass, &rows, &unlabelled));
-    TRY(l3a_model_plan(context, &model->options, model->width, old + class_count, plan));
+    TRY(model_plan(context, &model->options, model->width, old + class_count, &own));
     const struct phase_size phase = {old, old + class_count, pass.count, model->part_count, model->analytic.inverse};
-    plan->memory = phase_memory(context, &model->options, model->width, &phase) + features_label_bytes(features);
-    plan->file += kept_phases(&model->options, model->part_count + 1) * plan->phase;
+    own.memory = phase_memory(context, &model->options, model->width, &phase) + features_label_bytes(features);
+    own.file += kept_phases(&model->options, model->part_count + 1) * own.phase;
     *images = pass.count;
+    TRY(WRITE_SIZED(context, plan, own));
 done:
     release(context, columns);
     release(context, rows);
@@ -573,7 +589,9 @@ l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metr
     float *values = NULL, *scores = NULL;
     int8_t *labels = NULL;
     double *edges = NULL;
+    l3a_metrics own;
     FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn a phase first", "the model has learned no class yet");
+    TRY(CHECK_SIZED(context, metrics));
     TRY(l3a_model_accepts(model, features));
     TRY(allocate(context, classes, sizeof *columns, &columns));
     TRY(features_columns(features, (const char *const *)model->classes.items, classes, columns));
@@ -593,7 +611,8 @@ l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metr
     TRY(report_progress(context, "evaluate", count, count));
     TRY(allocate(context, classes, sizeof *edges, &edges));
     l3a_model_thresholds(model, edges);
-    TRY(measure(context, scores, labels, count, classes, edges, metrics, average_precision));
+    TRY(measure(context, scores, labels, count, classes, edges, &own, average_precision));
+    TRY(WRITE_SIZED(context, metrics, own));
 done:
     release(context, columns);
     release(context, rows);

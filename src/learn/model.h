@@ -72,7 +72,7 @@ struct phase {
 
 struct l3a_model {
     l3a_context *context;
-    l3a_options options;
+    struct model_options options;
     size_t width;
     text_list classes;
     uint64_t *counts;
@@ -91,12 +91,13 @@ struct l3a_model {
     struct label_witness witness; /* none if see is NULL */
 };
 
-/* Whether this is a setting of models, which model files store. */
-bool is_model_setting(const l3a_option_info *info);
+/* As l3a_model_create() and l3a_model_plan(). */
+l3a_status model_create(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model);
+l3a_status model_plan(l3a_context *context, const struct model_options *options, size_t width, size_t classes, l3a_plan *plan);
 /* Records how the features were made, unless an earlier table has set it. */
 l3a_status model_keep_provenance(l3a_model *model, const l3a_features *features);
 /* Checks that `needed` bytes fit into memory; `held` of them are allocated already. */
-l3a_status check_memory(l3a_context *context, const l3a_options *options, size_t width, uint64_t needed, uint64_t held);
+l3a_status check_memory(l3a_context *context, const struct model_options *options, size_t width, uint64_t needed, uint64_t held);
 /* Checks that the model is in a phase, or between phases. */
 l3a_status check_state(const l3a_model *model, bool in_phase);
 real model_real(const l3a_model *model);
@@ -108,7 +109,7 @@ l3a_status model_buffer(l3a_model *model);
 /* A copy of the weights in the working precision, which the caller releases; NULL on failure. */
 l3a_status model_working_weights(const l3a_model *model, void **weights);
 /* The largest number of phases that are kept apart while `phases` phases are learned. */
-uint64_t kept_phases(const l3a_options *options, uint64_t phases);
+uint64_t kept_phases(const struct model_options *options, uint64_t phases);
 /* The size of a phase to be learned. */
 struct phase_size {
     size_t old, all; /* classes before it, and including it */
@@ -118,14 +119,15 @@ struct phase_size {
 };
 
 /* Whether a phase of `rows` rows is learned by recursion. */
-bool chooses_recursion(const l3a_options *options, uint64_t dim, uint64_t rows, bool inverse);
+bool chooses_recursion(const struct model_options *options, uint64_t dim, uint64_t rows, bool inverse);
 
 /* Peak memory in bytes, including the model's own, while a phase is learned, and while rows are scored. */
-uint64_t phase_memory(const l3a_context *context, const l3a_options *options, size_t width, const struct phase_size *phase);
-uint64_t score_memory(const l3a_options *options, size_t width, size_t classes, uint64_t parts, uint64_t rows);
+uint64_t phase_memory(const l3a_context *context, const struct model_options *options, size_t width,
+                      const struct phase_size *phase);
+uint64_t score_memory(const struct model_options *options, size_t width, size_t classes, uint64_t parts, uint64_t rows);
 /* Checks that the plan fits into memory; `held` bytes are allocated already. */
-l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t phases,
-                              uint64_t held);
+l3a_status model_check_memory(l3a_context *context, const struct model_options *options, size_t width, size_t classes,
+                              uint64_t phases, uint64_t held);
 /* Bytes of the matrices that the model holds. */
 uint64_t model_memory(const l3a_model *model);
 

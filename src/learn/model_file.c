@@ -12,6 +12,7 @@
  * that gram.N sums), every setting of a model under its name, and free records as `record.KEY`. Version 1 had no parts and no
  * label_weight, version 2 had no class_weight, and both had fewer settings. */
 #include "base/number.h"
+#include "base/settings.h"
 #include "format/safetensors.h"
 #include "learn/model.h"
 
@@ -105,13 +106,11 @@ static l3a_status describe_model(const l3a_model *model, text_list *keys, text_l
         text_builder_print(&parts, "%s%zu", i ? "\n" : "", model->parts[i].phases);
     }
     TRY(add_text(context, keys, values, "parts", &parts));
-    for (size_t i = 0; l3a_option_at(i); i++) {
+    for (size_t i = 0; i < model_settings.count; i++) {
+        const struct setting *setting = &model_settings.settings[i];
         char text[64];
-        if (!is_model_setting(l3a_option_at(i))) {
-            continue;
-        }
-        l3a_options_get(&model->options, l3a_option_at(i)->name, text, sizeof text);
-        TRY(add_metadata(context, keys, values, l3a_option_at(i)->name, "%s", text));
+        setting_get(&model->options, setting, text, sizeof text);
+        TRY(add_metadata(context, keys, values, setting->info.name, "%s", text));
     }
     for (size_t i = 0; i < model->record_values.count; i++) {
         char key[256];
@@ -201,20 +200,17 @@ static uint64_t first_version(const char *name) {
     return 1;
 }
 
-static l3a_status load_options(const safetensors *file, l3a_options *options, size_t *width) {
+static l3a_status load_options(const safetensors *file, struct model_options *options, size_t *width) {
     l3a_status status = L3A_OK;
     uint64_t number;
-    l3a_options_default(options);
-    for (size_t i = 0; l3a_option_at(i); i++) {
-        const char *name = l3a_option_at(i)->name, *value = safetensors_metadata(file, name);
-        if (!is_model_setting(l3a_option_at(i))) {
-            continue;
-        }
+    model_options_default(options);
+    for (size_t i = 0; i < model_settings.count; i++) {
+        const char *name = model_settings.settings[i].info.name, *value = safetensors_metadata(file, name);
         if (!value && file_version(file) < first_version(name)) {
             continue;
         }
         FAIL_IF(!value, file->context, L3A_ERROR_FORMAT, damaged, "%s: setting '%s' is missing", file->input.path, name);
-        if (l3a_options_set(file->context, options, name, value) != L3A_OK) {
+        if (model_options_set(file->context, options, name, value) != L3A_OK) {
             status = fail_in(file->context, L3A_ERROR_FORMAT, "%s", file->input.path);
             goto done;
         }
@@ -444,7 +440,7 @@ l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **mo
     l3a_model *made = NULL;
     safetensors file = {0};
     const struct tensor *matrix;
-    l3a_options options;
+    struct model_options options;
     size_t width = 0;
     TRY(safetensors_open(context, path, &file));
     TRY(check_kind(&file));
@@ -455,7 +451,7 @@ l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **mo
     if (!keeps_phases(&options)) {
         TRY(find_triangle(&file, learned_width(&options, width), &matrix));
     }
-    TRY(l3a_model_create(context, width, &options, &made));
+    TRY(model_create(context, width, &options, &made));
     const char *classes = safetensors_metadata(&file, "classes");
     if (!classes) {
         status = fail_model(&file, "the list of classes is missing");

@@ -5,7 +5,7 @@
 
 /* l3a_measure(), with the score above which each class counts as predicted. */
 l3a_status measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes,
-                   const double *edges, l3a_metrics *metrics, double *average_precision);
+                   const double *thresholds, l3a_metrics *metrics, double *average_precision);
 
 /* mAP in percent of the classes [first, last) alone, on the rows that show at least one of them; 0 if none does. */
 l3a_status measure_part(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes, size_t first,

@@ -48,14 +48,14 @@ static l3a_status create(l3a_context *context, const struct method *method, cons
     l3a_status status = L3A_OK;
     struct dsal *dsal = NULL;
     l3a_plan plan;
-    const uint64_t square = settings->dim * analytic_stride((size_t)settings->dim) * sizeof(double);
-    TRY(l3a_model_plan(context, settings, width, 0, &plan));
-    TRY(check_memory(context, settings, width, plan.memory + square, 0));
+    const uint64_t square = settings->model.dim * analytic_stride((size_t)settings->model.dim) * sizeof(double);
+    TRY(model_plan(context, &settings->model, width, 0, &plan));
+    TRY(check_memory(context, &settings->model, width, plan.memory + square, 0));
     TRY(allocate_zeroed(context, 1, sizeof *dsal, &dsal));
     dsal->context = context;
     dsal->settings = *settings;
-    TRY(l3a_model_create(context, width, settings, &dsal->main));
-    TRY(ridge_create(context, (size_t)settings->dim, settings->gamma, model_real(dsal->main), &dsal->second));
+    TRY(model_create(context, width, &settings->model, &dsal->main));
+    TRY(ridge_create(context, (size_t)settings->model.dim, settings->model.gamma, model_real(dsal->main), &dsal->second));
     *state = dsal;
     dsal = NULL;
 done:
@@ -77,7 +77,7 @@ static l3a_status block_prepare(struct block *block, size_t rows) {
     if (dsal->second.type == REAL_DOUBLE) {
         TRY(allocate(context, rows, dsal->main->width * sizeof *block->wide, &block->wide));
     }
-    TRY(allocate(context, rows, (size_t)dsal->settings.dim * real_size(dsal->second.type), &block->expanded));
+    TRY(allocate(context, rows, (size_t)dsal->settings.model.dim * real_size(dsal->second.type), &block->expanded));
     TRY(allocate(context, rows, classes * sizeof *block->scores, &block->scores));
     TRY(allocate(context, rows, classes * sizeof *block->targets, &block->targets));
 done:
@@ -111,7 +111,7 @@ static void expand(const struct block *block, const float *features, size_t rows
     enum { GRAIN = 1 << 14 };
     const struct dsal *dsal = block->dsal;
     buffer_project(&dsal->main->buffer, features, rows, block->wide, block->expanded);
-    parallel_for(dsal->context->threads, rows * (size_t)dsal->settings.dim, GRAIN,
+    parallel_for(dsal->context->threads, rows * (size_t)dsal->settings.model.dim, GRAIN,
                  dsal->second.type == REAL_SINGLE ? tanh_single : tanh_double, block->expanded);
 }
 
@@ -140,7 +140,7 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
     struct block block = {.dsal = dsal};
     TRY(l3a_model_learn(dsal->main, lesson->train, lesson->names + lesson->first, own));
     TRY(ridge_begin(&dsal->second, own));
-    TRY(lesson_read(lesson, "second stream", (size_t)dsal->settings.block, take, &block, &outcome->images));
+    TRY(lesson_read(lesson, "second stream", (size_t)dsal->settings.model.block, take, &block, &outcome->images));
     TRY(ridge_end(&dsal->second));
 done:
     block_free(&block);
@@ -154,7 +154,7 @@ static l3a_status score(void *state, const float *features, size_t rows, float *
     TRY(block_prepare(&block, rows));
     TRY(l3a_model_score(dsal->main, features, rows, scores));
     expand(&block, features, rows);
-    TRY(ridge_score(&dsal->second, block.expanded, rows, dsal->settings.ratio, 1, scores));
+    TRY(ridge_score(&dsal->second, block.expanded, rows, dsal->settings.method.ratio, 1, scores));
 done:
     block_free(&block);
     return status;
@@ -163,8 +163,9 @@ done:
 static void edges_of(const void *state, double *edges) {
     const struct dsal *dsal = state;
     for (size_t k = 0; k < dsal->second.classes; k++) {
-        edges[k] = logit(dsal->settings.theta);
+        edges[k] = logit(dsal->settings.model.theta);
     }
 }
 
-const struct learner dsal_learner = {create, learn, score, edges_of, free_dsal, false};
+const struct learner dsal_learner = {
+    create, learn, score, edges_of, free_dsal, false, .settings = "|dim|gamma|ratio|precision|block|theta|", .needs_gamma = true};

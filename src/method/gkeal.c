@@ -57,12 +57,12 @@ static l3a_status create(l3a_context *context, const struct method *method, cons
     (void)method;
     l3a_status status = L3A_OK;
     struct gkeal *gkeal = NULL;
-    TRY(model_check_memory(context, settings, width, 0, 0, 0));
+    TRY(model_check_memory(context, &settings->model, width, 0, 0, 0));
     TRY(allocate_zeroed(context, 1, sizeof *gkeal, &gkeal));
     gkeal->context = context;
     gkeal->settings = *settings;
     gkeal->width = width;
-    gkeal->type = settings->precision == L3A_PRECISION_MIXED ? REAL_SINGLE : REAL_DOUBLE;
+    gkeal->type = settings->model.precision == L3A_PRECISION_MIXED ? REAL_SINGLE : REAL_DOUBLE;
     *state = gkeal;
 done:
     return status;
@@ -150,7 +150,7 @@ static void expand(const struct block *block, const float *features, size_t rows
 /* The mean of x² over all centres and kernels. */
 static l3a_status measure_kernels(struct gkeal *gkeal, const float *values, double *power) {
     l3a_status status = L3A_OK;
-    const size_t m = gkeal->centres, rows = m < gkeal->settings.block ? m : (size_t)gkeal->settings.block;
+    const size_t m = gkeal->centres, rows = m < gkeal->settings.model.block ? m : (size_t)gkeal->settings.model.block;
     struct block block = {.gkeal = gkeal};
     double sum = 0;
     TRY(block_prepare(&block, rows, 1));
@@ -197,7 +197,7 @@ static l3a_status place_centres(struct gkeal *gkeal, const float *values, size_t
         gkeal->square[i] = square_of(gkeal, gkeal->centre, i);
         spread += gkeal->square[i] / (double)m;
     }
-    gkeal->rate = 1 / (4 * gkeal->settings.kernel_width * gkeal->settings.kernel_width * spread);
+    gkeal->rate = 1 / (4 * gkeal->settings.method.kernel_width * gkeal->settings.method.kernel_width * spread);
     FAIL_IF(!(spread > 0 && isfinite(gkeal->rate) && gkeal->rate > 0), context, L3A_ERROR_DATA,
             "use a first phase with images that differ, and features that can be squared",
             "gkeal: the distances between the %zu images drawn from the first phase give no kernel width", m);
@@ -214,13 +214,13 @@ static l3a_status make_kernels(struct gkeal *gkeal, const struct lesson *lesson)
     float *values = NULL;
     double norm, power;
     TRY(lesson_rows(lesson, &rows, &count));
-    const size_t m = count < gkeal->settings.dim ? count : (size_t)gkeal->settings.dim;
-    draw(rows, count, m, gkeal->settings.seed);
+    const size_t m = count < gkeal->settings.model.dim ? count : (size_t)gkeal->settings.model.dim;
+    draw(rows, count, m, gkeal->settings.model.seed);
     TRY(allocate(context, m, k * sizeof *values, &values));
     TRY(l3a_features_read(lesson->train, rows, 0, m, values));
     TRY(place_centres(gkeal, values, m, &norm));
     TRY(measure_kernels(gkeal, values, &power));
-    TRY(ridge_create(context, m, gkeal->settings.gamma * power * 6 * (double)k / norm, gkeal->type, &gkeal->ridge));
+    TRY(ridge_create(context, m, gkeal->settings.model.gamma * power * 6 * (double)k / norm, gkeal->type, &gkeal->ridge));
 done:
     release(context, rows);
     release(context, values);
@@ -250,7 +250,7 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
         TRY(make_kernels(gkeal, lesson));
     }
     TRY(ridge_begin(&gkeal->ridge, lesson->last - lesson->first));
-    TRY(lesson_read(lesson, "learn", (size_t)gkeal->settings.block, take, &block, &outcome->images));
+    TRY(lesson_read(lesson, "learn", (size_t)gkeal->settings.model.block, take, &block, &outcome->images));
     TRY(ridge_end(&gkeal->ridge));
 done:
     block_free(&block);
@@ -272,8 +272,15 @@ done:
 static void edges_of(const void *state, double *edges) {
     const struct gkeal *gkeal = state;
     for (size_t k = 0; k < gkeal->ridge.classes; k++) {
-        edges[k] = logit(gkeal->settings.theta);
+        edges[k] = logit(gkeal->settings.model.theta);
     }
 }
 
-const struct learner gkeal_learner = {create, learn, score, edges_of, free_gkeal, false};
+const struct learner gkeal_learner = {create,
+                                      learn,
+                                      score,
+                                      edges_of,
+                                      free_gkeal,
+                                      false,
+                                      .settings = "|dim|gamma|kernel-width|precision|block|theta|",
+                                      .needs_gamma = true};

@@ -6,6 +6,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/sized.h"
 #include "base/threads.h"
 
 #include <inttypes.h>
@@ -27,8 +28,13 @@ const struct engine *engine_best(void) {
 #endif
 }
 
-void l3a_backbone_options_default(l3a_backbone_options *options) {
-    *options = (l3a_backbone_options){.pool = L3A_POOL_DEFAULT, .deviation = {1, 1, 1}, .filter = L3A_FILTER_BILINEAR};
+/* Whether the options have a mean and a deviation of their own, instead of the family's. */
+static bool sets_mean(const l3a_backbone_options *options) {
+    bool set = false;
+    for (size_t i = 0; i < 3; i++) {
+        set = set || options->mean[i] != 0 || options->deviation[i] != 0;
+    }
+    return set;
 }
 
 static l3a_status check_options(l3a_context *context, const l3a_backbone_options *options) {
@@ -37,9 +43,9 @@ static l3a_status check_options(l3a_context *context, const l3a_backbone_options
             (int)options->pool);
     FAIL_IF((unsigned)options->filter > L3A_FILTER_BICUBIC, context, L3A_ERROR_OPTION, NULL, "there is no filter %d",
             (int)options->filter);
-    FAIL_IF(options->size > LARGEST_SIDE, context, L3A_ERROR_OPTION, NULL,
-            "pictures of %zu x %zu are too large; the side can be at most %d", options->size, options->size, LARGEST_SIDE);
-    for (size_t i = 0; options->set_mean && i < 3; i++) {
+    FAIL_IF(options->side > LARGEST_SIDE, context, L3A_ERROR_OPTION, NULL,
+            "pictures of %zu x %zu are too large; the side can be at most %d", options->side, options->side, LARGEST_SIDE);
+    for (size_t i = 0; sets_mean(options) && i < 3; i++) {
         FAIL_IF(!isfinite(options->mean[i]) || !isfinite(options->deviation[i]) || !(options->deviation[i] > 0), context,
                 L3A_ERROR_OPTION, NULL, "the mean and the deviation must be finite, and the deviation must be positive");
     }
@@ -75,8 +81,8 @@ static void fill_info(l3a_backbone *backbone, const struct family *family, const
     info->width = backbone->network.shapes[backbone->network.output].channels;
     info->parameters = backbone->network.parameters;
     info->flops = backbone->network.flops;
-    memcpy(info->mean, options->set_mean ? options->mean : family->mean, sizeof info->mean);
-    memcpy(info->deviation, options->set_mean ? options->deviation : family->deviation, sizeof info->deviation);
+    memcpy(info->mean, sets_mean(options) ? options->mean : family->mean, sizeof info->mean);
+    memcpy(info->deviation, sets_mean(options) ? options->deviation : family->deviation, sizeof info->deviation);
     info->filter = options->filter;
     info->pool = pool_name(family, recipe->pool);
     info->engine = backbone->engine->name;
@@ -153,15 +159,15 @@ done:
 
 l3a_status backbone_open_from(l3a_context *context, const struct weight_source *source, const struct engine *engine,
                               const l3a_backbone_options *options, l3a_backbone **backbone) {
-    l3a_backbone_options defaults;
+    l3a_backbone_options own;
     l3a_backbone *made = NULL;
     l3a_status status = L3A_OK;
     const int threads = threads_use(context->threads);
-    l3a_backbone_options_default(&defaults);
+    TRY(READ_SIZED(context, options, own));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     made->engine = engine;
-    TRY(build(made, source, options ? options : &defaults));
+    TRY(build(made, source, &own));
     *backbone = made;
     made = NULL;
 done:
@@ -175,10 +181,7 @@ l3a_status l3a_backbone_open(l3a_context *context, const char *path, const l3a_b
     struct weight_source source;
     l3a_backbone *made = NULL;
     l3a_status status = L3A_OK;
-    if (!context) {
-        return L3A_ERROR_ARGUMENT;
-    }
-    FAIL_IF(!path || !backbone, context, L3A_ERROR_ARGUMENT, NULL, "l3a_backbone_open: path and backbone may not be NULL");
+    NEED(context, context, path, backbone);
     TRY(checkpoint_open(context, path, &checkpoint));
     weight_source_checkpoint(checkpoint, &source);
     status = backbone_open_from(context, &source, engine_best(), options, &made);

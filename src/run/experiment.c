@@ -38,7 +38,16 @@ void l3a_run_options_default(l3a_run_options *options) {
     options->seeds = seed;
     options->seed_count = 1;
     options->report = 1;
-    l3a_options_default(&options->settings);
+}
+
+l3a_options run_settings(const l3a_run_options *options) {
+    l3a_options settings;
+    if (options->settings) {
+        settings = *options->settings;
+    } else {
+        options_default(&settings);
+    }
+    return settings;
 }
 
 /* Checks that every class of one table is in the other. */
@@ -75,6 +84,7 @@ done:
 
 static l3a_status check_methods(l3a_context *context, const l3a_run_options *options) {
     l3a_status status = L3A_OK;
+    const l3a_options given = run_settings(options);
     FAIL_IF(!options->method_count || !options->seed_count, context, L3A_ERROR_OPTION, NULL,
             "a run needs at least one method and one seed");
     for (size_t i = 0; i < options->method_count; i++) {
@@ -92,10 +102,10 @@ static l3a_status check_methods(l3a_context *context, const l3a_run_options *opt
         FAIL_IF(!method->info.runs, context, L3A_ERROR_OPTION, "choose a method that runs on frozen features",
                 "method '%s' (%s) trains the backbone itself, but l3a only has the features of a frozen backbone",
                 options->methods[i], method->info.source);
-        const l3a_options settings = method_options(method, &options->settings);
-        FAIL_IF(settings.gamma == 0 && (method->learner == &dsal_learner || method->learner == &gkeal_learner), context,
-                L3A_ERROR_OPTION, "set gamma to a number", "method '%s' does not support gamma auto", options->methods[i]);
-        if (method->learner->is_model && options_fit(context, &settings) != L3A_OK) {
+        const l3a_options settings = method_options(method, &given);
+        FAIL_IF(settings.model.gamma == 0 && method->learner->needs_gamma, context, L3A_ERROR_OPTION, "set gamma to a number",
+                "method '%s' does not support gamma auto", options->methods[i]);
+        if (method->learner->is_model && options_fit(context, &settings.model) != L3A_OK) {
             status = fail_in(context, L3A_ERROR_OPTION, "method '%s'", options->methods[i]);
             goto done;
         }
@@ -127,14 +137,15 @@ void warn_of_difficult(l3a_context *context, const l3a_features *train, const l3
 
 /* Warns of settings given by name that no method uses. */
 static void warn_of_idle_settings(l3a_context *context, const l3a_run_options *options) {
+    const l3a_options given = run_settings(options);
     for (size_t i = 0; l3a_option_at(i); i++) {
         const char *name = l3a_option_at(i)->name;
-        bool idle = option_is_given(&options->settings, name);
+        bool idle = l3a_options_given(&given, name);
         char value[64];
-        l3a_options_get(&options->settings, name, value, sizeof value);
+        l3a_options_get(&given, name, value, sizeof value);
         for (size_t j = 0; idle && j < options->method_count; j++) {
             const struct method *method = method_find(options->methods[j]);
-            const l3a_options settings = method_options(method, &options->settings);
+            const l3a_options settings = method_options(method, &given);
             idle = !method_looks_at(method, &settings, name, value);
         }
         if (idle) {
@@ -156,8 +167,8 @@ void run_free(struct run *run) {
 l3a_status run_create(l3a_context *context, const l3a_run_options *options, struct run *run) {
     l3a_status status = L3A_OK;
     size_t *edges = NULL;
-    *run = (struct run){.context = context, .options = options, .settings = options->settings};
-    TRY(l3a_options_check(context, &options->settings));
+    *run = (struct run){.context = context, .options = options, .settings = run_settings(options)};
+    TRY(l3a_options_check(context, &run->settings));
     TRY(check_tables(context, options->train, options->test));
     TRY(check_methods(context, options));
     if (options->pictures) {
@@ -165,8 +176,8 @@ l3a_status run_create(l3a_context *context, const l3a_run_options *options, stru
         TRY(l3a_dataset_splits(context, options->pictures, splits, sizeof splits));
     }
     run->classes = options->train->classes.count;
-    if (!run->settings.total_classes) {
-        run->settings.total_classes = run->classes;
+    if (!run->settings.model.total_classes) {
+        run->settings.model.total_classes = run->classes;
     }
     TRY(allocate(context, run->classes + 1, sizeof *edges, &edges));
     TRY(l3a_protocol_parse(context, options->protocol, run->classes, edges, &run->phases));
@@ -226,7 +237,7 @@ static void raise(uint64_t *most, uint64_t value) {
 /* The most memory that a model needs in any phase of the run, both to learn it and to be measured. */
 static uint64_t plan_memory(const struct run *run, const struct method *method, const l3a_run_plan *plan,
                             const uint64_t all_rows[2]) {
-    l3a_options settings = method_options(method, &run->settings);
+    struct model_options settings = method_options(method, &run->settings).model;
     const bool by_phase = method->plan == BY_PHASE;
     const size_t width = run->options->train->width, phases = by_phase ? run->phases : 1;
     uint64_t most = 0;
@@ -248,14 +259,14 @@ static uint64_t plan_memory(const struct run *run, const struct method *method, 
 /* Memory and file size are the largest over the methods; the operations are those of the run's own settings. */
 static l3a_status plan_models(const struct run *run, const uint64_t all_rows[2], l3a_run_plan *plan) {
     l3a_status status = L3A_OK;
-    TRY(l3a_model_plan(run->context, &run->settings, run->options->train->width, run->classes, &plan->model));
+    TRY(model_plan(run->context, &run->settings.model, run->options->train->width, run->classes, &plan->model));
     plan->model.memory = plan->model.file = 0;
     for (size_t i = 0; i < run->options->method_count; i++) {
         const struct method *method = method_find(run->options->methods[i]);
         const l3a_options settings = method_options(method, &run->settings);
         const bool is_model = method->learner->is_model;
-        const uint64_t kept = is_model ? kept_phases(&settings, method->plan == BY_PHASE ? run->phases : 1) : 0;
-        l3a_plan own;
+        const uint64_t kept = is_model ? kept_phases(&settings.model, method->plan == BY_PHASE ? run->phases : 1) : 0;
+        l3a_plan own = {.size = sizeof own};
         TRY(l3a_model_plan(run->context, &settings, run->options->train->width, run->classes, &own));
         raise(&plan->model.memory, is_model ? plan_memory(run, method, plan, all_rows) : own.memory);
         raise(&plan->model.file, own.file + kept * own.phase);
@@ -296,7 +307,7 @@ l3a_status l3a_run_prepare(l3a_context *context, const l3a_run_options *options,
     struct run run = {0};
     TRY(run_create(context, options, &run));
     TRY(make_plan(&run, plan));
-    TRY(check_memory(context, &run.settings, options->train->width, plan->model.memory, 0));
+    TRY(check_memory(context, &run.settings.model, options->train->width, plan->model.memory, 0));
 done:
     run_free(&run);
     return status;
@@ -352,7 +363,7 @@ static l3a_status load_own_model(const struct run *run, const struct job *job, l
     if (exists) {
         TRY(l3a_model_load(run->context, job->path, &loaded));
         const char *method = l3a_model_record(loaded, "method");
-        if (method && strcmp(method, job->method->info.name) == 0 && l3a_model_options(loaded)->seed == job->seed) {
+        if (method && strcmp(method, job->method->info.name) == 0 && loaded->options.seed == job->seed) {
             *model = loaded;
             loaded = NULL;
         }
@@ -395,7 +406,7 @@ static l3a_status new_state(const struct run *run, const struct job *job, void *
     l3a_status status = L3A_OK;
     const struct learner *learner = job->method->learner;
     l3a_options settings = method_options(job->method, &run->settings);
-    settings.seed = job->seed;
+    settings.model.seed = job->seed;
     TRY(learner->create(run->context, job->method, &settings, run->options->train->width, state));
     if (learner->is_model) {
         TRY(l3a_model_set_record(*state, "protocol", run->options->protocol));
@@ -482,7 +493,7 @@ static l3a_status evaluate(const struct run *run, const struct job *job, void *s
         TRY(job->method->learner->score(state, values, n, scores + first * seen));
     }
     TRY(report_progress(context, "evaluate", count, count));
-    job->method->learner->edges(state, edges);
+    job->method->learner->thresholds(state, edges);
     TRY(measure(context, scores, labels, count, seen, edges, &row->metrics, details->average_precision));
     TRY(measure_parts(run, scores, labels, count, row));
     if (last && job->first_seed) {
@@ -506,7 +517,7 @@ static l3a_status save_state(const struct run *run, const struct job *job, l3a_m
     if (!job->path || (last && !job->keep)) {
         return L3A_OK;
     }
-    model->options.store = last ? run->settings.store : L3A_STORE_FLOAT64;
+    model->options.store = last ? run->settings.model.store : L3A_STORE_FLOAT64;
     return l3a_model_save(model, job->path);
 }
 
@@ -545,7 +556,7 @@ static l3a_status run_phase(const struct run *run, const struct job *job, void *
     const struct lesson lesson = {.train = run->options->train,
                                   .names = run->names,
                                   .columns = run->order,
-                                  .edges = run->edges,
+                                  .bounds = run->edges,
                                   .phases = run->phases,
                                   .first = at_once ? 0 : run->edges[t],
                                   .last = at_once ? run->classes : run->edges[t + 1]};
@@ -612,9 +623,7 @@ done:
 static l3a_status write_report(const struct run *run) {
     l3a_status status = L3A_OK;
     char *path = NULL;
-    l3a_report_options options;
-    l3a_report_options_default(&options);
-    options.pictures = run->options->pictures;
+    const l3a_report_options options = {.size = sizeof options, .pictures = run->options->pictures};
     TRY(join_path(run->context, run->options->folder, "report.html", &path));
     TRY(l3a_report_write(run->context, &run->options->folder, 1, &options, path));
 done:

@@ -3,6 +3,7 @@
 #define L3A_EXPERIMENT_H
 
 #include "base/memory.h"
+#include "method/options.h"
 
 enum { PHASES = 1024 };
 
@@ -19,6 +20,8 @@ struct run {
     l3a_results *results;
 };
 
+/* The settings that the options give, or the defaults. */
+l3a_options run_settings(const l3a_run_options *options);
 /* Checks the options, and fills in what follows from the tables and the protocol. */
 l3a_status run_create(l3a_context *context, const l3a_run_options *options, struct run *run);
 void run_free(struct run *run);

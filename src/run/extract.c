@@ -7,6 +7,7 @@
  * from the records in one step. */
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "data/dataset.h"
 #include "data/features.h"
 #include "format/safetensors.h"
@@ -32,6 +33,7 @@ struct extraction {
     const l3a_backbone_info *info;
     l3a_dataset *dataset;
     l3a_extract_options options;
+    l3a_picture_options picture;
     const char *path;
     char *part;
     int file;
@@ -48,11 +50,6 @@ struct extraction {
     float *planes, *features, *records;
 };
 
-void l3a_extract_options_default(l3a_extract_options *options) {
-    memset(options, 0, sizeof *options);
-    l3a_picture_options_default(&options->picture);
-}
-
 /* Equal for the same pictures, in the same order, through the same network, with the same preprocessing. */
 static uint64_t identity(const struct extraction *e) {
     XXH3_state_t state;
@@ -64,8 +61,8 @@ static uint64_t identity(const struct extraction *e) {
     for (size_t i = 0; i < e->rows; i++) {
         XXH3_64bits_update(&state, e->paths[i], strlen(e->paths[i]) + 1);
     }
-    XXH3_64bits_update(&state, &e->options.picture.orient, sizeof e->options.picture.orient);
-    XXH3_64bits_update(&state, &e->options.picture.pixel_limit, sizeof e->options.picture.pixel_limit);
+    XXH3_64bits_update(&state, &e->picture.orient, sizeof e->picture.orient);
+    XXH3_64bits_update(&state, &e->picture.pixel_limit, sizeof e->picture.pixel_limit);
     return XXH3_64bits_digest(&state);
 }
 
@@ -281,12 +278,11 @@ static l3a_status extract_todo(struct extraction *e) {
     l3a_context *context = e->context;
     l3a_status status = L3A_OK;
     l3a_loader *loader = NULL;
-    l3a_loader_options options;
+    l3a_loader_options options = {.size = sizeof options};
     size_t done = 0;
-    l3a_loader_options_default(&options);
     options.width = options.height = e->info->size;
     options.filter = e->info->filter;
-    options.picture = e->options.picture;
+    options.picture = &e->picture;
     memcpy(options.mean, e->info->mean, sizeof options.mean);
     memcpy(options.deviation, e->info->deviation, sizeof options.deviation);
     TRY(l3a_loader_create(context, e->todo_paths, e->todo_rows, &options, &loader));
@@ -377,7 +373,7 @@ static l3a_status write_features(struct extraction *e) {
     text_builder names = {.context = context}, ids = {.context = context}, bad = {.context = context};
     int8_t *labels = NULL, *members = NULL;
     char preprocess[160];
-    snprintf(preprocess, sizeof preprocess, "%s%s", e->info->preprocess, e->options.picture.orient ? " oriented" : "");
+    snprintf(preprocess, sizeof preprocess, "%s%s", e->info->preprocess, e->picture.orient ? " oriented" : "");
     TRY(gather_good(e, l3a_dataset_labels(e->dataset), &labels));
     TRY(gather_good(e, l3a_dataset_members(e->dataset), &members));
     for (size_t i = 0; i < e->good_count; i++) {
@@ -465,9 +461,10 @@ l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset
                            .path = path,
                            .file = -1,
                            .rows = l3a_dataset_rows(dataset)};
-    l3a_extract_options_default(&e.options);
-    if (options) {
-        e.options = *options;
+    TRY(READ_SIZED(context, options, e.options));
+    TRY(picture_options_read(context, e.options.picture, &e.picture));
+    if (report) {
+        TRY(CHECK_SIZED(context, report));
     }
     e.record = (RECORD_HEAD + e.info->width) * sizeof(float);
     TRY(extraction_prepare(&e));
@@ -478,7 +475,8 @@ l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset
     TRY(write_features(&e));
     TRY(remove_file(context, e.part));
     if (report) {
-        *report = (l3a_extract_report){e.good_count, e.bad.count, e.rows - e.todo_rows, clock_seconds() - start};
+        const l3a_extract_report own = {sizeof own, e.good_count, e.bad.count, e.rows - e.todo_rows, clock_seconds() - start};
+        TRY(WRITE_SIZED(context, report, own));
     }
 done:
     extraction_free(&e);

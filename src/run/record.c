@@ -3,8 +3,8 @@
 #include "base/file.h"
 #include "data/features.h"
 #include "format/json.h"
-#include "learn/options.h"
 #include "method/method.h"
+#include "run/experiment.h"
 
 #include <xxhash.h>
 
@@ -51,12 +51,12 @@ static void print_setting(text_builder *text, const l3a_option_info *info, const
 
 /* The settings that a method prescribes. */
 static void print_prescribed(text_builder *text, const l3a_run_options *options, const char *name) {
-    const l3a_options own = method_options(method_find(name), &options->settings);
+    const l3a_options settings = run_settings(options), own = method_options(method_find(name), &settings);
     const char *between = "";
     text_builder_print(text, "\"%s\": {", name);
     for (size_t i = 0; l3a_option_at(i); i++) {
         char given[64], prescribed[64];
-        l3a_options_get(&options->settings, l3a_option_at(i)->name, given, sizeof given);
+        l3a_options_get(&settings, l3a_option_at(i)->name, given, sizeof given);
         l3a_options_get(&own, l3a_option_at(i)->name, prescribed, sizeof prescribed);
         if (strcmp(given, prescribed) != 0) {
             text_builder_print(text, "%s", between);
@@ -69,6 +69,7 @@ static void print_prescribed(text_builder *text, const l3a_run_options *options,
 
 l3a_status record_identity(l3a_context *context, const l3a_run_options *options, const size_t *order, text_builder *text) {
     l3a_status status = L3A_OK;
+    const l3a_options settings = run_settings(options);
     text_builder_print(text, "{\n    ");
     print_string(text, "version", l3a_version(), ",\n    ");
     print_string(text, "protocol", options->protocol, ",\n    \"methods\": [");
@@ -86,7 +87,7 @@ l3a_status record_identity(l3a_context *context, const l3a_run_options *options,
         if (strcmp(info->name, "seed") == 0) {
             continue;
         }
-        l3a_options_get(&options->settings, info->name, value, sizeof value);
+        l3a_options_get(&settings, info->name, value, sizeof value);
         text_builder_print(text, "    ");
         print_setting(text, info, value);
         text_builder_print(text, ",\n");
@@ -95,7 +96,7 @@ l3a_status record_identity(l3a_context *context, const l3a_run_options *options,
     const char *between = "";
     for (size_t i = 0; l3a_option_at(i); i++) {
         const char *name = l3a_option_at(i)->name;
-        if (strcmp(name, "seed") != 0 && option_is_given(&options->settings, name)) {
+        if (strcmp(name, "seed") != 0 && l3a_options_given(&settings, name)) {
             text_builder_print(text, "%s\"%s\"", between, name);
             between = ", ";
         }

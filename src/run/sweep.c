@@ -89,7 +89,7 @@ static l3a_status check_axes(l3a_context *context, const l3a_sweep_options *opti
         FAIL_IF(strcmp(axis->name, "seed") == 0, context, L3A_ERROR_OPTION, "list the seeds in the run's options",
                 "seed cannot be an axis of a sweep");
         for (size_t j = 0; j < axis->count; j++) {
-            l3a_options settings = options->run.settings;
+            l3a_options settings = run_settings(&options->run);
             TRY(set_value(context, &settings, axis->name, axis->values[j]));
             FAIL_IF(is_one_of(axis->values[j], axis->values, j), context, L3A_ERROR_OPTION, "list each value once",
                     "%s: '%s' is listed twice", axis->name, axis->values[j]);
@@ -145,8 +145,8 @@ static l3a_status choose_values(const l3a_sweep *sweep, size_t number, struct po
     for (size_t i = 0; i < options->axis_count; i++) {
         TRY(set_value(context, &settings, options->axes[i].name, options->axes[i].values[chosen[i]]));
     }
-    if (!settings.total_classes) {
-        settings.total_classes = sweep->run.classes;
+    if (!settings.model.total_classes) {
+        settings.model.total_classes = sweep->run.classes;
     }
     TRY(l3a_options_check(context, &settings));
     point->settings = method_options(point->method, &settings);
@@ -239,11 +239,11 @@ done:
 static bool can_join(const struct point *left, const struct point *right) {
     return left->method->learner == &analytic_learner && right->method->learner == &analytic_learner &&
            left->method->plan == right->method->plan && left->method->plan != ALL_MASKED &&
-           group_accepts(&left->settings, &right->settings);
+           group_accepts(&left->settings.model, &right->settings.model);
 }
 
 /* Orders points by how few pseudo-labels their settings give, so that neighbours disagree on few rows. */
-static double strictness(const l3a_options *settings) {
+static double strictness(const struct model_options *settings) {
     switch (settings->pseudo) {
     case L3A_PSEUDO_OFF: return 1;
     case L3A_PSEUDO_DYNAMIC: return 0;
@@ -256,7 +256,7 @@ static int compare_numbers(double left, double right) {
     return (left > right) - (left < right);
 }
 
-static int compare_settings(const l3a_options *left, const l3a_options *right) {
+static int compare_settings(const struct model_options *left, const struct model_options *right) {
     int order = compare_numbers(left->weights, right->weights);
     order = order ? order : compare_numbers(left->scaling, right->scaling);
     order = order ? order : compare_numbers(left->gamma, right->gamma);
@@ -264,9 +264,9 @@ static int compare_settings(const l3a_options *left, const l3a_options *right) {
 }
 
 /* The settings of a team's points, with the seed filled in. */
-static void team_settings(const l3a_sweep *sweep, const struct team *team, uint64_t seed, l3a_options *settings) {
+static void team_settings(const l3a_sweep *sweep, const struct team *team, uint64_t seed, struct model_options *settings) {
     for (size_t i = 0; i < team->count; i++) {
-        settings[i] = sweep->points[team->points[i]].settings;
+        settings[i] = sweep->points[team->points[i]].settings.model;
         settings[i].seed = seed;
     }
 }
@@ -279,7 +279,7 @@ static uint64_t memory_limit(const l3a_context *context) {
 /* Inserts a point into a team, which is sorted by settings. */
 static void join(const l3a_sweep *sweep, struct team *team, size_t point) {
     size_t at = team->count++;
-    while (at && compare_settings(&sweep->points[team->points[at - 1]].settings, &sweep->points[point].settings) > 0) {
+    while (at && compare_settings(&sweep->points[team->points[at - 1]].settings.model, &sweep->points[point].settings.model) > 0) {
         team->points[at] = team->points[at - 1];
         at--;
     }
@@ -289,7 +289,7 @@ static void join(const l3a_sweep *sweep, struct team *team, size_t point) {
 static l3a_status make_teams(l3a_sweep *sweep) {
     l3a_context *context = sweep->context;
     l3a_status status = L3A_OK;
-    l3a_options *settings = NULL;
+    struct model_options *settings = NULL;
     const uint64_t limit = memory_limit(context);
     TRY(allocate_zeroed(context, sweep->point_count, sizeof *sweep->teams, &sweep->teams));
     TRY(allocate(context, sweep->point_count, sizeof *settings, &settings));
@@ -301,7 +301,7 @@ static l3a_status make_teams(l3a_sweep *sweep) {
                 continue;
             }
             team_settings(sweep, team, 0, settings);
-            settings[team->count] = sweep->points[i].settings;
+            settings[team->count] = sweep->points[i].settings.model;
             if (group_memory(settings, team->count + 1, sweep->options.run.train->width, sweep->run.classes) <= limit) {
                 break;
             }
@@ -335,7 +335,7 @@ done:
 }
 
 /* The first point of a team costs as much as a run; each further point costs only what is not shared. */
-static double other_flops(const l3a_run_plan *plan, const l3a_options *settings, const l3a_options *before) {
+static double other_flops(const l3a_run_plan *plan, const struct model_options *settings, const struct model_options *before) {
     const double d = (double)settings->dim, classes = (double)plan->classes;
     const bool own_sums = settings->weights != before->weights || settings->scaling != before->scaling;
     double flops = 0;
@@ -350,7 +350,7 @@ l3a_status l3a_sweep_prepare(l3a_sweep *sweep, l3a_sweep_plan *plan) {
     l3a_context *context = sweep->context;
     l3a_status status = L3A_OK;
     l3a_run_plan *one = NULL;
-    l3a_options *settings = NULL;
+    struct model_options *settings = NULL;
     l3a_sweep_plan made = {sweep->point_count, sweep->options.run.seed_count, sweep->run.phases, sweep->team_count, 0, 0};
     TRY(allocate(context, 1, sizeof *one, &one));
     TRY(allocate(context, sweep->point_count, sizeof *settings, &settings));
@@ -360,7 +360,7 @@ l3a_status l3a_sweep_prepare(l3a_sweep *sweep, l3a_sweep_plan *plan) {
         l3a_run_options options = sweep->options.run;
         options.methods = &first->method->info.name;
         options.method_count = 1;
-        options.settings = first->settings;
+        options.settings = &first->settings;
         TRY(l3a_run_prepare(context, &options, one));
         made.flops += one->flops;
         team_settings(sweep, team, 0, settings);
@@ -395,15 +395,17 @@ static void knowledge_free(struct knowledge *knowledge) {
 static l3a_status knowledge_create(const l3a_sweep *sweep, const struct team *team, uint64_t seed, struct knowledge *knowledge) {
     l3a_context *context = sweep->context;
     l3a_status status = L3A_OK;
-    l3a_options *settings = NULL;
+    struct model_options *settings = NULL;
     const struct method *method = sweep->points[team->points[0]].method;
     TRY(allocate(context, team->count, sizeof *settings, &settings));
     team_settings(sweep, team, seed, settings);
     if (team->count > 1) {
         TRY(group_create(context, settings, team->count, sweep->options.run.train->width, &knowledge->group));
     } else {
+        l3a_options own = sweep->points[team->points[0]].settings;
+        own.model.seed = seed;
         knowledge->learner = method->learner;
-        TRY(method->learner->create(context, method, settings, sweep->options.run.train->width, &knowledge->state));
+        TRY(method->learner->create(context, method, &own, sweep->options.run.train->width, &knowledge->state));
     }
 done:
     release(context, settings);
@@ -439,10 +441,10 @@ done:
 /* The scores above which each class counts as predicted. */
 static void fill_edges(const struct knowledge *knowledge, const struct point *point, size_t classes, double *edges) {
     for (size_t k = 0; knowledge->group && k < classes; k++) {
-        edges[k] = logit(point->settings.theta);
+        edges[k] = logit(point->settings.model.theta);
     }
     if (!knowledge->group) {
-        knowledge->learner->edges(knowledge->state, edges);
+        knowledge->learner->thresholds(knowledge->state, edges);
     }
 }
 
@@ -518,7 +520,7 @@ static l3a_status run_phase(const l3a_sweep *sweep, const struct team *team, con
     const struct lesson lesson = {.train = sweep->options.run.train,
                                   .names = run->names,
                                   .columns = run->order,
-                                  .edges = run->edges,
+                                  .bounds = run->edges,
                                   .phases = run->phases,
                                   .first = at_once ? 0 : run->edges[t],
                                   .last = at_once ? run->classes : run->edges[t + 1]};
@@ -606,7 +608,7 @@ static l3a_status write_record(const l3a_sweep *sweep, const struct point *point
     char *path = NULL;
     options.methods = &point->method->info.name;
     options.method_count = 1;
-    options.settings = point->settings;
+    options.settings = &point->settings;
     TRY(make_folder(context, point->folder));
     TRY(join_path(context, point->folder, "run.json", &path));
     TRY(record_identity(context, &options, sweep->run.order, &identity));
@@ -623,9 +625,7 @@ static l3a_status write_report(const l3a_sweep *sweep) {
     l3a_status status = L3A_OK;
     const char **folders = NULL;
     char *path = NULL;
-    l3a_report_options options;
-    l3a_report_options_default(&options);
-    options.pictures = sweep->options.run.pictures;
+    const l3a_report_options options = {.size = sizeof options, .pictures = sweep->options.run.pictures};
     TRY(allocate(context, sweep->point_count, sizeof *folders, &folders));
     for (size_t i = 0; i < sweep->point_count; i++) {
         folders[i] = sweep->points[i].folder;
@@ -766,10 +766,10 @@ done:
 
 /* Warns of settings given by name that no point uses. */
 static void warn_of_idle_settings(const l3a_sweep *sweep) {
-    const l3a_options *given = &sweep->options.run.settings;
+    const l3a_options settings = run_settings(&sweep->options.run), *given = &settings;
     for (size_t i = 0; l3a_option_at(i); i++) {
         const char *name = l3a_option_at(i)->name;
-        bool idle = option_is_given(given, name);
+        bool idle = l3a_options_given(given, name);
         char value[64];
         l3a_options_get(given, name, value, sizeof value);
         for (size_t j = 0; idle && j < sweep->point_count; j++) {

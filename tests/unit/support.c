@@ -9,12 +9,18 @@
 #include <unistd.h>
 
 l3a_context *make_context(int threads) {
-    l3a_context_options options;
+    l3a_context_options options = {.size = sizeof options};
     l3a_context *context = NULL;
-    l3a_context_options_default(&options);
     options.threads = threads;
     assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
     return context;
+}
+
+l3a_options options_of(const l3a_model *model) {
+    l3a_options options;
+    options_default(&options);
+    assert_int_equal(l3a_model_options(model, &options), L3A_OK);
+    return options;
 }
 
 void assert_ok_at(l3a_context *context, l3a_status status, const char *what, const char *file, int line) {
@@ -27,8 +33,8 @@ void assert_ok_at(l3a_context *context, l3a_status status, const char *what, con
 void assert_fails_at(l3a_context *context, l3a_status status, l3a_status expected, const char *contains, const char *what,
                      const char *file, int line) {
     if (status != expected || !strstr(l3a_error_text(context), contains)) {
-        print_error("%s: %s, expected %s\n  text: %s\n  expected in it: %s\n", what, l3a_status_name(status), l3a_status_name(expected),
-                    l3a_error_text(context), contains);
+        print_error("%s: %s, expected %s\n  text: %s\n  expected in it: %s\n", what, l3a_status_name(status),
+                    l3a_status_name(expected), l3a_error_text(context), contains);
     }
     _assert_int_equal(status, expected, file, line);
     _assert_true(strstr(l3a_error_text(context), contains) != NULL, contains, file, line);

@@ -231,8 +231,7 @@ static void test_jpeg(void **state) {
 }
 
 static l3a_draw_options small_set(uint64_t seed) {
-    l3a_draw_options options;
-    l3a_draw_options_default(&options);
+    l3a_draw_options options = {.size = sizeof options};
     options.seed = seed;
     options.training = SMALL;
     options.test = SMALL / 2;
@@ -336,11 +335,10 @@ static int stop_at_second(const l3a_event *event, void *user) {
 
 static void test_cancelled(void **state) {
     (void)state;
-    l3a_context_options how;
+    l3a_context_options how = {.size = sizeof how};
     l3a_context *context = NULL;
     l3a_dataset *dataset = NULL;
     l3a_draw_options options = small_set(1);
-    l3a_context_options_default(&how);
     how.on_event = stop_at_second;
     assert_int_equal(l3a_context_create(&how, &context), L3A_OK);
     char *folder = make_temporary_folder(), *place = path_in(folder, "set"), name[600];

@@ -261,8 +261,7 @@ static int cancel_after_results(const l3a_event *event, void *user) {
 }
 
 static l3a_status create_probed_context(l3a_context **context) {
-    l3a_context_options options;
-    l3a_context_options_default(&options);
+    l3a_context_options options = {.size = sizeof options};
     options.threads = 1;
     options.memory_limit = UINT64_C(1) << 30;
     options.on_event = cancel_after_results;
@@ -312,12 +311,12 @@ static void same_as_undisturbed(const void *bytes, size_t size) {
 
 static l3a_options small_options(void) {
     l3a_options options;
-    l3a_options_default(&options);
-    options.dim = DIM;
-    options.gamma = 1;
-    options.eta = 0.6;
-    options.tau = 1.4;
-    options.block = 8;
+    options_default(&options);
+    options.model.dim = DIM;
+    options.model.gamma = 1;
+    options.model.eta = 0.6;
+    options.model.tau = 1.4;
+    options.model.block = 8;
     return options;
 }
 
@@ -359,12 +358,12 @@ static void save_learned_model(l3a_context *context) {
 /* Phases kept apart, and everything chosen that can be. */
 static l3a_options apart_options(void) {
     l3a_options options = small_options();
-    options.pseudo = L3A_PSEUDO_OFF;
-    options.alpha = 0.3;
-    options.lift = 0.05;
-    options.gamma = 0;
-    options.skip_features = L3A_SKIP_ON;
-    options.thresholds = L3A_THRESHOLDS_PER_CLASS;
+    options.model.pseudo = L3A_PSEUDO_OFF;
+    options.model.alpha = 0.3;
+    options.model.lift = 0.05;
+    options.model.gamma = 0;
+    options.model.skip_features = L3A_SKIP_ON;
+    options.model.thresholds = L3A_THRESHOLDS_PER_CLASS;
     return options;
 }
 
@@ -407,7 +406,7 @@ static int make_inputs(void **state) {
     l3a_options options = apart_options();
     save_learned_model(context);
     save_model_of_phases(context, &options, 0, CLASSES, input.apart);
-    options.gamma = 1;
+    options.model.gamma = 1;
     save_model_of_phases(context, &options, 0, STEP, input.early);
     save_model_of_phases(context, &options, STEP, CLASSES, input.late);
     save_table(context, input.few, values, labels, FEW);
@@ -459,8 +458,8 @@ static l3a_status learn_rest(struct stage *stage) {
 
 static l3a_status learn_with(struct stage *stage, l3a_solver solver, l3a_pseudo pseudo) {
     l3a_options options = small_options();
-    options.solver = solver;
-    options.pseudo = pseudo;
+    options.model.solver = solver;
+    options.model.pseudo = pseudo;
     l3a_status status = l3a_features_open(stage->context, input.table, &stage->train);
     if (status == L3A_OK) {
         status = l3a_model_create(stage->context, WIDTH, &options, &stage->model);
@@ -670,7 +669,8 @@ static l3a_status run_both(struct stage *stage, int resume) {
     options.method_count = 2;
     options.seeds = seeds;
     options.seed_count = 2;
-    options.settings = small_options();
+    const l3a_options settings = small_options();
+    options.settings = &settings;
     options.folder = stage->path;
     options.resume = resume;
     options.report = 0; /* which has a scenario of its own */
@@ -701,7 +701,8 @@ static l3a_status run_others(struct stage *stage) {
     options.protocol = "B0-C2";
     options.methods = methods;
     options.method_count = sizeof methods / sizeof methods[0];
-    options.settings = small_options();
+    const l3a_options settings = small_options();
+    options.settings = &settings;
     return status == L3A_OK ? l3a_run(stage->context, &options, &stage->results) : status;
 }
 
@@ -814,7 +815,8 @@ static l3a_status run_sweep(struct stage *stage) {
     }
     options.run.train = options.run.test = stage->train;
     options.run.protocol = "B0-C2";
-    options.run.settings = small_options();
+    const l3a_options settings = small_options();
+    options.run.settings = &settings;
     options.run.folder = stage->path;
     options.run.resume = 1;
     options.run.report = 0;
@@ -881,7 +883,7 @@ static void check_nothing(struct stage *stage, l3a_status status) {
 /* ---- Scenarios: a drawn data set ---- */
 
 static l3a_status draw_one(struct stage *stage) {
-    const l3a_draw_options options = {.seed = 4, .training = 1};
+    const l3a_draw_options options = {.size = sizeof options, .seed = 4, .training = 1};
     return l3a_draw_dataset(stage->context, &options, stage->path);
 }
 

@@ -19,7 +19,7 @@ static const char *const class_names[CLASSES] = {"ant", "bee", "cat", "dog"};
 
 static l3a_options small_options(l3a_context *context) {
     l3a_options options;
-    l3a_options_default(&options);
+    options_default(&options);
     assert_ok(context, l3a_options_set(context, &options, "dim", "24"));
     assert_ok(context, l3a_options_set(context, &options, "gamma", "0.125"));
     assert_ok(context, l3a_options_set(context, &options, "eta", "0.55"));
@@ -39,7 +39,7 @@ static l3a_features *make_table(l3a_context *context) {
 static char *learn_save_load(l3a_context *context, size_t *size) {
     const l3a_options options = small_options(context);
     l3a_model *model = NULL, *loaded = NULL;
-    l3a_metrics metrics;
+    l3a_metrics metrics = {.size = sizeof metrics};
     l3a_features *table = make_table(context);
     char *folder = make_temporary_folder(), *path = path_in(folder, "model.safetensors");
     assert_ok(context, l3a_model_create(context, WIDTH, &options, &model));
@@ -130,7 +130,7 @@ static bool enter_comma_locale(const char *folder) {
 static void check_options_text(l3a_context *context) {
     l3a_options options = small_options(context);
     char text[32];
-    assert_true(options.gamma == 0.125);
+    assert_true(options.model.gamma == 0.125);
     assert_int_equal(l3a_options_get(&options, "gamma", text, sizeof text), 5);
     assert_string_equal(text, "0.125");
     assert_int_equal(l3a_options_set(context, &options, "gamma", "0,5"), L3A_ERROR_OPTION);
@@ -145,7 +145,8 @@ static void check_run_tables(l3a_context *context) {
     l3a_run_options_default(&options);
     options.train = options.test = make_table(context);
     options.protocol = "B0-C2";
-    options.settings = small_options(context);
+    const l3a_options settings = small_options(context);
+    options.settings = &settings;
     options.folder = run;
     assert_ok(context, l3a_run(context, &options, &results));
     assert_ok(context, l3a_results_load(context, run, &loaded));
@@ -223,7 +224,7 @@ static void test_errors_of_two_contexts(void **state) {
     (void)state;
     l3a_context *first = make_context(1), *second = make_context(1);
     l3a_options options;
-    l3a_options_default(&options);
+    options_default(&options);
     assert_string_equal(l3a_error_text(first), "");
     assert_string_equal(l3a_error_hint(first), "");
     fail_on_purpose(first);

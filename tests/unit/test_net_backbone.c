@@ -115,10 +115,9 @@ static float *make_pictures(size_t side) {
 static float *features_of(l3a_context *context, struct memory_weights *weights, const struct engine *engine, size_t side,
                           bool singly, l3a_backbone_info *info) {
     const struct weight_source source = source_of(weights);
-    l3a_backbone_options options;
+    l3a_backbone_options options = {.size = sizeof options};
     l3a_backbone *backbone = NULL;
     float *pictures = make_pictures(side);
-    l3a_backbone_options_default(&options);
     options.size = side;
     assert_ok(context, backbone_open_from(context, &source, engine, &options, &backbone));
     *info = *l3a_backbone_describe(backbone);
@@ -194,22 +193,16 @@ static void tensors_that_do_not_fit_are_named(void **unused) {
 static void options_out_of_range_are_refused(void **unused) {
     static struct memory_weights weights;
     l3a_context *context = make_context(1);
-    l3a_backbone_options options;
+    l3a_backbone_options options = {.size = sizeof options};
     (void)unused;
-    memset(&options, 0x5A, sizeof options);
-    l3a_backbone_options_default(&options);
-    assert_int_equal(options.pool, L3A_POOL_DEFAULT);
-    assert_int_equal(options.size, 0);
-    assert_int_equal(options.set_mean, 0);
     make_resnet(&weights);
     options.pool = L3A_POOL_MEAN;
     assert_refused(context, &weights, &options, L3A_ERROR_OPTION, "only be chosen for a vision transformer");
     make_vit(&weights);
-    options.size = 16;
+    options.side = 16;
     assert_refused(context, &weights, &options, L3A_ERROR_MISMATCH, "12 x 12");
-    options.size = 0;
-    options.set_mean = 1;
-    options.deviation[1] = 0;
+    options.side = 0;
+    options.deviation[0] = 1;
     assert_refused(context, &weights, &options, L3A_ERROR_OPTION, "deviation");
     l3a_context_free(context);
 }
@@ -243,10 +236,9 @@ static void any_allocation_may_fail(void **unused) {
         status = L3A_ERROR_MEMORY;
         for (long n = 0; status != L3A_OK; n++) {
             struct countdown countdown = {.left = -1};
-            l3a_context_options options;
+            l3a_context_options options = {.size = sizeof options};
             l3a_context *context = NULL;
             l3a_backbone *backbone = NULL;
-            l3a_context_options_default(&options);
             options.threads = 1;
             options.allocate = counted;
             options.release = counted_free;
