@@ -192,6 +192,7 @@ l3a_status l3a_picture_read(l3a_context *context, const char *path, const l3a_pi
     struct picture_reader reader = {.context = context};
     struct raster *raster;
     NEED(context, context, path, picture);
+    TRY(CHECK_SIZED(context, picture));
     TRY(picture_reader_read(&reader, path, options, &raster));
     TRY(give(context, raster, picture));
 done:
@@ -204,7 +205,9 @@ l3a_status l3a_picture_decode(l3a_context *context, const char *name, const void
     l3a_status status = L3A_OK;
     struct picture_reader reader = {.context = context};
     struct raster *raster;
-    NEED(context, context, name, bytes, picture);
+    NEED(context, context, name, picture);
+    FAIL_IF(!bytes && count, context, L3A_ERROR_ARGUMENT, NULL, "l3a_picture_decode: bytes is NULL");
+    TRY(CHECK_SIZED(context, picture));
     TRY(picture_reader_decode(&reader, name, bytes, count, options, &raster));
     TRY(give(context, raster, picture));
 done:
@@ -219,6 +222,7 @@ l3a_status l3a_picture_resize(l3a_context *context, const l3a_picture *picture, 
     struct resizer resizer = {.context = context, .kernels = picture_kernels()};
     l3a_picture own;
     NEED(context, context, picture, resized);
+    TRY(CHECK_SIZED(context, resized));
     TRY(READ_SIZED(context, picture, own));
     NEED(context, own.pixels);
     TRY(resize_check(context, width, height, filter));

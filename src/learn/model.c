@@ -148,7 +148,7 @@ uint64_t kept_phases(const struct model_options *options, uint64_t phases) {
 l3a_status model_check_memory(l3a_context *context, const struct model_options *options, size_t width, size_t classes,
                               uint64_t phases, uint64_t held) {
     l3a_status status = L3A_OK;
-    l3a_plan plan;
+    l3a_plan plan = {.size = sizeof plan};
     TRY(model_plan(context, options, width, classes, &plan));
     TRY(check_memory(context, options, width, plan.memory + kept_phases(options, phases) * plan.phase, held));
 done:

@@ -47,7 +47,7 @@ static l3a_status create(l3a_context *context, const struct method *method, cons
     (void)method;
     l3a_status status = L3A_OK;
     struct dsal *dsal = NULL;
-    l3a_plan plan;
+    l3a_plan plan = {.size = sizeof plan};
     const uint64_t square = settings->model.dim * analytic_stride((size_t)settings->model.dim) * sizeof(double);
     TRY(model_plan(context, &settings->model, width, 0, &plan));
     TRY(check_memory(context, &settings->model, width, plan.memory + square, 0));

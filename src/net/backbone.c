@@ -137,7 +137,7 @@ done:
 static l3a_status build(l3a_backbone *backbone, const struct weight_source *source, const l3a_backbone_options *options) {
     l3a_context *context = backbone->context;
     const struct family *family = NULL;
-    struct backbone_recipe recipe = {.side = options->size, .pool = options->pool};
+    struct backbone_recipe recipe = {.side = options->side, .pool = options->pool};
     struct weights weights = {0};
     l3a_status status = L3A_OK;
     TRY(check_options(context, options));

@@ -123,8 +123,8 @@ done:
 l3a_status record_write(l3a_context *context, const char *path, const l3a_run_options *options, const text_builder *identity) {
     l3a_status status = L3A_OK;
     text_builder text = {.context = context};
-    l3a_machine machine;
-    l3a_machine_query(context, &machine);
+    l3a_machine machine = {.size = sizeof machine};
+    TRY(l3a_machine_query(context, &machine));
     text_builder_print(&text, "{\n  ");
     print_string(&text, "program", "l3a", ",\n  ");
     print_string(&text, "command", options->command ? options->command : "", ",\n  ");

@@ -148,8 +148,6 @@ static void voc_only_difficult_objects_are_unknown_where_asked_for(void **state)
     l3a_dataset_options options = {.size = sizeof options};
     l3a_dataset *dataset = NULL;
     make_voc();
-    memset(&options, 0x55, sizeof options);
-    assert_int_equal(options.ignore_difficult, 0);
     options.ignore_difficult = 1;
     assert_ok(context, l3a_dataset_open_with(context, named("voc", ""), "train", &options, &dataset));
     assert_marks(dataset, l3a_dataset_labels(dataset), "1- -1 0-");

@@ -118,7 +118,7 @@ static float *features_of(l3a_context *context, struct memory_weights *weights, 
     l3a_backbone_options options = {.size = sizeof options};
     l3a_backbone *backbone = NULL;
     float *pictures = make_pictures(side);
-    options.size = side;
+    options.side = side;
     assert_ok(context, backbone_open_from(context, &source, engine, &options, &backbone));
     *info = *l3a_backbone_describe(backbone);
     float *features = malloc(COUNT * info->width * sizeof *features);

@@ -266,8 +266,8 @@ static l3a_context *counted_context(struct memory *memory, int threads) {
 
 static l3a_status read_and_resize(l3a_context *context, const char *path) {
     l3a_status status = L3A_OK;
-    l3a_picture picture = {0}, resized = {0};
-    const l3a_picture_options options = {.pixel_limit = 1000000, .orient = 1};
+    l3a_picture picture = {.size = sizeof picture}, resized = {.size = sizeof resized};
+    const l3a_picture_options options = {.size = sizeof options, .pixel_limit = 1000000, .orient = 1};
     TRY(l3a_picture_read(context, path, &options, &picture));
     TRY(l3a_picture_resize(context, &picture, 33, 44, L3A_FILTER_BICUBIC, &resized));
 done:
