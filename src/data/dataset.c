@@ -92,35 +92,35 @@ void l3a_dataset_free(l3a_dataset *dataset) {
 }
 
 size_t l3a_dataset_rows(const l3a_dataset *dataset) {
-    return dataset->ids.count;
+    return dataset ? dataset->ids.count : 0;
 }
 
 size_t l3a_dataset_class_count(const l3a_dataset *dataset) {
-    return dataset->classes.count;
+    return dataset ? dataset->classes.count : 0;
 }
 
 const char *l3a_dataset_class(const l3a_dataset *dataset, size_t index) {
-    return index < dataset->classes.count ? dataset->classes.items[index] : NULL;
+    return dataset && index < dataset->classes.count ? dataset->classes.items[index] : NULL;
 }
 
 const int8_t *l3a_dataset_labels(const l3a_dataset *dataset) {
-    return dataset->labels;
+    return dataset ? dataset->labels : NULL;
 }
 
 const int8_t *l3a_dataset_members(const l3a_dataset *dataset) {
-    return dataset->members;
+    return dataset ? dataset->members : NULL;
 }
 
 const char *l3a_dataset_id(const l3a_dataset *dataset, size_t row) {
-    return row < dataset->ids.count ? dataset->ids.text + dataset->ids.starts[row] : NULL;
+    return dataset && row < dataset->ids.count ? dataset->ids.text + dataset->ids.starts[row] : NULL;
 }
 
 const char *l3a_dataset_path(const l3a_dataset *dataset, size_t row) {
-    return row < dataset->paths.count ? dataset->paths.text + dataset->paths.starts[row] : NULL;
+    return dataset && row < dataset->paths.count ? dataset->paths.text + dataset->paths.starts[row] : NULL;
 }
 
 size_t l3a_dataset_disagreements(const l3a_dataset *dataset) {
-    return dataset->disagreements;
+    return dataset ? dataset->disagreements : 0;
 }
 
 l3a_status grow_array(l3a_context *context, void *memory, size_t used, size_t *capacity, size_t needed, size_t size) {
@@ -297,7 +297,7 @@ size_t dataset_find_row(const struct l3a_dataset *dataset, const size_t *order, 
         low = side < 0 ? middle + 1 : low;
         high = side < 0 ? high : middle;
     }
-    return dataset->ids.count;
+    return dataset ? dataset->ids.count : 0;
 }
 
 static l3a_status refuse_double_ids(const struct l3a_dataset *dataset, const char *place) {

@@ -22,10 +22,11 @@ static bool parse_part(const char **at, char letter, uint64_t *value) {
     return integer_parse(digits, (size_t)(*at - digits), value);
 }
 
-l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t classes, size_t *edges, size_t *phases) {
+l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t classes, size_t *bounds, size_t *phases) {
     l3a_status status = L3A_OK;
     uint64_t base = 0, step = 0;
     const char *at = protocol;
+    NEED(context, context, protocol, bounds, phases);
     const bool good = parse_part(&at, 'B', &base) && *at++ == '-' && parse_part(&at, 'C', &step) && !*at && step > 0;
     FAIL_IF(!good, context, L3A_ERROR_OPTION,
             "use for example B0-C10 (ten classes per phase) or B40-C10 (forty first, then ten per phase)",
@@ -34,9 +35,9 @@ l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t
             "protocol '%s' starts with %llu classes, but there are only %zu", protocol, (unsigned long long)base, classes);
     size_t count = 0;
     uint64_t edge = base ? base : step < classes ? step : classes;
-    edges[0] = 0;
-    while (edges[count] < classes) {
-        edges[++count] = (size_t)edge;
+    bounds[0] = 0;
+    while (bounds[count] < classes) {
+        bounds[++count] = (size_t)edge;
         edge = step < classes - edge ? edge + step : classes;
     }
     *phases = count;
@@ -108,6 +109,7 @@ l3a_status l3a_class_order(l3a_context *context, const char *const *names, size_
     static const char shuffle[] = "shuffle:";
     const size_t prefix = sizeof shuffle - 1;
     l3a_status status = L3A_OK;
+    NEED(context, context, names, how, order);
     if (strcmp(how, "lexicographic") == 0) {
         return order_by_name(context, names, count, order);
     }

@@ -34,6 +34,7 @@ l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file
     l3a_status status = L3A_OK;
     l3a_file *made = NULL;
     bool is_npy = false, is_torch = false;
+    NEED(context, context, path, file);
     TRY(recognise(context, path, &is_npy, &is_torch));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
@@ -73,11 +74,11 @@ void l3a_file_free(l3a_file *file) {
 }
 
 const char *l3a_file_kind(const l3a_file *file) {
-    return file->kind;
+    return file ? file->kind : NULL;
 }
 
 uint64_t l3a_file_size(const l3a_file *file) {
-    return file->size;
+    return file ? file->size : 0;
 }
 
 void l3a_file_record(const l3a_file *file, size_t index, const char **key, const char **value) {

@@ -180,11 +180,13 @@ l3a_status l3a_backbone_open(l3a_context *context, const char *path, const l3a_b
     struct checkpoint *checkpoint = NULL;
     struct weight_source source;
     l3a_backbone *made = NULL;
+    l3a_backbone_options own;
     l3a_status status = L3A_OK;
     NEED(context, context, path, backbone);
+    TRY(READ_SIZED(context, options, own));
     TRY(checkpoint_open(context, path, &checkpoint));
     weight_source_checkpoint(checkpoint, &source);
-    status = backbone_open_from(context, &source, engine_best(), options, &made);
+    status = backbone_open_from(context, &source, engine_best(), &own, &made);
     if (status != L3A_OK) {
         status = fail_in(context, status, "%s", path);
         goto done;

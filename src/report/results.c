@@ -422,19 +422,19 @@ static bool parse_row(const struct csv *csv, const l3a_results *results, l3a_res
     if (!good || integers[3] > results->classes.count || integers[2] >= integers[3] || !integers[1]) {
         return false;
     }
-    *row = (l3a_result){
-        .method = csv->fields[0],
-        .seed = integers[0],
-        .phase = (size_t)integers[1],
-        .first = (size_t)integers[2],
-        .last = (size_t)integers[3],
-        .train_images = integers[4],
-        .test_images = integers[5],
-        .pseudo_labels = integers[6],
-        .metrics = {sizeof row->metrics, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6], (size_t)integers[5]},
-        .seconds = numbers[7],
-        .base_map = base,
-        .new_map = new};
+    *row = (l3a_result){.method = csv->fields[0],
+                        .seed = integers[0],
+                        .phase = (size_t)integers[1],
+                        .first = (size_t)integers[2],
+                        .last = (size_t)integers[3],
+                        .train_images = integers[4],
+                        .test_images = integers[5],
+                        .pseudo_labels = integers[6],
+                        .metrics = {sizeof row->metrics, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5],
+                                    numbers[6], (size_t)integers[5]},
+                        .seconds = numbers[7],
+                        .base_map = base,
+                        .new_map = new};
     return true;
 }
 
@@ -620,6 +620,7 @@ l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results,
     struct spread spreads[SUMMARY] = {{0}};
     l3a_status status = L3A_OK;
     NEED(context, context, results, method, summary);
+    TRY(CHECK_SIZED(context, summary));
     for (size_t i = 0; i < results->count; i++) {
         const l3a_result *first = &results->rows[i];
         if (first->phase != 1 || strcmp(first->method, method) != 0) {

@@ -678,6 +678,7 @@ l3a_status l3a_results_load(l3a_context *context, const char *folder, l3a_result
     l3a_status status = L3A_OK;
     l3a_results *made = NULL;
     char *path = NULL;
+    NEED(context, context, folder, results);
     TRY(results_create(context, &made));
     TRY(join_path(context, folder, "run.json", &path));
     TRY(record_classes(context, path, &made->classes));

@@ -35,6 +35,7 @@ l3a_status l3a_folder_record(l3a_context *context, const char *folder, const cha
     size_t length;
     bool is_run = false, is_sweep = false;
     struct json json;
+    NEED(context, context, folder, key, text);
     TRY(join_path(context, folder, "run.json", &run));
     TRY(join_path(context, folder, "sweep.json", &sweep));
     TRY(file_exists(context, run, &is_run));
