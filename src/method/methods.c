@@ -172,27 +172,49 @@ static bool makes_model(const struct method *method) {
     return method->learner && method->learner->is_model && method->plan == BY_PHASE;
 }
 
-l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_options *options) {
-    l3a_status status = L3A_OK;
+static bool runs(const struct method *method) {
+    return method->info.runs;
+}
+
+/* What to use instead of a name: the closest one of the methods that suit or, if none is close, a list of all of them. */
+static void suggest(const char *name, bool (*suits)(const struct method *), char *hint, size_t capacity) {
     const char *names[METHODS], *close;
-    char hint[256] = "use one of ";
-    size_t count = 0, used = strlen(hint);
-    NEED(context, context, name, options);
+    size_t count = 0, used = (size_t)snprintf(hint, capacity, "use one of ");
     for (size_t i = 0; i < METHODS; i++) {
-        if (makes_model(&methods[i])) {
+        if (suits(&methods[i])) {
             names[count] = methods[i].info.name;
-            used += (size_t)snprintf(hint + used, sizeof hint - used, "%s%s", count ? ", " : "", names[count]);
+            used += (size_t)snprintf(hint + used, capacity - used, "%s%s", count ? ", " : "", names[count]);
             count++;
         }
     }
-    const struct method *method = method_find(name);
-    FAIL_IF(method && !makes_model(method), context, L3A_ERROR_OPTION, hint,
-            "method '%s' makes no model that learns phase after phase", name);
-    close = l3a_closest(name, names, count);
+    close = method_find(name) ? NULL : l3a_closest(name, names, count);
     if (close) {
-        snprintf(hint, sizeof hint, "did you mean '%s'?", close);
+        snprintf(hint, capacity, "did you mean '%s'?", close);
     }
+}
+
+l3a_status method_to_run(l3a_context *context, const char *name, const struct method **method) {
+    l3a_status status = L3A_OK;
+    char hint[512];
+    suggest(name, runs, hint, sizeof hint);
+    *method = method_find(name);
+    FAIL_IF(!*method, context, L3A_ERROR_OPTION, hint, "there is no method '%s'", name);
+    FAIL_IF(!runs(*method), context, L3A_ERROR_OPTION, hint,
+            "method '%s' (%s) trains the backbone itself, but l3a only has the features of a frozen backbone", name,
+            (*method)->info.source);
+done:
+    return status;
+}
+
+l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_options *options) {
+    l3a_status status = L3A_OK;
+    char hint[512];
+    NEED(context, context, name, options);
+    suggest(name, makes_model, hint, sizeof hint);
+    const struct method *method = method_find(name);
     FAIL_IF(!method, context, L3A_ERROR_OPTION, hint, "there is no method '%s'", name);
+    FAIL_IF(!makes_model(method), context, L3A_ERROR_OPTION, hint, "method '%s' makes no model that learns phase after phase",
+            name);
     *options = method_options(method, options);
 done:
     return status;

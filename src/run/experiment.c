@@ -88,20 +88,8 @@ static l3a_status check_methods(l3a_context *context, const l3a_run_options *opt
     FAIL_IF(!options->method_count || !options->seed_count, context, L3A_ERROR_OPTION, NULL,
             "a run needs at least one method and one seed");
     for (size_t i = 0; i < options->method_count; i++) {
-        const char *names[64], *close;
-        size_t count = 0;
-        char hint[128];
-        while (count < 64 && l3a_method_at(count)) {
-            names[count] = l3a_method_at(count)->name;
-            count++;
-        }
-        close = l3a_closest(options->methods[i], names, count);
-        snprintf(hint, sizeof hint, close ? "did you mean '%s'?" : "check the name against the list of methods", close);
-        const struct method *method = method_find(options->methods[i]);
-        FAIL_IF(!method, context, L3A_ERROR_OPTION, hint, "there is no method '%s'", options->methods[i]);
-        FAIL_IF(!method->info.runs, context, L3A_ERROR_OPTION, "choose a method that runs on frozen features",
-                "method '%s' (%s) trains the backbone itself, but l3a only has the features of a frozen backbone",
-                options->methods[i], method->info.source);
+        const struct method *method;
+        TRY(method_to_run(context, options->methods[i], &method));
         const l3a_options settings = method_options(method, &given);
         FAIL_IF(settings.model.gamma == 0 && method->learner->needs_gamma, context, L3A_ERROR_OPTION, "set gamma to a number",
                 "method '%s' does not support gamma auto", options->methods[i]);
