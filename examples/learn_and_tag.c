@@ -28,16 +28,16 @@ int main(int count, char **arguments) {
     l3a_context *context = NULL;
     l3a_features *table = NULL;
     l3a_model *model = NULL, *loaded = NULL;
-    l3a_options options;
+    l3a_options *options = NULL;
     float scores[CLASSES];
     double thresholds[CLASSES];
 
     check(NULL, l3a_context_create(NULL, &context));
     check(context, l3a_features_wrap(context, features[0], labels[0], IMAGES, WIDTH, names, CLASSES, &table));
-    l3a_options_default(&options);
-    options.dim = 64;
-    options.gamma = 0.01;
-    check(context, l3a_model_create(context, WIDTH, &options, &model));
+    check(context, l3a_options_create(context, &options));
+    check(context, l3a_options_set_integer(context, options, "dim", 64));
+    check(context, l3a_options_set_number(context, options, "gamma", 0.01));
+    check(context, l3a_model_create(context, WIDTH, options, &model));
     check(context, l3a_model_learn(model, table, names, 2));     /* cat, dog */
     check(context, l3a_model_learn(model, table, names + 2, 2)); /* tree, car; the labels of cat and dog are not used again */
     check(context, l3a_model_save(model, path));
@@ -54,6 +54,7 @@ int main(int count, char **arguments) {
     l3a_model_free(loaded);
     l3a_model_free(model);
     l3a_features_free(table);
+    l3a_options_free(options);
     l3a_context_free(context);
     return 0;
 }
