@@ -500,7 +500,7 @@ static void a_setting_without_effect_says_what_it_needs(void **state) {
     } cases[] = {
         {"eta", "pseudo fixed", "pseudo", "off", "fixed"},       {"eta", "pseudo fixed", "pseudo", "dynamic", "fixed"},
         {"tau", "pseudo dynamic", "pseudo", "fixed", "dynamic"}, {"total-classes", "pseudo dynamic", "pseudo", "off", "dynamic"},
-        {"scaling", "weights other", "weights", "none", "log"},      {"lift", "keep-phases", "keep-phases", "0", "2"},
+        {"scaling", "weights other", "weights", "none", "log"},  {"lift", "keep-phases", "keep-phases", "0", "2"},
         {"lift", "alpha below 1", "alpha", "1", "0.5"},          {"theta", "thresholds fixed", "thresholds", "per-class", "fixed"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -519,8 +519,66 @@ static void a_setting_without_effect_says_what_it_needs(void **state) {
     assert_null(l3a_option_needs(&options, "no such setting"));
 }
 
+static void options_are_created_copied_and_set_by_type(void **state) {
+    (void)state;
+    l3a_options *options = NULL, *copy = NULL;
+    char text[32];
+    assert_ok(context, l3a_options_create(context, &options));
+    assert_ok(context, l3a_options_set_integer(context, options, "dim", 64));
+    assert_ok(context, l3a_options_set_number(context, options, "gamma", 0.25));
+    assert_ok(context, l3a_options_set_number(context, options, "epochs", 3));
+    assert_ok(context, l3a_options_set_integer(context, options, "tau", 2));
+    assert_ok(context, l3a_options_copy(context, options, &copy));
+    assert_ok(context, l3a_options_set_number(context, options, "gamma", 0)); /* auto */
+    l3a_options_get(options, "gamma", text, sizeof text);
+    assert_string_equal(text, "auto");
+    assert_true(l3a_options_number(options, "gamma") == 0 && l3a_options_number(copy, "gamma") == 0.25);
+    assert_int_equal(l3a_options_integer(copy, "dim"), 64);
+    assert_true(l3a_options_number(copy, "dim") == 64 && l3a_options_number(copy, "tau") == 2);
+    assert_int_equal(l3a_options_integer(copy, "epochs"), 3);
+    assert_int_equal(l3a_options_integer(copy, "gamma"), 0);
+    assert_true(l3a_options_number(copy, "weights") == 0 && l3a_options_number(copy, "nothing") == 0);
+    l3a_options_free(copy);
+    l3a_options_free(options);
+    l3a_options_free(NULL);
+}
+
+static void a_number_out_of_range_or_of_another_type_is_refused(void **state) {
+    (void)state;
+    l3a_options options = defaults();
+    const l3a_options before = options;
+    static const struct {
+        const char *name;
+        double value;
+    } bad[] = {{"dim", 0},    {"dim", 2.5}, {"dim", -1}, {"dim", 1e300}, {"dim", (double)NAN},        {"seed", 9007199254740994.0},
+               {"gamma", -1}, {"eta", 0},   {"eta", 1},  {"weights", 1}, {"gamma", (double)INFINITY}, {"eta", (double)NAN}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_fails(context, l3a_options_set_number(context, &options, bad[i].name, bad[i].value), L3A_ERROR_OPTION, bad[i].name);
+    }
+    assert_fails(context, l3a_options_set_integer(context, &options, "dim", UINT64_MAX), L3A_ERROR_OPTION, "dim");
+    assert_fails(context, l3a_options_set_integer(context, &options, "weights", 1), L3A_ERROR_OPTION, "weights");
+    assert_fails(context, l3a_options_set_number(context, &options, "gama", 1), L3A_ERROR_OPTION, "no setting 'gama'");
+    assert_string_equal(l3a_error_hint(context), "did you mean 'gamma'?");
+    assert_memory_equal(&options, &before, sizeof options);
+}
+
+static void a_setting_is_given_once_it_is_set(void **state) {
+    (void)state;
+    l3a_options options = defaults();
+    for (size_t i = 0; l3a_option_at(i); i++) {
+        const l3a_option_info *info = l3a_option_at(i);
+        assert_false(l3a_options_given(&options, info->name));
+        assert_ok(context, l3a_options_set(context, &options, info->name, info->fallback));
+        assert_true(l3a_options_given(&options, info->name));
+    }
+    assert_false(l3a_options_given(&options, "nothing"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_are_created_copied_and_set_by_type),
+        cmocka_unit_test(a_number_out_of_range_or_of_another_type_is_refused),
+        cmocka_unit_test(a_setting_is_given_once_it_is_set),
         cmocka_unit_test(every_field_gets_its_default),
         cmocka_unit_test(no_byte_of_garbage_outlives_the_defaults),
         cmocka_unit_test(the_table_lists_every_setting_with_its_default),
