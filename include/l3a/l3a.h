@@ -299,7 +299,7 @@ L3A_PUBLIC size_t l3a_model_inputs(const l3a_model *model);
 /* Fills thresholds, one per class, from the settings theta and thresholds. */
 L3A_PUBLIC void l3a_model_thresholds(const l3a_model *model, double *thresholds);
 /* W [inputs x classes]; NULL before the first phase. */
-L3A_PUBLIC const double *l3a_model_weights(const l3a_model *model);
+L3A_PUBLIC const double *l3a_model_coefficients(const l3a_model *model);
 /* Copies rows [first, first + count) of the symmetric matrix that the model keeps to rows [count x inputs]: the inverse
  * R = (A + gamma I)^-1 if l3a_model_is_inverse(), else the sum A, over all phases if they are kept apart. */
 L3A_PUBLIC l3a_status l3a_model_matrix(const l3a_model *model, size_t first, size_t count, double *rows);

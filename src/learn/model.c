@@ -345,7 +345,7 @@ size_t l3a_model_inputs(const l3a_model *model) {
     return model->analytic.dim;
 }
 
-const double *l3a_model_weights(const l3a_model *model) {
+const double *l3a_model_coefficients(const l3a_model *model) {
     return model->weights;
 }
 

@@ -505,7 +505,7 @@ static void check_learning(struct stage *stage, l3a_status status) {
         return;
     }
     require(strcmp(l3a_model_record(stage->model, "pool"), "mean") == 0, "a record is lost");
-    same_as_undisturbed(l3a_model_weights(stage->model), l3a_model_inputs(stage->model) * CLASSES * sizeof(double));
+    same_as_undisturbed(l3a_model_coefficients(stage->model), l3a_model_inputs(stage->model) * CLASSES * sizeof(double));
 }
 
 /* ---- Scenarios: files written over old ones ---- */
@@ -581,7 +581,7 @@ static void check_loaded(struct stage *stage, l3a_status status) {
         require(!stage->model, "a model in spite of the failure");
         return;
     }
-    same_as_undisturbed(l3a_model_weights(stage->model), l3a_model_inputs(stage->model) * CLASSES * sizeof(double));
+    same_as_undisturbed(l3a_model_coefficients(stage->model), l3a_model_inputs(stage->model) * CLASSES * sizeof(double));
 }
 
 /* ---- Scenarios: merging and forgetting ---- */
@@ -640,7 +640,7 @@ static void check_changed(struct stage *stage, l3a_status status) {
     }
     const size_t size = l3a_model_inputs(stage->model) * l3a_model_class_count(stage->model) * sizeof(double);
     if (status == L3A_OK) {
-        same_as_undisturbed(l3a_model_weights(stage->model), size);
+        same_as_undisturbed(l3a_model_coefficients(stage->model), size);
         return;
     }
     assert_ok(stage->context, l3a_model_score(stage->model, row, 1, scores));

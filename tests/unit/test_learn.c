@@ -164,7 +164,7 @@ static void assert_identical(l3a_context *context, const l3a_model *left, const 
     const size_t d = (size_t)options_of(left).model.dim;
     double *a = copy_matrix(context, left), *b = copy_matrix(context, right);
     assert_int_equal(weight_count(left), weight_count(right));
-    assert_memory_equal(l3a_model_weights(left), l3a_model_weights(right), weight_count(left) * sizeof(double));
+    assert_memory_equal(l3a_model_coefficients(left), l3a_model_coefficients(right), weight_count(left) * sizeof(double));
     assert_memory_equal(l3a_model_cross(left), l3a_model_cross(right), weight_count(left) * sizeof(double));
     assert_memory_equal(a, b, d * d * sizeof(double));
     free(a);
@@ -393,7 +393,7 @@ static void assert_as_naive(l3a_context *context, const l3a_model *model, naive 
     for (size_t k = 0; k < n->classes; k++) {
         assert_int_equal(l3a_model_class_images(model, k), n->counts[k]);
     }
-    assert_close(l3a_model_weights(model), weights, DIM * n->classes, tolerance);
+    assert_close(l3a_model_coefficients(model), weights, DIM * n->classes, tolerance);
     assert_close(l3a_model_cross(model), cross, DIM * n->classes, tolerance);
     if (!l3a_model_is_inverse(model)) {
         assert_close(matrix, gram, DIM * DIM, tolerance);
@@ -479,7 +479,7 @@ static void recursion_equals_sums_over_phases_with_pseudo_labels(void **state) {
         assert_int_equal(l3a_model_phase(recursive, i)->recursive, 1);
         assert_int_equal(l3a_model_phase(sums, i)->recursive, 0);
     }
-    assert_close(l3a_model_weights(recursive), l3a_model_weights(sums), weight_count(sums), 1e-8);
+    assert_close(l3a_model_coefficients(recursive), l3a_model_coefficients(sums), weight_count(sums), 1e-8);
     assert_close(l3a_model_cross(recursive), l3a_model_cross(sums), weight_count(sums), 1e-10);
     l3a_model_free(sums);
     l3a_model_free(recursive);
@@ -531,7 +531,7 @@ static void block_size_and_row_order_do_not_change_the_sums(void **state) {
             options.model.block = blocks[i];
             l3a_model *model = model_learned_in_parts(context, &options, 33, permuted);
             assert_same_sums(context, model, plain, 1e-10);
-            assert_close(l3a_model_weights(model), l3a_model_weights(plain), weight_count(plain), 1e-10);
+            assert_close(l3a_model_coefficients(model), l3a_model_coefficients(plain), weight_count(plain), 1e-10);
             l3a_model_free(model);
         }
     }
@@ -578,7 +578,7 @@ static void one_phase_without_weights_is_plain_ridge_regression(void **state) {
         options.model.solver = (l3a_solver)solver;
         double *expected = plain_ridge(&options, b);
         l3a_model *model = learned_model(context, &options, 1);
-        assert_close(l3a_model_weights(model), expected, weight_count(model), 1e-9);
+        assert_close(l3a_model_coefficients(model), expected, weight_count(model), 1e-9);
         free(expected);
         l3a_model_free(model);
         l3a_context_free(context);
@@ -597,8 +597,8 @@ static void mixed_precision_is_close_to_double(void **state) {
         l3a_model *mixed = learned_model(context, &options, PHASES);
         assert_int_equal(l3a_model_phase(mixed, 2)->pseudo_labels, l3a_model_phase(exact, 2)->pseudo_labels);
         assert_same_sums(context, mixed, exact, 1e-6);
-        assert_close(l3a_model_weights(mixed), l3a_model_weights(exact), weight_count(exact), 1e-4);
-        assert_memory_not_equal(l3a_model_weights(mixed), l3a_model_weights(exact), weight_count(exact) * sizeof(double));
+        assert_close(l3a_model_coefficients(mixed), l3a_model_coefficients(exact), weight_count(exact), 1e-4);
+        assert_memory_not_equal(l3a_model_coefficients(mixed), l3a_model_coefficients(exact), weight_count(exact) * sizeof(double));
         l3a_model_free(exact);
         l3a_model_free(mixed);
     }
@@ -616,7 +616,7 @@ static void mixed_precision_adds_every_panel_of_the_matrix(void **state) {
     options.model.precision = L3A_PRECISION_MIXED;
     l3a_model *mixed = learned_model(context, &options, 1);
     assert_same_sums(context, mixed, exact, 1e-6);
-    assert_close(l3a_model_weights(mixed), l3a_model_weights(exact), weight_count(exact), 1e-4);
+    assert_close(l3a_model_coefficients(mixed), l3a_model_coefficients(exact), weight_count(exact), 1e-4);
     l3a_model_free(exact);
     l3a_model_free(mixed);
     l3a_context_free(context);
@@ -690,7 +690,7 @@ static void an_image_without_label_is_skipped_counted_and_reported(void **state)
         assert_non_null(strstr(kept.last, "2 of 62 images"));
         assert_int_equal(l3a_model_phase(with, 0)->skipped, 2);
         assert_int_equal(l3a_model_phase(with, 0)->images, 60);
-        assert_close(l3a_model_weights(with), l3a_model_weights(without), weight_count(with), 1e-12);
+        assert_close(l3a_model_coefficients(with), l3a_model_coefficients(without), weight_count(with), 1e-12);
         assert_same_sums(context, with, without, 1e-12);
         free(b);
         l3a_model_free(with);
@@ -737,7 +737,7 @@ static void a_class_without_image_is_reported_and_scores_zero(void **state) {
     assert_int_equal(kept.count, 1);
     assert_non_null(strstr(kept.last, "'bee'"));
     for (size_t i = 0; i < DIM; i++) {
-        assert_true(l3a_model_weights(model)[i * STEP + 1] == 0);
+        assert_true(l3a_model_coefficients(model)[i * STEP + 1] == 0);
     }
     free(b);
     l3a_model_free(model);
@@ -764,7 +764,7 @@ static void auto_solver_recurses_on_few_rows_and_goes_back_to_sums(void **state)
         assert_int_equal(l3a_model_phase(chosen, phase)->recursive, recursive[phase]);
         assert_int_equal(l3a_model_is_inverse(chosen), recursive[phase]);
         assert_int_equal(l3a_model_phase(chosen, phase)->pseudo_labels, l3a_model_phase(sums, phase)->pseudo_labels);
-        assert_close(l3a_model_weights(chosen), l3a_model_weights(sums), weight_count(sums), 1e-7);
+        assert_close(l3a_model_coefficients(chosen), l3a_model_coefficients(sums), weight_count(sums), 1e-7);
     }
     assert_same_sums(context, chosen, sums, 1e-7);
     free(b);
@@ -788,7 +788,7 @@ static void a_model_of_sums_turns_to_the_recursion_when_a_phase_is_small(void **
     learn_in_parts(context, sums, b, ROWS);
     learn_in_parts(context, chosen, b, ROWS);
     assert_int_equal(l3a_model_phase(chosen, 1)->recursive, 1);
-    assert_close(l3a_model_weights(chosen), l3a_model_weights(sums), weight_count(sums), 1e-7);
+    assert_close(l3a_model_coefficients(chosen), l3a_model_coefficients(sums), weight_count(sums), 1e-7);
     free(b);
     l3a_model_free(sums);
     l3a_model_free(chosen);
@@ -804,7 +804,7 @@ static void two_threads_learn_what_one_learns(void **state) {
         options.model.solver = (l3a_solver)solver;
         l3a_model *left = learned_model(one, &options, PHASES), *right = learned_model(two, &options, PHASES);
         assert_same_sums(one, right, left, 1e-10);
-        assert_close(l3a_model_weights(right), l3a_model_weights(left), weight_count(left), 1e-10);
+        assert_close(l3a_model_coefficients(right), l3a_model_coefficients(left), weight_count(left), 1e-10);
         l3a_model_free(left);
         l3a_model_free(right);
         l3a_context_free(one);
@@ -895,7 +895,7 @@ static void scores_are_the_expanded_features_times_the_weights(void **state) {
         l3a_model *model = learned_model(context, &options, PHASES);
         naive *n = make_naive(&options);
         for (size_t i = 0; i < DIM * CLASSES; i++) {
-            n->weights[i / CLASSES][i % CLASSES] = (long double)l3a_model_weights(model)[i];
+            n->weights[i / CLASSES][i % CLASSES] = (long double)l3a_model_coefficients(model)[i];
         }
         assert_ok(context, l3a_model_score(model, features, MANY, scores));
         for (size_t i = 0; i < MANY * CLASSES; i++) {
@@ -979,7 +979,7 @@ static void a_model_stored_in_float32_goes_on_almost_the_same(void **state) {
         assert_same_scores(context, loaded, model);
         learn_phases(context, model, 2, PHASES);
         learn_phases(context, loaded, 2, PHASES);
-        assert_close(l3a_model_weights(loaded), l3a_model_weights(model), weight_count(model), 1e-6);
+        assert_close(l3a_model_coefficients(loaded), l3a_model_coefficients(model), weight_count(model), 1e-6);
         assert_same_sums(context, loaded, model, 1e-6);
         l3a_model_free(model);
         l3a_model_free(loaded);

@@ -48,7 +48,7 @@ static char *learn_save_load(l3a_context *context, size_t *size) {
     }
     assert_ok(context, l3a_model_save(model, path));
     assert_ok(context, l3a_model_load(context, path, &loaded));
-    assert_memory_equal(l3a_model_weights(model), l3a_model_weights(loaded), DIM * CLASSES * sizeof(double));
+    assert_memory_equal(l3a_model_coefficients(model), l3a_model_coefficients(loaded), DIM * CLASSES * sizeof(double));
     assert_ok(context, l3a_model_evaluate(loaded, table, &metrics, NULL));
     char *bytes = read_bytes(path, size);
     l3a_model_free(model);

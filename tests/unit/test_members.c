@@ -90,7 +90,7 @@ static void an_image_in_a_phase_through_a_crowd_alone_is_counted_and_teaches_not
     assert_int_equal(l3a_model_phase(with, 0)->skipped, 1);
     assert_int_equal(l3a_model_phase(without, 0)->images, labelled);
     assert_int_equal(l3a_model_phase(without, 0)->skipped, 0);
-    assert_memory_equal(l3a_model_weights(with), l3a_model_weights(without), 16 * 2 * sizeof(double));
+    assert_memory_equal(l3a_model_coefficients(with), l3a_model_coefficients(without), 16 * 2 * sizeof(double));
     l3a_model_free(with);
     l3a_model_free(without);
     l3a_features_free(features);

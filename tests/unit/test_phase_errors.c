@@ -109,7 +109,7 @@ static void expected_weights(const l3a_options *options, double *weights) {
     make_model(w, options);
     learn_phase(w, 0);
     learn_phase(w, 1);
-    memcpy(weights, l3a_model_weights(w->model), DIM * CLASSES * sizeof *weights);
+    memcpy(weights, l3a_model_coefficients(w->model), DIM * CLASSES * sizeof *weights);
     tear_down((void **)&w);
 }
 
@@ -118,7 +118,7 @@ static void assert_learned_as_if_nothing_had_happened(world *w) {
     const l3a_options options = options_of(w->model);
     expected_weights(&options, weights);
     assert_int_equal(l3a_model_class_count(w->model), CLASSES);
-    assert_memory_equal(l3a_model_weights(w->model), weights, sizeof weights);
+    assert_memory_equal(l3a_model_coefficients(w->model), weights, sizeof weights);
     assert_ok(w->context, l3a_model_save(w->model, w->path));
 }
 
