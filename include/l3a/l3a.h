@@ -123,8 +123,8 @@ L3A_PUBLIC const char *l3a_error_text(const l3a_context *context);
 L3A_PUBLIC const char *l3a_error_hint(const l3a_context *context);
 
 /* ---- Settings -------------------------------------------------------------------------------------------------------
- * The settings of models and of the methods that l3a_run() compares with them. Each has a name, a range and a default, which
- * l3a_option_at() lists; docs/method.md explains them. Names have hyphens: "keep-phases". */
+ * The settings of models and of the methods that l3a_run() compares with them. l3a_option_at() lists them, each with its range,
+ * its default and a line of help. Names have hyphens: "keep-phases". */
 typedef struct l3a_options l3a_options;
 
 /* All settings with their defaults. */
@@ -165,8 +165,8 @@ typedef struct l3a_option_info {
 
 /* The settings in order; NULL past the last. The table is static. */
 L3A_PUBLIC const l3a_option_info *l3a_option_at(size_t index);
-/* What the setting needs to have an effect on a model with these options (NULL: the defaults), as a static text: "pseudo fixed".
- * NULL if it has an effect. */
+/* What the setting needs to have an effect on a model with these options (NULL: the defaults), as a static text: "pseudo fixed",
+ * "class weights (weights)". NULL if it has an effect. */
 L3A_PUBLIC const char *l3a_option_needs(const l3a_options *options, const char *name);
 /* The candidate closest to a mistyped word, or NULL if none is close. */
 L3A_PUBLIC const char *l3a_closest(const char *mistyped, const char *const *candidates, size_t count);
@@ -212,7 +212,7 @@ L3A_PUBLIC l3a_status l3a_features_read(l3a_features *features, const size_t *ro
 /* XXH3-64 of the whole file, or of the caller's values and labels. */
 L3A_PUBLIC l3a_status l3a_features_checksum(l3a_features *features, uint64_t *checksum);
 
-/* ---- Scores -----------------------------------------------------------------------------------------------------------------
+/* ---- Scores ---------------------------------------------------------------------------------------------------------
  * One meaning for all methods, metrics, commands and reports:
  * - A score is a number for an image and a class: the higher, the likelier the image shows the class. Scores of one class can be
  *   compared with each other. The score of a model is a least-squares estimate of the label, 1 if the class is present and 0 if it

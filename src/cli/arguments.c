@@ -264,11 +264,13 @@ static bool is_setting(const char *word, size_t length) {
     return false;
 }
 
-/* Prints a text of the library in which settings are named; on the command line they are options. */
+/* Prints a text of the library in which settings are named, inside brackets if it has any. On the command line they are options. */
 static void print_with_dashes(const char *text) {
+    bool inside = !strchr(text, '(');
     while (*text) {
-        const size_t word = strcspn(text, " ,:"), rest = word + strspn(text + word, " ,:");
-        fprintf(stderr, "%s%.*s", is_setting(text, word) ? "--" : "", (int)rest, text);
+        const size_t word = strcspn(text, " ,()"), rest = word + strspn(text + word, " ,()");
+        fprintf(stderr, "%s%.*s", inside && is_setting(text, word) ? "--" : "", (int)rest, text);
+        inside = inside || memchr(text + word, '(', rest - word);
         text += rest;
     }
 }

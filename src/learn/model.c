@@ -564,6 +564,7 @@ l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features, const cha
     size_t *columns = NULL, *rows = NULL, unlabelled;
     const size_t old = model->classes.count;
     l3a_plan own = {.size = sizeof own};
+    FAIL_IF(!classes || !class_count, context, L3A_ERROR_ARGUMENT, "name the classes of the phase", "the phase has no classes");
     TRY(l3a_model_accepts(model, features));
     TRY(allocate(context, class_count, sizeof *columns, &columns));
     TRY(features_columns(features, classes, class_count, columns));

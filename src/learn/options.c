@@ -81,8 +81,8 @@ const char *l3a_option_needs(const l3a_options *given, const char *name) {
         {"eta", options.pseudo == L3A_PSEUDO_FIXED, "pseudo fixed"},
         {"tau", options.pseudo == L3A_PSEUDO_DYNAMIC, "pseudo dynamic"},
         {"total-classes", options.pseudo == L3A_PSEUDO_DYNAMIC, "pseudo dynamic"},
-        {"scaling", options.weights != L3A_WEIGHTS_NONE, "weights other than none"},
-        {"lift", keeps_phases(&options), "phases kept apart: alpha below 1, or keep-phases"},
+        {"scaling", options.weights != L3A_WEIGHTS_NONE, "class weights (weights)"},
+        {"lift", keeps_phases(&options), "phases kept apart (alpha below 1, or keep-phases)"},
         {"theta", options.thresholds == L3A_THRESHOLDS_FIXED, "thresholds fixed"},
     };
     for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++) {

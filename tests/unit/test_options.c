@@ -500,7 +500,7 @@ static void a_setting_without_effect_says_what_it_needs(void **state) {
     } cases[] = {
         {"eta", "pseudo fixed", "pseudo", "off", "fixed"},       {"eta", "pseudo fixed", "pseudo", "dynamic", "fixed"},
         {"tau", "pseudo dynamic", "pseudo", "fixed", "dynamic"}, {"total-classes", "pseudo dynamic", "pseudo", "off", "dynamic"},
-        {"scaling", "weights other", "weights", "none", "log"},  {"lift", "keep-phases", "keep-phases", "0", "2"},
+        {"scaling", "(weights)", "weights", "none", "log"},  {"lift", "keep-phases", "keep-phases", "0", "2"},
         {"lift", "alpha below 1", "alpha", "1", "0.5"},          {"theta", "thresholds fixed", "thresholds", "per-class", "fixed"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
