@@ -48,11 +48,10 @@ static void print_result(double seconds, size_t pictures, size_t labels) {
 }
 
 static int read_with_l3a(const char *folder, const char *split) {
-    l3a_context_options options;
+    l3a_context_options options = {.size = sizeof options};
     l3a_context *context;
     l3a_dataset *dataset;
     char name[4096];
-    l3a_context_options_default(&options);
     options.threads = 1;
     options.allocate = count_allocate;
     options.release = count_release;

@@ -33,7 +33,8 @@ struct bare_time {
 struct bench {
     struct settings settings;
     l3a_context *context;
-    l3a_options options;
+    l3a_options *options;
+    size_t block;         /* rows that the library processes at a time */
     double solve_seconds; /* from the library's last "solve" event */
     float *features;      /* [rows x width] */
     int8_t *labels;       /* [rows x classes of a phase] */
@@ -97,9 +98,10 @@ static void make_labels(struct bench *bench, size_t rows, size_t classes) {
 static void make_bench(struct bench *bench) {
     const struct settings *s = &bench->settings;
     const size_t rows = s->rows > EARLIER_ROWS ? s->rows : EARLIER_ROWS;
-    l3a_options_default(&bench->options);
-    bench->options.dim = s->dim;
-    bench->options.solver = L3A_SOLVER_SUMS;
+    check(bench, "options", l3a_options_create(bench->context, &bench->options));
+    check(bench, "dim", l3a_options_set_integer(bench->context, bench->options, "dim", s->dim));
+    check(bench, "solver", l3a_options_set(bench->context, bench->options, "solver", "sums"));
+    bench->block = l3a_options_integer(bench->options, "block");
     bench->features = random_floats(rows * s->width, 0, 1, 1);
     make_labels(bench, rows, s->classes / 2);
     bench->names = room_for(s->classes, sizeof *bench->names);
@@ -109,7 +111,7 @@ static void make_bench(struct bench *bench) {
         bench->classes[k] = bench->names[k];
     }
     bench->layer = random_floats(s->width * s->dim, -0.02, 0.02, 2);
-    bench->expanded = random_floats(bench->options.block * s->dim, 0, 1, 4);
+    bench->expanded = random_floats(bench->block * s->dim, 0, 1, 4);
     bench->gram = random_floats(s->dim * s->dim, 0, 1, 5);
     bench->system = room_for(s->dim * s->dim, sizeof *bench->system);
 }
@@ -123,7 +125,7 @@ static void learn(const struct bench *bench, l3a_model *model, size_t first_clas
 
 static struct phase_time time_library(struct bench *bench) {
     l3a_model *model = NULL;
-    check(bench, "model", l3a_model_create(bench->context, bench->settings.width, &bench->options, &model));
+    check(bench, "model", l3a_model_create(bench->context, bench->settings.width, bench->options, &model));
     learn(bench, model, 0, EARLIER_ROWS);
     const double start = seconds_now();
     learn(bench, model, bench->settings.classes / 2, bench->settings.rows);
@@ -153,8 +155,8 @@ static struct bare_time time_bare(struct bench *bench) {
     openblas_set_num_threads(l3a_context_threads(bench->context));
     const double start = seconds_now();
     double before = start;
-    for (size_t first = 0; first < s->rows; first += bench->options.block) {
-        const int n = (int)(s->rows - first < bench->options.block ? s->rows - first : bench->options.block);
+    for (size_t first = 0; first < s->rows; first += bench->block) {
+        const int n = (int)(s->rows - first < bench->block ? s->rows - first : bench->block);
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, d, k, 1, bench->features + first * s->width, k, bench->layer, d,
                     0, bench->expanded, d);
         const double between = seconds_now();
@@ -228,7 +230,7 @@ static void run_rounds(struct bench *bench) {
 }
 
 static void print_better_kernels(const struct bench *bench) {
-    l3a_machine machine;
+    l3a_machine machine = {.size = sizeof machine};
     l3a_machine_query(bench->context, &machine);
     puts(machine.better_kernels);
 }
@@ -267,8 +269,7 @@ static int read_settings(int count, char **arguments, struct settings *settings)
 int main(int count, char **arguments) {
     struct bench bench = {.settings = {.rows = 25046, .width = 2048, .dim = 8192, .classes = 80, .rounds = 3}};
     const int only_kernels = read_settings(count, arguments, &bench.settings);
-    l3a_context_options context_options;
-    l3a_context_options_default(&context_options);
+    l3a_context_options context_options = {.size = sizeof context_options};
     context_options.on_event = keep_solve_time;
     context_options.event_user = &bench;
     if (l3a_context_create(&context_options, &bench.context) != L3A_OK) {
@@ -285,6 +286,7 @@ int main(int count, char **arguments) {
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
         free(owned[i]);
     }
+    l3a_options_free(bench.options);
     l3a_context_free(bench.context);
     return 0;
 }

@@ -34,7 +34,10 @@ except ImportError as error:
 
 
 class Picture(ctypes.Structure):
-    _fields_ = [("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("pixels", ctypes.c_void_p)]
+    _fields_ = [("size", ctypes.c_size_t), ("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("pixels", ctypes.c_void_p)]
+
+    def __init__(self, *values):
+        super().__init__(ctypes.sizeof(self), *values)
 
 
 class Library:

@@ -14,7 +14,7 @@ static const char *const methods[METHODS] = {"l3a", "l3a+"};
 struct bench {
     l3a_context *context;
     l3a_features *train;
-    l3a_options options;
+    l3a_options *options;
     size_t edges[CLASSES + 1], phases;
     const char *names[CLASSES];
     double solve; /* seconds that the library reported as solving */
@@ -58,9 +58,11 @@ static void learn_phase(struct bench *bench, l3a_model *model, size_t t, struct 
 static void learn_all(struct bench *bench, size_t round, struct measured measured[METHODS]) {
     l3a_model *models[METHODS];
     for (size_t j = 0; j < METHODS; j++) {
-        l3a_options options = bench->options;
-        check(bench, l3a_method_options(bench->context, methods[j], &options));
-        check(bench, l3a_model_create(bench->context, l3a_features_width(bench->train), &options, &models[j]));
+        l3a_options *options = NULL;
+        check(bench, l3a_options_copy(bench->context, bench->options, &options));
+        check(bench, l3a_method_options(bench->context, methods[j], options));
+        check(bench, l3a_model_create(bench->context, l3a_features_width(bench->train), options, &models[j]));
+        l3a_options_free(options);
         measured[j] = (struct measured){0};
     }
     for (size_t t = 0; t < bench->phases; t++) {
@@ -93,16 +95,15 @@ int main(int count, char **arguments) {
     }
     size_t rounds = strtoul(arguments[4], NULL, 10);
     rounds = rounds < 1 ? 1 : rounds > ROUNDS ? ROUNDS : rounds;
-    l3a_context_options options;
-    l3a_context_options_default(&options);
+    l3a_context_options options = {.size = sizeof options};
     options.on_event = keep_solve_time;
     options.event_user = &bench;
     options.threads = count > 5 ? atoi(arguments[5]) : 0;
     if (l3a_context_create(&options, &bench.context) != L3A_OK) {
         return 1;
     }
-    l3a_options_default(&bench.options);
-    check(&bench, l3a_options_set(bench.context, &bench.options, "dim", arguments[3]));
+    check(&bench, l3a_options_create(bench.context, &bench.options));
+    check(&bench, l3a_options_set(bench.context, bench.options, "dim", arguments[3]));
     check(&bench, l3a_features_open(bench.context, arguments[1], &bench.train));
     const size_t classes = l3a_features_class_count(bench.train);
     if (classes > CLASSES) {
@@ -127,6 +128,7 @@ int main(int count, char **arguments) {
     }
     printf("], \"ratio\": %.4f, \"processor_ratio\": %.4f}\n", median(ratios, rounds), median(processor_ratios, rounds));
     l3a_features_free(bench.train);
+    l3a_options_free(bench.options);
     l3a_context_free(bench.context);
     return 0;
 }

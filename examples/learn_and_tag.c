@@ -69,20 +69,21 @@ int main(int count, char **arguments) {
     char path[4096];
     l3a_context *context = NULL;
     l3a_model *model = NULL;
-    l3a_options options;
+    l3a_options *options = NULL;
     snprintf(path, sizeof path, "%s.features", arguments[3]);
     check(NULL, l3a_context_create(NULL, &context));
     l3a_features *table = extract(context, arguments[1], arguments[2], path);
     const size_t classes = l3a_features_class_count(table);
-    l3a_options_default(&options);
-    options.dim = 1024;
-    check(context, l3a_model_create(context, l3a_features_width(table), &options, &model));
+    check(context, l3a_options_create(context, &options));
+    check(context, l3a_options_set_integer(context, options, "dim", 1024));
+    check(context, l3a_model_create(context, l3a_features_width(table), options, &model));
     learn(context, model, table, 0, (classes + 1) / 2);
     learn(context, model, table, (classes + 1) / 2, classes); /* the labels of the first half are not used again */
     check(context, l3a_model_save(model, arguments[3]));
     tag(context, arguments[3], arguments[2], arguments[4]);
     l3a_model_free(model);
     l3a_features_free(table);
+    l3a_options_free(options);
     l3a_context_free(context);
     return 0;
 }

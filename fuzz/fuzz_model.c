@@ -46,7 +46,7 @@ static void save_and_load(l3a_context *context, l3a_model *model) {
 static void learn(l3a_context *context, l3a_model *model) {
     static const char *const classes[2] = {"one more", "and another"};
     l3a_features *features = make_table(context, l3a_model_width(model), classes, 2);
-    l3a_metrics metrics;
+    l3a_metrics metrics = {.size = sizeof metrics};
     double precisions[CLASSES + 2];
     if (l3a_model_learn(model, features, classes, 2) == L3A_OK) {
         score(model);
@@ -90,9 +90,12 @@ static void use_model(const uint8_t *bytes, size_t count) {
     l3a_model *model = NULL, *other = NULL;
     int exact;
     if (l3a_model_load(context, "model.safetensors", &model) == L3A_OK) {
-        const l3a_options *options = l3a_model_options(model);
+        l3a_options *options = NULL;
+        must(l3a_options_create(context, &options) == L3A_OK && l3a_model_options(model, options) == L3A_OK);
         must(l3a_options_check(context, options) == L3A_OK);
-        if (l3a_model_width(model) <= WIDTH && options->dim <= DIM && l3a_model_class_count(model) <= CLASSES) {
+        const uint64_t dim = l3a_options_integer(options, "dim");
+        l3a_options_free(options);
+        if (l3a_model_width(model) <= WIDTH && dim <= DIM && l3a_model_class_count(model) <= CLASSES) {
             double thresholds[CLASSES + 2];
             l3a_model_thresholds(model, thresholds);
             score(model);

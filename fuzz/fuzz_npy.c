@@ -14,7 +14,7 @@ static void open_table(l3a_context *context, const char *labels, const char *nam
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     l3a_context *context = context_over(bytes, count);
     l3a_file *file = NULL;
-    l3a_tensor_info info;
+    l3a_tensor_info info = {.size = sizeof info};
     if (l3a_file_open(context, "array.npy", &file) == L3A_OK) {
         must(l3a_file_size(file) == count);
         for (size_t i = 0; l3a_file_tensor(file, i, &info); i++) {

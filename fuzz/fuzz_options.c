@@ -9,26 +9,28 @@ enum { CLASSES = 80, NAMES = 64 };
 
 static void check_round_trip(l3a_context *context, const l3a_options *options, const char *name) {
     char text[64], again[64];
-    l3a_options copy;
+    l3a_options *copy = NULL;
     must(l3a_options_check(context, options) == L3A_OK);
     must(l3a_options_get(options, name, text, sizeof text) < sizeof text);
-    l3a_options_default(&copy);
-    must(l3a_options_set(context, &copy, name, text) == L3A_OK);
-    l3a_options_get(&copy, name, again, sizeof again);
+    must(l3a_options_create(context, &copy) == L3A_OK);
+    must(l3a_options_set(context, copy, name, text) == L3A_OK);
+    l3a_options_get(copy, name, again, sizeof again);
     must(strcmp(text, again) == 0);
+    l3a_options_free(copy);
 }
 
 static void set_option(l3a_context *context, char *line) {
-    l3a_options options;
-    l3a_options_default(&options);
+    l3a_options *options = NULL;
     char *equals = strchr(line, '=');
     if (!equals) {
         return;
     }
+    must(l3a_options_create(context, &options) == L3A_OK);
     *equals = '\0';
-    if (l3a_options_set(context, &options, line, equals + 1) == L3A_OK) {
-        check_round_trip(context, &options, line);
+    if (l3a_options_set(context, options, line, equals + 1) == L3A_OK) {
+        check_round_trip(context, options, line);
     }
+    l3a_options_free(options);
     *equals = '=';
 }
 

@@ -6,8 +6,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     l3a_context *context = context_over(bytes, count);
     size_t pixels[2] = {0, 0};
     for (int orient = 0; orient < 2; orient++) {
-        const l3a_picture_options options = {.pixel_limit = 1 << 16, .orient = orient};
-        l3a_picture picture = {0};
+        const l3a_picture_options options = {.size = sizeof options, .pixel_limit = 1 << 16, .orient = orient};
+        l3a_picture picture = {.size = sizeof picture};
         if (l3a_picture_read(context, "picture", &options, &picture) == L3A_OK) {
             pixels[orient] = picture.width * picture.height;
             must(pixels[orient] > 0 && pixels[orient] <= options.pixel_limit);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static void check_rows(l3a_context *context, const l3a_results *results) {
-    l3a_summary summary;
+    l3a_summary summary = {.size = sizeof summary};
     for (size_t i = 0; i < l3a_results_count(results); i++) {
         const l3a_result *row = l3a_results_at(results, i);
         must(row->method && row->phase && row->first < row->last && row->last <= l3a_results_class_count(results));

@@ -5,7 +5,7 @@
 static void list_file(const uint8_t *bytes, size_t count) {
     l3a_context *context = context_over(bytes, count);
     l3a_file *file = NULL;
-    l3a_tensor_info info;
+    l3a_tensor_info info = {.size = sizeof info};
     const char *key, *value;
     if (l3a_file_open(context, "any.safetensors", &file) == L3A_OK) {
         size_t record = 0;

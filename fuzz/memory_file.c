@@ -226,7 +226,7 @@ static void release_memory(void *user, void *memory) {
 }
 
 static l3a_context *make_context(void) {
-    l3a_context_options options;
+    l3a_context_options options = {.size = sizeof options};
     l3a_context *context = NULL;
     memory_files = posix_files;
     memory_files.open = memory_open;
@@ -247,7 +247,6 @@ static l3a_context *make_context(void) {
     memory_files.set_mode = memory_set_mode;
     memory_files.random = memory_random;
     memory_files.list = memory_list;
-    l3a_context_options_default(&options);
     options.threads = 1;
     options.memory_limit = (uint64_t)64 << 20;
     options.allocate = allocate_in_proportion;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Chooses the settings of heads trained by gradient descent (`.tuning` of each method in src/method), from training data only.
+"""Chooses the settings of heads trained by gradient descent (the tuning that each file in src/method passes to HEAD_LEARNER), from training data only.
 
 A fifth of the training rows is held out as a validation set; test rows are not used. First the rate of the first phase is chosen, for
 joint-sgd by its mAP and for the others by the mAP of the first phase; then, for each method, the rate of later phases and lambda, by the

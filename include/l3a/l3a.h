@@ -6,13 +6,22 @@
  *
  * Conventions:
  * - A function that can fail returns an l3a_status. The context keeps the text of the last failure: l3a_error_text() says what went
- *   wrong, where and why, and l3a_error_hint() says what to do. A pointer to a new object is written only on success; other output
- *   arguments are meaningful only on success, unless stated otherwise.
- * - No pointer may be NULL unless its comment says what NULL means. Every *_free() accepts NULL.
+ *   wrong, where and why, and l3a_error_hint() says what to do; hints name settings as l3a_option_at() lists them. A pointer to a
+ *   new object is written only on success; other output arguments are meaningful only on success, unless stated otherwise.
+ * - A NULL is L3A_ERROR_ARGUMENT, unless the comment says what NULL means there. Functions that do not return a status return 0 or
+ *   NULL for a NULL object and do nothing with a NULL array. Functions that take an index return NULL, or 0, past the last item.
+ *   Every *_free() accepts NULL. What is const is not changed.
  * - What a function hands out through a pointer to a pointer (l3a_model **model) belongs to the caller, who frees it with the
  *   *_free() of its type. A returned pointer to const belongs to the object it was asked of and lives as long as that
  *   object, unless stated otherwise. Strings and arrays passed in are copied, unless stated otherwise.
- * - Functions that take an index return NULL, or 0, past the last item.
+ * - A struct that the caller declares begins with its own size, so that it can grow without breaking programs. Set the size, and
+ *   leave what you do not need at 0, which is the default of every option:
+ *
+ *       l3a_extract_options options = {.size = sizeof options, .half = 1};
+ *
+ *   A struct without a size is only handed out, by pointer, and may grow at its end; do not copy it or declare one.
+ * - Functions, settings and fields that are newer than 0.2.0 say so: "since 0.3". L3A_VERSION_NUMBER tells a program at compile
+ *   time what the header has, l3a_version_number() at run time what the library has.
  * - The library prints nothing, never exits, and keeps no global state. Different threads may use objects of different contexts at
  *   the same time. A context and everything made from it may be used by only one thread at a time.
  * - Matrices are stored row by row, one row per image. Strings are UTF-8 and end with a zero byte.
@@ -35,10 +44,12 @@ extern "C" {
 #define L3A_PUBLIC
 #endif
 
-#define L3A_VERSION "0.1.1"
+#define L3A_VERSION "0.2.0"
+#define L3A_VERSION_NUMBER 200 /* major * 10000 + minor * 100 + patch */
 
-/* The version of the library that is running, which may differ from the header's L3A_VERSION. */
+/* The version of the library that is running, which may differ from the header's. */
 L3A_PUBLIC const char *l3a_version(void);
+L3A_PUBLIC int l3a_version_number(void);
 
 /* ---- Status ---------------------------------------------------------------------------------------------------------
  * These numbers never change. */
@@ -95,6 +106,7 @@ typedef enum l3a_sum_type { L3A_SUM_FLOAT64, L3A_SUM_UINT64 } l3a_sum_type;
 typedef int l3a_sum_callback(void *values, size_t count, l3a_sum_type type, void *user);
 
 typedef struct l3a_context_options {
+    size_t size;                  /* sizeof the struct */
     int threads;                  /* 0: all processors that this process may use */
     uint64_t memory_limit;        /* bytes that one object may plan for; 0: the memory that is free */
     l3a_event_callback *on_event; /* NULL: no events */
@@ -107,7 +119,6 @@ typedef struct l3a_context_options {
     size_t process, processes; /* with sum: the number of this process, from 0, and of all */
 } l3a_context_options;
 
-L3A_PUBLIC void l3a_context_options_default(l3a_context_options *options);
 /* NULL options: the defaults. On failure there is no context to hold a text, only the status. If the matrix library does not know
  * the processor and runs slow kernels, a warning event names the environment variable to set before the program starts. */
 L3A_PUBLIC l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **context);
@@ -198,62 +209,32 @@ L3A_PUBLIC l3a_status l3a_tags_create(const struct l3a_model *model, const float
 L3A_PUBLIC void l3a_tags_free(l3a_tags *tags);
 
 /* ---- Settings -------------------------------------------------------------------------------------------------------
- * The settings of the method. Always start from l3a_options_default(). */
-typedef enum l3a_weighting { L3A_WEIGHTS_SQRT, L3A_WEIGHTS_INV, L3A_WEIGHTS_LOG, L3A_WEIGHTS_NONE } l3a_weighting;
-typedef enum l3a_scaling { L3A_SCALING_NORMALISED, L3A_SCALING_LITERAL } l3a_scaling;
-typedef enum l3a_pseudo { L3A_PSEUDO_FIXED, L3A_PSEUDO_DYNAMIC, L3A_PSEUDO_OFF } l3a_pseudo;
-typedef enum l3a_precision { L3A_PRECISION_MIXED, L3A_PRECISION_DOUBLE } l3a_precision;
-typedef enum l3a_solver { L3A_SOLVER_AUTO, L3A_SOLVER_SUMS, L3A_SOLVER_RECURSIVE } l3a_solver;
-typedef enum l3a_loss { L3A_LOSS_ASYMMETRIC, L3A_LOSS_BINARY } l3a_loss;
-typedef enum l3a_memory_per { L3A_MEMORY_PER_METHOD, L3A_MEMORY_PER_CLASS, L3A_MEMORY_PER_RUN } l3a_memory_per;
-typedef enum l3a_head_input { L3A_HEAD_INPUT_FEATURES, L3A_HEAD_INPUT_LAYER } l3a_head_input;
-typedef enum l3a_store { L3A_STORE_FLOAT64, L3A_STORE_FLOAT32 } l3a_store;
-typedef enum l3a_skip { L3A_SKIP_OFF, L3A_SKIP_ON, L3A_SKIP_AUTO } l3a_skip;
-typedef enum l3a_thresholds { L3A_THRESHOLDS_FIXED, L3A_THRESHOLDS_GLOBAL, L3A_THRESHOLDS_PER_CLASS } l3a_thresholds;
+ * The settings of models and of the methods that l3a_run() compares with them. l3a_option_at() lists them, each with its range,
+ * its default and a line of help. Names have hyphens: "keep-phases". */
+typedef struct l3a_options l3a_options;
 
-typedef struct l3a_options {
-    uint64_t dim;            /* width of the random layer */
-    uint64_t seed;           /* of the random layer */
-    double gamma;            /* ridge; 0: chosen from the images of the first phase, then kept */
-    l3a_weighting weights;   /* class weight for a class with f images: f^-1/2, 1/f, 1/(log f + 1), 1 */
-    l3a_scaling scaling;     /* scale class weights to mean 1, or use the paper's formula as printed */
-    l3a_pseudo pseudo;       /* pseudo-labels of old classes on new images: fixed threshold, dynamic threshold, none */
-    double eta;              /* fixed threshold: sigma(score) above which an old class becomes a pseudo-label */
-    double tau;              /* dynamic threshold: average number of labels per image, over all classes */
-    uint64_t total_classes;  /* dynamic threshold: number of all classes; 0: the data's in a run or sweep, else those seen so far */
-    double theta;            /* sigma(score) above which a class counts as predicted */
-    l3a_precision precision; /* float32 products added to float64 sums, or float64 throughout */
-    l3a_solver solver;       /* sums and Cholesky, the paper's recursion on the inverse, or whichever is faster for the phase */
-    l3a_store store;         /* type of the d x d matrix in a model file */
-    uint64_t block;          /* rows processed at a time */
-    double alpha;            /* weight of images from other phases; below 1, the sums of phases are kept apart */
-    double lift;             /* share of the sum of all scores added to each score, times (t - 1)/(t + 8) for t phases kept apart */
-    l3a_skip skip_features;  /* learn from the features as well as the random layer; auto: if width <= dim / 8, or if width <= dim
-                              * and dim + width <= 4096 */
-    l3a_thresholds thresholds; /* a class counts as predicted above theta, one fitted score, or a fitted score per class */
-    uint64_t keep_phases;      /* number of phases kept apart; older ones are folded; 0: all if alpha is below 1, else none */
-    uint64_t privacy_limit;    /* warn about phases or classes with fewer images; 0: never */
-    /* For methods that l3a_run() compares; a model does not use these. */
-    double ratio;              /* dsal: share of the second stream in the score */
-    double kernel_width;       /* gkeal: width of a kernel, in typical distances between two images */
-    double shrinkage;          /* slda: share of the identity in the covariance */
-    l3a_loss loss;             /* this and the rest: heads trained by gradient descent */
-    uint64_t epochs;           /* passes over a phase's images. Here and in the next five, 0 means the value tuned for the method */
-    uint64_t batch;            /* images per step */
-    double first_rate, rate;   /* highest learning rate, in the first phase and in later ones */
-    double lambda;             /* weight of the term that the method adds to the loss: distillation, penalty */
-    uint64_t memory;           /* number of images kept for replay */
-    l3a_memory_per memory_per; /* memory is per class, or in all; method: in all for prs and ocdm, else per class */
-    l3a_head_input head_input; /* train heads on the features, or on the random layer (dim, seed, skip_features) */
-    double head_theta;         /* sigma(score) above which a class counts as predicted by a trained head */
-    uint64_t given;            /* settings that were set by name: bit i is l3a_option_at(i) */
-} l3a_options;
+/* All settings with their defaults. */
+L3A_PUBLIC l3a_status l3a_options_create(l3a_context *context, l3a_options **options);
+L3A_PUBLIC l3a_status l3a_options_copy(l3a_context *context, const l3a_options *options, l3a_options **copy);
+L3A_PUBLIC void l3a_options_free(l3a_options *options);
 
-L3A_PUBLIC void l3a_options_default(l3a_options *options);
+/* Sets one setting. A value that is not allowed is L3A_ERROR_OPTION and changes nothing. Choices are set as text. A number whose
+ * table entry has a word, such as "auto", takes the word as text, or 0 as a number. */
+L3A_PUBLIC l3a_status l3a_options_set(l3a_context *context, l3a_options *options, const char *name, const char *value);
+L3A_PUBLIC l3a_status l3a_options_set_number(l3a_context *context, l3a_options *options, const char *name, double value);
+L3A_PUBLIC l3a_status l3a_options_set_integer(l3a_context *context, l3a_options *options, const char *name, uint64_t value);
+/* Writes the value as text, cut to capacity, and returns the full length; 0 for an unknown name. text may be NULL if capacity is 0.
+ */
+L3A_PUBLIC size_t l3a_options_get(const l3a_options *options, const char *name, char *text, size_t capacity);
+/* The value of an integer or number, and of an integer; 0 for other settings and unknown names. */
+L3A_PUBLIC double l3a_options_number(const l3a_options *options, const char *name);
+L3A_PUBLIC uint64_t l3a_options_integer(const l3a_options *options, const char *name);
+/* 1 if the setting was set, even to its default: l3a_method_options() then leaves it alone if the method allows it. */
+L3A_PUBLIC int l3a_options_given(const l3a_options *options, const char *name);
 /* Checks every setting against its range. */
 L3A_PUBLIC l3a_status l3a_options_check(l3a_context *context, const l3a_options *options);
 
-/* The same settings by name. Command lines, records of runs and manuals are made from this table. */
+/* The table of settings. Command lines, records of runs and manuals are made from it. */
 typedef enum l3a_option_type { L3A_OPTION_INTEGER, L3A_OPTION_NUMBER, L3A_OPTION_CHOICE } l3a_option_type;
 
 typedef struct l3a_option_info {
@@ -270,10 +251,9 @@ typedef struct l3a_option_info {
 
 /* The settings in order; NULL past the last. The table is static. */
 L3A_PUBLIC const l3a_option_info *l3a_option_at(size_t index);
-/* Sets one setting from text. Names have hyphens: "keep-phases". */
-L3A_PUBLIC l3a_status l3a_options_set(l3a_context *context, l3a_options *options, const char *name, const char *value);
-/* Writes the value as text, cut to capacity, and returns the full length; 0 for an unknown name. */
-L3A_PUBLIC size_t l3a_options_get(const l3a_options *options, const char *name, char *text, size_t capacity);
+/* What the setting needs to have an effect on a model with these options (NULL: the defaults), as a static text: "pseudo fixed",
+ * "class weights (weights)". NULL if it has an effect. */
+L3A_PUBLIC const char *l3a_option_needs(const l3a_options *options, const char *name);
 /* The candidate closest to a mistyped word, or NULL if none is close. */
 L3A_PUBLIC const char *l3a_closest(const char *mistyped, const char *const *candidates, size_t count);
 
@@ -318,18 +298,30 @@ L3A_PUBLIC l3a_status l3a_features_read(l3a_features *features, const size_t *ro
 /* XXH3-64 of the whole file, or of the caller's values and labels. */
 L3A_PUBLIC l3a_status l3a_features_checksum(l3a_features *features, uint64_t *checksum);
 
+/* ---- Scores ---------------------------------------------------------------------------------------------------------
+ * One meaning for all methods, metrics, commands and reports:
+ * - A score is a number for an image and a class: the higher, the likelier the image shows the class. Scores of one class can be
+ *   compared with each other. The score of a model is a least-squares estimate of the label, 1 if the class is present and 0 if it
+ *   is absent. It is not a probability, and no fixed formula turns it into one, because its scale depends on the data and on how
+ *   many labels were absent (docs/method.md).
+ * - A threshold is a score, one per class: l3a_model_thresholds(). A class is predicted for an image if its score is above the
+ *   class's threshold.
+ * - The settings eta, theta and head-theta are the paper's, given as sigma(score) = 1 / (1 + exp(-score)). theta stands for the
+ *   threshold log(theta / (1 - theta)). */
+
 /* ---- Model: simple calls --------------------------------------------------------------------------------------------
  * A model keeps sums over images, never an image or its features. */
 typedef struct l3a_model l3a_model;
 
 typedef struct l3a_metrics { /* percent */
+    size_t size;             /* sizeof the struct */
     double mean_ap;
     double class_precision, class_recall, class_f1;       /* CP, CR, CF1: means over classes */
     double overall_precision, overall_recall, overall_f1; /* OP, OR, OF1: over all image-class pairs */
     size_t images;                                        /* number of images measured */
 } l3a_metrics;
 
-/* Creates an empty model for features of the given width. The options are copied. */
+/* Creates an empty model for features of the given width. The options are copied; NULL: the defaults. */
 L3A_PUBLIC l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_options *options, l3a_model **model);
 /* Loads a model file and verifies its checksums. */
 L3A_PUBLIC l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **model);
@@ -355,10 +347,7 @@ L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);
  * must have all the named classes; its other labels are not used. After a failure the model still scores as before. If the failure
  * came in the middle of the phase, the model refuses to learn more or to be saved: load it again. */
 L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count);
-/* Computes scores [rows x classes of the model] for features [rows x width]. A score is a least-squares estimate of the label, 1 if
- * the class is present and 0 if it is absent: the higher, the likelier. It is not a probability, and no fixed formula turns it into
- * one, because its scale depends on the data and on how many labels were absent (docs/method.md). The settings eta and theta are
- * the paper's and are compared with sigma(score) = 1 / (1 + exp(-score)); l3a_model_thresholds() gives scores. */
+/* Computes scores [rows x classes of the model] for features [rows x width]. */
 L3A_PUBLIC l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores);
 /* Computes the metrics on the rows that show at least one of the model's classes. The table must have all of these classes.
  * average_precision gets one number per class of the model; NULL: not wanted. */
@@ -377,7 +366,8 @@ typedef struct l3a_phase_info {
     int recursive; /* 1 if the recursion was used */
 } l3a_phase_info;
 
-L3A_PUBLIC const l3a_options *l3a_model_options(const l3a_model *model);
+/* Copies the model's settings to options; settings of other methods stay as they are. */
+L3A_PUBLIC l3a_status l3a_model_options(const l3a_model *model, l3a_options *options);
 /* Changes a setting for the phases to come. dim, seed, gamma, precision, alpha, lift, skip-features, weights and scaling belong to
  * the model permanently, and so does whether phases are kept apart: another value is L3A_ERROR_MISMATCH. */
 L3A_PUBLIC l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value);
@@ -392,10 +382,10 @@ L3A_PUBLIC size_t l3a_model_phase_count(const l3a_model *model);
 L3A_PUBLIC const l3a_phase_info *l3a_model_phase(const l3a_model *model, size_t index);
 /* Width of the rows that are learned: dim, plus width with skip features. */
 L3A_PUBLIC size_t l3a_model_inputs(const l3a_model *model);
-/* Fills thresholds, one per class: the score above which the class counts as predicted, from the settings theta and thresholds. */
+/* Fills thresholds, one per class, from the settings theta and thresholds. */
 L3A_PUBLIC void l3a_model_thresholds(const l3a_model *model, double *thresholds);
 /* W [inputs x classes]; NULL before the first phase. */
-L3A_PUBLIC const double *l3a_model_weights(const l3a_model *model);
+L3A_PUBLIC const double *l3a_model_coefficients(const l3a_model *model);
 /* Copies rows [first, first + count) of the symmetric matrix that the model keeps to rows [count x inputs]: the inverse
  * R = (A + gamma I)^-1 if l3a_model_is_inverse(), else the sum A, over all phases if they are kept apart. */
 L3A_PUBLIC l3a_status l3a_model_matrix(const l3a_model *model, size_t first, size_t count, double *rows);
@@ -428,6 +418,7 @@ L3A_PUBLIC l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *fe
 
 /* What a model would need. */
 typedef struct l3a_plan {
+    size_t size;        /* sizeof the struct */
     uint64_t memory;    /* bytes at the peak */
     uint64_t file;      /* bytes of the model file */
     uint64_t phase;     /* bytes that each phase kept apart adds to both; 0 if none is */
@@ -436,7 +427,7 @@ typedef struct l3a_plan {
     double solve_flops; /* at the end of a phase */
 } l3a_plan;
 
-/* Plans a model before it is created. */
+/* Plans a model before it is created. NULL options: the defaults. */
 L3A_PUBLIC l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size_t width, size_t classes,
                                      l3a_plan *plan);
 /* Says what l3a_model_learn() with the same arguments would need, and how many images are labelled with one of the classes. The
@@ -463,15 +454,16 @@ L3A_PUBLIC l3a_status l3a_phase_end(l3a_model *model);
 L3A_PUBLIC void l3a_phase_abandon(l3a_model *model);
 
 /* ---- Metrics --------------------------------------------------------------------------------------------------------
- * scores and labels are [rows x classes]; pairs with label -1 are left out. A class counts as predicted if sigma(score) is above
- * theta. average_precision gets one number per class; NULL: not wanted. */
+ * scores and labels are [rows x classes]; pairs with label -1 are left out. thresholds has one score per class, above which the
+ * class is predicted. average_precision gets one number per class; NULL: not wanted. */
 L3A_PUBLIC l3a_status l3a_measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes,
-                                  double theta, l3a_metrics *metrics, double *average_precision);
+                                  const double *thresholds, l3a_metrics *metrics, double *average_precision);
 
 /* ---- Protocols ------------------------------------------------------------------------------------------------------
  * "B<b>-C<c>": b classes in the first phase (0: c), then c per phase. Phase t, counted from 0, has the classes
- * [edges[t], edges[t + 1]); edges needs room for classes + 1 numbers. */
-L3A_PUBLIC l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t classes, size_t *edges, size_t *phases);
+ * [bounds[t], bounds[t + 1]); bounds needs room for classes + 1 numbers. */
+L3A_PUBLIC l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t classes, size_t *bounds,
+                                         size_t *phases);
 /* Fills order with a permutation of the names. how is "lexicographic", "shuffle:SEED", or the path of a file with one name per
  * line. */
 L3A_PUBLIC l3a_status l3a_class_order(l3a_context *context, const char *const *names, size_t count, const char *how, size_t *order);
@@ -544,12 +536,12 @@ typedef struct l3a_result {
     size_t phase;       /* from 1 */
     size_t first, last; /* classes of the phase, in the run's class order */
     uint64_t train_images, test_images, pseudo_labels;
-    l3a_metrics metrics;
     double seconds; /* to learn and evaluate the phase */
     /* mAP of some of the classes, measured only on the test images that show one of them, as the paper's released program logs it:
      * the classes of the first phase, and those of this phase. For a method that learns all classes at once: the first and last
      * phase of the protocol. NaN: the folder was written by a version that did not record it. */
     double base_map, new_map;
+    l3a_metrics metrics; /* last, because it grows */
 } l3a_result;
 
 /* What is known about a class in a phase, besides its AP. The truth about old classes comes from the training table's other labels,
@@ -574,8 +566,6 @@ typedef struct l3a_method_info {
 
 /* The methods in order; NULL past the last. The table is static. */
 L3A_PUBLIC const l3a_method_info *l3a_method_at(size_t index);
-/* NULL if a model with these options uses the setting; else a static text that says what the setting needs to have an effect. */
-L3A_PUBLIC const char *l3a_option_needs(const l3a_options *options, const char *name);
 /* Changes the options to those of a method that is a model: "l3a+", "acil", … Settings that were set by name stay if the method
  * allows it. */
 L3A_PUBLIC l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_options *options);
@@ -626,14 +616,15 @@ L3A_PUBLIC size_t l3a_results_count(const l3a_results *results);
 L3A_PUBLIC const l3a_result *l3a_results_at(const l3a_results *results, size_t index);
 /* AP in percent of the classes [0, last) after that phase, in the run's class order. */
 L3A_PUBLIC const double *l3a_results_average_precision(const l3a_results *results, size_t index);
-/* For the same classes; NULL if an older version did not record them. */
-L3A_PUBLIC const l3a_class_tally *l3a_results_tallies(const l3a_results *results, size_t index);
+/* Of one of these classes; NULL if an older version did not record it. */
+L3A_PUBLIC const l3a_class_tally *l3a_results_tally(const l3a_results *results, size_t index, size_t class_index);
 /* The classes, in the run's order. */
 L3A_PUBLIC size_t l3a_results_class_count(const l3a_results *results);
 L3A_PUBLIC const char *l3a_results_class(const l3a_results *results, size_t index);
 
 /* Over the seeds of one method: mean and standard deviation (of the sample; 0 for one seed). */
 typedef struct l3a_summary {
+    size_t size;        /* sizeof the struct */
     const char *method; /* the pointer passed to l3a_results_summary() */
     size_t seeds;
     double average_map[2], last_map[2], last_class_f1[2], last_overall_f1[2], forgetting[2]; /* mean, deviation */
@@ -646,11 +637,11 @@ L3A_PUBLIC l3a_status l3a_results_summary(l3a_context *context, const l3a_result
 /* The report: one HTML page about one or more runs, finished or not, that needs no other file. An experiment writes
  * report.html itself. */
 typedef struct l3a_report_options {
+    size_t size;          /* sizeof the struct */
     const char *title;    /* NULL: the names of the folders */
     const char *pictures; /* the data set with the test pictures; NULL: the one that the runs record, if it is available */
 } l3a_report_options;
 
-L3A_PUBLIC void l3a_report_options_default(l3a_report_options *options);
 /* NULL options: the defaults. The path holds the complete page afterwards or, on failure, what it held before. */
 L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *folders, size_t count,
                                        const l3a_report_options *options, const char *path);
@@ -661,18 +652,19 @@ L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *
 typedef enum l3a_filter { L3A_FILTER_BILINEAR, L3A_FILTER_BICUBIC } l3a_filter;
 
 typedef struct l3a_picture_options {
-    uint64_t pixel_limit; /* a picture with more pixels is refused before memory is allocated for it */
+    size_t size;          /* sizeof the struct */
+    uint64_t pixel_limit; /* a picture with more pixels is refused before memory is allocated for it; 0: 64 million */
     int orient;           /* 1: rotate as the EXIF orientation says; 0: leave as stored, like the paper's program */
 } l3a_picture_options;
 
 typedef struct l3a_picture {
+    size_t size; /* sizeof the struct */
     size_t width, height;
     uint8_t *pixels; /* RGB, row by row */
 } l3a_picture;
 
-L3A_PUBLIC void l3a_picture_options_default(l3a_picture_options *options);
 /* NULL options: the defaults. The caller frees the picture with l3a_picture_free(). The struct is overwritten; pixels that it held
- * before are not freed. */
+ * before are not freed. picture: {.size = sizeof picture}. */
 L3A_PUBLIC l3a_status l3a_picture_read(l3a_context *context, const char *path, const l3a_picture_options *options,
                                        l3a_picture *picture);
 /* The same from memory; messages use name instead of a path. */
@@ -681,7 +673,7 @@ L3A_PUBLIC l3a_status l3a_picture_decode(l3a_context *context, const char *name,
 /* Makes a new picture, which the caller frees. resized must be another struct than picture. */
 L3A_PUBLIC l3a_status l3a_picture_resize(l3a_context *context, const l3a_picture *picture, size_t width, size_t height,
                                          l3a_filter filter, l3a_picture *resized);
-/* Frees the pixels and clears the struct; harmless if it is clear already. */
+/* Frees the pixels and clears the struct except its size; harmless if it is clear already. */
 L3A_PUBLIC void l3a_picture_free(l3a_context *context, l3a_picture *picture);
 
 /* Delivers pictures in order and decodes ahead with as many threads as the context has, in bounded memory. These threads call the
@@ -689,14 +681,14 @@ L3A_PUBLIC void l3a_picture_free(l3a_context *context, l3a_picture *picture);
 typedef struct l3a_loader l3a_loader;
 
 typedef struct l3a_loader_options {
-    size_t width, height; /* of every picture delivered */
+    size_t size;          /* sizeof the struct */
+    size_t width, height; /* of every picture delivered; 0: 224 */
     l3a_filter filter;
-    float mean[3], deviation[3]; /* a value v in 0..255 is delivered as (v / 255 - mean) / deviation */
-    l3a_picture_options picture;
-    size_t ahead; /* pictures in memory at a time; 0: enough for the threads */
+    float mean[3], deviation[3];        /* a value v in 0..255 is delivered as (v / 255 - mean) / deviation; deviation 0: 1 */
+    const l3a_picture_options *picture; /* NULL: the defaults */
+    size_t ahead;                       /* pictures in memory at a time; 0: enough for the threads */
 } l3a_loader_options;
 
-L3A_PUBLIC void l3a_loader_options_default(l3a_loader_options *options);
 /* NULL options: the defaults. The paths must outlive the loader. */
 L3A_PUBLIC l3a_status l3a_loader_create(l3a_context *context, const char *const *paths, size_t count,
                                         const l3a_loader_options *options, l3a_loader **loader);
@@ -713,11 +705,10 @@ L3A_PUBLIC void l3a_loader_free(l3a_loader *loader);
 typedef struct l3a_dataset l3a_dataset;
 
 typedef struct l3a_dataset_options {
+    size_t size;          /* sizeof the struct */
     int ignore_difficult; /* VOC, if all of a picture's objects of a class are difficult: 1: the class is unknown there; 0: absent
                            */
 } l3a_dataset_options;
-
-L3A_PUBLIC void l3a_dataset_options_default(l3a_dataset_options *options);
 
 /* split is "trainval", "test", "train2014", …; an unknown one is an error that lists the splits. NULL: all rows of a list without
  * splits. Inconsistencies that do no harm are reported as warning events. Picture files are not opened. */
@@ -745,12 +736,12 @@ L3A_PUBLIC size_t l3a_dataset_disagreements(const l3a_dataset *dataset);
  * Pictures to try things out with: 160 x 160 pixels, each showing one to five things of 24 classes on a cluttered background. Every
  * fourth class is 20 times rarer than the others, and some classes nearly always appear together. */
 typedef struct l3a_draw_options {
-    uint64_t seed;         /* the same seed gives the same bytes */
-    size_t training, test; /* number of pictures in the splits "trainval" and "test" */
+    size_t size;           /* sizeof the struct */
+    uint64_t seed;         /* the same seed gives the same bytes; 0: 1 */
+    size_t training, test; /* number of pictures in the splits "trainval" and "test"; both 0: 2400 and 1200 */
     const char *always;    /* a class that every picture shows; NULL: none. "umbrella" is drawn only if it is named here. */
 } l3a_draw_options;
 
-L3A_PUBLIC void l3a_draw_options_default(l3a_draw_options *options);
 /* The 24 classes in lexicographic order, then the one that is drawn only on request; NULL past it. */
 L3A_PUBLIC const char *l3a_draw_class(size_t index);
 /* Creates the folder with VOC2007/ in it, which voc:FOLDER then opens. NULL options: the defaults. If the call fails, the folder
@@ -765,11 +756,11 @@ typedef struct l3a_backbone l3a_backbone;
 typedef enum l3a_pool { L3A_POOL_DEFAULT, L3A_POOL_CLS, L3A_POOL_MEAN, L3A_POOL_CLS_MEAN } l3a_pool;
 
 typedef struct l3a_backbone_options {
-    l3a_pool pool; /* ViT: the class token (default), the mean of the patches, or one after the other */
-    size_t size;   /* side of the pictures; 0: the network's own (224) */
-    int set_mean;  /* 1: use mean and deviation below instead of the family's */
-    float mean[3], deviation[3];
-    l3a_filter filter; /* how pictures are resized */
+    size_t size;                 /* sizeof the struct */
+    l3a_pool pool;               /* ViT: the class token (default), the mean of the patches, or one after the other */
+    size_t side;                 /* of the pictures; 0: the network's own (224) */
+    float mean[3], deviation[3]; /* all 0: the family's */
+    l3a_filter filter;           /* how pictures are resized */
 } l3a_backbone_options;
 
 typedef struct l3a_backbone_info {
@@ -786,7 +777,6 @@ typedef struct l3a_backbone_info {
     const char *engine;   /* "onednn" or "blas" */
 } l3a_backbone_info;
 
-L3A_PUBLIC void l3a_backbone_options_default(l3a_backbone_options *options);
 /* NULL options: the defaults. */
 L3A_PUBLIC l3a_status l3a_backbone_open(l3a_context *context, const char *path, const l3a_backbone_options *options,
                                         l3a_backbone **backbone);
@@ -803,19 +793,20 @@ L3A_PUBLIC l3a_status l3a_backbone_run(l3a_backbone *backbone, const float *pict
  * removed once the feature file is written. A file of that name that the library did not make is L3A_ERROR_EXISTS and is left as it
  * is. */
 typedef struct l3a_extract_options {
-    int half;   /* 1: features as float16; 0: float32 */
-    int strict; /* 1: stop at a picture that cannot be read; 0: skip it and list it in the file's record `bad` */
-    l3a_picture_options picture;
+    size_t size; /* sizeof the struct */
+    int half;    /* 1: features as float16; 0: float32 */
+    int strict;  /* 1: stop at a picture that cannot be read; 0: skip it and list it in the file's record `bad` */
+    const l3a_picture_options *picture; /* NULL: the defaults */
 } l3a_extract_options;
 
 typedef struct l3a_extract_report {
+    size_t size;    /* sizeof the struct */
     size_t rows;    /* in the feature file */
     size_t bad;     /* pictures skipped */
     size_t resumed; /* pictures taken over from an earlier extraction */
     double seconds;
 } l3a_extract_report;
 
-L3A_PUBLIC void l3a_extract_options_default(l3a_extract_options *options);
 /* NULL options: the defaults; NULL report: not wanted. */
 L3A_PUBLIC l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset,
                                   const l3a_extract_options *options, const char *path, l3a_extract_report *report);
@@ -827,6 +818,7 @@ L3A_PUBLIC l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient
 typedef struct l3a_file l3a_file;
 
 typedef struct l3a_tensor_info {
+    size_t size; /* sizeof the struct */
     const char *name;
     const char *type; /* "F32" */
     size_t rank;
@@ -844,10 +836,11 @@ L3A_PUBLIC const char *l3a_file_kind(const l3a_file *file);
 L3A_PUBLIC uint64_t l3a_file_size(const l3a_file *file);
 /* Metadata strings, in the file's order; both NULL past the last. */
 L3A_PUBLIC void l3a_file_record(const l3a_file *file, size_t index, const char **key, const char **value);
-/* Returns 1 and fills info, whose strings belong to the file; 0 past the last. */
+/* Returns 1 and fills info, whose strings belong to the file; 0 past the last, or if the size in info is not set. */
 L3A_PUBLIC int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_info *info);
 
 typedef struct l3a_machine {
+    size_t size; /* sizeof the struct */
     char processor[96];
     char instructions[96];
     char blas[160];
@@ -857,7 +850,7 @@ typedef struct l3a_machine {
     uint64_t memory_total, memory_available; /* bytes, within the limits set for this process */
 } l3a_machine;
 
-L3A_PUBLIC void l3a_machine_query(const l3a_context *context, l3a_machine *machine);
+L3A_PUBLIC l3a_status l3a_machine_query(l3a_context *context, l3a_machine *machine);
 /* Measures the floating-point operations per second of a matrix product; takes about a tenth of a second. */
 L3A_PUBLIC l3a_status l3a_machine_speed(l3a_context *context, double *single_precision, double *double_precision);
 

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/matrix.h"
+#include "base/sized.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,10 @@
 
 const char *l3a_version(void) {
     return L3A_VERSION;
+}
+
+int l3a_version_number(void) {
+    return L3A_VERSION_NUMBER;
 }
 
 const char *l3a_status_name(l3a_status status) {
@@ -34,10 +39,6 @@ const char *l3a_status_name(l3a_status status) {
                                         "L3A_ERROR_EXISTS"};
     const size_t index = (size_t)status;
     return index < sizeof names / sizeof names[0] ? names[index] : "unknown status";
-}
-
-void l3a_context_options_default(l3a_context_options *options) {
-    memset(options, 0, sizeof *options);
 }
 
 /* Large blocks get large pages: fewer page faults when they are first touched, and fewer TLB misses later. */
@@ -75,11 +76,7 @@ static void warn_of_slow_kernels(l3a_context *context) {
 
 l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **context) {
     l3a_context_options chosen;
-    l3a_context_options_default(&chosen);
-    if (options) {
-        chosen = *options;
-    }
-    if (!context || chosen.threads < 0 || !chosen.allocate != !chosen.release) {
+    if (!context || READ_SIZED(NULL, options, chosen) != L3A_OK || chosen.threads < 0 || !chosen.allocate != !chosen.release) {
         return L3A_ERROR_ARGUMENT;
     }
     if (!chosen.allocate) {
@@ -118,7 +115,7 @@ void l3a_context_free(l3a_context *context) {
 }
 
 int l3a_context_threads(const l3a_context *context) {
-    return context->threads;
+    return context ? context->threads : 0;
 }
 
 const char *l3a_error_text(const l3a_context *context) {
@@ -130,6 +127,9 @@ const char *l3a_error_hint(const l3a_context *context) {
 }
 
 l3a_status fail(l3a_context *context, l3a_status status, const char *hint, const char *format, ...) {
+    if (!context) {
+        return status;
+    }
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(context->error_text, sizeof context->error_text, format, arguments);
@@ -149,6 +149,15 @@ l3a_status fail_in(l3a_context *context, l3a_status status, const char *format, 
         snprintf(context->error_text + length, sizeof context->error_text - (size_t)length, ": %s", inner);
     }
     return status;
+}
+
+l3a_status need_pointers(l3a_context *context, const char *function, const char *names, const void *const *pointers, size_t count) {
+    for (size_t i = 0; i < count; i++, names += strcspn(names, ",") + 2) {
+        if (!pointers[i]) {
+            return fail(context, L3A_ERROR_ARGUMENT, NULL, "%s: %.*s is NULL", function, (int)strcspn(names, ","), names);
+        }
+    }
+    return L3A_OK;
 }
 
 static int send_event(const l3a_context *context, const l3a_event *event) {

@@ -38,7 +38,7 @@ struct l3a_context {
  * and back end, and no events. */
 l3a_status context_fork(const l3a_context *context, int threads, l3a_context **made);
 
-/* Records an error and returns its status. hint may be NULL. */
+/* Records an error and returns its status. hint may be NULL. A NULL context has no room for the text. */
 __attribute__((format(printf, 4, 5))) l3a_status fail(l3a_context *context, l3a_status status, const char *hint, const char *format,
                                                       ...);
 
@@ -60,6 +60,22 @@ __attribute__((format(printf, 3, 4))) l3a_status fail_in(l3a_context *context, l
             goto done;                                                                                                             \
         }                                                                                                                          \
     } while (0)
+
+/* Fails unless every pointer after the context is set: NEED(context, context, path, model). */
+#define NEED(context, ...)                                                                                                         \
+    TRY(need_pointers(context, __func__, #__VA_ARGS__, (const void *const[]){__VA_ARGS__},                                         \
+                      sizeof((const void *const[]){__VA_ARGS__}) / sizeof(void *)))
+/* The same as the first statement of a function, before anything is looked at: returns. `owner` has the context. */
+#define REQUIRE(owner, ...)                                                                                                        \
+    do {                                                                                                                           \
+        const l3a_status missing =                                                                                                 \
+            need_pointers((owner) ? (owner)->context : NULL, __func__, #__VA_ARGS__, (const void *const[]){__VA_ARGS__},           \
+                          sizeof((const void *const[]){__VA_ARGS__}) / sizeof(void *));                                            \
+        if (missing != L3A_OK) {                                                                                                   \
+            return missing;                                                                                                        \
+        }                                                                                                                          \
+    } while (0)
+l3a_status need_pointers(l3a_context *context, const char *function, const char *names, const void *const *pointers, size_t count);
 
 /* Events. report_progress returns L3A_ERROR_CANCELLED if the callback asks to stop. */
 l3a_status report_progress(l3a_context *context, const char *stage, uint64_t done, uint64_t total);

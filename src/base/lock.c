@@ -117,6 +117,7 @@ l3a_status l3a_lock_take(l3a_context *context, const char *path, int wait, l3a_l
     l3a_status status = L3A_OK;
     output_target target = {0};
     bool held;
+    NEED(context, context, path, lock);
     TRY(target_find(context, path, &target));
     TRY(lock_is_held(context, target.path, &held));
     FAIL_IF(held, context, L3A_ERROR_STATE, "use the lock that is held, or free it first",

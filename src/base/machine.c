@@ -4,6 +4,7 @@
 #include "base/matrix.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/sized.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -77,8 +78,7 @@ static void find_instructions(char *text, size_t capacity) {
 #endif
 }
 
-void l3a_machine_query(const l3a_context *context, l3a_machine *machine) {
-    memset(machine, 0, sizeof *machine);
+static void describe(const l3a_context *context, l3a_machine *machine) {
     find_processor(machine->processor, sizeof machine->processor);
     find_instructions(machine->instructions, sizeof machine->instructions);
     const char *better = NULL;
@@ -93,6 +93,16 @@ void l3a_machine_query(const l3a_context *context, l3a_machine *machine) {
     machine->threads = context->threads;
     machine->memory_total = machine_memory_total();
     machine->memory_available = machine_memory_available();
+}
+
+l3a_status l3a_machine_query(l3a_context *context, l3a_machine *machine) {
+    l3a_status status = L3A_OK;
+    l3a_machine own = {.size = sizeof own};
+    NEED(context, context, machine);
+    describe(context, &own);
+    TRY(WRITE_SIZED(context, machine, own));
+done:
+    return status;
 }
 
 static double product_speed(const l3a_context *context, real type, size_t n, void *memory) {
@@ -111,6 +121,7 @@ l3a_status l3a_machine_speed(l3a_context *context, double *single_precision, dou
     enum { N = 1024 };
     l3a_status status = L3A_OK;
     double *memory = NULL;
+    NEED(context, context, single_precision, double_precision);
     TRY(allocate(context, 2 * (size_t)N * N, sizeof *memory, &memory));
     float *const values = (float *)memory;
     for (size_t i = 0; i < (size_t)N * N; i++) {

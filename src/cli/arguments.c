@@ -259,25 +259,50 @@ bool argument_labels_fit(const struct arguments *arguments, const char *features
     return false;
 }
 
+static bool is_setting(const char *word, size_t length) {
+    for (size_t i = 0; l3a_option_at(i); i++) {
+        if (strlen(l3a_option_at(i)->name) == length && strncmp(l3a_option_at(i)->name, word, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Prints a text of the library in which settings are named, inside brackets if it has any. On the command line they are options. */
+static void print_with_dashes(const char *text) {
+    bool inside = !strchr(text, '(');
+    while (*text) {
+        const size_t word = strcspn(text, " ,()"), rest = word + strspn(text + word, " ,()");
+        fprintf(stderr, "%s%.*s", inside && is_setting(text, word) ? "--" : "", (int)rest, text);
+        inside = inside || memchr(text + word, '(', rest - word);
+        text += rest;
+    }
+}
+
 void warn_of_idle_settings(const struct arguments *arguments, const l3a_options *options) {
     for (size_t i = 0; i < arguments->setting_count && !arguments->quiet; i++) {
         const char *needed = l3a_option_needs(options, arguments->setting_names[i]);
         if (needed) {
-            fprintf(stderr, "%swarning:%s --%s has no effect: it needs %s\n", style(stderr, STYLE_BOLD), style(stderr, STYLE_PLAIN),
-                    arguments->setting_names[i], needed);
+            fprintf(stderr, "%swarning:%s --%s has no effect: it needs ", style(stderr, STYLE_BOLD), style(stderr, STYLE_PLAIN),
+                    arguments->setting_names[i]);
+            print_with_dashes(needed);
+            fprintf(stderr, "\n");
         }
     }
 }
 
-l3a_status apply_settings(const struct arguments *arguments, l3a_options *options) {
-    for (size_t i = 0; i < arguments->setting_count; i++) {
-        const l3a_status status =
-            l3a_options_set(arguments->context, options, arguments->setting_names[i], arguments->setting_values[i]);
-        if (status != L3A_OK) {
-            return status;
-        }
+l3a_status make_settings(const struct arguments *arguments, l3a_options **options) {
+    l3a_status status = l3a_options_create(arguments->context, options);
+    for (size_t i = 0; status == L3A_OK && i < arguments->setting_count; i++) {
+        status = l3a_options_set(arguments->context, *options, arguments->setting_names[i], arguments->setting_values[i]);
     }
-    return L3A_OK;
+    return status;
+}
+
+bool setting_is(const l3a_options *options, const char *name, const char *value) {
+    char text[64];
+    l3a_options_get(options, name, text, sizeof text);
+    return strcmp(text, value) == 0;
 }
 
 /* Reads a regular file or a pipe, such as the shell's <(…). A named pipe without a writer is empty; this does not wait for one. */

@@ -122,8 +122,10 @@ const char *argument_choice(const struct arguments *arguments, const char *name,
 bool argument_labels_fit(const struct arguments *arguments, const char *features, const char *labels);
 /* Warns about settings on the command line that a model with these options does not use. */
 void warn_of_idle_settings(const struct arguments *arguments, const l3a_options *options);
-/* Copies the settings on the command line into options. */
-l3a_status apply_settings(const struct arguments *arguments, l3a_options *options);
+/* Makes options with the settings on the command line, for the caller to free. They may exist even after a failure. */
+l3a_status make_settings(const struct arguments *arguments, l3a_options **options);
+/* Whether a setting has this value, as text. */
+bool setting_is(const l3a_options *options, const char *name, const char *value);
 
 /* A list separated by commas. A value that starts with @ names a file with one item per line. */
 struct list {
@@ -222,7 +224,7 @@ extern const struct option data_options[], merge_options[], forget_options[], ru
 /* What run or sweep is asked to do. Start from zeroes. */
 struct request {
     l3a_experiment_options options;
-    l3a_options settings;
+    l3a_options *settings;
     struct list methods, seeds;
     uint64_t *numbers; /* the seeds */
 };

@@ -246,7 +246,7 @@ static void check_pictures(const struct arguments *arguments, struct description
     about->pictures += rows;
     for (size_t i = 0; i < rows && !interrupted; i++) {
         const char *path = l3a_dataset_path(dataset, i), *problem = file_problem(path);
-        l3a_picture picture = {0};
+        l3a_picture picture = {.size = sizeof picture};
         if (problem) {
             add_problem(&about->missing, path, problem);
         } else if (about->checked) {
@@ -465,11 +465,10 @@ static int describe(const struct arguments *arguments, struct description *about
 int data_command(struct arguments *arguments) {
     l3a_context *context = arguments->context;
     const char *difficult = argument_choice(arguments, "difficult", "absent|ignore", "absent");
-    l3a_dataset_options options;
+    l3a_dataset_options options = {.size = sizeof options};
     struct description about = {.checked = argument(arguments, "check-pictures") != NULL,
                                 .protocol = argument(arguments, "protocol")};
     char splits[1024] = "";
-    l3a_dataset_options_default(&options);
     options.ignore_difficult = difficult && strcmp(difficult, "ignore") == 0;
     const char *format = argument_choice(arguments, "format", "table|json", "table");
     if (!difficult || !format) {

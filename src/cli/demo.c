@@ -65,10 +65,7 @@ static l3a_status see(const struct demo *demo, const char *pictures, const char 
 static l3a_status prepare(struct demo *demo) {
     char path[PATH];
     size_t classes = 0;
-    l3a_draw_options draw_options;
-    l3a_draw_options_default(&draw_options);
-    draw_options.training = demo->pictures;
-    draw_options.test = demo->pictures / 2;
+    const l3a_draw_options draw_options = {.size = sizeof draw_options, .training = demo->pictures, .test = demo->pictures / 2};
     while (l3a_draw_class(classes)) {
         classes++;
     }
@@ -94,17 +91,23 @@ static l3a_status run_phases(const struct demo *demo) {
     char path[PATH], folder[PATH], report[PATH];
     l3a_experiment_options options = {.size = sizeof options};
     l3a_experiment *experiment = NULL;
-    l3a_options settings;
-    l3a_options_default(&settings);
+    l3a_options *settings = NULL;
     options.protocol = "B0-C4";
     options.methods = methods;
     options.method_count = sizeof methods / sizeof methods[0];
     options.folder = in_folder(demo, "run", folder);
     options.command = demo->arguments->line;
-    options.settings = &settings;
-    settings.dim = 2048;
-    settings.gamma = 20;
-    l3a_status status = l3a_features_open(demo->context, in_folder(demo, "train.safetensors", path), &options.train);
+    l3a_status status = l3a_options_create(demo->context, &settings);
+    if (status == L3A_OK) {
+        status = l3a_options_set_integer(demo->context, settings, "dim", 2048);
+    }
+    if (status == L3A_OK) {
+        status = l3a_options_set_number(demo->context, settings, "gamma", 20);
+    }
+    options.settings = settings;
+    if (status == L3A_OK) {
+        status = l3a_features_open(demo->context, in_folder(demo, "train.safetensors", path), &options.train);
+    }
     if (status == L3A_OK) {
         status = l3a_features_open(demo->context, in_folder(demo, "test.safetensors", path), &options.test);
     }
@@ -121,6 +124,7 @@ static l3a_status run_phases(const struct demo *demo) {
         printf("\nFull report, with charts and pictures: %s\n", report);
     }
     l3a_experiment_free(experiment);
+    l3a_options_free(settings);
     l3a_features_free(options.train);
     l3a_features_free(options.test);
     return status;
@@ -212,7 +216,7 @@ static l3a_status learn_more(const struct demo *demo, l3a_model *model, const ch
 }
 
 static l3a_status draw_more(const struct demo *demo, const char *name) {
-    const l3a_draw_options options = {.seed = 3, .training = MORE, .test = 2 * FEW, .always = name};
+    const l3a_draw_options options = {.size = sizeof options, .seed = 3, .training = MORE, .test = 2 * FEW, .always = name};
     l3a_status status = draw(demo, "umbrella", &options);
     if (status == L3A_OK) {
         status = see(demo, "umbrella", "trainval", "umbrella.safetensors");

@@ -18,15 +18,17 @@ const struct option doctor_options[] = {
 };
 
 int doctor_command(struct arguments *arguments) {
-    l3a_machine machine;
-    l3a_plan plan;
-    l3a_options options;
+    l3a_machine machine = {.size = sizeof machine};
+    l3a_plan plan = {.size = sizeof plan};
     double single, exact;
     char text[32];
     if (arguments->positional_count) {
         return complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
     }
-    l3a_machine_query(arguments->context, &machine);
+    l3a_status status = l3a_machine_query(arguments->context, &machine);
+    if (status != L3A_OK) {
+        return explain(arguments, status);
+    }
     printf("l3a          %s, built with %s\n", l3a_version(), machine.compiler);
     printf("processor    %s, %s\n", machine.processor, machine.instructions);
     printf("threads      %d of %d processors\n", machine.threads, machine.processors);
@@ -40,14 +42,13 @@ int doctor_command(struct arguments *arguments) {
         printf("             chosen by OPENBLAS_CORETYPE=%s; set it for your own programs that use the library, too\n",
                getenv("OPENBLAS_CORETYPE"));
     }
-    const l3a_status status = l3a_machine_speed(arguments->context, &single, &exact);
+    status = l3a_machine_speed(arguments->context, &single, &exact);
     if (status != L3A_OK) {
         return explain(arguments, status);
     }
     printf("speed        %.0f GFLOP/s in single precision, %.0f in double (measured now, with 1024 x 1024 matrices)\n",
            single * 1e-9, exact * 1e-9);
-    l3a_options_default(&options);
-    if (l3a_model_plan(arguments->context, &options, 2048, 80, &plan) == L3A_OK) {
+    if (l3a_model_plan(arguments->context, NULL, 2048, 80, &plan) == L3A_OK) {
         printf("learning     dim 8192 from features 2048 wide: about %.0f rows/s, %s of memory\n", single / plan.row_flops,
                size_text(plan.memory, text));
     }

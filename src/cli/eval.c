@@ -65,7 +65,7 @@ int eval_command(struct arguments *arguments) {
     l3a_features *features = NULL;
     l3a_model *model = NULL;
     double *precisions = NULL;
-    l3a_metrics metrics;
+    l3a_metrics metrics = {.size = sizeof metrics};
     if (!features_path || !format || !argument_labels_fit(arguments, "features", "labels")) {
         return EXIT_USAGE;
     }

@@ -17,18 +17,15 @@ bool request_check(const struct arguments *arguments) {
 }
 
 static bool parse_seeds(const struct arguments *arguments, struct request *request) {
+    l3a_options *checked = NULL;
+    l3a_status status = l3a_options_create(arguments->context, &checked);
     request->numbers = calloc(request->seeds.count + 1, sizeof *request->numbers);
-    for (size_t i = 0; request->numbers && i < request->seeds.count; i++) {
-        l3a_options checked;
-        l3a_options_default(&checked);
-        const l3a_status status = l3a_options_set(arguments->context, &checked, "seed", request->seeds.items[i]);
-        if (status != L3A_OK) {
-            explain(arguments, status);
-            return false;
-        }
-        request->numbers[i] = strtoull(request->seeds.items[i], NULL, 10);
+    for (size_t i = 0; status == L3A_OK && request->numbers && i < request->seeds.count; i++) {
+        status = l3a_options_set(arguments->context, checked, "seed", request->seeds.items[i]);
+        request->numbers[i] = l3a_options_integer(checked, "seed");
     }
-    return request->numbers != NULL;
+    l3a_options_free(checked);
+    return explain(arguments, status) == EXIT_DONE && request->numbers;
 }
 
 /* All methods that run on frozen features. */
@@ -67,7 +64,7 @@ bool request_fill(const struct arguments *arguments, struct request *request, co
     request->options.method_count = request->methods.count;
     request->options.seeds = request->numbers;
     request->options.seed_count = request->seeds.count;
-    request->options.settings = &request->settings;
+    request->options.settings = request->settings;
     request->options.folder = argument(arguments, "o");
     request->options.resume = argument(arguments, "resume") != NULL;
     request->options.command = arguments->line;
@@ -79,6 +76,7 @@ void request_free(struct request *request) {
     list_free(&request->methods);
     list_free(&request->seeds);
     free(request->numbers);
+    l3a_options_free(request->settings);
     l3a_features_free(request->options.train);
     l3a_features_free(request->options.test);
 }
@@ -94,17 +92,11 @@ static int open_tables(const struct arguments *arguments, l3a_experiment_options
     return code;
 }
 
-static bool has_value(const l3a_options *settings, const char *name, const char *value) {
-    char text[64];
-    l3a_options_get(settings, name, text, sizeof text);
-    return strcmp(text, value) == 0;
-}
-
 void print_estimate(FILE *to, const struct arguments *arguments, const struct request *request, double flops) {
     double single = 0, exact = 0;
     if (l3a_machine_speed(arguments->context, &single, &exact) == L3A_OK) {
         const bool mixed =
-            has_value(&request->settings, "precision", "mixed") && !has_value(&request->settings, "solver", "recursive");
+            setting_is(request->settings, "precision", "mixed") && !setting_is(request->settings, "solver", "recursive");
         fprintf(to, ", about %.0f s", 1.2 * flops / (mixed ? single : exact) + 1);
     }
     fprintf(to, "\n");

@@ -48,7 +48,7 @@ bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options 
     if (!pool) {
         return false;
     }
-    l3a_backbone_options_default(options);
+    *options = (l3a_backbone_options){.size = sizeof *options};
     options->pool = strcmp(pool, "cls") == 0    ? L3A_POOL_CLS
                     : strcmp(pool, "mean") == 0 ? L3A_POOL_MEAN
                     : pool[0]                   ? L3A_POOL_CLS_MEAN
@@ -59,23 +59,31 @@ bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options 
         return false;
     }
     options->filter = strcmp(filter, "bicubic") == 0 ? L3A_FILTER_BICUBIC : L3A_FILTER_BILINEAR;
-    options->size = (size_t)size;
+    options->side = (size_t)size;
     const bool mean = argument(arguments, "mean") != NULL, deviation = argument(arguments, "std") != NULL;
     if (mean != deviation) {
         complain(arguments, "--mean and --std must be given together");
         return false;
     }
-    options->set_mean = mean;
-    return parse_channels(arguments, "mean", options->mean) && parse_channels(arguments, "std", options->deviation);
+    if (!parse_channels(arguments, "mean", options->mean) || !parse_channels(arguments, "std", options->deviation)) {
+        return false;
+    }
+    for (size_t c = 0; c < 3 && mean; c++) {
+        if (!(options->deviation[c] > 0)) {
+            complain(arguments, "--std: the standard deviation must be positive");
+            return false;
+        }
+    }
+    return true;
 }
 
 static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3a_dataset *dataset, const char *path) {
-    l3a_extract_options options;
-    l3a_extract_report report;
-    l3a_extract_options_default(&options);
-    options.half = argument(arguments, "float16") != NULL;
-    options.strict = argument(arguments, "strict") != NULL;
-    options.picture.orient = argument(arguments, "orient") != NULL;
+    const l3a_picture_options picture = {.size = sizeof picture, .orient = argument(arguments, "orient") != NULL};
+    const l3a_extract_options options = {.size = sizeof options,
+                                         .half = argument(arguments, "float16") != NULL,
+                                         .strict = argument(arguments, "strict") != NULL,
+                                         .picture = &picture};
+    l3a_extract_report report = {.size = sizeof report};
     const l3a_backbone_info *info = l3a_backbone_describe(backbone);
     progress_clear();
     if (!arguments->quiet) {
@@ -108,7 +116,7 @@ int extract_command(struct arguments *arguments) {
     const char *data = checkpoint ? argument_needed(arguments, "data") : NULL,
                *path = data ? argument_needed(arguments, "o") : NULL;
     l3a_backbone_options options;
-    l3a_dataset_options reading;
+    l3a_dataset_options reading = {.size = sizeof reading};
     l3a_backbone *backbone = NULL;
     l3a_dataset *dataset = NULL;
     if (!path || !backbone_arguments(arguments, &options)) {
@@ -117,7 +125,6 @@ int extract_command(struct arguments *arguments) {
     if (arguments->positional_count) {
         return complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
     }
-    l3a_dataset_options_default(&reading);
     reading.ignore_difficult = strcmp(difficult, "ignore") == 0;
     l3a_status status = l3a_dataset_open_with(arguments->context, data, argument(arguments, "split"), &reading, &dataset);
     if (status == L3A_OK) {

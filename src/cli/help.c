@@ -49,9 +49,10 @@ static bool model_method_name_at(size_t index, const char **name, const char **h
         return false;
     }
     for (size_t i = 0; !found && method_name_at(i, name, help); i++) {
-        l3a_options options;
-        l3a_options_default(&options);
-        found = l3a_method_options(context, *name, &options) == L3A_OK && index-- == 0;
+        l3a_options *options = NULL;
+        found = l3a_options_create(context, &options) == L3A_OK && l3a_method_options(context, *name, options) == L3A_OK &&
+                index-- == 0;
+        l3a_options_free(options);
     }
     l3a_context_free(context);
     return found;

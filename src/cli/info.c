@@ -14,7 +14,7 @@ const struct option info_options[] = {
 /* Prints all tensors if they are few or `all` is set, and otherwise the first few and their number. */
 static void print_tensors(const l3a_file *file, bool all) {
     enum { FEW = 16, SHOWN = 4 };
-    l3a_tensor_info tensor;
+    l3a_tensor_info tensor = {.size = sizeof tensor};
     size_t count = 0;
     while (l3a_file_tensor(file, count, &tensor)) {
         count++;
@@ -68,7 +68,7 @@ static bool may_hold_weights(const l3a_file *file) {
 }
 
 static void print_json(const l3a_file *file) {
-    l3a_tensor_info tensor;
+    l3a_tensor_info tensor = {.size = sizeof tensor};
     const char *key, *value;
     printf("{\"kind\": \"%s\", \"bytes\": %" PRIu64 ", \"metadata\": {", l3a_file_kind(file), l3a_file_size(file));
     for (size_t i = 0; l3a_file_record(file, i, &key, &value), key; i++) {
@@ -113,8 +113,7 @@ static void print_backbone(const struct arguments *arguments, const char *path, 
 }
 
 /* Prints the phases of a model with their classes and, if thresholds were fitted, the score above which each class is predicted. */
-static void print_phases(const l3a_model *model, const double *thresholds, bool json) {
-    const bool fitted = l3a_model_options(model)->thresholds != L3A_THRESHOLDS_FIXED;
+static void print_phases(const l3a_model *model, const double *thresholds, bool fitted, bool json) {
     fputs(json ? ", \"phases\": [" : "", stdout);
     for (size_t p = 0; p < l3a_model_phase_count(model); p++) {
         const l3a_phase_info *phase = l3a_model_phase(model, p);
@@ -143,11 +142,13 @@ static void print_phases(const l3a_model *model, const double *thresholds, bool 
 
 static void print_model(const struct arguments *arguments, const char *path, bool json) {
     l3a_model *model = NULL;
-    if (l3a_model_load(arguments->context, path, &model) == L3A_OK) {
+    l3a_options *settings = NULL;
+    if (l3a_model_load(arguments->context, path, &model) == L3A_OK && l3a_options_create(arguments->context, &settings) == L3A_OK &&
+        l3a_model_options(model, settings) == L3A_OK) {
         double *thresholds = calloc(l3a_model_class_count(model) + 1, sizeof *thresholds);
         if (thresholds) {
             l3a_model_thresholds(model, thresholds);
-            print_phases(model, thresholds, json);
+            print_phases(model, thresholds, !setting_is(settings, "thresholds", "fixed"), json);
         }
         free(thresholds);
     } else {
@@ -156,6 +157,7 @@ static void print_model(const struct arguments *arguments, const char *path, boo
             print_json_string(l3a_error_text(arguments->context));
         }
     }
+    l3a_options_free(settings);
     l3a_model_free(model);
 }
 

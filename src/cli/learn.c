@@ -19,15 +19,15 @@ const struct option learn_options[] = {
 /* Creates a model with the settings of a method and those on the command line. */
 static l3a_status make_model(const struct arguments *arguments, size_t width, l3a_model **model) {
     const char *method = argument(arguments, "method");
-    l3a_options options;
-    l3a_options_default(&options);
-    l3a_status status = apply_settings(arguments, &options);
+    l3a_options *options = NULL;
+    l3a_status status = make_settings(arguments, &options);
     if (status == L3A_OK && method) {
-        status = l3a_method_options(arguments->context, method, &options);
+        status = l3a_method_options(arguments->context, method, options);
     }
     if (status == L3A_OK) {
-        status = l3a_model_create(arguments->context, width, &options, model);
+        status = l3a_model_create(arguments->context, width, options, model);
     }
+    l3a_options_free(options);
     return status == L3A_OK && method ? l3a_model_set_record(*model, "method", method) : status;
 }
 
@@ -54,7 +54,7 @@ static bool has_method(const struct arguments *arguments, const l3a_model *model
     return true;
 }
 
-static void print_phase(const l3a_model *model, const l3a_features *features, const char *path) {
+static void print_phase(const l3a_model *model, const l3a_options *settings, const l3a_features *features, const char *path) {
     const size_t index = l3a_model_phase_count(model) - 1;
     const l3a_phase_info *phase = l3a_model_phase(model, index);
     const uint64_t rows = l3a_features_rows(features);
@@ -71,18 +71,18 @@ static void print_phase(const l3a_model *model, const l3a_features *features, co
                plural(phase->pseudo_labels, "pseudo-label", "pseudo-labels"), phase->eta);
     }
     if (l3a_model_record(model, "gamma") && !index) {
-        printf("  gamma %g, chosen from these images\n", l3a_model_options(model)->gamma);
+        printf("  gamma %g, chosen from these images\n", l3a_options_number(settings, "gamma"));
     }
     printf("  solved by %s; saved to %s\n",
-           phase->recursive                      ? "recursion"
-           : l3a_model_options(model)->alpha < 1 ? "sums of each phase"
-                                                 : "sums and Cholesky",
+           phase->recursive                            ? "recursion"
+           : l3a_options_number(settings, "alpha") < 1 ? "sums of each phase"
+                                                       : "sums and Cholesky",
            path);
 }
 
 /* Prints the plan of the phase before it begins. */
 static l3a_status print_plan(const struct arguments *arguments, l3a_model *model, l3a_features *features, const struct list *list) {
-    l3a_plan plan;
+    l3a_plan plan = {.size = sizeof plan};
     uint64_t images;
     char memory[32], file[32];
     const l3a_status status = l3a_model_prepare(model, features, list->items, list->count, &images, &plan);
@@ -101,6 +101,7 @@ int learn_command(struct arguments *arguments) {
     l3a_features *features = NULL;
     l3a_model *model = NULL;
     l3a_lock *lock = NULL;
+    l3a_options *settings = NULL;
     if (!classes) {
         return EXIT_USAGE;
     }
@@ -122,7 +123,13 @@ int learn_command(struct arguments *arguments) {
     }
     const bool fits = status != L3A_OK || has_method(arguments, model);
     if (status == L3A_OK && fits) {
-        warn_of_idle_settings(arguments, l3a_model_options(model));
+        status = l3a_options_create(arguments->context, &settings);
+    }
+    if (status == L3A_OK && fits) {
+        status = l3a_model_options(model, settings);
+    }
+    if (status == L3A_OK && fits) {
+        warn_of_idle_settings(arguments, settings);
         status = print_plan(arguments, model, features, &list);
     }
     if (status == L3A_OK && fits) {
@@ -132,10 +139,12 @@ int learn_command(struct arguments *arguments) {
         status = l3a_model_save(model, path);
     }
     if (status == L3A_OK && fits) {
-        print_phase(model, features, path);
+        status = l3a_model_options(model, settings);
+        print_phase(model, settings, features, path);
     }
     const int code = fits ? explain(arguments, status) : EXIT_USAGE;
     l3a_lock_free(lock);
+    l3a_options_free(settings);
     l3a_model_free(model);
     l3a_features_free(features);
     list_free(&list);

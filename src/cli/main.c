@@ -71,13 +71,13 @@ static void prepare_signals(void) {
 /* Chooses better kernels for the matrix library if it would use outdated ones; returns true if that needs a restart. */
 static bool name_better_kernels(void) {
     l3a_context *context;
-    l3a_machine machine;
+    l3a_machine machine = {.size = sizeof machine};
     if (getenv("OPENBLAS_CORETYPE") || l3a_context_create(NULL, &context) != L3A_OK) {
         return false;
     }
-    l3a_machine_query(context, &machine);
+    const l3a_status status = l3a_machine_query(context, &machine);
     l3a_context_free(context);
-    return machine.better_kernels[0] && setenv("OPENBLAS_CORETYPE", machine.better_kernels, 1) == 0;
+    return status == L3A_OK && machine.better_kernels[0] && setenv("OPENBLAS_CORETYPE", machine.better_kernels, 1) == 0;
 }
 
 /* As soon as another program needs a processor, threads that spin while they wait slow down the threads that have work. */
@@ -144,9 +144,8 @@ static int execute(struct arguments *arguments, l3a_context_options *options) {
 
 static int start_command(const struct command *command, int count, char **texts) {
     struct arguments arguments = {.command = command, .program = strchr(texts[0], '/') ? texts[0] : "l3a"};
-    l3a_context_options options;
+    l3a_context_options options = {.size = sizeof options};
     char *line = command_line(count, texts), *directory = getcwd(NULL, 0);
-    l3a_context_options_default(&options);
     arguments.line = line;
     arguments.directory = directory;
     int code = arguments_parse(&arguments, count - 2, texts + 2, &options.threads);

@@ -215,7 +215,7 @@ static int tag_listed(const struct arguments *arguments, l3a_tagger *tagger, con
 
 static int tag_pictures(const struct arguments *arguments, struct choice choice) {
     l3a_backbone_options backbone;
-    l3a_picture_options picture;
+    const l3a_picture_options picture = {.size = sizeof picture, .orient = argument(arguments, "orient") != NULL};
     struct list pictures = {0};
     l3a_tagger *tagger = NULL;
     if (!backbone_arguments(arguments, &backbone) || !list_pictures(arguments, &pictures) || interrupted) {
@@ -225,8 +225,6 @@ static int tag_pictures(const struct arguments *arguments, struct choice choice)
     for (size_t i = 0; i < pictures.count; i++) {
         widen(&choice, pictures.items[i]);
     }
-    l3a_picture_options_default(&picture);
-    picture.orient = argument(arguments, "orient") != NULL;
     const l3a_tagger_options options = {.size = sizeof options,
                                         .backbone = argument(arguments, "backbone"),
                                         .backbone_options = &backbone,

@@ -14,10 +14,8 @@ const struct option report_options[] = {
 int report_command(struct arguments *arguments) {
     const char *path = argument(arguments, "o");
     char *own = NULL;
-    l3a_report_options options;
-    l3a_report_options_default(&options);
-    options.title = argument(arguments, "title");
-    options.pictures = argument(arguments, "pictures");
+    const l3a_report_options options = {
+        .size = sizeof options, .title = argument(arguments, "title"), .pictures = argument(arguments, "pictures")};
     if (!arguments->positional_count) {
         return complain(arguments, "name the folder of at least one run");
     }

@@ -106,6 +106,7 @@ static l3a_status print_paper_table(l3a_context *context, const l3a_results *res
     const size_t count = list_methods(results, methods), phases = list_edges(results, edges);
     int width = 12;
     for (size_t i = 0; i < count; i++) {
+        summaries[i].size = sizeof summaries[i];
         const l3a_status status = l3a_results_summary(context, results, methods[i], &summaries[i]);
         if (status != L3A_OK) {
             return status;
@@ -215,7 +216,7 @@ static l3a_status print_json(l3a_context *context, const l3a_results *results) {
     }
     printf("\n  ],\n  \"summary\": [");
     for (size_t i = 0; i < count; i++) {
-        l3a_summary summary;
+        l3a_summary summary = {.size = sizeof summary};
         const l3a_status status = l3a_results_summary(context, results, methods[i], &summary);
         if (status != L3A_OK) {
             return status;

@@ -128,16 +128,14 @@ void hint_at_resuming(const struct arguments *arguments, const char *what, const
 
 int resume_arguments(struct arguments *arguments, int *threads) {
     const char *folder = argument(arguments, "o");
-    l3a_context_options quiet;
     l3a_context *context = NULL;
     char *line, *directory;
     if (!argument(arguments, "resume") || !folder) {
         return EXIT_DONE;
     }
-    l3a_context_options_default(&quiet);
     arguments->owned[arguments->owned_count++] = line = malloc(COMMAND_LIMIT);
     arguments->owned[arguments->owned_count++] = directory = malloc(COMMAND_LIMIT);
-    if (!line || !directory || l3a_context_create(&quiet, &context) != L3A_OK) {
+    if (!line || !directory || l3a_context_create(NULL, &context) != L3A_OK) {
         return complain(arguments, "out of memory");
     }
     int code;

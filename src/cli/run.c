@@ -26,7 +26,7 @@ static void print_plan(FILE *to, const struct arguments *arguments, const struct
                        const l3a_workload *plan) {
     char memory[32], file[32], dim[32];
     uint64_t rows = 0;
-    l3a_options_get(&request->settings, "dim", dim, sizeof dim);
+    l3a_options_get(request->settings, "dim", dim, sizeof dim);
     fprintf(to, "plan: %zu %s in %zu %s, features %zu wide, dim %s\n", plan->classes, plural(plan->classes, "class", "classes"),
             plan->phases, plural(plan->phases, "phase", "phases"), l3a_features_width(request->options.train), dim);
     for (size_t t = 0; t < plan->phases; t++) {
@@ -61,11 +61,11 @@ int run_command(struct arguments *arguments) {
     struct request request = {0};
     const char *format = NULL;
     int code = EXIT_USAGE;
-    l3a_options_default(&request.settings);
     if (request_check(arguments) && (format = argument_choice(arguments, "format", "table|json|csv", "table")) &&
         request_fill(arguments, &request, "l3a", "2025")) {
         request.options.pictures = argument(arguments, "pictures");
-        code = explain(arguments, apply_settings(arguments, &request.settings));
+        code = explain(arguments, make_settings(arguments, &request.settings));
+        request.options.settings = request.settings;
         code = code == EXIT_DONE ? request_execute(arguments, &request, &view, format) : code;
     }
     request_free(&request);

@@ -63,7 +63,7 @@ static bool add_setting(const struct arguments *arguments, struct grid *grid, co
         return false;
     }
     if (values->count == 1 && strcmp(values->items[0], "dynamic") != 0) {
-        const l3a_status status = l3a_options_set(arguments->context, &grid->request.settings, name, values->items[0]);
+        const l3a_status status = l3a_options_set(arguments->context, grid->request.settings, name, values->items[0]);
         list_free(values);
         return explain(arguments, status) == EXIT_DONE;
     }
@@ -74,7 +74,9 @@ static bool add_setting(const struct arguments *arguments, struct grid *grid, co
 
 static bool fill_grid(const struct arguments *arguments, const l3a_preset *preset, struct grid *grid) {
     bool varied = !preset || !preset->setting, good = true;
-    l3a_options_default(&grid->request.settings);
+    if (explain(arguments, l3a_options_create(arguments->context, &grid->request.settings)) != EXIT_DONE) {
+        return false;
+    }
     for (size_t i = 0; good && i < arguments->setting_count; i++) {
         varied = varied || strcmp(arguments->setting_names[i], preset->setting) == 0;
         good = add_setting(arguments, grid, arguments->setting_names[i], arguments->setting_values[i]);

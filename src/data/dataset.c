@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/utf8.h"
+#include "base/sized.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,10 +30,6 @@ static l3a_status find_kind(l3a_context *context, const char *name, const struct
                 forms);
 }
 
-void l3a_dataset_options_default(l3a_dataset_options *options) {
-    memset(options, 0, sizeof *options);
-}
-
 l3a_status l3a_dataset_open(l3a_context *context, const char *name, const char *split, l3a_dataset **dataset) {
     return l3a_dataset_open_with(context, name, split, NULL, dataset);
 }
@@ -44,14 +41,15 @@ l3a_status l3a_dataset_open_with(l3a_context *context, const char *name, const c
     const char *place;
     l3a_dataset_options chosen;
     l3a_dataset *made = NULL;
-    l3a_dataset_options_default(&chosen);
+    NEED(context, context, name, dataset);
+    TRY(READ_SIZED(context, options, chosen));
     TRY(find_kind(context, name, &kind, &place));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     TRY(copy_text(context, name, strlen(name), &made->name));
     TRY(copy_text(context, split ? split : "", split ? strlen(split) : 0, &made->split));
-    TRY(kind->open(made, place, split, options ? options : &chosen));
-    if (options && options->ignore_difficult && !made->ignores_difficult) {
+    TRY(kind->open(made, place, split, &chosen));
+    if (chosen.ignore_difficult && !made->ignores_difficult) {
         report_warning(context, "%s: ignoring difficult objects has no effect: only VOC marks objects as difficult", name);
     }
     *dataset = made;
@@ -66,6 +64,7 @@ l3a_status l3a_dataset_splits(l3a_context *context, const char *name, char *text
     const struct dataset_kind *kind;
     const char *place;
     text_list splits = {0};
+    NEED(context, context, name, text);
     FAIL_IF(!capacity, context, L3A_ERROR_ARGUMENT, NULL, "no room for the names of the splits");
     TRY(find_kind(context, name, &kind, &place));
     TRY(kind->splits(context, place, &splits));
@@ -95,35 +94,35 @@ void l3a_dataset_free(l3a_dataset *dataset) {
 }
 
 size_t l3a_dataset_rows(const l3a_dataset *dataset) {
-    return dataset->ids.count;
+    return dataset ? dataset->ids.count : 0;
 }
 
 size_t l3a_dataset_class_count(const l3a_dataset *dataset) {
-    return dataset->classes.count;
+    return dataset ? dataset->classes.count : 0;
 }
 
 const char *l3a_dataset_class(const l3a_dataset *dataset, size_t index) {
-    return index < dataset->classes.count ? dataset->classes.items[index] : NULL;
+    return dataset && index < dataset->classes.count ? dataset->classes.items[index] : NULL;
 }
 
 const int8_t *l3a_dataset_labels(const l3a_dataset *dataset) {
-    return dataset->labels;
+    return dataset ? dataset->labels : NULL;
 }
 
 const int8_t *l3a_dataset_members(const l3a_dataset *dataset) {
-    return dataset->members;
+    return dataset ? dataset->members : NULL;
 }
 
 const char *l3a_dataset_id(const l3a_dataset *dataset, size_t row) {
-    return text_pool_at(&dataset->ids, row);
+    return dataset ? text_pool_at(&dataset->ids, row) : NULL;
 }
 
 const char *l3a_dataset_path(const l3a_dataset *dataset, size_t row) {
-    return text_pool_at(&dataset->paths, row);
+    return dataset ? text_pool_at(&dataset->paths, row) : NULL;
 }
 
 size_t l3a_dataset_disagreements(const l3a_dataset *dataset) {
-    return dataset->disagreements;
+    return dataset ? dataset->disagreements : 0;
 }
 
 bool stays_below(const char *file) {

@@ -171,6 +171,7 @@ l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_feature
     l3a_features *made = NULL;
     safetensors file = {0};
     const struct tensor *values, *labels;
+    NEED(context, context, path, features);
     TRY(features_new(context, path, &made));
     TRY(safetensors_open(context, path, &file));
     TRY(safetensors_verify(&file));
@@ -231,6 +232,7 @@ l3a_status l3a_features_open_npy(l3a_context *context, const char *features_path
     l3a_features *made = NULL;
     input_file label_input = {.file = -1};
     struct tensor labels = {0};
+    NEED(context, context, features_path, features);
     TRY(features_new(context, features_path, &made));
     TRY(npy_open(context, features_path, &made->input, &made->features));
     TRY(check_matrix(made, &made->features, features_path, "the features"));
@@ -267,8 +269,9 @@ l3a_status l3a_features_wrap(l3a_context *context, const float *values, const in
                              const char *const *classes, size_t class_count, l3a_features **features) {
     l3a_status status = L3A_OK;
     l3a_features *made = NULL;
-    FAIL_IF(!values || !rows || !width || (class_count && (!classes || !labels)), context, L3A_ERROR_ARGUMENT, NULL,
-            "l3a_features_wrap: no values, or classes without labels");
+    NEED(context, context, values, features);
+    FAIL_IF(!rows || !width || (class_count && (!classes || !labels)), context, L3A_ERROR_ARGUMENT, NULL,
+            "l3a_features_wrap: no rows, or classes without labels");
     TRY(features_new(context, "features in memory", &made));
     made->rows = rows;
     made->width = width;
@@ -321,12 +324,13 @@ static void join_lines(text_builder *text, const text_list *list) {
 }
 
 l3a_status l3a_features_save(l3a_features *features, const char *path) {
-    l3a_context *context = features->context;
+    l3a_context *context = features ? features->context : NULL;
     l3a_status status = L3A_OK;
     text_list keys = {0}, values = {0};
     text_builder classes = {.context = context}, ids = {.context = context};
     tensor_source sources[4];
     size_t count = 0;
+    NEED(context, features, path);
     join_lines(&classes, &features->classes);
     TRY(classes.status);
     join_lines(&ids, &features->ids);
@@ -361,40 +365,44 @@ done:
 }
 
 size_t l3a_features_rows(const l3a_features *features) {
-    return features->rows;
+    return features ? features->rows : 0;
 }
 
 size_t l3a_features_width(const l3a_features *features) {
-    return features->width;
+    return features ? features->width : 0;
 }
 
 size_t l3a_features_class_count(const l3a_features *features) {
-    return features->classes.count;
+    return features ? features->classes.count : 0;
 }
 
 const char *l3a_features_class(const l3a_features *features, size_t index) {
-    return index < features->classes.count ? features->classes.items[index] : NULL;
+    return features && index < features->classes.count ? features->classes.items[index] : NULL;
 }
 
 const int8_t *l3a_features_labels(const l3a_features *features) {
-    return features->labels;
+    return features ? features->labels : NULL;
 }
 
 const int8_t *l3a_features_members(const l3a_features *features) {
-    return features->members;
+    return features ? features->members : NULL;
 }
 
 const char *l3a_features_id(const l3a_features *features, size_t row) {
-    return row < features->ids.count ? features->ids.items[row] : NULL;
+    return features && row < features->ids.count ? features->ids.items[row] : NULL;
 }
 
 const char *l3a_features_record(const l3a_features *features, const char *key) {
-    const size_t index = text_list_find(&features->record_keys, key);
-    return index < features->record_values.count ? features->record_values.items[index] : NULL;
+    const size_t index = features && key ? text_list_find(&features->record_keys, key) : SIZE_MAX;
+    return features && index < features->record_values.count ? features->record_values.items[index] : NULL;
 }
 
 l3a_status l3a_features_set_record(l3a_features *features, const char *key, const char *value) {
-    return text_record_set(features->context, &features->record_keys, &features->record_values, key, value);
+    l3a_status status = L3A_OK;
+    NEED(features ? features->context : NULL, features, key, value);
+    TRY(text_record_set(features->context, &features->record_keys, &features->record_values, key, value));
+done:
+    return status;
 }
 
 /* Without branches, so that the compiler can vectorise it. */
@@ -417,8 +425,9 @@ size_t find_non_finite(const float *values, size_t count) {
 
 l3a_status l3a_features_read(l3a_features *features, const size_t *rows, size_t first, size_t count, float *values) {
     l3a_status status = L3A_OK;
-    const size_t width = features->width;
+    const size_t width = l3a_features_width(features);
     size_t done = 0;
+    NEED(features ? features->context : NULL, features, values);
     while (done < count) {
         const size_t start = rows ? rows[done] : first + done;
         size_t run = 1;
@@ -447,17 +456,21 @@ done:
 }
 
 l3a_status l3a_features_checksum(l3a_features *features, uint64_t *checksum) {
-    if (features->input.file >= 0) {
-        return input_checksum(&features->input, 0, features->input.size, checksum);
-    }
+    l3a_status status = L3A_OK;
     XXH3_state_t state;
+    NEED(features ? features->context : NULL, features, checksum);
+    if (features->input.file >= 0) {
+        TRY(input_checksum(&features->input, 0, features->input.size, checksum));
+        goto done;
+    }
     XXH3_64bits_reset(&state);
     XXH3_64bits_update(&state, features->values, features->rows * features->width * sizeof *features->values);
     if (features->labels) {
         XXH3_64bits_update(&state, features->labels, features->rows * features->classes.count);
     }
     *checksum = XXH3_64bits_digest(&state);
-    return L3A_OK;
+done:
+    return status;
 }
 
 l3a_status features_columns(l3a_features *features, const char *const *classes, size_t count, size_t *columns) {

@@ -4,6 +4,7 @@
  * compressed in batches, and then written in order. The lists are written last: a folder without them is not a data set. */
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "base/threads.h"
 #include "draw/scene.h"
 #include "image/picture.h"
@@ -29,22 +30,22 @@ struct drawing {
     uint8_t *shown; /* [count x THINGS] */
 };
 
-void l3a_draw_options_default(l3a_draw_options *options) {
-    *options = (l3a_draw_options){.seed = 1, .training = 2400, .test = 1200};
-}
-
 const char *l3a_draw_class(size_t index) {
     return index < THINGS ? things[index].name : NULL;
 }
 
 static l3a_status check_options(struct drawing *drawing) {
-    const l3a_draw_options *options = &drawing->options;
+    l3a_draw_options *options = &drawing->options;
     const char *names[THINGS];
     l3a_status status = L3A_OK;
+    options->seed = options->seed ? options->seed : 1;
+    if (!options->training && !options->test) {
+        options->training = 2400;
+        options->test = 1200;
+    }
     FAIL_IF(options->training > PICTURES || options->test > PICTURES, drawing->context, L3A_ERROR_OPTION, NULL,
             "a split can have at most %d pictures", PICTURES);
     drawing->count = options->training + options->test;
-    FAIL_IF(!drawing->count, drawing->context, L3A_ERROR_OPTION, NULL, "the data set would have no pictures");
     drawing->always = THINGS;
     for (size_t i = 0; i < THINGS; i++) {
         names[i] = things[i].name;
@@ -207,9 +208,11 @@ done:
 l3a_status l3a_draw_dataset(l3a_context *context, const l3a_draw_options *options, const char *folder) {
     struct drawing drawing = {.context = context};
     l3a_status status = L3A_OK;
+    if (!context) {
+        return L3A_ERROR_ARGUMENT;
+    }
     FAIL_IF(!folder || !folder[0], context, L3A_ERROR_ARGUMENT, NULL, "there is no folder to draw to");
-    l3a_draw_options_default(&drawing.options);
-    drawing.options = options ? *options : drawing.options;
+    TRY(READ_SIZED(context, options, drawing.options));
     TRY(check_options(&drawing));
     TRY(allocate(context, BATCH, sizeof *drawing.batch, &drawing.batch));
     TRY(allocate_zeroed(context, drawing.count, THINGS, &drawing.shown));

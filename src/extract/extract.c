@@ -7,6 +7,8 @@
  * from the records in one step. */
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/sized.h"
+#include "image/picture.h"
 #include "data/dataset.h"
 #include "data/features.h"
 #include "extract/intake.h"
@@ -32,6 +34,7 @@ struct extraction {
     const l3a_backbone_info *info;
     l3a_dataset *dataset;
     l3a_extract_options options;
+    l3a_picture_options picture;
     const char *path;
     char *part;
     int file;
@@ -49,11 +52,6 @@ struct extraction {
     float *records;  /* of a batch */
 };
 
-void l3a_extract_options_default(l3a_extract_options *options) {
-    memset(options, 0, sizeof *options);
-    l3a_picture_options_default(&options->picture);
-}
-
 /* Equal for the same pictures, in the same order, through the same network, with the same preprocessing. */
 static uint64_t identity(const struct extraction *e) {
     XXH3_state_t state;
@@ -65,8 +63,8 @@ static uint64_t identity(const struct extraction *e) {
     for (size_t i = 0; i < e->rows; i++) {
         XXH3_64bits_update(&state, e->paths[i], strlen(e->paths[i]) + 1);
     }
-    XXH3_64bits_update(&state, &e->options.picture.orient, sizeof e->options.picture.orient);
-    XXH3_64bits_update(&state, &e->options.picture.pixel_limit, sizeof e->options.picture.pixel_limit);
+    XXH3_64bits_update(&state, &e->picture.orient, sizeof e->picture.orient);
+    XXH3_64bits_update(&state, &e->picture.pixel_limit, sizeof e->picture.pixel_limit);
     return XXH3_64bits_digest(&state);
 }
 
@@ -263,7 +261,7 @@ static l3a_status extract_todo(struct extraction *e) {
     l3a_loader_options options;
     struct intake intake = {0};
     size_t done = 0;
-    loader_options_for(e->info, &e->options.picture, &options);
+    loader_options_for(e->info, &e->picture, &options);
     TRY(intake_open(context, e->backbone, &options, e->todo_paths, e->todo_rows, BATCH, &intake));
     for (size_t i = 0; i < e->todo_count; i++) {
         TRY(report_progress(context, "extract", done, e->todo_rows));
@@ -352,7 +350,7 @@ static l3a_status write_features(struct extraction *e) {
     text_builder names = {.context = context}, ids = {.context = context}, bad = {.context = context};
     int8_t *labels = NULL, *members = NULL;
     struct backbone_record record;
-    backbone_record(e->info, e->options.picture.orient, &record);
+    backbone_record(e->info, e->picture.orient, &record);
     TRY(gather_good(e, l3a_dataset_labels(e->dataset), &labels));
     TRY(gather_good(e, l3a_dataset_members(e->dataset), &members));
     for (size_t i = 0; i < e->good_count; i++) {
@@ -441,9 +439,10 @@ l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset
                            .path = path,
                            .file = -1,
                            .rows = l3a_dataset_rows(dataset)};
-    l3a_extract_options_default(&e.options);
-    if (options) {
-        e.options = *options;
+    TRY(READ_SIZED(context, options, e.options));
+    TRY(picture_options_read(context, e.options.picture, &e.picture));
+    if (report) {
+        TRY(CHECK_SIZED(context, report));
     }
     e.record = (RECORD_HEAD + e.info->width) * sizeof(float);
     TRY(extraction_prepare(&e));
@@ -454,7 +453,8 @@ l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset
     TRY(write_features(&e));
     TRY(remove_file(context, e.part));
     if (report) {
-        *report = (l3a_extract_report){e.good_count, e.bad.count, e.rows - e.todo_rows, clock_seconds() - start};
+        const l3a_extract_report own = {sizeof own, e.good_count, e.bad.count, e.rows - e.todo_rows, clock_seconds() - start};
+        TRY(WRITE_SIZED(context, report, own));
     }
 done:
     extraction_free(&e);

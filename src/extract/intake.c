@@ -8,10 +8,10 @@
 #include <string.h>
 
 void loader_options_for(const l3a_backbone_info *info, const l3a_picture_options *picture, l3a_loader_options *options) {
-    l3a_loader_options_default(options);
+    *options = (l3a_loader_options){.size = sizeof *options};
     options->width = options->height = info->size;
     options->filter = info->filter;
-    options->picture = *picture;
+    options->picture = picture;
     memcpy(options->mean, info->mean, sizeof options->mean);
     memcpy(options->deviation, info->deviation, sizeof options->deviation);
 }

@@ -1,4 +1,5 @@
 /* Describes the content of any file that the library can read. */
+#include "base/sized.h"
 #include "format/checkpoint.h"
 #include "format/npy.h"
 #include "format/safetensors.h"
@@ -33,6 +34,7 @@ l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file
     l3a_status status = L3A_OK;
     l3a_file *made = NULL;
     bool is_npy = false, is_torch = false;
+    NEED(context, context, path, file);
     TRY(recognise(context, path, &is_npy, &is_torch));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
@@ -72,14 +74,17 @@ void l3a_file_free(l3a_file *file) {
 }
 
 const char *l3a_file_kind(const l3a_file *file) {
-    return file->kind;
+    return file ? file->kind : NULL;
 }
 
 uint64_t l3a_file_size(const l3a_file *file) {
-    return file->size;
+    return file ? file->size : 0;
 }
 
 void l3a_file_record(const l3a_file *file, size_t index, const char **key, const char **value) {
+    if (!file || !key || !value) {
+        return;
+    }
     if (file->checkpoint) {
         *key = index ? NULL : "form";
         *value = index ? NULL : checkpoint_form(file->checkpoint);
@@ -95,7 +100,6 @@ static int describe_checkpoint_tensor(const struct checkpoint *checkpoint, size_
     if (!tensor) {
         return 0;
     }
-    memset(info, 0, sizeof *info);
     info->name = tensor->name;
     info->type = tensor->type;
     info->rank = tensor->rank;
@@ -105,7 +109,7 @@ static int describe_checkpoint_tensor(const struct checkpoint *checkpoint, size_
     return 1;
 }
 
-int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_info *info) {
+static int describe_tensor(const l3a_file *file, size_t index, l3a_tensor_info *info) {
     if (file->checkpoint) {
         return describe_checkpoint_tensor(file->checkpoint, index, info);
     }
@@ -114,7 +118,6 @@ int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_info *info) {
         return 0;
     }
     const struct tensor *tensor = npy ? &file->array : &file->safetensors.tensors[index];
-    memset(info, 0, sizeof *info);
     info->name = tensor->name ? tensor->name : "array";
     info->type = tensor_type_name(tensor->type);
     info->rank = tensor->rank;
@@ -122,4 +125,9 @@ int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_info *info) {
     info->bytes = tensor->bytes;
     info->verified = !npy && safetensors_is_summed(&file->safetensors, tensor);
     return 1;
+}
+
+int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_info *info) {
+    l3a_tensor_info own = {.size = sizeof own};
+    return file && info && describe_tensor(file, index, &own) && WRITE_SIZED(file->context, info, own) == L3A_OK;
 }

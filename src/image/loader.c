@@ -13,6 +13,7 @@
 
 #include "base/machine.h"
 #include "base/memory.h"
+#include "base/sized.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -40,6 +41,7 @@ struct worker {
 struct l3a_loader {
     l3a_context *context;
     l3a_loader_options options;
+    l3a_picture_options picture;
     const char *const *paths;
     size_t count;
     struct slot *slots;
@@ -54,14 +56,20 @@ struct l3a_loader {
     bool stop;
 };
 
-void l3a_loader_options_default(l3a_loader_options *options) {
-    memset(options, 0, sizeof *options);
-    options->width = options->height = 224;
-    options->filter = L3A_FILTER_BILINEAR;
+/* The options that a caller gave, or the defaults, with nothing left at 0. */
+static l3a_status read_options(l3a_loader *loader, const l3a_loader_options *given) {
+    l3a_loader_options *options = &loader->options;
+    l3a_status status = L3A_OK;
+    TRY(READ_SIZED(loader->context, given, *options));
+    TRY(picture_options_read(loader->context, options->picture, &loader->picture));
+    options->picture = &loader->picture;
+    options->width = options->width ? options->width : 224;
+    options->height = options->height ? options->height : 224;
     for (size_t c = 0; c < CHANNELS; c++) {
-        options->deviation[c] = 1;
+        options->deviation[c] = options->deviation[c] != 0 ? options->deviation[c] : 1;
     }
-    l3a_picture_options_default(&options->picture);
+done:
+    return status;
 }
 
 static struct slot *fill(struct worker *worker, size_t index) {
@@ -178,10 +186,7 @@ l3a_status l3a_loader_create(l3a_context *context, const char *const *paths, siz
     made->context = context;
     made->paths = paths;
     made->count = count;
-    l3a_loader_options_default(&made->options);
-    if (options) {
-        made->options = *options;
-    }
+    TRY(read_options(made, options));
     TRY(check_loader_options(context, &made->options));
     const size_t threads = context->threads < THREAD_LIMIT ? (size_t)context->threads : THREAD_LIMIT;
     made->worker_count = threads < count ? threads : count ? count : 1;

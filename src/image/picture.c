@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "image/resize.h"
 
 #define XXH_STATIC_LINKING_ONLY
@@ -13,9 +14,10 @@
 
 enum { PIXEL_LIMIT = 64000000, METADATA_LIMIT = 64 << 20, BYTES_A_PIXEL = 8, KEPT = 32 << 20, CHANNELS = 3 };
 
-void l3a_picture_options_default(l3a_picture_options *options) {
-    memset(options, 0, sizeof *options);
-    options->pixel_limit = PIXEL_LIMIT;
+l3a_status picture_options_read(l3a_context *context, const l3a_picture_options *options, l3a_picture_options *own) {
+    const l3a_status status = READ_SIZED(context, options, *own);
+    own->pixel_limit = own->pixel_limit ? own->pixel_limit : PIXEL_LIMIT;
+    return status;
 }
 
 /* The largest size that the decoders (which use int) and the address space can handle. */
@@ -100,10 +102,7 @@ l3a_status picture_reader_decode(struct picture_reader *reader, const char *name
     l3a_status status = L3A_OK;
     struct picture_bytes source = {.context = reader->context, .name = name, .bytes = bytes, .count = count};
     int orientation = 1;
-    l3a_picture_options_default(&source.options);
-    if (options) {
-        source.options = *options;
-    }
+    TRY(picture_options_read(reader->context, options, &source.options));
     if (jpeg_recognise(bytes, count)) {
         TRY(jpeg_decode(&source, &reader->decoded, &orientation));
     } else if (png_recognise(bytes, count)) {
@@ -123,7 +122,7 @@ done:
 /* An uncompressed picture has at most eight bytes per pixel, plus metadata. */
 static l3a_status check_size(const input_file *input, const l3a_picture_options *options) {
     uint64_t limit;
-    if (!multiply_sizes(options ? options->pixel_limit : PIXEL_LIMIT, BYTES_A_PIXEL, &limit) || limit > INT64_MAX) {
+    if (!multiply_sizes(options->pixel_limit, BYTES_A_PIXEL, &limit) || limit > INT64_MAX) {
         limit = INT64_MAX;
     }
     limit += METADATA_LIMIT;
@@ -136,10 +135,12 @@ static l3a_status check_size(const input_file *input, const l3a_picture_options 
 l3a_status picture_reader_read(struct picture_reader *reader, const char *path, const l3a_picture_options *options,
                                struct raster **picture) {
     l3a_status status = L3A_OK;
-    input_file input;
+    input_file input = {0};
+    l3a_picture_options own;
     reader->checksum = 0;
+    TRY(picture_options_read(reader->context, options, &own));
     TRY(input_open(reader->context, path, &input));
-    TRY(check_size(&input, options));
+    TRY(check_size(&input, &own));
     const size_t count = (size_t)input.size;
     if (count > reader->file_capacity) {
         release(reader->context, reader->file);
@@ -150,7 +151,7 @@ l3a_status picture_reader_read(struct picture_reader *reader, const char *path, 
     TRY(input_read(&input, 0, reader->file, count));
     input_close(&input);
     reader->checksum = XXH3_64bits(reader->file, count);
-    TRY(picture_reader_decode(reader, path, reader->file, count, options, picture));
+    TRY(picture_reader_decode(reader, path, reader->file, count, &own, picture));
 done:
     input_close(&input);
     return status;
@@ -179,65 +180,67 @@ void picture_reader_free(struct picture_reader *reader) {
 }
 
 /* Hands the pixels to the caller. */
-static void give(struct raster *raster, l3a_picture *picture) {
-    picture->width = raster->width;
-    picture->height = raster->height;
-    picture->pixels = raster->pixels;
-    raster->pixels = NULL;
+static l3a_status give(l3a_context *context, struct raster *raster, l3a_picture *picture) {
+    const l3a_picture own = {sizeof own, raster->width, raster->height, raster->pixels};
+    const l3a_status status = WRITE_SIZED(context, picture, own);
+    raster->pixels = status == L3A_OK ? NULL : raster->pixels;
+    return status;
 }
 
 l3a_status l3a_picture_read(l3a_context *context, const char *path, const l3a_picture_options *options, l3a_picture *picture) {
-    if (!context || !path || !picture) {
-        return L3A_ERROR_ARGUMENT;
-    }
+    l3a_status status = L3A_OK;
     struct picture_reader reader = {.context = context};
     struct raster *raster;
-    const l3a_status status = picture_reader_read(&reader, path, options, &raster);
-    if (status == L3A_OK) {
-        give(raster, picture);
-    }
+    NEED(context, context, path, picture);
+    TRY(CHECK_SIZED(context, picture));
+    TRY(picture_reader_read(&reader, path, options, &raster));
+    TRY(give(context, raster, picture));
+done:
     picture_reader_free(&reader);
     return status;
 }
 
 l3a_status l3a_picture_decode(l3a_context *context, const char *name, const void *bytes, size_t count,
                               const l3a_picture_options *options, l3a_picture *picture) {
-    if (!context || !name || (!bytes && count) || !picture) {
-        return L3A_ERROR_ARGUMENT;
-    }
+    l3a_status status = L3A_OK;
     struct picture_reader reader = {.context = context};
     struct raster *raster;
-    const l3a_status status = picture_reader_decode(&reader, name, bytes, count, options, &raster);
-    if (status == L3A_OK) {
-        give(raster, picture);
-    }
+    NEED(context, context, name, picture);
+    FAIL_IF(!bytes && count, context, L3A_ERROR_ARGUMENT, NULL, "l3a_picture_decode: bytes is NULL");
+    TRY(CHECK_SIZED(context, picture));
+    TRY(picture_reader_decode(&reader, name, bytes, count, options, &raster));
+    TRY(give(context, raster, picture));
+done:
     picture_reader_free(&reader);
     return status;
 }
 
 l3a_status l3a_picture_resize(l3a_context *context, const l3a_picture *picture, size_t width, size_t height, l3a_filter filter,
                               l3a_picture *resized) {
-    if (!context || !picture || !picture->pixels || !resized) {
-        return L3A_ERROR_ARGUMENT;
-    }
+    l3a_status status = L3A_OK;
     struct raster to = {0};
     struct resizer resizer = {.context = context, .kernels = picture_kernels()};
-    const struct raster from = {.width = picture->width, .height = picture->height, .pixels = picture->pixels};
-    l3a_status status = resize_check(context, width, height, filter);
-    if (status == L3A_OK) {
-        status = resize(&resizer, &from, width, height, filter, &to);
+    l3a_picture own;
+    NEED(context, context, picture, resized);
+    TRY(CHECK_SIZED(context, resized));
+    TRY(READ_SIZED(context, picture, own));
+    NEED(context, own.pixels);
+    TRY(resize_check(context, width, height, filter));
+    const struct raster from = {.width = own.width, .height = own.height, .pixels = own.pixels};
+    TRY(resize(&resizer, &from, width, height, filter, &to));
+    TRY(give(context, &to, resized));
+done:
+    if (context) {
+        raster_free(context, &to);
+        resizer_free(&resizer);
     }
-    if (status == L3A_OK) {
-        give(&to, resized);
-    }
-    raster_free(context, &to);
-    resizer_free(&resizer);
     return status;
 }
 
 void l3a_picture_free(l3a_context *context, l3a_picture *picture) {
-    if (context && picture) {
+    static const l3a_picture clear = {.size = sizeof clear};
+    if (context && picture && picture->size) {
         release(context, picture->pixels);
-        memset(picture, 0, sizeof *picture);
+        WRITE_SIZED(context, picture, clear);
     }
 }

@@ -50,6 +50,8 @@ struct picture_reader {
 /* The picture is reader->decoded or reader->turned, until the next call. */
 l3a_status picture_reader_decode(struct picture_reader *reader, const char *name, const void *bytes, size_t count,
                                  const l3a_picture_options *options, struct raster **picture);
+/* The options that a caller gave, or the defaults, with nothing left at 0. */
+l3a_status picture_options_read(l3a_context *context, const l3a_picture_options *options, l3a_picture_options *own);
 l3a_status picture_reader_read(struct picture_reader *reader, const char *path, const l3a_picture_options *options,
                                struct raster **picture);
 /* That checksum of the picture that l3a_loader_next() handed over last, readable or not. */

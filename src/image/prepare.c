@@ -9,9 +9,8 @@ l3a_status check_loader_options(l3a_context *context, const l3a_loader_options *
     TRY(resize_check(context, options->width, options->height, options->filter));
     for (size_t c = 0; c < CHANNELS; c++) {
         FAIL_IF(!isfinite(options->mean[c]) || !isfinite(options->deviation[c]) || options->deviation[c] <= 0, context,
-                L3A_ERROR_ARGUMENT, "start from l3a_loader_options_default()",
-                "mean %g and deviation %g of channel %zu: the deviation must be above 0, and both finite", (double)options->mean[c],
-                (double)options->deviation[c], c);
+                L3A_ERROR_ARGUMENT, NULL, "mean %g and deviation %g of channel %zu: the deviation must be above 0, and both finite",
+                (double)options->mean[c], (double)options->deviation[c], c);
     }
 done:
     return status;
@@ -39,7 +38,7 @@ static void trim(struct preparer *preparer) {
 l3a_status preparer_read(struct preparer *preparer, const char *path, struct raster *resized) {
     struct raster *picture;
     l3a_status status = L3A_OK;
-    TRY(picture_reader_read(&preparer->reader, path, &preparer->options.picture, &picture));
+    TRY(picture_reader_read(&preparer->reader, path, preparer->options.picture, &picture));
     TRY(fit(preparer, picture, resized));
 done:
     trim(preparer);
@@ -49,7 +48,7 @@ done:
 l3a_status preparer_decode(struct preparer *preparer, const char *name, const void *bytes, size_t count, struct raster *resized) {
     struct raster *picture;
     l3a_status status = L3A_OK;
-    TRY(picture_reader_decode(&preparer->reader, name, bytes, count, &preparer->options.picture, &picture));
+    TRY(picture_reader_decode(&preparer->reader, name, bytes, count, preparer->options.picture, &picture));
     TRY(fit(preparer, picture, resized));
 done:
     trim(preparer);

@@ -158,7 +158,7 @@ done:
 
 /* Whether the rest of the model would be the same without this phase. */
 static bool is_apart(const l3a_model *model, size_t phase, const bool *gone) {
-    const l3a_options *options = &model->options;
+    const struct model_options *options = &model->options;
     bool followed = l3a_model_record(model, "merged") != NULL;
     for (size_t p = phase + 1; p < model->phase_count; p++) {
         followed = followed ||
@@ -209,6 +209,7 @@ done:
 }
 
 l3a_status l3a_model_forget_classes(l3a_model *model, const char *const *classes, size_t count, int *exact) {
+    REQUIRE(model, model, classes, exact);
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     bool *gone = NULL;
@@ -234,6 +235,7 @@ done:
 }
 
 l3a_status l3a_model_forget_phase(l3a_model *model, size_t phase, int *exact) {
+    REQUIRE(model, model, exact);
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     bool *gone = NULL;
@@ -419,6 +421,7 @@ static void warn_of_few_images(const l3a_model *model, uint64_t fewest) {
 }
 
 l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uint64_t *images, int *exact) {
+    REQUIRE(model, model, features, images, exact);
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     const size_t phases = model->phase_count;

@@ -37,32 +37,32 @@ struct group {
     double expand_seconds;
 };
 
-static bool weighs_alike(const l3a_options *left, const l3a_options *right) {
+static bool weighs_alike(const struct model_options *left, const struct model_options *right) {
     return left->weights == right->weights && (left->weights == L3A_WEIGHTS_NONE || left->scaling == right->scaling);
 }
 
 /* Whether the sums of two models are kept in the same way. */
-static bool keeps_alike(const l3a_options *left, const l3a_options *right) {
+static bool keeps_alike(const struct model_options *left, const struct model_options *right) {
     return keeps_phases(left) == keeps_phases(right) && (!keeps_phases(left) || left->keep_phases == right->keep_phases) &&
            left->store == right->store;
 }
 
-static enum role role_of(const l3a_options *members, size_t index) {
-    const l3a_options *own = &members[index], *before = index ? &members[index - 1] : NULL;
+static enum role role_of(const struct model_options *members, size_t index) {
+    const struct model_options *own = &members[index], *before = index ? &members[index - 1] : NULL;
     if (!before || !weighs_alike(before, own)) {
         return LEADS;
     }
     return own->pseudo == L3A_PSEUDO_OFF && before->pseudo == L3A_PSEUDO_OFF && keeps_alike(before, own) ? SHARES : FOLLOWS;
 }
 
-bool group_accepts(const l3a_options *first, const l3a_options *other) {
+bool group_accepts(const struct model_options *first, const struct model_options *other) {
     return first->solver != L3A_SOLVER_RECURSIVE && other->solver != L3A_SOLVER_RECURSIVE && first->dim == other->dim &&
            first->seed == other->seed && first->precision == other->precision && first->block == other->block &&
            first->skip_features == other->skip_features;
 }
 
 /* How few pseudo-labels the settings give. */
-static double strictness(const l3a_options *settings) {
+static double strictness(const struct model_options *settings) {
     switch (settings->pseudo) {
     case L3A_PSEUDO_OFF: return 1;
     case L3A_PSEUDO_DYNAMIC: return 0;
@@ -76,7 +76,7 @@ static int compare_numbers(double left, double right) {
 }
 
 /* Those that can share their sums come first, next to each other. */
-int group_order(const l3a_options *left, const l3a_options *right) {
+int group_order(const struct model_options *left, const struct model_options *right) {
     const double keys[][2] = {
         {left->weights, right->weights},
         {left->scaling, right->scaling},
@@ -105,9 +105,9 @@ static size_t row_capacity(size_t block) {
 }
 
 /* What one member adds to the group's layer and rows. */
-static uint64_t member_memory(l3a_context *context, const l3a_options *members, size_t index, size_t width, size_t classes,
+static uint64_t member_memory(l3a_context *context, const struct model_options *members, size_t index, size_t width, size_t classes,
                               size_t phases) {
-    const l3a_options *options = &members[index];
+    const struct model_options *options = &members[index];
     const struct algebra *algebra = algebra_of(context);
     const size_t d = learned_width(options, width);
     const enum role role = role_of(members, index);
@@ -125,7 +125,8 @@ static uint64_t member_memory(l3a_context *context, const l3a_options *members, 
            (role == FOLLOWS ? arrays_bytes(stage, STAGE_ARRAYS) : 0);
 }
 
-uint64_t group_memory(l3a_context *context, const l3a_options *members, size_t count, size_t width, size_t classes, size_t phases) {
+uint64_t group_memory(l3a_context *context, const struct model_options *members, size_t count, size_t width, size_t classes,
+                      size_t phases) {
     const struct layer layer = {.algebra = algebra_of(context), .shape = model_layer_shape(members, width)};
     const struct block rows = {.context = context,
                                .layer = &layer,
@@ -140,7 +141,8 @@ uint64_t group_memory(l3a_context *context, const l3a_options *members, size_t c
     return total;
 }
 
-l3a_status group_create(l3a_context *context, const l3a_options *members, size_t count, size_t width, struct group **group) {
+l3a_status group_create(l3a_context *context, const struct model_options *members, size_t count, size_t width,
+                        struct group **group) {
     l3a_status status = L3A_OK;
     struct group *made = NULL;
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
@@ -149,9 +151,9 @@ l3a_status group_create(l3a_context *context, const l3a_options *members, size_t
     made->count = count;
     for (size_t i = 0; i < count; i++) {
         struct member *member = &made->members[i];
-        l3a_options options = members[i];
+        struct model_options options = members[i];
         options.solver = L3A_SOLVER_SUMS;
-        TRY(l3a_model_create(context, width, &options, &member->model));
+        TRY(model_create(context, width, &options, &member->model));
         member->model->in_group = true;
         member->role = role_of(members, i);
         if (member->role == SHARES) {

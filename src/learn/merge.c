@@ -59,8 +59,8 @@ static l3a_status compare_settings(const l3a_model *model, const l3a_model *othe
             "one model takes features %zu wide, the other %zu", model->width, other->width);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char own[64], others[64];
-        l3a_options_get(&model->options, names[i], own, sizeof own);
-        l3a_options_get(&other->options, names[i], others, sizeof others);
+        model_options_get(&model->options, names[i], own, sizeof own);
+        model_options_get(&other->options, names[i], others, sizeof others);
         const bool chosen = strcmp(names[i], "gamma") == 0 && has_chosen_gamma(model) && has_chosen_gamma(other);
         FAIL_IF(strcmp(own, others) != 0 && !chosen, context, L3A_ERROR_MISMATCH, "learn both with the same settings",
                 "%s is %s in one model and %s in the other", names[i], own, others);
@@ -309,7 +309,7 @@ done:
 
 /* Whether the result will equal the model that one place with all images would have learned. */
 static bool will_be_exact(const l3a_model *model, const l3a_model *other, const struct plan *plan) {
-    const l3a_options *options = &model->options;
+    const struct model_options *options = &model->options;
     const uint64_t keep = options->keep_phases;
     const bool weighs_alone = options->weights == L3A_WEIGHTS_NONE || (options->scaling == L3A_SCALING_LITERAL && !plan->overlap);
     const bool labels_alone = (options->pseudo == L3A_PSEUDO_OFF && other->options.pseudo == L3A_PSEUDO_OFF) || plan->phases == 1;
@@ -320,6 +320,7 @@ static bool will_be_exact(const l3a_model *model, const l3a_model *other, const 
 }
 
 l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact) {
+    REQUIRE(model, model, other, exact);
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     struct plan plan = {0};

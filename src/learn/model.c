@@ -1,7 +1,7 @@
 /* Models: creation, queries, scoring, and learning a phase from a table. */
 #include "learn/model.h"
 
-#include "base/machine.h"
+#include "base/sized.h"
 #include "base/threads.h"
 #include "data/features.h"
 #include "measure/evaluate.h"
@@ -11,15 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-bool is_model_setting(const l3a_option_info *info) {
-    return strcmp(info->group, "model") == 0;
-}
-
-real options_real(const l3a_options *options) {
+real options_real(const struct model_options *options) {
     return options->precision == L3A_PRECISION_MIXED ? REAL_SINGLE : REAL_DOUBLE;
 }
 
-struct layer_shape model_layer_shape(const l3a_options *options, size_t width) {
+struct layer_shape model_layer_shape(const struct model_options *options, size_t width) {
     return (struct layer_shape){.kind = LAYER_RELU,
                                 .type = options_real(options),
                                 .width = width,
@@ -47,7 +43,7 @@ void model_share(l3a_model *model, const l3a_model *other) {
     model->evidence->users++;
 }
 
-l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_options *options, l3a_model **model) {
+l3a_status model_create(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model) {
     l3a_status status = L3A_OK;
     l3a_model *made = NULL;
     FAIL_IF(!width || width > INT32_MAX, context, L3A_ERROR_ARGUMENT, NULL, "a model cannot have features %zu wide", width);
@@ -66,6 +62,15 @@ l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_option
     made = NULL;
 done:
     l3a_model_free(made);
+    return status;
+}
+
+l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_options *options, l3a_model **model) {
+    const struct model_options settings = model_options_of(options);
+    l3a_status status = L3A_OK;
+    NEED(context, context, model);
+    TRY(model_create(context, width, &settings, model));
+done:
     return status;
 }
 
@@ -115,29 +120,30 @@ void model_changed(l3a_model *model) {
     solution_free(&model->solution);
 }
 
-const l3a_options *l3a_model_options(const l3a_model *model) {
-    return &model->options;
+l3a_status l3a_model_options(const l3a_model *model, l3a_options *options) {
+    l3a_status status = L3A_OK;
+    NEED(model ? model->context : NULL, model, options);
+    *(struct model_options *)options = model->options; /* which l3a_options begin with */
+done:
+    return status;
 }
 
 l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value) {
+    REQUIRE(model, model, name, value);
     static const char *const fixed[] = {"dim",  "seed",          "gamma",   "precision", "alpha",
                                         "lift", "skip-features", "weights", "scaling"};
     l3a_status status = L3A_OK;
-    l3a_options changed = model->options;
-    TRY(l3a_options_set(model->context, &changed, name, value));
+    struct model_options changed = model->options;
+    TRY(model_options_set(model->context, &changed, name, value));
     if (changed.gamma == 0 && l3a_model_record(model, "gamma")) {
         changed.gamma = model->options.gamma; /* as auto chose it */
     }
     changed.skip_features = learned_width(&changed, model->width) > changed.dim ? L3A_SKIP_ON : L3A_SKIP_OFF;
     FAIL_IF(model->state != MODEL_READY, model->context, L3A_ERROR_STATE, "end the phase first", "a phase is in progress");
-    for (size_t i = 0; l3a_option_at(i); i++) {
-        FAIL_IF(strcmp(l3a_option_at(i)->name, name) == 0 && !is_model_setting(l3a_option_at(i)), model->context, L3A_ERROR_OPTION,
-                "omit the setting", "%s: a setting of methods for comparison, not of a model", name);
-    }
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         char before[64], after[64];
-        l3a_options_get(&model->options, fixed[i], before, sizeof before);
-        l3a_options_get(&changed, fixed[i], after, sizeof after);
+        model_options_get(&model->options, fixed[i], before, sizeof before);
+        model_options_get(&changed, fixed[i], after, sizeof after);
         FAIL_IF(strcmp(before, after) != 0, model->context, L3A_ERROR_MISMATCH, "omit the setting, or create a new model",
                 "%s: the model was created with %s, and cannot change to %s", fixed[i], before, after);
     }
@@ -154,6 +160,9 @@ done:
  * from. The mean of a score x·v over these images, weighted as they were learned, is Σ ω x·v / Σ ω = c_k·v / Σ ω. With
  * coefficients w' = w + λ Σ w, v = w' - w / 3 = (2 w' + λ Σ w) / 3, where Σ w = Σ w' / (1 + λ K) and λ is λ_t of part.h. */
 void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
+    if (!model || !thresholds) {
+        return;
+    }
     const size_t classes = model->classes.count;
     const double fixed = logit(model->options.theta),
                  lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count),
@@ -203,43 +212,43 @@ done:
 }
 
 size_t l3a_model_width(const l3a_model *model) {
-    return model->width;
+    return model ? model->width : 0;
 }
 
 size_t l3a_model_class_count(const l3a_model *model) {
-    return model->classes.count;
+    return model ? model->classes.count : 0;
 }
 
 const char *l3a_model_class(const l3a_model *model, size_t index) {
-    return index < model->classes.count ? model->classes.items[index] : NULL;
+    return model && index < model->classes.count ? model->classes.items[index] : NULL;
 }
 
 uint64_t l3a_model_class_images(const l3a_model *model, size_t index) {
-    return index < model->classes.count ? model->counts[index] : 0;
+    return model && index < model->classes.count ? model->counts[index] : 0;
 }
 
 size_t l3a_model_phase_count(const l3a_model *model) {
-    return model->phase_count;
+    return model ? model->phase_count : 0;
 }
 
 const l3a_phase_info *l3a_model_phase(const l3a_model *model, size_t index) {
-    return index < model->phase_count ? &model->phases[index] : NULL;
+    return model && index < model->phase_count ? &model->phases[index] : NULL;
 }
 
 size_t l3a_model_inputs(const l3a_model *model) {
-    return model_dim(model);
+    return model ? model_dim(model) : 0;
 }
 
-const double *l3a_model_weights(const l3a_model *model) {
-    return model->coefficients;
+const double *l3a_model_coefficients(const l3a_model *model) {
+    return model ? model->coefficients : NULL;
 }
 
 const double *l3a_model_cross(const l3a_model *model) {
-    return model->evidence->cross;
+    return model ? model->evidence->cross : NULL;
 }
 
 int l3a_model_is_inverse(const l3a_model *model) {
-    return model->evidence->ridge.inverse;
+    return model ? model->evidence->ridge.inverse : 0;
 }
 
 /* Row i of the triangle that the model keeps, in double precision. work: room for i + 1 numbers. */
@@ -261,6 +270,7 @@ done:
 }
 
 l3a_status l3a_model_matrix(const l3a_model *model, size_t first, size_t count, double *rows) {
+    REQUIRE(model, model, rows);
     l3a_status status = L3A_OK;
     const size_t d = model_dim(model);
     double *row = NULL, *work = NULL;
@@ -284,11 +294,15 @@ done:
 }
 
 const char *l3a_model_record(const l3a_model *model, const char *key) {
+    if (!model || !key) {
+        return NULL;
+    }
     const size_t index = text_list_find(&model->record_keys, key);
     return index < model->record_values.count ? model->record_values.items[index] : NULL;
 }
 
 l3a_status l3a_model_set_record(l3a_model *model, const char *key, const char *value) {
+    REQUIRE(model, model, key, value);
     return text_record_set(model->context, &model->record_keys, &model->record_values, key, value);
 }
 
@@ -326,11 +340,13 @@ done:
 }
 
 l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores) {
+    REQUIRE(model, model, features, scores);
     const l3a_status status = model_ready(model);
     return status == L3A_OK ? model_score_rows(model->context, model, features, rows, scores) : status;
 }
 
 l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features) {
+    REQUIRE(model, model, features);
     l3a_status status = L3A_OK;
     FAIL_IF(features->width != model->width, model->context, L3A_ERROR_MISMATCH,
             "use features of the backbone that the model was learned with", "%s: features %zu wide, but the model takes %zu",
@@ -432,6 +448,7 @@ done:
 }
 
 l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count) {
+    REQUIRE(model, model, features, classes);
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     size_t *columns = NULL, *rows = NULL, unlabelled = 0;
@@ -465,21 +482,24 @@ done:
 
 l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count,
                              uint64_t *images, l3a_plan *plan) {
+    REQUIRE(model, model, features, classes, images, plan);
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     size_t *columns = NULL, *rows = NULL, unlabelled;
     const size_t old = model->classes.count;
-    FAIL_IF(!classes || !class_count, context, L3A_ERROR_ARGUMENT, "name the classes of the phase", "the phase has no classes");
+    l3a_plan own = {.size = sizeof own};
+    FAIL_IF(!class_count, context, L3A_ERROR_ARGUMENT, "name the classes of the phase", "the phase has no classes");
     TRY(l3a_model_accepts(model, features));
     TRY(allocate(context, class_count, sizeof *columns, &columns));
     TRY(features_columns(features, classes, class_count, columns));
     struct pass pass = {.features = features, .columns = columns, .column_count = class_count};
     TRY(find_phase_rows(model, &pass, &rows, &unlabelled));
-    TRY(l3a_model_plan(context, &model->options, model->width, old + class_count, plan));
+    TRY(model_plan(context, &model->options, model->width, old + class_count, &own));
     const struct phase_size phase = {old, old + class_count, pass.count, model->evidence->part_count,
                                      model->evidence->ridge.inverse};
-    plan->memory = phase_memory(context, &model->options, model->width, &phase) + features_label_bytes(features);
-    plan->file += kept_phases(&model->options, model->evidence->part_count + 1) * plan->phase;
+    own.memory = phase_memory(context, &model->options, model->width, &phase) + features_label_bytes(features);
+    own.file += kept_phases(&model->options, model->evidence->part_count + 1) * own.phase;
+    TRY(WRITE_SIZED(context, plan, own));
     *images = pass.count;
 done:
     release(context, columns);
@@ -492,12 +512,15 @@ static l3a_status score_block(void *model, const float *features, size_t rows, f
 }
 
 l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metrics *metrics, double *average_precision) {
+    REQUIRE(model, model, features, metrics);
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     const size_t classes = model->classes.count;
     struct evaluation evaluation = {0};
     size_t *columns = NULL;
     double *thresholds = NULL;
+    l3a_metrics own;
+    TRY(CHECK_SIZED(context, metrics));
     FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn a phase first", "the model has learned no class yet");
     TRY(l3a_model_accepts(model, features));
     TRY(allocate(context, classes, sizeof *columns, &columns));
@@ -508,7 +531,8 @@ l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metr
     TRY(evaluation_score(&evaluation, 1, score_block, model));
     TRY(allocate(context, classes, sizeof *thresholds, &thresholds));
     l3a_model_thresholds(model, thresholds);
-    TRY(evaluation_measure(&evaluation, 0, thresholds, metrics, average_precision));
+    TRY(evaluation_measure(&evaluation, 0, thresholds, &own, average_precision));
+    TRY(WRITE_SIZED(context, metrics, own));
 done:
     evaluation_free(&evaluation);
     release(context, columns);

@@ -65,19 +65,19 @@ struct phase {
 
     /* A block of rows: how many fit, and how many wait to be learned together. */
     size_t block, staged;
-    float *features;                      /* [block x k] */
-    int8_t *own;                          /* [block x the phase's classes]: the labels that were given */
-    int8_t *labels;                       /* [block x classes], true and pseudo */
-    void *scores;                         /* [block x old classes] */
-    double *weight;                       /* ω */
-    double *targets;                      /* [block x classes]: ω ŷ, or ŷ for the recursion */
+    float *features;                       /* [block x k] */
+    int8_t *own;                           /* [block x the phase's classes]: the labels that were given */
+    int8_t *labels;                        /* [block x classes], true and pseudo */
+    void *scores;                          /* [block x old classes] */
+    double *weight;                        /* ω */
+    double *targets;                       /* [block x classes]: ω ŷ, or ŷ for the recursion */
     struct block *rows_of_block, own_rows; /* the expanded block, and where it is unless the models of a group share it */
     double expand_seconds;
 };
 
 struct l3a_model {
     l3a_context *context;
-    l3a_options options;
+    struct model_options options;
     size_t width;
     text_list classes;
     uint64_t *counts;
@@ -100,13 +100,14 @@ static inline size_t model_dim(const l3a_model *model) {
     return model->evidence->ridge.sums.dim;
 }
 
-/* Whether this is a setting of models, which model files store. */
-bool is_model_setting(const l3a_option_info *info);
+/* As l3a_model_create() and l3a_model_plan(). */
+l3a_status model_create(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model);
+l3a_status model_plan(l3a_context *context, const struct model_options *options, size_t width, size_t classes, l3a_plan *plan);
 /* Records how the features were made, unless an earlier table has set it. */
 l3a_status model_keep_provenance(l3a_model *model, const l3a_features *features);
 /* Checks that the model is in a phase, or between phases. */
 l3a_status check_state(const l3a_model *model, bool in_phase);
-real options_real(const l3a_options *options);
+real options_real(const struct model_options *options);
 /* Uses the evidence of another model instead of its own, which must be empty. */
 void model_share(l3a_model *model, const l3a_model *other);
 /* While there are more parts than the setting `keep-phases` allows, folds the oldest part into the one after it. */
@@ -124,7 +125,7 @@ void model_changed(l3a_model *model);
 l3a_status model_score_rows(l3a_context *context, const l3a_model *model, const float *features, size_t rows, float *scores);
 /* The same for rows that are expanded already; exact: room for [rows x classes] doubles, unused in single precision. */
 l3a_status model_score_expanded(const l3a_model *model, const struct block *rows, double *exact, float *scores);
-struct layer_shape model_layer_shape(const l3a_options *options, size_t width);
+struct layer_shape model_layer_shape(const struct model_options *options, size_t width);
 
 /* phase.c: the steps of a phase. l3a_phase_learn() and l3a_phase_end() consist of them; a group takes them with several models. */
 /* Prepares learning, after everything was counted. rows: where blocks are expanded; NULL: the phase has its own. Everything that
@@ -157,18 +158,18 @@ struct phase_size {
 };
 
 /* Whether a phase of `rows` rows is learned by recursion. */
-bool chooses_recursion(const l3a_context *context, const l3a_options *options, uint64_t dim, uint64_t rows, bool inverse);
+bool chooses_recursion(const l3a_context *context, const struct model_options *options, uint64_t dim, uint64_t rows, bool inverse);
 /* The largest number of phases that are kept apart while `phases` phases are learned. */
-uint64_t kept_phases(const l3a_options *options, uint64_t phases);
+uint64_t kept_phases(const struct model_options *options, uint64_t phases);
 /* Peak memory in bytes, including the model's own, while a phase is learned, and while rows are scored. */
-uint64_t phase_memory(l3a_context *context, const l3a_options *options, size_t width, const struct phase_size *phase);
-uint64_t score_memory(const l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t parts,
+uint64_t phase_memory(l3a_context *context, const struct model_options *options, size_t width, const struct phase_size *phase);
+uint64_t score_memory(const l3a_context *context, const struct model_options *options, size_t width, size_t classes, uint64_t parts,
                       uint64_t rows);
 /* Checks that `needed` bytes fit into memory; `held` of them are allocated already. */
-l3a_status check_memory(l3a_context *context, const l3a_options *options, size_t width, uint64_t needed, uint64_t held);
+l3a_status check_memory(l3a_context *context, const struct model_options *options, size_t width, uint64_t needed, uint64_t held);
 /* Checks that the plan fits into memory; `held` bytes are allocated already. */
-l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t phases,
-                              uint64_t held);
+l3a_status model_check_memory(l3a_context *context, const struct model_options *options, size_t width, size_t classes,
+                              uint64_t phases, uint64_t held);
 /* Bytes of the matrices that the model holds. */
 uint64_t model_memory(const l3a_model *model);
 /* The rows of the model's table that l3a_model_learn() passes on at a time, and those that are scored at a time. */

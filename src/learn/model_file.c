@@ -15,6 +15,7 @@
  * whose judged sets are not those of phases: there a line of `parts` goes on with the number of images and the judged classes, as
  * in "1 250 0-3,7". A model whose parts are phases is written as version 3. */
 #include "base/number.h"
+#include "base/settings.h"
 #include "format/safetensors.h"
 #include "learn/model.h"
 
@@ -157,13 +158,11 @@ static l3a_status describe_model(const l3a_model *model, text_list *keys, text_l
         describe_part(&model->evidence->parts[i], !only_phases, &parts);
     }
     TRY(add_text(context, keys, values, "parts", &parts));
-    for (size_t i = 0; l3a_option_at(i); i++) {
+    for (size_t i = 0; i < model_settings.count; i++) {
+        const struct setting *setting = &model_settings.settings[i];
         char text[64];
-        if (!is_model_setting(l3a_option_at(i))) {
-            continue;
-        }
-        l3a_options_get(&model->options, l3a_option_at(i)->name, text, sizeof text);
-        TRY(add_metadata(context, keys, values, l3a_option_at(i)->name, "%s", text));
+        setting_get(&model->options, setting, text, sizeof text);
+        TRY(add_metadata(context, keys, values, setting->info.name, "%s", text));
     }
     for (size_t i = 0; i < model->record_values.count; i++) {
         char key[256];
@@ -203,6 +202,7 @@ static l3a_status list_sums(const l3a_model *model, struct sums_source *whole, t
 }
 
 l3a_status l3a_model_save(l3a_model *model, const char *path) {
+    REQUIRE(model, model, path);
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     text_list keys = {0}, values = {0};
@@ -261,20 +261,17 @@ static uint64_t first_version(const char *name) {
     return 1;
 }
 
-static l3a_status load_options(const safetensors *file, l3a_options *options, size_t *width) {
+static l3a_status load_options(const safetensors *file, struct model_options *options, size_t *width) {
     l3a_status status = L3A_OK;
     uint64_t number;
-    l3a_options_default(options);
-    for (size_t i = 0; l3a_option_at(i); i++) {
-        const char *name = l3a_option_at(i)->name, *value = safetensors_metadata(file, name);
-        if (!is_model_setting(l3a_option_at(i))) {
-            continue;
-        }
+    model_options_default(options);
+    for (size_t i = 0; i < model_settings.count; i++) {
+        const char *name = model_settings.settings[i].info.name, *value = safetensors_metadata(file, name);
         if (!value && file_version(file) < first_version(name)) {
             continue;
         }
         FAIL_IF(!value, file->context, L3A_ERROR_FORMAT, damaged, "%s: setting '%s' is missing", file->input.path, name);
-        if (l3a_options_set(file->context, options, name, value) != L3A_OK) {
+        if (model_options_set(file->context, options, name, value) != L3A_OK) {
             status = fail_in(file->context, L3A_ERROR_FORMAT, "%s", file->input.path);
             goto done;
         }
@@ -604,8 +601,9 @@ l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **mo
     l3a_model *made = NULL;
     safetensors file = {0};
     const struct tensor *matrix;
-    l3a_options options;
+    struct model_options options;
     size_t width = 0;
+    NEED(context, context, path, model);
     TRY(safetensors_open(context, path, &file));
     TRY(check_kind(&file));
     TRY(load_options(&file, &options, &width));
@@ -615,7 +613,7 @@ l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **mo
     if (!keeps_phases(&options)) {
         TRY(find_triangle(&file, learned_width(&options, width), &matrix));
     }
-    TRY(l3a_model_create(context, width, &options, &made));
+    TRY(model_create(context, width, &options, &made));
     const char *classes = safetensors_metadata(&file, "classes");
     if (!classes) {
         status = fail_model(&file, "the list of classes is missing");

@@ -129,6 +129,7 @@ done:
 }
 
 l3a_status l3a_phase_begin(l3a_model *model, const char *const *classes, size_t class_count) {
+    REQUIRE(model, model, classes);
     l3a_status status = L3A_OK;
     TRY(check_state(model, false));
     FAIL_IF(!classes || !class_count, model->context, L3A_ERROR_ARGUMENT, "name the classes of the phase",
@@ -160,6 +161,7 @@ static void add_counts(const l3a_model *model, const int8_t *labels, size_t rows
 }
 
 l3a_status l3a_phase_count(l3a_model *model, const int8_t *labels, size_t rows) {
+    REQUIRE(model, model, labels);
     l3a_status status = L3A_OK;
     TRY(check_state(model, true));
     FAIL_IF(model->state != MODEL_COUNTING, model->context, L3A_ERROR_STATE, NULL,
@@ -219,10 +221,10 @@ l3a_status phase_prepare_block(l3a_model *model, struct block *shared) {
     phase->rows_of_block = shared;
     if (!shared) {
         phase->own_rows = (struct block){.context = model->context,
-                                        .layer = &model->layer,
-                                        .capacity = phase->block,
-                                        .columns = all,
-                                        .recursive = phase->recursive};
+                                         .layer = &model->layer,
+                                         .capacity = phase->block,
+                                         .columns = all,
+                                         .recursive = phase->recursive};
         TRY(block_create(&phase->own_rows));
         phase->rows_of_block = &phase->own_rows;
     }
@@ -293,6 +295,7 @@ done:
 }
 
 l3a_status l3a_phase_survey(l3a_model *model, const float *features, size_t rows) {
+    REQUIRE(model, model, features);
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
     TRY(check_state(model, true));
@@ -477,6 +480,7 @@ done:
 }
 
 l3a_status l3a_phase_learn(l3a_model *model, const float *features, const int8_t *labels, size_t rows) {
+    REQUIRE(model, model, features, labels);
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
     const size_t k = model->width, own = phase->classes.count - old_classes(model);
@@ -722,6 +726,7 @@ done:
 }
 
 l3a_status l3a_phase_end(l3a_model *model) {
+    REQUIRE(model, model);
     l3a_context *context = model->context;
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
@@ -743,6 +748,9 @@ done:
 }
 
 void l3a_phase_abandon(l3a_model *model) {
+    if (!model) {
+        return;
+    }
     struct phase *phase = &model->phase;
     if (model->state != MODEL_COUNTING && model->state != MODEL_LEARNING) {
         return;

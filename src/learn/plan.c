@@ -3,6 +3,7 @@
 #include "learn/model.h"
 
 #include "base/machine.h"
+#include "base/sized.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@ static uint64_t larger(uint64_t left, uint64_t right) {
 
 /* With solver auto, the recursion starts with a phase of few rows and is used until a phase has many: turning A into R costs as
  * much as three solves, but later phases of few rows then need no solve. Processes that learn together add up sums. */
-bool chooses_recursion(const l3a_context *context, const l3a_options *options, uint64_t dim, uint64_t rows, bool inverse) {
+bool chooses_recursion(const l3a_context *context, const struct model_options *options, uint64_t dim, uint64_t rows, bool inverse) {
     if (!learns_alone(context)) {
         return false;
     }
@@ -28,17 +29,18 @@ bool chooses_recursion(const l3a_context *context, const l3a_options *options, u
     return inverse ? rows < dim : 16 * rows <= dim;
 }
 
-uint64_t kept_phases(const l3a_options *options, uint64_t phases) {
+uint64_t kept_phases(const struct model_options *options, uint64_t phases) {
     const uint64_t most = options->keep_phases && options->keep_phases < phases ? options->keep_phases + 1 : phases;
     return keeps_phases(options) ? most : 0;
 }
 
-static uint64_t triangle_bytes(const l3a_context *context, const l3a_options *options, size_t width) {
+static uint64_t triangle_bytes(const l3a_context *context, const struct model_options *options, size_t width) {
     return algebra_of(context)->triangle_bytes(learned_width(options, width), options_real(options));
 }
 
 /* Sums, layer, C and W. */
-static uint64_t held_bytes(const l3a_context *context, const l3a_options *options, size_t width, size_t classes, size_t adding) {
+static uint64_t held_bytes(const l3a_context *context, const struct model_options *options, size_t width, size_t classes,
+                           size_t adding) {
     const struct algebra *algebra = algebra_of(context);
     const struct layer_shape shape = model_layer_shape(options, width);
     const size_t d = layer_columns(&shape);
@@ -46,8 +48,8 @@ static uint64_t held_bytes(const l3a_context *context, const l3a_options *option
 }
 
 /* The expanded block and what belongs to its rows. */
-static uint64_t learning_bytes(l3a_context *context, const l3a_options *options, size_t width, const struct phase_size *phase,
-                            bool recursive) {
+static uint64_t learning_bytes(l3a_context *context, const struct model_options *options, size_t width,
+                               const struct phase_size *phase, bool recursive) {
     const struct layer layer = {.algebra = algebra_of(context), .shape = model_layer_shape(options, width)};
     const size_t block = phase->rows < options->block ? (size_t)phase->rows : (size_t)options->block;
     const struct block rows = {
@@ -61,7 +63,7 @@ static uint64_t learning_bytes(l3a_context *context, const l3a_options *options,
 
 /* While a phase is learned, there are its block and the rows being read or the trials of gamma; when it ends, its part and what
  * solving takes. */
-uint64_t phase_memory(l3a_context *context, const l3a_options *options, size_t width, const struct phase_size *phase) {
+uint64_t phase_memory(l3a_context *context, const struct model_options *options, size_t width, const struct phase_size *phase) {
     const size_t d = learned_width(options, width);
     const bool apart = keeps_phases(options), recursive = chooses_recursion(context, options, d, phase->rows, phase->inverse);
     const struct algebra *algebra = algebra_of(context);
@@ -86,7 +88,7 @@ uint64_t phase_memory(l3a_context *context, const l3a_options *options, size_t w
            larger(learning + phase->parts * triangle, larger(reading + after * triangle, reading + solving + folded * triangle));
 }
 
-uint64_t score_memory(const l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t parts,
+uint64_t score_memory(const l3a_context *context, const struct model_options *options, size_t width, size_t classes, uint64_t parts,
                       uint64_t rows) {
     const struct layer layer = {.algebra = algebra_of(context), .shape = model_layer_shape(options, width)};
     const struct block block = {.layer = &layer, .capacity = SCORE_ROWS};
@@ -99,16 +101,16 @@ uint64_t score_memory(const l3a_context *context, const l3a_options *options, si
 
 /* How the classes are divided into phases is not known here, so memory is the larger of two cases: a first phase with all classes,
  * in which gamma may be chosen, and a phase after all classes. */
-l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size_t width, size_t classes, l3a_plan *plan) {
+l3a_status model_plan(l3a_context *context, const struct model_options *options, size_t width, size_t classes, l3a_plan *plan) {
     l3a_status status = L3A_OK;
-    TRY(l3a_options_check(context, options));
+    TRY(model_options_check(context, options));
     const bool mixed = options->precision == L3A_PRECISION_MIXED, apart = keeps_phases(options);
     const double d = (double)learned_width(options, width), k = (double)width, K = (double)classes;
     const bool search = apart && mixed && options->alpha < 1;
     const double matrix = d * (d + 1) / 2 * (options->store == L3A_STORE_FLOAT32 ? 4 : 8);
     const uint64_t many = options->block + GAMMA_ROWS + (uint64_t)d; /* for whole blocks and samples, and no recursion */
     const struct phase_size first = {.all = classes, .rows = many}, later = {.old = classes, .all = classes, .rows = many};
-    l3a_options chosen = *options;
+    struct model_options chosen = *options;
     chosen.gamma = options->gamma == 0 ? 1 : options->gamma;
     plan->phase = apart ? triangle_bytes(context, options, width) : 0;
     plan->memory =
@@ -121,7 +123,18 @@ done:
     return status;
 }
 
-l3a_status check_memory(l3a_context *context, const l3a_options *options, size_t width, uint64_t needed, uint64_t held) {
+l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size_t width, size_t classes, l3a_plan *plan) {
+    const struct model_options settings = model_options_of(options);
+    l3a_status status = L3A_OK;
+    l3a_plan own = {.size = sizeof own};
+    NEED(context, context, plan);
+    TRY(model_plan(context, &settings, width, classes, &own));
+    TRY(WRITE_SIZED(context, plan, own));
+done:
+    return status;
+}
+
+l3a_status check_memory(l3a_context *context, const struct model_options *options, size_t width, uint64_t needed, uint64_t held) {
     l3a_status status = L3A_OK;
     const uint64_t free = machine_memory_available();
     const uint64_t limit = context->options.memory_limit ? context->options.memory_limit : free ? free + held : 0;
@@ -134,11 +147,11 @@ done:
     return status;
 }
 
-l3a_status model_check_memory(l3a_context *context, const l3a_options *options, size_t width, size_t classes, uint64_t phases,
-                              uint64_t held) {
+l3a_status model_check_memory(l3a_context *context, const struct model_options *options, size_t width, size_t classes,
+                              uint64_t phases, uint64_t held) {
     l3a_status status = L3A_OK;
-    l3a_plan plan;
-    TRY(l3a_model_plan(context, options, width, classes, &plan));
+    l3a_plan plan = {.size = sizeof plan};
+    TRY(model_plan(context, options, width, classes, &plan));
     TRY(check_memory(context, options, width, plan.memory + kept_phases(options, phases) * plan.phase, held));
 done:
     return status;

@@ -6,7 +6,7 @@
 #ifndef L3A_WEIGHTS_H
 #define L3A_WEIGHTS_H
 
-#include "l3a/l3a.h"
+#include "learn/options.h"
 
 #include <stdbool.h>
 

@@ -42,6 +42,7 @@ l3a_status l3a_folder_record(l3a_context *context, const char *folder, const cha
     char *path = NULL, *content = NULL, *value = NULL;
     struct json json;
     bool found;
+    NEED(context, context, folder, key, text);
     TRY(find_record(context, folder, &path));
     TRY(record_open(context, path, &json, &content));
     TRY(json_find(&json, key, &found));
@@ -94,6 +95,7 @@ l3a_status l3a_results_load(l3a_context *context, const char *folder, l3a_result
     l3a_status status = L3A_OK;
     l3a_results *made = NULL;
     char *path = NULL;
+    NEED(context, context, folder, results);
     TRY(results_create(context, &made));
     TRY(join_path(context, folder, "run.json", &path));
     TRY(read_classes(context, path, &made->classes));

@@ -10,6 +10,7 @@
 #include "measure/metrics.h"
 
 #include "base/memory.h"
+#include "base/sized.h"
 #include "base/threads.h"
 
 #include <math.h>
@@ -127,7 +128,7 @@ static double f1(struct counts c) {
 
 static void summarise(const measurement *m, l3a_metrics *metrics) {
     struct counts all = {0, 0, 0};
-    memset(metrics, 0, sizeof *metrics);
+    *metrics = (l3a_metrics){.size = sizeof *metrics};
     for (size_t k = 0; k < m->classes; k++) {
         const struct counts c = m->counts[k];
         metrics->mean_ap += m->average_precision[k] / (double)m->classes;
@@ -151,6 +152,9 @@ l3a_status measure(l3a_context *context, const float *scores, const int8_t *labe
         .context = context, .scores = scores, .labels = labels, .rows = rows, .classes = classes, .thresholds = thresholds};
     FAIL_IF(!rows || !classes || rows > UINT32_MAX, context, L3A_ERROR_DATA, "measure on at least one image and one class",
             "nothing to measure: %zu images, %zu classes", rows, classes);
+    for (size_t k = 0; k < classes; k++) {
+        FAIL_IF(isnan(thresholds[k]), context, L3A_ERROR_DATA, NULL, "the threshold of class %zu is not a number", k);
+    }
     m.slots = (size_t)context->threads;
     TRY(allocate(context, classes, sizeof *m.average_precision, &m.average_precision));
     TRY(allocate(context, classes, sizeof *m.counts, &m.counts));
@@ -169,18 +173,15 @@ done:
     return status;
 }
 
-l3a_status l3a_measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes, double theta,
-                       l3a_metrics *metrics, double *average_precision) {
+l3a_status l3a_measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes,
+                       const double *thresholds, l3a_metrics *metrics, double *average_precision) {
     l3a_status status = L3A_OK;
-    double *thresholds = NULL;
-    FAIL_IF(!(theta > 0 && theta < 1), context, L3A_ERROR_OPTION, "use a theta between 0 and 1", "theta: %g is not allowed", theta);
-    TRY(allocate(context, classes, sizeof *thresholds, &thresholds));
-    for (size_t k = 0; k < classes; k++) {
-        thresholds[k] = logit(theta);
-    }
-    TRY(measure(context, scores, labels, rows, classes, thresholds, metrics, average_precision));
+    l3a_metrics own;
+    NEED(context, context, scores, labels, thresholds, metrics);
+    TRY(CHECK_SIZED(context, metrics));
+    TRY(measure(context, scores, labels, rows, classes, thresholds, &own, average_precision));
+    TRY(WRITE_SIZED(context, metrics, own));
 done:
-    release(context, thresholds);
     return status;
 }
 
@@ -192,6 +193,8 @@ l3a_status measure_part(l3a_context *context, const float *scores, const int8_t 
     float *part_scores = NULL;
     int8_t *part_labels = NULL;
     l3a_metrics metrics = {0};
+    double *thresholds = NULL; /* mAP does not depend on them */
+    TRY(allocate_zeroed(context, width, sizeof *thresholds, &thresholds));
     TRY(allocate(context, rows, width * sizeof *part_scores, &part_scores));
     TRY(allocate(context, rows, width, &part_labels));
     for (size_t i = 0; i < rows; i++) {
@@ -203,12 +206,13 @@ l3a_status measure_part(l3a_context *context, const float *scores, const int8_t 
         }
     }
     if (count) {
-        TRY(l3a_measure(context, part_scores, part_labels, count, width, 0.5, &metrics, NULL));
+        TRY(measure(context, part_scores, part_labels, count, width, thresholds, &metrics, NULL));
     }
     *mean_ap = metrics.mean_ap;
 done:
     release(context, part_scores);
     release(context, part_labels);
+    release(context, thresholds);
     return status;
 }
 

@@ -1,5 +1,7 @@
 #include "measure/results.h"
 
+#include "base/sized.h"
+
 #include "base/machine.h"
 
 #include <math.h>
@@ -41,27 +43,29 @@ void l3a_results_free(l3a_results *results) {
 }
 
 size_t l3a_results_count(const l3a_results *results) {
-    return results->count;
+    return results ? results->count : 0;
 }
 
 const l3a_result *l3a_results_at(const l3a_results *results, size_t index) {
-    return index < results->count ? &results->rows[index] : NULL;
+    return results && index < results->count ? &results->rows[index] : NULL;
 }
 
 const double *l3a_results_average_precision(const l3a_results *results, size_t index) {
-    return index < results->count ? results->details[index].average_precision : NULL;
+    return results && index < results->count ? results->details[index].average_precision : NULL;
 }
 
-const l3a_class_tally *l3a_results_tallies(const l3a_results *results, size_t index) {
-    return index < results->count ? results->details[index].tallies : NULL;
+const l3a_class_tally *l3a_results_tally(const l3a_results *results, size_t index, size_t class_index) {
+    const bool known =
+        results && index < results->count && results->details[index].tallies && class_index < results->rows[index].last;
+    return known ? &results->details[index].tallies[class_index] : NULL;
 }
 
 size_t l3a_results_class_count(const l3a_results *results) {
-    return results->classes.count;
+    return results ? results->classes.count : 0;
 }
 
 const char *l3a_results_class(const l3a_results *results, size_t index) {
-    return index < results->classes.count ? results->classes.items[index] : NULL;
+    return results && index < results->classes.count ? results->classes.items[index] : NULL;
 }
 
 static l3a_status copy_array(l3a_context *context, const void *from, size_t count, size_t size, void *to) {
@@ -295,6 +299,9 @@ void spread_finish(const struct spread *spread, double result[2]) {
 
 l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method, l3a_summary *summary) {
     struct spread spreads[SUMMARY] = {{0}};
+    l3a_status status = L3A_OK;
+    NEED(context, context, results, method, summary);
+    TRY(CHECK_SIZED(context, summary));
     for (size_t i = 0; i < results->count; i++) {
         const l3a_result *first = &results->rows[i];
         if (first->phase != 1 || strcmp(first->method, method) != 0) {
@@ -321,17 +328,14 @@ l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results,
             spread_add(&spreads[j], values[j]);
         }
     }
-    if (!spreads[0].count) {
-        return fail(context, L3A_ERROR_ARGUMENT, NULL, "there are no results of method '%s'", method);
+    FAIL_IF(!spreads[0].count, context, L3A_ERROR_ARGUMENT, NULL, "there are no results of method '%s'", method);
+    l3a_summary own = {.size = sizeof own, .method = method, .seeds = spreads[0].count};
+    double *const targets[SUMMARY] = {own.average_map, own.last_map, own.last_class_f1, own.last_overall_f1,
+                                      own.forgetting,  own.base_map, own.new_map};
+    for (size_t j = 0; j < SUMMARY; j++) {
+        spread_finish(&spreads[j], targets[j]);
     }
-    summary->method = method;
-    summary->seeds = spreads[0].count;
-    spread_finish(&spreads[0], summary->average_map);
-    spread_finish(&spreads[1], summary->last_map);
-    spread_finish(&spreads[2], summary->last_class_f1);
-    spread_finish(&spreads[3], summary->last_overall_f1);
-    spread_finish(&spreads[4], summary->forgetting);
-    spread_finish(&spreads[5], summary->base_map);
-    spread_finish(&spreads[6], summary->new_map);
-    return L3A_OK;
+    TRY(WRITE_SIZED(context, summary, own));
+done:
+    return status;
 }

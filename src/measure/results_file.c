@@ -142,19 +142,19 @@ static bool parse_row(const struct csv *csv, const l3a_results *results, l3a_res
     if (!good || integers[3] > results->classes.count || integers[2] >= integers[3] || !integers[1]) {
         return false;
     }
-    *row = (l3a_result){
-        .method = csv->fields[0],
-        .seed = integers[0],
-        .phase = (size_t)integers[1],
-        .first = (size_t)integers[2],
-        .last = (size_t)integers[3],
-        .train_images = integers[4],
-        .test_images = integers[5],
-        .pseudo_labels = integers[6],
-        .metrics = {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6], (size_t)integers[5]},
-        .seconds = numbers[7],
-        .base_map = base,
-        .new_map = new};
+    *row = (l3a_result){.method = csv->fields[0],
+                        .seed = integers[0],
+                        .phase = (size_t)integers[1],
+                        .first = (size_t)integers[2],
+                        .last = (size_t)integers[3],
+                        .train_images = integers[4],
+                        .test_images = integers[5],
+                        .pseudo_labels = integers[6],
+                        .metrics = {sizeof row->metrics, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5],
+                                    numbers[6], (size_t)integers[5]},
+                        .seconds = numbers[7],
+                        .base_map = base,
+                        .new_map = new};
     return true;
 }
 

@@ -84,5 +84,5 @@ static void free_model(void *state) {
     l3a_model_free(state);
 }
 
-const struct learner analytic_learner = {create, learn, score, edges_of, free_model, true, false};
-const struct learner masked_learner = {create, learn_masked, score, edges_of, free_model, true, false};
+const struct learner analytic_learner = {create, learn, score, edges_of, free_model, .is_model = true};
+const struct learner masked_learner = {create, learn_masked, score, edges_of, free_model, .is_model = true};

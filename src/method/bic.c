@@ -10,8 +10,8 @@
  * by itself would not do: α and β would turn the scores of new classes into log-odds, whatever those of old classes are, and
  * hardly any would reach the threshold that suits a head trained with the asymmetric loss (docs/methods-gradient.md has numbers).
  *
- * Since the head is linear, the correction is a change of its weights. It changes which classes count as predicted, but not the
- * order of a class's scores, so it affects AP only through later phases. */
+ * Since the head is linear, the correction is a change of its coefficients. It changes which classes count as predicted, but not
+ * the order of a class's scores, so it affects AP only through later phases. */
 #include "method/head.h"
 
 #include <math.h>
@@ -90,7 +90,8 @@ static void add_scores(const struct head *head, const float *stored, const int8_
         targets[first + k] = (float)(labels[k] == 1) / (float)present;
     }
     head_expand(head, stored, 1, held->inputs);
-    head_multiply(head, head->weights, held->classes, held->inputs, 1, held->scores + held->count * held->classes, held->classes);
+    head_multiply(head, head->coefficients, held->classes, held->inputs, 1, held->scores + held->count * held->classes,
+                  held->classes);
     held->count++;
 }
 
@@ -166,11 +167,11 @@ static void fit(const struct held_scores *held, double at[2]) {
 
 static void correct(struct head *head, double alpha, double beta) {
     for (size_t k = head->old; k < head->classes; k++) {
-        float *weights = head->weights + k * head->inputs;
+        float *coefficients = head->coefficients + k * head->inputs;
         for (size_t j = 0; j < head->inputs; j++) {
-            weights[j] *= (float)alpha;
+            coefficients[j] *= (float)alpha;
         }
-        weights[head->inputs - 1] += (float)beta;
+        coefficients[head->inputs - 1] += (float)beta;
     }
 }
 
@@ -216,12 +217,7 @@ static void release_all(struct head *head) {
     held_free((struct bic *)head);
 }
 
-static const struct head_rules rules = {.size = sizeof(struct bic),
-                                        .tuning = {20, 1e-2, 3e-3, 10, 20, true},
-                                        .joins = true,
-                                        .distils = DISTIL_TOO,
-                                        .prepare = prepare,
-                                        .finish = finish,
-                                        .release = release_all};
+static const struct head_rules rules = {
+    .size = sizeof(struct bic), .joins = true, .distils = DISTIL_TOO, .prepare = prepare, .finish = finish, .release = release_all};
 
-HEAD_LEARNER(bic, rules);
+HEAD_LEARNER(bic, rules, 20, 1e-2, 3e-3, 10, 20, true);

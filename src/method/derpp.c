@@ -65,7 +65,6 @@ static void release_all(struct head *head) {
 }
 
 static const struct head_rules rules = {.size = sizeof(struct derpp),
-                                        .tuning = {20, 1e-2, 1e-2, 10, 20, true},
                                         .replays = 2,
                                         .apart = true,
                                         .prepare = prepare,
@@ -73,4 +72,4 @@ static const struct head_rules rules = {.size = sizeof(struct derpp),
                                         .stepped = offer,
                                         .release = release_all};
 
-HEAD_LEARNER(derpp, rules);
+HEAD_LEARNER(derpp, rules, 20, 1e-2, 1e-2, 10, 20, true);

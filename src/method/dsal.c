@@ -36,15 +36,15 @@ static l3a_status create(l3a_context *context, const struct method *method, cons
     l3a_status status = L3A_OK;
     struct dsal *dsal = NULL;
     l3a_plan plan;
-    struct layer_shape shape = model_layer_shape(settings, width);
+    struct layer_shape shape = model_layer_shape(&settings->model, width);
     shape.kind = LAYER_TANH;
     TRY(l3a_model_plan(context, settings, width, 0, &plan));
-    TRY(check_memory(context, settings, width, plan.memory + algebra_of(context)->sums_bytes(shape.dim, 0), 0));
+    TRY(check_memory(context, &settings->model, width, plan.memory + algebra_of(context)->sums_bytes(shape.dim, 0), 0));
     TRY(allocate_zeroed(context, 1, sizeof *dsal, &dsal));
     dsal->context = context;
     dsal->settings = *settings;
     TRY(l3a_model_create(context, width, settings, &dsal->main));
-    TRY(regression_create(context, &shape, settings->gamma, &dsal->second));
+    TRY(regression_create(context, &shape, settings->model.gamma, &dsal->second));
     *state = dsal;
     dsal = NULL;
 done:
@@ -82,7 +82,7 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
     const size_t own = lesson->last - lesson->first;
     TRY(l3a_model_learn(dsal->main, lesson->train, lesson->names + lesson->first, own));
     TRY(regression_begin(&dsal->second, own));
-    TRY(lesson_read(lesson, "second stream", (size_t)dsal->settings.block, take, dsal, &outcome->images));
+    TRY(lesson_read(lesson, "second stream", (size_t)dsal->settings.model.block, take, dsal, &outcome->images));
     TRY(regression_end(&dsal->second));
 done:
     return status;
@@ -92,16 +92,23 @@ static l3a_status score(void *state, const float *features, size_t rows, float *
     struct dsal *dsal = state;
     l3a_status status = L3A_OK;
     TRY(l3a_model_score(dsal->main, features, rows, scores));
-    TRY(regression_score(&dsal->second, features, rows, dsal->settings.ratio, 1, scores));
+    TRY(regression_score(&dsal->second, features, rows, dsal->settings.method.ratio, 1, scores));
 done:
     return status;
 }
 
-static void edges_of(const void *state, double *edges) {
+static void thresholds_of(const void *state, double *thresholds) {
     const struct dsal *dsal = state;
     for (size_t k = 0; k < dsal->second.classes; k++) {
-        edges[k] = logit(dsal->settings.theta);
+        thresholds[k] = logit(dsal->settings.model.theta);
     }
 }
 
-const struct learner dsal_learner = {create, learn, score, edges_of, free_dsal, false, true};
+const struct learner dsal_learner = {create,
+                                     learn,
+                                     score,
+                                     thresholds_of,
+                                     free_dsal,
+                                     false,
+                                     .settings = "|dim|gamma|ratio|precision|block|theta|",
+                                     .needs_gamma = true};

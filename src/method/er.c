@@ -3,10 +3,7 @@
  * pass over a phase. */
 #include "method/head.h"
 
-static const struct head_rules rules = {.size = sizeof(struct head),
-                                        .tuning = {20, 1e-2, 3e-3, 0, 20, true},
-                                        .replays = 1,
-                                        .prepare = memory_prepare_reservoir,
-                                        .stepped = memory_offer_shown};
+static const struct head_rules rules = {
+    .size = sizeof(struct head), .replays = 1, .prepare = memory_prepare_reservoir, .stepped = memory_offer_shown};
 
-HEAD_LEARNER(er, rules);
+HEAD_LEARNER(er, rules, 20, 1e-2, 3e-3, 0, 20, true);

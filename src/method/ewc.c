@@ -1,9 +1,9 @@
-/* Elastic Weight Consolidation (Kirkpatrick et al. 2017) and its online form (Schwarz et al. 2018): weights that mattered to
+/* Elastic Weight Consolidation (Kirkpatrick et al. 2017) and its online form (Schwarz et al. 2018): coefficients that mattered to
  * earlier phases are held near their values by a penalty λ/2 Σᵢ Fᵢ (wᵢ − wᵢ*)², summed over earlier phases, each with its own F
  * and w* (ewc), or with one running F and the last w* (oewc).
  *
  * F is the diagonal of the Fisher information, which a linear logistic head has in closed form: with p = σ(wₖᵀz), the expectation
- * over the label of the squared derivative of the log-likelihood with respect to weight j of class k is p (1 − p) zⱼ², so
+ * over the label of the squared derivative of the log-likelihood with respect to coefficient j of class k is p (1 − p) zⱼ², so
  *   F[k, j] = mean over the phase's images of pₖ (1 − pₖ) zⱼ².
  *
  * A sum of parabolas is a parabola, so only ΣF and ΣF w* are kept, whatever the number of phases. */
@@ -30,7 +30,7 @@ static void add_penalty(struct head *head, float *gradient) {
     const struct ewc *ewc = (const struct ewc *)head;
     const float lambda = (float)head->tuning.lambda;
     for (size_t i = 0; i < head->old * head->inputs; i++) {
-        gradient[i] += lambda * (ewc->fisher[i] * head->weights[i] - ewc->pull[i]);
+        gradient[i] += lambda * (ewc->fisher[i] * head->coefficients[i] - ewc->pull[i]);
     }
 }
 
@@ -42,7 +42,7 @@ static l3a_status consolidate(struct head *head, const struct rows *rows, bool o
     for (size_t i = 0; i < head->classes * head->inputs; i++) {
         const float kept = online ? DECAY * ewc->fisher[i] : ewc->fisher[i];
         ewc->fisher[i] = kept + fisher[i];
-        ewc->pull[i] = online ? ewc->fisher[i] * head->weights[i] : ewc->pull[i] + fisher[i] * head->weights[i];
+        ewc->pull[i] = online ? ewc->fisher[i] * head->coefficients[i] : ewc->pull[i] + fisher[i] * head->coefficients[i];
     }
 done:
     release(head->context, fisher);
@@ -63,18 +63,13 @@ static void release_all(struct head *head) {
     release(head->context, ewc->pull);
 }
 
-static const struct head_rules rules = {.size = sizeof(struct ewc),
-                                        .tuning = {20, 1e-2, 1e-2, 1000, 0, false},
-                                        .prepare = prepare,
-                                        .weight_terms = add_penalty,
-                                        .finish = finish,
-                                        .release = release_all};
+static const struct head_rules rules = {
+    .size = sizeof(struct ewc), .prepare = prepare, .coefficient_terms = add_penalty, .finish = finish, .release = release_all};
 static const struct head_rules online_rules = {.size = sizeof(struct ewc),
-                                               .tuning = {20, 1e-2, 1e-2, 1000, 0, false},
                                                .prepare = prepare,
-                                               .weight_terms = add_penalty,
+                                               .coefficient_terms = add_penalty,
                                                .finish = finish_online,
                                                .release = release_all};
 
-HEAD_LEARNER(ewc, rules);
-HEAD_LEARNER(oewc, online_rules);
+HEAD_LEARNER(ewc, rules, 20, 1e-2, 1e-2, 1000, 0, false);
+HEAD_LEARNER(oewc, online_rules, 20, 1e-2, 1e-2, 1000, 0, false);

@@ -22,7 +22,7 @@ l3a_status fisher_diagonal(const struct head *head, const struct rows *rows, flo
     for (size_t first = 0; first < rows->count; first += BLOCK) {
         const size_t count = rows->count - first < BLOCK ? rows->count - first : BLOCK;
         head_expand(head, rows->features + first * head->stored, count, inputs);
-        head_multiply(head, head->weights, head->classes, inputs, count, variances, head->classes);
+        head_multiply(head, head->coefficients, head->classes, inputs, count, variances, head->classes);
         to_variances(variances, count * head->classes);
         for (size_t i = 0; i < count * head->inputs; i++) {
             inputs[i] *= inputs[i];

@@ -39,7 +39,7 @@ static l3a_status create(l3a_context *context, const struct method *method, cons
     (void)method;
     l3a_status status = L3A_OK;
     struct gkeal *gkeal = NULL;
-    TRY(model_check_memory(context, settings, width, 0, 0, 0));
+    TRY(model_check_memory(context, &settings->model, width, 0, 0, 0));
     TRY(allocate_zeroed(context, 1, sizeof *gkeal, &gkeal));
     gkeal->context = context;
     gkeal->settings = *settings;
@@ -54,7 +54,7 @@ static l3a_status measure_kernels(const struct gkeal *gkeal, const float *centre
     const struct layer *layer = &gkeal->regression.layer;
     l3a_context *context = gkeal->context;
     l3a_status status = L3A_OK;
-    const size_t m = layer->shape.dim, block = m < gkeal->settings.block ? m : (size_t)gkeal->settings.block;
+    const size_t m = layer->shape.dim, block = m < gkeal->settings.model.block ? m : (size_t)gkeal->settings.model.block;
     struct block rows = {.context = context, .layer = layer, .capacity = block};
     void *values = NULL;
     double sum = 0;
@@ -115,20 +115,20 @@ static l3a_status make_kernels(struct gkeal *gkeal, const struct lesson *lesson)
     float *centres = NULL;
     double square, spread, power;
     TRY(lesson_rows(lesson, &rows, &count));
-    const size_t m = count < settings->dim ? count : (size_t)settings->dim;
-    draw(rows, count, m, settings->seed);
+    const size_t m = count < settings->model.dim ? count : (size_t)settings->model.dim;
+    draw(rows, count, m, settings->model.seed);
     TRY(allocate(context, m, k * sizeof *centres, &centres));
     TRY(l3a_features_read(lesson->train, rows, 0, m, centres));
     TRY(measure_centres(gkeal, centres, m, &square, &spread));
-    const double rate = 1 / (4 * settings->kernel_width * settings->kernel_width * spread);
+    const double rate = 1 / (4 * settings->method.kernel_width * settings->method.kernel_width * spread);
     FAIL_IF(!(spread > 0 && isfinite(rate) && rate > 0), context, L3A_ERROR_DATA,
             "use a first phase with images that differ, and features that can be squared",
             "gkeal: the distances between the %zu images drawn from the first phase give no kernel width", m);
     const struct layer_shape shape = {
-        .kind = LAYER_KERNELS, .type = options_real(settings), .width = k, .dim = m, .centres = centres, .rate = rate};
+        .kind = LAYER_KERNELS, .type = options_real(&settings->model), .width = k, .dim = m, .centres = centres, .rate = rate};
     TRY(regression_create(context, &shape, 0, &gkeal->regression));
     TRY(measure_kernels(gkeal, centres, &power));
-    gkeal->regression.ridge.gamma = settings->gamma * power * 6 * (double)k / square;
+    gkeal->regression.ridge.gamma = settings->model.gamma * power * 6 * (double)k / square;
 done:
     release(context, rows);
     release(context, centres);
@@ -157,7 +157,7 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
         TRY(make_kernels(gkeal, lesson));
     }
     TRY(regression_begin(&gkeal->regression, lesson->last - lesson->first));
-    TRY(lesson_read(lesson, "learn", (size_t)gkeal->settings.block, take, &gkeal->regression, &outcome->images));
+    TRY(lesson_read(lesson, "learn", (size_t)gkeal->settings.model.block, take, &gkeal->regression, &outcome->images));
     TRY(regression_end(&gkeal->regression));
 done:
     return status;
@@ -168,11 +168,18 @@ static l3a_status score(void *state, const float *features, size_t rows, float *
     return regression_score(&gkeal->regression, features, rows, 1, 0, scores);
 }
 
-static void edges_of(const void *state, double *edges) {
+static void thresholds_of(const void *state, double *thresholds) {
     const struct gkeal *gkeal = state;
     for (size_t k = 0; k < gkeal->regression.classes; k++) {
-        edges[k] = logit(gkeal->settings.theta);
+        thresholds[k] = logit(gkeal->settings.model.theta);
     }
 }
 
-const struct learner gkeal_learner = {create, learn, score, edges_of, free_gkeal, false, true};
+const struct learner gkeal_learner = {create,
+                                      learn,
+                                      score,
+                                      thresholds_of,
+                                      free_gkeal,
+                                      false,
+                                      .settings = "|dim|gamma|kernel-width|precision|block|theta|",
+                                      .needs_gamma = true};

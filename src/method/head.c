@@ -1,11 +1,11 @@
 /* A head: its classes, its input, its scores. train.c trains it.
  *
- * Scores are s = W x. The last input is 1, so the last weight of a class is its bias. A phase adds rows for its classes to W,
+ * Scores are s = W x. The last input is 1, so the last coefficient of a class is its bias. A phase adds rows for its classes to W,
  * uniform in (−1/√n, 1/√n) for n inputs.
  *
  * The input x is the features z, or the random layer of l3a (algebra/algebra.h) with the same seed and width d:
  *   x = (2/√3 k/d · ReLU(z B), z if features skip the layer, 1).
- * A step of Adam moves every weight by about its rate, so a score moves by rate · Σ|x|. If features have mean 0,
+ * A step of Adam moves every coefficient by about its rate, so a score moves by rate · Σ|x|. If features have mean 0,
  * E ReLU(z B) = E|z|/(2√3), and a factor of 2√3 k/d would make Σ|x| of the layer's d units equal to that of the k features. A third
  * of it works better on held-out training data: d inputs are fitted faster than k. */
 #include "method/head.h"
@@ -18,10 +18,10 @@
 #include <string.h>
 
 enum { READ_ROWS = 1024, BATCH = 128, SCORE_ROWS = 512 };
-enum { STREAM_WEIGHTS, STREAM_ORDER };
+enum { STREAM_COEFFICIENTS, STREAM_ORDER };
 
-static struct tuning tuning_of(const struct head_rules *rules, const l3a_options *settings) {
-    struct tuning tuning = rules->tuning;
+static struct tuning choose_tuning(const struct tuning *tuned, const struct method_options *settings) {
+    struct tuning tuning = *tuned;
     tuning.epochs = settings->epochs ? settings->epochs : tuning.epochs;
     tuning.first_rate = settings->first_rate > 0 ? settings->first_rate : tuning.first_rate;
     tuning.rate = settings->rate > 0 ? settings->rate : tuning.rate;
@@ -33,7 +33,7 @@ static struct tuning tuning_of(const struct head_rules *rules, const l3a_options
     return tuning;
 }
 
-static l3a_status create_layer(struct head *head, const l3a_options *settings, size_t width) {
+static l3a_status create_layer(struct head *head, const struct model_options *settings, size_t width) {
     l3a_status status = L3A_OK;
     const size_t dim = (size_t)settings->dim, columns = learned_width(settings, width);
     head->layer.shape =
@@ -46,22 +46,22 @@ done:
     return status;
 }
 
-l3a_status head_create(l3a_context *context, const struct head_rules *rules, const l3a_options *settings, size_t width,
-                       void **state) {
+l3a_status head_create(l3a_context *context, const struct head_rules *rules, const struct tuning *tuning,
+                       const l3a_options *settings, size_t width, void **state) {
     l3a_status status = L3A_OK;
     struct head *head = NULL;
     TRY(allocate_zeroed(context, 1, rules->size, &head));
     head->context = context;
     head->rules = rules;
-    head->tuning = tuning_of(rules, settings);
-    head->loss = settings->loss;
-    head->batch = settings->batch ? settings->batch : BATCH;
-    head->theta = settings->head_theta;
-    head->seed = settings->seed;
-    head->random.seed = random_bits(settings->seed, STREAM_ORDER);
+    head->tuning = choose_tuning(tuning, &settings->method);
+    head->loss = settings->method.loss;
+    head->batch = settings->method.batch ? settings->method.batch : BATCH;
+    head->theta = settings->method.head_theta;
+    head->seed = settings->model.seed;
+    head->random.seed = random_bits(settings->model.seed, STREAM_ORDER);
     head->inputs = head->stored = head->memory.inputs = width + 1;
-    if (settings->head_input == L3A_HEAD_INPUT_LAYER) {
-        TRY(create_layer(head, settings, width));
+    if (settings->method.head_input == L3A_HEAD_INPUT_LAYER) {
+        TRY(create_layer(head, &settings->model, width));
     }
     *state = head;
     head = NULL;
@@ -79,8 +79,8 @@ void head_free(void *state) {
     }
     memory_free(head->context, &head->memory);
     release(head->context, head->layer.matrix);
-    release(head->context, head->weights);
-    release(head->context, head->old_weights);
+    release(head->context, head->coefficients);
+    release(head->context, head->old_coefficients);
     release(head->context, head);
 }
 
@@ -107,22 +107,22 @@ done:
 
 static l3a_status add_classes(struct head *head, size_t classes) {
     l3a_status status = L3A_OK;
-    const uint64_t stream = random_bits(head->seed, STREAM_WEIGHTS);
+    const uint64_t stream = random_bits(head->seed, STREAM_COEFFICIENTS);
     const double bound = 1 / sqrt((double)head->inputs - 1);
     head->old = head->classes;
     head->classes += classes;
     if (head->rules->distils != DISTIL_NONE && head->old) {
-        release(head->context, head->old_weights);
-        head->old_weights = NULL;
-        TRY(allocate(head->context, head->old, head->inputs * sizeof *head->old_weights, &head->old_weights));
-        memcpy(head->old_weights, head->weights, head->old * head->inputs * sizeof *head->old_weights);
+        release(head->context, head->old_coefficients);
+        head->old_coefficients = NULL;
+        TRY(allocate(head->context, head->old, head->inputs * sizeof *head->old_coefficients, &head->old_coefficients));
+        memcpy(head->old_coefficients, head->coefficients, head->old * head->inputs * sizeof *head->old_coefficients);
     }
     if (head->memory.count) {
         TRY(memory_resize(head->context, &head->memory, head->memory.capacity, head->classes));
     }
-    TRY(head_widen(head, &head->weights));
+    TRY(head_widen(head, &head->coefficients));
     for (size_t i = head->old * head->inputs; i < head->classes * head->inputs; i++) {
-        head->weights[i] = (float)((2 * random_uniform(stream, i) - 1) * bound);
+        head->coefficients[i] = (float)((2 * random_uniform(stream, i) - 1) * bound);
     }
 done:
     return status;
@@ -187,10 +187,10 @@ void head_expand(const struct head *head, const float *stored, size_t rows, floa
     }
 }
 
-void head_multiply(const struct head *head, const float *weights, size_t classes, const float *inputs, size_t rows, float *scores,
-                   size_t stride) {
-    matrix_multiply(1, REAL_SINGLE, false, true, rows, classes, head->inputs, 1, inputs, head->inputs, weights, head->inputs, 0,
-                    scores, stride);
+void head_multiply(const struct head *head, const float *coefficients, size_t classes, const float *inputs, size_t rows,
+                   float *scores, size_t stride) {
+    matrix_multiply(1, REAL_SINGLE, false, true, rows, classes, head->inputs, 1, inputs, head->inputs, coefficients, head->inputs,
+                    0, scores, stride);
 }
 
 l3a_status head_learn_rows(struct head *head, struct rows *rows) {
@@ -215,7 +215,7 @@ l3a_status head_learn(void *state, const struct lesson *lesson, struct outcome *
     l3a_status status = L3A_OK;
     struct rows rows = {0};
     TRY(rows_read(head->context, lesson, &rows));
-    head->total_classes = lesson->edges[lesson->phases];
+    head->total_classes = lesson->bounds[lesson->phases];
     outcome->images = rows.count;
     TRY(head_learn_rows(head, &rows));
 done:
@@ -226,7 +226,7 @@ done:
 /* scores += x W without the bias. */
 static void add_scores(const struct head *head, const float *inputs, size_t stride, size_t rows, float *scores) {
     matrix_multiply(head->context->threads, REAL_SINGLE, false, true, rows, head->classes, head->inputs - 1, 1, inputs, stride,
-                    head->weights, head->inputs, 1, scores, head->classes);
+                    head->coefficients, head->inputs, 1, scores, head->classes);
 }
 
 l3a_status head_score(void *state, const float *features, size_t rows, float *scores) {
@@ -236,7 +236,7 @@ l3a_status head_score(void *state, const float *features, size_t rows, float *sc
     float *inputs = NULL;
     for (size_t i = 0; i < rows; i++) {
         for (size_t k = 0; k < head->classes; k++) {
-            scores[i * head->classes + k] = head->weights[(k + 1) * head->inputs - 1];
+            scores[i * head->classes + k] = head->coefficients[(k + 1) * head->inputs - 1];
         }
     }
     if (!head->layer.matrix) {
@@ -254,9 +254,9 @@ done:
     return status;
 }
 
-void head_edges(const void *state, double *edges) {
+void head_thresholds(const void *state, double *thresholds) {
     const struct head *head = state;
     for (size_t k = 0; k < head->classes; k++) {
-        edges[k] = logit(head->theta);
+        thresholds[k] = logit(head->theta);
     }
 }

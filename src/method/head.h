@@ -49,17 +49,16 @@ struct head;
 
 /* A hook is NULL if there is nothing to do. */
 struct head_rules {
-    size_t size; /* of the method's struct */
-    struct tuning tuning;
+    size_t size;    /* of the method's struct */
     size_t replays; /* draws from the memory with each batch of the phase */
     bool apart;     /* each draw weighs as much as the batch; otherwise the loss is the mean over all rows of the step */
     bool joins;     /* the memory's rows are shuffled among the phase's instead, and shown once per epoch */
     enum distillation distils;
     /* Called before a phase is trained, when the head already has its new classes. May remove rows. */
     l3a_status (*prepare)(struct head *head, struct rows *rows);
-    /* Add terms to the gradient with respect to the scores, and with respect to the weights. */
+    /* Add terms to the gradient with respect to the scores, and with respect to the coefficients. */
     void (*score_terms)(const struct head *head, struct batch *batch);
-    void (*weight_terms)(struct head *head, float *gradient);
+    void (*coefficient_terms)(struct head *head, float *gradient);
     /* Called after a step; `shown` are the numbers of the phase's rows in it. */
     void (*stepped)(struct head *head, const struct rows *rows, const size_t *shown, const struct batch *batch);
     /* Called after a phase was trained. */
@@ -83,39 +82,43 @@ struct head {
     uint64_t seed;
     struct stream random;
     struct head_layer layer;
-    float layer_scale;    /* of its outputs */
-    size_t stored;        /* numbers in a stored row: the features and a 1 */
-    size_t inputs;        /* numbers in an input of the head: the same, or those of the layer */
-    size_t total_classes; /* of the whole run */
-    size_t classes;       /* seen so far, including those of the phase */
-    size_t old;           /* seen before the phase */
-    float *weights;       /* [classes x inputs] */
-    float *old_weights;   /* [old x inputs], before the phase; distilling methods only */
+    float layer_scale;       /* of its outputs */
+    size_t stored;           /* numbers in a stored row: the features and a 1 */
+    size_t inputs;           /* numbers in an input of the head: the same, or those of the layer */
+    size_t total_classes;    /* of the whole run */
+    size_t classes;          /* seen so far, including those of the phase */
+    size_t old;              /* seen before the phase */
+    float *coefficients;     /* [classes x inputs] */
+    float *old_coefficients; /* [old x inputs], before the phase; distilling methods only */
     struct memory memory;
 };
 
 /* What a learner's create() calls. */
-l3a_status head_create(l3a_context *context, const struct head_rules *rules, const l3a_options *settings, size_t width,
-                       void **state);
+l3a_status head_create(l3a_context *context, const struct head_rules *rules, const struct tuning *tuning,
+                       const l3a_options *settings, size_t width, void **state);
 l3a_status head_learn(void *state, const struct lesson *lesson, struct outcome *outcome);
 l3a_status head_score(void *state, const float *features, size_t rows, float *scores);
-void head_edges(const void *state, double *edges);
+void head_thresholds(const void *state, double *thresholds);
 void head_free(void *state);
 
-/* Defines `name`_learner, a learner with these rules. */
-#define HEAD_LEARNER(name, rules)                                                                                                  \
+#define HEAD_SETTINGS "|loss|epochs|batch|first-rate|rate|lambda|memory|memory-per|head-theta|head-input|"
+
+/* Defines `name`_learner, a learner with these rules and this tuning, in the order of struct tuning. */
+#define HEAD_LEARNER(name, rules, epochs, first_rate, rate, lambda, memory, of_each_class)                                         \
     static l3a_status name##_create(l3a_context *context, const struct method *method, const l3a_options *settings, size_t width,  \
                                     void **state) {                                                                                \
+        static const struct tuning tuning = {epochs, first_rate, rate, lambda, memory, of_each_class};                             \
         (void)method;                                                                                                              \
-        return head_create(context, &(rules), settings, width, state);                                                             \
+        return head_create(context, &(rules), &tuning, settings, width, state);                                                    \
     }                                                                                                                              \
-    const struct learner name##_learner = {name##_create, head_learn, head_score, head_edges, head_free, false, false}
+    const struct learner name##_learner = {                                                                                        \
+        name##_create, head_learn, head_score, head_thresholds, head_free, false, HEAD_SETTINGS, "|dim|skip-features|", false}
 
 /* Computes inputs [rows x inputs] from stored rows; the two may be one array if the input is the features. */
 void head_expand(const struct head *head, const float *stored, size_t rows, float *inputs);
 /* Computes scores [rows x classes], in an array of `stride` columns, from such inputs. */
-void head_multiply(const struct head *head, const float *weights, size_t classes, const float *inputs, size_t rows, float *scores,
-                   size_t stride);
+void head_multiply(const struct head *head, const float *coefficients, size_t classes, const float *inputs, size_t rows,
+                   float *scores, size_t stride);
 /* Widens *array from [old x inputs] to [classes x inputs]; new numbers are 0. */
 l3a_status head_widen(const struct head *head, float **array);
 /* Images the memory may hold in all, and per class. */

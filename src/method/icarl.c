@@ -119,10 +119,7 @@ done:
     return status;
 }
 
-static const struct head_rules rules = {.size = sizeof(struct head),
-                                        .tuning = {20, 1e-2, 3e-3, 1, 20, true},
-                                        .joins = true,
-                                        .distils = DISTIL_ONLY,
-                                        .finish = keep_exemplars};
+static const struct head_rules rules = {
+    .size = sizeof(struct head), .joins = true, .distils = DISTIL_ONLY, .finish = keep_exemplars};
 
-HEAD_LEARNER(icarl, rules);
+HEAD_LEARNER(icarl, rules, 20, 1e-2, 3e-3, 1, 20, true);

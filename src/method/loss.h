@@ -2,7 +2,7 @@
 #ifndef L3A_LOSS_H
 #define L3A_LOSS_H
 
-#include "l3a/l3a.h"
+#include "method/options.h"
 
 /* gradient[i, k] = scale[i] · ∂loss/∂score[i, k] for targets of 0 and 1; all of them [rows x classes]. */
 void loss_gradient(l3a_loss loss, size_t rows, size_t classes, const float *scores, const float *targets, const float *scale,

@@ -4,7 +4,6 @@
  * are. */
 #include "method/head.h"
 
-static const struct head_rules rules = {
-    .size = sizeof(struct head), .tuning = {20, 1e-2, 1e-2, 1, 0, false}, .distils = DISTIL_ONLY};
+static const struct head_rules rules = {.size = sizeof(struct head), .distils = DISTIL_ONLY};
 
-HEAD_LEARNER(lwf, rules);
+HEAD_LEARNER(lwf, rules, 20, 1e-2, 1e-2, 1, 0, false);

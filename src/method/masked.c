@@ -35,8 +35,8 @@ static l3a_status pass_over_phases(l3a_model *model, const struct lesson *lesson
     *images = 0;
     for (size_t t = 0; t < lesson->phases; t++) {
         struct lesson part = *lesson;
-        part.first = lesson->edges[t];
-        part.last = lesson->edges[t + 1];
+        part.first = lesson->bounds[t];
+        part.last = lesson->bounds[t + 1];
         struct pass pass = {model, &part, lesson->last, counting};
         uint64_t own;
         TRY(lesson_read(&part, counting ? "count" : "learn", READ_ROWS, take, &pass, &own));

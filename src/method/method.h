@@ -4,13 +4,14 @@
 #define L3A_METHOD_H
 
 #include "base/memory.h"
+#include "method/options.h"
 
 /* One phase, as a learner sees it. Classes are numbered in the run's order. */
 struct lesson {
     l3a_features *train;
     const char *const *names; /* of all classes */
     const size_t *columns;    /* of all classes, in the training table */
-    const size_t *edges;      /* of the protocol's phases: `phases` + 1 numbers */
+    const size_t *bounds;     /* of the protocol's phases: `phases` + 1 numbers */
     size_t phases;
     size_t first, last; /* the classes that are new in this lesson */
 };
@@ -28,14 +29,17 @@ struct learner {
     l3a_status (*create)(l3a_context *context, const struct method *method, const l3a_options *settings, size_t width,
                          void **state);
     l3a_status (*learn)(void *state, const struct lesson *lesson, struct outcome *outcome);
-    /* scores [rows x classes learned so far], comparable within a class; eta and theta are compared with 1 / (1 + exp(-score)) */
+    /* scores [rows x classes learned so far], as l3a.h defines them */
     l3a_status (*score)(void *state, const float *features, size_t rows, float *scores);
     /* The score above which each class learned so far counts as predicted. */
-    void (*edges)(const void *state, double *edges);
+    void (*thresholds)(const void *state, double *thresholds);
     void (*free)(void *state);
     /* The state is an l3a_model, which is saved after each phase so that a stopped job can resume; other jobs start again. */
     bool is_model;
-    bool needs_gamma; /* gamma must be a number, not `auto` */
+    /* The settings that its results depend on, as "|dim|gamma|"; NULL: those of a model. */
+    const char *settings;
+    const char *layer_settings; /* those that it also depends on if head-input is layer; NULL: none */
+    bool needs_gamma;           /* gamma must be a number, not auto */
 };
 
 /* Which labels a lesson may use. */
@@ -54,6 +58,8 @@ struct method {
 
 /* NULL if there is no method of that name. */
 const struct method *method_find(const char *name);
+/* Finds a method that runs; otherwise the error says which ones do. */
+l3a_status method_to_run(l3a_context *context, const char *name, const struct method **method);
 /* The settings of a run, with those that the method prescribes. */
 l3a_options method_options(const struct method *method, const l3a_options *settings);
 /* Whether the method's results depend on a setting. `settings` include what it prescribes. For eta, the value may be "dynamic". */

@@ -1,18 +1,18 @@
 /* The table of methods. */
 #include "method/method.h"
 
+#include "base/settings.h"
 #include "data/features.h"
-#include "learn/options.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static void without_pseudo_labels(l3a_options *options) {
-    options->pseudo = L3A_PSEUDO_OFF;
+    options->model.pseudo = L3A_PSEUDO_OFF;
 }
 
 static void without_weights(l3a_options *options) {
-    options->weights = L3A_WEIGHTS_NONE;
+    options->model.weights = L3A_WEIGHTS_NONE;
 }
 
 static void without_either(l3a_options *options) {
@@ -22,7 +22,7 @@ static void without_either(l3a_options *options) {
 
 static void with_inverse_weights(l3a_options *options) {
     without_pseudo_labels(options);
-    options->weights = L3A_WEIGHTS_INV;
+    options->model.weights = L3A_WEIGHTS_INV;
 }
 
 /* See docs/beyond.md. Settings that were given by name are kept. */
@@ -31,10 +31,9 @@ static void with_phases_apart(l3a_options *options) {
         const char *name, *value;
     } own[] = {{"pseudo", "off"}, {"alpha", "0.3"},          {"lift", "0.1"},
                {"gamma", "auto"}, {"skip-features", "auto"}, {"thresholds", "per-class"}};
-    l3a_context quiet = {0};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        if (!option_is_given(options, own[i].name)) {
-            l3a_options_set(&quiet, options, own[i].name, own[i].value);
+        if (!l3a_options_given(options, own[i].name)) {
+            model_options_set(NULL, &options->model, own[i].name, own[i].value);
         }
     }
 }
@@ -42,11 +41,11 @@ static void with_phases_apart(l3a_options *options) {
 /* dsal has the streams of acil, whatever other settings are given. */
 static void with_plain_sums(l3a_options *options) {
     without_either(options);
-    options->alpha = 1;
-    options->keep_phases = 0;
-    options->skip_features = L3A_SKIP_OFF;
-    options->thresholds = L3A_THRESHOLDS_FIXED;
-    options->solver = L3A_SOLVER_SUMS;
+    options->model.alpha = 1;
+    options->model.keep_phases = 0;
+    options->model.skip_features = L3A_SKIP_OFF;
+    options->model.thresholds = L3A_THRESHOLDS_FIXED;
+    options->model.solver = L3A_SOLVER_SUMS;
 }
 
 static const char l3a_paper[] = "Zhang et al., ICML 2025", acil_paper[] = "Zhuang et al., NeurIPS 2022 (GACL: 2024)";
@@ -133,26 +132,11 @@ l3a_options method_options(const struct method *method, const l3a_options *setti
     return options;
 }
 
-/* The settings that learners other than the analytic one use. */
-static const char *settings_of(const struct learner *learner, const l3a_options *settings) {
-    if (learner->score == finetune_learner.score) {
-        return settings->head_input == L3A_HEAD_INPUT_LAYER
-                   ? "|loss|epochs|batch|first-rate|rate|lambda|memory|memory-per|head-theta|head-input|dim|skip-features|"
-                   : "|loss|epochs|batch|first-rate|rate|lambda|memory|memory-per|head-theta|head-input|";
-    }
-    return learner == &gkeal_learner  ? "|dim|gamma|kernel-width|precision|block|theta|"
-           : learner == &slda_learner ? "|shrinkage|block|theta|"
-           : learner == &dsal_learner ? "|dim|gamma|ratio|precision|block|theta|"
-                                      : NULL;
-}
-
-static bool is_compared(const char *name) {
-    for (size_t i = 0; l3a_option_at(i); i++) {
-        if (strcmp(l3a_option_at(i)->name, name) == 0) {
-            return strcmp(l3a_option_at(i)->group, "comparison") == 0;
-        }
-    }
-    return false;
+/* Whether a list as "|dim|gamma|" has a name; NULL has none. */
+static bool lists(const char *list, const char *name) {
+    char text[64];
+    snprintf(text, sizeof text, "|%s|", name);
+    return list && strstr(list, text);
 }
 
 static bool is_about_phases(const char *name) {
@@ -165,17 +149,17 @@ static bool is_about_phases(const char *name) {
 }
 
 bool method_looks_at(const struct method *method, const l3a_options *settings, const char *name, const char *value) {
-    const char *looked_at = settings_of(method->learner, settings);
+    const struct learner *learner = method->learner;
     char text[64];
-    if (looked_at) {
-        snprintf(text, sizeof text, "|%s|", name);
-        return strstr(looked_at, text) != NULL;
+    if (learner->settings) {
+        const bool layer = settings->method.head_input == L3A_HEAD_INPUT_LAYER;
+        return lists(learner->settings, name) || (layer && lists(learner->layer_settings, name));
     }
-    if (is_compared(name) || (method->plan != BY_PHASE && is_about_phases(name))) {
+    if (!setting_find(&model_settings, name) || (method->plan != BY_PHASE && is_about_phases(name))) {
         return false;
     }
     if (strcmp(name, "eta") == 0 && strcmp(value, "dynamic") == 0) {
-        return settings->pseudo == L3A_PSEUDO_DYNAMIC;
+        return settings->model.pseudo == L3A_PSEUDO_DYNAMIC;
     }
     if (l3a_option_needs(settings, name)) {
         return false;
@@ -184,24 +168,52 @@ bool method_looks_at(const struct method *method, const l3a_options *settings, c
     return strcmp(text, value) == 0; /* otherwise the method prescribes another value */
 }
 
-l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_options *options) {
-    l3a_status status = L3A_OK;
-    const struct method *method = method_find(name);
-    const char *names[METHODS];
-    size_t count = 0;
+static bool makes_model(const struct method *method) {
+    return method->learner && method->learner->is_model && method->plan == BY_PHASE;
+}
+
+static bool runs(const struct method *method) {
+    return method->info.runs;
+}
+
+/* What to use instead of a name: the closest one of the methods that suit or, if none is close, a list of all of them. */
+static void suggest(const char *name, bool (*suits)(const struct method *), char *hint, size_t capacity) {
+    const char *names[METHODS], *close;
+    size_t count = 0, used = (size_t)snprintf(hint, capacity, "use one of ");
     for (size_t i = 0; i < METHODS; i++) {
-        if (methods[i].learner == &analytic_learner && methods[i].plan == BY_PHASE) {
-            names[count++] = methods[i].info.name;
+        if (suits(&methods[i])) {
+            names[count] = methods[i].info.name;
+            used += (size_t)snprintf(hint + used, capacity - used, "%s%s", count ? ", " : "", names[count]);
+            count++;
         }
     }
-    const char *close = l3a_closest(name, names, count);
-    char hint[128] = "use a method that makes a model, such as l3a or l3a+";
-    if (close && strcmp(close, name) != 0) {
-        snprintf(hint, sizeof hint, "did you mean '%s'?", close);
+    close = method_find(name) ? NULL : l3a_closest(name, names, count);
+    if (close) {
+        snprintf(hint, capacity, "did you mean '%s'?", close);
     }
+}
+
+l3a_status method_to_run(l3a_context *context, const char *name, const struct method **method) {
+    l3a_status status = L3A_OK;
+    char hint[512];
+    suggest(name, runs, hint, sizeof hint);
+    *method = method_find(name);
+    FAIL_IF(!*method, context, L3A_ERROR_OPTION, hint, "there is no method '%s'", name);
+    FAIL_IF(!runs(*method), context, L3A_ERROR_OPTION, hint,
+            "method '%s' (%s) trains the backbone itself, but l3a only has the features of a frozen backbone", name,
+            (*method)->info.source);
+done:
+    return status;
+}
+
+l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_options *options) {
+    l3a_status status = L3A_OK;
+    char hint[512];
+    NEED(context, context, name, options);
+    suggest(name, makes_model, hint, sizeof hint);
+    const struct method *method = method_find(name);
     FAIL_IF(!method, context, L3A_ERROR_OPTION, hint, "there is no method '%s'", name);
-    FAIL_IF(method->learner != &analytic_learner || method->plan != BY_PHASE, context, L3A_ERROR_OPTION,
-            "use a method that makes a model, such as l3a or l3a+", "method '%s' makes no model that learns phase after phase",
+    FAIL_IF(!makes_model(method), context, L3A_ERROR_OPTION, hint, "method '%s' makes no model that learns phase after phase",
             name);
     *options = method_options(method, options);
 done:

@@ -135,10 +135,6 @@ done:
     return status;
 }
 
-static const struct head_rules rules = {.size = sizeof(struct ocdm),
-                                        .tuning = {20, 1e-2, 3e-3, 0, 1000, false},
-                                        .replays = 1,
-                                        .finish = finish,
-                                        .release = release_all};
+static const struct head_rules rules = {.size = sizeof(struct ocdm), .replays = 1, .finish = finish, .release = release_all};
 
-HEAD_LEARNER(ocdm, rules);
+HEAD_LEARNER(ocdm, rules, 20, 1e-2, 3e-3, 0, 1000, false);

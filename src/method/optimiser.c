@@ -21,13 +21,13 @@ double one_cycle(size_t step, size_t steps, double highest) {
     return half_cosine(highest, last, end > from ? (at - from) / (end - from) : 0);
 }
 
-void adam_step(struct adam *adam, size_t count, double rate, const float *gradient, float *weights) {
+void adam_step(struct adam *adam, size_t count, double rate, const float *gradient, float *coefficients) {
     const float keep = 0.9F, keep_square = 0.999F, small = 1e-8F;
     adam->steps++;
     const double steps = (double)adam->steps;
     const float step = (float)(rate / (1 - pow(0.9, steps))), correction = (float)(1 / (1 - pow(0.999, steps)));
     const float *restrict g = gradient;
-    float *restrict m = adam->mean, *restrict v = adam->square, *restrict w = weights;
+    float *restrict m = adam->mean, *restrict v = adam->square, *restrict w = coefficients;
     for (size_t i = 0; i < count; i++) {
         m[i] = keep * m[i] + (1.0F - keep) * g[i];
         v[i] = keep_square * v[i] + (1.0F - keep_square) * g[i] * g[i];

@@ -12,6 +12,6 @@ struct adam {
     float *mean, *square;
 };
 
-void adam_step(struct adam *adam, size_t count, double rate, const float *gradient, float *weights);
+void adam_step(struct adam *adam, size_t count, double rate, const float *gradient, float *coefficients);
 
 #endif

@@ -185,11 +185,7 @@ static void release_all(struct head *head) {
     release(head->context, prs->chance);
 }
 
-static const struct head_rules rules = {.size = sizeof(struct prs),
-                                        .tuning = {20, 1e-2, 3e-3, 0, 1000, false},
-                                        .replays = 1,
-                                        .prepare = prepare,
-                                        .finish = finish,
-                                        .release = release_all};
+static const struct head_rules rules = {
+    .size = sizeof(struct prs), .replays = 1, .prepare = prepare, .finish = finish, .release = release_all};
 
-HEAD_LEARNER(prs, rules);
+HEAD_LEARNER(prs, rules, 20, 1e-2, 3e-3, 0, 1000, false);

@@ -15,7 +15,7 @@ struct regression {
     size_t classes, first;    /* learned so far; the first of the phase in progress */
     double *cross;            /* C [d x classes] */
     struct solution solution; /* W */
-    struct block rows;         /* of the phase in progress */
+    struct block rows;        /* of the phase in progress */
     double *ones;             /* ω of each row */
 };
 

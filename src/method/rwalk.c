@@ -1,6 +1,5 @@
-/* Riemannian Walk (Chaudhry et al. 2018): a weight is held by how much the outputs depend on it (F) and by how much it lowered the
- * loss on its path (s), each scaled to at most 1:
- *   penalty λ/2 Σᵢ (Fᵢ/max F + sᵢ/max s) (wᵢ − wᵢ*)².
+/* Riemannian Walk (Chaudhry et al. 2018): a coefficient is held by how much the outputs depend on it (F) and by how much it lowered
+ * the loss on its path (s), each scaled to at most 1: penalty λ/2 Σᵢ (Fᵢ/max F + sᵢ/max s) (wᵢ − wᵢ*)².
  *
  * F is a moving average of the squared gradient during training (the paper's EWC++, equation 6). Each step Δw adds to the path
  *   max(0, −g Δw / (½ F Δw² + ε)),
@@ -45,9 +44,9 @@ static void add_penalty(struct head *head, float *gradient) {
     const size_t bytes = head->classes * head->inputs * sizeof *gradient;
     const float lambda = (float)head->tuning.lambda;
     memcpy(walk->gradient, gradient, bytes);
-    memcpy(walk->before, head->weights, bytes);
+    memcpy(walk->before, head->coefficients, bytes);
     for (size_t i = 0; i < head->old * head->inputs; i++) {
-        gradient[i] += lambda * walk->importance[i] * (head->weights[i] - walk->anchor[i]);
+        gradient[i] += lambda * walk->importance[i] * (head->coefficients[i] - walk->anchor[i]);
     }
 }
 
@@ -57,7 +56,7 @@ static void stepped(struct head *head, const struct rows *rows, const size_t *sh
     (void)shown;
     (void)batch;
     float *restrict fisher = walk->fisher, *restrict path = walk->path;
-    const float *restrict g = walk->gradient, *restrict before = walk->before, *restrict now = head->weights;
+    const float *restrict g = walk->gradient, *restrict before = walk->before, *restrict now = head->coefficients;
     for (size_t i = 0; i < head->classes * head->inputs; i++) {
         const float moved = now[i] - before[i], fall = -g[i] * moved;
         fisher[i] = (1 - NEW_SHARE) * fisher[i] + NEW_SHARE * g[i] * g[i];
@@ -79,7 +78,7 @@ static l3a_status finish(struct head *head, const struct rows *rows) {
     (void)rows;
     for (size_t i = 0; i < count; i++) {
         walk->score[i] = i < old ? 0.5F * (walk->score[i] + walk->path[i]) : walk->path[i];
-        walk->anchor[i] = head->weights[i];
+        walk->anchor[i] = head->coefficients[i];
     }
     const float most_fisher = largest(walk->fisher, count), most_score = largest(walk->score, count);
     for (size_t i = 0; i < count; i++) {
@@ -97,11 +96,10 @@ static void release_all(struct head *head) {
 }
 
 static const struct head_rules rules = {.size = sizeof(struct rwalk),
-                                        .tuning = {20, 1e-2, 1e-2, 10000, 0, false},
                                         .prepare = prepare,
-                                        .weight_terms = add_penalty,
+                                        .coefficient_terms = add_penalty,
                                         .stepped = stepped,
                                         .finish = finish,
                                         .release = release_all};
 
-HEAD_LEARNER(rwalk, rules);
+HEAD_LEARNER(rwalk, rules, 20, 1e-2, 1e-2, 10000, 0, false);

@@ -123,7 +123,7 @@ done:
 static l3a_status shrunk_covariance(const struct slda *slda, struct ridge *covariance) {
     l3a_status status = L3A_OK;
     const size_t k = slda->width;
-    const double n = slda->images, keep = 1 - slda->settings.shrinkage;
+    const double n = slda->images, keep = 1 - slda->settings.method.shrinkage;
     double *row = NULL, trace = 0;
     TRY(allocate(slda->context, k, sizeof *row, &row));
     TRY(ridge_create(slda->context, k, 0, REAL_DOUBLE, covariance));
@@ -135,7 +135,7 @@ static l3a_status shrunk_covariance(const struct slda *slda, struct ridge *covar
         }
         TRY(sums_write(&covariance->sums, KEPT, i, 1, row));
     }
-    covariance->gamma = slda->settings.shrinkage * trace / (double)k;
+    covariance->gamma = slda->settings.method.shrinkage * trace / (double)k;
     FAIL_IF(!(trace > 0 && isfinite(trace)), slda->context, L3A_ERROR_DATA, "scale the features, or use images that differ",
             "slda: the variance of the features must be finite and above 0");
 done:
@@ -157,7 +157,7 @@ static void means_of(const struct slda *slda, size_t c, size_t j, double *presen
 /* Computes w from M⁻¹ δ, and the bias. */
 static void finish_class(struct slda *slda, size_t c, const double *deltas) {
     const size_t k = slda->width, all = slda->classes;
-    const double n = slda->counts[c], p = n / slda->images, keep = 1 - slda->settings.shrinkage;
+    const double n = slda->counts[c], p = n / slda->images, keep = 1 - slda->settings.method.shrinkage;
     double distance = 0, middle = 0;
     for (size_t j = 0; j < k; j++) {
         distance += deltas[j * all + c] * slda->coefficients[j * all + c];
@@ -203,7 +203,7 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
     struct slda *slda = state;
     l3a_context *context = slda->context;
     l3a_status status = L3A_OK;
-    const size_t k = slda->width, before = slda->classes, all = lesson->last, rows = (size_t)slda->settings.block;
+    const size_t k = slda->width, before = slda->classes, all = lesson->last, rows = (size_t)slda->settings.model.block;
     struct pass pass = {slda, before, NULL};
     TRY(extend(context, &slda->counts, before, all));
     TRY(extend(context, &slda->class_sums, before * k, all * k));
@@ -238,11 +238,11 @@ done:
     return status;
 }
 
-static void edges_of(const void *state, double *edges) {
+static void thresholds_of(const void *state, double *thresholds) {
     const struct slda *slda = state;
     for (size_t c = 0; c < slda->classes; c++) {
-        edges[c] = logit(slda->settings.theta);
+        thresholds[c] = logit(slda->settings.model.theta);
     }
 }
 
-const struct learner slda_learner = {create, learn, score, edges_of, free_slda, false, false};
+const struct learner slda_learner = {create, learn, score, thresholds_of, free_slda, false, .settings = "|shrinkage|block|theta|"};

@@ -18,7 +18,7 @@
 struct workspace {
     struct batch batch;
     struct adam adam;
-    float *gradient; /* with respect to the weights */
+    float *gradient; /* with respect to the coefficients */
     size_t *order;   /* of the phase's rows and, numbered after them, the memory's rows that join them */
     size_t *joined;  /* slots of the joining rows */
     size_t joined_count;
@@ -70,11 +70,11 @@ static l3a_status workspace_create(const struct head *head, const struct rows *r
     l3a_context *context = head->context;
     l3a_status status = L3A_OK;
     const struct memory *memory = &head->memory;
-    const size_t weights = head->classes * sizeof(float);
+    const size_t column = head->classes * sizeof(float);
     TRY(batch_create(head, &work->batch));
-    TRY(allocate_zeroed(context, head->inputs, weights, &work->adam.mean));
-    TRY(allocate_zeroed(context, head->inputs, weights, &work->adam.square));
-    TRY(allocate(context, head->inputs, weights, &work->gradient));
+    TRY(allocate_zeroed(context, head->inputs, column, &work->adam.mean));
+    TRY(allocate_zeroed(context, head->inputs, column, &work->adam.square));
+    TRY(allocate(context, head->inputs, column, &work->gradient));
     TRY(allocate(context, memory->count, sizeof *work->joined, &work->joined));
     for (size_t i = 0; head->rules->joins && i < memory->count; i++) {
         if (!memory_holds_out(memory, i)) {
@@ -141,13 +141,13 @@ static void score_batch(const struct head *head, struct batch *batch) {
     const size_t old = head->old;
     head_expand(head, batch->stored, batch->rows, batch->features);
     if (head->rules->distils == DISTIL_NONE) {
-        head_multiply(head, head->weights, head->classes, batch->features, batch->rows, batch->scores, head->classes);
+        head_multiply(head, head->coefficients, head->classes, batch->features, batch->rows, batch->scores, head->classes);
         return;
     }
-    head_multiply(head, head->weights, old, batch->features, batch->rows, batch->scores, head->classes);
-    head_multiply(head, head->old_weights, old, batch->features, batch->rows, batch->old, old);
-    head_multiply(head, head->weights + old * head->inputs, head->classes - old, batch->features, batch->rows, batch->scores + old,
-                  head->classes);
+    head_multiply(head, head->coefficients, old, batch->features, batch->rows, batch->scores, head->classes);
+    head_multiply(head, head->old_coefficients, old, batch->features, batch->rows, batch->old, old);
+    head_multiply(head, head->coefficients + old * head->inputs, head->classes - old, batch->features, batch->rows,
+                  batch->scores + old, head->classes);
 }
 
 static void add_distillation(const struct head *head, struct batch *batch) {
@@ -173,10 +173,10 @@ static void make_step(struct head *head, struct workspace *work, double rate) {
     }
     matrix_multiply(1, REAL_SINGLE, true, false, head->classes, head->inputs, batch->rows, 1, batch->gradient, head->classes,
                     batch->features, head->inputs, 0, work->gradient, head->inputs);
-    if (rules->weight_terms) {
-        rules->weight_terms(head, work->gradient);
+    if (rules->coefficient_terms) {
+        rules->coefficient_terms(head, work->gradient);
     }
-    adam_step(&work->adam, head->classes * head->inputs, rate, work->gradient, head->weights);
+    adam_step(&work->adam, head->classes * head->inputs, rate, work->gradient, head->coefficients);
 }
 
 l3a_status head_train(struct head *head, const struct rows *rows) {

@@ -2,6 +2,7 @@
 #include "net/backbone.h"
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/sized.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,8 +13,13 @@ enum { LARGEST_SIDE = 4096 };
 /* The first that matches is used. */
 static const struct family *const families[] = {&vit_family, &tresnet_family, &resnet_family};
 
-void l3a_backbone_options_default(l3a_backbone_options *options) {
-    *options = (l3a_backbone_options){.pool = L3A_POOL_DEFAULT, .deviation = {1, 1, 1}, .filter = L3A_FILTER_BILINEAR};
+/* Whether the options have a mean and a deviation of their own, instead of the family's. */
+static bool sets_mean(const l3a_backbone_options *options) {
+    bool set = false;
+    for (size_t i = 0; i < 3; i++) {
+        set = set || options->mean[i] != 0 || options->deviation[i] != 0;
+    }
+    return set;
 }
 
 static l3a_status check_options(l3a_context *context, const l3a_backbone_options *options) {
@@ -22,9 +28,9 @@ static l3a_status check_options(l3a_context *context, const l3a_backbone_options
             (int)options->pool);
     FAIL_IF((unsigned)options->filter > L3A_FILTER_BICUBIC, context, L3A_ERROR_OPTION, NULL, "there is no filter %d",
             (int)options->filter);
-    FAIL_IF(options->size > LARGEST_SIDE, context, L3A_ERROR_OPTION, NULL,
-            "pictures of %zu x %zu are too large; the side can be at most %d", options->size, options->size, LARGEST_SIDE);
-    for (size_t i = 0; options->set_mean && i < 3; i++) {
+    FAIL_IF(options->side > LARGEST_SIDE, context, L3A_ERROR_OPTION, NULL,
+            "pictures of %zu x %zu are too large; the side can be at most %d", options->side, options->side, LARGEST_SIDE);
+    for (size_t i = 0; sets_mean(options) && i < 3; i++) {
         FAIL_IF(!isfinite(options->mean[i]) || !isfinite(options->deviation[i]) || !(options->deviation[i] > 0), context,
                 L3A_ERROR_OPTION, NULL, "the mean and the deviation must be finite, and the deviation must be positive");
     }
@@ -59,8 +65,8 @@ static void fill_info(const struct family *family, const struct backbone_recipe 
     info->width = network->shapes[network->output].channels;
     info->parameters = network->parameter_count;
     info->flops = network->flops;
-    memcpy(info->mean, options->set_mean ? options->mean : family->mean, sizeof info->mean);
-    memcpy(info->deviation, options->set_mean ? options->deviation : family->deviation, sizeof info->deviation);
+    memcpy(info->mean, sets_mean(options) ? options->mean : family->mean, sizeof info->mean);
+    memcpy(info->deviation, sets_mean(options) ? options->deviation : family->deviation, sizeof info->deviation);
     info->filter = options->filter;
     info->pool = pool_name(family, recipe->pool);
     size_t length = (size_t)snprintf(info->preprocess, sizeof info->preprocess, "rgb %zux%zu %s", info->size, info->size,
@@ -87,7 +93,7 @@ l3a_status backbone_read(l3a_context *context, const struct parameter_source *so
                          const struct family **family, struct backbone_recipe *recipe, struct network *network) {
     struct parameters parameters = {0};
     l3a_status status = L3A_OK;
-    *recipe = (struct backbone_recipe){.side = options->size, .pool = options->pool};
+    *recipe = (struct backbone_recipe){.side = options->side, .pool = options->pool};
     *network = (struct network){0};
     TRY(check_options(context, options));
     TRY(parameters_open(context, source, &parameters));
@@ -106,19 +112,18 @@ done:
 
 l3a_status backbone_open_from(l3a_context *context, const struct parameter_source *source, const struct network_back_end *back_end,
                               const l3a_backbone_options *options, l3a_backbone **backbone) {
-    l3a_backbone_options defaults;
+    l3a_backbone_options own;
     struct backbone_recipe recipe;
     const struct family *family = NULL;
     struct network network = {0};
     l3a_backbone *made = NULL;
     l3a_status status = L3A_OK;
-    l3a_backbone_options_default(&defaults);
-    options = options ? options : &defaults;
-    TRY(backbone_read(context, source, options, &family, &recipe, &network));
+    TRY(READ_SIZED(context, options, own));
+    TRY(backbone_read(context, source, &own, &family, &recipe, &network));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     made->back_end = back_end;
-    fill_info(family, &recipe, &network, options, &made->info);
+    fill_info(family, &recipe, &network, &own, &made->info);
     made->info.engine = back_end->name;
     TRY(back_end->open(&network, &made->state));
     *backbone = made;
@@ -148,14 +153,13 @@ l3a_status l3a_backbone_open(l3a_context *context, const char *path, const l3a_b
     struct checkpoint *checkpoint = NULL;
     struct parameter_source source;
     l3a_backbone *made = NULL;
+    l3a_backbone_options own;
     l3a_status status = L3A_OK;
-    if (!context) {
-        return L3A_ERROR_ARGUMENT;
-    }
-    FAIL_IF(!path || !backbone, context, L3A_ERROR_ARGUMENT, NULL, "l3a_backbone_open: path and backbone may not be NULL");
+    NEED(context, context, path, backbone);
+    TRY(READ_SIZED(context, options, own));
     TRY(checkpoint_open(context, path, &checkpoint));
     parameter_source_checkpoint(checkpoint, &source);
-    status = backbone_open_from(context, &source, network_back_end_best(), options, &made);
+    status = backbone_open_from(context, &source, network_back_end_best(), &own, &made);
     if (status != L3A_OK) {
         status = fail_in(context, status, "%s", path);
         goto done;

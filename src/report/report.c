@@ -2,12 +2,9 @@
 #include "report/report.h"
 
 #include "base/file.h"
+#include "base/sized.h"
 
 #include <string.h>
-
-void l3a_report_options_default(l3a_report_options *options) {
-    memset(options, 0, sizeof *options);
-}
 
 void section_begin(struct report *report, const char *id, const char *heading, const char *text) {
     html_print(&report->links, "<a href=\"#%s\">%s</a> ", id, heading);
@@ -72,15 +69,12 @@ l3a_status report_write(l3a_context *context, const char *const *folders, size_t
                         method_table *method_at, const char *path) {
     l3a_status status = L3A_OK;
     l3a_report_options chosen;
-    l3a_report_options_default(&chosen);
-    struct report report = {.context = context,
-                            .options = options ? options : &chosen,
-                            .method_at = method_at,
-                            .page.context = context,
-                            .links.context = context};
+    struct report report = {
+        .context = context, .options = &chosen, .method_at = method_at, .page.context = context, .links.context = context};
     text_builder whole = {.context = context};
-    FAIL_IF(!folders || !count || !path, context, L3A_ERROR_ARGUMENT, NULL,
-            "a report needs at least one folder of a run and a path to write to");
+    NEED(context, context, folders, path);
+    FAIL_IF(!count, context, L3A_ERROR_ARGUMENT, NULL, "a report needs at least one folder of a run");
+    TRY(READ_SIZED(context, options, chosen));
     TRY(report_load(&report, folders, count));
     TRY(print_sections(&report));
     print_head(&report, &whole);

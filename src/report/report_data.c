@@ -211,6 +211,7 @@ static l3a_status fill_series(struct report *report, struct series *series, size
     series->help = method_help(report, series->method);
     series->gap = NAN;
     TRY(label_series(report, series, methods));
+    series->summary.size = sizeof series->summary;
     TRY(l3a_results_summary(report->context, results, series->method, &series->summary));
     bool found = false;
     for (size_t i = 0; i < results->count; i++) {

@@ -82,7 +82,7 @@ static l3a_status print_thumbnail(struct pictures *p, const char *path) {
     l3a_context *context = p->report->context;
     text_builder *page = &p->report->page;
     l3a_status status = L3A_OK;
-    l3a_picture picture = {0}, small = {0};
+    l3a_picture picture = {.size = sizeof picture}, small = {.size = sizeof small};
     uint8_t *bytes = NULL;
     TRY(l3a_picture_read(context, path, NULL, &picture));
     const double scale = fmin(1, fmax((double)WIDE / (double)picture.width, (double)HIGH / (double)picture.height));

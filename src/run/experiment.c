@@ -2,21 +2,12 @@
 #include "run/experiment.h"
 
 #include "base/file.h"
+#include "base/sized.h"
 #include "base/text_index.h"
 #include "data/features.h"
 #include "run/record.h"
 
 #include <string.h>
-
-l3a_status copy_sized(l3a_context *context, const void *from, void *to) {
-    const size_t have = from ? *(const size_t *)from : 0, want = to ? *(const size_t *)to : 0, start = sizeof have;
-    if (have <= start || want <= start) {
-        return fail(context, L3A_ERROR_ARGUMENT, "set its field size to its size", "a struct is NULL or does not say its size");
-    }
-    memset((char *)to + start, 0, want - start);
-    memcpy((char *)to + start, (const char *)from + start, (have < want ? have : want) - start);
-    return L3A_OK;
-}
 
 /* Checks that every class of one table is in the other. */
 static l3a_status check_same_classes(const l3a_features *one, const l3a_features *other) {
@@ -61,7 +52,7 @@ static void complete_options(l3a_experiment *experiment) {
     options->method_count = options->method_count ? options->method_count : 1;
     options->seeds = options->seed_count ? options->seeds : seed;
     options->seed_count = options->seed_count ? options->seed_count : 1;
-    l3a_options_default(&experiment->settings);
+    options_default(&experiment->settings);
     experiment->settings = options->settings ? *options->settings : experiment->settings;
     options->settings = &experiment->settings;
     experiment->layout = options->grid || options->axis_count ? &grid_layout : &run_layout;
@@ -116,8 +107,7 @@ l3a_status l3a_experiment_create(l3a_context *context, const l3a_experiment_opti
     }
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
-    made->options.size = sizeof made->options;
-    TRY(copy_sized(context, options, &made->options));
+    TRY(READ_SIZED(context, options, made->options));
     complete_options(made);
     TRY(prepare(made));
     *experiment = made;
@@ -167,7 +157,7 @@ done:
 static void warn_of_idle_settings(const l3a_experiment *experiment) {
     for (size_t i = 0; l3a_option_at(i); i++) {
         const char *name = l3a_option_at(i)->name;
-        bool idle = option_is_given(&experiment->settings, name);
+        bool idle = l3a_options_given(&experiment->settings, name);
         char value[64];
         l3a_options_get(&experiment->settings, name, value, sizeof value);
         for (size_t j = 0; idle && j < experiment->point_count; j++) {
@@ -230,9 +220,7 @@ static l3a_status write_report(const l3a_experiment *experiment) {
     const size_t count = experiment->layout == &run_layout ? 1 : experiment->point_count;
     const char **folders = NULL;
     char *path = NULL;
-    l3a_report_options options;
-    l3a_report_options_default(&options);
-    options.pictures = experiment->options.pictures;
+    const l3a_report_options options = {.size = sizeof options, .pictures = experiment->options.pictures};
     TRY(allocate(context, count, sizeof *folders, &folders));
     for (size_t i = 0; i < count; i++) {
         folders[i] = experiment->points[i].folder;

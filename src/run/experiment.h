@@ -91,8 +91,8 @@ l3a_status check_axes(l3a_context *context, const l3a_experiment_options *option
 l3a_status make_points(l3a_experiment *experiment);
 l3a_status make_teams(l3a_experiment *experiment);
 void points_free(l3a_experiment *experiment);
-/* The settings of a team's points, with the seed filled in. */
-void team_settings(const l3a_experiment *experiment, const struct team *team, uint64_t seed, l3a_options *settings);
+/* The model's settings of a team's points, with the seed filled in. */
+void team_settings(const l3a_experiment *experiment, const struct team *team, uint64_t seed, struct model_options *settings);
 
 static inline struct point *team_point(const l3a_experiment *experiment, const struct team *team, size_t index) {
     return &experiment->points[team->points[index]];
@@ -107,12 +107,9 @@ l3a_status count_images(l3a_experiment *experiment);
 /* The training images of a method's lesson t; for joint-masked, each counts in every phase it belongs to. */
 uint64_t lesson_images(const l3a_experiment *experiment, const struct method *method, size_t t);
 /* Bytes that a team of several points needs. */
-uint64_t team_memory(const l3a_experiment *experiment, const l3a_options *settings, size_t count);
+uint64_t team_memory(const l3a_experiment *experiment, const struct model_options *settings, size_t count);
 
 /* job.c. Learns the phases of a job that are missing. */
 l3a_status run_job(l3a_experiment *experiment, struct job *job);
-
-/* experiment.c. Copies a struct that begins with its size to another, which may know fewer fields or more. */
-l3a_status copy_sized(l3a_context *context, const void *from, void *to);
 
 #endif

@@ -19,14 +19,16 @@ struct phase_work {
 static l3a_status create_state(const l3a_experiment *experiment, struct job *job) {
     l3a_context *context = experiment->context;
     l3a_status status = L3A_OK;
-    l3a_options *settings = NULL;
+    struct model_options *settings = NULL;
     const size_t width = experiment->options.train->width, count = job->team->count;
     TRY(allocate(context, count, sizeof *settings, &settings));
     team_settings(experiment, job->team, job->seed, settings);
     if (count > 1) {
         TRY(group_create(context, settings, count, width, &job->group));
     } else {
-        TRY(job->method->learner->create(context, job->method, settings, width, &job->state));
+        l3a_options own = team_point(experiment, job->team, 0)->settings;
+        own.model = *settings;
+        TRY(job->method->learner->create(context, job->method, &own, width, &job->state));
     }
     if (job->state && job->method->learner->is_model) {
         TRY(l3a_model_set_record(job->state, "protocol", experiment->options.protocol));
@@ -92,7 +94,7 @@ static l3a_status evaluate(const l3a_experiment *experiment, struct job *job, st
         if (job->group) {
             group_thresholds(job->group, i, thresholds);
         } else {
-            job->method->learner->edges(job->state, thresholds);
+            job->method->learner->thresholds(job->state, thresholds);
         }
         TRY(measure_point(experiment, &evaluation, i, thresholds, work));
     }
@@ -150,7 +152,7 @@ static l3a_status begin_work(const l3a_experiment *experiment, const struct job 
     const struct lesson lesson = {.train = experiment->options.train,
                                   .names = experiment->names,
                                   .columns = experiment->order,
-                                  .edges = experiment->bounds,
+                                  .bounds = experiment->bounds,
                                   .phases = experiment->phases,
                                   .first = at_once ? 0 : experiment->bounds[t],
                                   .last = at_once ? experiment->classes : experiment->bounds[t + 1]};

@@ -1,4 +1,5 @@
 /* What an experiment needs: the images of every phase, memory and operations. */
+#include "base/sized.h"
 #include "data/features.h"
 #include "run/experiment.h"
 
@@ -63,7 +64,7 @@ static void raise(uint64_t *most, uint64_t value) {
 
 /* The most memory that a model needs in any of its lessons, both to learn it and to be measured. */
 static uint64_t model_peak(const l3a_experiment *experiment, const struct point *point) {
-    l3a_options settings = point->settings;
+    struct model_options settings = point->settings.model;
     const size_t width = experiment->options.train->width;
     uint64_t most = 0;
     bool inverse = false;
@@ -82,7 +83,7 @@ static uint64_t model_peak(const l3a_experiment *experiment, const struct point 
     return most;
 }
 
-uint64_t team_memory(const l3a_experiment *experiment, const l3a_options *settings, size_t count) {
+uint64_t team_memory(const l3a_experiment *experiment, const struct model_options *settings, size_t count) {
     return group_memory(experiment->context, settings, count, experiment->options.train->width, experiment->classes,
                         experiment->phases);
 }
@@ -91,10 +92,10 @@ uint64_t team_memory(const l3a_experiment *experiment, const l3a_options *settin
 static l3a_status plan_point(const l3a_experiment *experiment, const struct point *point, l3a_plan *plan) {
     const l3a_experiment_options *options = &experiment->options;
     l3a_status status = L3A_OK;
-    TRY(l3a_model_plan(experiment->context, &point->settings, options->train->width, experiment->classes, plan));
+    TRY(model_plan(experiment->context, &point->settings.model, options->train->width, experiment->classes, plan));
     if (point->method->learner->is_model) {
         plan->memory = model_peak(experiment, point);
-        plan->file += kept_phases(&point->settings, phases_of(experiment, point->method)) * plan->phase;
+        plan->file += kept_phases(&point->settings.model, phases_of(experiment, point->method)) * plan->phase;
     }
     plan->memory += features_label_bytes(options->train) + features_label_bytes(options->test);
 done:
@@ -114,14 +115,15 @@ static double point_flops(const l3a_experiment *experiment, const struct method 
 }
 
 /* Adds what a team needs to the plan. */
-static l3a_status plan_team(const l3a_experiment *experiment, const struct team *team, l3a_options *settings, l3a_workload *plan) {
+static l3a_status plan_team(const l3a_experiment *experiment, const struct team *team, struct model_options *settings,
+                            l3a_workload *plan) {
     const struct point *first = team_point(experiment, team, 0);
     const l3a_experiment_options *options = &experiment->options;
-    const double d = (double)learned_width(&first->settings, options->train->width);
+    const double d = (double)learned_width(&first->settings.model, options->train->width);
     l3a_status status = L3A_OK;
-    l3a_plan own;
+    l3a_plan own = {.size = sizeof own};
     TRY(plan_point(experiment, first, &own));
-    TRY(check_memory(experiment->context, &first->settings, options->train->width, own.memory, 0));
+    TRY(check_memory(experiment->context, &first->settings.model, options->train->width, own.memory, 0));
     team_settings(experiment, team, 0, settings);
     raise(&plan->memory, team->count == 1 ? own.memory : team_memory(experiment, settings, team->count));
     raise(&plan->file, experiment->layout == &run_layout ? own.file : 0);
@@ -139,10 +141,8 @@ done:
 
 l3a_status l3a_experiment_plan(const l3a_experiment *experiment, l3a_workload *plan) {
     l3a_status status = L3A_OK;
-    l3a_options *settings = NULL;
-    if (!experiment) {
-        return L3A_ERROR_ARGUMENT;
-    }
+    struct model_options *settings = NULL;
+    REQUIRE(experiment, experiment, plan);
     l3a_workload made = {.size = sizeof made,
                          .classes = experiment->classes,
                          .phases = experiment->phases,
@@ -153,17 +153,15 @@ l3a_status l3a_experiment_plan(const l3a_experiment *experiment, l3a_workload *p
     for (size_t t = 0; t < experiment->team_count; t++) {
         TRY(plan_team(experiment, &experiment->teams[t], settings, &made));
     }
-    TRY(copy_sized(experiment->context, &made, plan));
+    TRY(WRITE_SIZED(experiment->context, plan, made));
 done:
     release(experiment->context, settings);
     return status;
 }
 
 l3a_status l3a_experiment_phase(const l3a_experiment *experiment, size_t index, l3a_protocol_phase *phase) {
-    if (!experiment) {
-        return L3A_ERROR_ARGUMENT;
-    }
+    REQUIRE(experiment, experiment, phase);
     return index < experiment->phases
-               ? copy_sized(experiment->context, &experiment->lessons[index], phase)
+               ? WRITE_SIZED(experiment->context, phase, experiment->lessons[index])
                : fail(experiment->context, L3A_ERROR_ARGUMENT, NULL, "there are only %zu phases", experiment->phases);
 }

@@ -127,9 +127,9 @@ void points_free(l3a_experiment *experiment) {
 /* Checks that the method can have these settings. */
 static l3a_status check_settings(l3a_context *context, const struct method *method, const l3a_options *settings) {
     l3a_status status = L3A_OK;
-    FAIL_IF(settings->gamma == 0 && method->learner->needs_gamma, context, L3A_ERROR_OPTION, "set gamma to a number",
+    FAIL_IF(settings->model.gamma == 0 && method->learner->needs_gamma, context, L3A_ERROR_OPTION, "set gamma to a number",
             "method '%s' does not support gamma auto", method->info.name);
-    if (method->learner->is_model && options_fit(context, settings) != L3A_OK) {
+    if (method->learner->is_model && options_fit(context, &settings->model) != L3A_OK) {
         status = fail_in(context, L3A_ERROR_OPTION, "method '%s'", method->info.name);
     }
 done:
@@ -151,8 +151,8 @@ static l3a_status choose_values(const l3a_experiment *experiment, size_t number,
     for (size_t i = 0; i < options->axis_count; i++) {
         TRY(set_value(context, &settings, options->axes[i].name, options->axes[i].values[chosen[i]]));
     }
-    if (!settings.total_classes) {
-        settings.total_classes = experiment->classes;
+    if (!settings.model.total_classes) {
+        settings.model.total_classes = experiment->classes;
     }
     point->settings = method_options(point->method, &settings);
     TRY(check_settings(context, point->method, &point->settings));
@@ -237,12 +237,12 @@ done:
 static bool can_share(const struct point *left, const struct point *right) {
     return left->method->learner->is_model && left->method->learner == right->method->learner &&
            left->method->plan == right->method->plan && left->method->plan != ALL_MASKED &&
-           group_accepts(&left->settings, &right->settings);
+           group_accepts(&left->settings.model, &right->settings.model);
 }
 
-void team_settings(const l3a_experiment *experiment, const struct team *team, uint64_t seed, l3a_options *settings) {
+void team_settings(const l3a_experiment *experiment, const struct team *team, uint64_t seed, struct model_options *settings) {
     for (size_t i = 0; i < team->count; i++) {
-        settings[i] = team_point(experiment, team, i)->settings;
+        settings[i] = team_point(experiment, team, i)->settings.model;
         settings[i].seed = seed;
     }
 }
@@ -254,21 +254,21 @@ static uint64_t memory_limit(const l3a_context *context) {
 
 /* Inserts a point into a team, which is sorted as a group wants it. */
 static void join(const l3a_experiment *experiment, struct team *team, size_t point) {
-    const l3a_options *settings = &experiment->points[point].settings;
+    const struct model_options *settings = &experiment->points[point].settings.model;
     size_t at = team->count++;
-    for (; at && group_order(&team_point(experiment, team, at - 1)->settings, settings) > 0; at--) {
+    for (; at && group_order(&team_point(experiment, team, at - 1)->settings.model, settings) > 0; at--) {
         team->points[at] = team->points[at - 1];
     }
     team->points[at] = point;
 }
 
 /* The first team that a point can join, or a new one. `settings` has room for those of all points. */
-static size_t find_team(const l3a_experiment *experiment, size_t point, uint64_t limit, l3a_options *settings) {
+static size_t find_team(const l3a_experiment *experiment, size_t point, uint64_t limit, struct model_options *settings) {
     for (size_t t = 0; t < experiment->team_count && experiment->layout != &run_layout; t++) {
         const struct team *team = &experiment->teams[t];
         if (can_share(team_point(experiment, team, 0), &experiment->points[point])) {
             team_settings(experiment, team, 0, settings);
-            settings[team->count] = experiment->points[point].settings;
+            settings[team->count] = experiment->points[point].settings.model;
             if (team_memory(experiment, settings, team->count + 1) <= limit) {
                 return t;
             }
@@ -280,7 +280,7 @@ static size_t find_team(const l3a_experiment *experiment, size_t point, uint64_t
 l3a_status make_teams(l3a_experiment *experiment) {
     l3a_context *context = experiment->context;
     l3a_status status = L3A_OK;
-    l3a_options *settings = NULL;
+    struct model_options *settings = NULL;
     const uint64_t limit = memory_limit(context);
     TRY(allocate_zeroed(context, experiment->point_count, sizeof *experiment->teams, &experiment->teams));
     TRY(allocate(context, experiment->point_count, sizeof *settings, &settings));

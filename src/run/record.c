@@ -5,6 +5,7 @@
 #include "learn/options.h"
 #include "measure/folder.h"
 #include "method/method.h"
+#include "run/experiment.h"
 
 #include <xxhash.h>
 
@@ -104,7 +105,7 @@ l3a_status record_identity(l3a_context *context, const l3a_experiment_options *o
     const char *between = "";
     for (size_t i = 0; l3a_option_at(i); i++) {
         const char *name = l3a_option_at(i)->name;
-        if (strcmp(name, "seed") != 0 && option_is_given(options->settings, name)) {
+        if (strcmp(name, "seed") != 0 && l3a_options_given(options->settings, name)) {
             text_builder_print(text, "%s\"%s\"", between, name);
             between = ", ";
         }
@@ -134,8 +135,8 @@ l3a_status record_write(l3a_context *context, const char *path, const l3a_experi
                         const text_builder *identity) {
     l3a_status status = L3A_OK;
     text_builder text = {.context = context};
-    l3a_machine machine;
-    l3a_machine_query(context, &machine);
+    l3a_machine machine = {.size = sizeof machine};
+    TRY(l3a_machine_query(context, &machine));
     text_builder_print(&text, "{\n  ");
     print_string(&text, "program", "l3a", ",\n  ");
     print_string(&text, "command", options->command ? options->command : "", ",\n  ");

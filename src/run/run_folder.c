@@ -141,7 +141,7 @@ static l3a_status save_model(const l3a_experiment *run, const struct job *job, s
     if (last && !job->first) {
         return L3A_OK;
     }
-    model->options.store = last ? run->settings.store : L3A_STORE_FLOAT64;
+    model->options.store = last ? run->settings.model.store : L3A_STORE_FLOAT64;
     return l3a_model_save(model, path_of(run, job));
 }
 

@@ -1,6 +1,8 @@
 #include "tag/tagger.h"
 
 #include "base/memory.h"
+#include "base/sized.h"
+#include "image/picture.h"
 #include "extract/intake.h"
 #include "learn/model.h"
 
@@ -42,7 +44,7 @@ static l3a_status check_backbone(const l3a_tagger *tagger, l3a_model *model) {
     l3a_status status = L3A_OK;
     TRY(allocate_zeroed(context, width, sizeof *values, &values));
     TRY(l3a_features_wrap(context, values, NULL, 1, width, NULL, 0, &features));
-    TRY(l3a_backbone_sign(tagger->backbone, tagger->loading.picture.orient, features));
+    TRY(l3a_backbone_sign(tagger->backbone, tagger->picture.orient, features));
     TRY(l3a_model_accepts(model, features));
 done:
     l3a_features_free(features);
@@ -76,12 +78,7 @@ done:
 
 static l3a_status read_options(l3a_context *context, const l3a_tagger_options *given, l3a_tagger_options *options) {
     l3a_status status = L3A_OK;
-    memset(options, 0, sizeof *options);
-    FAIL_IF(given && given->size < sizeof given->size, context, L3A_ERROR_ARGUMENT, "start from {.size = sizeof options}",
-            "l3a_tagger_options: the size is not set");
-    if (given) {
-        memcpy(options, given, given->size < sizeof *options ? given->size : sizeof *options);
-    }
+    TRY(READ_SIZED(context, given, *options));
     FAIL_IF(options->batch > LARGEST_BATCH, context, L3A_ERROR_ARGUMENT, "use a smaller batch",
             "a batch of %zu pictures; %d is the most", options->batch, LARGEST_BATCH);
 done:
@@ -89,15 +86,13 @@ done:
 }
 
 static l3a_status open_backbone(l3a_tagger *tagger, const l3a_tagger_options *options) {
-    l3a_picture_options picture;
     l3a_status status = L3A_OK;
     FAIL_IF(!options->backbone, tagger->context, L3A_ERROR_ARGUMENT,
             "give the path of the checkpoint that made the features the model was learned with",
             "%s: the model does not name its backbone", tagger->path);
     TRY(l3a_backbone_open(tagger->context, options->backbone, options->backbone_options, &tagger->backbone));
-    l3a_picture_options_default(&picture);
-    loader_options_for(l3a_backbone_describe(tagger->backbone), options->picture_options ? options->picture_options : &picture,
-                       &tagger->loading);
+    TRY(picture_options_read(tagger->context, options->picture_options, &tagger->picture));
+    loader_options_for(l3a_backbone_describe(tagger->backbone), &tagger->picture, &tagger->loading);
 done:
     return status;
 }

@@ -19,6 +19,7 @@ struct l3a_tagger {
     l3a_context *context; /* of the writer; readers only take its settings and functions from it */
     char *path;
     l3a_backbone *backbone;
+    l3a_picture_options picture;
     l3a_loader_options loading;
     size_t batch;
     bool has_lock;

@@ -24,7 +24,7 @@ struct job {
 
 static l3a_status open_job(struct job *job, char **arguments, int count) {
     l3a_status status = L3A_OK;
-    l3a_options_default(&job->options);
+    options_default(&job->options);
     TRY(l3a_features_open(job->context, arguments[1], &job->train));
     TRY(l3a_features_open(job->context, arguments[2], &job->test));
     job->method = method_find(arguments[3]);
@@ -60,7 +60,7 @@ static l3a_status learn_and_score(const struct job *job) {
     TRY(l3a_features_read(job->test, NULL, 0, rows, features));
     for (size_t t = 0; t < phases; t++) {
         const struct lesson lesson = {
-            .train = job->train, .columns = columns, .edges = edges, .phases = phases, .first = edges[t], .last = edges[t + 1]};
+            .train = job->train, .columns = columns, .bounds = edges, .phases = phases, .first = edges[t], .last = edges[t + 1]};
         struct outcome outcome = {0};
         TRY(job->method->learner->learn(job->state, &lesson, &outcome));
         TRY(job->method->learner->score(job->state, features, rows, scores));
@@ -74,8 +74,7 @@ done:
 
 int main(int count, char **arguments) {
     struct job job = {0};
-    l3a_context_options options;
-    l3a_context_options_default(&options);
+    l3a_context_options options = {.size = sizeof options};
     options.threads = 1;
     if (count < 5 || l3a_context_create(&options, &job.context) != L3A_OK) {
         return 2;

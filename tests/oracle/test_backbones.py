@@ -21,8 +21,15 @@ BUILD = os.environ.get("L3A_BUILD", "build")
 QUICK = ["vit_tiny_patch16_224", "resnet18", "resnet50", "tresnet_m", "tresnet_m_abn"]
 
 
-class BackboneOptions(ctypes.Structure):
-    _fields_ = [("pool", ctypes.c_int), ("size", ctypes.c_size_t), ("set_mean", ctypes.c_int), ("mean", ctypes.c_float * 3),
+class Sized(ctypes.Structure):
+    """A struct of l3a.h that begins with its size."""
+
+    def __init__(self, **values):
+        super().__init__(ctypes.sizeof(self), **values)
+
+
+class BackboneOptions(Sized):
+    _fields_ = [("size", ctypes.c_size_t), ("pool", ctypes.c_int), ("side", ctypes.c_size_t), ("mean", ctypes.c_float * 3),
                 ("deviation", ctypes.c_float * 3), ("filter", ctypes.c_int)]
 
 
@@ -33,17 +40,13 @@ class BackboneInfo(ctypes.Structure):
                 ("preprocess", ctypes.c_char * 128), ("sha256", ctypes.c_char * 65), ("engine", ctypes.c_char_p)]
 
 
-class PictureOptions(ctypes.Structure):
-    _fields_ = [("pixel_limit", ctypes.c_uint64), ("orient", ctypes.c_int)]
+class LoaderOptions(Sized):
+    _fields_ = [("size", ctypes.c_size_t), ("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("filter", ctypes.c_int), ("mean", ctypes.c_float * 3),
+                ("deviation", ctypes.c_float * 3), ("picture", ctypes.c_void_p), ("ahead", ctypes.c_size_t)]
 
 
-class LoaderOptions(ctypes.Structure):
-    _fields_ = [("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("filter", ctypes.c_int), ("mean", ctypes.c_float * 3),
-                ("deviation", ctypes.c_float * 3), ("picture", PictureOptions), ("ahead", ctypes.c_size_t)]
-
-
-class ContextOptions(ctypes.Structure):
-    _fields_ = [("threads", ctypes.c_int), ("memory_limit", ctypes.c_uint64), ("on_event", ctypes.c_void_p),
+class ContextOptions(Sized):
+    _fields_ = [("size", ctypes.c_size_t), ("threads", ctypes.c_int), ("memory_limit", ctypes.c_uint64), ("on_event", ctypes.c_void_p),
                 ("event_user", ctypes.c_void_p), ("allocate", ctypes.c_void_p), ("release", ctypes.c_void_p),
                 ("memory_user", ctypes.c_void_p)]
 
@@ -56,9 +59,7 @@ class Library:
         self.c.l3a_error_text.restype = ctypes.c_char_p
         self.c.l3a_backbone_describe.restype = ctypes.POINTER(BackboneInfo)
         self.context = ctypes.c_void_p()
-        options = ContextOptions()
-        self.c.l3a_context_options_default(ctypes.byref(options))
-        options.threads = threads
+        options = ContextOptions(threads=threads)
         self.check(self.c.l3a_context_create(ctypes.byref(options), ctypes.byref(self.context)))
 
     def check(self, status):
@@ -66,10 +67,7 @@ class Library:
             raise RuntimeError(self.c.l3a_error_text(self.context).decode())
 
     def open(self, path, **settings):
-        options, backbone = BackboneOptions(), ctypes.c_void_p()
-        self.c.l3a_backbone_options_default(ctypes.byref(options))
-        for name, value in settings.items():
-            setattr(options, name, value)
+        options, backbone = BackboneOptions(**settings), ctypes.c_void_p()
         self.check(self.c.l3a_backbone_open(self.context, path.encode(), ctypes.byref(options), ctypes.byref(backbone)))
         return backbone
 
@@ -88,10 +86,8 @@ class Library:
 
     def load(self, paths, info):
         names = (ctypes.c_char_p * len(paths))(*[p.encode() for p in paths])
-        options, loader, index = LoaderOptions(), ctypes.c_void_p(), ctypes.c_size_t()
-        self.c.l3a_loader_options_default(ctypes.byref(options))
-        options.width = options.height = info.size
-        options.mean, options.deviation, options.filter = info.mean, info.deviation, info.filter
+        loader, index = ctypes.c_void_p(), ctypes.c_size_t()
+        options = LoaderOptions(width=info.size, height=info.size, mean=info.mean, deviation=info.deviation, filter=info.filter)
         self.check(self.c.l3a_loader_create(self.context, names, ctypes.c_size_t(len(paths)), ctypes.byref(options),
                                             ctypes.byref(loader)))
         pictures = np.empty((len(paths), 3, info.size, info.size), np.float32)

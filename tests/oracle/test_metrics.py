@@ -31,7 +31,7 @@ import l3a_reference
 
 
 class Metrics(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_double) for name in ("mean_ap", "class_precision", "class_recall", "class_f1", "overall_precision",
+    _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_double) for name in ("mean_ap", "class_precision", "class_recall", "class_f1", "overall_precision",
                                                      "overall_recall", "overall_f1")] + [("images", ctypes.c_size_t)]
 
 
@@ -41,14 +41,15 @@ library.l3a_context_free.argtypes = [ctypes.c_void_p]
 library.l3a_context_free.restype = None
 library.l3a_error_text.argtypes = [ctypes.c_void_p]
 library.l3a_error_text.restype = ctypes.c_char_p
-library.l3a_measure.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_size_t] * 2 + [ctypes.c_double] + [ctypes.c_void_p] * 2
+library.l3a_measure.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_size_t] * 2 + [ctypes.c_void_p] * 3
 library.l3a_uniform.argtypes = [ctypes.c_uint64] * 2
 library.l3a_uniform.restype = ctypes.c_double
 
 
 def measure(context, scores, labels, theta):
-    metrics, ap = Metrics(), np.zeros(scores.shape[1])
-    status = library.l3a_measure(context, scores.ctypes.data, labels.ctypes.data, *scores.shape, theta, ctypes.byref(metrics),
+    metrics, ap = Metrics(ctypes.sizeof(Metrics)), np.zeros(scores.shape[1])
+    thresholds = np.full(scores.shape[1], np.log(theta / (1 - theta)))
+    status = library.l3a_measure(context, scores.ctypes.data, labels.ctypes.data, *scores.shape, thresholds.ctypes.data, ctypes.byref(metrics),
                                  ap.ctypes.data)
     assert status == 0, library.l3a_error_text(context).decode()
     return metrics, ap

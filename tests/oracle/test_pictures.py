@@ -36,20 +36,27 @@ photographs = sorted(glob.glob(os.path.join(shared, "data/voc2007-small/VOCdevki
 FILTERS = {0: Image.BILINEAR, 1: Image.BICUBIC}
 
 
-class Options(ctypes.Structure):
-    _fields_ = [("pixel_limit", ctypes.c_uint64), ("orient", ctypes.c_int)]
+class Sized(ctypes.Structure):
+    """A struct of l3a.h that begins with its size."""
+
+    def __init__(self, **values):
+        super().__init__(ctypes.sizeof(self), **values)
 
 
-class Picture(ctypes.Structure):
-    _fields_ = [("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("pixels", ctypes.POINTER(ctypes.c_uint8))]
+class Options(Sized):
+    _fields_ = [("size", ctypes.c_size_t), ("pixel_limit", ctypes.c_uint64), ("orient", ctypes.c_int)]
+
+
+class Picture(Sized):
+    _fields_ = [("size", ctypes.c_size_t), ("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("pixels", ctypes.POINTER(ctypes.c_uint8))]
 
     def array(self):
         return numpy.ctypeslib.as_array(self.pixels, (self.height, self.width, 3)).copy()
 
 
-class LoaderOptions(ctypes.Structure):
-    _fields_ = [("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("filter", ctypes.c_int),
-                ("mean", ctypes.c_float * 3), ("deviation", ctypes.c_float * 3), ("picture", Options),
+class LoaderOptions(Sized):
+    _fields_ = [("size", ctypes.c_size_t), ("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("filter", ctypes.c_int),
+                ("mean", ctypes.c_float * 3), ("deviation", ctypes.c_float * 3), ("picture", ctypes.POINTER(Options)),
                 ("ahead", ctypes.c_size_t)]
 
 
@@ -71,14 +78,14 @@ class Library:
         return array
 
     def read(self, path, orient=0):
-        picture, options = Picture(), Options(64000000, orient)
+        picture, options = Picture(), Options(orient=orient)
         self.check(self.c.l3a_picture_read(self.context, path.encode(), ctypes.byref(options), ctypes.byref(picture)))
         return self.take(picture)
 
     def resize(self, array, width, height, filter):
         array = numpy.ascontiguousarray(array)
         pixels = array.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
-        picture, resized = Picture(array.shape[1], array.shape[0], pixels), Picture()
+        picture, resized = Picture(width=array.shape[1], height=array.shape[0], pixels=pixels), Picture()
         self.check(self.c.l3a_picture_resize(self.context, ctypes.byref(picture), ctypes.c_size_t(width),
                                              ctypes.c_size_t(height), filter, ctypes.byref(resized)))
         return self.take(resized)
@@ -313,7 +320,7 @@ def test_loader(library):
     paths = [path.encode() for path in chosen]
     paths.insert(5, b"/no/such/picture.jpg")
     mean, deviation = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-    options = LoaderOptions(224, 224, 1, (ctypes.c_float * 3)(*mean), (ctypes.c_float * 3)(*deviation), Options(64000000, 0), 0)
+    options = LoaderOptions(filter=1, mean=mean, deviation=deviation)
     loader, index = ctypes.c_void_p(), ctypes.c_size_t()
     array = (ctypes.c_char_p * len(paths))(*paths)
     library.check(library.c.l3a_loader_create(library.context, array, ctypes.c_size_t(len(paths)), ctypes.byref(options),

@@ -11,12 +11,18 @@
 #include <unistd.h>
 
 l3a_context *make_context(int threads) {
-    l3a_context_options options;
+    l3a_context_options options = {.size = sizeof options};
     l3a_context *context = NULL;
-    l3a_context_options_default(&options);
     options.threads = threads;
     assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
     return context;
+}
+
+l3a_options options_of(const l3a_model *model) {
+    l3a_options options;
+    options_default(&options);
+    assert_int_equal(l3a_model_options(model, &options), L3A_OK);
+    return options;
 }
 
 void assert_ok_at(l3a_context *context, l3a_status status, const char *what, const char *file, int line) {

@@ -8,11 +8,14 @@
 #include <stdint.h>
 
 #include "base/context.h" /* before cmocka, whose macro `fail` would hide the function of that name */
+#include "method/options.h"
 
 #include <cmocka.h>
 
 /* A context that the test frees. threads 0: all. */
 l3a_context *make_context(int threads);
+/* A copy of the model's settings. */
+l3a_options options_of(const l3a_model *model);
 /* Fails with the error's text and hint. */
 #define assert_ok(context, call) assert_ok_at(context, call, #call, __FILE__, __LINE__)
 void assert_ok_at(l3a_context *context, l3a_status status, const char *what, const char *file, int line);

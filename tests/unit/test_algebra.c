@@ -462,16 +462,16 @@ static const struct setting settings[] = {
 };
 
 static l3a_model *learn(l3a_context *context, l3a_features *table, const struct setting *setting) {
-    l3a_options options;
+    struct model_options options;
     l3a_model *model = NULL;
-    l3a_options_default(&options);
+    model_options_default(&options);
     options.dim = DIM;
     options.gamma = 0.5;
     options.precision = L3A_PRECISION_DOUBLE;
     for (size_t i = 0; i < 6 && setting->names[i]; i++) {
-        assert_ok(context, l3a_options_set(context, &options, setting->names[i], setting->values[i]));
+        assert_ok(context, model_options_set(context, &options, setting->names[i], setting->values[i]));
     }
-    assert_ok(context, l3a_model_create(context, WIDTH, &options, &model));
+    assert_ok(context, model_create(context, WIDTH, &options, &model));
     for (size_t first = 0; first < CLASSES; first += STEP) {
         assert_ok(context, l3a_model_learn(model, table, names + first, STEP));
     }
@@ -483,10 +483,10 @@ static void compare_models(const l3a_model *one, const l3a_model *other) {
     double row[MOST], others[MOST], mine[CLASSES], theirs[CLASSES], size = 0;
     assert_int_equal(l3a_model_class_count(other), classes);
     for (size_t i = 0; i < inputs * classes; i++) {
-        size = fmax(size, fabs(l3a_model_weights(one)[i]));
+        size = fmax(size, fabs(l3a_model_coefficients(one)[i]));
     }
     for (size_t i = 0; i < inputs * classes; i++) {
-        near(l3a_model_weights(one)[i], l3a_model_weights(other)[i], 1e-9 * size);
+        near(l3a_model_coefficients(one)[i], l3a_model_coefficients(other)[i], 1e-9 * size);
         near(l3a_model_cross(one)[i], l3a_model_cross(other)[i], 1e-9);
     }
     for (size_t i = 0; i < inputs; i++) {

@@ -405,7 +405,7 @@ static void test_info_knows_checkpoints(void **state) {
     struct bytes file = make_zip(true);
     l3a_context *context = make_context(1);
     l3a_file *opened = NULL;
-    l3a_tensor_info info;
+    l3a_tensor_info info = {.size = sizeof info};
     hold(context, file.at, file.count);
     assert_ok(context, l3a_file_open(context, "weights.pth", &opened));
     assert_string_equal(l3a_file_kind(opened), "checkpoint");
@@ -634,9 +634,8 @@ static void probed_release(void *user, void *memory) {
 }
 
 static void expect_refusals_are_survived(struct bytes file) {
-    l3a_context_options options;
+    l3a_context_options options = {.size = sizeof options};
     l3a_context *context = NULL;
-    l3a_context_options_default(&options);
     options.allocate = probed_allocate;
     options.release = probed_release;
     memset(&probe, 0, sizeof probe);

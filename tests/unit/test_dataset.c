@@ -26,8 +26,7 @@ static l3a_context *context;
 
 static int set_up(void **state) {
     (void)state;
-    l3a_context_options options;
-    l3a_context_options_default(&options);
+    l3a_context_options options = {.size = sizeof options};
     options.threads = 1;
     options.on_event = keep_warning;
     folder = make_temporary_folder();
@@ -147,12 +146,9 @@ static void voc_objects_that_are_not_difficult_are_labels(void **state) {
 
 static void voc_only_difficult_objects_are_unknown_where_asked_for(void **state) {
     (void)state;
-    l3a_dataset_options options;
+    l3a_dataset_options options = {.size = sizeof options};
     l3a_dataset *dataset = NULL;
     make_voc();
-    memset(&options, 0x55, sizeof options);
-    l3a_dataset_options_default(&options);
-    assert_int_equal(options.ignore_difficult, 0);
     options.ignore_difficult = 1;
     assert_ok(context, l3a_dataset_open_with(context, named("voc", ""), "train", &options, &dataset));
     assert_marks(dataset, l3a_dataset_labels(dataset), "1- -1 0-");
@@ -539,10 +535,9 @@ static void fail_each_allocation(const char *name, const char *split) {
     l3a_status status = L3A_ERROR_MEMORY;
     for (size_t allowed = 1; status == L3A_ERROR_MEMORY; allowed++) {
         struct rationed rationed = {.left = allowed};
-        l3a_context_options options;
+        l3a_context_options options = {.size = sizeof options};
         l3a_context *poor;
         l3a_dataset *dataset = NULL;
-        l3a_context_options_default(&options);
         options.allocate = ration;
         options.release = take_back;
         options.memory_user = &rationed;

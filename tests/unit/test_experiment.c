@@ -24,8 +24,8 @@ static l3a_features *make_table(l3a_context *context) {
 /* The smallest experiment: everything else is the default, except a narrow layer. */
 static l3a_experiment_options small(l3a_features *features, l3a_options *settings) {
     l3a_experiment_options options = {.size = sizeof options};
-    l3a_options_default(settings);
-    settings->dim = 16;
+    options_default(settings);
+    settings->model.dim = 16;
     options.train = options.test = features;
     options.settings = settings;
     return options;
@@ -105,8 +105,8 @@ static void a_run_has_the_results_of_a_grid(void **state) {
         assert_ptr_equal(l3a_experiment_results(one, i), l3a_experiment_results(one, 0));
         assert_same_rows(l3a_experiment_results(one, 0), l3a_experiment_results(grid, i), methods[i]);
     }
-    assert_non_null(l3a_results_tallies(l3a_experiment_results(one, 0), 0));
-    assert_null(l3a_results_tallies(l3a_experiment_results(grid, 0), 0));
+    assert_non_null(l3a_results_tally(l3a_experiment_results(one, 0), 0, 0));
+    assert_null(l3a_results_tally(l3a_experiment_results(grid, 0), 0, 0));
     assert_fails(context, l3a_experiment_run(one), L3A_ERROR_STATE, "run already");
     l3a_experiment_free(one);
     l3a_experiment_free(grid);

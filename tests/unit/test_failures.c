@@ -261,8 +261,7 @@ static int cancel_after_results(const l3a_event *event, void *user) {
 }
 
 static l3a_status create_probed_context(l3a_context **context) {
-    l3a_context_options options;
-    l3a_context_options_default(&options);
+    l3a_context_options options = {.size = sizeof options};
     options.threads = 1;
     options.memory_limit = UINT64_C(1) << 30;
     options.on_event = cancel_after_results;
@@ -316,12 +315,12 @@ static void same_as_undisturbed(const void *bytes, size_t size) {
 
 static l3a_options small_options(void) {
     l3a_options options;
-    l3a_options_default(&options);
-    options.dim = DIM;
-    options.gamma = 1;
-    options.eta = 0.6;
-    options.tau = 1.4;
-    options.block = 8;
+    options_default(&options);
+    options.model.dim = DIM;
+    options.model.gamma = 1;
+    options.model.eta = 0.6;
+    options.model.tau = 1.4;
+    options.model.block = 8;
     return options;
 }
 
@@ -363,12 +362,12 @@ static void save_learned_model(l3a_context *context) {
 /* Phases kept apart, and everything chosen that can be. */
 static l3a_options apart_options(void) {
     l3a_options options = small_options();
-    options.pseudo = L3A_PSEUDO_OFF;
-    options.alpha = 0.3;
-    options.lift = 0.05;
-    options.gamma = 0;
-    options.skip_features = L3A_SKIP_ON;
-    options.thresholds = L3A_THRESHOLDS_PER_CLASS;
+    options.model.pseudo = L3A_PSEUDO_OFF;
+    options.model.alpha = 0.3;
+    options.model.lift = 0.05;
+    options.model.gamma = 0;
+    options.model.skip_features = L3A_SKIP_ON;
+    options.model.thresholds = L3A_THRESHOLDS_PER_CLASS;
     return options;
 }
 
@@ -435,7 +434,7 @@ static int make_inputs(void **state) {
     l3a_options options = apart_options();
     save_learned_model(context);
     save_model_of_phases(context, &options, 0, CLASSES, input.apart);
-    options.gamma = 1;
+    options.model.gamma = 1;
     save_model_of_phases(context, &options, 0, STEP, input.early);
     save_model_of_phases(context, &options, STEP, CLASSES, input.late);
     save_table(context, input.few, values, labels, FEW);
@@ -489,8 +488,8 @@ static l3a_status learn_rest(struct stage *stage) {
 
 static l3a_status learn_with(struct stage *stage, l3a_solver solver, l3a_pseudo pseudo) {
     l3a_options options = small_options();
-    options.solver = solver;
-    options.pseudo = pseudo;
+    options.model.solver = solver;
+    options.model.pseudo = pseudo;
     l3a_status status = l3a_features_open(stage->context, input.table, &stage->train);
     if (status == L3A_OK) {
         status = l3a_model_create(stage->context, WIDTH, &options, &stage->model);
@@ -536,7 +535,7 @@ static void check_learning(struct stage *stage, l3a_status status) {
         return;
     }
     require(strcmp(l3a_model_record(stage->model, "pool"), "mean") == 0, "a record is lost");
-    same_as_undisturbed(l3a_model_weights(stage->model), l3a_model_inputs(stage->model) * CLASSES * sizeof(double));
+    same_as_undisturbed(l3a_model_coefficients(stage->model), l3a_model_inputs(stage->model) * CLASSES * sizeof(double));
 }
 
 /* ---- Scenarios: files written over old ones ---- */
@@ -612,7 +611,7 @@ static void check_loaded(struct stage *stage, l3a_status status) {
         require(!stage->model, "a model in spite of the failure");
         return;
     }
-    same_as_undisturbed(l3a_model_weights(stage->model), l3a_model_inputs(stage->model) * CLASSES * sizeof(double));
+    same_as_undisturbed(l3a_model_coefficients(stage->model), l3a_model_inputs(stage->model) * CLASSES * sizeof(double));
 }
 
 /* ---- Scenarios: merging and forgetting ---- */
@@ -671,7 +670,7 @@ static void check_changed(struct stage *stage, l3a_status status) {
     }
     const size_t size = l3a_model_inputs(stage->model) * l3a_model_class_count(stage->model) * sizeof(double);
     if (status == L3A_OK) {
-        same_as_undisturbed(l3a_model_weights(stage->model), size);
+        same_as_undisturbed(l3a_model_coefficients(stage->model), size);
         return;
     }
     assert_ok(stage->context, l3a_model_score(stage->model, row, 1, scores));
@@ -911,7 +910,7 @@ static void check_nothing(struct stage *stage, l3a_status status) {
 /* ---- Scenarios: a drawn data set ---- */
 
 static l3a_status draw_one(struct stage *stage) {
-    const l3a_draw_options options = {.seed = 4, .training = 1};
+    const l3a_draw_options options = {.size = sizeof options, .seed = 4, .training = 1};
     return l3a_draw_dataset(stage->context, &options, stage->path);
 }
 
@@ -930,8 +929,7 @@ static void check_drawn(struct stage *stage, l3a_status status) {
 static l3a_status extract_one(struct stage *stage) {
     char name[600];
     snprintf(name, sizeof name, "list:%s", input.pictures);
-    l3a_extract_options options;
-    l3a_extract_options_default(&options);
+    l3a_extract_options options = {.size = sizeof options};
     options.strict = 1;
     l3a_status status = l3a_dataset_open(stage->context, name, NULL, &stage->dataset);
     if (status == L3A_OK) {

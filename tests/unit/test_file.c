@@ -489,10 +489,9 @@ static int end_of_waiting(const l3a_event *event, void *user) {
 }
 
 static void wait_with(void *user, l3a_status expected) {
-    l3a_context_options options;
+    l3a_context_options options = {.size = sizeof options};
     l3a_context *waiting = NULL;
     l3a_lock *lock = NULL;
-    l3a_context_options_default(&options);
     options.on_event = end_of_waiting;
     options.event_user = user;
     assert_int_equal(l3a_context_create(&options, &waiting), L3A_OK);

@@ -34,11 +34,11 @@ static void make_world(struct world *world, size_t rows) {
     }
 }
 
-static void make_members(l3a_precision precision, uint64_t block, l3a_options *members) {
+static void make_members(l3a_precision precision, uint64_t block, struct model_options *members) {
     static const double etas[MEMBERS] = {0.55, 0.6, 0.7, 0.7, 0.6, 0.7, 0.7, 0.7, 0.7, 0.7};
     static const double gammas[MEMBERS] = {0.5, 0.5, 0.5, 5, 5, 0.5, 2, 2, 2, 0};
     for (size_t v = 0; v < MEMBERS; v++) {
-        l3a_options_default(&members[v]);
+        model_options_default(&members[v]);
         members[v].dim = DIM;
         members[v].block = block;
         members[v].precision = precision;
@@ -62,7 +62,7 @@ static void make_members(l3a_precision precision, uint64_t block, l3a_options *m
 static void compare(size_t rows, l3a_precision precision, uint64_t block, bool expect_corrections) {
     static struct world world;
     l3a_context *context = make_context(2);
-    l3a_options members[MEMBERS];
+    struct model_options members[MEMBERS];
     l3a_features *table = NULL;
     struct group *group = NULL;
     l3a_model *models[MEMBERS] = {0};
@@ -73,7 +73,7 @@ static void compare(size_t rows, l3a_precision precision, uint64_t block, bool e
     assert_true(group_accepts(&members[0], &members[4]));
     assert_ok(context, group_create(context, members, MEMBERS, WIDTH, &group));
     for (size_t v = 0; v < MEMBERS; v++) {
-        assert_ok(context, l3a_model_create(context, WIDTH, &members[v], &models[v]));
+        assert_ok(context, model_create(context, WIDTH, &members[v], &models[v]));
     }
     for (size_t first = 0; first < CLASSES; first += OWN) {
         const size_t columns[OWN] = {first, first + 1}, seen = first + OWN;
@@ -134,7 +134,7 @@ static void blocks_of_any_size_agree(void **state) {
 static void members_that_cannot_disagree_share_their_sums(void **state) {
     (void)state;
     l3a_context *context = make_context(1);
-    l3a_options members[MEMBERS];
+    struct model_options members[MEMBERS];
     struct group *group = NULL;
     make_members(L3A_PRECISION_MIXED, 64, members);
     assert_ok(context, group_create(context, members, MEMBERS, WIDTH, &group));
@@ -150,7 +150,7 @@ static void no_row_is_refused(void **state) {
     (void)state;
     static struct world world;
     l3a_context *context = make_context(1);
-    l3a_options members[MEMBERS];
+    struct model_options members[MEMBERS];
     l3a_features *table = NULL;
     struct group *group = NULL;
     struct group_outcome outcomes[MEMBERS];
@@ -168,7 +168,7 @@ static void no_row_is_refused(void **state) {
 
 static void settings_that_cannot_stand_together_are_told_apart(void **state) {
     (void)state;
-    l3a_options members[MEMBERS], other;
+    struct model_options members[MEMBERS], other;
     make_members(L3A_PRECISION_MIXED, 64, members);
     other = members[0];
     other.seed++;

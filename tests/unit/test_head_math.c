@@ -164,8 +164,8 @@ static void fill_table(uint64_t seed, size_t rows, struct table *table) {
 static struct head *make_head(const char *method, const struct learner *learner, double lambda) {
     l3a_options options;
     void *made = NULL;
-    l3a_options_default(&options);
-    options.lambda = lambda;
+    options_default(&options);
+    options.method.lambda = lambda;
     assert_non_null(method_find(method));
     assert_ptr_equal(method_find(method)->learner, learner);
     assert_ok(context, learner->create(context, method_find(method), &options, WIDTH, &made));
@@ -177,9 +177,9 @@ static struct head *make_head(const char *method, const struct learner *learner,
 static void widen(struct head *head, size_t classes, struct rows *rows) {
     head->old = head->classes;
     head->classes += classes;
-    assert_ok(context, head_widen(head, &head->weights));
+    assert_ok(context, head_widen(head, &head->coefficients));
     for (size_t i = head->old * INPUTS; i < head->classes * INPUTS; i++) {
-        head->weights[i] = (float)near_uniform(99, i, -1, 1);
+        head->coefficients[i] = (float)near_uniform(99, i, -1, 1);
     }
     if (head->memory.count) {
         assert_ok(context, memory_resize(context, &head->memory, head->memory.capacity, head->classes));
@@ -211,7 +211,7 @@ static void fisher_is_the_curvature_of_the_likelihood(void **state) {
         double curve = 0; /* of −log p(y) by the weight; any label gives the same */
         for (size_t row = 0; row < ROWS; row++) {
             const float *z = table.features + row * INPUTS;
-            const double s = dot(head->weights + i / INPUTS * INPUTS, z), d = h * (double)z[i % INPUTS];
+            const double s = dot(head->coefficients + i / INPUTS * INPUTS, z), d = h * (double)z[i % INPUTS];
             curve += (naive_loss(L3A_LOSS_BINARY, s + d, 1) + naive_loss(L3A_LOSS_BINARY, s - d, 1) -
                       2 * naive_loss(L3A_LOSS_BINARY, s, 1)) /
                      (h * h * ROWS);
@@ -247,19 +247,19 @@ static void penalty_of_ewc(const char *name, const struct learner *learner, bool
         struct rows rows = {ROWS, INPUTS, t ? NEW : OLD, tables[t].features, tables[t].labels};
         widen(head, rows.classes, &rows);
         for (size_t i = 0; i < head->classes * INPUTS; i++) {
-            head->weights[i] += (float)near_uniform(30 + t, i, -0.3, 0.3);
+            head->coefficients[i] += (float)near_uniform(30 + t, i, -0.3, 0.3);
         }
         assert_ok(context, fisher_diagonal(head, &rows, &fisher[t]));
         assert_ok(context, allocate(context, CLASSES * INPUTS, sizeof(float), &anchor[t]));
-        memcpy(anchor[t], head->weights, head->classes * INPUTS * sizeof(float));
+        memcpy(anchor[t], head->coefficients, head->classes * INPUTS * sizeof(float));
         assert_ok(context, head->rules->finish(head, &rows));
     }
     head->old = head->classes;
     for (size_t i = 0; i < CLASSES * INPUTS; i++) {
-        head->weights[i] += (float)near_uniform(40, i, -1, 1);
-        w[i] = (double)head->weights[i];
+        head->coefficients[i] += (float)near_uniform(40, i, -1, 1);
+        w[i] = (double)head->coefficients[i];
     }
-    head->rules->weight_terms(head, gradient);
+    head->rules->coefficient_terms(head, gradient);
     for (size_t i = 0; i < CLASSES * INPUTS; i++) {
         const double at = w[i];
         w[i] = at + h;
@@ -307,30 +307,30 @@ static void the_walk_is_weighed_by_fisher_and_path(void **state) {
             gradient[i] = (float)near_uniform(60 + step, i, -1, 1);
             moves[i] = (double)(float)near_uniform(160 + step, i, -0.1, 0.1);
         }
-        head->rules->weight_terms(head, gradient); /* nothing is held in the first phase */
+        head->rules->coefficient_terms(head, gradient); /* nothing is held in the first phase */
         for (size_t i = 0; i < COUNT; i++) {
-            const double g = near_uniform(60 + step, i, -1, 1), before = (double)head->weights[i];
+            const double g = near_uniform(60 + step, i, -1, 1), before = (double)head->coefficients[i];
             assert_near((double)gradient[i], g, 1e-6);
-            head->weights[i] += (float)moves[i];
-            const double moved = (double)head->weights[i] - before;
+            head->coefficients[i] += (float)moves[i];
+            const double moved = (double)head->coefficients[i] - before;
             fisher[i] = 0.9 * fisher[i] + 0.1 * g * g;
             path[i] += fmax(0, -g * moved) / (0.5 * fisher[i] * moved * moved + 1e-8);
         }
         head->rules->stepped(head, &rows, NULL, NULL);
     }
     assert_ok(context, head->rules->finish(head, &rows));
-    memcpy(anchor, head->weights, sizeof anchor);
+    memcpy(anchor, head->coefficients, sizeof anchor);
     memset(gradient, 0, sizeof gradient);
     head->old = head->classes;
-    head->rules->weight_terms(head, gradient);
+    head->rules->coefficient_terms(head, gradient);
     for (size_t i = 0; i < COUNT; i++) {
         assert_true(gradient[i] == 0);
-        head->weights[i] += 0.25F;
+        head->coefficients[i] += 0.25F;
     }
-    head->rules->weight_terms(head, gradient);
+    head->rules->coefficient_terms(head, gradient);
     for (size_t i = 0; i < COUNT; i++) {
         const double importance = fisher[i] / largest(fisher, COUNT) + path[i] / largest(path, COUNT);
-        assert_near((double)gradient[i], lambda * importance * (double)(head->weights[i] - anchor[i]), 2e-4);
+        assert_near((double)gradient[i], lambda * importance * (double)(head->coefficients[i] - anchor[i]), 2e-4);
     }
     head_free(head);
 }
@@ -443,13 +443,13 @@ static void bias_correction_is_the_best_scale_and_shift(void **state) {
         }
     }
     assert_int_equal(held.count, wanted);
-    memcpy(before, head->weights, sizeof before);
+    memcpy(before, head->coefficients, sizeof before);
     assert_ok(context, head->rules->finish(head, &second));
-    assert_memory_equal(before, head->weights, OLD * INPUTS * sizeof(float));
-    const double alpha = (double)(head->weights[OLD * INPUTS] / before[OLD * INPUTS]);
-    const double beta = (double)head->weights[OLD * INPUTS + WIDTH] - alpha * (double)before[OLD * INPUTS + WIDTH];
+    assert_memory_equal(before, head->coefficients, OLD * INPUTS * sizeof(float));
+    const double alpha = (double)(head->coefficients[OLD * INPUTS] / before[OLD * INPUTS]);
+    const double beta = (double)head->coefficients[OLD * INPUTS + WIDTH] - alpha * (double)before[OLD * INPUTS + WIDTH];
     for (size_t i = OLD * INPUTS; i < CLASSES * INPUTS; i++) {
-        assert_near((double)head->weights[i], alpha * (double)before[i] + (i % INPUTS == WIDTH ? beta : 0), 1e-5);
+        assert_near((double)head->coefficients[i], alpha * (double)before[i] + (i % INPUTS == WIDTH ? beta : 0), 1e-5);
     }
     const double least = correction_loss(head, before, &held, kept, kept_count, alpha, beta);
     for (int i = 0; i < 8; i++) {

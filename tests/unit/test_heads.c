@@ -50,7 +50,7 @@ static l3a_status run(l3a_context *context, const struct plan *plan, struct run 
     l3a_status status = L3A_OK;
     l3a_experiment_options options = {.size = sizeof options};
     l3a_options settings;
-    l3a_options_default(&settings);
+    options_default(&settings);
     TRY(l3a_features_wrap(context, train_features, train_labels, TRAIN, WIDTH, class_names, CLASSES, &run->train));
     TRY(l3a_features_wrap(context, test_features, test_labels, TEST, WIDTH, class_names, CLASSES, &run->test));
     options.train = run->train;
@@ -61,12 +61,12 @@ static l3a_status run(l3a_context *context, const struct plan *plan, struct run 
     options.seeds = &plan->seed;
     options.seed_count = 1;
     options.settings = &settings;
-    settings.dim = plan->input == L3A_HEAD_INPUT_LAYER ? 64 : 8;
-    settings.epochs = plan->epochs;
-    settings.batch = 16;
-    settings.first_rate = settings.rate = 0.05;
-    settings.memory = 20;
-    settings.head_input = plan->input;
+    settings.model.dim = plan->input == L3A_HEAD_INPUT_LAYER ? 64 : 8;
+    settings.method.epochs = plan->epochs;
+    settings.method.batch = 16;
+    settings.method.first_rate = settings.method.rate = 0.05;
+    settings.method.memory = 20;
+    settings.method.head_input = plan->input;
     TRY(l3a_experiment_create(context, &options, &run->experiment));
     TRY(l3a_experiment_run(run->experiment));
 done:
@@ -165,7 +165,7 @@ static void every_method_has_the_settings_that_were_tuned_for_it(void **state) {
                          {"bic", 0.01, 0.003, 10, 20},    {"prs", 0.01, 0.003, 0, 1000},     {"ocdm", 0.01, 0.003, 0, 1000}};
     l3a_context *context = make_context(1);
     l3a_options options;
-    l3a_options_default(&options);
+    options_default(&options);
     for (size_t i = 0; i < HEADS; i++) {
         const struct method *method = method_find(expected[i].name);
         void *made = NULL;
@@ -187,7 +187,7 @@ static void learn_phase(const struct method *method, void *state, l3a_features *
     const struct lesson lesson = {.train = train,
                                   .names = class_names,
                                   .columns = columns,
-                                  .edges = edges,
+                                  .bounds = edges,
                                   .phases = 3,
                                   .first = edges[phase],
                                   .last = edges[phase + 1]};
@@ -201,25 +201,25 @@ static void distillation_in_place_of_labels_leaves_old_classes_as_they_are(void 
     l3a_context *context = make_context(1);
     l3a_features *train = NULL;
     l3a_options options;
-    l3a_options_default(&options);
-    options.epochs = 4;
-    options.batch = 16;
+    options_default(&options);
+    options.method.epochs = 4;
+    options.method.batch = 16;
     assert_ok(context, l3a_features_wrap(context, train_features, train_labels, TRAIN, WIDTH, class_names, CLASSES, &train));
     for (size_t i = 0; i < 2 * 2; i++) {
         const struct method *method = method_find(names[i / 2]);
         void *made = NULL;
-        options.head_input = i % 2 ? L3A_HEAD_INPUT_LAYER : L3A_HEAD_INPUT_FEATURES;
-        options.dim = 40;
-        options.skip_features = L3A_SKIP_ON;
+        options.method.head_input = i % 2 ? L3A_HEAD_INPUT_LAYER : L3A_HEAD_INPUT_FEATURES;
+        options.model.dim = 40;
+        options.model.skip_features = L3A_SKIP_ON;
         assert_ok(context, method->learner->create(context, method, &options, WIDTH, &made));
         const struct head *head = made;
         float before[2 * (40 + WIDTH + 1)];
         learn_phase(method, made, train, 0);
         assert_int_equal(head->inputs, i % 2 ? 40 + WIDTH + 1 : WIDTH + 1);
-        memcpy(before, head->weights, 2 * head->inputs * sizeof *before);
+        memcpy(before, head->coefficients, 2 * head->inputs * sizeof *before);
         learn_phase(method, made, train, 1);
         assert_int_equal(head->classes, 4);
-        assert_memory_equal(before, head->weights, 2 * head->inputs * sizeof *before);
+        assert_memory_equal(before, head->coefficients, 2 * head->inputs * sizeof *before);
         head_free(made);
     }
     l3a_features_free(train);
@@ -232,8 +232,8 @@ static void rows_without_a_label_are_no_division_by_zero(void **state) {
     enum { COUNT = 40 };
     l3a_context *context = make_context(1);
     l3a_options options;
-    l3a_options_default(&options);
-    options.memory = 3;
+    options_default(&options);
+    options.method.memory = 3;
     for (size_t i = 0; i < HEADS; i++) {
         const struct method *method = method_find(heads[i]);
         void *made = NULL;
@@ -252,7 +252,7 @@ static void rows_without_a_label_are_no_division_by_zero(void **state) {
             struct rows rows = {COUNT, WIDTH + 1, 2, features, labels};
             assert_ok(context, head_learn_rows(head, &rows));
             for (size_t j = 0; j < head->classes * head->inputs; j++) {
-                assert_true(isfinite(head->weights[j]));
+                assert_true(isfinite(head->coefficients[j]));
             }
         }
         head_free(made);
@@ -288,10 +288,9 @@ static int on_event(const l3a_event *event, void *user) {
 }
 
 static l3a_status probed_run(struct probe *probe, const struct plan *plan) {
-    l3a_context_options options;
+    l3a_context_options options = {.size = sizeof options};
     l3a_context *context = NULL;
     struct run done = {0};
-    l3a_context_options_default(&options);
     options.threads = 1;
     options.allocate = probed_allocate;
     options.release = probed_release;

@@ -73,14 +73,14 @@ static void permute(batch *b) {
 
 static l3a_options exact_options(void) {
     l3a_options options;
-    l3a_options_default(&options);
-    options.dim = DIM;
-    options.gamma = 2;
-    options.eta = 0.6;
-    options.tau = 1.4;
-    options.precision = L3A_PRECISION_DOUBLE;
-    options.solver = L3A_SOLVER_SUMS;
-    options.block = 64;
+    options_default(&options);
+    options.model.dim = DIM;
+    options.model.gamma = 2;
+    options.model.eta = 0.6;
+    options.model.tau = 1.4;
+    options.model.precision = L3A_PRECISION_DOUBLE;
+    options.model.solver = L3A_SOLVER_SUMS;
+    options.model.block = 64;
     return options;
 }
 
@@ -93,7 +93,7 @@ static l3a_model *make_model(l3a_context *context, const l3a_options *options) {
 static void learn_in_parts(l3a_context *context, l3a_model *model, const batch *b, size_t part) {
     assert_ok(context, l3a_phase_begin(model, class_names + b->first, b->classes));
     assert_ok(context, l3a_phase_count(model, b->labels, b->rows));
-    if (l3a_model_options(model)->pseudo == L3A_PSEUDO_DYNAMIC) {
+    if (options_of(model).model.pseudo == L3A_PSEUDO_DYNAMIC) {
         assert_ok(context, l3a_phase_survey(model, b->features, b->rows));
     }
     for (size_t first = 0; first < b->rows; first += part) {
@@ -119,14 +119,14 @@ static l3a_model *learned_model(l3a_context *context, const l3a_options *options
 }
 
 static double *copy_matrix(l3a_context *context, const l3a_model *model) {
-    const size_t d = (size_t)l3a_model_options(model)->dim;
+    const size_t d = (size_t)options_of(model).model.dim;
     double *matrix = malloc(d * d * sizeof *matrix);
     assert_ok(context, l3a_model_matrix(model, 0, d, matrix));
     return matrix;
 }
 
 static size_t weight_count(const l3a_model *model) {
-    return (size_t)l3a_model_options(model)->dim * l3a_model_class_count(model);
+    return (size_t)options_of(model).model.dim * l3a_model_class_count(model);
 }
 
 static double largest_gap(const double *actual, const double *expected, size_t count) {
@@ -154,17 +154,17 @@ static void assert_same_sums(l3a_context *context, const l3a_model *left, const 
     double *a = copy_matrix(context, left), *b = copy_matrix(context, right);
     assert_int_equal(l3a_model_is_inverse(left), l3a_model_is_inverse(right));
     assert_int_equal(weight_count(left), weight_count(right));
-    assert_close(a, b, (size_t)l3a_model_options(left)->dim * l3a_model_options(left)->dim, tolerance);
+    assert_close(a, b, (size_t)options_of(left).model.dim * options_of(left).model.dim, tolerance);
     assert_close(l3a_model_cross(left), l3a_model_cross(right), weight_count(left), tolerance);
     free(a);
     free(b);
 }
 
 static void assert_identical(l3a_context *context, const l3a_model *left, const l3a_model *right) {
-    const size_t d = (size_t)l3a_model_options(left)->dim;
+    const size_t d = (size_t)options_of(left).model.dim;
     double *a = copy_matrix(context, left), *b = copy_matrix(context, right);
     assert_int_equal(weight_count(left), weight_count(right));
-    assert_memory_equal(l3a_model_weights(left), l3a_model_weights(right), weight_count(left) * sizeof(double));
+    assert_memory_equal(l3a_model_coefficients(left), l3a_model_coefficients(right), weight_count(left) * sizeof(double));
     assert_memory_equal(l3a_model_cross(left), l3a_model_cross(right), weight_count(left) * sizeof(double));
     assert_memory_equal(a, b, d * d * sizeof(double));
     free(a);
@@ -183,7 +183,7 @@ typedef struct naive {
 } naive;
 
 static void naive_layer(naive *n) {
-    uint64_t walk = n->options.seed;
+    uint64_t walk = n->options.model.seed;
     for (size_t i = 0; i < WIDTH; i++) {
         for (size_t j = 0; j < DIM; j++) {
             uint64_t z = walk += UINT64_C(0x9E3779B97F4A7C15);
@@ -242,8 +242,8 @@ static double naive_mean(const naive *n, const batch *b, double eta) {
 }
 
 static double naive_threshold(const naive *n, const batch *b) {
-    const uint64_t total = n->options.total_classes ? n->options.total_classes : n->classes + b->classes;
-    const double target = n->options.tau * (double)n->classes / (double)total;
+    const uint64_t total = n->options.model.total_classes ? n->options.model.total_classes : n->classes + b->classes;
+    const double target = n->options.model.tau * (double)n->classes / (double)total;
     int at = 160, best = 160;
     double best_gap = INFINITY;
     for (int steps = 0; steps <= 100; steps++) {
@@ -273,10 +273,10 @@ static long double naive_raw_weight(l3a_weighting weighting, uint64_t count) {
 static void naive_class_weights(const naive *n, size_t classes, long double *v) {
     long double sum = 0;
     for (size_t k = 0; k < classes; k++) {
-        v[k] = naive_raw_weight(n->options.weights, n->counts[k]);
+        v[k] = naive_raw_weight(n->options.model.weights, n->counts[k]);
         sum += v[k];
     }
-    for (size_t k = 0; k < classes && n->options.scaling == L3A_SCALING_NORMALISED; k++) {
+    for (size_t k = 0; k < classes && n->options.model.scaling == L3A_SCALING_NORMALISED; k++) {
         v[k] *= (long double)classes / sum;
     }
 }
@@ -320,7 +320,7 @@ static void naive_solve(naive *n) {
     memcpy(system, n->gram, sizeof system);
     memcpy(n->weights, n->cross, sizeof n->weights);
     for (size_t i = 0; i < DIM; i++) {
-        system[i][i] += (long double)n->options.gamma;
+        system[i][i] += (long double)n->options.model.gamma;
     }
     eliminate(n->classes, system, n->weights);
 }
@@ -348,8 +348,8 @@ static void naive_phase(naive *n, const batch *b) {
     const size_t old = n->classes, all = old + b->classes;
     long double v[CLASSES];
     n->info = (l3a_phase_info){.first = old, .last = all};
-    if (old && n->options.pseudo != L3A_PSEUDO_OFF) {
-        n->info.eta = n->options.pseudo == L3A_PSEUDO_DYNAMIC ? naive_threshold(n, b) : n->options.eta;
+    if (old && n->options.model.pseudo != L3A_PSEUDO_OFF) {
+        n->info.eta = n->options.model.pseudo == L3A_PSEUDO_DYNAMIC ? naive_threshold(n, b) : n->options.model.eta;
     }
     for (size_t i = 0; i < b->rows * b->classes; i++) {
         n->counts[old + i % b->classes] += b->labels[i] == 1;
@@ -393,7 +393,7 @@ static void assert_as_naive(l3a_context *context, const l3a_model *model, naive 
     for (size_t k = 0; k < n->classes; k++) {
         assert_int_equal(l3a_model_class_images(model, k), n->counts[k]);
     }
-    assert_close(l3a_model_weights(model), weights, DIM * n->classes, tolerance);
+    assert_close(l3a_model_coefficients(model), weights, DIM * n->classes, tolerance);
     assert_close(l3a_model_cross(model), cross, DIM * n->classes, tolerance);
     if (!l3a_model_is_inverse(model)) {
         assert_close(matrix, gram, DIM * DIM, tolerance);
@@ -414,7 +414,7 @@ static void compare_with_naive(const l3a_options *options) {
         learn_in_parts(context, model, b, 50);
         naive_phase(n, b);
         assert_as_naive(context, model, n, 1e-8);
-        assert_true(phase == 0 || options->pseudo == L3A_PSEUDO_OFF || n->info.pseudo_labels > 10);
+        assert_true(phase == 0 || options->model.pseudo == L3A_PSEUDO_OFF || n->info.pseudo_labels > 10);
     }
     free(b);
     free(n);
@@ -429,9 +429,9 @@ static void method_equals_the_naive_one_in_every_weighting(void **state) {
     for (int weights = L3A_WEIGHTS_SQRT; weights <= L3A_WEIGHTS_NONE; weights++) {
         for (int scaling = L3A_SCALING_NORMALISED; scaling <= L3A_SCALING_LITERAL; scaling++) {
             l3a_options options = exact_options();
-            options.weights = (l3a_weighting)weights;
-            options.scaling = (l3a_scaling)scaling;
-            options.gamma = scaling == L3A_SCALING_LITERAL ? 0.05 : 2;
+            options.model.weights = (l3a_weighting)weights;
+            options.model.scaling = (l3a_scaling)scaling;
+            options.model.gamma = scaling == L3A_SCALING_LITERAL ? 0.05 : 2;
             compare_with_naive(&options);
         }
     }
@@ -441,7 +441,7 @@ static void method_equals_the_naive_one_in_every_solver(void **state) {
     (void)state;
     for (int solver = L3A_SOLVER_AUTO; solver <= L3A_SOLVER_RECURSIVE; solver++) {
         l3a_options options = exact_options();
-        options.solver = (l3a_solver)solver;
+        options.model.solver = (l3a_solver)solver;
         compare_with_naive(&options);
     }
 }
@@ -449,7 +449,7 @@ static void method_equals_the_naive_one_in_every_solver(void **state) {
 static void method_without_pseudo_labels_equals_the_naive_one(void **state) {
     (void)state;
     l3a_options options = exact_options();
-    options.pseudo = L3A_PSEUDO_OFF;
+    options.model.pseudo = L3A_PSEUDO_OFF;
     compare_with_naive(&options);
 }
 
@@ -458,9 +458,9 @@ static void dynamic_threshold_equals_the_naive_walk(void **state) {
     static const double taus[] = {0.7, 1.4, 2.9};
     for (size_t i = 0; i < 3; i++) {
         l3a_options options = exact_options();
-        options.pseudo = L3A_PSEUDO_DYNAMIC;
-        options.tau = taus[i];
-        options.total_classes = i == 1 ? 0 : CLASSES;
+        options.model.pseudo = L3A_PSEUDO_DYNAMIC;
+        options.model.tau = taus[i];
+        options.model.total_classes = i == 1 ? 0 : CLASSES;
         compare_with_naive(&options);
     }
 }
@@ -470,7 +470,7 @@ static void recursion_equals_sums_over_phases_with_pseudo_labels(void **state) {
     l3a_context *context = make_context(1);
     l3a_options options = exact_options();
     l3a_model *sums = learned_model(context, &options, PHASES);
-    options.solver = L3A_SOLVER_RECURSIVE;
+    options.model.solver = L3A_SOLVER_RECURSIVE;
     l3a_model *recursive = learned_model(context, &options, PHASES);
     assert_true(l3a_model_is_inverse(recursive) && !l3a_model_is_inverse(sums));
     for (size_t i = 1; i < PHASES; i++) {
@@ -479,7 +479,7 @@ static void recursion_equals_sums_over_phases_with_pseudo_labels(void **state) {
         assert_int_equal(l3a_model_phase(recursive, i)->recursive, 1);
         assert_int_equal(l3a_model_phase(sums, i)->recursive, 0);
     }
-    assert_close(l3a_model_weights(recursive), l3a_model_weights(sums), weight_count(sums), 1e-8);
+    assert_close(l3a_model_coefficients(recursive), l3a_model_coefficients(sums), weight_count(sums), 1e-8);
     assert_close(l3a_model_cross(recursive), l3a_model_cross(sums), weight_count(sums), 1e-10);
     l3a_model_free(sums);
     l3a_model_free(recursive);
@@ -508,7 +508,7 @@ static void handing_rows_over_in_other_parts_changes_no_bit(void **state) {
     for (int solver = L3A_SOLVER_SUMS; solver <= L3A_SOLVER_RECURSIVE; solver++) {
         l3a_context *context = make_context(1);
         l3a_options options = exact_options();
-        options.solver = (l3a_solver)solver;
+        options.model.solver = (l3a_solver)solver;
         l3a_model *whole = model_learned_in_parts(context, &options, ROWS, 0);
         for (size_t i = 0; i < 4; i++) {
             l3a_model *model = model_learned_in_parts(context, &options, parts[i], 0);
@@ -528,10 +528,10 @@ static void block_size_and_row_order_do_not_change_the_sums(void **state) {
     l3a_model *plain = model_learned_in_parts(context, &options, ROWS, 0);
     for (size_t i = 0; i < 4; i++) {
         for (int permuted = 0; permuted <= 1; permuted++) {
-            options.block = blocks[i];
+            options.model.block = blocks[i];
             l3a_model *model = model_learned_in_parts(context, &options, 33, permuted);
             assert_same_sums(context, model, plain, 1e-10);
-            assert_close(l3a_model_weights(model), l3a_model_weights(plain), weight_count(plain), 1e-10);
+            assert_close(l3a_model_coefficients(model), l3a_model_coefficients(plain), weight_count(plain), 1e-10);
             l3a_model_free(model);
         }
     }
@@ -557,7 +557,7 @@ static double *plain_ridge(const l3a_options *options, const batch *b) {
         }
     }
     for (size_t i = 0; i < DIM; i++) {
-        a[i][i] += (long double)options->gamma;
+        a[i][i] += (long double)options->model.gamma;
     }
     eliminate(b->classes, a, c);
     n->classes = b->classes;
@@ -573,12 +573,12 @@ static void one_phase_without_weights_is_plain_ridge_regression(void **state) {
     for (int solver = L3A_SOLVER_SUMS; solver <= L3A_SOLVER_RECURSIVE; solver++) {
         l3a_context *context = make_context(1);
         l3a_options options = exact_options();
-        options.weights = L3A_WEIGHTS_NONE;
-        options.pseudo = L3A_PSEUDO_OFF;
-        options.solver = (l3a_solver)solver;
+        options.model.weights = L3A_WEIGHTS_NONE;
+        options.model.pseudo = L3A_PSEUDO_OFF;
+        options.model.solver = (l3a_solver)solver;
         double *expected = plain_ridge(&options, b);
         l3a_model *model = learned_model(context, &options, 1);
-        assert_close(l3a_model_weights(model), expected, weight_count(model), 1e-9);
+        assert_close(l3a_model_coefficients(model), expected, weight_count(model), 1e-9);
         free(expected);
         l3a_model_free(model);
         l3a_context_free(context);
@@ -591,14 +591,14 @@ static void mixed_precision_is_close_to_double(void **state) {
     l3a_context *context = make_context(1);
     for (int solver = L3A_SOLVER_SUMS; solver <= L3A_SOLVER_RECURSIVE; solver++) {
         l3a_options options = exact_options();
-        options.solver = (l3a_solver)solver;
+        options.model.solver = (l3a_solver)solver;
         l3a_model *exact = learned_model(context, &options, PHASES);
-        options.precision = L3A_PRECISION_MIXED;
+        options.model.precision = L3A_PRECISION_MIXED;
         l3a_model *mixed = learned_model(context, &options, PHASES);
         assert_int_equal(l3a_model_phase(mixed, 2)->pseudo_labels, l3a_model_phase(exact, 2)->pseudo_labels);
         assert_same_sums(context, mixed, exact, 1e-6);
-        assert_close(l3a_model_weights(mixed), l3a_model_weights(exact), weight_count(exact), 1e-4);
-        assert_memory_not_equal(l3a_model_weights(mixed), l3a_model_weights(exact), weight_count(exact) * sizeof(double));
+        assert_close(l3a_model_coefficients(mixed), l3a_model_coefficients(exact), weight_count(exact), 1e-4);
+        assert_memory_not_equal(l3a_model_coefficients(mixed), l3a_model_coefficients(exact), weight_count(exact) * sizeof(double));
         l3a_model_free(exact);
         l3a_model_free(mixed);
     }
@@ -610,13 +610,13 @@ static void mixed_precision_adds_every_panel_of_the_matrix(void **state) {
     (void)state;
     l3a_context *context = make_context(2);
     l3a_options options = exact_options();
-    options.dim = 1100;
-    options.gamma = 50;
+    options.model.dim = 1100;
+    options.model.gamma = 50;
     l3a_model *exact = learned_model(context, &options, 1);
-    options.precision = L3A_PRECISION_MIXED;
+    options.model.precision = L3A_PRECISION_MIXED;
     l3a_model *mixed = learned_model(context, &options, 1);
     assert_same_sums(context, mixed, exact, 1e-6);
-    assert_close(l3a_model_weights(mixed), l3a_model_weights(exact), weight_count(exact), 1e-4);
+    assert_close(l3a_model_coefficients(mixed), l3a_model_coefficients(exact), weight_count(exact), 1e-4);
     l3a_model_free(exact);
     l3a_model_free(mixed);
     l3a_context_free(context);
@@ -658,9 +658,8 @@ static int keep_warning(const l3a_event *event, void *user) {
 }
 
 static l3a_context *make_listening_context(warnings *kept) {
-    l3a_context_options options;
+    l3a_context_options options = {.size = sizeof options};
     l3a_context *context = NULL;
-    l3a_context_options_default(&options);
     options.threads = 1;
     options.on_event = keep_warning;
     options.event_user = kept;
@@ -675,8 +674,8 @@ static void an_image_without_label_is_skipped_counted_and_reported(void **state)
         warnings kept = {0};
         l3a_context *context = make_listening_context(&kept);
         l3a_options options = exact_options();
-        options.solver = (l3a_solver)solver;
-        options.privacy_limit = 0;
+        options.model.solver = (l3a_solver)solver;
+        options.model.privacy_limit = 0;
         l3a_model *with = make_model(context, &options), *without = make_model(context, &options);
         batch *b = malloc(sizeof *b);
         make_phase(0, b);
@@ -691,7 +690,7 @@ static void an_image_without_label_is_skipped_counted_and_reported(void **state)
         assert_non_null(strstr(kept.last, "2 of 62 images"));
         assert_int_equal(l3a_model_phase(with, 0)->skipped, 2);
         assert_int_equal(l3a_model_phase(with, 0)->images, 60);
-        assert_close(l3a_model_weights(with), l3a_model_weights(without), weight_count(with), 1e-12);
+        assert_close(l3a_model_coefficients(with), l3a_model_coefficients(without), weight_count(with), 1e-12);
         assert_same_sums(context, with, without, 1e-12);
         free(b);
         l3a_model_free(with);
@@ -738,7 +737,7 @@ static void a_class_without_image_is_reported_and_scores_zero(void **state) {
     assert_int_equal(kept.count, 1);
     assert_non_null(strstr(kept.last, "'bee'"));
     for (size_t i = 0; i < DIM; i++) {
-        assert_true(l3a_model_weights(model)[i * STEP + 1] == 0);
+        assert_true(l3a_model_coefficients(model)[i * STEP + 1] == 0);
     }
     free(b);
     l3a_model_free(model);
@@ -751,9 +750,9 @@ static void auto_solver_recurses_on_few_rows_and_goes_back_to_sums(void **state)
     static const int recursive[PHASES] = {1, 1, 0};
     l3a_context *context = make_context(1);
     l3a_options options = exact_options();
-    options.dim = 128;
+    options.model.dim = 128;
     l3a_model *sums = make_model(context, &options);
-    options.solver = L3A_SOLVER_AUTO;
+    options.model.solver = L3A_SOLVER_AUTO;
     l3a_model *chosen = make_model(context, &options);
     batch *b = malloc(sizeof *b);
     for (size_t phase = 0; phase < PHASES; phase++) {
@@ -765,7 +764,7 @@ static void auto_solver_recurses_on_few_rows_and_goes_back_to_sums(void **state)
         assert_int_equal(l3a_model_phase(chosen, phase)->recursive, recursive[phase]);
         assert_int_equal(l3a_model_is_inverse(chosen), recursive[phase]);
         assert_int_equal(l3a_model_phase(chosen, phase)->pseudo_labels, l3a_model_phase(sums, phase)->pseudo_labels);
-        assert_close(l3a_model_weights(chosen), l3a_model_weights(sums), weight_count(sums), 1e-7);
+        assert_close(l3a_model_coefficients(chosen), l3a_model_coefficients(sums), weight_count(sums), 1e-7);
     }
     assert_same_sums(context, chosen, sums, 1e-7);
     free(b);
@@ -778,9 +777,9 @@ static void a_model_of_sums_turns_to_the_recursion_when_a_phase_is_small(void **
     (void)state;
     l3a_context *context = make_context(1);
     l3a_options options = exact_options();
-    options.dim = 128;
+    options.model.dim = 128;
     l3a_model *sums = learned_model(context, &options, 1);
-    options.solver = L3A_SOLVER_AUTO;
+    options.model.solver = L3A_SOLVER_AUTO;
     l3a_model *chosen = learned_model(context, &options, 1);
     batch *b = malloc(sizeof *b);
     make_phase(1, b);
@@ -789,7 +788,7 @@ static void a_model_of_sums_turns_to_the_recursion_when_a_phase_is_small(void **
     learn_in_parts(context, sums, b, ROWS);
     learn_in_parts(context, chosen, b, ROWS);
     assert_int_equal(l3a_model_phase(chosen, 1)->recursive, 1);
-    assert_close(l3a_model_weights(chosen), l3a_model_weights(sums), weight_count(sums), 1e-7);
+    assert_close(l3a_model_coefficients(chosen), l3a_model_coefficients(sums), weight_count(sums), 1e-7);
     free(b);
     l3a_model_free(sums);
     l3a_model_free(chosen);
@@ -801,11 +800,11 @@ static void two_threads_learn_what_one_learns(void **state) {
     for (int solver = L3A_SOLVER_SUMS; solver <= L3A_SOLVER_RECURSIVE; solver++) {
         l3a_context *one = make_context(1), *two = make_context(2);
         l3a_options options = exact_options();
-        options.dim = 300;
-        options.solver = (l3a_solver)solver;
+        options.model.dim = 300;
+        options.model.solver = (l3a_solver)solver;
         l3a_model *left = learned_model(one, &options, PHASES), *right = learned_model(two, &options, PHASES);
         assert_same_sums(one, right, left, 1e-10);
-        assert_close(l3a_model_weights(right), l3a_model_weights(left), weight_count(left), 1e-10);
+        assert_close(l3a_model_coefficients(right), l3a_model_coefficients(left), weight_count(left), 1e-10);
         l3a_model_free(left);
         l3a_model_free(right);
         l3a_context_free(one);
@@ -815,9 +814,9 @@ static void two_threads_learn_what_one_learns(void **state) {
 
 static l3a_options options_of_learner(size_t index) {
     l3a_options options = exact_options();
-    options.dim = 200;
-    options.seed = 10 + index;
-    options.solver = index ? L3A_SOLVER_RECURSIVE : L3A_SOLVER_SUMS;
+    options.model.dim = 200;
+    options.model.seed = 10 + index;
+    options.model.solver = index ? L3A_SOLVER_RECURSIVE : L3A_SOLVER_SUMS;
     return options;
 }
 
@@ -892,11 +891,11 @@ static void scores_are_the_expanded_features_times_the_weights(void **state) {
     for (int precision = L3A_PRECISION_MIXED; precision <= L3A_PRECISION_DOUBLE; precision++) {
         l3a_context *context = make_context(1);
         l3a_options options = exact_options();
-        options.precision = (l3a_precision)precision;
+        options.model.precision = (l3a_precision)precision;
         l3a_model *model = learned_model(context, &options, PHASES);
         naive *n = make_naive(&options);
         for (size_t i = 0; i < DIM * CLASSES; i++) {
-            n->weights[i / CLASSES][i % CLASSES] = (long double)l3a_model_weights(model)[i];
+            n->weights[i / CLASSES][i % CLASSES] = (long double)l3a_model_coefficients(model)[i];
         }
         assert_ok(context, l3a_model_score(model, features, MANY, scores));
         for (size_t i = 0; i < MANY * CLASSES; i++) {
@@ -959,8 +958,8 @@ static void a_loaded_model_goes_on_as_if_it_had_never_been_saved(void **state) {
     for (int solver = L3A_SOLVER_SUMS; solver <= L3A_SOLVER_RECURSIVE; solver++) {
         for (int precision = L3A_PRECISION_MIXED; precision <= L3A_PRECISION_DOUBLE; precision++) {
             l3a_options options = exact_options();
-            options.solver = (l3a_solver)solver;
-            options.precision = (l3a_precision)precision;
+            options.model.solver = (l3a_solver)solver;
+            options.model.precision = (l3a_precision)precision;
             for (size_t before = 0; before <= 2; before++) {
                 check_going_on_after_loading(&options, before);
             }
@@ -973,14 +972,14 @@ static void a_model_stored_in_float32_goes_on_almost_the_same(void **state) {
     for (int solver = L3A_SOLVER_SUMS; solver <= L3A_SOLVER_RECURSIVE; solver++) {
         l3a_context *context = make_context(1);
         l3a_options options = exact_options();
-        options.solver = (l3a_solver)solver;
-        options.store = L3A_STORE_FLOAT32;
-        options.gamma = 20;
+        options.model.solver = (l3a_solver)solver;
+        options.model.store = L3A_STORE_FLOAT32;
+        options.model.gamma = 20;
         l3a_model *model = learned_model(context, &options, 2), *loaded = save_and_load(context, model);
         assert_same_scores(context, loaded, model);
         learn_phases(context, model, 2, PHASES);
         learn_phases(context, loaded, 2, PHASES);
-        assert_close(l3a_model_weights(loaded), l3a_model_weights(model), weight_count(model), 1e-6);
+        assert_close(l3a_model_coefficients(loaded), l3a_model_coefficients(model), weight_count(model), 1e-6);
         assert_same_sums(context, loaded, model, 1e-6);
         l3a_model_free(model);
         l3a_model_free(loaded);
@@ -1005,7 +1004,7 @@ static void a_table_teaches_the_rows_that_show_the_phase(void **state) {
     make_world(&world);
     for (int pseudo = L3A_PSEUDO_FIXED; pseudo <= L3A_PSEUDO_OFF; pseudo++) {
         l3a_options options = exact_options();
-        options.pseudo = (l3a_pseudo)pseudo;
+        options.model.pseudo = (l3a_pseudo)pseudo;
         l3a_model *by_hand = learned_model(context, &options, PHASES), *by_table = make_model(context, &options);
         l3a_features *table = wrap(context, &world, NULL);
         for (size_t phase = 0; phase < PHASES; phase++) {
@@ -1051,13 +1050,17 @@ static void evaluation_measures_the_rows_that_show_a_learned_class(void **state)
     l3a_context *context = make_context(1);
     const l3a_options options = exact_options();
     l3a_model *model = learned_model(context, &options, 1);
-    l3a_metrics expected, metrics;
+    l3a_metrics expected = {.size = sizeof expected}, metrics = {.size = sizeof metrics};
     double expected_ap[STEP], ap[STEP];
     make_world(&world);
     make_phase(0, b);
     l3a_features *table = wrap(context, &world, NULL);
     assert_ok(context, l3a_model_score(model, b->features, b->rows, scores));
-    assert_ok(context, l3a_measure(context, scores, b->labels, b->rows, STEP, options.theta, &expected, expected_ap));
+    double thresholds[STEP];
+    for (size_t k = 0; k < STEP; k++) {
+        thresholds[k] = log(options.model.theta / (1 - options.model.theta));
+    }
+    assert_ok(context, l3a_measure(context, scores, b->labels, b->rows, STEP, thresholds, &expected, expected_ap));
     assert_ok(context, l3a_model_evaluate(model, table, &metrics, ap));
     assert_int_equal(metrics.images, b->rows);
     assert_memory_equal(&metrics, &expected, sizeof metrics);
@@ -1073,7 +1076,7 @@ static void features_of_another_backbone_are_refused(void **state) {
     static batch world;
     l3a_context *context = make_context(1);
     const l3a_options options = exact_options();
-    l3a_metrics metrics;
+    l3a_metrics metrics = {.size = sizeof metrics};
     make_world(&world);
     l3a_features *ours = wrap(context, &world, "tresnet-m"), *other = wrap(context, &world, "resnet-50");
     l3a_features *unknown = wrap(context, &world, NULL);

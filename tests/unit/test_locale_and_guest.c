@@ -19,7 +19,7 @@ static const char *const class_names[CLASSES] = {"ant", "bee", "cat", "dog"};
 
 static l3a_options small_options(l3a_context *context) {
     l3a_options options;
-    l3a_options_default(&options);
+    options_default(&options);
     assert_ok(context, l3a_options_set(context, &options, "dim", "24"));
     assert_ok(context, l3a_options_set(context, &options, "gamma", "0.125"));
     assert_ok(context, l3a_options_set(context, &options, "eta", "0.55"));
@@ -39,7 +39,7 @@ static l3a_features *make_table(l3a_context *context) {
 static char *learn_save_load(l3a_context *context, size_t *size) {
     const l3a_options options = small_options(context);
     l3a_model *model = NULL, *loaded = NULL;
-    l3a_metrics metrics;
+    l3a_metrics metrics = {.size = sizeof metrics};
     l3a_features *table = make_table(context);
     char *folder = make_temporary_folder(), *path = path_in(folder, "model.safetensors");
     assert_ok(context, l3a_model_create(context, WIDTH, &options, &model));
@@ -48,7 +48,7 @@ static char *learn_save_load(l3a_context *context, size_t *size) {
     }
     assert_ok(context, l3a_model_save(model, path));
     assert_ok(context, l3a_model_load(context, path, &loaded));
-    assert_memory_equal(l3a_model_weights(model), l3a_model_weights(loaded), DIM * CLASSES * sizeof(double));
+    assert_memory_equal(l3a_model_coefficients(model), l3a_model_coefficients(loaded), DIM * CLASSES * sizeof(double));
     assert_ok(context, l3a_model_evaluate(loaded, table, &metrics, NULL));
     char *bytes = read_bytes(path, size);
     l3a_model_free(model);
@@ -130,7 +130,7 @@ static bool enter_comma_locale(const char *folder) {
 static void check_options_text(l3a_context *context) {
     l3a_options options = small_options(context);
     char text[32];
-    assert_true(options.gamma == 0.125);
+    assert_true(options.model.gamma == 0.125);
     assert_int_equal(l3a_options_get(&options, "gamma", text, sizeof text), 5);
     assert_string_equal(text, "0.125");
     assert_int_equal(l3a_options_set(context, &options, "gamma", "0,5"), L3A_ERROR_OPTION);
@@ -226,7 +226,7 @@ static void test_errors_of_two_contexts(void **state) {
     (void)state;
     l3a_context *first = make_context(1), *second = make_context(1);
     l3a_options options;
-    l3a_options_default(&options);
+    options_default(&options);
     assert_string_equal(l3a_error_text(first), "");
     assert_string_equal(l3a_error_hint(first), "");
     fail_on_purpose(first);

@@ -77,9 +77,9 @@ static void an_image_in_a_phase_through_a_crowd_alone_is_counted_and_teaches_not
     for (size_t i = 0; i < ROWS; i++) {
         labelled += table.labels[i * CLASSES] == 1 || table.labels[i * CLASSES + 1] == 1;
     }
-    l3a_options_default(&options);
-    options.dim = 16;
-    options.gamma = 1;
+    options_default(&options);
+    options.model.dim = 16;
+    options.model.gamma = 1;
     assert_ok(context, l3a_features_open(context, path, &features));
     assert_ok(context, l3a_features_wrap(context, table.values, table.labels, ROWS, WIDTH, names, CLASSES, &wrapped));
     assert_ok(context, l3a_model_create(context, WIDTH, &options, &with));
@@ -90,7 +90,7 @@ static void an_image_in_a_phase_through_a_crowd_alone_is_counted_and_teaches_not
     assert_int_equal(l3a_model_phase(with, 0)->skipped, 1);
     assert_int_equal(l3a_model_phase(without, 0)->images, labelled);
     assert_int_equal(l3a_model_phase(without, 0)->skipped, 0);
-    assert_memory_equal(l3a_model_weights(with), l3a_model_weights(without), 16 * 2 * sizeof(double));
+    assert_memory_equal(l3a_model_coefficients(with), l3a_model_coefficients(without), 16 * 2 * sizeof(double));
     l3a_model_free(with);
     l3a_model_free(without);
     l3a_features_free(features);
@@ -140,9 +140,9 @@ static l3a_status use_members(l3a_context *context, const char *path, const char
     l3a_features *features = NULL;
     l3a_model *model = NULL;
     l3a_options options;
-    l3a_options_default(&options);
-    options.dim = 16;
-    options.gamma = 1;
+    options_default(&options);
+    options.model.dim = 16;
+    options.model.gamma = 1;
     l3a_status status = l3a_features_open(context, path, &features);
     status = status == L3A_OK ? l3a_features_save(features, copy) : status;
     status = status == L3A_OK ? l3a_model_create(context, WIDTH, &options, &model) : status;
@@ -163,9 +163,8 @@ static void every_failing_allocation_is_an_error_without_a_leak(void **state) {
     write_table(plain, &table, path);
     long count = 1;
     for (; status == L3A_ERROR_MEMORY; count++) {
-        l3a_context_options options;
+        l3a_context_options options = {.size = sizeof options};
         l3a_context *context = NULL;
-        l3a_context_options_default(&options);
         options.threads = 1;
         options.allocate = allocate_some;
         options.release = release_some;

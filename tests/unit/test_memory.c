@@ -23,8 +23,7 @@ static void counted_release(void *user, void *memory) {
 
 static int set_up(void **state) {
     (void)state;
-    l3a_context_options options;
-    l3a_context_options_default(&options);
+    l3a_context_options options = {.size = sizeof options};
     options.allocate = counted_allocate;
     options.release = counted_release;
     allowed = SIZE_MAX;

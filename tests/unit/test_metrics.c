@@ -128,12 +128,21 @@ static void check_curves(l3a_context *context, const table *t) {
     }
 }
 
+/* The score that theta stands for, for each class; valid until the next call. */
+static const double *thresholds_of(double theta) {
+    static double thresholds[CLASSES];
+    for (size_t k = 0; k < CLASSES; k++) {
+        thresholds[k] = log(theta / (1 - theta));
+    }
+    return thresholds;
+}
+
 static void check(l3a_context *context, const table *t, double theta) {
-    l3a_metrics expected, metrics;
+    l3a_metrics expected, metrics = {.size = sizeof metrics};
     double ap[CLASSES];
     check_curves(context, t);
     naive_metrics(t, theta, &expected);
-    assert_ok(context, l3a_measure(context, t->scores, t->labels, t->rows, t->classes, theta, &metrics, ap));
+    assert_ok(context, l3a_measure(context, t->scores, t->labels, t->rows, t->classes, thresholds_of(theta), &metrics, ap));
     for (size_t k = 0; k < t->classes; k++) {
         assert_percent(ap[k], naive_average_precision(t, k));
     }
@@ -184,13 +193,13 @@ static void classes_with_no_or_only_positives_equal_the_naive_ones(void **state)
     static table t;
     l3a_context *context = make_context(1);
     double ap[CLASSES];
-    l3a_metrics metrics;
+    l3a_metrics metrics = {.size = sizeof metrics};
     make_table(&t, 9, 10, 1);
     set_class(&t, 0, 0);
     set_class(&t, 3, 1);
     set_class(&t, 5, -1);
     check(context, &t, 0.525);
-    assert_ok(context, l3a_measure(context, t.scores, t.labels, t.rows, t.classes, 0.525, &metrics, ap));
+    assert_ok(context, l3a_measure(context, t.scores, t.labels, t.rows, t.classes, thresholds_of(0.525), &metrics, ap));
     assert_true(ap[0] == 0 && ap[3] == 100 && ap[5] == 0);
     l3a_context_free(context);
 }
@@ -210,8 +219,8 @@ static void one_image_and_one_class_are_enough(void **state) {
 static double ap_of_two(l3a_context *context, float first, float second, int8_t first_label) {
     const float scores[] = {first, second};
     const int8_t labels[] = {first_label, !first_label};
-    l3a_metrics metrics;
-    assert_ok(context, l3a_measure(context, scores, labels, 2, 1, 0.5, &metrics, NULL));
+    l3a_metrics metrics = {.size = sizeof metrics};
+    assert_ok(context, l3a_measure(context, scores, labels, 2, 1, thresholds_of(0.5), &metrics, NULL));
     return metrics.mean_ap;
 }
 
@@ -241,8 +250,8 @@ static void scores_of_every_size_are_ranked_right(void **state) {
 
 static double recall_of_one(l3a_context *context, float score, double theta) {
     const int8_t label = 1;
-    l3a_metrics metrics;
-    assert_ok(context, l3a_measure(context, &score, &label, 1, 1, theta, &metrics, NULL));
+    l3a_metrics metrics = {.size = sizeof metrics};
+    assert_ok(context, l3a_measure(context, &score, &label, 1, 1, thresholds_of(theta), &metrics, NULL));
     return metrics.overall_recall;
 }
 
@@ -264,19 +273,20 @@ static void a_class_is_predicted_only_above_theta(void **state) {
 
 static void what_cannot_be_measured_is_refused_and_nothing_is_written(void **state) {
     (void)state;
-    static const double bad_thetas[] = {0, 1, -0.1, 1.1, NAN};
+    const double bad = NAN;
     const float score = 1;
     const int8_t label = 1;
     l3a_context *context = make_context(1);
     l3a_metrics metrics, untouched;
     double ap = 7;
     memset(&metrics, 0x5a, sizeof metrics);
+    metrics.size = sizeof metrics;
     untouched = metrics;
-    for (size_t i = 0; i < 5; i++) {
-        assert_fails(context, l3a_measure(context, &score, &label, 1, 1, bad_thetas[i], &metrics, &ap), L3A_ERROR_OPTION, "theta");
-    }
-    assert_fails(context, l3a_measure(context, &score, &label, 0, 1, 0.5, &metrics, &ap), L3A_ERROR_DATA, "0 images");
-    assert_fails(context, l3a_measure(context, &score, &label, 1, 0, 0.5, &metrics, &ap), L3A_ERROR_DATA, "0 classes");
+    assert_fails(context, l3a_measure(context, &score, &label, 1, 1, &bad, &metrics, &ap), L3A_ERROR_DATA, "threshold of class 0");
+    assert_fails(context, l3a_measure(context, &score, &label, 0, 1, thresholds_of(0.5), &metrics, &ap), L3A_ERROR_DATA,
+                 "0 images");
+    assert_fails(context, l3a_measure(context, &score, &label, 1, 0, thresholds_of(0.5), &metrics, &ap), L3A_ERROR_DATA,
+                 "0 classes");
     assert_memory_equal(&metrics, &untouched, sizeof metrics);
     assert_true(ap == 7);
     l3a_context_free(context);

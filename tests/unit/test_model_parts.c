@@ -23,18 +23,18 @@ static int set_up(void **state) {
     static float features[ROWS * WIDTH];
     static int8_t labels[ROWS * CLASSES];
     struct world *w = calloc(1, sizeof *w);
-    l3a_options options;
+    struct model_options options;
     l3a_features *table = NULL;
     w->context = make_context(1);
     w->folder = make_temporary_folder();
     w->path = path_in(w->folder, "model");
     random_table(8, ROWS, WIDTH, CLASSES, 4, features, labels);
     assert_ok(w->context, l3a_features_wrap(w->context, features, labels, ROWS, WIDTH, names, CLASSES, &table));
-    l3a_options_default(&options);
+    model_options_default(&options);
     options.dim = DIM;
     options.alpha = 0.3;
     options.pseudo = L3A_PSEUDO_OFF;
-    assert_ok(w->context, l3a_model_create(w->context, WIDTH, &options, &w->model));
+    assert_ok(w->context, model_create(w->context, WIDTH, &options, &w->model));
     for (size_t first = 0; first < CLASSES; first += STEP) {
         assert_ok(w->context, l3a_model_learn(w->model, table, names + first, STEP));
     }
@@ -99,7 +99,7 @@ static void judged_sets_survive_a_file(void **state) {
         assert_int_equal(theirs->parts[p].judged_count, mine->parts[p].judged_count);
         assert_memory_equal(theirs->parts[p].judged, mine->parts[p].judged, mine->parts[p].judged_count * sizeof(size_t));
     }
-    assert_memory_equal(l3a_model_weights(loaded), l3a_model_weights(w->model), DIM * CLASSES * sizeof(double));
+    assert_memory_equal(l3a_model_coefficients(loaded), l3a_model_coefficients(w->model), DIM * CLASSES * sizeof(double));
     assert_ok(w->context, l3a_model_save(loaded, w->path));
     expect_metadata(w, "parts", "1 17 0-2,4\n2 250 3\n0 3 0,2-3,5");
     l3a_model_free(loaded);

@@ -150,11 +150,10 @@ static float *make_pictures(size_t side) {
 static l3a_status open_case(l3a_context *context, const struct network_case *test, const struct network_back_end *back_end,
                             l3a_backbone **backbone) {
     static struct memory_tensors tensors;
-    l3a_backbone_options options;
+    l3a_backbone_options options = {.size = sizeof options};
     test->make(&tensors);
     const struct parameter_source source = tensors_source(&tensors, read_numbers);
-    l3a_backbone_options_default(&options);
-    options.size = test->side;
+    options.side = test->side;
     options.pool = test->pool;
     return backbone_open_from(context, &source, back_end, &options, backbone);
 }
@@ -272,21 +271,17 @@ static void tensors_that_do_not_fit_are_named(void **unused) {
 static void options_out_of_range_are_refused(void **unused) {
     static struct memory_tensors tensors;
     l3a_context *context = make_context(1);
-    l3a_backbone_options options;
+    l3a_backbone_options options = {.size = sizeof options};
     (void)unused;
-    memset(&options, 0x5A, sizeof options);
-    l3a_backbone_options_default(&options);
-    assert_int_equal(options.pool, L3A_POOL_DEFAULT);
-    assert_int_equal(options.size, 0);
-    assert_int_equal(options.set_mean, 0);
     make_resnet(&tensors);
     options.pool = L3A_POOL_MEAN;
     assert_refused(context, &tensors, &options, L3A_ERROR_OPTION, "only be chosen for a vision transformer");
     make_vit(&tensors);
-    options.size = 16;
+    options.side = 16;
     assert_refused(context, &tensors, &options, L3A_ERROR_MISMATCH, "12 x 12");
-    options.size = 0;
-    options.set_mean = 1;
+    options.side = 0;
+    options.mean[0] = options.mean[1] = options.mean[2] = 0.5F;
+    options.deviation[0] = options.deviation[2] = 1;
     options.deviation[1] = 0;
     assert_refused(context, &tensors, &options, L3A_ERROR_OPTION, "deviation");
     l3a_context_free(context);
@@ -314,11 +309,10 @@ static void counted_free(void *user, void *memory) {
 /* Opens a backbone and computes a feature with only n allocations. Whatever fails, nothing is left. */
 static l3a_status run_with(long n, const struct network_case *test, const struct network_back_end *back_end, const float *picture) {
     struct countdown countdown = {.left = -1};
-    l3a_context_options options;
+    l3a_context_options options = {.size = sizeof options};
     l3a_context *context = NULL;
     l3a_backbone *backbone = NULL;
     float features[320];
-    l3a_context_options_default(&options);
     options.threads = 1;
     options.allocate = counted;
     options.release = counted_free;

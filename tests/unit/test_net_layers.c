@@ -226,12 +226,11 @@ static int dump(const char *path, const char *input, const char *output) {
     struct backbone_recipe recipe;
     const struct family *family = NULL;
     struct network net;
-    l3a_backbone_options options;
+    l3a_backbone_options options = {.size = sizeof options};
     size_t size = 0;
     float *pictures = (float *)(void *)read_bytes(input, &size);
     FILE *file = fopen(output, "wb");
     assert_non_null(file);
-    l3a_backbone_options_default(&options);
     assert_ok(context, checkpoint_open(context, path, &checkpoint));
     parameter_source_checkpoint(checkpoint, &source);
     assert_ok(context, backbone_read(context, &source, &options, &family, &recipe, &net));

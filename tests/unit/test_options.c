@@ -23,7 +23,7 @@ static int tear_down(void **state) {
 
 static l3a_options defaults(void) {
     l3a_options options;
-    l3a_options_default(&options);
+    options_default(&options);
     return options;
 }
 
@@ -62,7 +62,7 @@ static const struct {
                      {"memory-per", "method"},
                      {"head-input", "features"},
                      {"head-theta", "0.8"}};
-enum { SETTINGS = sizeof default_texts / sizeof default_texts[0] };
+enum { SETTINGS = sizeof default_texts / sizeof default_texts[0], MODEL_SETTINGS = 20 };
 
 static bool is_for_comparison(const char *name) {
     static const char *const names[] = {"ratio", "kernel-width", "shrinkage", "loss",       "epochs",     "batch",     "first-rate",
@@ -78,40 +78,40 @@ static void every_field_gets_its_default(void **state) {
     (void)state;
     l3a_options options;
     memset(&options, 0xA5, sizeof options);
-    l3a_options_default(&options);
-    assert_int_equal(options.dim, 8192);
-    assert_int_equal(options.seed, 2025);
-    assert_true(options.gamma == 1000);
-    assert_int_equal(options.weights, L3A_WEIGHTS_SQRT);
-    assert_int_equal(options.scaling, L3A_SCALING_NORMALISED);
-    assert_int_equal(options.pseudo, L3A_PSEUDO_FIXED);
-    assert_true(options.eta == 0.7);
-    assert_true(options.tau == 2.9);
-    assert_int_equal(options.total_classes, 0);
-    assert_true(options.theta == 0.525);
-    assert_int_equal(options.precision, L3A_PRECISION_MIXED);
-    assert_int_equal(options.solver, L3A_SOLVER_AUTO);
-    assert_int_equal(options.store, L3A_STORE_FLOAT64);
-    assert_int_equal(options.block, 4096);
-    assert_true(options.alpha == 1);
-    assert_true(options.lift == 0);
-    assert_int_equal(options.skip_features, L3A_SKIP_OFF);
-    assert_int_equal(options.thresholds, L3A_THRESHOLDS_FIXED);
-    assert_int_equal(options.keep_phases, 0);
-    assert_int_equal(options.privacy_limit, 64);
-    assert_true(options.ratio == 1);
-    assert_true(options.kernel_width == 0.5);
-    assert_true(options.shrinkage == 1e-4);
-    assert_int_equal(options.loss, L3A_LOSS_ASYMMETRIC);
-    assert_int_equal(options.epochs, 0);
-    assert_int_equal(options.batch, 0);
-    assert_true(options.first_rate == 0);
-    assert_true(options.rate == 0);
-    assert_true(options.lambda == 0);
-    assert_int_equal(options.memory, 0);
-    assert_int_equal(options.memory_per, L3A_MEMORY_PER_METHOD);
-    assert_int_equal(options.head_input, L3A_HEAD_INPUT_FEATURES);
-    assert_true(options.head_theta == 0.8);
+    options_default(&options);
+    assert_int_equal(options.model.dim, 8192);
+    assert_int_equal(options.model.seed, 2025);
+    assert_true(options.model.gamma == 1000);
+    assert_int_equal(options.model.weights, L3A_WEIGHTS_SQRT);
+    assert_int_equal(options.model.scaling, L3A_SCALING_NORMALISED);
+    assert_int_equal(options.model.pseudo, L3A_PSEUDO_FIXED);
+    assert_true(options.model.eta == 0.7);
+    assert_true(options.model.tau == 2.9);
+    assert_int_equal(options.model.total_classes, 0);
+    assert_true(options.model.theta == 0.525);
+    assert_int_equal(options.model.precision, L3A_PRECISION_MIXED);
+    assert_int_equal(options.model.solver, L3A_SOLVER_AUTO);
+    assert_int_equal(options.model.store, L3A_STORE_FLOAT64);
+    assert_int_equal(options.model.block, 4096);
+    assert_true(options.model.alpha == 1);
+    assert_true(options.model.lift == 0);
+    assert_int_equal(options.model.skip_features, L3A_SKIP_OFF);
+    assert_int_equal(options.model.thresholds, L3A_THRESHOLDS_FIXED);
+    assert_int_equal(options.model.keep_phases, 0);
+    assert_int_equal(options.model.privacy_limit, 64);
+    assert_true(options.method.ratio == 1);
+    assert_true(options.method.kernel_width == 0.5);
+    assert_true(options.method.shrinkage == 1e-4);
+    assert_int_equal(options.method.loss, L3A_LOSS_ASYMMETRIC);
+    assert_int_equal(options.method.epochs, 0);
+    assert_int_equal(options.method.batch, 0);
+    assert_true(options.method.first_rate == 0);
+    assert_true(options.method.rate == 0);
+    assert_true(options.method.lambda == 0);
+    assert_int_equal(options.method.memory, 0);
+    assert_int_equal(options.method.memory_per, L3A_MEMORY_PER_METHOD);
+    assert_int_equal(options.method.head_input, L3A_HEAD_INPUT_FEATURES);
+    assert_true(options.method.head_theta == 0.8);
 }
 
 static void no_byte_of_garbage_outlives_the_defaults(void **state) {
@@ -119,8 +119,8 @@ static void no_byte_of_garbage_outlives_the_defaults(void **state) {
     l3a_options left, right;
     memset(&left, 0xA5, sizeof left);
     memset(&right, 0x5A, sizeof right);
-    l3a_options_default(&left);
-    l3a_options_default(&right);
+    options_default(&left);
+    options_default(&right);
     assert_memory_equal(&left, &right, sizeof left);
     assert_ok(context, l3a_options_check(context, &left));
 }
@@ -341,8 +341,8 @@ static void what_was_set_can_be_got_and_set_again(void **state) {
 static void setting_by_name_sets_the_field_of_that_name(void **state) {
     (void)state;
     l3a_options options, expected;
-    l3a_options_default(&options);
-    l3a_options_default(&expected);
+    options_default(&options);
+    options_default(&expected);
     static const char *const values[][2] = {{"dim", "3"},
                                             {"seed", "4"},
                                             {"gamma", "5.5"},
@@ -379,40 +379,41 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         assert_ok(context, l3a_options_set(context, &options, values[i][0], values[i][1]));
     }
-    expected.dim = 3;
-    expected.seed = 4;
-    expected.gamma = 5.5;
-    expected.weights = L3A_WEIGHTS_INV;
-    expected.scaling = L3A_SCALING_LITERAL;
-    expected.pseudo = L3A_PSEUDO_DYNAMIC;
-    expected.eta = 0.25;
-    expected.tau = 1.5;
-    expected.total_classes = 6;
-    expected.theta = 0.75;
-    expected.precision = L3A_PRECISION_DOUBLE;
-    expected.solver = L3A_SOLVER_SUMS;
-    expected.store = L3A_STORE_FLOAT32;
-    expected.block = 8;
-    expected.alpha = 0.5;
-    expected.lift = 0.0625;
-    expected.skip_features = L3A_SKIP_AUTO;
-    expected.thresholds = L3A_THRESHOLDS_PER_CLASS;
-    expected.keep_phases = 7;
-    expected.privacy_limit = 65;
-    expected.ratio = 2;
-    expected.kernel_width = 0.125;
-    expected.shrinkage = 0.5;
-    expected.loss = L3A_LOSS_BINARY;
-    expected.epochs = 9;
-    expected.batch = 10;
-    expected.first_rate = 0.25;
-    expected.rate = 0.75;
-    expected.lambda = 11.5;
-    expected.memory = 12;
-    expected.memory_per = L3A_MEMORY_PER_RUN;
-    expected.head_input = L3A_HEAD_INPUT_LAYER;
-    expected.head_theta = 0.5;
-    expected.given = (UINT64_C(1) << SETTINGS) - 1;
+    expected.model.dim = 3;
+    expected.model.seed = 4;
+    expected.model.gamma = 5.5;
+    expected.model.weights = L3A_WEIGHTS_INV;
+    expected.model.scaling = L3A_SCALING_LITERAL;
+    expected.model.pseudo = L3A_PSEUDO_DYNAMIC;
+    expected.model.eta = 0.25;
+    expected.model.tau = 1.5;
+    expected.model.total_classes = 6;
+    expected.model.theta = 0.75;
+    expected.model.precision = L3A_PRECISION_DOUBLE;
+    expected.model.solver = L3A_SOLVER_SUMS;
+    expected.model.store = L3A_STORE_FLOAT32;
+    expected.model.block = 8;
+    expected.model.alpha = 0.5;
+    expected.model.lift = 0.0625;
+    expected.model.skip_features = L3A_SKIP_AUTO;
+    expected.model.thresholds = L3A_THRESHOLDS_PER_CLASS;
+    expected.model.keep_phases = 7;
+    expected.model.privacy_limit = 65;
+    expected.method.ratio = 2;
+    expected.method.kernel_width = 0.125;
+    expected.method.shrinkage = 0.5;
+    expected.method.loss = L3A_LOSS_BINARY;
+    expected.method.epochs = 9;
+    expected.method.batch = 10;
+    expected.method.first_rate = 0.25;
+    expected.method.rate = 0.75;
+    expected.method.lambda = 11.5;
+    expected.method.memory = 12;
+    expected.method.memory_per = L3A_MEMORY_PER_RUN;
+    expected.method.head_input = L3A_HEAD_INPUT_LAYER;
+    expected.method.head_theta = 0.5;
+    expected.model.given = (UINT64_C(1) << MODEL_SETTINGS) - 1;
+    expected.method.given = (UINT64_C(1) << (SETTINGS - MODEL_SETTINGS)) - 1;
     assert_memory_equal(&options, &expected, sizeof options);
 }
 
@@ -440,10 +441,10 @@ static void a_model_takes_no_setting_of_other_methods(void **state) {
     (void)state;
     l3a_options options = defaults();
     l3a_model *model = NULL;
-    options.dim = 4;
+    options.model.dim = 4;
     assert_ok(context, l3a_model_create(context, 2, &options, &model));
     assert_ok(context, l3a_model_set_option(model, "eta", "0.5"));
-    assert_fails(context, l3a_model_set_option(model, "ratio", "2"), L3A_ERROR_OPTION, "ratio: a setting of methods");
+    assert_fails(context, l3a_model_set_option(model, "ratio", "2"), L3A_ERROR_OPTION, "a model has no setting 'ratio'");
     l3a_model_free(model);
 }
 
@@ -457,38 +458,38 @@ static void a_model_takes_no_setting_of_other_methods(void **state) {
 
 static void garbage_in_any_one_field_is_refused(void **state) {
     (void)state;
-    ASSERT_CHECKED(dim, 0, "dim");
-    ASSERT_CHECKED(dim, UINT64_MAX, "dim");
-    ASSERT_CHECKED(seed, UINT64_MAX, "seed");
-    ASSERT_CHECKED(gamma, (double)NAN, "gamma");
-    ASSERT_CHECKED(gamma, (double)INFINITY, "gamma");
-    ASSERT_CHECKED(gamma, -1, "gamma");
-    ASSERT_CHECKED(weights, (l3a_weighting)4, "weights");
-    ASSERT_CHECKED(scaling, (l3a_scaling)2, "scaling");
-    ASSERT_CHECKED(pseudo, (l3a_pseudo)3, "pseudo");
-    ASSERT_CHECKED(eta, 1, "eta");
-    ASSERT_CHECKED(eta, (double)NAN, "eta");
-    ASSERT_CHECKED(tau, 0, "tau");
-    ASSERT_CHECKED(tau, -(double)NAN, "tau");
-    ASSERT_CHECKED(total_classes, UINT64_MAX, "total-classes");
-    ASSERT_CHECKED(theta, -0.5, "theta");
-    ASSERT_CHECKED(precision, (l3a_precision)2, "precision");
-    ASSERT_CHECKED(solver, (l3a_solver)3, "solver");
-    ASSERT_CHECKED(store, (l3a_store)2, "store");
-    ASSERT_CHECKED(block, 0, "block");
-    ASSERT_CHECKED(ratio, -1, "ratio");
-    ASSERT_CHECKED(kernel_width, 0, "kernel-width");
-    ASSERT_CHECKED(shrinkage, 2, "shrinkage");
-    ASSERT_CHECKED(loss, (l3a_loss)2, "loss");
-    ASSERT_CHECKED(epochs, UINT64_MAX, "epochs");
-    ASSERT_CHECKED(batch, UINT64_MAX, "batch");
-    ASSERT_CHECKED(first_rate, -1, "first-rate");
-    ASSERT_CHECKED(rate, -1, "rate");
-    ASSERT_CHECKED(lambda, -1, "lambda");
-    ASSERT_CHECKED(memory, UINT64_MAX, "memory");
-    ASSERT_CHECKED(memory_per, (l3a_memory_per)3, "memory-per");
-    ASSERT_CHECKED(head_input, (l3a_head_input)2, "head-input");
-    ASSERT_CHECKED(head_theta, 0, "head-theta");
+    ASSERT_CHECKED(model.dim, 0, "dim");
+    ASSERT_CHECKED(model.dim, UINT64_MAX, "dim");
+    ASSERT_CHECKED(model.seed, UINT64_MAX, "seed");
+    ASSERT_CHECKED(model.gamma, (double)NAN, "gamma");
+    ASSERT_CHECKED(model.gamma, (double)INFINITY, "gamma");
+    ASSERT_CHECKED(model.gamma, -1, "gamma");
+    ASSERT_CHECKED(model.weights, (l3a_weighting)4, "weights");
+    ASSERT_CHECKED(model.scaling, (l3a_scaling)2, "scaling");
+    ASSERT_CHECKED(model.pseudo, (l3a_pseudo)3, "pseudo");
+    ASSERT_CHECKED(model.eta, 1, "eta");
+    ASSERT_CHECKED(model.eta, (double)NAN, "eta");
+    ASSERT_CHECKED(model.tau, 0, "tau");
+    ASSERT_CHECKED(model.tau, -(double)NAN, "tau");
+    ASSERT_CHECKED(model.total_classes, UINT64_MAX, "total-classes");
+    ASSERT_CHECKED(model.theta, -0.5, "theta");
+    ASSERT_CHECKED(model.precision, (l3a_precision)2, "precision");
+    ASSERT_CHECKED(model.solver, (l3a_solver)3, "solver");
+    ASSERT_CHECKED(model.store, (l3a_store)2, "store");
+    ASSERT_CHECKED(model.block, 0, "block");
+    ASSERT_CHECKED(method.ratio, -1, "ratio");
+    ASSERT_CHECKED(method.kernel_width, 0, "kernel-width");
+    ASSERT_CHECKED(method.shrinkage, 2, "shrinkage");
+    ASSERT_CHECKED(method.loss, (l3a_loss)2, "loss");
+    ASSERT_CHECKED(method.epochs, UINT64_MAX, "epochs");
+    ASSERT_CHECKED(method.batch, UINT64_MAX, "batch");
+    ASSERT_CHECKED(method.first_rate, -1, "first-rate");
+    ASSERT_CHECKED(method.rate, -1, "rate");
+    ASSERT_CHECKED(method.lambda, -1, "lambda");
+    ASSERT_CHECKED(method.memory, UINT64_MAX, "memory");
+    ASSERT_CHECKED(method.memory_per, (l3a_memory_per)3, "memory-per");
+    ASSERT_CHECKED(method.head_input, (l3a_head_input)2, "head-input");
+    ASSERT_CHECKED(method.head_theta, 0, "head-theta");
 }
 
 /* Every setting that has a condition, where it does not hold and where it does. */
@@ -497,18 +498,14 @@ static void a_setting_without_effect_says_what_it_needs(void **state) {
     static const struct {
         const char *name, *needs, *setting, *idle, *used;
     } cases[] = {
-        {"eta", "--pseudo fixed", "pseudo", "off", "fixed"},
-        {"eta", "--pseudo fixed", "pseudo", "dynamic", "fixed"},
-        {"tau", "--pseudo dynamic", "pseudo", "fixed", "dynamic"},
-        {"total-classes", "--pseudo dynamic", "pseudo", "off", "dynamic"},
-        {"scaling", "--weights", "weights", "none", "log"},
-        {"lift", "--keep-phases", "keep-phases", "0", "2"},
-        {"lift", "--alpha below 1", "alpha", "1", "0.5"},
-        {"theta", "--thresholds fixed", "thresholds", "per-class", "fixed"},
+        {"eta", "pseudo fixed", "pseudo", "off", "fixed"},       {"eta", "pseudo fixed", "pseudo", "dynamic", "fixed"},
+        {"tau", "pseudo dynamic", "pseudo", "fixed", "dynamic"}, {"total-classes", "pseudo dynamic", "pseudo", "off", "dynamic"},
+        {"scaling", "(weights)", "weights", "none", "log"},      {"lift", "keep-phases", "keep-phases", "0", "2"},
+        {"lift", "alpha below 1", "alpha", "1", "0.5"},          {"theta", "thresholds fixed", "thresholds", "per-class", "fixed"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         l3a_options options;
-        l3a_options_default(&options);
+        options_default(&options);
         assert_ok(context, l3a_options_set(context, &options, cases[i].setting, cases[i].idle));
         const char *needs = l3a_option_needs(&options, cases[i].name);
         assert_non_null(needs);
@@ -517,13 +514,71 @@ static void a_setting_without_effect_says_what_it_needs(void **state) {
         assert_null(l3a_option_needs(&options, cases[i].name));
     }
     l3a_options options;
-    l3a_options_default(&options);
+    options_default(&options);
     assert_null(l3a_option_needs(&options, "gamma"));
     assert_null(l3a_option_needs(&options, "no such setting"));
 }
 
+static void options_are_created_copied_and_set_by_type(void **state) {
+    (void)state;
+    l3a_options *options = NULL, *copy = NULL;
+    char text[32];
+    assert_ok(context, l3a_options_create(context, &options));
+    assert_ok(context, l3a_options_set_integer(context, options, "dim", 64));
+    assert_ok(context, l3a_options_set_number(context, options, "gamma", 0.25));
+    assert_ok(context, l3a_options_set_number(context, options, "epochs", 3));
+    assert_ok(context, l3a_options_set_integer(context, options, "tau", 2));
+    assert_ok(context, l3a_options_copy(context, options, &copy));
+    assert_ok(context, l3a_options_set_number(context, options, "gamma", 0)); /* auto */
+    l3a_options_get(options, "gamma", text, sizeof text);
+    assert_string_equal(text, "auto");
+    assert_true(l3a_options_number(options, "gamma") == 0 && l3a_options_number(copy, "gamma") == 0.25);
+    assert_int_equal(l3a_options_integer(copy, "dim"), 64);
+    assert_true(l3a_options_number(copy, "dim") == 64 && l3a_options_number(copy, "tau") == 2);
+    assert_int_equal(l3a_options_integer(copy, "epochs"), 3);
+    assert_int_equal(l3a_options_integer(copy, "gamma"), 0);
+    assert_true(l3a_options_number(copy, "weights") == 0 && l3a_options_number(copy, "nothing") == 0);
+    l3a_options_free(copy);
+    l3a_options_free(options);
+    l3a_options_free(NULL);
+}
+
+static void a_number_out_of_range_or_of_another_type_is_refused(void **state) {
+    (void)state;
+    l3a_options options = defaults();
+    const l3a_options before = options;
+    static const struct {
+        const char *name;
+        double value;
+    } bad[] = {{"dim", 0},    {"dim", 2.5}, {"dim", -1}, {"dim", 1e300}, {"dim", (double)NAN},        {"seed", 9007199254740994.0},
+               {"gamma", -1}, {"eta", 0},   {"eta", 1},  {"weights", 1}, {"gamma", (double)INFINITY}, {"eta", (double)NAN}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_fails(context, l3a_options_set_number(context, &options, bad[i].name, bad[i].value), L3A_ERROR_OPTION, bad[i].name);
+    }
+    assert_fails(context, l3a_options_set_integer(context, &options, "dim", UINT64_MAX), L3A_ERROR_OPTION, "dim");
+    assert_fails(context, l3a_options_set_integer(context, &options, "weights", 1), L3A_ERROR_OPTION, "weights");
+    assert_fails(context, l3a_options_set_number(context, &options, "gama", 1), L3A_ERROR_OPTION, "no setting 'gama'");
+    assert_string_equal(l3a_error_hint(context), "did you mean 'gamma'?");
+    assert_memory_equal(&options, &before, sizeof options);
+}
+
+static void a_setting_is_given_once_it_is_set(void **state) {
+    (void)state;
+    l3a_options options = defaults();
+    for (size_t i = 0; l3a_option_at(i); i++) {
+        const l3a_option_info *info = l3a_option_at(i);
+        assert_false(l3a_options_given(&options, info->name));
+        assert_ok(context, l3a_options_set(context, &options, info->name, info->fallback));
+        assert_true(l3a_options_given(&options, info->name));
+    }
+    assert_false(l3a_options_given(&options, "nothing"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_are_created_copied_and_set_by_type),
+        cmocka_unit_test(a_number_out_of_range_or_of_another_type_is_refused),
+        cmocka_unit_test(a_setting_is_given_once_it_is_set),
         cmocka_unit_test(every_field_gets_its_default),
         cmocka_unit_test(no_byte_of_garbage_outlives_the_defaults),
         cmocka_unit_test(the_table_lists_every_setting_with_its_default),

@@ -29,12 +29,12 @@ static int answer_event(const l3a_event *event, void *user) {
 
 static l3a_options small_options(void) {
     l3a_options options;
-    l3a_options_default(&options);
-    options.dim = DIM;
-    options.gamma = 2;
-    options.precision = L3A_PRECISION_DOUBLE;
-    options.solver = L3A_SOLVER_SUMS;
-    options.block = 16;
+    options_default(&options);
+    options.model.dim = DIM;
+    options.model.gamma = 2;
+    options.model.precision = L3A_PRECISION_DOUBLE;
+    options.model.solver = L3A_SOLVER_SUMS;
+    options.model.block = 16;
     return options;
 }
 
@@ -47,8 +47,7 @@ static void make_model(world *w, const l3a_options *options) {
 static int set_up(void **state) {
     world *w = calloc(1, sizeof *w);
     const l3a_options options = small_options();
-    l3a_context_options context_options;
-    l3a_context_options_default(&context_options);
+    l3a_context_options context_options = {.size = sizeof context_options};
     context_options.threads = 1;
     context_options.on_event = answer_event;
     context_options.event_user = w;
@@ -110,15 +109,16 @@ static void expected_weights(const l3a_options *options, double *weights) {
     make_model(w, options);
     learn_phase(w, 0);
     learn_phase(w, 1);
-    memcpy(weights, l3a_model_weights(w->model), DIM * CLASSES * sizeof *weights);
+    memcpy(weights, l3a_model_coefficients(w->model), DIM * CLASSES * sizeof *weights);
     tear_down((void **)&w);
 }
 
 static void assert_learned_as_if_nothing_had_happened(world *w) {
     double weights[DIM * CLASSES];
-    expected_weights(l3a_model_options(w->model), weights);
+    const l3a_options options = options_of(w->model);
+    expected_weights(&options, weights);
     assert_int_equal(l3a_model_class_count(w->model), CLASSES);
-    assert_memory_equal(l3a_model_weights(w->model), weights, sizeof weights);
+    assert_memory_equal(l3a_model_coefficients(w->model), weights, sizeof weights);
     assert_ok(w->context, l3a_model_save(w->model, w->path));
 }
 
@@ -164,7 +164,7 @@ static void a_nan_cannot_be_surveyed_or_scored(void **state) {
     world *w = *state;
     float scores[CLASSES], bad[WIDTH] = {0, 0, NAN, 0, 0, 0};
     l3a_options options = small_options();
-    options.pseudo = L3A_PSEUDO_DYNAMIC;
+    options.model.pseudo = L3A_PSEUDO_DYNAMIC;
     make_model(w, &options);
     learn_phase(w, 0);
     assert_fails(w->context, l3a_model_score(w->model, bad, 1, scores), L3A_ERROR_DATA, "row 0, column 2");
@@ -354,7 +354,7 @@ static void labels_that_differ_between_the_passes_are_noticed(void **state) {
 static void a_dynamic_threshold_needs_a_survey_of_every_row(void **state) {
     world *w = *state;
     l3a_options options = small_options();
-    options.pseudo = L3A_PSEUDO_DYNAMIC;
+    options.model.pseudo = L3A_PSEUDO_DYNAMIC;
     make_model(w, &options);
     learn_phase(w, 0);
     begin_and_count(w, 1, ROWS);
@@ -382,7 +382,7 @@ static void a_phase_left_before_any_row_leaves_the_model_good(void **state) {
     for (int solver = L3A_SOLVER_SUMS; solver <= L3A_SOLVER_RECURSIVE; solver++) {
         world *w = *state;
         l3a_options options = small_options();
-        options.solver = (l3a_solver)solver;
+        options.model.solver = (l3a_solver)solver;
         make_model(w, &options);
         begin(w, 0);
         l3a_phase_abandon(w->model);
@@ -413,9 +413,9 @@ static void a_phase_left_after_a_block_leaves_the_model_good(void **state) {
     world *w = *state;
     for (size_t i = 0; i < 3; i++) {
         l3a_options options = small_options();
-        options.solver = solvers[i % 2];
-        options.alpha = alphas[i];
-        options.pseudo = alphas[i] < 1 ? L3A_PSEUDO_OFF : options.pseudo;
+        options.model.solver = solvers[i % 2];
+        options.model.alpha = alphas[i];
+        options.model.pseudo = alphas[i] < 1 ? L3A_PSEUDO_OFF : options.model.pseudo;
         make_model(w, &options);
         learn_phase(w, 0);
         float *before = copy_scores(w);
@@ -455,24 +455,24 @@ static void settings_out_of_range_make_no_model(void **state) {
     static const uint64_t bad_dim[] = {0, (1 << 20) + 1, UINT64_MAX};
     for (size_t i = 0; i < 3; i++) {
         l3a_options options = small_options();
-        options.gamma = bad_gamma[i];
+        options.model.gamma = bad_gamma[i];
         check_setting(*state, &options, "gamma");
     }
     for (size_t i = 0; i < 5; i++) {
         l3a_options options = small_options();
-        options.eta = bad_eta[i];
+        options.model.eta = bad_eta[i];
         check_setting(*state, &options, "eta");
     }
     for (size_t i = 0; i < 3; i++) {
         l3a_options options = small_options();
-        options.dim = bad_dim[i];
+        options.model.dim = bad_dim[i];
         check_setting(*state, &options, "dim");
     }
     l3a_options options = small_options();
-    options.block = 0;
+    options.model.block = 0;
     check_setting(*state, &options, "block");
     options = small_options();
-    options.weights = (l3a_weighting)9;
+    options.model.weights = (l3a_weighting)9;
     check_setting(*state, &options, "weights");
 }
 
@@ -486,9 +486,8 @@ static void features_of_no_width_make_no_model(void **state) {
 }
 
 static l3a_context *make_limited_context(uint64_t bytes) {
-    l3a_context_options options;
+    l3a_context_options options = {.size = sizeof options};
     l3a_context *context = NULL;
-    l3a_context_options_default(&options);
     options.threads = 1;
     options.memory_limit = bytes;
     assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
@@ -500,10 +499,10 @@ static void a_model_larger_than_memory_is_not_begun(void **state) {
     l3a_context *context = make_limited_context(UINT64_C(1) << 30);
     l3a_options options = small_options();
     l3a_model *none = NULL;
-    options.dim = 12000;
+    options.model.dim = 12000;
     assert_fails(context, l3a_model_create(context, WIDTH, &options, &none), L3A_ERROR_MEMORY, "dim 12000");
     assert_non_null(strstr(l3a_error_hint(context), "smaller dim"));
-    options.dim = 1 << 20;
+    options.model.dim = 1 << 20;
     assert_fails(context, l3a_model_create(context, WIDTH, &options, &none), L3A_ERROR_MEMORY, "dim 1048576");
     assert_null(none);
     l3a_context_free(context);
@@ -516,7 +515,7 @@ static void a_phase_with_more_classes_than_memory_is_not_begun(void **state) {
     const char *names[MANY];
     const l3a_options options = small_options();
     l3a_context *context = make_limited_context(0);
-    l3a_plan plan;
+    l3a_plan plan = {.size = sizeof plan};
     l3a_model *model = NULL;
     assert_ok(context, l3a_model_plan(context, &options, WIDTH, MANY / 2, &plan));
     context->options.memory_limit = plan.memory;
@@ -545,8 +544,8 @@ static void learn_huge_features(world *w, float scale, size_t rows) {
 
 static void check_unsolvable(world *w, l3a_precision precision, float scale, const char *says) {
     l3a_options options = small_options();
-    options.precision = precision;
-    options.gamma = 0.125;
+    options.model.precision = precision;
+    options.model.gamma = 0.125;
     make_model(w, &options);
     learn_phase(w, 0);
     float *before = copy_scores(w);
@@ -574,9 +573,9 @@ static void sums_that_overflow_are_not_solved_as_zero(void **state) {
 static void a_recursion_that_breaks_down_takes_no_more_rows(void **state) {
     world *w = *state;
     l3a_options options = small_options();
-    options.solver = L3A_SOLVER_RECURSIVE;
-    options.gamma = 1e-300;
-    options.block = 8;
+    options.model.solver = L3A_SOLVER_RECURSIVE;
+    options.model.gamma = 1e-300;
+    options.model.block = 8;
     make_model(w, &options);
     begin_and_count(w, 0, ROWS);
     for (size_t i = 0; i < ROWS * WIDTH; i++) {
@@ -595,8 +594,8 @@ static void a_recursion_that_breaks_down_takes_no_more_rows(void **state) {
 static void a_recursion_that_breaks_down_at_the_end_is_not_tried_again(void **state) {
     world *w = *state;
     l3a_options options = small_options();
-    options.solver = L3A_SOLVER_RECURSIVE;
-    options.gamma = 1e-300;
+    options.model.solver = L3A_SOLVER_RECURSIVE;
+    options.model.gamma = 1e-300;
     make_model(w, &options);
     begin_and_count(w, 0, 20);
     for (size_t i = 0; i < ROWS * WIDTH; i++) {
@@ -623,7 +622,7 @@ static void check_cancel(world *w, const char *stage, uint64_t from) {
     float *features;
     int8_t *labels;
     l3a_options options = small_options();
-    options.pseudo = strcmp(stage, "survey") ? L3A_PSEUDO_FIXED : L3A_PSEUDO_DYNAMIC;
+    options.model.pseudo = strcmp(stage, "survey") ? L3A_PSEUDO_FIXED : L3A_PSEUDO_DYNAMIC;
     make_model(w, &options);
     learn_phase(w, 0);
     float *before = copy_scores(w);

@@ -85,37 +85,17 @@ static uint8_t *make_png(size_t *count) {
 }
 
 static l3a_status decode(l3a_context *context, const void *bytes, size_t count) {
-    l3a_picture picture = {0};
+    l3a_picture picture = {.size = sizeof picture};
     const l3a_status status = l3a_picture_decode(context, "some.picture", bytes, count, NULL, &picture);
     assert_true((status == L3A_OK) == (picture.pixels != NULL));
     l3a_picture_free(context, &picture);
     return status;
 }
 
-static void test_defaults(void **state) {
-    (void)state;
-    l3a_picture_options picture;
-    l3a_loader_options loader;
-    memset(&picture, 0xA5, sizeof picture);
-    memset(&loader, 0xA5, sizeof loader);
-    l3a_picture_options_default(&picture);
-    l3a_loader_options_default(&loader);
-    assert_int_equal(picture.pixel_limit, 64000000);
-    assert_int_equal(picture.orient, 0);
-    assert_int_equal(loader.width, 224);
-    assert_int_equal(loader.height, 224);
-    assert_int_equal(loader.filter, L3A_FILTER_BILINEAR);
-    assert_int_equal(loader.ahead, 0);
-    assert_int_equal(loader.picture.pixel_limit, 64000000);
-    for (size_t c = 0; c < 3; c++) {
-        assert_true(loader.mean[c] == 0 && loader.deviation[c] == 1);
-    }
-}
-
 static void test_png_pixels(void **state) {
     (void)state;
     l3a_context *context = make_context(1);
-    l3a_picture picture = {0};
+    l3a_picture picture = {.size = sizeof picture};
     uint8_t pixels[BYTES];
     size_t count;
     uint8_t *bytes = make_png(&count);
@@ -132,7 +112,7 @@ static void test_png_pixels(void **state) {
 static void test_other_files(void **state) {
     (void)state;
     l3a_context *context = make_context(1);
-    l3a_picture picture = {0};
+    l3a_picture picture = {.size = sizeof picture};
     assert_fails(context, decode(context, "", 0), L3A_ERROR_TRUNCATED, "some.picture: the file is empty");
     assert_fails(context, decode(context, NULL, 0), L3A_ERROR_TRUNCATED, "empty");
     assert_fails(context, decode(context, "hello", 5), L3A_ERROR_FORMAT, "some.picture: neither JPEG nor PNG");
@@ -218,11 +198,10 @@ static uint8_t *frame_of(uint8_t *bytes, size_t count) {
 static void test_pixel_limit(void **state) {
     (void)state;
     l3a_context *context = make_context(1);
-    l3a_picture picture = {0};
-    l3a_picture_options options;
+    l3a_picture picture = {.size = sizeof picture};
+    l3a_picture_options options = {.size = sizeof options};
     size_t count;
     uint8_t *bytes = make_jpeg(BASELINE, &count);
-    l3a_picture_options_default(&options);
     options.pixel_limit = WIDTH * HEIGHT - 1;
     assert_fails(context, l3a_picture_decode(context, "a.jpg", bytes, count, &options, &picture), L3A_ERROR_DATA,
                  "a.jpg: claims to have 70 x 50 pixels; the limit is 3499");
@@ -274,9 +253,8 @@ static void counted_release(void *user, void *made) {
 }
 
 static l3a_context *counted_context(struct memory *memory, int threads) {
-    l3a_context_options options;
+    l3a_context_options options = {.size = sizeof options};
     l3a_context *context = NULL;
-    l3a_context_options_default(&options);
     options.threads = threads;
     options.allocate = counted_allocate;
     options.release = counted_release;
@@ -288,8 +266,8 @@ static l3a_context *counted_context(struct memory *memory, int threads) {
 
 static l3a_status read_and_resize(l3a_context *context, const char *path) {
     l3a_status status = L3A_OK;
-    l3a_picture picture = {0}, resized = {0};
-    const l3a_picture_options options = {.pixel_limit = 1000000, .orient = 1};
+    l3a_picture picture = {.size = sizeof picture}, resized = {.size = sizeof resized};
+    const l3a_picture_options options = {.size = sizeof options, .pixel_limit = 1000000, .orient = 1};
     TRY(l3a_picture_read(context, path, &options, &picture));
     TRY(l3a_picture_resize(context, &picture, 33, 44, L3A_FILTER_BICUBIC, &resized));
 done:
@@ -360,8 +338,7 @@ static void remove_pictures(struct folder *folder) {
 
 static l3a_loader *make_loader(l3a_context *context, const struct folder *folder, size_t ahead) {
     l3a_loader *loader = NULL;
-    l3a_loader_options options;
-    l3a_loader_options_default(&options);
+    l3a_loader_options options = {.size = sizeof options};
     options.width = options.height = SIDE;
     options.mean[1] = 0.5f;
     options.deviation[2] = 2;
@@ -440,11 +417,10 @@ static void test_loader_cancelled(void **state) {
     (void)state;
     struct folder folder = make_folder_of_pictures();
     int cancel = 0;
-    l3a_context_options options;
+    l3a_context_options options = {.size = sizeof options};
     l3a_context *context = NULL;
     float planes[3 * SIDE * SIDE];
     size_t index = 99;
-    l3a_context_options_default(&options);
     options.threads = 3;
     options.on_event = cancel_when_asked;
     options.event_user = &cancel;
@@ -471,9 +447,8 @@ static void test_loader_no_memory(void **state) {
             l3a_context *context = counted_context(&memory, threads);
             l3a_loader *loader = NULL;
             float planes[3 * SIDE * SIDE];
-            l3a_loader_options options;
+            l3a_loader_options options = {.size = sizeof options};
             size_t index = 0, errors = 0;
-            l3a_loader_options_default(&options);
             options.width = options.height = SIDE;
             atomic_store(&memory.left, failing);
             const l3a_status made = l3a_loader_create(context, (const char *const *)folder.paths, PICTURES, &options, &loader);
@@ -494,16 +469,15 @@ static void test_loader_arguments(void **state) {
     (void)state;
     l3a_context *context = make_context(2);
     l3a_loader *loader = NULL;
-    l3a_loader_options options;
+    l3a_loader_options options = {.size = sizeof options};
     const char *const paths[] = {"/none"};
     float planes[3];
     size_t index = 5;
-    l3a_loader_options_default(&options);
+    options.deviation[1] = -1;
+    assert_fails(context, l3a_loader_create(context, paths, 1, &options, &loader), L3A_ERROR_ARGUMENT, "deviation -1");
     options.deviation[1] = 0;
-    assert_fails(context, l3a_loader_create(context, paths, 1, &options, &loader), L3A_ERROR_ARGUMENT, "deviation 0");
-    l3a_loader_options_default(&options);
-    options.width = 0;
-    assert_fails(context, l3a_loader_create(context, paths, 1, &options, &loader), L3A_ERROR_ARGUMENT, "0 x 224");
+    options.width = SIZE_MAX;
+    assert_fails(context, l3a_loader_create(context, paths, 1, &options, &loader), L3A_ERROR_ARGUMENT, "x 224");
     options.width = options.height = 1 << 24;
     options.ahead = SIZE_MAX;
     assert_fails(context, l3a_loader_create(context, paths, 1, &options, &loader), L3A_ERROR_MEMORY, "memory limit");
@@ -519,10 +493,9 @@ static void test_loader_arguments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),           cmocka_unit_test(test_png_pixels),       cmocka_unit_test(test_other_files),
-        cmocka_unit_test(test_truncated),          cmocka_unit_test(test_damaged),          cmocka_unit_test(test_pixel_limit),
-        cmocka_unit_test(test_scan_limit),         cmocka_unit_test(test_no_memory),        cmocka_unit_test(test_loader_order),
-        cmocka_unit_test(test_loader_freed_early), cmocka_unit_test(test_loader_cancelled), cmocka_unit_test(test_loader_no_memory),
-        cmocka_unit_test(test_loader_arguments)};
+        cmocka_unit_test(test_png_pixels),       cmocka_unit_test(test_other_files),      cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_damaged),          cmocka_unit_test(test_pixel_limit),      cmocka_unit_test(test_scan_limit),
+        cmocka_unit_test(test_no_memory),        cmocka_unit_test(test_loader_order),     cmocka_unit_test(test_loader_freed_early),
+        cmocka_unit_test(test_loader_cancelled), cmocka_unit_test(test_loader_no_memory), cmocka_unit_test(test_loader_arguments)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

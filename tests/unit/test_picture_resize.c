@@ -90,9 +90,8 @@ static void plain_release(void *user, void *memory) {
 }
 
 static l3a_context *exact_context(void) {
-    l3a_context_options options;
+    l3a_context_options options = {.size = sizeof options};
     l3a_context *context = NULL;
-    l3a_context_options_default(&options);
     options.allocate = exact_allocate;
     options.release = plain_release;
     assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
@@ -219,8 +218,8 @@ static void test_arguments(void **state) {
     (void)state;
     l3a_context *context = make_context(1);
     uint8_t pixel[3] = {1, 2, 3};
-    const l3a_picture picture = {1, 1, pixel}, none = {0, 0, pixel};
-    l3a_picture to = {0};
+    const l3a_picture picture = {sizeof picture, 1, 1, pixel}, none = {sizeof none, 0, 0, pixel};
+    l3a_picture to = {.size = sizeof to};
     assert_fails(context, l3a_picture_resize(context, &picture, 0, 5, L3A_FILTER_BILINEAR, &to), L3A_ERROR_ARGUMENT, "0 x 5");
     assert_fails(context, l3a_picture_resize(context, &picture, SIZE_MAX, 5, L3A_FILTER_BILINEAR, &to), L3A_ERROR_ARGUMENT, "x 5");
     assert_fails(context, l3a_picture_resize(context, &picture, 5, 5, (l3a_filter)7, &to), L3A_ERROR_ARGUMENT, "filter 7");

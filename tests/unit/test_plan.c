@@ -87,19 +87,18 @@ static void each_phase_takes_what_was_planned(void **state) {
     assert_true(features && labels);
     random_table(3, ROWS, WIDTH, CLASSES, 4, features, labels);
     for (size_t s = 0; s < sizeof settings / sizeof settings[0]; s++) {
-        l3a_context_options context_options;
+        l3a_context_options context_options = {.size = sizeof context_options};
         l3a_context *context = NULL;
         l3a_model *model = NULL;
         l3a_options options;
-        l3a_context_options_default(&context_options);
         context_options.allocate = counting_allocate;
         context_options.release = counting_release;
         assert_int_equal(l3a_context_create(&context_options, &context), L3A_OK);
-        l3a_options_default(&options);
+        options_default(&options);
         for (size_t i = 0; i < 6 && settings[s].names[i]; i++) {
             assert_ok(context, l3a_options_set(context, &options, settings[s].names[i], settings[s].values[i]));
         }
-        options.pseudo = options.alpha < 1 ? L3A_PSEUDO_OFF : options.pseudo;
+        options.model.pseudo = options.model.alpha < 1 ? L3A_PSEUDO_OFF : options.model.pseudo;
         assert_ok(context, l3a_model_create(context, WIDTH, &options, &model));
         for (size_t t = 0; t < PHASES; t++) {
             const struct phase_size size = {t * CLASSES, (t + 1) * CLASSES, rows_of(s, t), model->evidence->part_count,

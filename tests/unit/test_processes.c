@@ -116,10 +116,9 @@ done:
 
 static void *run_process(void *argument) {
     struct process *process = argument;
-    l3a_context_options context_options;
-    l3a_options options;
+    l3a_context_options context_options = {.size = sizeof context_options};
+    struct model_options options;
     l3a_status status = L3A_OK;
-    l3a_context_options_default(&context_options);
     context_options.threads = 1;
     if (process->meeting) {
         context_options.sum = add_up;
@@ -128,14 +127,14 @@ static void *run_process(void *argument) {
         context_options.processes = process->count;
     }
     TRY(l3a_context_create(&context_options, &process->context));
-    l3a_options_default(&options);
+    model_options_default(&options);
     options.dim = DIM;
     options.gamma = 0.5;
     options.precision = L3A_PRECISION_DOUBLE;
     for (size_t i = 0; i < 6 && process->setting->names[i]; i++) {
-        TRY(l3a_options_set(process->context, &options, process->setting->names[i], process->setting->values[i]));
+        TRY(model_options_set(process->context, &options, process->setting->names[i], process->setting->values[i]));
     }
-    TRY(l3a_model_create(process->context, WIDTH, &options, &process->model));
+    TRY(model_create(process->context, WIDTH, &options, &process->model));
     for (size_t first = 0; first < CLASSES; first += STEP) {
         TRY(learn_phase(process, first));
     }
@@ -172,10 +171,10 @@ static void compare(const struct process *alone, const struct process *one) {
     for (size_t k = 0; k < classes; k++) {
         assert_int_equal(l3a_model_class_images(expected, k), l3a_model_class_images(model, k));
     }
-    const double weights = largest(l3a_model_weights(expected), d * classes),
+    const double weights = largest(l3a_model_coefficients(expected), d * classes),
                  cross = largest(l3a_model_cross(expected), d * classes);
     for (size_t i = 0; i < d * classes; i++) {
-        near(l3a_model_weights(model)[i], l3a_model_weights(expected)[i], weights);
+        near(l3a_model_coefficients(model)[i], l3a_model_coefficients(expected)[i], weights);
         near(l3a_model_cross(model)[i], l3a_model_cross(expected)[i], cross);
     }
     for (size_t i = 0; i < d; i++) {
@@ -239,12 +238,12 @@ static int refuse(void *values, size_t count, l3a_sum_type type, void *user) {
 static void a_sum_that_fails_leaves_the_model_good(void **state) {
     (void)state;
     l3a_context *context = make_context(1);
-    l3a_options options;
+    struct model_options options;
     l3a_model *model = NULL;
     random_table(12, ROWS, WIDTH, CLASSES, 4, features, labels);
-    l3a_options_default(&options);
+    model_options_default(&options);
     options.dim = DIM;
-    assert_ok(context, l3a_model_create(context, WIDTH, &options, &model));
+    assert_ok(context, model_create(context, WIDTH, &options, &model));
     context->options.sum = refuse;
     context->options.processes = 2;
     assert_ok(context, l3a_phase_begin(model, names, CLASSES));

@@ -561,7 +561,7 @@ static void every_half_and_every_brain_float_is_converted_exactly(void **state) 
 static void the_kind_of_a_file_is_told_from_what_it_holds(void **state) {
     (void)state;
     l3a_file *file = NULL;
-    l3a_tensor_info info;
+    l3a_tensor_info info = {.size = sizeof info};
     const char *key, *value;
     write_foreign("{\"__metadata__\":{\"by\":\"hand\"},\"features\":{\"dtype\":\"BF16\",\"shape\":[1,2],\"data_offsets\":[0,4]}}",
                   "\0\0\0\0", 4);

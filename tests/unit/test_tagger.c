@@ -31,10 +31,10 @@ static void save_model(l3a_context *context, size_t count, const char *path) {
     l3a_options options;
     l3a_features *table = NULL;
     l3a_model *model = NULL;
-    l3a_options_default(&options);
-    options.dim = 96;
-    options.gamma = 1;
-    options.thresholds = L3A_THRESHOLDS_PER_CLASS;
+    options_default(&options);
+    options.model.dim = 96;
+    options.model.gamma = 1;
+    options.model.thresholds = L3A_THRESHOLDS_PER_CLASS;
     assert_ok(context, l3a_features_open(context, input.table, &table));
     assert_ok(context, l3a_model_create(context, WIDTH, &options, &model));
     assert_ok(context, l3a_model_learn(model, table, class_names, count));
@@ -51,8 +51,8 @@ static void save_narrow_model(l3a_context *context) {
     l3a_features *table = NULL;
     l3a_model *model = NULL;
     random_table(5, 6, 3, 2, 2, values, labels);
-    l3a_options_default(&options);
-    options.dim = 8;
+    options_default(&options);
+    options.model.dim = 8;
     assert_ok(context, l3a_features_wrap(context, values, labels, 6, 3, class_names, 2, &table));
     assert_ok(context, l3a_model_create(context, 3, &options, &model));
     assert_ok(context, l3a_model_learn(model, table, class_names, 2));
@@ -155,11 +155,10 @@ static void score_by_hand(l3a_context *context, size_t batch, float *scores) {
     l3a_backbone *backbone = NULL;
     l3a_model *model = NULL;
     l3a_loader *loader = NULL;
-    l3a_loader_options options;
+    l3a_loader_options options = {.size = sizeof options};
     assert_ok(context, l3a_backbone_open(context, input.backbone, NULL, &backbone));
     assert_ok(context, l3a_model_load(context, input.model, &model));
     const l3a_backbone_info *info = l3a_backbone_describe(backbone);
-    l3a_loader_options_default(&options);
     options.width = options.height = info->size;
     options.filter = info->filter;
     memcpy(options.mean, info->mean, sizeof options.mean);
@@ -349,8 +348,8 @@ static void refuse(l3a_context *context, const char *model, const l3a_tagger_opt
 static void what_does_not_fit_is_refused(void **state) {
     l3a_context *context = make_context(1);
     l3a_tagger_options options = {.size = sizeof options, .backbone = input.backbone};
-    l3a_backbone_options backbone;
-    l3a_picture_options picture;
+    l3a_backbone_options backbone = {.size = sizeof backbone};
+    l3a_picture_options picture = {.size = sizeof picture};
     (void)state;
     refuse(context, "nowhere.safetensors", &options, L3A_ERROR_NOT_FOUND, "nowhere.safetensors");
     refuse(context, input.backbone, &options, L3A_ERROR_FORMAT, input.backbone);
@@ -365,7 +364,6 @@ static void what_does_not_fit_is_refused(void **state) {
     options.backbone = input.other_backbone;
     refuse(context, input.model, &options, L3A_ERROR_MISMATCH, "sha256");
     options.backbone = input.backbone;
-    l3a_backbone_options_default(&backbone);
     options.backbone_options = &backbone;
     backbone.filter = L3A_FILTER_BICUBIC;
     refuse(context, input.model, &options, L3A_ERROR_MISMATCH, "preprocess");
@@ -373,7 +371,6 @@ static void what_does_not_fit_is_refused(void **state) {
     backbone.pool = L3A_POOL_MEAN;
     refuse(context, input.model, &options, L3A_ERROR_MISMATCH, "pool");
     options.backbone_options = NULL;
-    l3a_picture_options_default(&picture);
     picture.orient = 1;
     options.picture_options = &picture;
     refuse(context, input.model, &options, L3A_ERROR_MISMATCH, "oriented");
@@ -548,10 +545,9 @@ static void metered_free(void *user, void *memory) {
 /* All that a new reader asks for is less than half of the parameters of the network. */
 static void readers_share_parameters(void **state) {
     struct meter meter = {.lock = PTHREAD_MUTEX_INITIALIZER};
-    l3a_context_options options;
+    l3a_context_options options = {.size = sizeof options};
     l3a_context *context = NULL;
     (void)state;
-    l3a_context_options_default(&options);
     options.threads = 1;
     options.allocate = metered;
     options.release = metered_free;

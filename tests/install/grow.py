@@ -1,0 +1,28 @@
+"""Turns a copy of the source into that of a later version: one more field at the end of every struct that may grow, and one more
+setting at the beginning of both tables.   grow.py SOURCE"""
+import re
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import header
+
+source = Path(sys.argv[1])
+
+
+def replace(path, old, new):
+    text = (source / path).read_text()
+    assert text.count(old) == 1, f"{path}: {text.count(old)} times {old!r}"
+    (source / path).write_text(text.replace(old, new))
+
+
+text = (source / "include/l3a/l3a.h").read_text()
+grown = header.sized(text) + ["l3a_event", "l3a_option_info", "l3a_phase_info", "l3a_method_info", "l3a_backbone_info"]
+for name in grown:
+    replace("include/l3a/l3a.h", f"\n}} {name};", f"\n    uint64_t grown[3];\n}} {name};")
+replace("src/learn/options.h", "struct model_options {", "struct model_options {\n    double grown;")
+replace("src/learn/options.c", "settings[] = {", 'settings[] = {\n    NUMBER(grown, "grown", 0, 9, 0, 0, "7", "of a later version"),')
+replace("src/method/options.h", "struct method_options {", "struct method_options {\n    double grown;")
+replace("src/method/options.c", "settings[] = {", 'settings[] = {\n    NUMBER(grown, "method-grown", 0, 9, 0, 0, "8", "of a later version"),')
+print(f"{len(grown)} structs and 2 settings added")

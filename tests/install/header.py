@@ -1,0 +1,30 @@
+"""Reads include/l3a/l3a.h: its functions, and its structs that begin with a size."""
+import re
+
+
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+
+
+def functions(text):
+    """[(return type, name, [(type, name of the parameter)])]"""
+    found = []
+    for declared, name, listed in re.findall(r"^L3A_PUBLIC\s+([^;]*?)(\w+)\(([^;]*?)\);", without_comments(text), re.M):
+        parameters = []
+        for parameter in " ".join(listed.split()).split(","):
+            if parameter.strip() != "void":
+                kind, own = re.fullmatch(r"(.*?)(\w+)", parameter.strip()).groups()
+                parameters.append((kind.strip(), own))
+        found.append((" ".join(declared.split()), name, parameters))
+    return found
+
+
+def structs(text):
+    """{name: body} of every struct that the header defines."""
+    return dict((name, body) for name, body in
+                re.findall(r"typedef struct (\w+) \{(.*?)\n\} \1;", without_comments(text), re.S))
+
+
+def sized(text):
+    """The names of the structs that begin with their size."""
+    return [name for name, body in structs(text).items() if body.split(";")[0].strip() == "size_t size"]
