@@ -1,5 +1,5 @@
 # The front door. Everything happens in $(BUILD); CMake does the work.
-#   make            the command at build/l3a, the library at build/libl3a.so and build/libl3a.a
+#   make            the command at build/l3a, the library at build/libl3a.so
 #   make demo       draw pictures, learn them in phases, tag some: build/demo
 #   make test       all tests, and what was skipped and why (CC=clang, SANITIZE=address,undefined and BUILD=folder for the other jobs of CI)
 #   make fuzz       libFuzzer targets; make fuzz-long runs all of them for half an hour (FUZZ_SECONDS=60 for less)
