@@ -36,8 +36,8 @@ static size_t edit_distance(const char *left, const char *right) {
 
 const char *l3a_closest(const char *mistyped, const char *const *candidates, size_t count) {
     const char *best = NULL;
-    size_t least = strlen(mistyped) / 3 + 2;
-    for (size_t i = 0; i < count; i++) {
+    size_t least = mistyped ? strlen(mistyped) / 3 + 2 : 0;
+    for (size_t i = 0; i < count && mistyped && candidates; i++) {
         const size_t distance = edit_distance(mistyped, candidates[i]);
         if (distance < least) {
             least = distance;

@@ -35,10 +35,10 @@ static l3a_status create(l3a_context *context, const struct method *method, cons
     (void)method;
     l3a_status status = L3A_OK;
     struct dsal *dsal = NULL;
-    l3a_plan plan;
+    l3a_plan plan = {.size = sizeof plan};
     struct layer_shape shape = model_layer_shape(&settings->model, width);
     shape.kind = LAYER_TANH;
-    TRY(l3a_model_plan(context, settings, width, 0, &plan));
+    TRY(model_plan(context, &settings->model, width, 0, &plan));
     TRY(check_memory(context, &settings->model, width, plan.memory + algebra_of(context)->sums_bytes(shape.dim, 0), 0));
     TRY(allocate_zeroed(context, 1, sizeof *dsal, &dsal));
     dsal->context = context;

@@ -251,7 +251,7 @@ static void what_is_missing_is_refused(void **state) {
     unsized.size = 0;
     assert_int_equal(l3a_experiment_create(NULL, &options, &experiment), L3A_ERROR_ARGUMENT);
     assert_int_equal(l3a_experiment_create(context, &options, NULL), L3A_ERROR_ARGUMENT);
-    assert_fails(context, l3a_experiment_create(context, NULL, &experiment), L3A_ERROR_ARGUMENT, "size");
+    assert_fails(context, l3a_experiment_create(context, NULL, &experiment), L3A_ERROR_ARGUMENT, "table");
     assert_fails(context, l3a_experiment_create(context, &unsized, &experiment), L3A_ERROR_ARGUMENT, "size");
     assert_fails(context, l3a_experiment_create(context, &empty, &experiment), L3A_ERROR_ARGUMENT, "table");
     assert_null(experiment);

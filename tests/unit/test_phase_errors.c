@@ -219,7 +219,7 @@ static void classes_must_be_new_named_and_different(void **state) {
     assert_fails(w->context, l3a_phase_begin(w->model, lines, 1), L3A_ERROR_CLASS, "class 0");
     assert_fails(w->context, l3a_phase_begin(w->model, missing, 2), L3A_ERROR_CLASS, "class 1");
     assert_fails(w->context, l3a_phase_begin(w->model, twice, 0), L3A_ERROR_ARGUMENT, "no classes");
-    assert_fails(w->context, l3a_phase_begin(w->model, NULL, 2), L3A_ERROR_ARGUMENT, "no classes");
+    assert_fails(w->context, l3a_phase_begin(w->model, NULL, 2), L3A_ERROR_ARGUMENT, "classes");
     learn_phase(w, 1);
     assert_learned_as_if_nothing_had_happened(w);
 }
