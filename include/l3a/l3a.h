@@ -431,7 +431,7 @@ typedef struct l3a_plan {
 L3A_PUBLIC l3a_status l3a_model_plan(l3a_context *context, const l3a_options *options, size_t width, size_t classes,
                                      l3a_plan *plan);
 /* Says what l3a_model_learn() with the same arguments would need, and how many images are labelled with one of the classes. The
- * memory covers all phases, including the one to come, but not what other libraries take for themselves: about 30 MiB with two
+ * memory covers all phases, including the one to come, but not what other libraries take for themselves: 20 to 30 MiB with two
  * threads. */
 L3A_PUBLIC l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count,
                                         uint64_t *images, l3a_plan *plan);

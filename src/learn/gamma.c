@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 100, TRIAL_ARRAYS = 4 };
+enum { FEW = 100, MAKING = 1, TRYING = 2 };
 
 static size_t sample_size(uint64_t images) {
     return images < GAMMA_ROWS ? (size_t)images : GAMMA_ROWS;
@@ -65,20 +65,26 @@ struct trial {
     float *features;
 };
 
-static void list_trial(struct trial *trial, size_t width, size_t classes, struct array *list) {
-    const size_t n = trial->n;
-    list[0] = (struct array){&trial->gram, n, n * sizeof *trial->gram, false};
-    list[1] = (struct array){&trial->factor, n, n * sizeof *trial->factor, false};
-    list[2] = (struct array){&trial->errors, classes, n * sizeof *trial->errors, false};
-    list[3] = (struct array){&trial->features, n, width * sizeof *trial->features, false};
+/* What the gram is made with; it is computed in the type of the rows first. */
+static void list_making(struct trial *trial, size_t width, struct array *list) {
+    list[0] = (struct array){&trial->features, trial->n, width * sizeof *trial->features, false};
 }
 
-/* The gram is computed in another array first, in the type of the rows. */
+/* What it is tried with, afterwards. */
+static void list_trying(struct trial *trial, size_t classes, struct array *list) {
+    const size_t n = trial->n;
+    list[0] = (struct array){&trial->factor, n, n * sizeof *trial->factor, false};
+    list[1] = (struct array){&trial->errors, classes, n * sizeof *trial->errors, false};
+}
+
 uint64_t choose_gamma_bytes(size_t width, size_t classes, uint64_t images, real type) {
     struct trial none = {.n = sample_size(images)};
-    struct array list[TRIAL_ARRAYS];
-    list_trial(&none, width, classes, list);
-    return arrays_bytes(list, TRIAL_ARRAYS) + (uint64_t)none.n * none.n * real_size(type);
+    struct array making[MAKING], trying[TRYING];
+    const uint64_t square = (uint64_t)none.n * none.n;
+    list_making(&none, width, making);
+    list_trying(&none, classes, trying);
+    const uint64_t before = arrays_bytes(making, MAKING) + square * real_size(type), after = arrays_bytes(trying, TRYING);
+    return square * sizeof *none.gram + (before > after ? before : after);
 }
 
 /* E(γ); infinite if it cannot be computed. */
@@ -172,19 +178,25 @@ l3a_status choose_gamma(struct block *rows, const struct gamma_sample *sample, d
     l3a_status status = L3A_OK;
     struct trial trial = {.context = context, .sample = sample, .n = sample->capacity};
     const size_t n = trial.n;
-    struct array list[TRIAL_ARRAYS];
-    list_trial(&trial, sample->width, sample->classes, list);
-    TRY(arrays_allocate(context, list, TRIAL_ARRAYS));
+    struct array making[MAKING], trying[TRYING];
+    list_making(&trial, sample->width, making);
+    list_trying(&trial, sample->classes, trying);
+    TRY(allocate(context, n, n * sizeof *trial.gram, &trial.gram));
+    TRY(arrays_allocate(context, making, MAKING));
     for (size_t i = 0; i < n * sample->width; i++) {
         trial.features[i] = (float)sample->values[i];
     }
     TRY(block_expand(rows, trial.features, n));
     TRY(block_gram(rows, sample_weights(sample), trial.gram));
+    arrays_release(context, making, MAKING);
+    TRY(arrays_allocate(context, trying, TRYING));
     const double chosen = two_digits(n < FEW || !has_contrast(sample) ? 0.1 * mean_diagonal(&trial) : descend(&trial));
     FAIL_IF(!(isfinite(chosen) && chosen > 0), context, L3A_ERROR_NUMERIC, "give a number for gamma, or scale the features",
             "no gamma can be chosen from these features");
     *gamma = chosen;
 done:
-    arrays_release(context, list, TRIAL_ARRAYS);
+    release(context, trial.gram);
+    arrays_release(context, making, MAKING);
+    arrays_release(context, trying, TRYING);
     return status;
 }

@@ -84,8 +84,7 @@ uint64_t phase_memory(l3a_context *context, const struct model_options *options,
     const uint64_t solving = recursive ? 0
                              : apart   ? parts_solve_bytes(context, d, phase->all)
                                        : (uint64_t)d * phase->all * sizeof(double);
-    return held + old +
-           larger(learning + phase->parts * triangle, larger(reading + after * triangle, reading + solving + folded * triangle));
+    return held + old + larger(learning + phase->parts * triangle, larger(after * triangle, solving + folded * triangle));
 }
 
 uint64_t score_memory(const l3a_context *context, const struct model_options *options, size_t width, size_t classes, uint64_t parts,

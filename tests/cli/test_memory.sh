@@ -1,6 +1,6 @@
 #!/bin/bash
-# The memory that a plan announces, and the most that the process really takes: never more than the plan and the libraries' own 30 MiB
-# (l3a_model_prepare in l3a.h), and the plan is at most 5 % too high.
+# The memory that a plan announces, and the most that the process really takes. Other libraries take 20 to 30 MiB of their own
+# (l3a_model_prepare in l3a.h): the process never takes more than the plan and 30 MiB, and the plan is at most 5 % too high.
 . "$(dirname "$0")/support.sh"
 if [ -n "${L3A_SANITIZE:-}" ]; then
     echo "skipped: sanitizers take memory of their own"
@@ -21,8 +21,8 @@ text = open(sys.argv[1]).read()
 assert code == 0, text
 size, unit = re.search(r"memory ([0-9.]+) ([MG])iB", text).groups()
 plan, peak = float(size) * {"M": 1, "G": 1024}[unit], usage.ru_maxrss / 1024
-print(f"{' '.join(sys.argv[3:4])}: plan {plan:.1f} MiB, peak {peak:.1f} MiB, without the libraries {peak - 30:.1f} MiB, ratio {plan / (peak - 30):.3f}")
-sys.exit(not 1 <= plan / (peak - 30) <= 1.05)
+print(f"{' '.join(sys.argv[3:4])}: plan {plan:.1f} MiB, peak {peak:.1f} MiB, without the libraries {peak - 30:.1f} to {peak - 20:.1f} MiB")
+sys.exit(not peak - 30 <= plan <= 1.05 * (peak - 20))
 P
 }
 

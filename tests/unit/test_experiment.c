@@ -265,9 +265,9 @@ static void what_is_missing_is_refused(void **state) {
     assert_null(l3a_experiment_results(NULL, 0));
     l3a_experiment_free(NULL);
     assert_ok(context, l3a_experiment_create(context, &options, &experiment));
-    assert_fails(context, l3a_experiment_plan(experiment, NULL), L3A_ERROR_ARGUMENT, "size");
+    assert_fails(context, l3a_experiment_plan(experiment, NULL), L3A_ERROR_ARGUMENT, "plan");
     assert_fails(context, l3a_experiment_plan(experiment, &unsized_plan), L3A_ERROR_ARGUMENT, "size");
-    assert_fails(context, l3a_experiment_phase(experiment, 0, NULL), L3A_ERROR_ARGUMENT, "size");
+    assert_fails(context, l3a_experiment_phase(experiment, 0, NULL), L3A_ERROR_ARGUMENT, "phase");
     l3a_experiment_free(experiment);
     l3a_features_free(features);
     l3a_context_free(context);

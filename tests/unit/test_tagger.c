@@ -379,7 +379,7 @@ static void what_does_not_fit_is_refused(void **state) {
     refuse(context, input.model, &options, L3A_ERROR_ARGUMENT, "batch of 1025");
     options.batch = 0;
     options.size = 0;
-    refuse(context, input.model, &options, L3A_ERROR_ARGUMENT, "size is not set");
+    refuse(context, input.model, &options, L3A_ERROR_ARGUMENT, "size");
     l3a_context_free(context);
 }
 
