@@ -129,6 +129,10 @@ l3a_status sums_add(struct sums *sums, struct block *rows, double sign, const do
     return sums->algebra->sums_add(sums, rows, sign, weight, targets);
 }
 
+l3a_status sums_add_cross(struct sums *sums, struct block *rows, const double *targets) {
+    return sums->algebra->sums_add_cross(sums, rows, targets);
+}
+
 l3a_status sums_join(struct sums *sums, const struct sums *from) {
     return sums->algebra->sums_join(sums, from);
 }

@@ -103,6 +103,7 @@ struct algebra {
     void (*sums_free)(struct sums *sums);
     l3a_status (*sums_begin)(struct sums *sums, size_t columns);
     l3a_status (*sums_add)(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets);
+    l3a_status (*sums_add_cross)(struct sums *sums, struct block *rows, const double *targets);
     l3a_status (*sums_join)(struct sums *sums, const struct sums *from);
     l3a_status (*sums_keep)(struct sums *sums, double sign);
     l3a_status (*sums_cross)(struct sums *sums, double sign, double *cross);
@@ -167,8 +168,11 @@ l3a_status sums_create(l3a_context *context, size_t dim, struct sums *sums);
 void sums_free(struct sums *sums);
 /* Clears the second half, and C for that many columns. */
 l3a_status sums_begin(struct sums *sums, size_t columns);
-/* Second half: A += sign · Σ ω x xᵀ, C += Σ x tᵀ; targets t [count x columns] are ± ω y. */
+/* Second half: A += sign · Σ ω x xᵀ, C += sign · Σ ω x yᵀ; targets y [count x columns], NULL: C does not change. Rows that are not
+ * reused are scaled afterwards. */
 l3a_status sums_add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets);
+/* Second half: C += Σ x tᵀ; targets t [count x columns] */
+l3a_status sums_add_cross(struct sums *sums, struct block *rows, const double *targets);
 /* Second half: adds that of other sums, which have as many columns. */
 l3a_status sums_join(struct sums *sums, const struct sums *from);
 /* First half += sign · second half. The second half, C aside, is then work space. */

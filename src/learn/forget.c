@@ -294,7 +294,7 @@ done:
     return status;
 }
 
-/* ω and ω y of a block of images, as they were learned. */
+/* ω and y of a block of images, as they were learned. */
 static void weigh_block(struct removal *r, size_t n) {
     l3a_model *model = r->model;
     const size_t first = r->phase->first, own = r->phase->last - first, all = model->classes.count;
@@ -303,9 +303,8 @@ static void weigh_block(struct removal *r, size_t n) {
         const int8_t *labels = r->labels + i * own;
         r->weight[i] = sample_weight(labels, model->class_weight + first, own);
         for (size_t k = 0; k < own; k++) {
-            const double weight = labels[k] == 1 ? r->weight[i] : 0;
-            r->targets[i * all + first + k] = weight;
-            model->label_weight[first + k] -= weight;
+            r->targets[i * all + first + k] = labels[k] == 1;
+            model->label_weight[first + k] -= labels[k] == 1 ? r->weight[i] : 0;
         }
     }
 }

@@ -12,7 +12,7 @@ struct stage {
     size_t front, back;
     float *features; /* [STAGED_ROWS x k] */
     double *weight;  /* |Δω| */
-    double *targets; /* [STAGED_ROWS x classes] */
+    double *targets; /* [STAGED_ROWS x classes]: ω_v ŷ_v - ω_(v-1) ŷ_(v-1) */
 };
 
 enum role {
@@ -269,11 +269,13 @@ static l3a_status flush(struct group *group, struct member *member) {
     const size_t all = member->model->phase.classes.count, back = STAGED_ROWS - stage->back;
     if (stage->front) {
         TRY(block_expand(&group->rows, stage->features, stage->front));
-        TRY(sums_add(sums, &group->rows, 1, stage->weight, stage->targets));
+        TRY(sums_add_cross(sums, &group->rows, stage->targets));
+        TRY(sums_add(sums, &group->rows, 1, stage->weight, NULL));
     }
     if (stage->back) {
         TRY(block_expand(&group->rows, stage->features + back * group->width, stage->back));
-        TRY(sums_add(sums, &group->rows, -1, stage->weight + back, stage->targets + back * all));
+        TRY(sums_add_cross(sums, &group->rows, stage->targets + back * all));
+        TRY(sums_add(sums, &group->rows, -1, stage->weight + back, NULL));
     }
     stage->front = stage->back = 0;
 done:
@@ -295,7 +297,8 @@ static l3a_status add_difference(struct group *group, struct member *member, siz
         stage->weight[slot] = fabs(more);
         memcpy(stage->features + slot * group->width, group->features + i * group->width, group->width * sizeof *stage->features);
         for (size_t k = 0; k < all; k++) {
-            stage->targets[slot * all + k] = phase->targets[i * all + k] - before->targets[i * all + k];
+            stage->targets[slot * all + k] =
+                phase->weight[i] * phase->targets[i * all + k] - before->weight[i] * before->targets[i * all + k];
         }
         outcome->corrected++;
         if (stage->front + stage->back == STAGED_ROWS) {

@@ -70,7 +70,7 @@ struct phase {
     int8_t *labels;                        /* [block x classes], true and pseudo */
     void *scores;                          /* [block x old classes] */
     double *weight;                        /* ω */
-    double *targets;                       /* [block x classes]: ω ŷ, or ŷ for the recursion */
+    double *targets;                       /* [block x classes]: ŷ */
     struct block *rows_of_block, own_rows; /* the expanded block, and where it is unless the models of a group share it */
     double expand_seconds;
 };

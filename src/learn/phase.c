@@ -412,7 +412,7 @@ done:
     return status;
 }
 
-/* Computes ω, and the targets ω ŷ; for the recursion, which scales rows itself, ŷ. */
+/* Computes ω, and ŷ as numbers. */
 static void weigh_rows(l3a_model *model, const float *features, size_t rows) {
     struct phase *phase = &model->phase;
     const size_t all = phase->classes.count;
@@ -424,7 +424,7 @@ static void weigh_rows(l3a_model *model, const float *features, size_t rows) {
         phase->info.skipped += weight == 0;
         phase->info.images += weight > 0;
         for (size_t k = 0; k < all; k++) {
-            phase->targets[i * all + k] = labels[k] == 1 ? (phase->recursive ? 1 : weight) : 0;
+            phase->targets[i * all + k] = labels[k] == 1;
             phase->label_weight[k] += labels[k] == 1 ? weight : 0;
         }
         if (phase->sample.values) {

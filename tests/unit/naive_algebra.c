@@ -162,7 +162,20 @@ static l3a_status add(struct sums *sums, struct block *rows, double sign, const 
                 held->added[i * d + j] += sign * weight[n] * x[i] * x[j];
             }
             for (size_t k = 0; k < held->columns; k++) {
-                held->cross[i * held->columns + k] += x[i] * targets[n * held->columns + k];
+                held->cross[i * held->columns + k] += targets ? sign * weight[n] * x[i] * targets[n * held->columns + k] : 0;
+            }
+        }
+    }
+    return L3A_OK;
+}
+
+static l3a_status add_cross(struct sums *sums, struct block *rows, const double *targets) {
+    struct naive_sums *held = sums->held;
+    for (size_t n = 0; n < rows->count; n++) {
+        for (size_t i = 0; i < sums->dim; i++) {
+            for (size_t k = 0; k < held->columns; k++) {
+                held->cross[i * held->columns + k] +=
+                    ((const double *)rows->held)[n * sums->dim + i] * targets[n * held->columns + k];
             }
         }
     }
@@ -473,6 +486,7 @@ const struct algebra naive_algebra = {
     .sums_free = sums_drop,
     .sums_begin = begin,
     .sums_add = add,
+    .sums_add_cross = add_cross,
     .sums_join = join,
     .sums_keep = keep,
     .sums_cross = take_cross,

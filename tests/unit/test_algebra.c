@@ -170,16 +170,17 @@ static void compare_half(struct world *w, enum half half, double share) {
     }
 }
 
-static void compare_cross(struct world *w, double share) {
+/* C = share · Σ ω x yᵀ + plain · Σ x yᵀ */
+static void compare_cross(struct world *w, double share, double plain) {
     double cross[MOST * COLUMNS] = {0};
     assert_ok(w->context, sums_cross(&w->sums, 1, cross));
     for (size_t i = 0; i < w->d; i++) {
         for (size_t k = 0; k < COLUMNS; k++) {
             double sum = 0;
             for (size_t n = 0; n < ROWS; n++) {
-                sum += w->x[n * w->d + i] * w->targets[n * COLUMNS + k];
+                sum += (share * w->weight[n] + plain) * w->x[n * w->d + i] * w->targets[n * COLUMNS + k];
             }
-            near(cross[i * COLUMNS + k], share * sum, w->tolerance);
+            near(cross[i * COLUMNS + k], sum, w->tolerance);
         }
     }
 }
@@ -195,18 +196,24 @@ static void check_adding(struct world *w) {
     compare_half(w, KEPT, 0);
     assert_ok(w->context, sums_keep(&w->sums, 1));
     compare_half(w, KEPT, 2);
-    compare_cross(w, 2);
+    compare_cross(w, 2, 0);
     assert_ok(w->context, sums_begin(&w->sums, COLUMNS));
+    compare_half(w, ADDED, 0);
+    assert_ok(w->context, sums_add_cross(&w->sums, &w->rows, w->targets));
     compare_half(w, ADDED, 0);
     assert_ok(w->context, sums_add(&w->sums, &w->rows, -1, w->weight, w->targets));
     compare_half(w, ADDED, -1);
     assert_ok(w->context, sums_keep(&w->sums, 1));
     compare_half(w, KEPT, 1);
-    compare_cross(w, 1);
+    compare_cross(w, -1, 1);
     assert_ok(w->context, sums_begin(&w->sums, COLUMNS));
     assert_ok(w->context, sums_add(&w->sums, &w->rows, 1, w->weight, w->targets));
     assert_ok(w->context, sums_keep(&w->sums, -1));
     compare_half(w, KEPT, 0);
+    assert_ok(w->context, sums_begin(&w->sums, COLUMNS));
+    assert_ok(w->context, sums_add(&w->sums, &w->rows, 1, w->weight, NULL));
+    compare_half(w, ADDED, 1);
+    compare_cross(w, 0, 0);
 }
 
 static void sums_are_added_and_kept(void **state) {
@@ -239,7 +246,7 @@ static void check_joining(struct world *w) {
     const struct triangle *const both[] = {&triangle, &copy};
     assert_ok(w->context, sums_total(&w->sums, both, 2));
     compare_half(w, KEPT, 2);
-    compare_cross(w, 2);
+    compare_cross(w, 2, 0);
     triangle_free(&triangle);
     triangle_free(&copy);
     sums_free(&other);

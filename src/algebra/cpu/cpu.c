@@ -17,6 +17,7 @@ const struct algebra cpu_algebra = {
     .sums_free = cpu_sums_free,
     .sums_begin = cpu_sums_begin,
     .sums_add = cpu_sums_add,
+    .sums_add_cross = cpu_sums_add_cross,
     .sums_join = cpu_sums_join,
     .sums_keep = cpu_sums_keep,
     .sums_cross = cpu_sums_cross,

@@ -16,7 +16,7 @@ struct cpu_block {
     void *expanded;     /* X [capacity x d] */
     void *scaled;       /* Ω^½ X; the same array unless the rows are reused */
     void *wide;         /* z in the layer's type, less the mean for kernels; NULL if z is used as it is */
-    void *targets;      /* [capacity x columns] in the layer's type; NULL if that is double */
+    void *targets;      /* [capacity x columns] in the layer's type */
     float *panel;       /* PANEL_ROWS rows of A, or d if that is less; single precision only */
     float *cross_block; /* [d x columns]; single precision only */
     double *update;     /* Ω^½ X of at most UPDATE_ROWS rows; this and the next three: for the recursion */
@@ -75,6 +75,7 @@ void cpu_sums_free(struct sums *sums);
 uint64_t cpu_sums_bytes(size_t dim, size_t columns);
 l3a_status cpu_sums_begin(struct sums *sums, size_t columns);
 l3a_status cpu_sums_add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets);
+l3a_status cpu_sums_add_cross(struct sums *sums, struct block *rows, const double *targets);
 l3a_status cpu_sums_join(struct sums *sums, const struct sums *from);
 l3a_status cpu_sums_keep(struct sums *sums, double sign);
 l3a_status cpu_sums_cross(struct sums *sums, double sign, double *cross);

@@ -84,7 +84,7 @@ static void list_block_arrays(const struct block *rows, struct cpu_block *held, 
     list[0] = (struct array){&held->expanded, n, d * size, false};
     list[1] = (struct array){&held->scaled, adds && rows->reused ? n : 0, d * size, false};
     list[2] = (struct array){&held->wide, single && shape->kind != LAYER_KERNELS ? 0 : n, shape->width * size, false};
-    list[3] = (struct array){&held->targets, adds && single ? n : 0, columns * size, false};
+    list[3] = (struct array){&held->targets, adds ? n : 0, columns * size, false};
     list[4] = (struct array){&held->panel, adds && single ? (d < PANEL_ROWS ? d : PANEL_ROWS) : 0, d * size, false};
     list[5] = (struct array){&held->cross_block, adds && single ? d : 0, columns * size, false};
     list[6] = (struct array){&held->update, few, d * sizeof(double), false};

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { TILE = 64, GRAIN = 16 };
@@ -92,22 +93,28 @@ static void add_single(const struct sums *sums, const struct block *rows, const 
     }
 }
 
-/* C += XᵀT */
-static void add_cross(const struct sums *sums, const struct block *rows, const double *targets) {
+/* C += scale · XᵀT, with the targets in the layer's type */
+static void add_cross(const struct sums *sums, const struct block *rows, const void *x, double scale) {
     const struct cpu_sums *held = sums->held;
     const struct cpu_block *work = rows->held;
     const size_t d = sums->dim, columns = held->columns;
     const real type = rows->layer->shape.type;
     const bool single = type == REAL_SINGLE;
-    for (size_t i = 0; single && i < rows->count * columns; i++) {
-        ((float *)work->targets)[i] = (float)targets[i];
-    }
-    matrix_multiply(rows->context->threads, type, true, false, d, columns, rows->count, 1, work->expanded, d,
-                    single ? work->targets : targets, columns, single ? 0 : 1, single ? (void *)work->cross_block : held->cross,
-                    columns);
+    matrix_multiply(rows->context->threads, type, true, false, d, columns, rows->count, scale, x, d, work->targets, columns,
+                    single ? 0 : 1, single ? (void *)work->cross_block : held->cross, columns);
     for (size_t i = 0; single && i < d * columns; i++) {
         held->cross[i] += (double)work->cross_block[i];
     }
+}
+
+l3a_status cpu_sums_add_cross(struct sums *sums, struct block *rows, const double *targets) {
+    const struct cpu_block *work = rows->held;
+    const size_t columns = ((const struct cpu_sums *)sums->held)->columns;
+    for (size_t i = 0; i < rows->count * columns; i++) {
+        real_put(rows->layer->shape.type, work->targets, i, targets[i]);
+    }
+    add_cross(sums, rows, work->expanded, 1);
+    return L3A_OK;
 }
 
 static bool has_weight(const struct block *rows, const double *weight) {
@@ -118,15 +125,23 @@ static bool has_weight(const struct block *rows, const double *weight) {
     return i < rows->count;
 }
 
+/* With X̃ = Ω^½ X and Ỹ = Ω^½ Y: A += X̃ᵀX̃ and C += X̃ᵀỸ */
 l3a_status cpu_sums_add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets) {
     const struct cpu_block *work = rows->held;
-    add_cross(sums, rows, targets);
+    const real type = rows->layer->shape.type;
+    const size_t columns = ((const struct cpu_sums *)sums->held)->columns;
     if (!has_weight(rows, weight)) {
         return L3A_OK;
     }
     cpu_block_scale(rows, weight);
     const void *x = work->scaled ? work->scaled : work->expanded;
-    if (rows->layer->shape.type == REAL_SINGLE) {
+    for (size_t i = 0; targets && i < rows->count * columns; i++) {
+        real_put(type, work->targets, i, sqrt(weight[i / columns]) * targets[i]);
+    }
+    if (targets) {
+        add_cross(sums, rows, x, sign);
+    }
+    if (type == REAL_SINGLE) {
         add_single(sums, rows, x, sign);
     } else {
         matrix_rank_update(rows->context->threads, REAL_DOUBLE, true, sums->dim, rows->count, sign, x, sums->dim, 1,
