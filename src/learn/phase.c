@@ -70,7 +70,7 @@ l3a_status check_state(const l3a_model *model, bool in_phase) {
         return fail(model->context, L3A_ERROR_STATE, NULL, in_phase ? "no phase is in progress" : "a phase is in progress");
     }
     if (in_phase && model->phase.failed) {
-        return fail(model->context, L3A_ERROR_STATE, "abandon the phase, and load the model again from its file",
+        return fail(model->context, L3A_ERROR_STATE, "abandon the phase, and learn it again",
                     "the phase cannot continue after rows that could not be learned");
     }
     return L3A_OK;
@@ -624,8 +624,12 @@ l3a_status phase_keep(l3a_model *model) {
         struct part *part = &evidence->parts[evidence->part_count];
         TRY(part_create(context, model_dim(model), options_real(&model->options), phase->info.first, phase->info.last, part));
         part->images = phase->info.images;
+        status = triangle_add_sums(&part->sums, &evidence->ridge.sums, 1);
+        if (status != L3A_OK) {
+            part_free(part);
+            goto done;
+        }
         evidence->part_count++;
-        TRY(triangle_add_sums(&part->sums, &evidence->ridge.sums, 1));
     } else if (!phase->recursive) {
         TRY(sums_keep(&evidence->ridge.sums, 1));
     }
