@@ -1,16 +1,17 @@
 /* l3a: teach a multi-label classifier new classes, phase after phase, in closed form.
  *
  * This header is the whole public interface, meant to be read from top to bottom: the context that every other object belongs to,
- * settings, feature tables, the model with its simple calls and then its explicit ones, metrics, whole experiments, pictures and
- * backbones, and what a file or the machine is. examples/learn_and_tag.c is a complete program.
+ * the tagger, settings, feature tables, the model with its simple calls and then its explicit ones, metrics, whole experiments,
+ * pictures, data sets and backbones, and what a file or the machine is. examples/tag.c and examples/learn_and_tag.c are complete
+ * programs.
  *
  * Conventions:
  * - A function that can fail returns an l3a_status. The context keeps the text of the last failure: l3a_error_text() says what went
  *   wrong, where and why, and l3a_error_hint() says what to do; hints name settings as l3a_option_at() lists them. A pointer to a
  *   new object is written only on success; other output arguments are meaningful only on success, unless stated otherwise.
- * - A NULL is L3A_ERROR_ARGUMENT, unless the comment says what NULL means there. Functions that do not return a status return 0 or
- *   NULL for a NULL object and do nothing with a NULL array. Functions that take an index return NULL, or 0, past the last item.
- *   Every *_free() accepts NULL. What is const is not changed.
+ * - A NULL is L3A_ERROR_ARGUMENT, unless the comment says what NULL means there. Only the `user` of a callback may always be NULL.
+ *   Functions that do not return a status return 0 or NULL for a NULL object and do nothing with a NULL array. Functions that take
+ *   an index return NULL, 0 or L3A_ERROR_ARGUMENT past the last item. Every *_free() accepts NULL. What is const is not changed.
  * - What a function hands out through a pointer to a pointer (l3a_model **model) belongs to the caller, who frees it with the
  *   *_free() of its type. A returned pointer to const belongs to the object it was asked of and lives as long as that
  *   object, unless stated otherwise. Strings and arrays passed in are copied, unless stated otherwise.
@@ -19,11 +20,13 @@
  *
  *       l3a_extract_options options = {.size = sizeof options, .half = 1};
  *
- *   A struct without a size is only handed out, by pointer, and may grow at its end; do not copy it or declare one.
+ *   A struct that the library fills needs only its size. A struct without a size is only handed out, by pointer, and may grow at
+ *   its end; do not copy it or declare one. l3a_axis is the one exception: it has no size, and never changes.
  * - Functions, settings and fields that are newer than 0.2.0 say so: "since 0.3". L3A_VERSION_NUMBER tells a program at compile
  *   time what the header has, l3a_version_number() at run time what the library has.
  * - The library prints nothing, never exits, and keeps no global state. Different threads may use objects of different contexts at
- *   the same time. A context and everything made from it may be used by only one thread at a time.
+ *   the same time. A context and everything made from it may be used by only one thread at a time. Only readers (l3a_reader) and
+ *   tags are free of that: each reader may be used by a thread of its own, at the same time as the context and other readers.
  * - Matrices are stored row by row, one row per image. Strings are UTF-8 and end with a zero byte.
  *
  * The method is "Label-Augmented Analytic Adaptation for Multi-Label Class-Incremental Learning" (ICML 2025); docs/method.md
@@ -99,10 +102,12 @@ typedef struct l3a_event {
  * the call then returns L3A_ERROR_CANCELLED. The event and its strings are valid only during the callback. */
 typedef int l3a_event_callback(const l3a_event *event, void *user);
 
-/* For processes that learn a phase together, each from its own images, and end with the same model. Replaces the numbers, float64
- * or uint64, by their sums over all processes. Every process makes the same calls in the same order. Returns 0, or non-zero on
- * failure. */
+/* For processes that learn together, each from its own images, and end each phase with the same model. All processes learn the same
+ * phases with the same settings. A process that has no image of a phase learns the phase by hand: l3a_phase_begin() and
+ * l3a_phase_end(). */
 typedef enum l3a_sum_type { L3A_SUM_FLOAT64, L3A_SUM_UINT64 } l3a_sum_type;
+/* Replaces each of the values by its sum over all processes. Every process makes the same calls in the same order, with the same
+ * count and type. Returns 0, or non-zero on failure; the call in progress then returns L3A_ERROR_IO. */
 typedef int l3a_sum_callback(void *values, size_t count, l3a_sum_type type, void *user);
 
 typedef struct l3a_context_options {
@@ -116,7 +121,7 @@ typedef struct l3a_context_options {
     void *memory_user;
     l3a_sum_callback *sum; /* NULL: this process learns alone */
     void *sum_user;
-    size_t process, processes; /* with sum: the number of this process, from 0, and of all */
+    size_t process, processes; /* with sum: the number of this process, from 0, and how many there are */
 } l3a_context_options;
 
 /* NULL options: the defaults. On failure there is no context to hold a text, only the status. If the matrix library does not know
@@ -146,9 +151,8 @@ typedef struct l3a_tagger l3a_tagger;
 typedef struct l3a_reader l3a_reader;
 typedef struct l3a_tags l3a_tags;
 
-/* Start from `l3a_tagger_options options = {.size = sizeof options};`. 0 and NULL are the defaults of all other fields. */
 typedef struct l3a_tagger_options {
-    size_t size;                                         /* of this struct */
+    size_t size;                                         /* sizeof the struct */
     const char *backbone;                                /* checkpoint that made the features the model was learned with */
     const struct l3a_backbone_options *backbone_options; /* as when these features were made; NULL: the defaults */
     const struct l3a_picture_options *picture_options;   /* as when these features were made; NULL: the defaults */
@@ -164,7 +168,7 @@ L3A_PUBLIC l3a_status l3a_tagger_open(l3a_context *context, const char *model_pa
 /* Loads the model again from its path. Calls of readers that are in progress end with the old model; later ones use the new one. If
  * this fails, the old model stays. For the writer only. */
 L3A_PUBLIC l3a_status l3a_tagger_reload(l3a_tagger *tagger);
-/* The current model, until the next l3a_tagger_reload(). For the writer only. NULL for NULL. */
+/* The current model, until the next l3a_tagger_reload(). For the writer only. */
 L3A_PUBLIC const struct l3a_model *l3a_tagger_model(const l3a_tagger *tagger);
 /* Free all its readers first. */
 L3A_PUBLIC void l3a_tagger_free(l3a_tagger *tagger);
@@ -178,21 +182,21 @@ L3A_PUBLIC const char *l3a_reader_error_hint(const l3a_reader *reader);
 
 /* Tags a JPEG or PNG picture. */
 L3A_PUBLIC l3a_status l3a_reader_tag_file(l3a_reader *reader, const char *path, l3a_tags **tags);
-/* The same from memory; messages use name instead of a path. */
+/* The same from memory; messages use name instead of a path. bytes may be NULL if count is 0. */
 L3A_PUBLIC l3a_status l3a_reader_tag_bytes(l3a_reader *reader, const char *name, const void *bytes, size_t count, l3a_tags **tags);
 
 /* Called for each picture, in order, with its index among the paths. If it could not be read, tags is NULL, status says why, and
  * the reader has the text. The tags are valid only during the callback. To stop, return non-zero. */
 typedef int l3a_tags_callback(size_t index, l3a_status status, const l3a_tags *tags, void *user);
 /* Tags many pictures with one model, in batches, and reads ahead. A picture that cannot be read does not stop the others and does
- * not make the call fail. If the callback stops it, the call returns L3A_ERROR_CANCELLED. */
+ * not make the call fail. If the callback stops it, the call returns L3A_ERROR_CANCELLED. paths may be NULL if count is 0. */
 L3A_PUBLIC l3a_status l3a_reader_tag_files(l3a_reader *reader, const char *const *paths, size_t count, l3a_tags_callback *on_tags,
                                            void *user);
 
-/* All classes of the model, by falling score. Tags do not change, and may be used and freed by any thread, also after their reader
- * and tagger. 0 tags for NULL. */
+/* Tags are all classes of the model, sorted by score, the highest first. They do not change. Any thread may use and free them, even
+ * after their reader and tagger were freed. */
 L3A_PUBLIC size_t l3a_tags_count(const l3a_tags *tags);
-/* The name of the class; NULL past the last. */
+/* The name of the class. */
 L3A_PUBLIC const char *l3a_tags_name(const l3a_tags *tags, size_t index);
 /* The number of the class in the model. */
 L3A_PUBLIC size_t l3a_tags_class(const l3a_tags *tags, size_t index);
@@ -209,7 +213,7 @@ L3A_PUBLIC l3a_status l3a_tags_create(const struct l3a_model *model, const float
 L3A_PUBLIC void l3a_tags_free(l3a_tags *tags);
 
 /* ---- Settings -------------------------------------------------------------------------------------------------------
- * The settings of models and of the methods that l3a_run() compares with them. l3a_option_at() lists them, each with its range,
+ * The settings of models and of the methods that experiments compare with them. l3a_option_at() lists them, each with its range,
  * its default and a line of help. Names have hyphens: "keep-phases". */
 typedef struct l3a_options l3a_options;
 
@@ -245,7 +249,7 @@ typedef struct l3a_option_info {
     const char *choices;     /* "sqrt|inv|log|none" for a choice, else NULL */
     const char *fallback;    /* the default, as text */
     const char *help;
-    const char *group; /* "model", or "comparison" for methods that l3a_run() compares; a model does not store these */
+    const char *group; /* "model", or "comparison" if only other methods use it; a model does not store these */
     const char *word;  /* a word allowed instead of a number, such as "auto", stored as 0; NULL: none */
 } l3a_option_info;
 
@@ -326,7 +330,7 @@ L3A_PUBLIC l3a_status l3a_model_create(l3a_context *context, size_t width, const
 /* Loads a model file and verifies its checksums. */
 L3A_PUBLIC l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **model);
 /* Writes a model file atomically: whatever happens, the path holds the complete new model or what it held before. Refused with
- * L3A_ERROR_STATE during a phase. */
+ * L3A_ERROR_STATE during a phase, and after a failure that left the model incomplete. */
 L3A_PUBLIC l3a_status l3a_model_save(l3a_model *model, const char *path);
 L3A_PUBLIC void l3a_model_free(l3a_model *model);
 
@@ -344,8 +348,9 @@ L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);
 
 /* Learns one phase: the named classes, from the rows of the table that belong to at least one of them because a label is 1 or the
  * table's members say so. A row that ends up without any label, true or pseudo, gets weight 0 and is counted as skipped. The table
- * must have all the named classes; its other labels are not used. After a failure the model still scores as before. If the failure
- * came in the middle of the phase, the model refuses to learn more or to be saved: load it again. */
+ * must have all the named classes; its other labels are not used. A phase has sums of its own, which are added to the model's when
+ * it ends, so a phase that fails before that leaves the model as it was. If the equations cannot be solved at the end, the model
+ * still scores as before, but refuses to learn more or to be saved: load it again. */
 L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count);
 /* Computes scores [rows x classes of the model] for features [rows x width]. */
 L3A_PUBLIC l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores);
@@ -380,6 +385,23 @@ L3A_PUBLIC uint64_t l3a_model_class_images(const l3a_model *model, size_t index)
 L3A_PUBLIC size_t l3a_model_phase_count(const l3a_model *model);
 /* NULL past the last phase. */
 L3A_PUBLIC const l3a_phase_info *l3a_model_phase(const l3a_model *model, size_t index);
+
+/* Parts: the sums over images that were judged, as present or absent, for the same classes. These classes are the part's judged
+ * set. A model that keeps the sums of phases apart (alpha below 1, or keep-phases) has a part for each phase, which judges the
+ * classes of the phase; a part into which several phases were folded judges the classes of all of them. A model that adds all
+ * phases to one sum has 0 parts. */
+typedef struct l3a_part_info {
+    size_t size;     /* sizeof the struct */
+    uint64_t images; /* images with a weight above 0 */
+    size_t phases;   /* number of phases in the part */
+    size_t judged;   /* number of classes judged */
+} l3a_part_info;
+
+L3A_PUBLIC size_t l3a_model_part_count(const l3a_model *model);
+L3A_PUBLIC l3a_status l3a_model_part(const l3a_model *model, size_t index, l3a_part_info *info);
+/* 1 if the class, by its number in the model, is in the judged set of the part, else 0. */
+L3A_PUBLIC int l3a_model_part_judges(const l3a_model *model, size_t part, size_t class_index);
+
 /* Width of the rows that are learned: dim, plus width with skip features. */
 L3A_PUBLIC size_t l3a_model_inputs(const l3a_model *model);
 /* Fills thresholds, one per class, from the settings theta and thresholds. */
@@ -447,10 +469,11 @@ L3A_PUBLIC l3a_status l3a_phase_survey(l3a_model *model, const float *features, 
 /* A block with a bad label, or a feature that is not finite or so large that nothing would be left of the others, is refused as a
  * whole, and the phase can continue. */
 L3A_PUBLIC l3a_status l3a_phase_learn(l3a_model *model, const float *features, const int8_t *labels, size_t rows);
-/* Solves the equations. After a numeric error the phase stays open and the model scores as before. */
+/* Adds the sums of the phase to the model's and solves the equations. After a failure the phase stays open, and the model scores as
+ * before. */
 L3A_PUBLIC l3a_status l3a_phase_end(l3a_model *model);
-/* Ends the phase without a result. If rows of it were already added to the sums, the model still scores but refuses to learn more
- * or to be saved. */
+/* Ends the phase without a result; the model is then as it was before the phase. Only if l3a_phase_end() could not solve the
+ * equations is the model incomplete: it still scores, but refuses to learn more or to be saved. Load it again. */
 L3A_PUBLIC void l3a_phase_abandon(l3a_model *model);
 
 /* ---- Metrics --------------------------------------------------------------------------------------------------------
@@ -481,17 +504,16 @@ L3A_PUBLIC l3a_status l3a_class_order(l3a_context *context, const char *const *n
  * they are written when the points that are learned together have finished a seed. */
 typedef struct l3a_experiment l3a_experiment;
 
-/* A setting that varies. */
+/* A setting that varies. This struct never changes, because arrays of it are passed. */
 typedef struct l3a_axis {
     const char *name;          /* of a setting */
     const char *const *values; /* for eta, "dynamic" means pseudo = dynamic */
     size_t count;
 } l3a_axis;
 
-/* Start with {.size = sizeof options}: 0 or NULL in any other field means the default. Only the tables have none. */
 typedef struct l3a_experiment_options {
-    size_t size; /* of this struct */
-    l3a_features *train, *test;
+    size_t size;                 /* sizeof the struct */
+    l3a_features *train, *test;  /* both are needed; everything else has a default */
     const char *protocol;        /* as in l3a_protocol_parse(); NULL: B0-C10 */
     const char *class_order;     /* as in l3a_class_order(); NULL: lexicographic */
     const char *const *methods;  /* names from l3a_method_at(), of methods that run */
@@ -507,13 +529,12 @@ typedef struct l3a_experiment_options {
     const char *command;   /* recorded, so that the experiment can be repeated; NULL: none */
     const char *directory; /* recorded with the command: where its relative paths start; NULL: none */
     int no_report;         /* 1: do not write report.html at the end */
-    const char
-        *pictures; /* the data set with the test pictures, for the report; NULL: the one that the test table records, if any */
+    const char *pictures;  /* for the report: the data set with the test pictures; NULL: the one that the test table records */
 } l3a_experiment_options;
 
-/* What an experiment would do. Start with {.size = sizeof plan}. */
+/* What an experiment would do. */
 typedef struct l3a_workload {
-    size_t size; /* of this struct */
+    size_t size; /* sizeof the struct */
     size_t classes, phases, points, seeds;
     size_t passes;   /* over the training rows, per seed; points that are learned together share one */
     double flops;    /* estimate, over all points and seeds */
@@ -521,9 +542,9 @@ typedef struct l3a_workload {
     uint64_t file;   /* bytes of the largest model file; 0 for a grid, which keeps none */
 } l3a_workload;
 
-/* A phase of the protocol. Start with {.size = sizeof phase}. */
+/* A phase of the protocol. */
 typedef struct l3a_protocol_phase {
-    size_t size;                /* of this struct */
+    size_t size;                /* sizeof the struct */
     size_t first, last;         /* classes [first, last), in the experiment's order */
     uint64_t train_images;      /* that belong to the phase … */
     uint64_t unlabelled_images; /* … and those of them that belong to it only because of a crowd */
@@ -583,7 +604,7 @@ L3A_PUBLIC l3a_status l3a_experiment_phase(const l3a_experiment *experiment, siz
 L3A_PUBLIC l3a_status l3a_experiment_run(l3a_experiment *experiment);
 L3A_PUBLIC void l3a_experiment_free(l3a_experiment *experiment);
 
-/* The points, in the order of the methods; the values of the last axis vary fastest. All of these return 0 or NULL for a NULL. */
+/* The points, in the order of the methods; the values of the last axis vary fastest. */
 L3A_PUBLIC size_t l3a_experiment_points(const l3a_experiment *experiment);
 L3A_PUBLIC const char *l3a_experiment_method(const l3a_experiment *experiment, size_t point);
 /* "gamma=10 eta=0.7", after the method's name if there is more than one method. */
@@ -634,8 +655,8 @@ typedef struct l3a_summary {
 L3A_PUBLIC l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method,
                                           l3a_summary *summary);
 
-/* The report: one HTML page about one or more runs, finished or not, that needs no other file. An experiment writes
- * report.html itself. */
+/* The report: one HTML page about one or more runs, finished or not, that needs no other file. An experiment writes its own
+ * report.html. */
 typedef struct l3a_report_options {
     size_t size;          /* sizeof the struct */
     const char *title;    /* NULL: the names of the folders */
@@ -689,7 +710,7 @@ typedef struct l3a_loader_options {
     size_t ahead;                       /* pictures in memory at a time; 0: enough for the threads */
 } l3a_loader_options;
 
-/* NULL options: the defaults. The paths must outlive the loader. */
+/* NULL options: the defaults. The paths must outlive the loader; paths may be NULL if count is 0. */
 L3A_PUBLIC l3a_status l3a_loader_create(l3a_context *context, const char *const *paths, size_t count,
                                         const l3a_loader_options *options, l3a_loader **loader);
 /* Delivers the next picture as three planes [3 x height x width]. *index is its position in paths, or count if none is left. A
@@ -781,10 +802,9 @@ typedef struct l3a_backbone_info {
 L3A_PUBLIC l3a_status l3a_backbone_open(l3a_context *context, const char *path, const l3a_backbone_options *options,
                                         l3a_backbone **backbone);
 L3A_PUBLIC void l3a_backbone_free(l3a_backbone *backbone);
-/* NULL for NULL. */
 L3A_PUBLIC const l3a_backbone_info *l3a_backbone_describe(const l3a_backbone *backbone);
 /* Computes features [count x width] of pictures [count x 3 x size x size]. The pictures must be scaled and centred as the info
- * says; l3a_loader does that. */
+ * says; l3a_loader does that. pictures and features may be NULL if count is 0. */
 L3A_PUBLIC l3a_status l3a_backbone_run(l3a_backbone *backbone, const float *pictures, size_t count, float *features);
 
 /* ---- Extraction -----------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ const char *l3a_closest(const char *mistyped, const char *const *candidates, siz
     const char *best = NULL;
     size_t least = mistyped ? strlen(mistyped) / 3 + 2 : 0;
     for (size_t i = 0; i < count && mistyped && candidates; i++) {
-        const size_t distance = edit_distance(mistyped, candidates[i]);
+        const size_t distance = candidates[i] ? edit_distance(mistyped, candidates[i]) : least;
         if (distance < least) {
             least = distance;
             best = candidates[i];

@@ -76,7 +76,8 @@ static void warn_of_slow_kernels(l3a_context *context) {
 
 l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **context) {
     l3a_context_options chosen;
-    if (!context || READ_SIZED(NULL, options, chosen) != L3A_OK || chosen.threads < 0 || !chosen.allocate != !chosen.release) {
+    if (!context || READ_SIZED(NULL, options, chosen) != L3A_OK || chosen.threads < 0 || !chosen.allocate != !chosen.release ||
+        (chosen.sum && (chosen.process >= chosen.processes || chosen.processes > INT32_MAX))) {
         return L3A_ERROR_ARGUMENT;
     }
     if (!chosen.allocate) {
@@ -155,6 +156,15 @@ l3a_status need_pointers(l3a_context *context, const char *function, const char 
     for (size_t i = 0; i < count; i++, names += strcspn(names, ",") + 2) {
         if (!pointers[i]) {
             return fail(context, L3A_ERROR_ARGUMENT, NULL, "%s: %.*s is NULL", function, (int)strcspn(names, ","), names);
+        }
+    }
+    return L3A_OK;
+}
+
+l3a_status need_items(l3a_context *context, const char *function, const char *name, const char *const *texts, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (!texts[i]) {
+            return fail(context, L3A_ERROR_ARGUMENT, NULL, "%s: %s[%zu] is NULL", function, name, i);
         }
     }
     return L3A_OK;

@@ -76,6 +76,8 @@ __attribute__((format(printf, 3, 4))) l3a_status fail_in(l3a_context *context, l
         }                                                                                                                          \
     } while (0)
 l3a_status need_pointers(l3a_context *context, const char *function, const char *names, const void *const *pointers, size_t count);
+/* Fails if one of the texts is NULL. */
+l3a_status need_items(l3a_context *context, const char *function, const char *name, const char *const *texts, size_t count);
 
 /* Events. report_progress returns L3A_ERROR_CANCELLED if the callback asks to stop. */
 l3a_status report_progress(l3a_context *context, const char *stage, uint64_t done, uint64_t total);

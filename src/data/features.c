@@ -270,8 +270,11 @@ l3a_status l3a_features_wrap(l3a_context *context, const float *values, const in
     l3a_status status = L3A_OK;
     l3a_features *made = NULL;
     NEED(context, context, values, features);
-    FAIL_IF(!rows || !width || (class_count && (!classes || !labels)), context, L3A_ERROR_ARGUMENT, NULL,
-            "l3a_features_wrap: no rows, or classes without labels");
+    FAIL_IF(!rows || !width, context, L3A_ERROR_ARGUMENT, NULL, "l3a_features_wrap: %zu rows of %zu numbers", rows, width);
+    if (class_count) {
+        NEED(context, labels, classes);
+        TRY(need_items(context, __func__, "classes", classes, class_count));
+    }
     TRY(features_new(context, "features in memory", &made));
     made->rows = rows;
     made->width = width;

@@ -26,6 +26,7 @@ l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t
     l3a_status status = L3A_OK;
     uint64_t base = 0, step = 0;
     const char *at = protocol;
+    NEED(context, context, protocol, bounds, phases);
     const bool good = parse_part(&at, 'B', &base) && *at++ == '-' && parse_part(&at, 'C', &step) && !*at && step > 0;
     FAIL_IF(!good, context, L3A_ERROR_OPTION,
             "use for example B0-C10 (ten classes per phase) or B40-C10 (forty first, then ten per phase)",
@@ -90,6 +91,8 @@ l3a_status l3a_class_order(l3a_context *context, const char *const *names, size_
     static const char shuffle[] = "shuffle:";
     const size_t prefix = sizeof shuffle - 1;
     l3a_status status = L3A_OK;
+    NEED(context, context, names, how, order);
+    TRY(need_items(context, __func__, "names", names, count));
     if (strcmp(how, "lexicographic") == 0) {
         return order_by_name(context, names, count, order);
     }

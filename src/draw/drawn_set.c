@@ -211,7 +211,8 @@ l3a_status l3a_draw_dataset(l3a_context *context, const l3a_draw_options *option
     if (!context) {
         return L3A_ERROR_ARGUMENT;
     }
-    FAIL_IF(!folder || !folder[0], context, L3A_ERROR_ARGUMENT, NULL, "there is no folder to draw to");
+    NEED(context, folder);
+    FAIL_IF(!folder[0], context, L3A_ERROR_ARGUMENT, NULL, "there is no folder to draw to");
     TRY(READ_SIZED(context, options, drawing.options));
     TRY(check_options(&drawing));
     TRY(allocate(context, BATCH, sizeof *drawing.batch, &drawing.batch));

@@ -424,12 +424,8 @@ static void extraction_free(struct extraction *e) {
     text_list_clear(context, &e->bad);
 }
 
-l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset, const l3a_extract_options *options,
-                       const char *path, l3a_extract_report *report) {
-    if (!context || !backbone || !dataset || !path) {
-        return context ? fail(context, L3A_ERROR_ARGUMENT, NULL, "l3a_extract: backbone, dataset and path may not be NULL")
-                       : L3A_ERROR_ARGUMENT;
-    }
+static l3a_status extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset, const l3a_extract_options *options,
+                          const char *path, l3a_extract_report *report) {
     l3a_status status = L3A_OK;
     const double start = clock_seconds();
     struct extraction e = {.context = context,
@@ -458,5 +454,14 @@ l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset
     }
 done:
     extraction_free(&e);
+    return status;
+}
+
+l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, l3a_dataset *dataset, const l3a_extract_options *options,
+                       const char *path, l3a_extract_report *report) {
+    l3a_status status = L3A_OK;
+    NEED(context, context, backbone, dataset, path);
+    TRY(extract(context, backbone, dataset, options, path, report));
+done:
     return status;
 }

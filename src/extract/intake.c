@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "data/features.h"
 #include "image/picture.h"
+#include "net/backbone.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -77,11 +78,9 @@ void backbone_record(const l3a_backbone_info *info, bool orient, struct backbone
 }
 
 l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient, l3a_features *features) {
+    REQUIRE(backbone, backbone, features);
     struct backbone_record record;
     l3a_status status = L3A_OK;
-    if (!backbone || !features) {
-        return L3A_ERROR_ARGUMENT;
-    }
     backbone_record(l3a_backbone_describe(backbone), orient, &record);
     for (size_t i = 0; i < PROVENANCE; i++) {
         TRY(l3a_features_set_record(features, provenance[i], record.values[i]));

@@ -56,11 +56,10 @@ struct l3a_loader {
     bool stop;
 };
 
-/* The options that a caller gave, or the defaults, with nothing left at 0. */
-static l3a_status read_options(l3a_loader *loader, const l3a_loader_options *given) {
+/* Puts defaults where the caller's options are 0. */
+static l3a_status complete_options(l3a_loader *loader) {
     l3a_loader_options *options = &loader->options;
     l3a_status status = L3A_OK;
-    TRY(READ_SIZED(loader->context, given, *options));
     TRY(picture_options_read(loader->context, options->picture, &loader->picture));
     options->picture = &loader->picture;
     options->width = options->width ? options->width : 224;
@@ -179,14 +178,17 @@ l3a_status l3a_loader_create(l3a_context *context, const char *const *paths, siz
                              l3a_loader **loader) {
     l3a_status status = L3A_OK;
     l3a_loader *made = NULL;
-    if (!context || (!paths && count) || !loader) {
-        return L3A_ERROR_ARGUMENT;
+    NEED(context, context, loader);
+    if (count) {
+        NEED(context, paths);
+        TRY(need_items(context, __func__, "paths", paths, count));
     }
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     made->paths = paths;
     made->count = count;
-    TRY(read_options(made, options));
+    TRY(READ_SIZED(context, options, made->options));
+    TRY(complete_options(made));
     TRY(check_loader_options(context, &made->options));
     const size_t threads = context->threads < THREAD_LIMIT ? (size_t)context->threads : THREAD_LIMIT;
     made->worker_count = threads < count ? threads : count ? count : 1;
@@ -224,10 +226,8 @@ static void free_slot(l3a_loader *loader, struct slot *slot) {
 }
 
 l3a_status l3a_loader_next(l3a_loader *loader, size_t *index, float *planes) {
+    REQUIRE(loader, loader, index, planes);
     l3a_status status = L3A_OK;
-    if (!loader || !index || !planes) {
-        return L3A_ERROR_ARGUMENT;
-    }
     TRY(report_progress(loader->context, "pictures", loader->delivered, loader->count));
     *index = loader->delivered;
     if (loader->delivered == loader->count) {

@@ -215,6 +215,7 @@ l3a_status l3a_model_forget_classes(l3a_model *model, const char *const *classes
     bool *gone = NULL;
     text_index index = {0};
     TRY(check_state(model, false));
+    TRY(need_items(context, __func__, "classes", classes, count));
     FAIL_IF(!count, context, L3A_ERROR_CLASS, "name at least one class", "no class to forget is given");
     TRY(text_index_make(context, model->classes.items, model->classes.count, &index));
     TRY(allocate_zeroed(context, model->classes.count + 1, sizeof *gone, &gone));

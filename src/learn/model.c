@@ -235,6 +235,27 @@ const l3a_phase_info *l3a_model_phase(const l3a_model *model, size_t index) {
     return model && index < model->phase_count ? &model->phases[index] : NULL;
 }
 
+size_t l3a_model_part_count(const l3a_model *model) {
+    return model ? model->evidence->part_count : 0;
+}
+
+l3a_status l3a_model_part(const l3a_model *model, size_t index, l3a_part_info *info) {
+    REQUIRE(model, model, info);
+    const struct evidence *evidence = model->evidence;
+    l3a_status status = L3A_OK;
+    FAIL_IF(index >= evidence->part_count, model->context, L3A_ERROR_ARGUMENT, NULL, "part %zu of a model that has %zu", index,
+            evidence->part_count);
+    const struct part *part = &evidence->parts[index];
+    const l3a_part_info own = {.images = part->images, .phases = part->phases, .judged = part->judged_count};
+    TRY(WRITE_SIZED(model->context, info, own));
+done:
+    return status;
+}
+
+int l3a_model_part_judges(const l3a_model *model, size_t part, size_t class_index) {
+    return part < l3a_model_part_count(model) && part_judges(&model->evidence->parts[part], class_index);
+}
+
 size_t l3a_model_inputs(const l3a_model *model) {
     return model ? model_dim(model) : 0;
 }
@@ -488,6 +509,7 @@ l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features, const cha
     size_t *columns = NULL, *rows = NULL, unlabelled;
     const size_t old = model->classes.count;
     l3a_plan own = {.size = sizeof own};
+    TRY(need_items(context, __func__, "classes", classes, class_count));
     FAIL_IF(!class_count, context, L3A_ERROR_ARGUMENT, "name the classes of the phase", "the phase has no classes");
     TRY(l3a_model_accepts(model, features));
     TRY(allocate(context, class_count, sizeof *columns, &columns));

@@ -54,9 +54,10 @@ struct phase {
     uint64_t all_rows;  /* of all processes that share the phase */
     uint64_t first_row; /* the number of this process's first row among them */
     bool recursive;
-    bool complete; /* all rows are in the sums, and gamma is known */
-    bool kept;     /* the sums have been added to the model's */
-    bool failed;   /* a block of rows was only partly added */
+    bool complete;    /* all rows are in the sums, and gamma is known */
+    bool chose_gamma; /* from the sample */
+    bool kept;        /* the sums have been added to the model's */
+    bool failed;      /* a block of rows was only partly added */
     l3a_phase_info info;
     threshold_survey survey;
     struct feature_scale scale;

@@ -70,7 +70,7 @@ l3a_status check_state(const l3a_model *model, bool in_phase) {
         return fail(model->context, L3A_ERROR_STATE, NULL, in_phase ? "no phase is in progress" : "a phase is in progress");
     }
     if (in_phase && model->phase.failed) {
-        return fail(model->context, L3A_ERROR_STATE, "abandon the phase, and load the model again from its file",
+        return fail(model->context, L3A_ERROR_STATE, "abandon the phase, and learn it again",
                     "the phase cannot continue after rows that could not be learned");
     }
     return L3A_OK;
@@ -606,7 +606,7 @@ static l3a_status find_gamma(l3a_model *model) {
     }
     TRY(choose_gamma(fits ? phase->rows_of_block : &rows, &phase->sample, &model->options.gamma));
     gamma_sample_free(model->context, &phase->sample);
-    TRY(l3a_model_set_record(model, "gamma", "auto"));
+    phase->chose_gamma = true;
 done:
     block_free(&rows);
     return status;
@@ -624,8 +624,12 @@ l3a_status phase_keep(l3a_model *model) {
         struct part *part = &evidence->parts[evidence->part_count];
         TRY(part_create(context, model_dim(model), options_real(&model->options), phase->info.first, phase->info.last, part));
         part->images = phase->info.images;
+        status = triangle_add_sums(&part->sums, &evidence->ridge.sums, 1);
+        if (status != L3A_OK) {
+            part_free(part);
+            goto done;
+        }
         evidence->part_count++;
-        TRY(triangle_add_sums(&part->sums, &evidence->ridge.sums, 1));
     } else if (!phase->recursive) {
         TRY(sums_keep(&evidence->ridge.sums, 1));
     }
@@ -700,6 +704,9 @@ l3a_status phase_finish(l3a_model *model) {
         report_warning(context, "%" PRIu64 " of %" PRIu64 " images have no label and were skipped (weight 0)", phase->info.skipped,
                        phase->all_rows);
     }
+    if (phase->chose_gamma) {
+        TRY(l3a_model_set_record(model, "gamma", "auto"));
+    }
     adopt(model, phases);
     phases = NULL;
 done:
@@ -758,5 +765,6 @@ void l3a_phase_abandon(l3a_model *model) {
     const bool restored =
         !phase->recursive || model->state == MODEL_COUNTING || sums_copy(&model->evidence->ridge.sums, KEPT) == L3A_OK;
     model->state = phase->kept || !restored ? MODEL_BROKEN : MODEL_READY;
+    model->options.gamma = phase->chose_gamma ? 0 : model->options.gamma;
     phase_free(model);
 }

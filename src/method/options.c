@@ -1,4 +1,4 @@
-/* The settings of the methods that l3a_run() compares, and all settings together, as the public interface sees them. */
+/* The settings of the methods that experiments compare, and all settings together, as the public interface sees them. */
 #include "method/options.h"
 
 #include "base/memory.h"

@@ -1,4 +1,4 @@
-/* Settings: those of a model (learn/options.h), and those of the methods that l3a_run() compares with it. */
+/* Settings: those of a model (learn/options.h), and those of the methods that experiments compare with it. */
 #ifndef L3A_METHOD_OPTIONS_H
 #define L3A_METHOD_OPTIONS_H
 

@@ -197,13 +197,12 @@ static l3a_status check_finite(l3a_context *context, const float *features, size
 }
 
 l3a_status l3a_backbone_run(l3a_backbone *backbone, const float *pictures, size_t count, float *features) {
-    if (!backbone) {
-        return L3A_ERROR_ARGUMENT;
+    REQUIRE(backbone, backbone);
+    if (count) {
+        REQUIRE(backbone, pictures, features);
     }
     l3a_context *context = backbone->context;
     l3a_status status = L3A_OK;
-    FAIL_IF(count && (!pictures || !features), context, L3A_ERROR_ARGUMENT, NULL,
-            "l3a_backbone_run: pictures and features may not be NULL");
     TRY(backbone->back_end->run(backbone->state, pictures, count, features));
     TRY(check_finite(context, features, count, backbone->info.width));
 done:

@@ -72,7 +72,6 @@ l3a_status report_write(l3a_context *context, const char *const *folders, size_t
     struct report report = {
         .context = context, .options = &chosen, .method_at = method_at, .page.context = context, .links.context = context};
     text_builder whole = {.context = context};
-    NEED(context, context, folders, path);
     FAIL_IF(!count, context, L3A_ERROR_ARGUMENT, NULL, "a report needs at least one folder of a run");
     TRY(READ_SIZED(context, options, chosen));
     TRY(report_load(&report, folders, count));

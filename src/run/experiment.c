@@ -41,6 +41,28 @@ done:
     return status;
 }
 
+static l3a_status need_array(l3a_context *context, const char *name, const void *array, size_t count) {
+    return array || !count ? L3A_OK : fail(context, L3A_ERROR_ARGUMENT, NULL, "l3a_experiment_create: %s is NULL", name);
+}
+
+/* Checks that what the options count is there. */
+static l3a_status check_arrays(l3a_context *context, const l3a_experiment_options *options) {
+    static const char function[] = "l3a_experiment_create";
+    l3a_status status = L3A_OK;
+    TRY(need_array(context, "methods", options->methods, options->method_count));
+    TRY(need_items(context, function, "methods", options->methods, options->method_count));
+    TRY(need_array(context, "seeds", options->seeds, options->seed_count));
+    TRY(need_array(context, "axes", options->axes, options->axis_count));
+    for (size_t i = 0; i < options->axis_count; i++) {
+        const l3a_axis *axis = &options->axes[i];
+        TRY(need_array(context, "the name of an axis", axis->name, 1));
+        TRY(need_array(context, axis->name, axis->values, axis->count));
+        TRY(need_items(context, function, axis->name, axis->values, axis->count));
+    }
+done:
+    return status;
+}
+
 /* Puts defaults where the options say nothing. */
 static void complete_options(l3a_experiment *experiment) {
     static const char *const method[] = {"l3a"};
@@ -102,12 +124,11 @@ done:
 l3a_status l3a_experiment_create(l3a_context *context, const l3a_experiment_options *options, l3a_experiment **experiment) {
     l3a_status status = L3A_OK;
     l3a_experiment *made = NULL;
-    if (!context || !experiment) {
-        return L3A_ERROR_ARGUMENT;
-    }
+    NEED(context, context, options, experiment);
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     TRY(READ_SIZED(context, options, made->options));
+    TRY(check_arrays(context, &made->options));
     complete_options(made);
     TRY(prepare(made));
     *experiment = made;
@@ -234,10 +255,8 @@ done:
 }
 
 l3a_status l3a_experiment_run(l3a_experiment *experiment) {
+    REQUIRE(experiment, experiment);
     l3a_status status = L3A_OK;
-    if (!experiment) {
-        return L3A_ERROR_ARGUMENT;
-    }
     const l3a_experiment_options *options = &experiment->options;
     FAIL_IF(experiment->begun, experiment->context, L3A_ERROR_STATE, "create another one, which can resume in the same folder",
             "the experiment has been run already");

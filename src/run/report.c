@@ -3,5 +3,10 @@
 
 l3a_status l3a_report_write(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
                             const char *path) {
-    return report_write(context, folders, count, options, l3a_method_at, path);
+    l3a_status status = L3A_OK;
+    NEED(context, context, folders, path);
+    TRY(need_items(context, __func__, "folders", folders, count));
+    TRY(report_write(context, folders, count, options, l3a_method_at, path));
+done:
+    return status;
 }

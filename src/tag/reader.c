@@ -23,7 +23,7 @@ l3a_status l3a_reader_create(l3a_tagger *tagger, l3a_reader **reader) {
     l3a_reader *made = NULL;
     l3a_status status = L3A_OK;
     if (!tagger || !reader) {
-        return L3A_ERROR_ARGUMENT;
+        return L3A_ERROR_ARGUMENT; /* the text of the tagger's context belongs to another thread */
     }
     const l3a_backbone_info *info = l3a_backbone_describe(tagger->backbone);
     TRY(context_fork(tagger->context, tagger->context->threads, &context));
@@ -90,11 +90,8 @@ done:
 }
 
 l3a_status l3a_reader_tag_file(l3a_reader *reader, const char *path, l3a_tags **tags) {
+    REQUIRE(reader, reader, path, tags);
     l3a_status status = L3A_OK;
-    if (!reader) {
-        return L3A_ERROR_ARGUMENT;
-    }
-    FAIL_IF(!path || !tags, reader->context, L3A_ERROR_ARGUMENT, NULL, "l3a_reader_tag_file: path and tags may not be NULL");
     TRY(preparer_read(&reader->preparer, path, &reader->picture));
     TRY(tag_prepared(reader, tags));
 done:
@@ -102,12 +99,11 @@ done:
 }
 
 l3a_status l3a_reader_tag_bytes(l3a_reader *reader, const char *name, const void *bytes, size_t count, l3a_tags **tags) {
-    l3a_status status = L3A_OK;
-    if (!reader) {
-        return L3A_ERROR_ARGUMENT;
+    REQUIRE(reader, reader, name, tags);
+    if (count) {
+        REQUIRE(reader, bytes);
     }
-    FAIL_IF(!name || (!bytes && count) || !tags, reader->context, L3A_ERROR_ARGUMENT, NULL,
-            "l3a_reader_tag_bytes: name, bytes and tags may not be NULL");
+    l3a_status status = L3A_OK;
     TRY(preparer_decode(&reader->preparer, name, bytes, count, &reader->picture));
     TRY(tag_prepared(reader, tags));
 done:
@@ -160,18 +156,15 @@ done:
 
 l3a_status l3a_reader_tag_files(l3a_reader *reader, const char *const *paths, size_t count, l3a_tags_callback *on_tags,
                                 void *user) {
+    REQUIRE(reader, reader, on_tags);
+    if (count) {
+        REQUIRE(reader, paths);
+    }
     struct delivery delivery = {.on_tags = on_tags, .user = user};
     struct intake intake = {0};
     struct edition *edition = NULL;
     l3a_status status = L3A_OK;
-    if (!reader) {
-        return L3A_ERROR_ARGUMENT;
-    }
-    FAIL_IF((!paths && count) || !on_tags, reader->context, L3A_ERROR_ARGUMENT, NULL,
-            "l3a_reader_tag_files: paths and on_tags may not be NULL");
-    for (size_t i = 0; i < count; i++) {
-        FAIL_IF(!paths[i], reader->context, L3A_ERROR_ARGUMENT, NULL, "l3a_reader_tag_files: path %zu is NULL", i);
-    }
+    TRY(need_items(reader->context, __func__, "paths", paths, count));
     const size_t batch = count < reader->tagger->batch ? count : reader->tagger->batch;
     edition = tagger_borrow(reader->tagger);
     TRY(intake_open(reader->context, reader->backbone, &reader->tagger->loading, paths, count, batch, &intake));

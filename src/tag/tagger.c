@@ -76,15 +76,6 @@ done:
     return status;
 }
 
-static l3a_status read_options(l3a_context *context, const l3a_tagger_options *given, l3a_tagger_options *options) {
-    l3a_status status = L3A_OK;
-    TRY(READ_SIZED(context, given, *options));
-    FAIL_IF(options->batch > LARGEST_BATCH, context, L3A_ERROR_ARGUMENT, "use a smaller batch",
-            "a batch of %zu pictures; %d is the most", options->batch, LARGEST_BATCH);
-done:
-    return status;
-}
-
 static l3a_status open_backbone(l3a_tagger *tagger, const l3a_tagger_options *options) {
     l3a_status status = L3A_OK;
     FAIL_IF(!options->backbone, tagger->context, L3A_ERROR_ARGUMENT,
@@ -106,11 +97,10 @@ l3a_status l3a_tagger_open(l3a_context *context, const char *model_path, const l
     l3a_tagger *made = NULL;
     l3a_tagger_options chosen;
     l3a_status status = L3A_OK;
-    if (!context) {
-        return L3A_ERROR_ARGUMENT;
-    }
-    FAIL_IF(!model_path || !tagger, context, L3A_ERROR_ARGUMENT, NULL, "l3a_tagger_open: model_path and tagger may not be NULL");
-    TRY(read_options(context, options, &chosen));
+    NEED(context, context, model_path, tagger);
+    TRY(READ_SIZED(context, options, chosen));
+    FAIL_IF(chosen.batch > LARGEST_BATCH, context, L3A_ERROR_ARGUMENT, "use a smaller batch",
+            "a batch of %zu pictures; %d is the most", chosen.batch, LARGEST_BATCH);
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     made->batch = chosen.batch ? chosen.batch : INTAKE_BATCH;
@@ -127,11 +117,9 @@ done:
 }
 
 l3a_status l3a_tagger_reload(l3a_tagger *tagger) {
+    REQUIRE(tagger, tagger);
     struct edition *loaded = NULL;
     l3a_status status = L3A_OK;
-    if (!tagger) {
-        return L3A_ERROR_ARGUMENT;
-    }
     TRY(edition_load(tagger, &loaded));
     TRY(edition_prepare(tagger, loaded));
     pthread_mutex_lock(&tagger->lock);

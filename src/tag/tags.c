@@ -52,12 +52,8 @@ done:
 }
 
 l3a_status l3a_tags_create(const l3a_model *model, const float *scores, const double *thresholds, l3a_tags **tags) {
-    if (!model) {
-        return L3A_ERROR_ARGUMENT;
-    }
-    return scores && thresholds && tags
-               ? tags_create(model->context, model, scores, thresholds, tags)
-               : fail(model->context, L3A_ERROR_ARGUMENT, NULL, "l3a_tags_create: scores, thresholds and tags may not be NULL");
+    REQUIRE(model, model, scores, thresholds, tags);
+    return tags_create(model->context, model, scores, thresholds, tags);
 }
 
 size_t l3a_tags_count(const l3a_tags *tags) {

@@ -67,17 +67,13 @@ static l3a_options *use_settings(void) {
     return options;
 }
 
-static void use_model(const l3a_options *options) {
-    enum { ROWS = 40, WIDTH = 6, CLASSES = 3 };
-    static const char *const names[CLASSES] = {"one", "two", "three"};
-    float values[ROWS * WIDTH];
-    int8_t labels[ROWS * CLASSES];
-    double precisions[CLASSES], thresholds[CLASSES];
+enum { ROWS = 40, WIDTH = 6, CLASSES = 3 };
+static const char *const names[CLASSES] = {"one", "two", "three"};
+
+static l3a_features *make_table(l3a_context *owner) {
+    static float values[ROWS * WIDTH];
+    static int8_t labels[ROWS * CLASSES];
     l3a_features *features = NULL;
-    l3a_model *model = NULL;
-    l3a_metrics *metrics = guarded(sizeof *metrics);
-    l3a_plan *plan = guarded(sizeof *plan);
-    uint64_t images;
     for (size_t i = 0; i < ROWS; i++) {
         for (size_t j = 0; j < WIDTH; j++) {
             values[i * WIDTH + j] = (float)(l3a_uniform(1, i * WIDTH + j) + (i % CLASSES == j));
@@ -86,7 +82,18 @@ static void use_model(const l3a_options *options) {
             labels[i * CLASSES + k] = i % CLASSES == k;
         }
     }
-    CHECK(l3a_features_wrap(context, values, labels, ROWS, WIDTH, names, CLASSES, &features));
+    CHECK(l3a_features_wrap(owner, values, labels, ROWS, WIDTH, names, CLASSES, &features));
+    return features;
+}
+
+static void use_model(const l3a_options *options) {
+    double precisions[CLASSES], thresholds[CLASSES];
+    l3a_features *features = make_table(context);
+    l3a_model *model = NULL;
+    l3a_metrics *metrics = guarded(sizeof *metrics);
+    l3a_plan *plan = guarded(sizeof *plan);
+    l3a_part_info *part = guarded(sizeof *part);
+    uint64_t images;
     CHECK(l3a_model_plan(context, options, WIDTH, CLASSES, plan));
     printf("plan %.0f %.0f\n", plan->row_flops, plan->solve_flops);
     CHECK(l3a_model_create(context, WIDTH, options, &model));
@@ -98,6 +105,98 @@ static void use_model(const l3a_options *options) {
     const l3a_phase_info *phase = l3a_model_phase(model, 1);
     printf("model %d images, phase of %d, mAP %.3f CF1 %.3f images %d, AP %.3f threshold %.4f\n", (int)images, (int)phase->images,
            metrics->mean_ap, metrics->class_f1, (int)metrics->images, precisions[2], thresholds[0]);
+    CHECK(l3a_model_part(model, 0, part));
+    printf("%d parts; the first: %d images of %d phase, %d classes, %d %d\n", (int)l3a_model_part_count(model), (int)part->images,
+           (int)part->phases, (int)part->judged, l3a_model_part_judges(model, 0, 1), l3a_model_part_judges(model, 0, 2));
+    l3a_model_free(model);
+    l3a_features_free(features);
+}
+
+static int sum_of_one(void *values, size_t count, l3a_sum_type type, void *user) {
+    *(int *)user += values && count && (type == L3A_SUM_FLOAT64 || type == L3A_SUM_UINT64);
+    return 0;
+}
+
+/* A process that learns together with no other. */
+static void use_processes(const l3a_options *settings) {
+    l3a_context_options *options = guarded(sizeof *options);
+    l3a_context *own = NULL;
+    l3a_model *model = NULL;
+    int sums = 0;
+    options->threads = 1;
+    options->sum = sum_of_one;
+    options->sum_user = &sums;
+    options->processes = 1;
+    CHECK(l3a_context_create(options, &own));
+    l3a_features *features = make_table(own);
+    CHECK(l3a_model_create(own, WIDTH, settings, &model));
+    CHECK(l3a_model_learn(model, features, names, CLASSES));
+    printf("%s, coefficient %.4f\n", sums ? "sums" : "no sums", l3a_model_coefficients(model)[1]);
+    l3a_model_free(model);
+    l3a_features_free(features);
+    l3a_context_free(own);
+}
+
+static void use_experiment(const l3a_options *settings) {
+    static const char *const values[] = {"0.5", "5"};
+    const l3a_axis axis = {"gamma", values, 2};
+    l3a_experiment_options *options = guarded(sizeof *options);
+    l3a_workload *plan = guarded(sizeof *plan);
+    l3a_protocol_phase *phase = guarded(sizeof *phase);
+    l3a_experiment *experiment = NULL;
+    options->train = options->test = make_table(context);
+    options->protocol = "B0-C2";
+    options->settings = settings;
+    options->axes = &axis;
+    options->axis_count = 1;
+    CHECK(l3a_experiment_create(context, options, &experiment));
+    CHECK(l3a_experiment_plan(experiment, plan));
+    CHECK(l3a_experiment_phase(experiment, 1, phase));
+    CHECK(l3a_experiment_run(experiment));
+    printf("%d points, %d phases, %d passes, phase of %d images\n", (int)plan->points, (int)plan->phases, (int)plan->passes,
+           (int)phase->train_images);
+    for (size_t i = 0; i < l3a_experiment_points(experiment); i++) {
+        const l3a_result *last = l3a_results_at(l3a_experiment_results(experiment, i), 1);
+        printf("%s %s: mAP %.4f\n", l3a_experiment_label(experiment, i), l3a_experiment_value(experiment, i, 0),
+               last->metrics.mean_ap);
+    }
+    l3a_experiment_free(experiment);
+    l3a_features_free(options->train);
+}
+
+/* Learns from a table, and tags a picture. */
+static void use_tagger(const char *folder, const char *table, const char *checkpoint, const char *picture,
+                       const l3a_picture_options *decoding) {
+    l3a_tagger_options *options = guarded(sizeof *options);
+    l3a_backbone_options *opening = guarded(sizeof *opening);
+    l3a_features *features = NULL;
+    l3a_model *model = NULL;
+    l3a_options *settings = NULL;
+    l3a_tagger *tagger = NULL;
+    l3a_reader *reader = NULL;
+    l3a_tags *tags = NULL;
+    const char *path = in_folder(folder, "model.safetensors"), *class = NULL;
+    CHECK(l3a_features_open(context, table, &features));
+    for (size_t k = 0; !class && k < l3a_features_class_count(features); k++) {
+        class = l3a_features_labels(features)[k] == 1 ? l3a_features_class(features, k) : NULL; /* of the first picture */
+    }
+    CHECK(l3a_options_create(context, &settings));
+    CHECK(l3a_options_set_integer(context, settings, "dim", 16));
+    CHECK(l3a_model_create(context, l3a_features_width(features), settings, &model));
+    CHECK(l3a_model_learn(model, features, &class, 1));
+    CHECK(l3a_model_save(model, path));
+    options->backbone = checkpoint;
+    options->backbone_options = opening;
+    options->picture_options = decoding;
+    options->batch = 1;
+    CHECK(l3a_tagger_open(context, path, options, &tagger));
+    CHECK(l3a_reader_create(tagger, &reader));
+    CHECK(l3a_reader_tag_file(reader, picture, &tags));
+    printf("%s %.4f above %.4f\n", l3a_tags_name(tags, 0), (double)l3a_tags_score(tags, 0), l3a_tags_threshold(tags, 0));
+    l3a_tags_free(tags);
+    l3a_reader_free(reader);
+    l3a_tagger_free(tagger);
+    l3a_options_free(settings);
     l3a_model_free(model);
     l3a_features_free(features);
 }
@@ -148,6 +247,7 @@ static void use_pictures(const char *folder, const char *checkpoint) {
     const int found = l3a_file_tensor(file, 0, tensor);
     printf("%s %s: %d rows, %d bad; %d %s %s\n", info->name, info->pool, (int)report->rows, (int)report->bad, found,
            found ? tensor->name : "", found ? tensor->type : "");
+    use_tagger(folder, table, checkpoint, path, decoding);
     l3a_file_free(file);
     l3a_backbone_free(backbone);
     l3a_loader_free(loader);
@@ -186,11 +286,17 @@ int main(int count, char **arguments) {
     CHECK(l3a_machine_query(context, machine));
     printf("threads %d of %d\n", machine->threads, l3a_context_threads(context));
     l3a_options *settings = use_settings();
+    use_processes(settings);
+    use_experiment(settings);
+    CHECK(l3a_options_set_integer(context, settings, "keep-phases", 2));
     use_model(settings);
     use_pictures(arguments[3], arguments[1]);
     use_results(arguments[2], arguments[3]);
     for (size_t i = 0; l3a_method_at(i); i++) {
         printf("%s %d\n", l3a_method_at(i)->name, l3a_method_at(i)->runs);
+    }
+    for (size_t i = 0; l3a_preset_at(i); i++) {
+        printf("%s %s\n", l3a_preset_at(i)->name, l3a_preset_at(i)->methods);
     }
     printf("%s\n", events ? "events" : "no events");
     l3a_options_free(settings);

@@ -308,7 +308,7 @@ static void test_refused(void **state) {
     l3a_context *context = make_context(1);
     char *folder = make_temporary_folder(), *place = path_in(folder, "set"), *deep = path_in(folder, "a/b");
     l3a_draw_options options = small_set(1);
-    assert_fails(context, l3a_draw_dataset(context, &options, NULL), L3A_ERROR_ARGUMENT, "no folder");
+    assert_fails(context, l3a_draw_dataset(context, &options, NULL), L3A_ERROR_ARGUMENT, "folder is NULL");
     assert_fails(context, l3a_draw_dataset(context, &options, ""), L3A_ERROR_ARGUMENT, "no folder");
     assert_fails(context, l3a_draw_dataset(context, &options, folder), L3A_ERROR_EXISTS, "already exists");
     assert_fails(context, l3a_draw_dataset(context, &options, deep), L3A_ERROR_NOT_FOUND, "a/b");

@@ -251,7 +251,7 @@ static void what_is_missing_is_refused(void **state) {
     unsized.size = 0;
     assert_int_equal(l3a_experiment_create(NULL, &options, &experiment), L3A_ERROR_ARGUMENT);
     assert_int_equal(l3a_experiment_create(context, &options, NULL), L3A_ERROR_ARGUMENT);
-    assert_fails(context, l3a_experiment_create(context, NULL, &experiment), L3A_ERROR_ARGUMENT, "table");
+    assert_fails(context, l3a_experiment_create(context, NULL, &experiment), L3A_ERROR_ARGUMENT, "options");
     assert_fails(context, l3a_experiment_create(context, &unsized, &experiment), L3A_ERROR_ARGUMENT, "size");
     assert_fails(context, l3a_experiment_create(context, &empty, &experiment), L3A_ERROR_ARGUMENT, "table");
     assert_null(experiment);
@@ -265,10 +265,44 @@ static void what_is_missing_is_refused(void **state) {
     assert_null(l3a_experiment_results(NULL, 0));
     l3a_experiment_free(NULL);
     assert_ok(context, l3a_experiment_create(context, &options, &experiment));
-    assert_fails(context, l3a_experiment_plan(experiment, NULL), L3A_ERROR_ARGUMENT, "plan");
+    assert_fails(context, l3a_experiment_plan(experiment, NULL), L3A_ERROR_ARGUMENT, "plan is NULL");
     assert_fails(context, l3a_experiment_plan(experiment, &unsized_plan), L3A_ERROR_ARGUMENT, "size");
-    assert_fails(context, l3a_experiment_phase(experiment, 0, NULL), L3A_ERROR_ARGUMENT, "phase");
+    assert_fails(context, l3a_experiment_phase(experiment, 0, NULL), L3A_ERROR_ARGUMENT, "phase is NULL");
     l3a_experiment_free(experiment);
+    l3a_features_free(features);
+    l3a_context_free(context);
+}
+
+/* Counts without what they count, and NULLs in arrays. */
+static void missing_arrays_are_refused(void **state) {
+    (void)state;
+    static const char *const none[] = {"l3a", NULL};
+    const l3a_axis nameless = {NULL, none, 1}, empty = {"gamma", NULL, 1}, incomplete = {"gamma", none, 2};
+    l3a_context *context = make_context(1);
+    l3a_features *features = make_table(context);
+    l3a_options settings;
+    l3a_experiment_options good = small(features, &settings), options = good;
+    l3a_experiment *experiment = NULL;
+    options.methods = NULL;
+    options.method_count = 1;
+    assert_fails(context, l3a_experiment_create(context, &options, &experiment), L3A_ERROR_ARGUMENT, "methods is NULL");
+    options.methods = none;
+    options.method_count = 2;
+    assert_fails(context, l3a_experiment_create(context, &options, &experiment), L3A_ERROR_ARGUMENT, "methods[1] is NULL");
+    options = good;
+    options.seeds = NULL;
+    options.seed_count = 1;
+    assert_fails(context, l3a_experiment_create(context, &options, &experiment), L3A_ERROR_ARGUMENT, "seeds is NULL");
+    options = good;
+    options.axis_count = 1;
+    assert_fails(context, l3a_experiment_create(context, &options, &experiment), L3A_ERROR_ARGUMENT, "axes is NULL");
+    options.axes = &nameless;
+    assert_fails(context, l3a_experiment_create(context, &options, &experiment), L3A_ERROR_ARGUMENT, "the name of an axis is NULL");
+    options.axes = &empty;
+    assert_fails(context, l3a_experiment_create(context, &options, &experiment), L3A_ERROR_ARGUMENT, "gamma is NULL");
+    options.axes = &incomplete;
+    assert_fails(context, l3a_experiment_create(context, &options, &experiment), L3A_ERROR_ARGUMENT, "gamma[1] is NULL");
+    assert_null(experiment);
     l3a_features_free(features);
     l3a_context_free(context);
 }
@@ -278,7 +312,7 @@ int main(void) {
         cmocka_unit_test(what_is_left_out_has_a_default), cmocka_unit_test(a_run_has_the_results_of_a_grid),
         cmocka_unit_test(points_are_methods_with_values), cmocka_unit_test(phases_have_their_classes_and_images),
         cmocka_unit_test(there_may_be_many_phases),       cmocka_unit_test(structs_may_have_other_sizes),
-        cmocka_unit_test(what_is_missing_is_refused),
+        cmocka_unit_test(what_is_missing_is_refused),     cmocka_unit_test(missing_arrays_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,6 +138,102 @@ static void forgetting_renumbers_judged_sets(void **state) {
     assert_true(parts[2].judged_count == 2 && parts[2].judged[0] == 3 && parts[2].judged[1] == 4);
 }
 
+/* The random table has ROWS images; those of a phase show one of its classes. */
+static void a_phase_makes_a_part_that_judges_its_classes(void **state) {
+    const struct world *w = *state;
+    assert_int_equal(l3a_model_part_count(w->model), CLASSES / STEP);
+    for (size_t p = 0; p < CLASSES / STEP; p++) {
+        l3a_part_info info = {.size = sizeof info};
+        assert_ok(w->context, l3a_model_part(w->model, p, &info));
+        assert_int_equal(info.images, l3a_model_phase(w->model, p)->images);
+        assert_true(info.images > 0 && info.images <= ROWS);
+        assert_int_equal(info.phases, 1);
+        assert_int_equal(info.judged, STEP);
+        for (size_t k = 0; k < CLASSES + 2; k++) {
+            assert_int_equal(l3a_model_part_judges(w->model, p, k), k >= p * STEP && k < (p + 1) * STEP);
+        }
+    }
+    assert_int_equal(l3a_model_part_judges(w->model, CLASSES / STEP, 0), 0);
+}
+
+static void a_part_past_the_last_is_refused(void **state) {
+    const struct world *w = *state;
+    l3a_part_info info = {.size = sizeof info, .images = 5}, unset = {0};
+    assert_fails(w->context, l3a_model_part(w->model, CLASSES / STEP, &info), L3A_ERROR_ARGUMENT, "part 3 of a model that has 3");
+    assert_int_equal(info.images, 5);
+    assert_fails(w->context, l3a_model_part(w->model, 0, &unset), L3A_ERROR_ARGUMENT, "size");
+    assert_fails(w->context, l3a_model_part(w->model, 0, NULL), L3A_ERROR_ARGUMENT, "info is NULL");
+    assert_int_equal(l3a_model_part(NULL, 0, &info), L3A_ERROR_ARGUMENT);
+    assert_int_equal(l3a_model_part_count(NULL), 0);
+    assert_int_equal(l3a_model_part_judges(NULL, 0, 0), 0);
+}
+
+static void folded_phases_are_one_part(void **state) {
+    struct world *w = *state;
+    l3a_part_info info = {.size = sizeof info};
+    const uint64_t images = l3a_model_phase(w->model, 0)->images + l3a_model_phase(w->model, 1)->images;
+    w->model->options.keep_phases = 2;
+    assert_ok(w->context, model_fold(w->model));
+    assert_int_equal(l3a_model_part_count(w->model), 2);
+    assert_ok(w->context, l3a_model_part(w->model, 0, &info));
+    assert_true(info.images == images && info.phases == 2 && info.judged == 2 * STEP);
+    for (size_t k = 0; k < CLASSES; k++) {
+        assert_int_equal(l3a_model_part_judges(w->model, 0, k), k < 2 * STEP);
+        assert_int_equal(l3a_model_part_judges(w->model, 1, k), k >= 2 * STEP);
+    }
+}
+
+static void one_sum_has_no_parts(void **state) {
+    static const float features[2 * WIDTH] = {1, 2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1};
+    static const int8_t labels[2] = {1, 1};
+    struct world *w = *state;
+    struct model_options options;
+    l3a_model *model = NULL;
+    l3a_part_info info = {.size = sizeof info};
+    model_options_default(&options);
+    options.dim = DIM;
+    assert_ok(w->context, model_create(w->context, WIDTH, &options, &model));
+    assert_ok(w->context, l3a_phase_begin(model, names, 1));
+    assert_ok(w->context, l3a_phase_count(model, labels, 2));
+    assert_ok(w->context, l3a_phase_learn(model, features, labels, 2));
+    assert_ok(w->context, l3a_phase_end(model));
+    assert_int_equal(l3a_model_phase_count(model), 1);
+    assert_int_equal(l3a_model_part_count(model), 0);
+    assert_fails(w->context, l3a_model_part(model, 0, &info), L3A_ERROR_ARGUMENT, "has 0");
+    assert_int_equal(l3a_model_part_judges(model, 0, 0), 0);
+    l3a_model_free(model);
+}
+
+static l3a_status fail_to_add(struct triangle *triangle, const struct sums *sums, double sign) {
+    (void)sums;
+    (void)sign;
+    return (fail)(triangle->context, L3A_ERROR_MEMORY, NULL, "the device is lost");
+}
+
+/* A back end that cannot add the sums of the phase to a new part leaves the model without that part. */
+static void a_part_that_was_not_made_leaves_the_model_usable(void **state) {
+    static const float features[WIDTH] = {1, 2, 3, 4, 5, 6};
+    static const int8_t labels[1] = {1};
+    static const char *const more[] = {"gnu"};
+    struct world *w = *state;
+    struct algebra broken = cpu_algebra;
+    broken.triangle_add_sums = fail_to_add;
+    for (int good = 0; good < 2; good++) {
+        w->context->algebra = good ? NULL : &broken;
+        assert_ok(w->context, l3a_phase_begin(w->model, more, 1));
+        assert_ok(w->context, l3a_phase_count(w->model, labels, 1));
+        assert_ok(w->context, l3a_phase_learn(w->model, features, labels, 1));
+        if (good) {
+            assert_ok(w->context, l3a_phase_end(w->model));
+        } else {
+            assert_fails(w->context, l3a_phase_end(w->model), L3A_ERROR_MEMORY, "lost");
+            l3a_phase_abandon(w->model);
+        }
+        assert_int_equal(l3a_model_part_count(w->model), CLASSES / STEP + (size_t)good);
+        assert_ok(w->context, l3a_model_save(w->model, w->path));
+    }
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
@@ -146,6 +242,11 @@ int main(void) {
         CASE(judged_sets_survive_a_file),
         CASE(judged_sets_that_make_no_sense_are_refused),
         CASE(forgetting_renumbers_judged_sets),
+        CASE(a_phase_makes_a_part_that_judges_its_classes),
+        CASE(a_part_past_the_last_is_refused),
+        CASE(folded_phases_are_one_part),
+        CASE(one_sum_has_no_parts),
+        CASE(a_part_that_was_not_made_leaves_the_model_usable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

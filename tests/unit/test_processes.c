@@ -259,10 +259,24 @@ static void a_sum_that_fails_leaves_the_model_good(void **state) {
     l3a_context_free(context);
 }
 
+static void a_process_has_a_number_below_that_of_all(void **state) {
+    (void)state;
+    l3a_context *context = NULL;
+    l3a_context_options options = {.size = sizeof options, .sum = refuse};
+    assert_int_equal(l3a_context_create(&options, &context), L3A_ERROR_ARGUMENT);
+    options.process = options.processes = 2;
+    assert_int_equal(l3a_context_create(&options, &context), L3A_ERROR_ARGUMENT);
+    assert_null(context);
+    options.process = 1;
+    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
+    l3a_context_free(context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_end_with_the_model_of_one),
         cmocka_unit_test(a_sum_that_fails_leaves_the_model_good),
+        cmocka_unit_test(a_process_has_a_number_below_that_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -379,7 +379,7 @@ static void what_does_not_fit_is_refused(void **state) {
     refuse(context, input.model, &options, L3A_ERROR_ARGUMENT, "batch of 1025");
     options.batch = 0;
     options.size = 0;
-    refuse(context, input.model, &options, L3A_ERROR_ARGUMENT, "size");
+    refuse(context, input.model, &options, L3A_ERROR_ARGUMENT, "l3a_tagger_open: options has the size 0");
     l3a_context_free(context);
 }
 
@@ -423,7 +423,7 @@ static void null_is_an_argument_error(void **state) {
     assert_int_equal(l3a_reader_tag_files(reader, NULL, 1, gather, &gathered), L3A_ERROR_ARGUMENT);
     assert_int_equal(l3a_reader_tag_files(reader, paths, 1, NULL, &gathered), L3A_ERROR_ARGUMENT);
     assert_int_equal(l3a_reader_tag_files(reader, paths, 2, gather, &gathered), L3A_ERROR_ARGUMENT);
-    assert_non_null(strstr(l3a_reader_error_text(reader), "path 1 is NULL"));
+    assert_non_null(strstr(l3a_reader_error_text(reader), "paths[1] is NULL"));
     assert_int_equal(gathered.count, 0);
     assert_int_equal(l3a_reader_tag_files(reader, NULL, 0, gather, &gathered), L3A_OK);
     assert_string_equal(l3a_reader_error_text(NULL), "");
