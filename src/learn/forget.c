@@ -420,40 +420,53 @@ static void warn_of_few_images(const l3a_model *model, uint64_t fewest) {
     }
 }
 
+/* Finds the images of every phase. complete: the table has classes of every phase. */
+static l3a_status find_images(l3a_model *model, l3a_features *features, struct removal *removals, bool *complete) {
+    l3a_context *context = model->context;
+    l3a_status status = L3A_OK;
+    uint64_t count = 0, left = 0;
+    *complete = true;
+    for (size_t p = 0; p < model->phase_count; p++) {
+        removals[p] = (struct removal){.model = model, .phase = &model->phases[p]};
+        if (knows_a_class(model, &model->phases[p], features)) {
+            TRY(find_rows(&removals[p], p, features));
+        } else {
+            *complete = false;
+        }
+        count += removals[p].count;
+        left += model->phases[p].images - removals[p].count;
+    }
+    FAIL_IF(!count, context, L3A_ERROR_DATA, "give the rows and labels that were learned",
+            "%s: no image has a label of any of the model's classes", features->path);
+    FAIL_IF(!left, context, L3A_ERROR_DATA, "to forget everything, delete the file", "no image would be left");
+done:
+    return status;
+}
+
 l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uint64_t *images, int *exact) {
     REQUIRE(model, model, features, images, exact);
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     const size_t phases = model->phase_count;
     struct removal *removals = NULL;
-    bool *gone = NULL, complete = true;
-    uint64_t count = 0, left = 0, fewest = UINT64_MAX;
+    bool *gone = NULL, complete = false;
+    uint64_t count = 0, fewest = UINT64_MAX;
     TRY(check_state(model, false));
     TRY(l3a_model_accepts(model, features));
     FAIL_IF(!features->labels, context, L3A_ERROR_DATA, "give the labels that the images were learned with", "%s: no labels",
             features->path);
     TRY(allocate_zeroed(context, phases + 1, sizeof *removals, &removals));
     TRY(allocate_zeroed(context, model->classes.count + 1, sizeof *gone, &gone));
-    for (size_t p = 0; p < phases; p++) {
-        const bool known = knows_a_class(model, &model->phases[p], features);
-        removals[p] = (struct removal){.model = model, .phase = &model->phases[p]};
-        complete = complete && known;
-        if (known) {
-            TRY(find_rows(&removals[p], p, features));
-        }
-        count += removals[p].count;
-        fewest = removals[p].count && removals[p].count < fewest ? removals[p].count : fewest;
-        left += model->phases[p].images - removals[p].count;
-    }
-    FAIL_IF(!count, context, L3A_ERROR_DATA, "give the rows and labels that were learned",
-            "%s: no image has a label of any of the model's classes", features->path);
-    FAIL_IF(!left, context, L3A_ERROR_DATA, "to forget everything, delete the file", "no image would be left");
+    TRY(find_images(model, features, removals, &complete));
     const bool same = complete && !has_dropped_classes(model) && model->options.weights == L3A_WEIGHTS_NONE &&
                       !has_pseudo_labels(model, 0) && !is_folded(model) && !(removals[0].count && has_chosen_gamma(model));
     TRY(ridge_use_inverse(&model->evidence->ridge, false));
     model->state = MODEL_BROKEN;
     for (size_t p = 0; p < phases; p++) {
-        if (removals[p].count) {
+        const uint64_t found = removals[p].count;
+        if (found) {
+            count += found;
+            fewest = found < fewest ? found : fewest;
             TRY(forget_from_phase(&removals[p], features, gone));
         }
     }
