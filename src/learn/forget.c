@@ -7,12 +7,12 @@
  * The result equals a model that never learned them if nothing that stays depends on them: no pseudo-labels were given later, γ
  * was not chosen from them, no phases were folded together, and ω = 1. For a phase, instead of ω = 1, it is enough that no phase
  * follows it, or that weights are `literal`, where v_k needs f_k alone. */
+#include "base/closest.h"
 #include "base/text_index.h"
 #include "learn/merge.h"
 #include "learn/weights.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,6 +59,19 @@ void model_columns_free(l3a_context *context, struct model_columns *columns) {
     *columns = (struct model_columns){0};
 }
 
+l3a_status model_settle(l3a_model *model, bool solve) {
+    l3a_status status = L3A_OK;
+    if (solve) {
+        TRY(report_progress(model->context, "solve", 0, 1));
+        TRY(model_solve(model, model->classes.count, model->evidence->cross, model->coefficients));
+    }
+    TRY(report_progress(model->context, "solve", 1, 1));
+    model_changed(model);
+    model->state = MODEL_READY;
+done:
+    return status;
+}
+
 /* How many of the classes [first, last) are removed. */
 static size_t gone_among(const bool *gone, size_t first, size_t last) {
     size_t count = 0;
@@ -69,7 +82,7 @@ static size_t gone_among(const bool *gone, size_t first, size_t last) {
 }
 
 /* The part that holds a phase's sums, or the number of parts if there is none. */
-size_t part_of(const l3a_model *model, const l3a_phase_info *phase) {
+static size_t part_of(const l3a_model *model, const l3a_phase_info *phase) {
     const struct evidence *evidence = model->evidence;
     size_t i = 0;
     while (i < evidence->part_count && !(evidence->parts[i].phases && part_judges(&evidence->parts[i], phase->first))) {
@@ -196,13 +209,7 @@ static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) 
         }
     }
     TRY(drop_classes(model, gone));
-    if (solve) {
-        TRY(report_progress(context, "solve", 0, 1));
-        TRY(model_solve(model, model->classes.count, model->evidence->cross, model->coefficients));
-    }
-    TRY(report_progress(context, "solve", 1, 1));
-    model_changed(model);
-    model->state = MODEL_READY;
+    TRY(model_settle(model, solve));
     *exact = clean;
 done:
     return status;
@@ -220,11 +227,11 @@ l3a_status l3a_model_forget_classes(l3a_model *model, const char *const *classes
     TRY(allocate_zeroed(context, model->classes.count + 1, sizeof *gone, &gone));
     for (size_t i = 0; i < count; i++) {
         const size_t k = text_index_find(&index, classes[i]);
-        const bool known = k < model->classes.count;
-        const char *close = known ? NULL : l3a_closest(classes[i], (const char *const *)model->classes.items, model->classes.count);
-        char hint[160];
-        snprintf(hint, sizeof hint, close ? "did you mean '%.100s'?" : "use the name of one of its classes", close);
-        FAIL_IF(!known, context, L3A_ERROR_CLASS, hint, "the model has no class '%s'", classes[i]);
+        char hint[128];
+        FAIL_IF(k == model->classes.count, context, L3A_ERROR_CLASS,
+                suggest_closest(hint, sizeof hint, classes[i], (const char *const *)model->classes.items, model->classes.count,
+                                "use the name of one of its classes"),
+                "the model has no class '%s'", classes[i]);
         gone[k] = true;
     }
     TRY(forget_marked(model, gone, exact));
@@ -470,17 +477,13 @@ l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uin
             TRY(forget_from_phase(&removals[p], features, gone));
         }
     }
-    TRY(report_progress(context, "solve", 0, 1));
     if (gone_among(gone, 0, model->classes.count)) {
         TRY(drop_classes(model, gone));
     }
-    status = model_solve(model, model->classes.count, model->evidence->cross, model->coefficients);
+    status = model_settle(model, true);
     FAIL_IF(status == L3A_ERROR_NUMERIC, context, L3A_ERROR_DATA, "give the features and labels that were learned, each row once",
             "%s: without these rows there is no solution: some of them were never learned", features->path);
     TRY(status);
-    TRY(report_progress(context, "solve", 1, 1));
-    model_changed(model);
-    model->state = MODEL_READY;
     warn_of_few_images(model, fewest);
     *images = count;
     *exact = same;

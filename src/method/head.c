@@ -12,7 +12,7 @@
 
 #include "data/features.h"
 #include "learn/options.h"
-#include "learn/pseudo_label.h"
+#include "measure/metrics.h"
 
 #include <math.h>
 #include <string.h>
@@ -256,7 +256,5 @@ done:
 
 void head_thresholds(const void *state, double *thresholds) {
     const struct head *head = state;
-    for (size_t k = 0; k < head->classes; k++) {
-        thresholds[k] = logit(head->theta);
-    }
+    same_thresholds(head->theta, head->classes, thresholds);
 }

@@ -18,7 +18,7 @@
  * 1 / (1 + exp(-s)) is a probability, and the class is predicted if it is above theta. A class without an image, or without a
  * rest, has w = 0. The paper scores single labels and omits the prior, which does not affect AP. Everything is float64. */
 #include "algebra/ridge.h"
-#include "learn/pseudo_label.h"
+#include "measure/metrics.h"
 #include "method/method.h"
 
 #include <math.h>
@@ -240,9 +240,7 @@ done:
 
 static void thresholds_of(const void *state, double *thresholds) {
     const struct slda *slda = state;
-    for (size_t c = 0; c < slda->classes; c++) {
-        thresholds[c] = logit(slda->settings.model.theta);
-    }
+    same_thresholds(slda->settings.model.theta, slda->classes, thresholds);
 }
 
 const struct learner slda_learner = {create, learn, score, thresholds_of, free_slda, false, .settings = "|shrinkage|block|theta|"};
