@@ -35,14 +35,14 @@ static void set_option(l3a_context *context, char *line) {
 }
 
 static void parse_protocol(l3a_context *context, const char *line) {
-    size_t edges[CLASSES + 1], phases = 0;
+    size_t bounds[CLASSES + 1], phases = 0;
     for (size_t classes = 0; classes <= CLASSES; classes += 20) {
-        if (l3a_protocol_parse(context, line, classes, edges, &phases) != L3A_OK) {
+        if (l3a_protocol_parse(context, line, classes, bounds, &phases) != L3A_OK) {
             continue;
         }
-        must(edges[0] == 0 && edges[phases] == classes);
+        must(bounds[0] == 0 && bounds[phases] == classes);
         for (size_t i = 0; i < phases; i++) {
-            must(edges[i] < edges[i + 1]);
+            must(bounds[i] < bounds[i + 1]);
         }
     }
 }

@@ -27,7 +27,7 @@ struct pair {
 
 struct phases {
     size_t count;
-    size_t *order, *edges, *learned, *measured;
+    size_t *order, *bounds, *learned, *measured;
 };
 
 /* Pictures that are missing, or that cannot be decoded. */
@@ -59,7 +59,7 @@ static void description_free(struct description *about) {
     free(about->counts);
     free(about->members);
     free(about->phases.order);
-    free(about->phases.edges);
+    free(about->phases.bounds);
     free(about->phases.learned);
     free(about->phases.measured);
     l3a_dataset_free(about->train);
@@ -189,10 +189,10 @@ static size_t rows_with(const l3a_dataset *dataset, const int8_t *marks, const s
 
 static bool make_phases(struct phases *phases, size_t classes) {
     phases->order = calloc(classes, sizeof *phases->order);
-    phases->edges = calloc(classes + 1, sizeof *phases->edges);
+    phases->bounds = calloc(classes + 1, sizeof *phases->bounds);
     phases->learned = calloc(classes, sizeof *phases->learned);
     phases->measured = calloc(classes, sizeof *phases->measured);
-    return phases->order && phases->edges && phases->learned && phases->measured;
+    return phases->order && phases->bounds && phases->learned && phases->measured;
 }
 
 static int count_phases(const struct arguments *arguments, struct description *about) {
@@ -209,12 +209,12 @@ static int count_phases(const struct arguments *arguments, struct description *a
     }
     l3a_status status = l3a_class_order(arguments->context, names, about->classes, how ? how : "lexicographic", phases->order);
     if (status == L3A_OK && about->protocol) {
-        status = l3a_protocol_parse(arguments->context, about->protocol, about->classes, phases->edges, &phases->count);
+        status = l3a_protocol_parse(arguments->context, about->protocol, about->classes, phases->bounds, &phases->count);
     }
     for (size_t t = 0; status == L3A_OK && t < phases->count; t++) {
         phases->learned[t] =
-            rows_with(about->train, l3a_dataset_members(about->train), phases->order, phases->edges[t], phases->edges[t + 1]);
-        phases->measured[t] = rows_with(test, l3a_dataset_labels(test), phases->order, 0, phases->edges[t + 1]);
+            rows_with(about->train, l3a_dataset_members(about->train), phases->order, phases->bounds[t], phases->bounds[t + 1]);
+        phases->measured[t] = rows_with(test, l3a_dataset_labels(test), phases->order, 0, phases->bounds[t + 1]);
     }
     free(names);
     return explain(arguments, status);
@@ -312,7 +312,7 @@ static void print_phases(const struct description *about) {
     printf("%sphases of %s%s\n  phase  to learn (%s)  to measure (%s)  classes\n", style(stdout, STYLE_BOLD), about->protocol,
            style(stdout, STYLE_PLAIN), about->train_split, about->test_split ? about->test_split : about->train_split);
     for (size_t t = 0; t < phases->count; t++) {
-        const size_t first = phases->edges[t], last = phases->edges[t + 1] - 1;
+        const size_t first = phases->bounds[t], last = phases->bounds[t + 1] - 1;
         printf("  %5zu  %*zu  %*zu  %s", t + 1, display_width(about->train_split) + 11, phases->learned[t],
                display_width(about->test_split ? about->test_split : about->train_split) + 13, phases->measured[t],
                class_at(about, first));
@@ -365,8 +365,8 @@ static void print_phases_json(const struct description *about) {
     printf(", \"phases\": [");
     for (size_t t = 0; t < phases->count; t++) {
         printf("%s{\"phase\": %zu, \"classes\": [", t ? ", " : "", t + 1);
-        for (size_t k = phases->edges[t]; k < phases->edges[t + 1]; k++) {
-            printf("%s", k > phases->edges[t] ? ", " : "");
+        for (size_t k = phases->bounds[t]; k < phases->bounds[t + 1]; k++) {
+            printf("%s", k > phases->bounds[t] ? ", " : "");
             print_json_string(class_at(about, k));
         }
         printf("], \"train_images\": %zu, \"test_images\": %zu}", phases->learned[t], phases->measured[t]);

@@ -51,17 +51,17 @@ static double phase_map(const l3a_results *results, const char *method, size_t l
 }
 
 /* The class counts at which phases end, over all methods, in rising order. */
-static size_t list_edges(const l3a_results *results, size_t edges[1024]) {
+static size_t list_ends(const l3a_results *results, size_t ends[1024]) {
     size_t count = 0;
     for (size_t i = 0; i < l3a_results_count(results); i++) {
-        const size_t edge = l3a_results_at(results, i)->last;
+        const size_t end = l3a_results_at(results, i)->last;
         size_t j = 0;
-        while (j < count && edges[j] < edge) {
+        while (j < count && ends[j] < end) {
             j++;
         }
-        if ((j == count || edges[j] != edge) && count < 1024) {
-            memmove(edges + j + 1, edges + j, (count - j) * sizeof *edges);
-            edges[j] = edge;
+        if ((j == count || ends[j] != end) && count < 1024) {
+            memmove(ends + j + 1, ends + j, (count - j) * sizeof *ends);
+            ends[j] = end;
             count++;
         }
     }
@@ -102,8 +102,8 @@ static l3a_status print_paper_table(l3a_context *context, const l3a_results *res
     l3a_summary summaries[METHODS];
     const l3a_summary *best[COLUMNS];
     bool phased[METHODS], several = false;
-    size_t edges[1024];
-    const size_t count = list_methods(results, methods), phases = list_edges(results, edges);
+    size_t ends[1024];
+    const size_t count = list_methods(results, methods), phases = list_ends(results, ends);
     int width = 12;
     for (size_t i = 0; i < count; i++) {
         summaries[i].size = sizeof summaries[i];
@@ -113,7 +113,7 @@ static l3a_status print_paper_table(l3a_context *context, const l3a_results *res
         }
         const int here = display_width(methods[i]);
         width = here > width ? here : width;
-        phased[i] = phase_map(results, methods[i], edges[0]) >= 0;
+        phased[i] = phase_map(results, methods[i], ends[0]) >= 0;
         several = several || summaries[i].seeds > 1;
     }
     find_best(summaries, phased, count, best);
@@ -128,7 +128,7 @@ static l3a_status print_paper_table(l3a_context *context, const l3a_results *res
     for (size_t i = 0; i < count; i++) {
         printf("%s%*s", methods[i], width - display_width(methods[i]), "");
         for (size_t t = 0; t < phases; t++) {
-            const double map = phase_map(results, methods[i], edges[t]);
+            const double map = phase_map(results, methods[i], ends[t]);
             if (map < 0) {
                 printf(" %6s", "");
             } else {

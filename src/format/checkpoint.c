@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 _Static_assert((int)CHECKPOINT_RANK == (int)TENSOR_RANK, "both limit the dimensions of a tensor");

@@ -13,7 +13,6 @@
 #include "learn/weights.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 l3a_status model_columns_create(l3a_context *context, size_t dim, size_t classes, struct model_columns *columns) {

@@ -1,5 +1,7 @@
 #include "learn/pseudo_label.h"
 
+#include "measure/metrics.h"
+
 #include <math.h>
 
 static double score_at(real type, const void *scores, size_t index) {
@@ -11,16 +13,16 @@ static double grid(size_t index) {
 }
 
 void survey_add(threshold_survey *survey, real type, const void *scores, size_t rows, size_t classes) {
-    double edges[THRESHOLDS];
+    double thresholds[THRESHOLDS];
     for (size_t i = 0; i < THRESHOLDS; i++) {
-        edges[i] = logit(grid(i));
+        thresholds[i] = logit(grid(i));
     }
     for (size_t n = 0; n < rows * classes; n++) {
         const double score = score_at(type, scores, n);
         size_t low = 0, high = THRESHOLDS;
         while (low < high) {
             const size_t middle = (low + high) / 2;
-            if (score > edges[middle]) {
+            if (score > thresholds[middle]) {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -55,11 +57,11 @@ double survey_threshold(const threshold_survey *survey, double target) {
 }
 
 uint64_t pseudo_label(real type, const void *scores, size_t rows, size_t classes, double eta, int8_t *labels, size_t label_stride) {
-    const double edge = logit(eta);
+    const double threshold = logit(eta);
     uint64_t made = 0;
     for (size_t i = 0; i < rows; i++) {
         for (size_t k = 0; k < classes; k++) {
-            const bool above = score_at(type, scores, i * classes + k) > edge;
+            const bool above = score_at(type, scores, i * classes + k) > threshold;
             labels[i * label_stride + k] = above;
             made += above;
         }

@@ -76,13 +76,13 @@ static l3a_status score(void *state, const float *features, size_t rows, float *
     return l3a_model_score(state, features, rows, scores);
 }
 
-static void edges_of(const void *state, double *edges) {
-    l3a_model_thresholds(state, edges);
+static void thresholds_of(const void *state, double *thresholds) {
+    l3a_model_thresholds(state, thresholds);
 }
 
 static void free_model(void *state) {
     l3a_model_free(state);
 }
 
-const struct learner analytic_learner = {create, learn, score, edges_of, free_model, .is_model = true};
-const struct learner masked_learner = {create, learn_masked, score, edges_of, free_model, .is_model = true};
+const struct learner analytic_learner = {create, learn, score, thresholds_of, free_model, .is_model = true};
+const struct learner masked_learner = {create, learn_masked, score, thresholds_of, free_model, .is_model = true};

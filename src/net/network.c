@@ -4,7 +4,6 @@
 #include "base/memory.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { NAME_LENGTH = 256 };
 

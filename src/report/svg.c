@@ -1,8 +1,6 @@
 #include "report/svg.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { NAME_WIDTH = 120, ROW = 20, CELL = 16 };
 

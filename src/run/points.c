@@ -5,7 +5,6 @@
 #include "run/experiment.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { VALUE_TEXT = 64, AXES = 64, POINTS = 10000 };
