@@ -93,16 +93,7 @@ size_t head_memory_of_class(const struct head *head) {
 }
 
 l3a_status head_widen(const struct head *head, float **array) {
-    l3a_status status = L3A_OK;
-    float *wide = NULL;
-    TRY(allocate_zeroed(head->context, head->classes, head->inputs * sizeof *wide, &wide));
-    if (*array) {
-        memcpy(wide, *array, head->old * head->inputs * sizeof *wide);
-    }
-    release(head->context, *array);
-    *array = wide;
-done:
-    return status;
+    return extend_array(head->context, array, head->old, head->classes, head->inputs * sizeof **array);
 }
 
 static l3a_status add_classes(struct head *head, size_t classes) {
