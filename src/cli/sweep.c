@@ -151,7 +151,7 @@ static void rank_column(struct table *table, size_t column) {
 static l3a_status fill_table(l3a_context *context, struct table *table) {
     for (size_t i = 0; i < table->points; i++) {
         const l3a_results *results = l3a_experiment_results(table->sweep, i);
-        l3a_summary summary;
+        l3a_summary summary = {.size = sizeof summary};
         const l3a_status status = l3a_results_summary(context, results, l3a_experiment_method(table->sweep, i), &summary);
         if (status != L3A_OK) {
             return status;
