@@ -75,7 +75,7 @@ def measure(library, name, rounds, count, paths):
     columns = list(zip(*rows))
     middle = [statistics.median(column) for column in columns]
     target, command = TARGETS.get(name), "bench/run.py --only backbones"
-    report(f"{name} at {info.size}×{info.size}, random weights, pictures per second: times PyTorch {torch.__version__} eager, channels_last",
+    report(f"{name} at {info.size}×{info.size}, random parameters, pictures per second: times PyTorch {torch.__version__} eager, channels_last",
            f"at least {target}" if target else "", spread(columns[1]), not target or middle[1] >= target, command)
     report(f"{name}: pictures per second", "", spread(columns[0], "{:.1f}"), True, command)
     print(f"  {100 * middle[2]:.0f} % of sgemm's rate" +

@@ -15,7 +15,7 @@ struct bench {
     l3a_context *context;
     l3a_features *train;
     l3a_options *options;
-    size_t edges[CLASSES + 1], phases;
+    size_t bounds[CLASSES + 1], phases;
     const char *names[CLASSES];
     double solve; /* seconds that the library reported as solving */
 };
@@ -48,7 +48,7 @@ static void check(const struct bench *bench, l3a_status status) {
 static void learn_phase(struct bench *bench, l3a_model *model, size_t t, struct measured *measured) {
     bench->solve = 0;
     const double wall = seconds(CLOCK_MONOTONIC), processor = seconds(CLOCK_PROCESS_CPUTIME_ID);
-    check(bench, l3a_model_learn(model, bench->train, bench->names + bench->edges[t], bench->edges[t + 1] - bench->edges[t]));
+    check(bench, l3a_model_learn(model, bench->train, bench->names + bench->bounds[t], bench->bounds[t + 1] - bench->bounds[t]));
     measured->wall += seconds(CLOCK_MONOTONIC) - wall;
     measured->processor += seconds(CLOCK_PROCESS_CPUTIME_ID) - processor;
     measured->solve += bench->solve;
@@ -109,7 +109,7 @@ int main(int count, char **arguments) {
     if (classes > CLASSES) {
         return 1;
     }
-    check(&bench, l3a_protocol_parse(bench.context, arguments[2], classes, bench.edges, &bench.phases));
+    check(&bench, l3a_protocol_parse(bench.context, arguments[2], classes, bench.bounds, &bench.phases));
     for (size_t i = 0; i < classes; i++) {
         bench.names[i] = l3a_features_class(bench.train, i);
     }

@@ -71,14 +71,14 @@ class Network(nn.Module):
 def draw(tool, folder, first, count, seed):
     """Scenes first … first + count - 1 of a seed, drawn by one process per processor."""
     parts = min(os.cpu_count(), count)
-    edges = [first + count * i // parts for i in range(parts + 1)]
+    bounds = [first + count * i // parts for i in range(parts + 1)]
     stems = [os.path.join(folder, f"{seed}-{first}-{i}") for i in range(parts)]
-    running = [subprocess.Popen([tool, stem, str(a), str(b - a), str(seed)]) for stem, a, b in zip(stems, edges, edges[1:])]
+    running = [subprocess.Popen([tool, stem, str(a), str(b - a), str(seed)]) for stem, a, b in zip(stems, bounds, bounds[1:])]
     if any([process.wait() for process in running]):
         raise SystemExit("drawing failed")
     pictures = torch.empty((count, SIDE, SIDE, 3), dtype=torch.uint8)
     labels = torch.empty((count, THINGS), dtype=torch.uint8)
-    for stem, a, b in zip(stems, edges, edges[1:]):
+    for stem, a, b in zip(stems, bounds, bounds[1:]):
         for name, into in (("pictures", pictures), ("labels", labels)):
             path = f"{stem}.{name}"
             into[a - first:b - first] = torch.from_numpy(np.fromfile(path, np.uint8)).view(b - a, *into.shape[1:])

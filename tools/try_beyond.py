@@ -256,8 +256,8 @@ def try_layers(tables):
 def try_thresholds(sets):
     print("\nthresholds, d = 2048, alpha 0.3, gamma 3000, no lift: CF1")
 
-    def f1(scores, truth, edges):
-        guess = scores > edges
+    def f1(scores, truth, thresholds):
+        guess = scores > thresholds
         return (200 * (guess & truth).sum(0) / (guess.sum(0) + truth.sum(0)).clamp(min=1)).mean().item()
 
     def best(scores, truth):
@@ -268,16 +268,16 @@ def try_thresholds(sets):
 
     def compare(s):
         a, c = s.sums()
-        w, edges, means = s.plus(a, c, 0.3, 3000), [], []
+        w, thresholds, means = s.plus(a, c, 0.3, 3000), [], []
         for j, (low, high) in enumerate(s.phases):
             x, omega, y = s.x[s.rows[j]], s.omega(j), s.y[s.rows[j], low:high]
             m = a[j] + 0.3 * (sum(a) - a[j])
             leverage = omega * (x * solve(m, 3000, x.T).T).sum(1)
             out = (x @ w[j] - leverage[:, None] * y.to(REAL)) / (1 - leverage[:, None])
-            edges.append(best(out, y))
+            thresholds.append(best(out, y))
             means.append((omega[:, None] * y * (x @ w[j])).sum(0) / (omega[:, None] * y).sum(0))
         scores, mean = s.scores(w), torch.cat(means)
-        return [f1(scores, s.yt, torch.cat(edges)), f1(scores, s.yt, 2 / 3 * mean), f1(scores, s.yt, best(scores, s.yt))]
+        return [f1(scores, s.yt, torch.cat(thresholds)), f1(scores, s.yt, 2 / 3 * mean), f1(scores, s.yt, best(scores, s.yt))]
     each(sets, "each class's best by leave-one-out; two thirds of the mean; each class's best on the test images", compare)
 
 

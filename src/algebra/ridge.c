@@ -251,11 +251,11 @@ l3a_status ridge_check_update(const struct ridge *ridge, size_t columns, const d
     const double off = length > 0 ? norm(found, size) / length : 0;
     number_format(ridge->gamma, gamma);
     FAIL_IF(!(off <= update_hopeless), context, L3A_ERROR_NUMERIC, "use a larger gamma, or solver sums",
-            "gamma = %s is too small for the recursion: its weights are off by %.1g of their size", gamma, off);
+            "gamma = %s is too small for the recursion: its coefficients are off by %.1g of their size", gamma, off);
     if (off > update_doubtful) {
         report_warning(
             context,
-            "gamma = %s is small for the recursion, whose weights are off by %.1g of their size: scores may be inexact; use "
+            "gamma = %s is small for the recursion, whose coefficients are off by %.1g of their size: scores may be inexact; use "
             "a larger gamma, or solver sums",
             gamma, off);
     }

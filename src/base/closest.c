@@ -1,6 +1,8 @@
 /* What a mistyped word was probably meant to be. */
+#include "base/closest.h"
 #include "l3a/l3a.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static size_t smallest(size_t a, size_t b, size_t c) {
@@ -45,4 +47,11 @@ const char *l3a_closest(const char *mistyped, const char *const *candidates, siz
         }
     }
     return best;
+}
+
+const char *suggest_closest(char *hint, size_t capacity, const char *mistyped, const char *const *names, size_t count,
+                            const char *otherwise) {
+    const char *close = l3a_closest(mistyped, names, count);
+    snprintf(hint, capacity, close ? "did you mean '%s'?" : "%s", close ? close : otherwise);
+    return hint;
 }

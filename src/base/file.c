@@ -253,6 +253,17 @@ l3a_status list_folder(l3a_context *context, const char *path, text_list *names)
     return listing.status;
 }
 
+l3a_status read_start(l3a_context *context, const char *path, char *start, size_t capacity, size_t *count) {
+    l3a_status status = L3A_OK;
+    input_file input;
+    TRY(input_open(context, path, &input));
+    *count = input.size < capacity ? (size_t)input.size : capacity;
+    TRY(input_read(&input, 0, start, *count));
+done:
+    input_close(&input);
+    return status;
+}
+
 l3a_status file_exists(l3a_context *context, const char *path, bool *exists) {
     const int file = context->files->open(path, O_RDONLY, 0);
     if (file >= 0) {

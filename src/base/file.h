@@ -61,6 +61,8 @@ l3a_status input_checksum(const input_file *input, uint64_t offset, uint64_t cou
 void input_close(input_file *input);
 /* Reads a whole file of at most `limit` bytes and adds a zero byte. */
 l3a_status read_whole(l3a_context *context, const char *path, uint64_t limit, char **text, size_t *length);
+/* Reads the first bytes of a file; *count is less than `capacity` if it has fewer. */
+l3a_status read_start(l3a_context *context, const char *path, char *start, size_t capacity, size_t *count);
 /* A missing file is not an error. */
 l3a_status file_exists(l3a_context *context, const char *path, bool *exists);
 

@@ -8,7 +8,6 @@
 #include "base/memory.h"
 
 #include <errno.h>
-#include <string.h>
 #include <time.h>
 
 struct l3a_lock {

@@ -43,7 +43,7 @@ uint64_t machine_memory_peak(void) {
     return getrusage(RUSAGE_SELF, &usage) ? 0 : 1024 * (uint64_t)usage.ru_maxrss;
 }
 
-uint64_t machine_memory_total(void) {
+static uint64_t memory_total(void) {
     return at_most(1024 * kernel_number("/proc/meminfo", "MemTotal:"), kernel_number("/sys/fs/cgroup/memory.max", ""));
 }
 
@@ -91,7 +91,7 @@ static void describe(const l3a_context *context, l3a_machine *machine) {
 #endif
     machine->processors = machine_processors();
     machine->threads = context->threads;
-    machine->memory_total = machine_memory_total();
+    machine->memory_total = memory_total();
     machine->memory_available = machine_memory_available();
 }
 

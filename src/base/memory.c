@@ -84,21 +84,36 @@ int compare_bytes(const char *left, size_t left_length, const char *right, size_
     return order ? order : (left_length > right_length) - (left_length < right_length);
 }
 
+/* Puts a new array in place of one whose first bytes it takes over. */
+static void replace_array(l3a_context *context, void *array, void *made, size_t bytes) {
+    void *old;
+    memcpy(&old, array, sizeof old);
+    if (old) {
+        memcpy(made, old, bytes);
+    }
+    release(context, old);
+    memcpy(array, &made, sizeof made);
+}
+
+l3a_status extend_array(l3a_context *context, void *array, size_t count, size_t longer, size_t size) {
+    void *made;
+    const l3a_status status = allocate_zeroed(context, longer, size, &made);
+    if (status == L3A_OK) {
+        replace_array(context, array, made, count * size);
+    }
+    return status;
+}
+
 l3a_status grow_array(l3a_context *context, void *array, size_t *capacity, size_t needed, size_t size) {
     enum { LEAST = 16 };
     if (needed <= *capacity) {
         return L3A_OK;
     }
     const size_t doubled = *capacity < LEAST / 2 ? LEAST : 2 * *capacity, larger = doubled > needed ? doubled : needed;
-    void *made, *old;
+    void *made;
     const l3a_status status = allocate(context, larger, size, &made);
     if (status == L3A_OK) {
-        memcpy(&old, array, sizeof old);
-        if (old) {
-            memcpy(made, old, *capacity * size);
-        }
-        release(context, old);
-        memcpy(array, &made, sizeof made);
+        replace_array(context, array, made, *capacity * size);
         *capacity = larger;
     }
     return status;

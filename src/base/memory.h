@@ -27,6 +27,8 @@ uint64_t arrays_bytes(const struct array *arrays, size_t count);
 /* Makes room for `needed` items of `size` bytes by doubling. array is the address of the pointer to the items; on failure both it
  * and *capacity are unchanged. The new items are not initialised. */
 l3a_status grow_array(l3a_context *context, void *array, size_t *capacity, size_t needed, size_t size);
+/* Makes `longer` items of exactly `count`; the new ones are zero. On failure the array is unchanged. */
+l3a_status extend_array(l3a_context *context, void *array, size_t count, size_t longer, size_t size);
 
 /* Below, equal to or above 0, by bytes; a text comes before the texts that continue it. */
 int compare_bytes(const char *left, size_t left_length, const char *right, size_t right_length);

@@ -1,5 +1,6 @@
 #include "base/settings.h"
 
+#include "base/closest.h"
 #include "base/number.h"
 
 #include <float.h>
@@ -215,17 +216,14 @@ l3a_status settings_check(l3a_context *context, const struct setting_table *tabl
 
 l3a_status fail_unknown_setting(l3a_context *context, const struct setting_table *const *tables, size_t count, const char *who,
                                 const char *name) {
-    const char *names[128], *close;
+    const char *names[128];
     size_t known = 0;
-    char hint[128] = "";
+    char hint[128];
     for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j < tables[i]->count && known < sizeof names / sizeof names[0]; j++) {
             names[known++] = tables[i]->settings[j].info.name;
         }
     }
-    close = l3a_closest(name, names, known);
-    if (close) {
-        snprintf(hint, sizeof hint, "did you mean '%s'?", close);
-    }
+    suggest_closest(hint, sizeof hint, name, names, known, "");
     return fail(context, L3A_ERROR_OPTION, hint, "%s no setting '%s'", who, name);
 }

@@ -7,7 +7,6 @@
 #include "base/sized.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { CLASS_LIMIT = 1 << 16, CLASS_NAME_LIMIT = 256 };

@@ -1,5 +1,6 @@
 #include "data/features.h"
 
+#include "base/closest.h"
 #include "base/text_index.h"
 #include "format/npy.h"
 
@@ -485,9 +486,9 @@ l3a_status features_columns(l3a_features *features, const char *const *classes, 
     for (size_t i = 0; i < count; i++) {
         columns[i] = text_index_find(&index, classes[i]);
         if (columns[i] == features->classes.count) {
-            const char *close = l3a_closest(classes[i], (const char *const *)features->classes.items, features->classes.count);
-            char hint[256];
-            snprintf(hint, sizeof hint, close ? "did you mean '%.200s'?" : "check the class names in the file", close);
+            char hint[128];
+            suggest_closest(hint, sizeof hint, classes[i], (const char *const *)features->classes.items, features->classes.count,
+                            "check the class names in the file");
             status = fail(features->context, L3A_ERROR_CLASS, hint, "%s: no class '%s'", features->path, classes[i]);
             goto done;
         }

@@ -7,7 +7,6 @@
 #include "format/csv.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { LIST_LIMIT = 1 << 30 };

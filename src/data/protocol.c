@@ -6,7 +6,6 @@
 #include "base/text_index.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { ORDER_FILE_LIMIT = 16 << 20 };

@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 _Static_assert((int)CHECKPOINT_RANK == (int)TENSOR_RANK, "both limit the dimensions of a tensor");
@@ -40,17 +39,14 @@ static l3a_status fail_foreign(l3a_context *context, const char *path, const cha
 
 static l3a_status recognise(l3a_context *context, const char *path, bool *is_torch) {
     l3a_status status = L3A_OK;
-    input_file input;
     char start[TORCH_START];
-    TRY(input_open(context, path, &input));
-    const size_t count = input.size < sizeof start ? (size_t)input.size : sizeof start;
-    TRY(input_read(&input, 0, start, count));
+    size_t count;
+    TRY(read_start(context, path, start, sizeof start, &count));
     *is_torch = torch_recognise(start, count);
     if (!*is_torch && (count < 9 || start[8] != '{')) {
         status = fail_foreign(context, path, start, count);
     }
 done:
-    input_close(&input);
     return status;
 }
 

@@ -16,35 +16,22 @@ struct l3a_file {
     struct checkpoint *checkpoint; /* of a torch file */
 };
 
-static l3a_status recognise(l3a_context *context, const char *path, bool *is_npy, bool *is_torch) {
-    l3a_status status = L3A_OK;
-    char start[TORCH_START];
-    input_file input;
-    TRY(input_open(context, path, &input));
-    const size_t count = input.size < sizeof start ? (size_t)input.size : sizeof start;
-    TRY(input_read(&input, 0, start, count));
-    *is_npy = npy_recognise(start, count);
-    *is_torch = torch_recognise(start, count);
-done:
-    input_close(&input);
-    return status;
-}
-
 l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file) {
     l3a_status status = L3A_OK;
     l3a_file *made = NULL;
-    bool is_npy = false, is_torch = false;
+    char start[TORCH_START];
+    size_t count;
     NEED(context, context, path, file);
-    TRY(recognise(context, path, &is_npy, &is_torch));
+    TRY(read_start(context, path, start, sizeof start, &count));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
-    if (is_npy) {
+    if (npy_recognise(start, count)) {
         input_file input;
         TRY(npy_open(context, path, &input, &made->array));
         made->kind = "npy";
         made->size = input.size;
         input_close(&input);
-    } else if (is_torch) {
+    } else if (torch_recognise(start, count)) {
         TRY(checkpoint_open(context, path, &made->checkpoint));
         TRY(checkpoint_verify(made->checkpoint));
         made->kind = "checkpoint";

@@ -17,7 +17,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { CHANNELS = 3, THREAD_LIMIT = 1024 };

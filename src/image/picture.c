@@ -9,7 +9,6 @@
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
-#include <stdio.h>
 #include <string.h>
 
 enum { PIXEL_LIMIT = 64000000, METADATA_LIMIT = 64 << 20, BYTES_A_PIXEL = 8, KEPT = 32 << 20, CHANNELS = 3 };

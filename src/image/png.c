@@ -6,8 +6,6 @@
  * so an interlaced picture needs no second buffer. */
 #include "image/picture.h"
 
-#include "base/memory.h"
-
 #include <string.h>
 
 #include <png.h>

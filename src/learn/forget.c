@@ -7,13 +7,12 @@
  * The result equals a model that never learned them if nothing that stays depends on them: no pseudo-labels were given later, γ
  * was not chosen from them, no phases were folded together, and ω = 1. For a phase, instead of ω = 1, it is enough that no phase
  * follows it, or that weights are `literal`, where v_k needs f_k alone. */
+#include "base/closest.h"
 #include "base/text_index.h"
 #include "learn/merge.h"
 #include "learn/weights.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 l3a_status model_columns_create(l3a_context *context, size_t dim, size_t classes, struct model_columns *columns) {
@@ -59,6 +58,19 @@ void model_columns_free(l3a_context *context, struct model_columns *columns) {
     *columns = (struct model_columns){0};
 }
 
+l3a_status model_settle(l3a_model *model, bool solve) {
+    l3a_status status = L3A_OK;
+    if (solve) {
+        TRY(report_progress(model->context, "solve", 0, 1));
+        TRY(model_solve(model, model->classes.count, model->evidence->cross, model->coefficients));
+    }
+    TRY(report_progress(model->context, "solve", 1, 1));
+    model_changed(model);
+    model->state = MODEL_READY;
+done:
+    return status;
+}
+
 /* How many of the classes [first, last) are removed. */
 static size_t gone_among(const bool *gone, size_t first, size_t last) {
     size_t count = 0;
@@ -69,7 +81,7 @@ static size_t gone_among(const bool *gone, size_t first, size_t last) {
 }
 
 /* The part that holds a phase's sums, or the number of parts if there is none. */
-size_t part_of(const l3a_model *model, const l3a_phase_info *phase) {
+static size_t part_of(const l3a_model *model, const l3a_phase_info *phase) {
     const struct evidence *evidence = model->evidence;
     size_t i = 0;
     while (i < evidence->part_count && !(evidence->parts[i].phases && part_judges(&evidence->parts[i], phase->first))) {
@@ -196,13 +208,7 @@ static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) 
         }
     }
     TRY(drop_classes(model, gone));
-    if (solve) {
-        TRY(report_progress(context, "solve", 0, 1));
-        TRY(model_solve(model, model->classes.count, model->evidence->cross, model->coefficients));
-    }
-    TRY(report_progress(context, "solve", 1, 1));
-    model_changed(model);
-    model->state = MODEL_READY;
+    TRY(model_settle(model, solve));
     *exact = clean;
 done:
     return status;
@@ -221,11 +227,11 @@ l3a_status l3a_model_forget_classes(l3a_model *model, const char *const *classes
     TRY(allocate_zeroed(context, model->classes.count + 1, sizeof *gone, &gone));
     for (size_t i = 0; i < count; i++) {
         const size_t k = text_index_find(&index, classes[i]);
-        const bool known = k < model->classes.count;
-        const char *close = known ? NULL : l3a_closest(classes[i], (const char *const *)model->classes.items, model->classes.count);
-        char hint[160];
-        snprintf(hint, sizeof hint, close ? "did you mean '%.100s'?" : "use the name of one of its classes", close);
-        FAIL_IF(!known, context, L3A_ERROR_CLASS, hint, "the model has no class '%s'", classes[i]);
+        char hint[128];
+        FAIL_IF(k == model->classes.count, context, L3A_ERROR_CLASS,
+                suggest_closest(hint, sizeof hint, classes[i], (const char *const *)model->classes.items, model->classes.count,
+                                "use the name of one of its classes"),
+                "the model has no class '%s'", classes[i]);
         gone[k] = true;
     }
     TRY(forget_marked(model, gone, exact));
@@ -420,54 +426,63 @@ static void warn_of_few_images(const l3a_model *model, uint64_t fewest) {
     }
 }
 
+/* Finds the images of every phase. complete: the table has classes of every phase. */
+static l3a_status find_images(l3a_model *model, l3a_features *features, struct removal *removals, bool *complete) {
+    l3a_context *context = model->context;
+    l3a_status status = L3A_OK;
+    uint64_t count = 0, left = 0;
+    *complete = true;
+    for (size_t p = 0; p < model->phase_count; p++) {
+        removals[p] = (struct removal){.model = model, .phase = &model->phases[p]};
+        if (knows_a_class(model, &model->phases[p], features)) {
+            TRY(find_rows(&removals[p], p, features));
+        } else {
+            *complete = false;
+        }
+        count += removals[p].count;
+        left += model->phases[p].images - removals[p].count;
+    }
+    FAIL_IF(!count, context, L3A_ERROR_DATA, "give the rows and labels that were learned",
+            "%s: no image has a label of any of the model's classes", features->path);
+    FAIL_IF(!left, context, L3A_ERROR_DATA, "to forget everything, delete the file", "no image would be left");
+done:
+    return status;
+}
+
 l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uint64_t *images, int *exact) {
     REQUIRE(model, model, features, images, exact);
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     const size_t phases = model->phase_count;
     struct removal *removals = NULL;
-    bool *gone = NULL, complete = true;
-    uint64_t count = 0, left = 0, fewest = UINT64_MAX;
+    bool *gone = NULL, complete = false;
+    uint64_t count = 0, fewest = UINT64_MAX;
     TRY(check_state(model, false));
     TRY(l3a_model_accepts(model, features));
     FAIL_IF(!features->labels, context, L3A_ERROR_DATA, "give the labels that the images were learned with", "%s: no labels",
             features->path);
     TRY(allocate_zeroed(context, phases + 1, sizeof *removals, &removals));
     TRY(allocate_zeroed(context, model->classes.count + 1, sizeof *gone, &gone));
-    for (size_t p = 0; p < phases; p++) {
-        const bool known = knows_a_class(model, &model->phases[p], features);
-        removals[p] = (struct removal){.model = model, .phase = &model->phases[p]};
-        complete = complete && known;
-        if (known) {
-            TRY(find_rows(&removals[p], p, features));
-        }
-        count += removals[p].count;
-        fewest = removals[p].count && removals[p].count < fewest ? removals[p].count : fewest;
-        left += model->phases[p].images - removals[p].count;
-    }
-    FAIL_IF(!count, context, L3A_ERROR_DATA, "give the rows and labels that were learned",
-            "%s: no image has a label of any of the model's classes", features->path);
-    FAIL_IF(!left, context, L3A_ERROR_DATA, "to forget everything, delete the file", "no image would be left");
+    TRY(find_images(model, features, removals, &complete));
     const bool same = complete && !has_dropped_classes(model) && model->options.weights == L3A_WEIGHTS_NONE &&
                       !has_pseudo_labels(model, 0) && !is_folded(model) && !(removals[0].count && has_chosen_gamma(model));
     TRY(ridge_use_inverse(&model->evidence->ridge, false));
     model->state = MODEL_BROKEN;
     for (size_t p = 0; p < phases; p++) {
-        if (removals[p].count) {
+        const uint64_t found = removals[p].count;
+        if (found) {
+            count += found;
+            fewest = found < fewest ? found : fewest;
             TRY(forget_from_phase(&removals[p], features, gone));
         }
     }
-    TRY(report_progress(context, "solve", 0, 1));
     if (gone_among(gone, 0, model->classes.count)) {
         TRY(drop_classes(model, gone));
     }
-    status = model_solve(model, model->classes.count, model->evidence->cross, model->coefficients);
+    status = model_settle(model, true);
     FAIL_IF(status == L3A_ERROR_NUMERIC, context, L3A_ERROR_DATA, "give the features and labels that were learned, each row once",
             "%s: without these rows there is no solution: some of them were never learned", features->path);
     TRY(status);
-    TRY(report_progress(context, "solve", 1, 1));
-    model_changed(model);
-    model->state = MODEL_READY;
     warn_of_few_images(model, fewest);
     *images = count;
     *exact = same;

@@ -347,11 +347,7 @@ l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact) {
     TRY(merge_columns(model, other, &plan));
     TRY(merge_records(model, other));
     TRY(model_fold(model));
-    TRY(report_progress(context, "solve", 0, 1));
-    TRY(model_solve(model, model->classes.count, model->evidence->cross, model->coefficients));
-    TRY(report_progress(context, "solve", 1, 1));
-    model_changed(model);
-    model->state = MODEL_READY;
+    TRY(model_settle(model, true));
     *exact = same;
 done:
     release(context, plan.place);

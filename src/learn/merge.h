@@ -19,8 +19,8 @@ void model_columns_copy(const struct model_columns *columns, size_t dim, size_t 
 void model_columns_adopt(l3a_model *model, struct model_columns *columns);
 void model_columns_free(l3a_context *context, struct model_columns *columns);
 
-/* The part that holds a phase's sums, or the number of parts if there is none. */
-size_t part_of(const l3a_model *model, const l3a_phase_info *phase);
+/* After a change of the sums: computes W from them, unless it is right already, and makes the model ready. */
+l3a_status model_settle(l3a_model *model, bool solve);
 /* Whether phases from `first` on gave pseudo-labels. */
 bool has_pseudo_labels(const l3a_model *model, size_t first);
 /* Whether phases were folded together in a model whose solution depends on that. */

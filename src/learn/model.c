@@ -2,12 +2,10 @@
 #include "learn/model.h"
 
 #include "base/sized.h"
-#include "base/threads.h"
 #include "data/features.h"
 #include "measure/evaluate.h"
+#include "measure/metrics.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -540,7 +540,7 @@ static l3a_status load_columns(const safetensors *file, const char *name, const 
     const struct tensor *tensor;
     TRY(safetensors_expect(file, name, 2, shape, &tensor));
     if (tensor->type != TENSOR_F64) {
-        return fail_model(file, "the sums and weights must be F64");
+        return fail_model(file, "the sums and coefficients must be F64");
     }
     TRY(allocate(file->context, d, classes * sizeof **columns, columns));
     TRY(input_read(&file->input, tensor->offset, *columns, (size_t)tensor->bytes));

@@ -4,7 +4,6 @@
 #include "base/settings.h"
 
 #include <float.h>
-#include <stdint.h>
 #include <string.h>
 
 #define INTEGER(...) SETTING_INTEGER("model", struct model_options, __VA_ARGS__)

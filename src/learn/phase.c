@@ -6,7 +6,6 @@
 #include "learn/model.h"
 
 #include "base/text_index.h"
-#include "base/threads.h"
 #include "data/features.h"
 #include "learn/weights.h"
 

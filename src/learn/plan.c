@@ -6,7 +6,6 @@
 #include "base/sized.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 static uint64_t larger(uint64_t left, uint64_t right) {
     return left > right ? left : right;

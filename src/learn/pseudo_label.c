@@ -1,5 +1,7 @@
 #include "learn/pseudo_label.h"
 
+#include "measure/metrics.h"
+
 #include <math.h>
 
 static double score_at(real type, const void *scores, size_t index) {

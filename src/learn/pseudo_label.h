@@ -8,7 +8,6 @@
 #define L3A_PSEUDO_LABEL_H
 
 #include "base/matrix.h"
-#include "measure/metrics.h"
 
 #include <stdint.h>
 

@@ -8,8 +8,6 @@
 
 #include "learn/options.h"
 
-#include <stdbool.h>
-
 /* Computes v from the counts f. */
 void class_weights(const uint64_t *counts, size_t classes, l3a_weighting weighting, l3a_scaling scaling, double *weights);
 /* ω of one image from its labels, where 1 means present. */

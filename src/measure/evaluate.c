@@ -59,7 +59,7 @@ l3a_status evaluation_measure(const struct evaluation *evaluation, size_t classi
                    evaluation->classes, thresholds, metrics, average_precision);
 }
 
-l3a_status evaluation_part(const struct evaluation *evaluation, size_t classifier, size_t first, size_t last, double *mean_ap) {
-    return measure_part(evaluation->features->context, evaluation_scores(evaluation, classifier), evaluation->labels,
-                        evaluation->count, evaluation->classes, first, last, mean_ap);
+l3a_status evaluation_among(const struct evaluation *evaluation, size_t classifier, size_t first, size_t last, double *mean_ap) {
+    return measure_among(evaluation->features->context, evaluation_scores(evaluation, classifier), evaluation->labels,
+                         evaluation->count, evaluation->classes, first, last, mean_ap);
 }

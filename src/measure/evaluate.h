@@ -25,8 +25,8 @@ const float *evaluation_scores(const struct evaluation *evaluation, size_t class
 /* The metrics of a classifier, as in measure(). */
 l3a_status evaluation_measure(const struct evaluation *evaluation, size_t classifier, const double *thresholds,
                               l3a_metrics *metrics, double *average_precision);
-/* The mAP of some of the classes alone, as in measure_part(). */
-l3a_status evaluation_part(const struct evaluation *evaluation, size_t classifier, size_t first, size_t last, double *mean_ap);
+/* The mAP of some of the classes alone, as in measure_among(). */
+l3a_status evaluation_among(const struct evaluation *evaluation, size_t classifier, size_t first, size_t last, double *mean_ap);
 void evaluation_free(struct evaluation *evaluation);
 
 #endif

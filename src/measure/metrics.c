@@ -20,6 +20,12 @@ double logit(double probability) {
     return log(probability / (1 - probability));
 }
 
+void same_thresholds(double theta, size_t classes, double *thresholds) {
+    for (size_t k = 0; k < classes; k++) {
+        thresholds[k] = logit(theta);
+    }
+}
+
 struct counts {
     uint64_t hits, false_alarms, misses;
 };
@@ -185,33 +191,33 @@ done:
     return status;
 }
 
-l3a_status measure_part(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes, size_t first,
-                        size_t last, double *mean_ap) {
+l3a_status measure_among(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes, size_t first,
+                         size_t last, double *mean_ap) {
     l3a_status status = L3A_OK;
     const size_t width = last - first;
     size_t count = 0;
-    float *part_scores = NULL;
-    int8_t *part_labels = NULL;
+    float *own_scores = NULL;
+    int8_t *own_labels = NULL;
     l3a_metrics metrics = {0};
     double *thresholds = NULL; /* mAP does not depend on them */
     TRY(allocate_zeroed(context, width, sizeof *thresholds, &thresholds));
-    TRY(allocate(context, rows, width * sizeof *part_scores, &part_scores));
-    TRY(allocate(context, rows, width, &part_labels));
+    TRY(allocate(context, rows, width * sizeof *own_scores, &own_scores));
+    TRY(allocate(context, rows, width, &own_labels));
     for (size_t i = 0; i < rows; i++) {
         const int8_t *own = labels + i * classes + first;
         if (memchr(own, 1, width)) {
-            memcpy(part_labels + count * width, own, width);
-            memcpy(part_scores + count * width, scores + i * classes + first, width * sizeof *scores);
+            memcpy(own_labels + count * width, own, width);
+            memcpy(own_scores + count * width, scores + i * classes + first, width * sizeof *scores);
             count++;
         }
     }
     if (count) {
-        TRY(measure(context, part_scores, part_labels, count, width, thresholds, &metrics, NULL));
+        TRY(measure(context, own_scores, own_labels, count, width, thresholds, &metrics, NULL));
     }
     *mean_ap = metrics.mean_ap;
 done:
-    release(context, part_scores);
-    release(context, part_labels);
+    release(context, own_scores);
+    release(context, own_labels);
     release(context, thresholds);
     return status;
 }

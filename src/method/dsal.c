@@ -13,6 +13,7 @@
  * so a ratio of 0 is acil. The paper chooses a ratio for each data set; its program starts from 1. As in acil, a class counts as
  * predicted above logit(theta). */
 #include "learn/model.h"
+#include "measure/metrics.h"
 #include "method/method.h"
 #include "method/regression.h"
 
@@ -99,9 +100,7 @@ done:
 
 static void thresholds_of(const void *state, double *thresholds) {
     const struct dsal *dsal = state;
-    for (size_t k = 0; k < dsal->second.classes; k++) {
-        thresholds[k] = logit(dsal->settings.model.theta);
-    }
+    same_thresholds(dsal->settings.model.theta, dsal->second.classes, thresholds);
 }
 
 const struct learner dsal_learner = {create,

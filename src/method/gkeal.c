@@ -14,8 +14,8 @@
  *
  * As in acil, a class counts as predicted above logit(theta). */
 #include "base/random.h"
-#include "data/features.h"
 #include "learn/model.h"
+#include "measure/metrics.h"
 #include "method/method.h"
 #include "method/regression.h"
 
@@ -170,9 +170,7 @@ static l3a_status score(void *state, const float *features, size_t rows, float *
 
 static void thresholds_of(const void *state, double *thresholds) {
     const struct gkeal *gkeal = state;
-    for (size_t k = 0; k < gkeal->regression.classes; k++) {
-        thresholds[k] = logit(gkeal->settings.model.theta);
-    }
+    same_thresholds(gkeal->settings.model.theta, gkeal->regression.classes, thresholds);
 }
 
 const struct learner gkeal_learner = {create,

@@ -12,7 +12,7 @@
 
 #include "data/features.h"
 #include "learn/options.h"
-#include "learn/pseudo_label.h"
+#include "measure/metrics.h"
 
 #include <math.h>
 #include <string.h>
@@ -93,16 +93,7 @@ size_t head_memory_of_class(const struct head *head) {
 }
 
 l3a_status head_widen(const struct head *head, float **array) {
-    l3a_status status = L3A_OK;
-    float *wide = NULL;
-    TRY(allocate_zeroed(head->context, head->classes, head->inputs * sizeof *wide, &wide));
-    if (*array) {
-        memcpy(wide, *array, head->old * head->inputs * sizeof *wide);
-    }
-    release(head->context, *array);
-    *array = wide;
-done:
-    return status;
+    return extend_array(head->context, array, head->old, head->classes, head->inputs * sizeof **array);
 }
 
 static l3a_status add_classes(struct head *head, size_t classes) {
@@ -256,7 +247,5 @@ done:
 
 void head_thresholds(const void *state, double *thresholds) {
     const struct head *head = state;
-    for (size_t k = 0; k < head->classes; k++) {
-        thresholds[k] = logit(head->theta);
-    }
+    same_thresholds(head->theta, head->classes, thresholds);
 }

@@ -1,7 +1,6 @@
 /* joint-masked: one lesson with all classes, in which every image appears once for each phase it belongs to, with only that
  * phase's labels. It is learning phase after phase without pseudo-labels, but with all class counts known from the start. The
  * difference from `joint` is the cost of the missing labels. */
-#include "data/features.h"
 #include "learn/model.h"
 #include "method/method.h"
 

@@ -58,8 +58,8 @@ struct method {
 
 /* NULL if there is no method of that name. */
 const struct method *method_find(const char *name);
-/* Finds a method that runs; otherwise the error says which ones do. */
-l3a_status method_to_run(l3a_context *context, const char *name, const struct method **method);
+/* Fails unless there is a method of that name that runs; the error says which ones do. */
+l3a_status method_check(l3a_context *context, const char *name);
 /* The settings of a run, with those that the method prescribes. */
 l3a_options method_options(const struct method *method, const l3a_options *settings);
 /* Whether the method's results depend on a setting. `settings` include what it prescribes. For eta, the value may be "dynamic". */

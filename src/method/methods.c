@@ -1,6 +1,7 @@
 /* The table of methods. */
 #include "method/method.h"
 
+#include "base/closest.h"
 #include "base/settings.h"
 #include "data/features.h"
 
@@ -83,12 +84,12 @@ static const struct method methods[] = {
     METHOD("joint-sgd", "the same head on all classes at once", "the usual upper bound", the_head, ALL_AT_ONCE, joint_sgd_learner,
            NULL),
     METHOD("lwf", "distils old classes on new images", "Li and Hoiem, ECCV 2016", the_head, BY_PHASE, lwf_learner, NULL),
-    METHOD("ewc", "holds weights by Fisher information", "Kirkpatrick et al., PNAS 2017", "the head, two sums", BY_PHASE,
+    METHOD("ewc", "holds coefficients by Fisher information", "Kirkpatrick et al., PNAS 2017", "the head, two sums", BY_PHASE,
            ewc_learner, NULL),
     METHOD("oewc", "the same with one running Fisher information", "Schwarz et al., ICML 2018", "the head, two sums", BY_PHASE,
            oewc_learner, NULL),
-    METHOD("rwalk", "holds weights by Fisher information and path", "Chaudhry et al., ECCV 2018", "the head, four sums", BY_PHASE,
-           rwalk_learner, NULL),
+    METHOD("rwalk", "holds coefficients by Fisher information and path", "Chaudhry et al., ECCV 2018", "the head, four sums",
+           BY_PHASE, rwalk_learner, NULL),
     METHOD("er", "replays from a reservoir", "Chaudhry et al., 2019", reservoir, BY_PHASE, er_learner, NULL),
     METHOD("der++", "replays labels and stored scores from a reservoir", "Buzzega et al., NeurIPS 2020",
            "the same, and their scores", BY_PHASE, derpp_learner, NULL),
@@ -178,30 +179,28 @@ static bool runs(const struct method *method) {
 
 /* What to use instead of a name: the closest one of the methods that suit or, if none is close, a list of all of them. */
 static void suggest(const char *name, bool (*suits)(const struct method *), char *hint, size_t capacity) {
-    const char *names[METHODS], *close;
-    size_t count = 0, used = (size_t)snprintf(hint, capacity, "use one of ");
+    const char *names[METHODS];
+    char all[512];
+    size_t count = 0, used = (size_t)snprintf(all, sizeof all, "use one of ");
     for (size_t i = 0; i < METHODS; i++) {
         if (suits(&methods[i])) {
             names[count] = methods[i].info.name;
-            used += (size_t)snprintf(hint + used, capacity - used, "%s%s", count ? ", " : "", names[count]);
+            used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", count ? ", " : "", names[count]);
             count++;
         }
     }
-    close = method_find(name) ? NULL : l3a_closest(name, names, count);
-    if (close) {
-        snprintf(hint, capacity, "did you mean '%s'?", close);
-    }
+    suggest_closest(hint, capacity, name, names, method_find(name) ? 0 : count, all);
 }
 
-l3a_status method_to_run(l3a_context *context, const char *name, const struct method **method) {
+l3a_status method_check(l3a_context *context, const char *name) {
     l3a_status status = L3A_OK;
     char hint[512];
     suggest(name, runs, hint, sizeof hint);
-    *method = method_find(name);
-    FAIL_IF(!*method, context, L3A_ERROR_OPTION, hint, "there is no method '%s'", name);
-    FAIL_IF(!runs(*method), context, L3A_ERROR_OPTION, hint,
+    const struct method *method = method_find(name);
+    FAIL_IF(!method, context, L3A_ERROR_OPTION, hint, "there is no method '%s'", name);
+    FAIL_IF(!runs(method), context, L3A_ERROR_OPTION, hint,
             "method '%s' (%s) trains the backbone itself, but l3a only has the features of a frozen backbone", name,
-            (*method)->info.source);
+            method->info.source);
 done:
     return status;
 }

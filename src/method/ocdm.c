@@ -104,7 +104,8 @@ done:
     return status;
 }
 
-static void offer(struct ocdm *ocdm, const struct rows *rows, size_t row) {
+static void offer(struct head *head, const struct rows *rows, size_t row) {
+    struct ocdm *ocdm = (struct ocdm *)head;
     struct memory *memory = &ocdm->head.memory;
     memory_set(memory, memory->count, rows, row);
     enter(ocdm, memory->count++);
@@ -121,17 +122,10 @@ static void offer(struct ocdm *ocdm, const struct rows *rows, size_t row) {
 }
 
 static l3a_status finish(struct head *head, const struct rows *rows) {
-    struct ocdm *ocdm = (struct ocdm *)head;
     l3a_status status = L3A_OK;
-    size_t *order = NULL;
-    TRY(allocate(head->context, rows->count, sizeof *order, &order));
-    TRY(make_room(ocdm));
-    stream_shuffle(&head->random, order, rows->count);
-    for (size_t i = 0; i < rows->count; i++) {
-        offer(ocdm, rows, order[i]);
-    }
+    TRY(make_room((struct ocdm *)head));
+    TRY(memory_offer_shuffled(head, rows, offer));
 done:
-    release(head->context, order);
     return status;
 }
 

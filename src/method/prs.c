@@ -121,7 +121,8 @@ static size_t goes_out(struct prs *prs) {
     return best;
 }
 
-static void offer(struct prs *prs, const struct rows *rows, size_t row) {
+static void offer(struct head *head, const struct rows *rows, size_t row) {
+    struct prs *prs = (struct prs *)head;
     struct memory *memory = &prs->head.memory;
     const int8_t *labels = rows->labels + row * rows->classes;
     size_t slot = memory->count;
@@ -143,38 +144,19 @@ static void offer(struct prs *prs, const struct rows *rows, size_t row) {
 static l3a_status prepare(struct head *head, struct rows *rows) {
     struct prs *prs = (struct prs *)head;
     l3a_status status = L3A_OK;
-    size_t *seen = NULL, *kept = NULL;
     (void)rows;
-    TRY(allocate_zeroed(head->context, head->classes, sizeof *seen, &seen));
-    TRY(allocate_zeroed(head->context, head->classes, sizeof *kept, &kept));
-    if (head->old) {
-        memcpy(seen, prs->seen, head->old * sizeof *seen);
-        memcpy(kept, prs->kept, head->old * sizeof *kept);
-    }
-    release(head->context, prs->seen);
-    release(head->context, prs->kept);
-    release(head->context, prs->chance);
-    prs->seen = seen;
-    prs->kept = kept;
-    seen = kept = NULL;
-    TRY(allocate(head->context, head->classes, sizeof *prs->chance, &prs->chance));
+    TRY(extend_array(head->context, &prs->seen, head->old, head->classes, sizeof *prs->seen));
+    TRY(extend_array(head->context, &prs->kept, head->old, head->classes, sizeof *prs->kept));
+    TRY(extend_array(head->context, &prs->chance, 0, head->classes, sizeof *prs->chance));
 done:
-    release(head->context, seen);
-    release(head->context, kept);
     return status;
 }
 
 static l3a_status finish(struct head *head, const struct rows *rows) {
     l3a_status status = L3A_OK;
-    size_t *order = NULL;
-    TRY(allocate(head->context, rows->count, sizeof *order, &order));
     TRY(memory_resize(head->context, &head->memory, head_memory_slots(head), head->classes));
-    stream_shuffle(&head->random, order, rows->count);
-    for (size_t i = 0; i < rows->count; i++) {
-        offer((struct prs *)head, rows, order[i]);
-    }
+    TRY(memory_offer_shuffled(head, rows, offer));
 done:
-    release(head->context, order);
     return status;
 }
 

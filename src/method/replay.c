@@ -95,6 +95,20 @@ void memory_offer_shown(struct head *head, const struct rows *rows, const size_t
     }
 }
 
+l3a_status memory_offer_shuffled(struct head *head, const struct rows *rows,
+                                 void (*offer)(struct head *head, const struct rows *rows, size_t row)) {
+    l3a_status status = L3A_OK;
+    size_t *order = NULL;
+    TRY(allocate(head->context, rows->count, sizeof *order, &order));
+    stream_shuffle(&head->random, order, rows->count);
+    for (size_t i = 0; i < rows->count; i++) {
+        offer(head, rows, order[i]);
+    }
+done:
+    release(head->context, order);
+    return status;
+}
+
 l3a_status memory_keep(struct head *head, const struct rows *rows, const bool *kept) {
     struct memory *memory = &head->memory;
     l3a_status status = L3A_OK;

@@ -40,6 +40,9 @@ struct batch;
 /* prepare() and stepped() of rules with a reservoir, which is offered every image once, in the last pass over its phase. */
 l3a_status memory_prepare_reservoir(struct head *head, struct rows *rows);
 void memory_offer_shown(struct head *head, const struct rows *rows, const size_t *shown, const struct batch *batch);
+/* Offers the rows of a phase to a memory one after another, in random order. */
+l3a_status memory_offer_shuffled(struct head *head, const struct rows *rows,
+                                 void (*offer)(struct head *head, const struct rows *rows, size_t row));
 /* Adds the rows marked in `kept`. */
 l3a_status memory_keep(struct head *head, const struct rows *rows, const bool *kept);
 /* finish() of rules that keep, at random, as many images of each class of the phase as the settings say. An image that several

@@ -18,11 +18,10 @@
  * 1 / (1 + exp(-s)) is a probability, and the class is predicted if it is above theta. A class without an image, or without a
  * rest, has w = 0. The paper scores single labels and omits the prior, which does not affect AP. Everything is float64. */
 #include "algebra/ridge.h"
-#include "learn/pseudo_label.h"
+#include "measure/metrics.h"
 #include "method/method.h"
 
 #include <math.h>
-#include <string.h>
 
 struct slda {
     l3a_context *context;
@@ -64,20 +63,6 @@ static l3a_status create(l3a_context *context, const struct method *method, cons
 done:
     if (slda) {
         free_slda(slda);
-    }
-    return status;
-}
-
-/* Extends an array of `count` doubles with zeros. */
-static l3a_status extend(l3a_context *context, double **values, size_t count, size_t longer) {
-    double *made = NULL;
-    const l3a_status status = allocate_zeroed(context, longer, sizeof *made, &made);
-    if (status == L3A_OK) {
-        if (count) {
-            memcpy(made, *values, count * sizeof *made);
-        }
-        release(context, *values);
-        *values = made;
     }
     return status;
 }
@@ -205,10 +190,10 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
     l3a_status status = L3A_OK;
     const size_t k = slda->width, before = slda->classes, all = lesson->last, rows = (size_t)slda->settings.model.block;
     struct pass pass = {slda, before, NULL};
-    TRY(extend(context, &slda->counts, before, all));
-    TRY(extend(context, &slda->class_sums, before * k, all * k));
-    TRY(extend(context, &slda->coefficients, 0, all * k));
-    TRY(extend(context, &slda->bias, 0, all));
+    TRY(extend_array(context, &slda->counts, before, all, sizeof *slda->counts));
+    TRY(extend_array(context, &slda->class_sums, before, all, k * sizeof *slda->class_sums));
+    TRY(extend_array(context, &slda->coefficients, 0, all, k * sizeof *slda->coefficients));
+    TRY(extend_array(context, &slda->bias, 0, all, sizeof *slda->bias));
     slda->classes = all;
     TRY(lesson_read(lesson, "learn", rows, take, &pass, &outcome->images));
     TRY(solve(slda));
@@ -240,9 +225,7 @@ done:
 
 static void thresholds_of(const void *state, double *thresholds) {
     const struct slda *slda = state;
-    for (size_t c = 0; c < slda->classes; c++) {
-        thresholds[c] = logit(slda->settings.model.theta);
-    }
+    same_thresholds(slda->settings.model.theta, slda->classes, thresholds);
 }
 
 const struct learner slda_learner = {create, learn, score, thresholds_of, free_slda, false, .settings = "|shrinkage|block|theta|"};

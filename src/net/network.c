@@ -4,7 +4,6 @@
 #include "base/memory.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { NAME_LENGTH = 256 };
 
@@ -43,7 +42,8 @@ void network_prefix(struct network *net, const char *format, ...) {
     va_end(arguments);
 }
 
-void network_fail(struct network *net, const char *format, ...) {
+/* Records an error in a description. */
+__attribute__((format(printf, 2, 3))) static void network_fail(struct network *net, const char *format, ...) {
     if (net->status == L3A_OK) {
         char text[512];
         va_list arguments;
@@ -59,32 +59,13 @@ l3a_status network_finish(struct network *net, value output) {
     return net->status;
 }
 
-static l3a_status grow(l3a_context *context, void *items, size_t size, size_t count, size_t *capacity) {
-    char *before, *after;
-    l3a_status status = L3A_OK;
-    if (count < *capacity) {
-        return L3A_OK;
-    }
-    const size_t larger = *capacity ? 2 * *capacity : 64;
-    memcpy(&before, items, sizeof before);
-    TRY(allocate(context, larger, size, &after));
-    if (count) {
-        memcpy(after, before, count * size);
-    }
-    release(context, before);
-    memcpy(items, &after, sizeof after);
-    *capacity = larger;
-done:
-    return status;
-}
-
 /* Adds a layer whose shapes are set, and returns the value it makes. */
 static value add_layer(struct network *net, const struct net_layer *layer) {
     if (net->status == L3A_OK) {
-        net->status = grow(net->context, &net->layers, sizeof *net->layers, net->layer_count, &net->layer_capacity);
+        net->status = grow_array(net->context, &net->layers, &net->layer_capacity, net->layer_count + 1, sizeof *net->layers);
     }
     if (net->status == L3A_OK) {
-        net->status = grow(net->context, &net->shapes, sizeof *net->shapes, net->value_count, &net->value_capacity);
+        net->status = grow_array(net->context, &net->shapes, &net->value_capacity, net->value_count + 1, sizeof *net->shapes);
     }
     if (net->status != L3A_OK) {
         release_parameters(net->context, layer);

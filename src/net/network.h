@@ -82,8 +82,6 @@ __attribute__((format(printf, 2, 3))) void network_prefix(struct network *net, c
 /* output: the value that is the network's result, [channels]. */
 l3a_status network_finish(struct network *net, value output);
 void network_free(struct network *net);
-/* Records an error in a description. */
-__attribute__((format(printf, 2, 3))) void network_fail(struct network *net, const char *format, ...);
 
 /* A square kernel, with a padding of half its size on each side, so that stride 1 keeps the size. */
 struct conv {

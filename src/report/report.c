@@ -4,8 +4,6 @@
 #include "base/file.h"
 #include "base/sized.h"
 
-#include <string.h>
-
 void section_begin(struct report *report, const char *id, const char *heading, const char *text) {
     html_print(&report->links, "<a href=\"#%s\">%s</a> ", id, heading);
     html_print(&report->page, "<section id=\"%s\" class=\"card\">\n<h2>%s</h2>\n", id, heading);

@@ -310,7 +310,7 @@ static bool has_bands(const struct report *report) {
 }
 
 /* Whether base and new mAP were recorded and can differ from mAP, because there is more than one phase. */
-static bool has_parts(const struct report *report) {
+static bool has_base_and_new(const struct report *report) {
     for (size_t i = 0; i < report->series_count; i++) {
         if (report->series[i].rows > 1 && !isnan(report->series[i].summary.base_map[0])) {
             return true;
@@ -358,7 +358,7 @@ l3a_status report_phases(struct report *report) {
         phases.title = measures[i].title;
         phases.measure = measures[i].measure;
         html_raw(&report->page, i == 1 ? "<div class=\"two\">\n" : "");
-        if (!part || has_parts(report)) {
+        if (!part || has_base_and_new(report)) {
             print_phase_chart(report, &phases, i ? 210 : 300);
         }
     }

@@ -1,8 +1,6 @@
 #include "report/svg.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { NAME_WIDTH = 120, ROW = 20, CELL = 16 };
 
@@ -45,18 +43,18 @@ void axis_fit_logarithmic(struct axis *axis, double low, double high) {
     }
 }
 
-static double part_of(const struct axis *axis, double value) {
+static double fraction_of(const struct axis *axis, double value) {
     return axis->logarithmic ? log(value / axis->low) / log(axis->high / axis->low)
                              : (value - axis->low) / (axis->high - axis->low);
 }
 
 /* In percent of the width, with a margin for markers at both ends. */
 static double across(const struct chart *chart, double x) {
-    return 2 + 96 * part_of(&chart->x, x);
+    return 2 + 96 * fraction_of(&chart->x, x);
 }
 
 static double down(const struct chart *chart, double y) {
-    return chart->height * (1 - part_of(&chart->y, y));
+    return chart->height * (1 - fraction_of(&chart->y, y));
 }
 
 /* ---- Charts ---- */

@@ -71,8 +71,8 @@ static l3a_status measure_point(const l3a_experiment *experiment, const struct e
     const bool at_once = row->first == 0 && row->last == experiment->classes;
     const size_t first = at_once ? experiment->bounds[experiment->phases - 1] : row->first;
     TRY(evaluation_measure(evaluation, index, thresholds, &row->metrics, work->precisions + index * row->last));
-    TRY(evaluation_part(evaluation, index, 0, experiment->bounds[1], &row->base_map));
-    TRY(evaluation_part(evaluation, index, first, row->last, &row->new_map));
+    TRY(evaluation_among(evaluation, index, 0, experiment->bounds[1], &row->base_map));
+    TRY(evaluation_among(evaluation, index, first, row->last, &row->new_map));
     row->test_images = row->metrics.images;
 done:
     return status;

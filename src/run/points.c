@@ -2,11 +2,9 @@
  * team, as large as memory allows; every other point is a team by itself. Random layers of different dim have nothing in common
  * (entry i·d + j depends on d), so each dim needs its own team. */
 #include "base/machine.h"
-#include "data/features.h"
 #include "run/experiment.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { VALUE_TEXT = 64, AXES = 64, POINTS = 10000 };
@@ -36,30 +34,11 @@ static bool is_one_of(const char *name, const char *const *names, size_t count) 
     return false;
 }
 
-static l3a_status fail_name(l3a_context *context, const char *name) {
-    const char *names[64], *close;
-    size_t count = 0;
-    char hint[128];
-    while (count < 64 && l3a_method_at(count)) {
-        names[count] = l3a_method_at(count)->name;
-        count++;
-    }
-    close = l3a_closest(name, names, count);
-    snprintf(hint, sizeof hint, close ? "did you mean '%s'?" : "check the name against the list of methods", close);
-    return fail(context, L3A_ERROR_OPTION, hint, "there is no method '%s'", name);
-}
-
 l3a_status check_methods(l3a_context *context, const l3a_experiment_options *options) {
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < options->method_count; i++) {
         const char *name = options->methods[i];
-        const struct method *method = method_find(name);
-        if (!method) {
-            return fail_name(context, name);
-        }
-        FAIL_IF(!method->info.runs, context, L3A_ERROR_OPTION, "choose a method that runs on frozen features",
-                "method '%s' (%s) trains the backbone itself, but l3a only has the features of a frozen backbone", name,
-                method->info.source);
+        TRY(method_check(context, name));
         FAIL_IF(is_one_of(name, options->methods, i), context, L3A_ERROR_OPTION, "list each method once",
                 "method '%s' is listed twice", name);
     }

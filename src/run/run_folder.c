@@ -11,7 +11,6 @@
  * beginning. */
 #include "base/file.h"
 #include "base/number.h"
-#include "data/features.h"
 #include "format/csv.h"
 #include "measure/metrics.h"
 #include "run/experiment.h"

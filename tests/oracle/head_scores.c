@@ -45,14 +45,14 @@ done:
 
 static l3a_status learn_and_score(const struct job *job) {
     l3a_status status = L3A_OK;
-    size_t columns[MOST_CLASSES], edges[MOST_CLASSES + 1] = {0}, phases = 0;
+    size_t columns[MOST_CLASSES], bounds[MOST_CLASSES + 1] = {0}, phases = 0;
     const size_t rows = l3a_features_rows(job->test);
     float *features = NULL, *scores = NULL;
     for (size_t k = 0; k < job->classes; k++) {
         columns[k] = k;
     }
-    while (edges[phases] < job->classes) {
-        edges[phases + 1] = edges[phases] + job->step < job->classes ? edges[phases] + job->step : job->classes;
+    while (bounds[phases] < job->classes) {
+        bounds[phases + 1] = bounds[phases] + job->step < job->classes ? bounds[phases] + job->step : job->classes;
         phases++;
     }
     TRY(allocate(job->context, rows, job->test->width * sizeof *features, &features));
@@ -60,7 +60,7 @@ static l3a_status learn_and_score(const struct job *job) {
     TRY(l3a_features_read(job->test, NULL, 0, rows, features));
     for (size_t t = 0; t < phases; t++) {
         const struct lesson lesson = {
-            .train = job->train, .columns = columns, .bounds = edges, .phases = phases, .first = edges[t], .last = edges[t + 1]};
+            .train = job->train, .columns = columns, .bounds = bounds, .phases = phases, .first = bounds[t], .last = bounds[t + 1]};
         struct outcome outcome = {0};
         TRY(job->method->learner->learn(job->state, &lesson, &outcome));
         TRY(job->method->learner->score(job->state, features, rows, scores));

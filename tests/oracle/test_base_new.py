@@ -17,15 +17,15 @@ OLD = "method,seed,phase,first,last,train_images,test_images,pseudo_labels,mAP,C
 
 def expected(data, protocol):
     """(base, new) of each phase of l3a, and of joint's only one, whose new classes are the protocol's last."""
-    edges = phases(protocol, data.labels.shape[1])
+    bounds = phases(protocol, data.labels.shape[1])
 
     def part(scores, low, high):
         return measure(scores[:, low:high], data.test_labels[:, low:high], 0)[0]
 
     made = analytic(data, protocol, DIM, weights="sqrt", pseudo=True)
-    rows = [(part(scores, 0, edges[0][1]), part(scores, *edge)) for (scores, *_), edge in zip(made, edges)]
+    rows = [(part(scores, 0, bounds[0][1]), part(scores, *bound)) for (scores, *_), bound in zip(made, bounds)]
     scores = joint(data, protocol, DIM)[0][0]
-    return {"l3a": rows, "joint": [(part(scores, 0, edges[0][1]), part(scores, *edges[-1]))]}
+    return {"l3a": rows, "joint": [(part(scores, 0, bounds[0][1]), part(scores, *bounds[-1]))]}
 
 
 def command(data, name, protocol, *more):

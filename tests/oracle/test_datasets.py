@@ -29,10 +29,10 @@ def data(dataset, *options, code=0):
 
 
 def phases(classes, base, step):
-    edges = [0, base or step]
-    while edges[-1] < len(classes):
-        edges.append(min(edges[-1] + step, len(classes)))
-    return [classes[first:last] for first, last in zip(edges, edges[1:])]
+    bounds = [0, base or step]
+    while bounds[-1] < len(classes):
+        bounds.append(min(bounds[-1] + step, len(classes)))
+    return [classes[first:last] for first, last in zip(bounds, bounds[1:])]
 
 
 def count_phases(classes, base, step, train_members, test_labels):

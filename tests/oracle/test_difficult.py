@@ -72,8 +72,8 @@ def average_precision(scores, labels):
     return 100 * total / found if found else 0.0
 
 
-def overall_f1(scores, labels, edge):
-    judged, predicted = labels != -1, scores > edge
+def overall_f1(scores, labels, threshold):
+    judged, predicted = labels != -1, scores > threshold
     right = (predicted & (labels == 1)).sum()
     return 100 * 2 * right / ((predicted & judged).sum() + (labels == 1).sum())
 

@@ -62,13 +62,13 @@ class Data:
 
 def phases(protocol, classes):
     base, step = (int(part[1:]) for part in protocol.split("-"))
-    edges = [0, base or step]
-    while edges[-1] < classes:
-        edges.append(min(edges[-1] + step, classes))
-    return list(zip(edges, edges[1:]))
+    bounds = [0, base or step]
+    while bounds[-1] < classes:
+        bounds.append(min(bounds[-1] + step, classes))
+    return list(zip(bounds, bounds[1:]))
 
 
-def measure(scores, labels, edge):
+def measure(scores, labels, threshold):
     """mAP, CF1 and OF1 of the rows that have a label."""
     seen = (labels == 1).any(1)
     scores, truth = scores[seen], labels[seen] == 1
@@ -77,7 +77,7 @@ def measure(scores, labels, edge):
         hits = truth[np.argsort(-scores[:, k], kind="stable"), k]
         ranks = np.flatnonzero(hits) + 1
         precision.append(np.mean(np.arange(1, len(ranks) + 1) / ranks) if len(ranks) else 0)
-    guess = scores > edge
+    guess = scores > threshold
     both, either = (guess & truth).sum(0), guess.sum(0) + truth.sum(0)
     f1 = np.divide(2 * both, either, out=np.zeros(len(both)), where=either > 0)
     return [100 * np.mean(precision), 100 * f1.mean(), 100 * 2 * both.sum() / max(either.sum(), 1)]
@@ -287,20 +287,20 @@ def shares_of(copies, labels, kinds, protocol):
 def saturation(folder, rng):
     """With more kernels, or random units, than different images, and γ near 0, a layer no longer matters: both interpolate, so gkeal and
     acil give each image the share of its copies that were labelled."""
-    kinds, classes, protocol, edge = 10, 4, "B0-C2", np.log(0.6 / 0.4)
+    kinds, classes, protocol, threshold = 10, 4, "B0-C2", np.log(0.6 / 0.4)
     points = rng.normal(size=(kinds, 8)).astype(np.float32)
     copies = np.repeat(np.arange(kinds), rng.integers(30, 50, kinds))
     apart = 0
-    while apart < 1e-4:  # no two images with one share, and none at the edge
+    while apart < 1e-4:  # no two images with one share, and none at the threshold
         labels = rng.random((len(copies), classes)) < rng.uniform(0.2, 0.8, (kinds, classes))[copies]
         shares = shares_of(copies, labels, kinds, protocol)
-        apart = min(min(np.diff(np.sort(s, 0), axis=0).min(), np.abs(s - edge).min()) for s in shares)
+        apart = min(min(np.diff(np.sort(s, 0), axis=0).min(), np.abs(s - threshold).min()) for s in shares)
     data = Data(folder / "copies", points[copies], labels, points, rng.random((kinds, classes)) < 0.5)
     first = data.labels[:, :2].any(1)
     check(set(copies[first]) == set(range(kinds)), "every kind of image is in the first phase, where centres come from")
     found = data.run(["acil", "gkeal"], protocol, len(copies), gamma=1e-6, kernel_width=0.3, theta=0.6)
     for number, share in enumerate(shares):
-        wanted = measure(share, data.test_labels[:, :share.shape[1]], edge)
+        wanted = measure(share, data.test_labels[:, :share.shape[1]], threshold)
         for method in found:
             off = max(abs(a - b) for a, b in zip(found[method][number], wanted))
             check(off < 1e-6, f"{method}, phase {number + 1}, is not the share of labelled copies: {found[method][number]}, {wanted}")

@@ -196,9 +196,9 @@ def compare_thresholds(folder, x, labels):
     learn(folder, "tags", x, labels, "--precision", "double", "--gamma", 20)
     fresh, _ = make_rows(np.random.default_rng(8), 40)
     weights = oracle.solve(PHASES, 0.3, 20)
-    scores, edges = lifted(oracle.expand(fresh.astype(float)) @ weights, share(0.1, 3)), oracle.thresholds(PHASES, weights, share(0.1, 3))
+    scores, thresholds = lifted(oracle.expand(fresh.astype(float)) @ weights, share(0.1, 3)), oracle.thresholds(PHASES, weights, share(0.1, 3))
     found = predictions(folder, "tags", fresh)
-    expected = {(i, k) for i, k in zip(*np.nonzero(scores > edges))}
+    expected = {(i, k) for i, k in zip(*np.nonzero(scores > thresholds))}
     check(set(found) == expected, f"tags above a threshold for each class: {len(set(found) ^ expected)} differ")
     worst = max(abs(score - scores[key]) for key, score in found.items())
     check(worst < 1e-4, f"scores differ by {worst:.1e}")

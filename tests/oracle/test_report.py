@@ -92,13 +92,13 @@ def check_phase_tables(page, folder):
     series = by_series(read_csv(folder, "metrics.csv"))
     tables = page.section_tables("phases")
     for column, rows in zip(("mAP", "CF1", "OF1", "base_mAP", "new_mAP"), tables, strict=True):
-        edges = [int(cell) for cell in rows[0][1:]]
-        assert edges == [4, 8, 12] and [row[0] for row in rows[1:]] == list(series), rows
+        ends = [int(cell) for cell in rows[0][1:]]
+        assert ends == [4, 8, 12] and [row[0] for row in rows[1:]] == list(series), rows
         for row in rows[1:]:
-            for edge, cell in zip(edges, row[1:]):
-                values = [float(r[column]) for r in series[row[0]].get(edge, [])]
+            for end, cell in zip(ends, row[1:]):
+                values = [float(r[column]) for r in series[row[0]].get(end, [])]
                 expected = f"{np.mean(values):.2f}" if values else ""
-                assert cell == expected, (column, row[0], edge, cell, expected)
+                assert cell == expected, (column, row[0], end, cell, expected)
 
 
 def check_summary(page, folder):

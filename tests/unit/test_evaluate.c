@@ -75,16 +75,16 @@ static void classifiers_share_the_rows(void **state) {
     assert_true(seen.rows == table.count && seen.calls > 1);
     for (size_t i = 0; i < CLASSIFIERS; i++) {
         l3a_metrics metrics, expected;
-        double precisions[SEEN], expected_precisions[SEEN], part = -1, expected_part = -2;
+        double precisions[SEEN], expected_precisions[SEEN], among = -1, expected_among = -2;
         assert_memory_equal(evaluation_scores(&evaluation, i), table.scores[i], table.count * SEEN * sizeof(float));
         assert_ok(context, evaluation_measure(&evaluation, i, thresholds, &metrics, precisions));
         assert_ok(context,
                   measure(context, table.scores[i], table.shown, table.count, SEEN, thresholds, &expected, expected_precisions));
         assert_memory_equal(&metrics, &expected, sizeof metrics);
         assert_memory_equal(precisions, expected_precisions, sizeof precisions);
-        assert_ok(context, evaluation_part(&evaluation, i, 1, SEEN, &part));
-        assert_ok(context, measure_part(context, table.scores[i], table.shown, table.count, SEEN, 1, SEEN, &expected_part));
-        assert_true(part == expected_part && part > 0);
+        assert_ok(context, evaluation_among(&evaluation, i, 1, SEEN, &among));
+        assert_ok(context, measure_among(context, table.scores[i], table.shown, table.count, SEEN, 1, SEEN, &expected_among));
+        assert_true(among == expected_among && among > 0);
     }
     evaluation_free(&evaluation);
     l3a_features_free(features);

@@ -1,4 +1,4 @@
-/* Models that learn together, against each of them learning alone: the same labels, weights and scores. */
+/* Models that learn together, against each of them learning alone: the same labels, coefficients and scores. */
 #include "support.h"
 
 #include "data/features.h"

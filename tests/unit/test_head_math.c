@@ -107,7 +107,7 @@ static void gradient_of_distillation_is_that_of_finite_differences(void **state)
 static void adam_is_the_published_algorithm(void **state) {
     (void)state;
     enum { COUNT = 21, STEPS = 60 };
-    float mean[COUNT] = {0}, square[COUNT] = {0}, weights[COUNT] = {0}, gradient[COUNT];
+    float mean[COUNT] = {0}, square[COUNT] = {0}, coefficients[COUNT] = {0}, gradient[COUNT];
     double m[COUNT] = {0}, v[COUNT] = {0}, w[COUNT] = {0};
     struct adam adam = {.mean = mean, .square = square};
     for (size_t step = 1; step <= STEPS; step++) {
@@ -119,10 +119,10 @@ static void adam_is_the_published_algorithm(void **state) {
             v[i] = 0.999 * v[i] + 0.001 * g * g;
             w[i] -= rate * (m[i] / (1 - pow(0.9, (double)step))) / (sqrt(v[i] / (1 - pow(0.999, (double)step))) + 1e-8);
         }
-        adam_step(&adam, COUNT, rate, gradient, weights);
+        adam_step(&adam, COUNT, rate, gradient, coefficients);
     }
     for (size_t i = 0; i < COUNT; i++) {
-        assert_near((double)weights[i], w[i], 1e-4);
+        assert_near((double)coefficients[i], w[i], 1e-4);
     }
 }
 
@@ -173,7 +173,7 @@ static struct head *make_head(const char *method, const struct learner *learner,
     return made;
 }
 
-/* The head comes to know so many classes more, with weights of its own. */
+/* The head comes to know so many classes more, with coefficients of its own. */
 static void widen(struct head *head, size_t classes, struct rows *rows) {
     head->old = head->classes;
     head->classes += classes;
@@ -189,10 +189,10 @@ static void widen(struct head *head, size_t classes, struct rows *rows) {
     }
 }
 
-static double dot(const float *weights, const float *features) {
+static double dot(const float *coefficients, const float *features) {
     double sum = 0;
     for (size_t j = 0; j < INPUTS; j++) {
-        sum += (double)weights[j] * (double)features[j];
+        sum += (double)coefficients[j] * (double)features[j];
     }
     return sum;
 }
@@ -382,7 +382,7 @@ static void stored_scores_pull_by_their_squared_distance(void **state) {
     head_free(head);
 }
 
-/* Of one held image: the softmax cross-entropy over all classes, with the weights before the correction. */
+/* Of one held image: the softmax cross-entropy over all classes, with the coefficients before the correction. */
 static double image_correction_loss(const float *before, const float *features, const int8_t *labels, size_t first, size_t classes,
                                     double alpha, double beta) {
     double sum = 0, wanted = 0, present = 0;

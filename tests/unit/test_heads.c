@@ -183,14 +183,14 @@ static void every_method_has_the_settings_that_were_tuned_for_it(void **state) {
 
 /* A method's learner by itself, over a few phases of two classes. */
 static void learn_phase(const struct method *method, void *state, l3a_features *train, size_t phase) {
-    static const size_t columns[CLASSES] = {0, 1, 2, 3, 4, 5}, edges[] = {0, 2, 4, 6};
+    static const size_t columns[CLASSES] = {0, 1, 2, 3, 4, 5}, bounds[] = {0, 2, 4, 6};
     const struct lesson lesson = {.train = train,
                                   .names = class_names,
                                   .columns = columns,
-                                  .bounds = edges,
+                                  .bounds = bounds,
                                   .phases = 3,
-                                  .first = edges[phase],
-                                  .last = edges[phase + 1]};
+                                  .first = bounds[phase],
+                                  .last = bounds[phase + 1]};
     struct outcome outcome = {0};
     assert_ok(train->context, method->learner->learn(state, &lesson, &outcome));
 }

@@ -177,7 +177,7 @@ typedef struct naive {
     l3a_options options;
     size_t classes;
     long double layer[WIDTH][DIM];
-    long double gram[DIM][DIM], cross[DIM][CLASSES], weights[DIM][CLASSES];
+    long double gram[DIM][DIM], cross[DIM][CLASSES], coefficients[DIM][CLASSES];
     uint64_t counts[CLASSES];
     l3a_phase_info info;
 } naive;
@@ -216,7 +216,7 @@ static void naive_expand(const naive *n, const float *features, long double *x) 
 static long double naive_score(const naive *n, const long double *x, size_t k) {
     long double s = 0;
     for (size_t j = 0; j < DIM; j++) {
-        s += x[j] * n->weights[j][k];
+        s += x[j] * n->coefficients[j][k];
     }
     return s;
 }
@@ -318,11 +318,11 @@ static void eliminate(size_t columns, long double a[DIM][DIM], long double b[DIM
 static void naive_solve(naive *n) {
     static long double system[DIM][DIM];
     memcpy(system, n->gram, sizeof system);
-    memcpy(n->weights, n->cross, sizeof n->weights);
+    memcpy(n->coefficients, n->cross, sizeof n->coefficients);
     for (size_t i = 0; i < DIM; i++) {
         system[i][i] += (long double)n->options.model.gamma;
     }
-    eliminate(n->classes, system, n->weights);
+    eliminate(n->classes, system, n->coefficients);
 }
 
 static void naive_add_row(naive *n, const long double *x, const int *labels, const long double *v, size_t all) {
@@ -378,7 +378,8 @@ static double *naive_columns(const naive *n, long double columns[DIM][CLASSES]) 
 }
 
 static void assert_as_naive(l3a_context *context, const l3a_model *model, naive *n, double tolerance) {
-    double *weights = naive_columns(n, n->weights), *cross = naive_columns(n, n->cross), *gram = malloc(DIM * DIM * sizeof *gram);
+    double *coefficients = naive_columns(n, n->coefficients), *cross = naive_columns(n, n->cross),
+           *gram = malloc(DIM * DIM * sizeof *gram);
     double *matrix = copy_matrix(context, model);
     for (size_t i = 0; i < DIM * DIM; i++) {
         gram[i] = (double)n->gram[i / DIM][i % DIM];
@@ -393,12 +394,12 @@ static void assert_as_naive(l3a_context *context, const l3a_model *model, naive 
     for (size_t k = 0; k < n->classes; k++) {
         assert_int_equal(l3a_model_class_images(model, k), n->counts[k]);
     }
-    assert_close(l3a_model_coefficients(model), weights, DIM * n->classes, tolerance);
+    assert_close(l3a_model_coefficients(model), coefficients, DIM * n->classes, tolerance);
     assert_close(l3a_model_cross(model), cross, DIM * n->classes, tolerance);
     if (!l3a_model_is_inverse(model)) {
         assert_close(matrix, gram, DIM * DIM, tolerance);
     }
-    free(weights);
+    free(coefficients);
     free(cross);
     free(gram);
     free(matrix);
@@ -561,9 +562,9 @@ static double *plain_ridge(const l3a_options *options, const batch *b) {
     }
     eliminate(b->classes, a, c);
     n->classes = b->classes;
-    double *weights = naive_columns(n, c);
+    double *coefficients = naive_columns(n, c);
     free(n);
-    return weights;
+    return coefficients;
 }
 
 static void one_phase_without_weights_is_plain_ridge_regression(void **state) {
@@ -882,7 +883,7 @@ static void contexts_learn_side_by_side_what_they_learn_in_turn(void **state) {
     }
 }
 
-static void scores_are_the_expanded_features_times_the_weights(void **state) {
+static void scores_are_the_expanded_features_times_the_coefficients(void **state) {
     (void)state;
     enum { MANY = 1100 };
     static float features[MANY * WIDTH], scores[MANY * CLASSES];
@@ -895,7 +896,7 @@ static void scores_are_the_expanded_features_times_the_weights(void **state) {
         l3a_model *model = learned_model(context, &options, PHASES);
         naive *n = make_naive(&options);
         for (size_t i = 0; i < DIM * CLASSES; i++) {
-            n->weights[i / CLASSES][i % CLASSES] = (long double)l3a_model_coefficients(model)[i];
+            n->coefficients[i / CLASSES][i % CLASSES] = (long double)l3a_model_coefficients(model)[i];
         }
         assert_ok(context, l3a_model_score(model, features, MANY, scores));
         for (size_t i = 0; i < MANY * CLASSES; i++) {
@@ -1147,7 +1148,7 @@ int main(void) {
         cmocka_unit_test(a_model_of_sums_turns_to_the_recursion_when_a_phase_is_small),
         cmocka_unit_test(two_threads_learn_what_one_learns),
         cmocka_unit_test(contexts_learn_side_by_side_what_they_learn_in_turn),
-        cmocka_unit_test(scores_are_the_expanded_features_times_the_weights),
+        cmocka_unit_test(scores_are_the_expanded_features_times_the_coefficients),
         cmocka_unit_test(a_loaded_model_goes_on_as_if_it_had_never_been_saved),
         cmocka_unit_test(a_model_stored_in_float32_goes_on_almost_the_same),
         cmocka_unit_test(a_table_teaches_the_rows_that_show_the_phase),

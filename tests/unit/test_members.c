@@ -62,7 +62,7 @@ static void a_table_keeps_its_members_when_it_is_saved(void **state) {
     l3a_context_free(context);
 }
 
-/* The same rows by hand, without those that a crowd alone puts there: the weights are the same, bit for bit. */
+/* The same rows by hand, without those that a crowd alone puts there: the coefficients are the same, bit for bit. */
 static void an_image_in_a_phase_through_a_crowd_alone_is_counted_and_teaches_nothing(void **state) {
     (void)state;
     l3a_context *context = make_context(1);

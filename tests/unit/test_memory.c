@@ -86,6 +86,24 @@ static void a_failed_growth_changes_nothing(void **state) {
     release(context, items);
 }
 
+static void an_array_is_extended_with_zeros(void **state) {
+    (void)state;
+    size_t *items = NULL;
+    assert_ok(context, extend_array(context, &items, 0, 2, sizeof *items));
+    assert_true(items[0] == 0 && items[1] == 0);
+    items[0] = 7;
+    items[1] = 8;
+    assert_ok(context, extend_array(context, &items, 2, 5, sizeof *items));
+    assert_true(items[0] == 7 && items[1] == 8 && items[2] == 0 && items[3] == 0 && items[4] == 0);
+    allowed = allocations;
+    assert_fails(context, extend_array(context, &items, 5, 6, sizeof *items), L3A_ERROR_MEMORY, "out of memory");
+    assert_true(items[0] == 7 && items[4] == 0);
+    allowed = SIZE_MAX;
+    assert_ok(context, extend_array(context, &items, 0, 2, sizeof *items));
+    assert_true(items[0] == 0 && items[1] == 0);
+    release(context, items);
+}
+
 static void a_pool_and_a_list_hold_the_same_texts(void **state) {
     (void)state;
     enum { TEXTS = 3000 };
@@ -150,6 +168,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(an_array_keeps_its_items_and_seldom_moves, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_array_gets_all_the_room_that_is_needed_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_failed_growth_changes_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_array_is_extended_with_zeros, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_pool_and_a_list_hold_the_same_texts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_text_of_any_length_is_built, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_text_remembers_that_memory_was_short, set_up, tear_down),

@@ -2,6 +2,8 @@
  * Defaults and ranges stand here a second time, so that a change of either is a change of both on purpose. */
 #include "support.h"
 
+#include "base/closest.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -284,6 +286,10 @@ static void the_closest_name_is_found_or_none(void **state) {
     assert_string_equal(l3a_closest("act", names, 5), "cat");
     assert_string_equal(l3a_closest("car", names, 5), "car");
     assert_null(l3a_closest("zebra", names, 5));
+    char hint[64];
+    assert_string_equal(suggest_closest(hint, sizeof hint, "act", names, 5, "use one of them"), "did you mean 'cat'?");
+    assert_string_equal(suggest_closest(hint, sizeof hint, "zebra", names, 5, "use 100 % of them"), "use 100 % of them");
+    assert_string_equal(suggest_closest(hint, 8, "zebra", names, 5, "use one of them"), "use one");
     assert_null(l3a_closest("", names, 5));
     assert_null(l3a_closest("person", names, 0));
 }

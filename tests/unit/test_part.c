@@ -1,4 +1,4 @@
-/* Phases kept apart: weights of each phase from its own M_j, by elimination in long double over full matrices. */
+/* Phases kept apart: coefficients of each phase from its own M_j, by elimination in long double over full matrices. */
 #include "support.h"
 
 #include "base/memory.h"
@@ -16,7 +16,7 @@ struct world {
     struct ridge ridge;
     struct part parts[PARTS];
     size_t dim, count, columns;
-    double *cross, *weights;
+    double *cross, *coefficients;
 };
 
 /* Each part is the sum over `rows` random rows; each class has a column of cross with values of that size. */
@@ -40,7 +40,7 @@ static void make_world(struct world *w, size_t dim, size_t count, size_t rows, r
         }
     }
     w->cross = calloc(dim * w->columns, sizeof *w->cross);
-    w->weights = calloc(dim * w->columns, sizeof *w->weights);
+    w->coefficients = calloc(dim * w->columns, sizeof *w->coefficients);
     for (size_t i = 0; i < dim * w->columns; i++) {
         w->cross[i] = (double)rows * random_uniform(9, i);
     }
@@ -53,7 +53,7 @@ static void free_world(struct world *w) {
     ridge_free(&w->ridge);
     l3a_context_free(w->context);
     free(w->cross);
-    free(w->weights);
+    free(w->coefficients);
 }
 
 static long double element(const struct part *part, size_t i, size_t j) {
@@ -97,7 +97,7 @@ static void eliminate(const struct world *w, size_t k, double alpha, long double
     }
 }
 
-/* limit: of the error of all weights, as a share of their size. */
+/* limit: of the error of all coefficients, as a share of their size. */
 static void compare_lifted(const struct world *w, double alpha, double lift, double t, double limit) {
     static long double expected[2 * PARTS][MOST];
     const long double share = (long double)lift * ((long double)t - 1) / ((long double)t + 8);
@@ -111,7 +111,7 @@ static void compare_lifted(const struct world *w, double alpha, double lift, dou
             sum += expected[k][i];
         }
         for (size_t k = 0; k < w->columns; k++) {
-            const long double value = expected[k][i] + share * sum, gap = value - (long double)w->weights[i * w->columns + k];
+            const long double value = expected[k][i] + share * sum, gap = value - (long double)w->coefficients[i * w->columns + k];
             off += gap * gap;
             size += value * value;
         }
@@ -133,10 +133,10 @@ static void solutions_are_those_of_each_phase_s_own_system(void **state) {
         const bool single = n / 36;
         struct world w;
         make_world(&w, dim, count, 60, single ? REAL_SINGLE : REAL_DOUBLE, 0.5);
-        assert_ok(w.context, parts_solve(&w.ridge, w.parts, count, alpha, 0.1, w.columns, w.cross, w.weights));
+        assert_ok(w.context, parts_solve(&w.ridge, w.parts, count, alpha, 0.1, w.columns, w.cross, w.coefficients));
         compare(&w, alpha, 0.1, single ? 2e-3 : 1e-9); /* the search of single precision stops at 5e-4 in the norm of M */
         /* and once more, from where it arrived */
-        assert_ok(w.context, parts_solve(&w.ridge, w.parts, count, alpha, 0.1, w.columns, w.cross, w.weights));
+        assert_ok(w.context, parts_solve(&w.ridge, w.parts, count, alpha, 0.1, w.columns, w.cross, w.coefficients));
         compare(&w, alpha, 0.1, single ? 2e-3 : 1e-9);
         free_world(&w);
     }
@@ -176,7 +176,7 @@ static void folded_parts_add_up(void **state) {
     w.parts[0] = w.parts[1];
     w.parts[1] = w.parts[2];
     w.count = 2;
-    assert_ok(w.context, parts_solve(&w.ridge, w.parts, 2, 0.3, 0, w.columns, w.cross, w.weights));
+    assert_ok(w.context, parts_solve(&w.ridge, w.parts, 2, 0.3, 0, w.columns, w.cross, w.coefficients));
     compare(&w, 0.3, 0, 1e-9);
     free_world(&w);
 }
@@ -199,7 +199,7 @@ static void any_judged_sets_are_solved(void **state) {
         }
         assert_true(fabs(parts_lift(0.1, w.parts, PARTS) - 0.01) < 1e-15);
         for (int again = 0; again < 2; again++) {
-            assert_ok(w.context, parts_solve(&w.ridge, w.parts, PARTS, alphas[n % 3], 0.1, w.columns, w.cross, w.weights));
+            assert_ok(w.context, parts_solve(&w.ridge, w.parts, PARTS, alphas[n % 3], 0.1, w.columns, w.cross, w.coefficients));
             compare_lifted(&w, alphas[n % 3], 0.1, 2, single ? 2e-3 : 1e-9);
         }
         free_world(&w);
@@ -224,7 +224,8 @@ static void hopeless_systems_are_refused(void **state) {
     (void)state;
     struct world w;
     make_world(&w, MOST, 2, 5, REAL_SINGLE, 1e-12);
-    assert_fails(w.context, parts_solve(&w.ridge, w.parts, 2, 0.3, 0, w.columns, w.cross, w.weights), L3A_ERROR_NUMERIC, "gamma");
+    assert_fails(w.context, parts_solve(&w.ridge, w.parts, 2, 0.3, 0, w.columns, w.cross, w.coefficients), L3A_ERROR_NUMERIC,
+                 "gamma");
     free_world(&w);
     make_world(&w, 5, 2, 20, REAL_DOUBLE, 1);
     for (uint64_t i = 0; i < triangle_numbers(0, 5); i++) {
@@ -233,7 +234,7 @@ static void hopeless_systems_are_refused(void **state) {
         number *= -3;
         assert_ok(w.context, triangle_write(&w.parts[1].sums, i, 1, &number));
     }
-    assert_fails(w.context, parts_solve(&w.ridge, w.parts, 2, 0.3, 0, w.columns, w.cross, w.weights), L3A_ERROR_NUMERIC,
+    assert_fails(w.context, parts_solve(&w.ridge, w.parts, 2, 0.3, 0, w.columns, w.cross, w.coefficients), L3A_ERROR_NUMERIC,
                  "positive definite");
     free_world(&w);
 }

@@ -102,23 +102,23 @@ static void assert_scores_as(world *w, float *before) {
     free(before);
 }
 
-/* The weights after both phases when nothing goes wrong. */
-static void expected_weights(const l3a_options *options, double *weights) {
+/* The coefficients after both phases when nothing goes wrong. */
+static void expected_coefficients(const l3a_options *options, double *coefficients) {
     world *w = NULL;
     set_up((void **)&w);
     make_model(w, options);
     learn_phase(w, 0);
     learn_phase(w, 1);
-    memcpy(weights, l3a_model_coefficients(w->model), DIM * CLASSES * sizeof *weights);
+    memcpy(coefficients, l3a_model_coefficients(w->model), DIM * CLASSES * sizeof *coefficients);
     tear_down((void **)&w);
 }
 
 static void assert_learned_as_if_nothing_had_happened(world *w) {
-    double weights[DIM * CLASSES];
+    double coefficients[DIM * CLASSES];
     const l3a_options options = options_of(w->model);
-    expected_weights(&options, weights);
+    expected_coefficients(&options, coefficients);
     assert_int_equal(l3a_model_class_count(w->model), CLASSES);
-    assert_memory_equal(l3a_model_coefficients(w->model), weights, sizeof weights);
+    assert_memory_equal(l3a_model_coefficients(w->model), coefficients, sizeof coefficients);
     assert_ok(w->context, l3a_model_save(w->model, w->path));
 }
 

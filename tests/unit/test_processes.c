@@ -171,10 +171,10 @@ static void compare(const struct process *alone, const struct process *one) {
     for (size_t k = 0; k < classes; k++) {
         assert_int_equal(l3a_model_class_images(expected, k), l3a_model_class_images(model, k));
     }
-    const double weights = largest(l3a_model_coefficients(expected), d * classes),
+    const double coefficients = largest(l3a_model_coefficients(expected), d * classes),
                  cross = largest(l3a_model_cross(expected), d * classes);
     for (size_t i = 0; i < d * classes; i++) {
-        near(l3a_model_coefficients(model)[i], l3a_model_coefficients(expected)[i], weights);
+        near(l3a_model_coefficients(model)[i], l3a_model_coefficients(expected)[i], coefficients);
         near(l3a_model_cross(model)[i], l3a_model_cross(expected)[i], cross);
     }
     for (size_t i = 0; i < d; i++) {

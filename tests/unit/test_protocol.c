@@ -7,7 +7,7 @@
 typedef struct protocol_case {
     const char *text;
     size_t classes, phases;
-    size_t edges[12];
+    size_t bounds[12];
 } protocol_case;
 
 static const protocol_case protocols[] = {
@@ -31,10 +31,10 @@ static void protocols_cut_the_classes_into_phases(void **state) {
     l3a_context *context = make_context(1);
     for (size_t i = 0; i < sizeof protocols / sizeof protocols[0]; i++) {
         const protocol_case *p = &protocols[i];
-        size_t edges[81], phases = 0;
-        assert_ok(context, l3a_protocol_parse(context, p->text, p->classes, edges, &phases));
+        size_t bounds[81], phases = 0;
+        assert_ok(context, l3a_protocol_parse(context, p->text, p->classes, bounds, &phases));
         assert_int_equal(phases, p->phases);
-        assert_memory_equal(edges, p->edges, (phases + 1) * sizeof *edges);
+        assert_memory_equal(bounds, p->bounds, (phases + 1) * sizeof *bounds);
     }
     l3a_context_free(context);
 }
@@ -65,9 +65,9 @@ static void texts_that_are_no_protocol_are_refused_and_nothing_is_written(void *
                                       "B18446744073709551616-C1"};
     l3a_context *context = make_context(1);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        size_t edges[21] = {77}, phases = 66;
-        assert_fails(context, l3a_protocol_parse(context, bad[i], 20, edges, &phases), L3A_ERROR_OPTION, bad[i]);
-        assert_int_equal(edges[0], 77);
+        size_t bounds[21] = {77}, phases = 66;
+        assert_fails(context, l3a_protocol_parse(context, bad[i], 20, bounds, &phases), L3A_ERROR_OPTION, bad[i]);
+        assert_int_equal(bounds[0], 77);
         assert_int_equal(phases, 66);
     }
     l3a_context_free(context);
@@ -76,8 +76,8 @@ static void texts_that_are_no_protocol_are_refused_and_nothing_is_written(void *
 static void a_base_larger_than_the_data_is_refused(void **state) {
     (void)state;
     l3a_context *context = make_context(1);
-    size_t edges[21], phases;
-    assert_fails(context, l3a_protocol_parse(context, "B21-C2", 20, edges, &phases), L3A_ERROR_OPTION, "21 classes");
+    size_t bounds[21], phases;
+    assert_fails(context, l3a_protocol_parse(context, "B21-C2", 20, bounds, &phases), L3A_ERROR_OPTION, "21 classes");
     l3a_context_free(context);
 }
 

@@ -1,7 +1,6 @@
 /* Factors in the second half, what is solved with them, and the recursion on the first. */
 #include "algebra/cpu/cpu.h"
 
-#include "base/memory.h"
 #include "base/threads.h"
 
 #include <math.h>

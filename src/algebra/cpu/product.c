@@ -112,7 +112,7 @@ uint64_t cpu_multiply_bytes(const l3a_context *context, size_t dim) {
 }
 
 /* Slices of about the same area. */
-static size_t slice_edge(const struct product *product, size_t slice) {
+static size_t slice_start(const struct product *product, size_t slice) {
     return slice == product->slices ? product->dim : (size_t)((double)product->dim * sqrt((double)slice / (double)product->slices));
 }
 
@@ -122,7 +122,7 @@ static void multiply_slices(void *argument, size_t first, size_t last) {
     for (size_t s = first; s < last; s++) {
         double *y = product->work + (1 + s) * size;
         memset(y, 0, size * sizeof *y);
-        multiply_rows(product, slice_edge(product, s), slice_edge(product, s + 1), (const lanes *)product->work, (lanes *)y);
+        multiply_rows(product, slice_start(product, s), slice_start(product, s + 1), (const lanes *)product->work, (lanes *)y);
     }
 }
 

@@ -1,0 +1,11 @@
+/* Hints about mistyped names. */
+#ifndef L3A_CLOSEST_H
+#define L3A_CLOSEST_H
+
+#include <stddef.h>
+
+/* Writes "did you mean '…'?" with the closest of the names (l3a_closest), or `otherwise` if none is close. Returns the hint. */
+const char *suggest_closest(char *hint, size_t capacity, const char *mistyped, const char *const *names, size_t count,
+                            const char *otherwise);
+
+#endif
