@@ -73,6 +73,12 @@ l3a_status block_expand(struct block *rows, const float *features, size_t count)
     return rows->layer->algebra->block_expand(rows, features);
 }
 
+l3a_status block_append(struct block *rows, const struct block *from, const size_t *chosen, size_t count) {
+    const l3a_status status = rows->layer->algebra->block_append(rows, from, chosen, count);
+    rows->count += status == L3A_OK ? count : 0;
+    return status;
+}
+
 l3a_status block_read(const struct block *rows, void *values) {
     return rows->layer->algebra->block_read(rows, values);
 }

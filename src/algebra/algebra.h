@@ -53,9 +53,10 @@ struct block {
     l3a_context *context; /* of the thread that uses them, which may differ from the layer's */
     const struct layer *layer;
     size_t capacity, count;
-    size_t columns; /* the most targets that are added with them; 0: the rows are only scored */
-    bool recursive; /* they update an inverse */
-    bool reused;    /* sums_add() leaves them as they are */
+    size_t columns;           /* the most targets that are added with them; 0: the rows are only scored */
+    bool recursive;           /* they update an inverse */
+    bool reused;              /* sums_add() leaves them as they are */
+    const struct block *work; /* whose work space it uses, with as many rows and columns; NULL: its own */
     void *held;
 };
 
@@ -93,6 +94,7 @@ struct algebra {
     l3a_status (*block_create)(struct block *rows);
     void (*block_free)(struct block *rows);
     l3a_status (*block_expand)(struct block *rows, const float *features);
+    l3a_status (*block_append)(struct block *rows, const struct block *from, const size_t *chosen, size_t count);
     l3a_status (*block_read)(const struct block *rows, void *values);
     l3a_status (*block_score)(const struct block *rows, const struct solution *solution, void *scores);
     l3a_status (*block_gram)(struct block *rows, const double *weight, double *gram);
@@ -146,11 +148,13 @@ void layer_free(struct layer *layer);
 /* Entries of B, in order, to values [width x dim]. */
 void layer_entries(int threads, const struct layer_shape *shape, void *values);
 
-/* context, layer, capacity, columns, recursive and reused are set in *rows. */
+/* All but count and held are set in *rows. */
 l3a_status block_create(struct block *rows);
 void block_free(struct block *rows);
 /* X = layer(features), features [count x width] */
 l3a_status block_expand(struct block *rows, const float *features, size_t count);
+/* Appends copies of the chosen rows of another block of the same layer; NULL: of its first `count` rows. */
+l3a_status block_append(struct block *rows, const struct block *from, const size_t *chosen, size_t count);
 /* Copies X [count x d] in the layer's type. */
 l3a_status block_read(const struct block *rows, void *values);
 /* scores [count x columns] = X W, in the layer's type */

@@ -5,14 +5,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { STAGED_ROWS = 1024, STAGE_ARRAYS = 3 };
+enum { STAGED_ROWS = 512, STAGES = 2, STAGE_ARRAYS = 3 };
 
-/* Rows on which a member disagrees with the one before it: positive weight differences from the front, others from the back. */
+/* Rows on which a member disagrees with the one before it, all with the same sign of the weight difference. */
 struct stage {
-    size_t front, back;
-    float *features; /* [STAGED_ROWS x k] */
-    double *weight;  /* |Δω| */
-    double *targets; /* [STAGED_ROWS x classes]: ω_v ŷ_v - ω_(v-1) ŷ_(v-1) */
+    double sign;
+    struct block rows; /* expanded; the group's block has the work space */
+    double *weight;    /* |Δω| */
+    double *targets;   /* [STAGED_ROWS x classes]: ω_v ŷ_v - ω_(v-1) ŷ_(v-1) */
+    size_t *chosen;    /* rows of the current block that belong here */
+    size_t count;      /* of them */
 };
 
 enum role {
@@ -24,7 +26,7 @@ enum role {
 struct member {
     l3a_model *model;
     enum role role;
-    struct stage stage;
+    struct stage stages[STAGES]; /* larger weights, and smaller ones */
 };
 
 struct group {
@@ -94,10 +96,33 @@ int group_order(const struct model_options *left, const struct model_options *ri
     return order;
 }
 
-static void list_stage(struct stage *stage, size_t width, size_t classes, struct array *list) {
-    list[0] = (struct array){&stage->features, STAGED_ROWS, width * sizeof *stage->features, false};
-    list[1] = (struct array){&stage->weight, STAGED_ROWS, sizeof *stage->weight, false};
-    list[2] = (struct array){&stage->targets, STAGED_ROWS, classes * sizeof *stage->targets, false};
+static void list_stage(struct stage *stage, size_t classes, struct array *list) {
+    list[0] = (struct array){&stage->weight, STAGED_ROWS, sizeof *stage->weight, false};
+    list[1] = (struct array){&stage->targets, STAGED_ROWS, classes * sizeof *stage->targets, false};
+    list[2] = (struct array){&stage->chosen, STAGED_ROWS, sizeof *stage->chosen, false};
+}
+
+static struct block stage_rows(const struct block *work) {
+    return (struct block){
+        .context = work->context, .layer = work->layer, .capacity = STAGED_ROWS, .columns = work->columns, .work = work};
+}
+
+static l3a_status stage_create(const struct block *work, double sign, struct stage *stage) {
+    l3a_status status = L3A_OK;
+    struct array list[STAGE_ARRAYS];
+    *stage = (struct stage){.sign = sign, .rows = stage_rows(work)};
+    list_stage(stage, work->columns, list);
+    TRY(arrays_allocate(work->context, list, STAGE_ARRAYS));
+    TRY(block_create(&stage->rows));
+done:
+    return status;
+}
+
+static void stage_free(l3a_context *context, struct stage *stage) {
+    struct array list[STAGE_ARRAYS];
+    list_stage(stage, 0, list);
+    arrays_release(context, list, STAGE_ARRAYS);
+    block_free(&stage->rows);
 }
 
 static size_t row_capacity(size_t block) {
@@ -105,24 +130,27 @@ static size_t row_capacity(size_t block) {
 }
 
 /* What one member adds to the group's layer and rows. */
-static uint64_t member_memory(l3a_context *context, const struct model_options *members, size_t index, size_t width, size_t classes,
+static uint64_t member_memory(const struct block *work, const struct model_options *members, size_t index, size_t width,
                               size_t phases) {
+    const l3a_context *context = work->context;
+    const size_t classes = work->columns;
     const struct model_options *options = &members[index];
     const struct algebra *algebra = algebra_of(context);
     const size_t d = learned_width(options, width);
     const enum role role = role_of(members, index);
     struct phase none;
     struct stage no_stage;
+    const struct block staged = stage_rows(work);
     struct array block[BLOCK_ARRAYS], columns[COLUMN_ARRAYS], stage[STAGE_ARRAYS];
     list_block(&none, (size_t)options->block, width, 0, classes, options_real(options), options->pseudo != L3A_PSEUDO_OFF, block);
     list_columns(&none, d, classes, columns);
-    list_stage(&no_stage, width, classes, stage);
+    list_stage(&no_stage, classes, stage);
     return arrays_bytes(block, BLOCK_ARRAYS) + arrays_bytes(columns, COLUMN_ARRAYS) + (uint64_t)d * classes * sizeof(double) +
            algebra->solution_bytes(d, classes, options_real(options)) +
            (role == SHARES ? 0
                            : algebra->sums_bytes(d, 2 * classes) +
                                  kept_phases(options, phases) * algebra->triangle_bytes(d, options_real(options))) +
-           (role == FOLLOWS ? arrays_bytes(stage, STAGE_ARRAYS) : 0);
+           (role == FOLLOWS ? STAGES * (arrays_bytes(stage, STAGE_ARRAYS) + algebra->block_bytes(&staged)) : 0);
 }
 
 uint64_t group_memory(l3a_context *context, const struct model_options *members, size_t count, size_t width, size_t classes,
@@ -136,7 +164,7 @@ uint64_t group_memory(l3a_context *context, const struct model_options *members,
     uint64_t total = layer.algebra->layer_bytes(&layer.shape) + layer.algebra->block_bytes(&rows) +
                      members->block * width * sizeof(float) + parts_solve_bytes(context, learned_width(members, width), classes);
     for (size_t i = 0; i < count; i++) {
-        total += member_memory(context, members, i, width, classes, phases);
+        total += member_memory(&rows, members, i, width, phases);
     }
     return total;
 }
@@ -169,14 +197,14 @@ done:
 }
 
 static void free_phase(struct group *group) {
-    block_free(&group->rows);
     release(group->context, group->features);
     group->features = NULL;
     for (size_t i = 0; i < group->count; i++) {
-        struct array list[STAGE_ARRAYS];
-        list_stage(&group->members[i].stage, 0, 0, list);
-        arrays_release(group->context, list, STAGE_ARRAYS);
+        for (size_t j = 0; j < STAGES; j++) {
+            stage_free(group->context, &group->members[i].stages[j]);
+        }
     }
+    block_free(&group->rows);
 }
 
 void group_free(struct group *group) {
@@ -240,13 +268,8 @@ static l3a_status prepare(struct group *group, l3a_features *features, const siz
     TRY(allocate(context, count, class_count, &labels));
     features_gather_labels(features, rows, count, columns, class_count, labels);
     for (size_t i = 0; i < group->count; i++) {
-        struct array list[STAGE_ARRAYS];
         TRY(l3a_phase_begin(group->members[i].model, names, class_count));
         TRY(l3a_phase_count(group->members[i].model, labels, count));
-        if (group->members[i].role == FOLLOWS) {
-            list_stage(&group->members[i].stage, group->width, all, list);
-            TRY(arrays_allocate(context, list, STAGE_ARRAYS));
-        }
     }
     warn_of_empty_classes(group->members[0].model);
     group->rows = (struct block){.context = context,
@@ -255,6 +278,11 @@ static l3a_status prepare(struct group *group, l3a_features *features, const siz
                                  .columns = all,
                                  .reused = group->count > 1};
     TRY(block_create(&group->rows));
+    for (size_t i = 0; i < group->count; i++) {
+        for (size_t j = 0; group->members[i].role == FOLLOWS && j < STAGES; j++) {
+            TRY(stage_create(&group->rows, j ? -1 : 1, &group->members[i].stages[j]));
+        }
+    }
     TRY(allocate(context, count < group->block ? count : group->block, group->width * sizeof *group->features, &group->features));
 done:
     release(context, labels);
@@ -262,48 +290,55 @@ done:
 }
 
 /* Adds the collected rows to the difference of the sums. */
-static l3a_status flush(struct group *group, struct member *member) {
-    struct stage *stage = &member->stage;
-    struct sums *sums = &member->model->evidence->ridge.sums;
+static l3a_status flush(struct stage *stage, struct sums *sums) {
     l3a_status status = L3A_OK;
-    const size_t all = member->model->phase.classes.count, back = STAGED_ROWS - stage->back;
-    if (stage->front) {
-        TRY(block_expand(&group->rows, stage->features, stage->front));
-        TRY(sums_add_cross(sums, &group->rows, stage->targets));
-        TRY(sums_add(sums, &group->rows, 1, stage->weight, NULL));
+    if (stage->rows.count) {
+        TRY(sums_add_cross(sums, &stage->rows, stage->targets));
+        TRY(sums_add(sums, &stage->rows, stage->sign, stage->weight, NULL));
+        stage->rows.count = 0;
     }
-    if (stage->back) {
-        TRY(block_expand(&group->rows, stage->features + back * group->width, stage->back));
-        TRY(sums_add_cross(sums, &group->rows, stage->targets + back * all));
-        TRY(sums_add(sums, &group->rows, -1, stage->weight + back, NULL));
+done:
+    return status;
+}
+
+/* Takes the rows that were chosen from the current block. */
+static l3a_status collect(const struct group *group, struct stage *stage, struct sums *sums) {
+    l3a_status status = L3A_OK;
+    TRY(block_append(&stage->rows, &group->rows, stage->chosen, stage->count));
+    stage->count = 0;
+    if (stage->rows.count == STAGED_ROWS) {
+        TRY(flush(stage, sums));
     }
-    stage->front = stage->back = 0;
 done:
     return status;
 }
 
 /* Collects the rows of a block on which a member and the one before it disagree. */
-static l3a_status add_difference(struct group *group, struct member *member, size_t rows, struct group_outcome *outcome) {
+static l3a_status add_difference(const struct group *group, struct member *member, struct group_outcome *outcome) {
     l3a_status status = L3A_OK;
     const struct phase *phase = &member->model->phase, *before = &member[-1].model->phase;
-    struct stage *stage = &member->stage;
+    struct sums *sums = &member->model->evidence->ridge.sums;
     const size_t all = phase->classes.count;
-    for (size_t i = 0; i < rows; i++) {
+    for (size_t i = 0; i < group->rows.count; i++) {
         if (memcmp(phase->labels + i * all, before->labels + i * all, all) == 0) {
             continue;
         }
         const double more = phase->weight[i] - before->weight[i];
-        const size_t slot = more >= 0 ? stage->front++ : STAGED_ROWS - ++stage->back;
+        struct stage *stage = &member->stages[more < 0];
+        const size_t slot = stage->rows.count + stage->count;
+        stage->chosen[stage->count++] = i;
         stage->weight[slot] = fabs(more);
-        memcpy(stage->features + slot * group->width, group->features + i * group->width, group->width * sizeof *stage->features);
         for (size_t k = 0; k < all; k++) {
             stage->targets[slot * all + k] =
                 phase->weight[i] * phase->targets[i * all + k] - before->weight[i] * before->targets[i * all + k];
         }
         outcome->corrected++;
-        if (stage->front + stage->back == STAGED_ROWS) {
-            TRY(flush(group, member));
+        if (slot + 1 == STAGED_ROWS) {
+            TRY(collect(group, stage, sums));
         }
+    }
+    for (size_t j = 0; j < STAGES; j++) {
+        TRY(collect(group, &member->stages[j], sums));
     }
 done:
     return status;
@@ -321,7 +356,7 @@ static l3a_status learn_block(struct group *group, size_t rows, struct group_out
     }
     for (size_t i = 0; i < group->count; i++) {
         if (group->members[i].role == FOLLOWS) {
-            TRY(add_difference(group, &group->members[i], rows, &outcomes[i]));
+            TRY(add_difference(group, &group->members[i], &outcomes[i]));
         }
     }
 done:
@@ -342,7 +377,9 @@ static l3a_status learn_rows(struct group *group, l3a_features *features, const 
     }
     for (size_t i = 0; i < group->count; i++) {
         if (group->members[i].role == FOLLOWS) {
-            TRY(flush(group, &group->members[i]));
+            for (size_t j = 0; j < STAGES; j++) {
+                TRY(flush(&group->members[i].stages[j], &group->members[i].model->evidence->ridge.sums));
+            }
             TRY(sums_join(&group->members[i].model->evidence->ridge.sums, &group->members[i - 1].model->evidence->ridge.sums));
         }
     }

@@ -9,8 +9,8 @@
  *
  * which are sums over the rows on which their pseudo-labels disagree. When the phase ends, the sums of the model before are added
  * to it. So the product of a block is computed once per chain, and the result is that of separate models up to rounding. Rows of
- * differences are collected until there are enough for an efficient product: those with a larger weight from the front, those with
- * a smaller one from the back. A chain costs n d² for n rows, n_v d² for the n_v ≤ n rows on which v disagrees with its neighbour,
+ * differences are collected until there are enough for an efficient product, those with a larger weight apart from those with a
+ * smaller one. A chain costs n d² for n rows, n_v d² for the n_v ≤ n rows on which v disagrees with its neighbour,
  * and one solve per model. */
 #ifndef L3A_GROUP_H
 #define L3A_GROUP_H

@@ -71,6 +71,14 @@ static l3a_status expand(struct block *rows, const float *features) {
     return L3A_OK;
 }
 
+static l3a_status append(struct block *rows, const struct block *from, const size_t *chosen, size_t count) {
+    const size_t d = layer_columns(&rows->layer->shape);
+    for (size_t i = 0; i < count * d; i++) {
+        ((double *)rows->held)[rows->count * d + i] = ((const double *)from->held)[(chosen ? chosen[i / d] : i / d) * d + i % d];
+    }
+    return L3A_OK;
+}
+
 static l3a_status copy_out(const struct block *rows, void *values) {
     for (size_t i = 0; i < rows->count * layer_columns(&rows->layer->shape); i++) {
         real_put(rows->layer->shape.type, values, i, ((const double *)rows->held)[i]);
@@ -476,6 +484,7 @@ const struct algebra naive_algebra = {
     .block_create = rows_make,
     .block_free = rows_drop,
     .block_expand = expand,
+    .block_append = append,
     .block_read = copy_out,
     .block_score = score,
     .block_gram = gram_of,

@@ -221,6 +221,41 @@ static void sums_are_added_and_kept(void **state) {
     each(check_adding, false);
 }
 
+/* Chosen rows in a block of their own, which borrows its work space. */
+static void check_borrowing(struct world *w) {
+    static const size_t chosen[] = {3, 0, 22, 3};
+    struct block some = {.context = w->context, .layer = &w->layer, .capacity = 7, .columns = COLUMNS, .work = &w->rows};
+    double raw[7 * MOST], half[MOST];
+    assert_ok(w->context, block_create(&some));
+    assert_ok(w->context, block_append(&some, &w->rows, chosen, 4));
+    assert_ok(w->context, block_append(&some, &w->rows, NULL, 3));
+    assert_int_equal(some.count, 7);
+    assert_ok(w->context, block_read(&some, raw));
+    for (size_t i = 0; i < 7 * w->d; i++) {
+        const size_t row = i / w->d < 4 ? chosen[i / w->d] : i / w->d - 4;
+        assert_true(real_get(w->layer.shape.type, raw, i) == w->x[row * w->d + i % w->d]);
+    }
+    assert_ok(w->context, sums_begin(&w->sums, COLUMNS));
+    assert_ok(w->context, sums_add(&w->sums, &some, 1, w->weight, w->targets));
+    for (size_t i = 0; i < w->d; i++) {
+        assert_ok(w->context, sums_read(&w->sums, ADDED, i, 1, half));
+        for (size_t j = 0; j <= i; j++) {
+            double sum = 0;
+            for (size_t n = 0; n < 7; n++) {
+                const size_t row = n < 4 ? chosen[n] : n - 4;
+                sum += w->weight[n] * w->x[row * w->d + i] * w->x[row * w->d + j];
+            }
+            near(half[j], sum, w->tolerance);
+        }
+    }
+    block_free(&some);
+}
+
+static void blocks_lend_work_space(void **state) {
+    (void)state;
+    each(check_borrowing, false);
+}
+
 static void check_joining(struct world *w) {
     struct sums other;
     struct triangle triangle, copy;
@@ -553,11 +588,17 @@ static void models_are_the_same_on_either_back_end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_are_their_formulas),    cmocka_unit_test(sums_are_added_and_kept),
-        cmocka_unit_test(sums_and_triangles_add_up),    cmocka_unit_test(halves_are_read_written_and_copied),
-        cmocka_unit_test(systems_are_solved),           cmocka_unit_test(single_factors_and_bad_matrices_are_told),
-        cmocka_unit_test(inverses_are_inverses),        cmocka_unit_test(the_recursion_is_the_solution),
-        cmocka_unit_test(rows_are_scored_and_compared), cmocka_unit_test(models_are_the_same_on_either_back_end),
+        cmocka_unit_test(layers_are_their_formulas),
+        cmocka_unit_test(sums_are_added_and_kept),
+        cmocka_unit_test(blocks_lend_work_space),
+        cmocka_unit_test(sums_and_triangles_add_up),
+        cmocka_unit_test(halves_are_read_written_and_copied),
+        cmocka_unit_test(systems_are_solved),
+        cmocka_unit_test(single_factors_and_bad_matrices_are_told),
+        cmocka_unit_test(inverses_are_inverses),
+        cmocka_unit_test(the_recursion_is_the_solution),
+        cmocka_unit_test(rows_are_scored_and_compared),
+        cmocka_unit_test(models_are_the_same_on_either_back_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@ const struct algebra cpu_algebra = {
     .block_create = cpu_block_create,
     .block_free = cpu_block_free,
     .block_expand = cpu_block_expand,
+    .block_append = cpu_block_append,
     .block_read = cpu_block_read,
     .block_score = cpu_block_score,
     .block_gram = cpu_block_gram,

@@ -51,6 +51,11 @@ static inline size_t stride_of(const struct sums *sums) {
     return ((const struct cpu_sums *)sums->held)->stride;
 }
 
+/* Where a block has its targets, panel and cross_block. */
+static inline const struct cpu_block *work_of(const struct block *rows) {
+    return rows->work ? rows->work->held : rows->held;
+}
+
 /* layer.c */
 l3a_status cpu_layer_create(struct layer *layer);
 void cpu_layer_free(struct layer *layer);
@@ -59,6 +64,7 @@ l3a_status cpu_block_create(struct block *rows);
 void cpu_block_free(struct block *rows);
 uint64_t cpu_block_bytes(const struct block *rows);
 l3a_status cpu_block_expand(struct block *rows, const float *features);
+l3a_status cpu_block_append(struct block *rows, const struct block *from, const size_t *chosen, size_t count);
 l3a_status cpu_block_read(const struct block *rows, void *values);
 l3a_status cpu_block_score(const struct block *rows, const struct solution *solution, void *scores);
 l3a_status cpu_block_gram(struct block *rows, const double *weight, double *gram);

@@ -79,7 +79,7 @@ void cpu_layer_free(struct layer *layer) {
 static void list_block_arrays(const struct block *rows, struct cpu_block *held, struct array *list) {
     const struct layer_shape *shape = &rows->layer->shape;
     const size_t size = real_size(shape->type), d = layer_columns(shape), columns = rows->columns, n = rows->capacity;
-    const bool single = shape->type == REAL_SINGLE, adds = columns && !rows->recursive;
+    const bool single = shape->type == REAL_SINGLE, adds = columns && !rows->recursive && !rows->work;
     const size_t few = rows->recursive ? (n < UPDATE_ROWS ? n : UPDATE_ROWS) : 0;
     list[0] = (struct array){&held->expanded, n, d * size, false};
     list[1] = (struct array){&held->scaled, adds && rows->reused ? n : 0, d * size, false};
@@ -200,6 +200,16 @@ l3a_status cpu_block_expand(struct block *rows, const float *features) {
                  : shape->type == REAL_SINGLE ? finish_single
                                               : finish_double,
                  &expansion);
+    return L3A_OK;
+}
+
+l3a_status cpu_block_append(struct block *rows, const struct block *from, const size_t *chosen, size_t count) {
+    const struct cpu_block *held = rows->held, *others = from->held;
+    const size_t row = layer_columns(&rows->layer->shape) * real_size(rows->layer->shape.type);
+    for (size_t i = 0; i < count; i++) {
+        memcpy((char *)held->expanded + (rows->count + i) * row, (const char *)others->expanded + (chosen ? chosen[i] : i) * row,
+               row);
+    }
     return L3A_OK;
 }
 

@@ -80,7 +80,7 @@ static void add_panel_rows(void *argument, size_t first, size_t last) {
 /* Works on one panel of rows of the triangle at a time: a rank update for the block on the diagonal, and a product for what lies
  * right of it. Both are added to the doubles while they are in the cache. */
 static void add_single(const struct sums *sums, const struct block *rows, const float *x, double sign) {
-    const struct cpu_block *work = rows->held;
+    const struct cpu_block *work = work_of(rows);
     const int threads = rows->context->threads;
     const size_t d = sums->dim;
     for (size_t first = 0; first < d; first += PANEL_ROWS) {
@@ -96,7 +96,7 @@ static void add_single(const struct sums *sums, const struct block *rows, const 
 /* C += scale · XᵀT, with the targets in the layer's type */
 static void add_cross(const struct sums *sums, const struct block *rows, const void *x, double scale) {
     const struct cpu_sums *held = sums->held;
-    const struct cpu_block *work = rows->held;
+    const struct cpu_block *work = work_of(rows);
     const size_t d = sums->dim, columns = held->columns;
     const real type = rows->layer->shape.type;
     const bool single = type == REAL_SINGLE;
@@ -108,12 +108,12 @@ static void add_cross(const struct sums *sums, const struct block *rows, const v
 }
 
 l3a_status cpu_sums_add_cross(struct sums *sums, struct block *rows, const double *targets) {
-    const struct cpu_block *work = rows->held;
+    const struct cpu_block *held = rows->held;
     const size_t columns = ((const struct cpu_sums *)sums->held)->columns;
     for (size_t i = 0; i < rows->count * columns; i++) {
-        real_put(rows->layer->shape.type, work->targets, i, targets[i]);
+        real_put(rows->layer->shape.type, work_of(rows)->targets, i, targets[i]);
     }
-    add_cross(sums, rows, work->expanded, 1);
+    add_cross(sums, rows, held->expanded, 1);
     return L3A_OK;
 }
 
@@ -127,16 +127,16 @@ static bool has_weight(const struct block *rows, const double *weight) {
 
 /* With X̃ = Ω^½ X and Ỹ = Ω^½ Y: A += X̃ᵀX̃ and C += X̃ᵀỸ */
 l3a_status cpu_sums_add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets) {
-    const struct cpu_block *work = rows->held;
+    const struct cpu_block *held = rows->held;
     const real type = rows->layer->shape.type;
     const size_t columns = ((const struct cpu_sums *)sums->held)->columns;
     if (!has_weight(rows, weight)) {
         return L3A_OK;
     }
     cpu_block_scale(rows, weight);
-    const void *x = work->scaled ? work->scaled : work->expanded;
+    const void *x = held->scaled ? held->scaled : held->expanded;
     for (size_t i = 0; targets && i < rows->count * columns; i++) {
-        real_put(type, work->targets, i, sqrt(weight[i / columns]) * targets[i]);
+        real_put(type, work_of(rows)->targets, i, sqrt(weight[i / columns]) * targets[i]);
     }
     if (targets) {
         add_cross(sums, rows, x, sign);
