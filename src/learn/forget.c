@@ -104,6 +104,7 @@ static bool goes_whole(const l3a_model *model, size_t index, const bool *gone) {
 
 static void drop_part(l3a_model *model, size_t index) {
     struct evidence *evidence = model->evidence;
+    evidence->summed = false;
     part_free(&evidence->parts[index]);
     evidence->part_count--;
     memmove(evidence->parts + index, evidence->parts + index + 1, (evidence->part_count - index) * sizeof *evidence->parts);
@@ -335,6 +336,7 @@ static l3a_status remove_rows(struct removal *r, l3a_features *features, size_t 
     }
     TRY(sums_cross(sums, -1, evidence->cross));
     if (part < evidence->part_count) {
+        evidence->summed = false;
         evidence->parts[part].images -= r->count;
         TRY(triangle_add_sums(&evidence->parts[part].sums, sums, -1));
     } else {

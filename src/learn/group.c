@@ -388,6 +388,14 @@ done:
     return status;
 }
 
+/* A member that shares its sums searches from the solution of the one before it, which is nearer than that of its last phase. */
+static void start_near(const struct member *member) {
+    if (member->role == SHARES && member->model->evidence->part_count) {
+        memcpy(member->model->phase.coefficients, member[-1].model->coefficients,
+               model_dim(member->model) * member->model->phase.classes.count * sizeof(double));
+    }
+}
+
 /* The sums of each member become part of its evidence. A member that shares them solves with its own settings. */
 static l3a_status finish(struct group *group, struct group_outcome *outcomes) {
     l3a_status status = L3A_OK;
@@ -406,6 +414,7 @@ static l3a_status finish(struct group *group, struct group_outcome *outcomes) {
     }
     for (size_t i = 0; i < group->count; i++) {
         TRY(report_progress(group->context, "solve", i, group->count));
+        start_near(&group->members[i]);
         TRY(phase_finish(group->members[i].model));
     }
 done:

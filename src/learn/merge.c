@@ -192,6 +192,7 @@ static l3a_status merge_parts(l3a_model *model, const l3a_model *other, const st
     const struct evidence *theirs = other->evidence;
     l3a_status status = L3A_OK;
     struct part *parts = NULL;
+    mine->summed = false;
     TRY(allocate_zeroed(context, mine->part_count + theirs->part_count + 1, sizeof *parts, &parts));
     if (mine->part_count) {
         memcpy(parts, mine->parts, mine->part_count * sizeof *parts);

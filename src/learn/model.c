@@ -191,10 +191,19 @@ void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
 
 l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *coefficients) {
     struct evidence *evidence = model->evidence;
+    l3a_status status = L3A_OK;
     evidence->ridge.gamma = model->options.gamma;
-    return evidence->part_count ? parts_solve(&evidence->ridge, evidence->parts, evidence->part_count, model->options.alpha,
-                                              model->options.lift, columns, cross, coefficients)
-                                : ridge_solve(&evidence->ridge, columns, cross, coefficients);
+    if (!evidence->part_count) {
+        return ridge_solve(&evidence->ridge, columns, cross, coefficients);
+    }
+    if (!evidence->summed) {
+        TRY(parts_sum(&evidence->ridge.sums, evidence->parts, evidence->part_count));
+        evidence->summed = true;
+    }
+    TRY(parts_solve(&evidence->ridge, evidence->parts, evidence->part_count, model->options.alpha, model->options.lift, columns,
+                    cross, coefficients));
+done:
+    return status;
 }
 
 l3a_status model_fold(l3a_model *model) {

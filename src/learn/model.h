@@ -36,6 +36,7 @@ struct evidence {
     struct ridge ridge; /* its sums are work space if phases are kept apart */
     struct part *parts;
     size_t part_count;
+    bool summed;   /* the first half of the ridge's sums holds the sum of the parts as they are */
     double *cross; /* C [d x classes] */
     size_t users;
 };

@@ -424,7 +424,6 @@ l3a_status parts_solve(struct ridge *ridge, const struct part *parts, size_t cou
     bool found = false;
     list_search(&search, d, columns, list);
     TRY(arrays_allocate(context, list, SEARCH_ARRAYS));
-    TRY(parts_sum(&ridge->sums, parts, count));
     TRY(find_systems(&search, parts, count));
     gather(&search, cross, search.target);
     gather(&search, coefficients, search.solution);

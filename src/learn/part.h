@@ -49,7 +49,7 @@ bool part_judges(const struct part *part, size_t class);
 l3a_status part_fold(struct part *part, const struct part *from);
 
 /* Computes coefficients [d x columns] of all classes from cross [d x columns]. The search starts from what coefficients hold
- * before. The ridge's own sums are work space; afterwards their first half holds S. */
+ * before. The ridge's own sums are work space, whose first half must hold S (parts_sum). */
 l3a_status parts_solve(struct ridge *ridge, const struct part *parts, size_t count, double alpha, double lift, size_t columns,
                        const double *cross, double *coefficients);
 /* Bytes that this takes. */

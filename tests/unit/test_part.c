@@ -63,6 +63,11 @@ static long double element(const struct part *part, size_t i, size_t j) {
     return (long double)real_get(part->sums.type, number, 0);
 }
 
+static l3a_status sum_and_solve(struct world *w, size_t count, double alpha, double lift) {
+    const l3a_status status = parts_sum(&w->ridge.sums, w->parts, count);
+    return status == L3A_OK ? parts_solve(&w->ridge, w->parts, count, alpha, lift, w->columns, w->cross, w->coefficients) : status;
+}
+
 static bool judges(const struct part *part, size_t k) {
     bool found = false;
     for (size_t i = 0; i < part->judged_count; i++) {
@@ -133,10 +138,10 @@ static void solutions_are_those_of_each_phase_s_own_system(void **state) {
         const bool single = n / 36;
         struct world w;
         make_world(&w, dim, count, 60, single ? REAL_SINGLE : REAL_DOUBLE, 0.5);
-        assert_ok(w.context, parts_solve(&w.ridge, w.parts, count, alpha, 0.1, w.columns, w.cross, w.coefficients));
+        assert_ok(w.context, sum_and_solve(&w, count, alpha, 0.1));
         compare(&w, alpha, 0.1, single ? 2e-3 : 1e-9); /* the search of single precision stops at 5e-4 in the norm of M */
         /* and once more, from where it arrived */
-        assert_ok(w.context, parts_solve(&w.ridge, w.parts, count, alpha, 0.1, w.columns, w.cross, w.coefficients));
+        assert_ok(w.context, sum_and_solve(&w, count, alpha, 0.1));
         compare(&w, alpha, 0.1, single ? 2e-3 : 1e-9);
         free_world(&w);
     }
@@ -176,7 +181,7 @@ static void folded_parts_add_up(void **state) {
     w.parts[0] = w.parts[1];
     w.parts[1] = w.parts[2];
     w.count = 2;
-    assert_ok(w.context, parts_solve(&w.ridge, w.parts, 2, 0.3, 0, w.columns, w.cross, w.coefficients));
+    assert_ok(w.context, sum_and_solve(&w, 2, 0.3, 0));
     compare(&w, 0.3, 0, 1e-9);
     free_world(&w);
 }
@@ -199,7 +204,7 @@ static void any_judged_sets_are_solved(void **state) {
         }
         assert_true(fabs(parts_lift(0.1, w.parts, PARTS) - 0.01) < 1e-15);
         for (int again = 0; again < 2; again++) {
-            assert_ok(w.context, parts_solve(&w.ridge, w.parts, PARTS, alphas[n % 3], 0.1, w.columns, w.cross, w.coefficients));
+            assert_ok(w.context, sum_and_solve(&w, PARTS, alphas[n % 3], 0.1));
             compare_lifted(&w, alphas[n % 3], 0.1, 2, single ? 2e-3 : 1e-9);
         }
         free_world(&w);
@@ -224,8 +229,7 @@ static void hopeless_systems_are_refused(void **state) {
     (void)state;
     struct world w;
     make_world(&w, MOST, 2, 5, REAL_SINGLE, 1e-12);
-    assert_fails(w.context, parts_solve(&w.ridge, w.parts, 2, 0.3, 0, w.columns, w.cross, w.coefficients), L3A_ERROR_NUMERIC,
-                 "gamma");
+    assert_fails(w.context, sum_and_solve(&w, 2, 0.3, 0), L3A_ERROR_NUMERIC, "gamma");
     free_world(&w);
     make_world(&w, 5, 2, 20, REAL_DOUBLE, 1);
     for (uint64_t i = 0; i < triangle_numbers(0, 5); i++) {
@@ -234,8 +238,7 @@ static void hopeless_systems_are_refused(void **state) {
         number *= -3;
         assert_ok(w.context, triangle_write(&w.parts[1].sums, i, 1, &number));
     }
-    assert_fails(w.context, parts_solve(&w.ridge, w.parts, 2, 0.3, 0, w.columns, w.cross, w.coefficients), L3A_ERROR_NUMERIC,
-                 "positive definite");
+    assert_fails(w.context, sum_and_solve(&w, 2, 0.3, 0), L3A_ERROR_NUMERIC, "positive definite");
     free_world(&w);
 }
 

@@ -35,16 +35,23 @@ struct product {
     double *work; /* X, and a Y for each slice of rows, [dim x LANES] each */
 };
 
-/* The first triangle, usually the only one, is added in the same pass. */
-static void make_elements(const struct product *product, size_t i, size_t first, size_t count, double *elements) {
-    const double *sum = product->square + i * product->stride + first;
+/* The first triangle, usually the only one, is added in the same pass. Inlined, so that it is compiled for each processor. */
+__attribute__((always_inline)) static inline void make_elements(const struct product *product, size_t i, size_t first, size_t count,
+                                                                double *elements) {
+    const double *sum = product->square + i * product->stride + first, scale = product->scale, share = product->share;
     const size_t at = i * (i + 1) / 2 + first, fused = product->count && product->triangles[0]->type == REAL_SINGLE;
     const float *triangle = fused ? (const float *)product->triangles[0]->held + at : NULL;
-    for (size_t j = 0; j < count; j++) {
-        elements[j] = fused ? product->scale * sum[j] + product->share * (double)triangle[j] : product->scale * sum[j];
+    if (fused) {
+        for (size_t j = 0; j < count; j++) {
+            elements[j] = scale * sum[j] + share * (double)triangle[j];
+        }
+    } else {
+        for (size_t j = 0; j < count; j++) {
+            elements[j] = scale * sum[j];
+        }
     }
     for (size_t t = fused; t < product->count; t++) {
-        cpu_triangle_get(product->triangles[t], at, count, product->share, elements);
+        cpu_triangle_get(product->triangles[t], at, count, share, elements);
     }
 }
 
