@@ -60,7 +60,7 @@ def measure(method, dim, rounds, folder):
 def report_paper(dim, rounds, folder):
     runs, solves, sweeps, corrected, learned = measure("l3a", dim, rounds, folder)
     run, solve, sweep = (statistics.median(values) for values in (runs, solves, sweeps))
-    allowed = 1.3 * run + len(GAMMAS[method]) * solve
+    allowed = 1.3 * run + len(GAMMAS["l3a"]) * solve
     print(f"{learned:,} rows were learned; where pseudo-labels differ between neighbouring gammas, {corrected:,} rows in total were corrected, "
           f"{100 * corrected / learned:.1f} % of the products of one run")
     report(f"a sweep over six γ, COCO B0-C10, d = {dim}: seconds", f"at most 1.3 runs and six times their solutions: {allowed:.1f}",
