@@ -37,6 +37,8 @@ struct group {
     struct block rows; /* of the phase in progress */
     float *features;   /* a block of them */
     double expand_seconds;
+    struct solution together; /* of all members, side by side, so that one product scores rows for all; made when needed */
+    void *scores;             /* of a block, [block x count · classes]; NULL if some member gives no pseudo-labels */
 };
 
 static bool weighs_alike(const struct model_options *left, const struct model_options *right) {
@@ -162,7 +164,10 @@ uint64_t group_memory(l3a_context *context, const struct model_options *members,
                                .columns = classes,
                                .reused = count > 1};
     uint64_t total = layer.algebra->layer_bytes(&layer.shape) + layer.algebra->block_bytes(&rows) +
-                     members->block * width * sizeof(float) + parts_solve_bytes(context, learned_width(members, width), classes);
+                     members->block * width * sizeof(float) + parts_solve_bytes(context, learned_width(members, width), classes) +
+                     count * classes *
+                         (learned_width(members, width) * (sizeof(double) + real_size(layer.shape.type)) +
+                          rows.capacity * real_size(layer.shape.type));
     for (size_t i = 0; i < count; i++) {
         total += member_memory(&rows, members, i, width, phases);
     }
@@ -198,7 +203,10 @@ done:
 
 static void free_phase(struct group *group) {
     release(group->context, group->features);
+    release(group->context, group->scores);
     group->features = NULL;
+    group->scores = NULL;
+    solution_free(&group->together); /* the coefficients have changed */
     for (size_t i = 0; i < group->count; i++) {
         for (size_t j = 0; j < STAGES; j++) {
             stage_free(group->context, &group->members[i].stages[j]);
@@ -230,6 +238,55 @@ static l3a_status expand(struct group *group, l3a_features *features, const size
     const double start = clock_seconds();
     TRY(block_expand(&group->rows, group->features, count));
     group->expand_seconds += clock_seconds() - start;
+done:
+    return status;
+}
+
+/* Puts the coefficients of all members side by side. */
+static l3a_status join_solutions(struct group *group) {
+    l3a_status status = L3A_OK;
+    const l3a_model *first = group->members[0].model;
+    const size_t d = model_dim(first), classes = first->classes.count, columns = group->count * classes;
+    double *all = NULL;
+    if (group->together.held) {
+        return L3A_OK;
+    }
+    TRY(allocate(group->context, d, columns * sizeof *all, &all));
+    for (size_t i = 0; i < d; i++) {
+        for (size_t v = 0; v < group->count; v++) {
+            memcpy(all + i * columns + v * classes, group->members[v].model->coefficients + i * classes, classes * sizeof *all);
+        }
+    }
+    TRY(solution_create(group->context, d, columns, options_real(&first->options), &group->together));
+    TRY(solution_set(&group->together, all));
+done:
+    release(group->context, all);
+    return status;
+}
+
+/* Whether every member gives the rows of this phase pseudo-labels. */
+static bool all_label(const struct group *group) {
+    bool all = group->members[0].model->classes.count > 0;
+    for (size_t i = 0; i < group->count; i++) {
+        all = all && group->members[i].model->options.pseudo != L3A_PSEUDO_OFF;
+    }
+    return all;
+}
+
+/* Scores an expanded block for all members at once, for their pseudo-labels. */
+static l3a_status score_block(struct group *group) {
+    l3a_status status = L3A_OK;
+    const size_t classes = group->members[0].model->classes.count, columns = group->count * classes;
+    const size_t size = real_size(group->together.type);
+    TRY(block_score(&group->rows, &group->together, group->scores));
+    for (size_t v = 0; v < group->count; v++) {
+        struct phase *phase = &group->members[v].model->phase;
+        for (size_t i = 0; i < group->rows.count; i++) {
+            memcpy((char *)phase->scores + i * classes * size, (const char *)group->scores + (i * columns + v * classes) * size,
+                   classes * size);
+        }
+        phase->scored = true;
+    }
 done:
     return status;
 }
@@ -284,6 +341,10 @@ static l3a_status prepare(struct group *group, l3a_features *features, const siz
         }
     }
     TRY(allocate(context, count < group->block ? count : group->block, group->width * sizeof *group->features, &group->features));
+    if (all_label(group)) {
+        TRY(join_solutions(group));
+        TRY(allocate(context, group->rows.capacity, group->together.columns * real_size(group->together.type), &group->scores));
+    }
 done:
     release(context, labels);
     return status;
@@ -347,6 +408,9 @@ done:
 /* Every member labels the block; then those that lead add it, and those that follow collect what differs. */
 static l3a_status learn_block(struct group *group, size_t rows, struct group_outcome *outcomes) {
     l3a_status status = L3A_OK;
+    if (group->scores) {
+        TRY(score_block(group));
+    }
     for (size_t i = 0; i < group->count; i++) {
         struct member *member = &group->members[i];
         TRY(phase_label(member->model, group->features, rows));
@@ -441,18 +505,23 @@ done:
 l3a_status group_score(struct group *group, const float *features, size_t rows, float *const *scores) {
     l3a_context *context = group->context;
     l3a_status status = L3A_OK;
+    const size_t classes = group->members[0].model->classes.count, columns = group->count * classes;
     struct block expanded = {.context = context, .layer = &group->members[0].model->layer, .capacity = rows};
-    double *exact = NULL;
+    void *all = NULL;
+    TRY(join_solutions(group));
+    const real type = group->together.type;
     TRY(block_create(&expanded));
-    TRY(allocate(context, rows, group->members[0].model->classes.count * sizeof *exact, &exact));
+    TRY(allocate(context, rows, columns * real_size(type), &all));
     TRY(block_expand(&expanded, features, rows));
+    TRY(block_score(&expanded, &group->together, all));
     for (size_t v = 0; v < group->count; v++) {
-        TRY(model_ready_solution(group->members[v].model));
-        TRY(model_score_expanded(group->members[v].model, &expanded, exact, scores[v]));
+        for (size_t i = 0; i < rows * classes; i++) {
+            scores[v][i] = (float)real_get(type, all, i / classes * columns + v * classes + i % classes);
+        }
     }
 done:
     block_free(&expanded);
-    release(context, exact);
+    release(context, all);
     return status;
 }
 

@@ -71,6 +71,7 @@ struct phase {
     int8_t *own;                           /* [block x the phase's classes]: the labels that were given */
     int8_t *labels;                        /* [block x classes], true and pseudo */
     void *scores;                          /* [block x old classes] */
+    bool scored;                           /* a group has filled them in */
     double *weight;                        /* ω */
     double *targets;                       /* [block x classes]: ŷ */
     struct block *rows_of_block, own_rows; /* the expanded block, and where it is unless the models of a group share it */

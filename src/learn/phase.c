@@ -441,7 +441,10 @@ l3a_status phase_label(l3a_model *model, const float *features, size_t count) {
         memcpy(phase->labels + i * all + old, phase->own + i * own, own);
     }
     if (uses_pseudo_labels(model)) {
-        TRY(block_score(phase->rows_of_block, &model->solution, phase->scores));
+        if (!phase->scored) {
+            TRY(block_score(phase->rows_of_block, &model->solution, phase->scores));
+        }
+        phase->scored = false;
         phase->info.pseudo_labels +=
             pseudo_label(options_real(&model->options), phase->scores, count, old, phase->info.eta, phase->labels, all);
         if (model->witness.see) {
