@@ -159,26 +159,26 @@ l3a_status sums_write(struct sums *sums, enum half half, size_t first, size_t co
     return sums->algebra->sums_write(sums, half, first, count, values);
 }
 
-l3a_status sums_total(struct sums *sums, const struct triangle *const *triangles, size_t count) {
-    return sums->algebra->sums_total(sums, triangles, count);
+l3a_status sums_total(struct sums *sums, const struct scatter *const *scatters, size_t count) {
+    return sums->algebra->sums_total(sums, scatters, count);
 }
 
 l3a_status sums_copy(struct sums *sums, enum half to) {
     return sums->algebra->sums_copy(sums, to);
 }
 
-l3a_status sums_factor(struct sums *sums, real type, double scale, const struct triangle *const *triangles, size_t count,
+l3a_status sums_factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
                        double share, double shift, double *trace, bool *definite) {
-    return sums->algebra->sums_factor(sums, type, scale, triangles, count, share, shift, trace, definite);
+    return sums->algebra->sums_factor(sums, type, scale, scatters, count, share, shift, trace, definite);
 }
 
 l3a_status sums_solve(const struct sums *sums, real type, size_t count, void *rows) {
     return sums->algebra->sums_solve(sums, type, count, rows);
 }
 
-l3a_status sums_multiply(const struct sums *sums, double scale, const struct triangle *const *triangles, size_t count, double share,
+l3a_status sums_multiply(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count, double share,
                          const double *x, size_t rows, double *y) {
-    return sums->algebra->sums_multiply(sums, scale, triangles, count, share, x, rows, y);
+    return sums->algebra->sums_multiply(sums, scale, scatters, count, share, x, rows, y);
 }
 
 l3a_status sums_invert(struct sums *sums, double shift, bool *regular) {
@@ -190,34 +190,34 @@ l3a_status sums_update(struct sums *sums, struct block *rows, const double *weig
     return sums->algebra->sums_update(sums, rows, weight, targets, cross, coefficients, definite);
 }
 
-l3a_status triangle_create(l3a_context *context, size_t dim, real type, struct triangle *triangle) {
-    *triangle = (struct triangle){.context = context, .algebra = algebra_of(context), .dim = dim, .type = type};
-    const l3a_status status = triangle->algebra->triangle_create(triangle);
+l3a_status scatter_create(l3a_context *context, size_t dim, real type, struct scatter *scatter) {
+    *scatter = (struct scatter){.context = context, .algebra = algebra_of(context), .dim = dim, .type = type};
+    const l3a_status status = scatter->algebra->scatter_create(scatter);
     if (status != L3A_OK) {
-        triangle_free(triangle);
+        scatter_free(scatter);
     }
     return status;
 }
 
-void triangle_free(struct triangle *triangle) {
-    if (triangle->held) {
-        triangle->algebra->triangle_free(triangle);
+void scatter_free(struct scatter *scatter) {
+    if (scatter->held) {
+        scatter->algebra->scatter_free(scatter);
     }
-    memset(triangle, 0, sizeof *triangle);
+    memset(scatter, 0, sizeof *scatter);
 }
 
-l3a_status triangle_read(const struct triangle *triangle, uint64_t first, size_t count, void *values) {
-    return triangle->algebra->triangle_read(triangle, first, count, values);
+l3a_status scatter_read(const struct scatter *scatter, uint64_t first, size_t count, void *values) {
+    return scatter->algebra->scatter_read(scatter, first, count, values);
 }
 
-l3a_status triangle_write(struct triangle *triangle, uint64_t first, size_t count, const void *values) {
-    return triangle->algebra->triangle_write(triangle, first, count, values);
+l3a_status scatter_write(struct scatter *scatter, uint64_t first, size_t count, const void *values) {
+    return scatter->algebra->scatter_write(scatter, first, count, values);
 }
 
-l3a_status triangle_add(struct triangle *triangle, const struct triangle *from) {
-    return triangle->algebra->triangle_add(triangle, from);
+l3a_status scatter_add(struct scatter *scatter, const struct scatter *from) {
+    return scatter->algebra->scatter_add(scatter, from);
 }
 
-l3a_status triangle_add_sums(struct triangle *triangle, const struct sums *sums, double sign) {
-    return triangle->algebra->triangle_add_sums(triangle, sums, sign);
+l3a_status scatter_add_sums(struct scatter *scatter, const struct sums *sums, double sign) {
+    return scatter->algebra->scatter_add_sums(scatter, sums, sign);
 }

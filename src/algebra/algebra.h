@@ -5,12 +5,12 @@
  *   layer      x = layer(z), of d numbers: ReLU(z B), tanh(z B), Gaussian kernels, or z itself; with `skip`, z follows
  *   block      a block of expanded rows X, and the work space to use them
  *   sums       A = Σ ω x xᵀ (d x d, symmetric) and, while rows are added, C = Σ ω x yᵀ (d x columns)
- *   triangle   an A that is only stored, as the rows of its lower triangle, in single or double precision
+ *   scatter    an A that is only stored, as the rows of its lower triangle, in single or double precision
  *   solution   coefficients W (d x columns), to score rows: s = x W
  *
  * Sums have two halves. The first is what is kept. Rows are added to the second: sums_begin() clears it, sums_add() adds to it, and
  * sums_keep() adds it to the first half. Until then nothing that was kept has changed, and a sum over several processes is a sum of
- * second halves. Between phases the second half holds a factor: U with UᵀU = scale · A + share · Σ triangles + γI.
+ * second halves. Between phases the second half holds a factor: U with UᵀU = scale · A + share · Σ scatters + γI.
  *
  * The paper's recursion keeps R = (A + γI)⁻¹ in the first half instead. With rows scaled by √ω, X̃ and Ỹ, and I + X̃ R X̃ᵀ = L Lᵀ:
  *
@@ -67,7 +67,7 @@ struct sums {
     void *held;
 };
 
-struct triangle {
+struct scatter {
     l3a_context *context;
     const struct algebra *algebra;
     size_t dim;
@@ -111,27 +111,27 @@ struct algebra {
     l3a_status (*sums_cross)(struct sums *sums, double sign, double *cross);
     l3a_status (*sums_read)(const struct sums *sums, enum half half, size_t first, size_t count, double *values);
     l3a_status (*sums_write)(struct sums *sums, enum half half, size_t first, size_t count, const double *values);
-    l3a_status (*sums_total)(struct sums *sums, const struct triangle *const *triangles, size_t count);
+    l3a_status (*sums_total)(struct sums *sums, const struct scatter *const *scatters, size_t count);
     l3a_status (*sums_copy)(struct sums *sums, enum half to);
-    l3a_status (*sums_factor)(struct sums *sums, real type, double scale, const struct triangle *const *triangles, size_t count,
+    l3a_status (*sums_factor)(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
                               double share, double shift, double *trace, bool *definite);
     l3a_status (*sums_solve)(const struct sums *sums, real type, size_t count, void *rows);
-    l3a_status (*sums_multiply)(const struct sums *sums, double scale, const struct triangle *const *triangles, size_t count,
+    l3a_status (*sums_multiply)(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count,
                                 double share, const double *x, size_t rows, double *y);
     l3a_status (*sums_invert)(struct sums *sums, double shift, bool *regular);
     l3a_status (*sums_update)(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
                               double *coefficients, bool *definite);
-    l3a_status (*triangle_create)(struct triangle *triangle);
-    void (*triangle_free)(struct triangle *triangle);
-    l3a_status (*triangle_read)(const struct triangle *triangle, uint64_t first, size_t count, void *values);
-    l3a_status (*triangle_write)(struct triangle *triangle, uint64_t first, size_t count, const void *values);
-    l3a_status (*triangle_add)(struct triangle *triangle, const struct triangle *from);
-    l3a_status (*triangle_add_sums)(struct triangle *triangle, const struct sums *sums, double sign);
+    l3a_status (*scatter_create)(struct scatter *scatter);
+    void (*scatter_free)(struct scatter *scatter);
+    l3a_status (*scatter_read)(const struct scatter *scatter, uint64_t first, size_t count, void *values);
+    l3a_status (*scatter_write)(struct scatter *scatter, uint64_t first, size_t count, const void *values);
+    l3a_status (*scatter_add)(struct scatter *scatter, const struct scatter *from);
+    l3a_status (*scatter_add_sums)(struct scatter *scatter, const struct sums *sums, double sign);
     /* Bytes in the processor's memory that an object would take; of `sums`, with a second half of C of that many columns. */
     uint64_t (*layer_bytes)(const struct layer_shape *shape);
     uint64_t (*block_bytes)(const struct block *rows);
     uint64_t (*sums_bytes)(size_t dim, size_t columns);
-    uint64_t (*triangle_bytes)(size_t dim, real type);
+    uint64_t (*scatter_bytes)(size_t dim, real type);
     uint64_t (*solution_bytes)(size_t dim, size_t columns, real type);
     uint64_t (*multiply_bytes)(const l3a_context *context, size_t dim);
 };
@@ -186,18 +186,18 @@ l3a_status sums_cross(struct sums *sums, double sign, double *cross);
 /* Rows [first, first + count) of the lower triangle, one after another: row i has i + 1 numbers. */
 l3a_status sums_read(const struct sums *sums, enum half half, size_t first, size_t count, double *values);
 l3a_status sums_write(struct sums *sums, enum half half, size_t first, size_t count, const double *values);
-/* First half = Σ triangles */
-l3a_status sums_total(struct sums *sums, const struct triangle *const *triangles, size_t count);
+/* First half = Σ scatters */
+l3a_status sums_total(struct sums *sums, const struct scatter *const *scatters, size_t count);
 /* One half = the other. */
 l3a_status sums_copy(struct sums *sums, enum half to);
-/* Second half = the factor of M + shift · I, M = scale · A + share · Σ triangles. *trace: of M. *definite: whether there is a
+/* Second half = the factor of M + shift · I, M = scale · A + share · Σ scatters. *trace: of M. *definite: whether there is a
  * factor; there is none if a number is not finite in that type. */
-l3a_status sums_factor(struct sums *sums, real type, double scale, const struct triangle *const *triangles, size_t count,
+l3a_status sums_factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
                        double share, double shift, double *trace, bool *definite);
 /* rows [count x d], in that type: rows = rows (UᵀU)⁻¹ */
 l3a_status sums_solve(const struct sums *sums, real type, size_t count, void *rows);
-/* y [rows x d] = x (scale · A + share · Σ triangles), x [rows x d] */
-l3a_status sums_multiply(const struct sums *sums, double scale, const struct triangle *const *triangles, size_t count, double share,
+/* y [rows x d] = x (scale · A + share · Σ scatters), x [rows x d] */
+l3a_status sums_multiply(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count, double share,
                          const double *x, size_t rows, double *y);
 /* First half = (UᵀU)⁻¹ + shift · I. If it is not regular, the first half is unchanged. */
 l3a_status sums_invert(struct sums *sums, double shift, bool *regular);
@@ -206,14 +206,14 @@ l3a_status sums_update(struct sums *sums, struct block *rows, const double *weig
                        double *coefficients, bool *definite);
 
 /* Starts with zeros. */
-l3a_status triangle_create(l3a_context *context, size_t dim, real type, struct triangle *triangle);
-void triangle_free(struct triangle *triangle);
+l3a_status scatter_create(l3a_context *context, size_t dim, real type, struct scatter *scatter);
+void scatter_free(struct scatter *scatter);
 /* Numbers [first, first + count) of the rows of the triangle, in its type. */
-l3a_status triangle_read(const struct triangle *triangle, uint64_t first, size_t count, void *values);
-l3a_status triangle_write(struct triangle *triangle, uint64_t first, size_t count, const void *values);
-l3a_status triangle_add(struct triangle *triangle, const struct triangle *from);
+l3a_status scatter_read(const struct scatter *scatter, uint64_t first, size_t count, void *values);
+l3a_status scatter_write(struct scatter *scatter, uint64_t first, size_t count, const void *values);
+l3a_status scatter_add(struct scatter *scatter, const struct scatter *from);
 /* Adds sign · the second half. */
-l3a_status triangle_add_sums(struct triangle *triangle, const struct sums *sums, double sign);
+l3a_status scatter_add_sums(struct scatter *scatter, const struct sums *sums, double sign);
 
 /* Numbers in the rows [first, first + count) of a triangle; all of it: triangle_numbers(0, dim). */
 static inline uint64_t triangle_numbers(uint64_t first, uint64_t count) {

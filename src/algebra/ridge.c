@@ -98,14 +98,14 @@ done:
     return status;
 }
 
-static l3a_status factor(struct ridge *ridge, double scale, const struct triangle *const *triangles, size_t count, double share,
+static l3a_status factor(struct ridge *ridge, double scale, const struct scatter *const *scatters, size_t count, double share,
                          double shift) {
     l3a_context *context = ridge->sums.context;
     l3a_status status = L3A_OK;
     char gamma[NUMBER_TEXT];
     double trace;
     bool definite;
-    TRY(sums_factor(&ridge->sums, REAL_DOUBLE, scale, triangles, count, share, shift, &trace, &definite));
+    TRY(sums_factor(&ridge->sums, REAL_DOUBLE, scale, scatters, count, share, shift, &trace, &definite));
     FAIL_IF(!isfinite(trace), context, L3A_ERROR_NUMERIC, "scale the features down, or use precision double",
             "the sums are not finite: these features are too large");
     FAIL_IF(!definite, context, L3A_ERROR_NUMERIC,
@@ -117,8 +117,8 @@ done:
     return status;
 }
 
-l3a_status ridge_factor(struct ridge *ridge, double scale, const struct triangle *const *triangles, size_t count, double share) {
-    return factor(ridge, scale, triangles, count, share, ridge->gamma);
+l3a_status ridge_factor(struct ridge *ridge, double scale, const struct scatter *const *scatters, size_t count, double share) {
+    return factor(ridge, scale, scatters, count, share, ridge->gamma);
 }
 
 /* If A is 0 or R is I/γ, writes the other and sets *empty. */

@@ -28,8 +28,8 @@ void ridge_free(struct ridge *ridge);
 l3a_status ridge_use_inverse(struct ridge *ridge, bool inverse);
 /* coefficients = (A + γI)⁻¹ cross, both [d x columns] */
 l3a_status ridge_solve(struct ridge *ridge, size_t columns, const double *cross, double *coefficients);
-/* Second half = the factor of scale · A + share · Σ triangles + γI, if it is good enough to solve with. */
-l3a_status ridge_factor(struct ridge *ridge, double scale, const struct triangle *const *triangles, size_t count, double share);
+/* Second half = the factor of scale · A + share · Σ scatters + γI, if it is good enough to solve with. */
+l3a_status ridge_factor(struct ridge *ridge, double scale, const struct scatter *const *scatters, size_t count, double share);
 /* The recursion, with y as targets: updates R, cross and coefficients [d x columns]. */
 l3a_status ridge_update(struct ridge *ridge, struct block *rows, const double *weight, const double *targets, double *cross,
                         double *coefficients);

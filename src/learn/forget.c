@@ -338,7 +338,7 @@ static l3a_status remove_rows(struct removal *r, l3a_features *features, size_t 
     if (part < evidence->part_count) {
         evidence->summed = false;
         evidence->parts[part].images -= r->count;
-        TRY(triangle_add_sums(&evidence->parts[part].sums, sums, -1));
+        TRY(scatter_add_sums(&evidence->parts[part].sums, sums, -1));
     } else {
         TRY(sums_keep(sums, -1));
     }

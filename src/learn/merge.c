@@ -180,7 +180,7 @@ static l3a_status copy_part(l3a_model *model, const struct part *theirs, const s
         made->judged[i] = plan->place[theirs->judged[i]];
     }
     qsort(made->judged, made->judged_count, sizeof *made->judged, compare_classes);
-    TRY(triangle_add(&made->sums, &theirs->sums));
+    TRY(scatter_add(&made->sums, &theirs->sums));
 done:
     return status;
 }
@@ -206,7 +206,7 @@ static l3a_status merge_parts(l3a_model *model, const l3a_model *other, const st
         } else {
             struct part *to = &mine->parts[plan->part[i]];
             to->images += theirs->parts[i].images;
-            TRY(triangle_add(&to->sums, &theirs->parts[i].sums));
+            TRY(scatter_add(&to->sums, &theirs->parts[i].sums));
         }
     }
 done:

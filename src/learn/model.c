@@ -287,8 +287,8 @@ static l3a_status read_row(const struct evidence *evidence, size_t i, void *work
     }
     memset(row, 0, (i + 1) * sizeof *row);
     for (size_t p = 0; p < evidence->part_count; p++) {
-        const struct triangle *sums = &evidence->parts[p].sums;
-        TRY(triangle_read(sums, triangle_numbers(0, i), i + 1, work));
+        const struct scatter *sums = &evidence->parts[p].sums;
+        TRY(scatter_read(sums, triangle_numbers(0, i), i + 1, work));
         for (size_t j = 0; j <= i; j++) {
             row[j] += real_get(sums->type, work, j);
         }

@@ -66,9 +66,9 @@ done:
 }
 
 static l3a_status fill_from_triangle(void *argument, uint64_t offset, void *bytes, size_t count) {
-    const struct triangle *triangle = argument;
-    const size_t size = real_size(triangle->type);
-    return triangle_read(triangle, offset / size, count / size, bytes);
+    const struct scatter *scatter = argument;
+    const size_t size = real_size(scatter->type);
+    return scatter_read(scatter, offset / size, count / size, bytes);
 }
 
 __attribute__((format(printf, 5, 6))) static l3a_status add_metadata(l3a_context *context, text_list *keys, text_list *values,
@@ -188,7 +188,7 @@ static l3a_status list_sums(const l3a_model *model, struct sums_source *whole, t
     const bool narrow = model->options.store == L3A_STORE_FLOAT32;
     const uint64_t numbers = triangle_numbers(0, model_dim(model));
     for (size_t i = 0; i < evidence->part_count; i++) {
-        struct triangle *sums = &evidence->parts[i].sums;
+        struct scatter *sums = &evidence->parts[i].sums;
         snprintf(names[i], sizeof names[i], "gram.%zu", i + 1);
         sources[(*count)++] = (tensor_source){names[i], type_of(sums->type), 1, {numbers}, fill_from_triangle, sums};
     }
@@ -331,9 +331,9 @@ done:
     return status;
 }
 
-static l3a_status find_triangle(const safetensors *file, size_t dim, const struct tensor **triangle) {
+static l3a_status find_triangle(const safetensors *file, size_t dim, const struct tensor **tensor) {
     const uint64_t shape[1] = {(uint64_t)dim * (dim + 1) / 2};
-    return safetensors_expect(file, safetensors_find(file, "inverse") ? "inverse" : "gram", 1, shape, triangle);
+    return safetensors_expect(file, safetensors_find(file, "inverse") ? "inverse" : "gram", 1, shape, tensor);
 }
 
 static l3a_status load_triangle(const safetensors *file, l3a_model *model) {
@@ -474,7 +474,7 @@ done:
 enum { PART_CHUNK = 1 << 16 };
 
 /* Reads a tensor into a triangle of the same type. */
-static l3a_status load_part(const safetensors *file, const struct tensor *tensor, struct triangle *sums) {
+static l3a_status load_part(const safetensors *file, const struct tensor *tensor, struct scatter *sums) {
     l3a_status status = L3A_OK;
     const uint64_t numbers = triangle_numbers(0, sums->dim);
     const size_t size = real_size(sums->type);
@@ -487,7 +487,7 @@ static l3a_status load_part(const safetensors *file, const struct tensor *tensor
             FAIL_IF(!isfinite(real_get(sums->type, values, i)), file->context, L3A_ERROR_FORMAT, damaged,
                     "%s: %s holds a number that is not finite", file->input.path, tensor->name);
         }
-        TRY(triangle_write(sums, first, count, values));
+        TRY(scatter_write(sums, first, count, values));
     }
 done:
     release(file->context, values);

@@ -18,7 +18,7 @@ l3a_status part_create(l3a_context *context, size_t dim, real type, size_t first
     for (size_t k = first; k < last; k++) {
         part->judged[k - first] = k;
     }
-    TRY(triangle_create(context, dim, type, &part->sums));
+    TRY(scatter_create(context, dim, type, &part->sums));
 done:
     if (status != L3A_OK) {
         release(context, part->judged);
@@ -31,7 +31,7 @@ void part_free(struct part *part) {
     if (part->sums.context) {
         release(part->sums.context, part->judged);
     }
-    triangle_free(&part->sums);
+    scatter_free(&part->sums);
     *part = (struct part){0};
 }
 
@@ -52,7 +52,7 @@ l3a_status part_fold(struct part *part, const struct part *from) {
     l3a_status status = L3A_OK;
     size_t *judged = NULL, count = 0, i = 0, j = 0;
     TRY(allocate(part->sums.context, part->judged_count + from->judged_count, sizeof *judged, &judged));
-    TRY(triangle_add(&part->sums, &from->sums));
+    TRY(scatter_add(&part->sums, &from->sums));
     while (i < part->judged_count || j < from->judged_count) {
         const size_t mine = i < part->judged_count ? part->judged[i] : SIZE_MAX;
         const size_t theirs = j < from->judged_count ? from->judged[j] : SIZE_MAX;
@@ -95,7 +95,7 @@ double parts_lift(double lift, const struct part *parts, size_t count) {
 /* Classes that are judged by the same parts: columns [first, last) of the search. */
 struct system {
     size_t first, last;
-    const struct triangle **triangles; /* of these parts */
+    const struct scatter **scatters; /* of these parts */
     size_t count;
 };
 
@@ -105,8 +105,8 @@ struct search {
     double alpha, limit;
     struct system *systems;
     size_t system_count;
-    const struct triangle **triangles; /* of all systems, one after another; then of all parts */
-    size_t *order;                     /* the class of each column: those of a system are next to each other */
+    const struct scatter **scatters; /* of all systems, one after another; then of all parts */
+    size_t *order;                   /* the class of each column: those of a system are next to each other */
 
     double *target, *solution, *residual, *direction, *image; /* [columns x d] */
     float *narrow;                                            /* P⁻¹ residual */
@@ -131,14 +131,14 @@ uint64_t parts_solve_bytes(const l3a_context *context, size_t dim, size_t column
 
 l3a_status parts_sum(struct sums *sums, const struct part *parts, size_t count) {
     l3a_status status = L3A_OK;
-    const struct triangle **triangles = NULL;
-    TRY(allocate(sums->context, count, sizeof *triangles, &triangles));
+    const struct scatter **scatters = NULL;
+    TRY(allocate(sums->context, count, sizeof *scatters, &scatters));
     for (size_t i = 0; i < count; i++) {
-        triangles[i] = &parts[i].sums;
+        scatters[i] = &parts[i].sums;
     }
-    TRY(sums_total(sums, triangles, count));
+    TRY(sums_total(sums, scatters, count));
 done:
-    release(sums->context, triangles);
+    release(sums->context, scatters);
     return status;
 }
 
@@ -159,13 +159,13 @@ static l3a_status find_systems(struct search *search, const struct part *parts, 
     TRY(allocate(context, search->columns, sizeof *search->order, &search->order));
     TRY(allocate(context, search->columns, sizeof *search->systems, &search->systems));
     TRY(allocate_zeroed(context, search->columns, sizeof *placed, &placed));
-    TRY(allocate(context, search->columns, count * sizeof *search->triangles, &search->triangles));
+    TRY(allocate(context, search->columns, count * sizeof *search->scatters, &search->scatters));
     for (size_t k = 0; k < search->columns; k++) {
         struct system *system = &search->systems[search->system_count];
         if (placed[k]) {
             continue;
         }
-        *system = (struct system){.first = columns, .triangles = search->triangles + used};
+        *system = (struct system){.first = columns, .scatters = search->scatters + used};
         for (size_t other = k; other < search->columns; other++) {
             if (!placed[other] && (search->alpha == 1 || judged_alike(parts, count, k, other))) {
                 search->order[columns++] = other;
@@ -174,7 +174,7 @@ static l3a_status find_systems(struct search *search, const struct part *parts, 
         }
         for (size_t p = 0; search->alpha < 1 && p < count; p++) {
             if (part_judges(&parts[p], k)) {
-                system->triangles[system->count++] = &parts[p].sums;
+                system->scatters[system->count++] = &parts[p].sums;
             }
         }
         system->last = columns;
@@ -239,7 +239,7 @@ static l3a_status apply(const struct search *search, const double *x, bool all) 
             memset(search->image + first, 0, count * sizeof *search->image);
             continue;
         }
-        TRY(sums_multiply(&ridge->sums, search->alpha, system->triangles, system->count, 1 - search->alpha, x + first, columns,
+        TRY(sums_multiply(&ridge->sums, search->alpha, system->scatters, system->count, 1 - search->alpha, x + first, columns,
                           search->image + first));
         for (size_t i = first; i < first + count; i++) {
             search->image[i] += ridge->gamma * x[i];
@@ -360,7 +360,7 @@ static l3a_status solve_each(const struct search *search) {
     memcpy(search->solution, search->target, search->columns * d * sizeof *search->solution);
     for (size_t s = 0; s < search->system_count; s++) {
         const struct system *system = &search->systems[s];
-        TRY(ridge_factor(search->ridge, search->alpha, system->triangles, system->count, 1 - search->alpha));
+        TRY(ridge_factor(search->ridge, search->alpha, system->scatters, system->count, 1 - search->alpha));
         TRY(sums_solve(&search->ridge->sums, REAL_DOUBLE, system->last - system->first, search->solution + system->first * d));
     }
 done:
@@ -395,7 +395,7 @@ static size_t columns_in_use(size_t d, size_t columns, const double *coefficient
 }
 
 /* Between matrices [d x columns] in the order of classes and rows in the order of the search. */
-static void gather(const struct search *search, const double *from, double *rows) {
+static void to_rows(const struct search *search, const double *from, double *rows) {
     const size_t d = search->ridge->sums.dim;
     for (size_t c = 0; c < search->columns; c++) {
         for (size_t i = 0; i < d; i++) {
@@ -404,7 +404,7 @@ static void gather(const struct search *search, const double *from, double *rows
     }
 }
 
-static void scatter(const struct search *search, const double *rows, double *to) {
+static void from_rows(const struct search *search, const double *rows, double *to) {
     const size_t d = search->ridge->sums.dim;
     for (size_t i = 0; i < d; i++) {
         for (size_t c = 0; c < search->columns; c++) {
@@ -425,8 +425,8 @@ l3a_status parts_solve(struct ridge *ridge, const struct part *parts, size_t cou
     list_search(&search, d, columns, list);
     TRY(arrays_allocate(context, list, SEARCH_ARRAYS));
     TRY(find_systems(&search, parts, count));
-    gather(&search, cross, search.target);
-    gather(&search, coefficients, search.solution);
+    to_rows(&search, cross, search.target);
+    to_rows(&search, coefficients, search.solution);
     lift_columns(&search, used, -before / (1 + before * (double)used));
     if (alpha < 1 && parts->sums.type == REAL_SINGLE) {
         TRY(search_run(&search, &found));
@@ -436,11 +436,11 @@ l3a_status parts_solve(struct ridge *ridge, const struct part *parts, size_t cou
     }
     lift_columns(&search, columns, parts_lift(lift, parts, count));
     TRY(ridge_check_finite(ridge, search.solution, columns));
-    scatter(&search, search.solution, coefficients);
+    from_rows(&search, search.solution, coefficients);
 done:
     arrays_release(context, list, SEARCH_ARRAYS);
     release(context, search.systems);
-    release(context, search.triangles);
+    release(context, search.scatters);
     release(context, search.order);
     return status;
 }

@@ -38,7 +38,7 @@ struct part {
     size_t judged_count;
     size_t phases;   /* that were folded into it */
     uint64_t images; /* with a weight above 0 */
-    struct triangle sums;
+    struct scatter sums;
 };
 
 /* A part that judges the classes [first, last), with sums of 0. */

@@ -626,7 +626,7 @@ l3a_status phase_keep(l3a_model *model) {
         struct part *part = &evidence->parts[evidence->part_count];
         TRY(part_create(context, model_dim(model), options_real(&model->options), phase->info.first, phase->info.last, part));
         part->images = phase->info.images;
-        status = triangle_add_sums(&part->sums, &evidence->ridge.sums, 1);
+        status = scatter_add_sums(&part->sums, &evidence->ridge.sums, 1);
         if (status != L3A_OK) {
             part_free(part);
             goto done;

@@ -33,8 +33,8 @@ uint64_t kept_phases(const struct model_options *options, uint64_t phases) {
     return keeps_phases(options) ? most : 0;
 }
 
-static uint64_t triangle_bytes(const l3a_context *context, const struct model_options *options, size_t width) {
-    return algebra_of(context)->triangle_bytes(learned_width(options, width), options_real(options));
+static uint64_t scatter_bytes(const l3a_context *context, const struct model_options *options, size_t width) {
+    return algebra_of(context)->scatter_bytes(learned_width(options, width), options_real(options));
 }
 
 /* Sums, layer, C and W. */
@@ -66,7 +66,7 @@ uint64_t phase_memory(l3a_context *context, const struct model_options *options,
     const size_t d = learned_width(options, width);
     const bool apart = keeps_phases(options), recursive = chooses_recursion(context, options, d, phase->rows, phase->inverse);
     const struct algebra *algebra = algebra_of(context);
-    const uint64_t triangle = apart ? triangle_bytes(context, options, width) : 0, most = options->keep_phases;
+    const uint64_t triangle = apart ? scatter_bytes(context, options, width) : 0, most = options->keep_phases;
     const uint64_t after = phase->parts + apart, folded = most && after > most ? most : after;
     struct phase none;
     struct array columns[COLUMN_ARRAYS];
@@ -93,7 +93,7 @@ uint64_t score_memory(const l3a_context *context, const struct model_options *op
     const uint64_t exact = options_real(options) == REAL_DOUBLE ? SCORE_ROWS * (uint64_t)classes * sizeof(double) : 0;
     return held_bytes(context, options, width, classes, 0) +
            layer.algebra->solution_bytes(layer_columns(&layer.shape), classes, options_real(options)) +
-           (keeps_phases(options) ? parts * triangle_bytes(context, options, width) : 0) + layer.algebra->block_bytes(&block) +
+           (keeps_phases(options) ? parts * scatter_bytes(context, options, width) : 0) + layer.algebra->block_bytes(&block) +
            exact + SCORE_ROWS * (uint64_t)width * sizeof(float) + rows * (sizeof(size_t) + classes * (sizeof(float) + 1));
 }
 
@@ -110,7 +110,7 @@ l3a_status model_plan(l3a_context *context, const struct model_options *options,
     const struct phase_size first = {.all = classes, .rows = many}, later = {.old = classes, .all = classes, .rows = many};
     struct model_options chosen = *options;
     chosen.gamma = options->gamma == 0 ? 1 : options->gamma;
-    plan->phase = apart ? triangle_bytes(context, options, width) : 0;
+    plan->phase = apart ? scatter_bytes(context, options, width) : 0;
     plan->memory =
         larger(phase_memory(context, options, width, &first), phase_memory(context, &chosen, width, &later)) - plan->phase;
     plan->file = (uint64_t)((apart ? 0 : matrix) + 16 * d * K);
@@ -160,5 +160,5 @@ uint64_t model_memory(const l3a_model *model) {
     const uint64_t layer = model->layer.held ? algebra->layer_bytes(&model->layer.shape) : 0;
     return algebra->sums_bytes(model_dim(model), 0) + layer +
            2 * (uint64_t)model_dim(model) * model->classes.count * sizeof(double) +
-           model->evidence->part_count * algebra->triangle_bytes(model_dim(model), options_real(&model->options));
+           model->evidence->part_count * algebra->scatter_bytes(model_dim(model), options_real(&model->options));
 }

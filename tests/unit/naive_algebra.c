@@ -245,23 +245,23 @@ static l3a_status write_rows(struct sums *sums, enum half half, size_t first, si
     return L3A_OK;
 }
 
-static double number_at(const struct triangle *triangle, size_t i, size_t j) {
-    return ((const double *)triangle->held)[i > j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i];
+static double number_at(const struct scatter *scatter, size_t i, size_t j) {
+    return ((const double *)scatter->held)[i > j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i];
 }
 
-static double blend(const struct sums *sums, double scale, const struct triangle *const *triangles, size_t count, double share,
+static double blend(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count, double share,
                     size_t i, size_t j) {
     double sum = scale == 0 ? 0 : scale * half_of(sums, KEPT)[i * sums->dim + j];
     for (size_t t = 0; t < count; t++) {
-        sum += share * number_at(triangles[t], i, j);
+        sum += share * number_at(scatters[t], i, j);
     }
     return sum;
 }
 
-static l3a_status total(struct sums *sums, const struct triangle *const *triangles, size_t count) {
+static l3a_status total(struct sums *sums, const struct scatter *const *scatters, size_t count) {
     for (size_t i = 0; i < sums->dim; i++) {
         for (size_t j = 0; j < sums->dim; j++) {
-            half_of(sums, KEPT)[i * sums->dim + j] = blend(sums, 0, triangles, count, 1, i, j);
+            half_of(sums, KEPT)[i * sums->dim + j] = blend(sums, 0, scatters, count, 1, i, j);
         }
     }
     return L3A_OK;
@@ -304,7 +304,7 @@ static void solve_with(size_t d, const double *u, double *b) {
     }
 }
 
-static l3a_status factor(struct sums *sums, real type, double scale, const struct triangle *const *triangles, size_t count,
+static l3a_status factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
                          double share, double shift, double *trace, bool *definite) {
     const size_t d = sums->dim;
     double *u = half_of(sums, ADDED);
@@ -312,7 +312,7 @@ static l3a_status factor(struct sums *sums, real type, double scale, const struc
     *trace = 0;
     for (size_t i = 0; i < d; i++) {
         for (size_t j = 0; j < d; j++) {
-            const double value = blend(sums, scale, triangles, count, share, i, j);
+            const double value = blend(sums, scale, scatters, count, share, i, j);
             *trace += i == j ? value : 0;
             u[i * d + j] = value + (i == j ? shift : 0);
         }
@@ -337,14 +337,14 @@ static l3a_status solve(const struct sums *sums, real type, size_t count, void *
     return L3A_OK;
 }
 
-static l3a_status multiply(const struct sums *sums, double scale, const struct triangle *const *triangles, size_t count,
-                           double share, const double *x, size_t rows, double *y) {
+static l3a_status multiply(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count, double share,
+                           const double *x, size_t rows, double *y) {
     const size_t d = sums->dim;
     for (size_t n = 0; n < rows; n++) {
         for (size_t i = 0; i < d; i++) {
             y[n * d + i] = 0;
             for (size_t j = 0; j < d; j++) {
-                y[n * d + i] += blend(sums, scale, triangles, count, share, i, j) * x[n * d + j];
+                y[n * d + i] += blend(sums, scale, scatters, count, share, i, j) * x[n * d + j];
             }
         }
     }
@@ -402,40 +402,40 @@ static l3a_status update(struct sums *sums, struct block *rows, const double *we
 }
 
 /* Triangles: always doubles. */
-static l3a_status triangle_make(struct triangle *triangle) {
-    triangle->held = calloc(triangle_numbers(0, triangle->dim), sizeof(double));
+static l3a_status scatter_make(struct scatter *scatter) {
+    scatter->held = calloc(triangle_numbers(0, scatter->dim), sizeof(double));
     return L3A_OK;
 }
 
-static void triangle_drop(struct triangle *triangle) {
-    free(triangle->held);
+static void scatter_drop(struct scatter *scatter) {
+    free(scatter->held);
 }
 
-static l3a_status triangle_get(const struct triangle *triangle, uint64_t first, size_t count, void *values) {
+static l3a_status scatter_get(const struct scatter *scatter, uint64_t first, size_t count, void *values) {
     for (size_t i = 0; i < count; i++) {
-        real_put(triangle->type, values, i, ((const double *)triangle->held)[first + i]);
+        real_put(scatter->type, values, i, ((const double *)scatter->held)[first + i]);
     }
     return L3A_OK;
 }
 
-static l3a_status triangle_put(struct triangle *triangle, uint64_t first, size_t count, const void *values) {
+static l3a_status scatter_put(struct scatter *scatter, uint64_t first, size_t count, const void *values) {
     for (size_t i = 0; i < count; i++) {
-        ((double *)triangle->held)[first + i] = real_get(triangle->type, values, i);
+        ((double *)scatter->held)[first + i] = real_get(scatter->type, values, i);
     }
     return L3A_OK;
 }
 
-static l3a_status triangle_join(struct triangle *triangle, const struct triangle *from) {
-    for (size_t i = 0; i < triangle_numbers(0, triangle->dim); i++) {
-        ((double *)triangle->held)[i] += ((const double *)from->held)[i];
+static l3a_status scatter_join(struct scatter *scatter, const struct scatter *from) {
+    for (size_t i = 0; i < triangle_numbers(0, scatter->dim); i++) {
+        ((double *)scatter->held)[i] += ((const double *)from->held)[i];
     }
     return L3A_OK;
 }
 
-static l3a_status triangle_join_sums(struct triangle *triangle, const struct sums *sums, double sign) {
-    for (size_t i = 0; i < triangle->dim; i++) {
+static l3a_status scatter_join_sums(struct scatter *scatter, const struct sums *sums, double sign) {
+    for (size_t i = 0; i < scatter->dim; i++) {
         for (size_t j = 0; j <= i; j++) {
-            ((double *)triangle->held)[i * (i + 1) / 2 + j] += sign * half_of(sums, ADDED)[i * triangle->dim + j];
+            ((double *)scatter->held)[i * (i + 1) / 2 + j] += sign * half_of(sums, ADDED)[i * scatter->dim + j];
         }
     }
     return L3A_OK;
@@ -458,7 +458,7 @@ static uint64_t no_sums_bytes(size_t dim, size_t columns) {
     return 0;
 }
 
-static uint64_t no_triangle_bytes(size_t dim, real type) {
+static uint64_t no_scatter_bytes(size_t dim, real type) {
     (void)dim;
     (void)type;
     return 0;
@@ -508,16 +508,16 @@ const struct algebra naive_algebra = {
     .sums_multiply = multiply,
     .sums_invert = invert,
     .sums_update = update,
-    .triangle_create = triangle_make,
-    .triangle_free = triangle_drop,
-    .triangle_read = triangle_get,
-    .triangle_write = triangle_put,
-    .triangle_add = triangle_join,
-    .triangle_add_sums = triangle_join_sums,
+    .scatter_create = scatter_make,
+    .scatter_free = scatter_drop,
+    .scatter_read = scatter_get,
+    .scatter_write = scatter_put,
+    .scatter_add = scatter_join,
+    .scatter_add_sums = scatter_join_sums,
     .layer_bytes = no_layer_bytes,
     .block_bytes = no_block_bytes,
     .sums_bytes = no_sums_bytes,
-    .triangle_bytes = no_triangle_bytes,
+    .scatter_bytes = no_scatter_bytes,
     .solution_bytes = no_solution_bytes,
     .multiply_bytes = no_multiply_bytes,
 };

@@ -258,7 +258,7 @@ static void blocks_lend_work_space(void **state) {
 
 static void check_joining(struct world *w) {
     struct sums other;
-    struct triangle triangle, copy;
+    struct scatter scatter, copy;
     double number[2];
     assert_ok(w->context, sums_create(w->context, w->d, &other));
     assert_ok(w->context, sums_begin(&other, COLUMNS));
@@ -267,27 +267,27 @@ static void check_joining(struct world *w) {
     assert_ok(w->context, sums_add(&w->sums, &w->rows, 1, w->weight, w->targets));
     assert_ok(w->context, sums_join(&w->sums, &other));
     compare_half(w, ADDED, 2);
-    assert_ok(w->context, triangle_create(w->context, w->d, w->layer.shape.type, &triangle));
-    assert_ok(w->context, triangle_create(w->context, w->d, w->layer.shape.type, &copy));
-    assert_ok(w->context, triangle_add_sums(&triangle, &w->sums, 1));
-    assert_ok(w->context, triangle_add_sums(&triangle, &w->sums, -0.5));
-    assert_ok(w->context, triangle_add(&copy, &triangle));
+    assert_ok(w->context, scatter_create(w->context, w->d, w->layer.shape.type, &scatter));
+    assert_ok(w->context, scatter_create(w->context, w->d, w->layer.shape.type, &copy));
+    assert_ok(w->context, scatter_add_sums(&scatter, &w->sums, 1));
+    assert_ok(w->context, scatter_add_sums(&scatter, &w->sums, -0.5));
+    assert_ok(w->context, scatter_add(&copy, &scatter));
     for (size_t i = 0; i < w->d; i++) {
         for (size_t j = 0; j <= i; j++) {
-            assert_ok(w->context, triangle_read(&copy, triangle_numbers(0, i) + j, 1, number));
+            assert_ok(w->context, scatter_read(&copy, triangle_numbers(0, i) + j, 1, number));
             near(real_get(w->layer.shape.type, number, 0), expected_sum(w, i, j), 2 * w->tolerance);
         }
     }
-    const struct triangle *const both[] = {&triangle, &copy};
+    const struct scatter *const both[] = {&scatter, &copy};
     assert_ok(w->context, sums_total(&w->sums, both, 2));
     compare_half(w, KEPT, 2);
     compare_cross(w, 2, 0);
-    triangle_free(&triangle);
-    triangle_free(&copy);
+    scatter_free(&scatter);
+    scatter_free(&copy);
     sums_free(&other);
 }
 
-static void sums_and_triangles_add_up(void **state) {
+static void sums_and_scatters_add_up(void **state) {
     (void)state;
     each(check_joining, false);
 }
@@ -320,14 +320,14 @@ static void halves_are_read_written_and_copied(void **state) {
 /* ---- Solving ---- */
 
 static void check_solving(struct world *w) {
-    struct triangle triangle;
-    const struct triangle *const triangles[] = {&triangle};
+    struct scatter scatter;
+    const struct scatter *const scatters[] = {&scatter};
     double b[2 * MOST], back[2 * MOST], trace;
     bool good = false;
-    assert_ok(w->context, triangle_create(w->context, w->d, w->layer.shape.type, &triangle));
+    assert_ok(w->context, scatter_create(w->context, w->d, w->layer.shape.type, &scatter));
     assert_ok(w->context, sums_begin(&w->sums, COLUMNS));
     assert_ok(w->context, sums_add(&w->sums, &w->rows, 1, w->weight, w->targets));
-    assert_ok(w->context, triangle_add_sums(&triangle, &w->sums, 1));
+    assert_ok(w->context, scatter_add_sums(&scatter, &w->sums, 1));
     assert_ok(w->context, sums_keep(&w->sums, 1));
     for (size_t n = 0; n < 3; n++) {
         const double scale = n ? 0.3 : 1, share = n == 2 ? 0.7 : 0;
@@ -335,19 +335,19 @@ static void check_solving(struct world *w) {
         for (size_t i = 0; i < 2 * w->d; i++) {
             b[i] = value(6, i);
         }
-        assert_ok(w->context, sums_factor(&w->sums, REAL_DOUBLE, scale, triangles, n == 2, share, 0.5, &trace, &good));
+        assert_ok(w->context, sums_factor(&w->sums, REAL_DOUBLE, scale, scatters, n == 2, share, 0.5, &trace, &good));
         assert_true(good);
         for (size_t i = 0; i < w->d; i++) {
             sum += (scale + share) * expected_sum(w, i, i);
         }
         near(trace, sum, w->tolerance * (double)w->d);
         assert_ok(w->context, sums_solve(&w->sums, REAL_DOUBLE, 2, b));
-        assert_ok(w->context, sums_multiply(&w->sums, scale, triangles, n == 2, share, b, 2, back));
+        assert_ok(w->context, sums_multiply(&w->sums, scale, scatters, n == 2, share, b, 2, back));
         for (size_t i = 0; i < 2 * w->d; i++) {
             near(back[i] + 0.5 * b[i], value(6, i), 1e-9);
         }
     }
-    triangle_free(&triangle);
+    scatter_free(&scatter);
 }
 
 static void systems_are_solved(void **state) {
@@ -591,7 +591,7 @@ int main(void) {
         cmocka_unit_test(layers_are_their_formulas),
         cmocka_unit_test(sums_are_added_and_kept),
         cmocka_unit_test(blocks_lend_work_space),
-        cmocka_unit_test(sums_and_triangles_add_up),
+        cmocka_unit_test(sums_and_scatters_add_up),
         cmocka_unit_test(halves_are_read_written_and_copied),
         cmocka_unit_test(systems_are_solved),
         cmocka_unit_test(single_factors_and_bad_matrices_are_told),

@@ -204,10 +204,10 @@ static void one_sum_has_no_parts(void **state) {
     l3a_model_free(model);
 }
 
-static l3a_status fail_to_add(struct triangle *triangle, const struct sums *sums, double sign) {
+static l3a_status fail_to_add(struct scatter *scatter, const struct sums *sums, double sign) {
     (void)sums;
     (void)sign;
-    return (fail)(triangle->context, L3A_ERROR_MEMORY, NULL, "the device is lost");
+    return (fail)(scatter->context, L3A_ERROR_MEMORY, NULL, "the device is lost");
 }
 
 /* A back end that cannot add the sums of the phase to a new part leaves the model without that part. */
@@ -217,7 +217,7 @@ static void a_part_that_was_not_made_leaves_the_model_usable(void **state) {
     static const char *const more[] = {"gnu"};
     struct world *w = *state;
     struct algebra broken = cpu_algebra;
-    broken.triangle_add_sums = fail_to_add;
+    broken.scatter_add_sums = fail_to_add;
     for (int good = 0; good < 2; good++) {
         w->context->algebra = good ? NULL : &broken;
         assert_ok(w->context, l3a_phase_begin(w->model, more, 1));

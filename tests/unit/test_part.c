@@ -35,7 +35,7 @@ static void make_world(struct world *w, size_t dim, size_t count, size_t rows, r
                     sum += random_uniform(p, n * dim + i) * random_uniform(p, n * dim + j);
                 }
                 real_put(type, number, 0, sum);
-                assert_ok(w->context, triangle_write(&part->sums, i * (i + 1) / 2 + j, 1, number));
+                assert_ok(w->context, scatter_write(&part->sums, i * (i + 1) / 2 + j, 1, number));
             }
         }
     }
@@ -59,7 +59,7 @@ static void free_world(struct world *w) {
 static long double element(const struct part *part, size_t i, size_t j) {
     const size_t at = i > j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i;
     double number[1];
-    assert_int_equal(triangle_read(&part->sums, at, 1, number), L3A_OK);
+    assert_int_equal(scatter_read(&part->sums, at, 1, number), L3A_OK);
     return (long double)real_get(part->sums.type, number, 0);
 }
 
@@ -167,7 +167,7 @@ static void the_sum_of_parts_is_theirs(void **state) {
     free_world(&w);
 }
 
-/* Folding adds triangles; the folded part solves like one phase with both. */
+/* Folding adds scatters; the folded part solves like one phase with both. */
 static void folded_parts_add_up(void **state) {
     (void)state;
     struct world w;
@@ -234,9 +234,9 @@ static void hopeless_systems_are_refused(void **state) {
     make_world(&w, 5, 2, 20, REAL_DOUBLE, 1);
     for (uint64_t i = 0; i < triangle_numbers(0, 5); i++) {
         double number;
-        assert_ok(w.context, triangle_read(&w.parts[1].sums, i, 1, &number));
+        assert_ok(w.context, scatter_read(&w.parts[1].sums, i, 1, &number));
         number *= -3;
-        assert_ok(w.context, triangle_write(&w.parts[1].sums, i, 1, &number));
+        assert_ok(w.context, scatter_write(&w.parts[1].sums, i, 1, &number));
     }
     assert_fails(w.context, sum_and_solve(&w, 2, 0.3, 0), L3A_ERROR_NUMERIC, "positive definite");
     free_world(&w);

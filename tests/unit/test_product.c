@@ -1,4 +1,4 @@
-/* Y = x (scale A + share P) from two triangles, against plain loops over the full matrix. */
+/* Y = x (scale A + share P) from two scatters, against plain loops over the full matrix. */
 #include "support.h"
 
 #include "base/memory.h"
@@ -12,16 +12,16 @@ static double value(uint64_t seed, size_t i) {
     return 2 * random_uniform(seed, i) - 1;
 }
 
-static void fill(l3a_context *context, struct sums *sums, struct triangle *triangle) {
+static void fill(l3a_context *context, struct sums *sums, struct scatter *scatter) {
     for (size_t i = 0; i < sums->dim; i++) {
         const size_t at = i * (i + 1) / 2;
         double row[1100], numbers[1100];
         for (size_t j = 0; j <= i; j++) {
             row[j] = value(1, at + j);
-            real_put(triangle->type, numbers, j, value(2, at + j));
+            real_put(scatter->type, numbers, j, value(2, at + j));
         }
         assert_ok(context, sums_write(sums, KEPT, i, 1, row));
-        assert_ok(context, triangle_write(triangle, at, i + 1, numbers));
+        assert_ok(context, scatter_write(scatter, at, i + 1, numbers));
     }
 }
 
@@ -34,17 +34,17 @@ static double element(real type, size_t i, size_t j, double scale, double share)
 static void check_type(real type, int threads, size_t dim, size_t count, double scale, double share) {
     l3a_context *context = make_context(threads);
     struct sums sums;
-    struct triangle triangle;
-    const struct triangle *const triangles[] = {&triangle};
+    struct scatter scatter;
+    const struct scatter *const scatters[] = {&scatter};
     double *x = calloc(count * dim + 1, sizeof *x), *y = calloc(count * dim + 1, sizeof *y);
     assert_ok(context, sums_create(context, dim, &sums));
-    assert_ok(context, triangle_create(context, dim, type, &triangle));
-    fill(context, &sums, &triangle);
+    assert_ok(context, scatter_create(context, dim, type, &scatter));
+    fill(context, &sums, &scatter);
     for (size_t i = 0; i < count * dim; i++) {
         x[i] = value(3, i);
     }
     y[count * dim] = 42; /* one past the end stays */
-    assert_ok(context, sums_multiply(&sums, scale, triangles, 1, share, x, count, y));
+    assert_ok(context, sums_multiply(&sums, scale, scatters, 1, share, x, count, y));
     for (size_t c = 0; c < count; c++) {
         for (size_t i = 0; i < dim; i++) {
             double expected = 0, size = 0;
@@ -57,7 +57,7 @@ static void check_type(real type, int threads, size_t dim, size_t count, double 
         }
     }
     assert_true(y[count * dim] == 42);
-    triangle_free(&triangle);
+    scatter_free(&scatter);
     sums_free(&sums);
     l3a_context_free(context);
     free(x);

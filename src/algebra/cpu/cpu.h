@@ -89,20 +89,20 @@ l3a_status cpu_sums_read(const struct sums *sums, enum half half, size_t first, 
 l3a_status cpu_sums_write(struct sums *sums, enum half half, size_t first, size_t count, const double *values);
 l3a_status cpu_sums_copy(struct sums *sums, enum half to);
 
-/* triangle.c */
-l3a_status cpu_triangle_create(struct triangle *triangle);
-void cpu_triangle_free(struct triangle *triangle);
-uint64_t cpu_triangle_bytes(size_t dim, real type);
-l3a_status cpu_triangle_read(const struct triangle *triangle, uint64_t first, size_t count, void *values);
-l3a_status cpu_triangle_write(struct triangle *triangle, uint64_t first, size_t count, const void *values);
-l3a_status cpu_triangle_add(struct triangle *triangle, const struct triangle *from);
-l3a_status cpu_triangle_add_sums(struct triangle *triangle, const struct sums *sums, double sign);
-l3a_status cpu_sums_total(struct sums *sums, const struct triangle *const *triangles, size_t count);
+/* scatter.c */
+l3a_status cpu_scatter_create(struct scatter *scatter);
+void cpu_scatter_free(struct scatter *scatter);
+uint64_t cpu_scatter_bytes(size_t dim, real type);
+l3a_status cpu_scatter_read(const struct scatter *scatter, uint64_t first, size_t count, void *values);
+l3a_status cpu_scatter_write(struct scatter *scatter, uint64_t first, size_t count, const void *values);
+l3a_status cpu_scatter_add(struct scatter *scatter, const struct scatter *from);
+l3a_status cpu_scatter_add_sums(struct scatter *scatter, const struct sums *sums, double sign);
+l3a_status cpu_sums_total(struct sums *sums, const struct scatter *const *scatters, size_t count);
 /* values += scale · numbers [first, first + count) */
-void cpu_triangle_get(const struct triangle *triangle, size_t first, size_t count, double scale, double *values);
+void cpu_scatter_get(const struct scatter *scatter, size_t first, size_t count, double scale, double *values);
 
 /* factor.c */
-l3a_status cpu_sums_factor(struct sums *sums, real type, double scale, const struct triangle *const *triangles, size_t count,
+l3a_status cpu_sums_factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
                            double share, double shift, double *trace, bool *definite);
 l3a_status cpu_sums_solve(const struct sums *sums, real type, size_t count, void *rows);
 l3a_status cpu_sums_invert(struct sums *sums, double shift, bool *regular);
@@ -110,7 +110,7 @@ l3a_status cpu_sums_update(struct sums *sums, struct block *rows, const double *
                            double *coefficients, bool *definite);
 
 /* product.c */
-l3a_status cpu_sums_multiply(const struct sums *sums, double scale, const struct triangle *const *triangles, size_t count,
+l3a_status cpu_sums_multiply(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count,
                              double share, const double *x, size_t rows, double *y);
 uint64_t cpu_multiply_bytes(const l3a_context *context, size_t dim);
 

@@ -8,12 +8,12 @@
 
 enum { TILE = 64 };
 
-/* M = scale · A + share · Σ triangles goes to the second half, in either type. */
+/* M = scale · A + share · Σ scatters goes to the second half, in either type. */
 struct blend {
     const struct sums *sums;
     real type;
     double scale, share;
-    const struct triangle *const *triangles;
+    const struct scatter *const *scatters;
     size_t count;
 };
 
@@ -34,7 +34,7 @@ static void blend_rows(void *argument, size_t first, size_t last) {
                 values[j] = blend->scale * row[j];
             }
             for (size_t t = 0; t < blend->count; t++) {
-                cpu_triangle_get(blend->triangles[t], i * (i + 1) / 2 + tile, count, blend->share, values);
+                cpu_scatter_get(blend->scatters[t], i * (i + 1) / 2 + tile, count, blend->share, values);
             }
             for (size_t j = 0; j < count; j++) {
                 real_put(blend->type, factor, (tile + j) * step + i, values[j]);
@@ -50,18 +50,18 @@ static double trace_of(const struct blend *blend) {
     for (size_t i = 0; i < blend->sums->dim; i++) {
         double value = blend->scale * first_row(blend->sums, i)[i];
         for (size_t t = 0; t < blend->count; t++) {
-            cpu_triangle_get(blend->triangles[t], i * (i + 1) / 2 + i, 1, blend->share, &value);
+            cpu_scatter_get(blend->scatters[t], i * (i + 1) / 2 + i, 1, blend->share, &value);
         }
         sum += value;
     }
     return sum;
 }
 
-l3a_status cpu_sums_factor(struct sums *sums, real type, double scale, const struct triangle *const *triangles, size_t count,
+l3a_status cpu_sums_factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
                            double share, double shift, double *trace, bool *definite) {
     struct cpu_sums *held = sums->held;
     const size_t step = factor_stride(sums, type);
-    struct blend blend = {sums, type, scale, share, triangles, count};
+    struct blend blend = {sums, type, scale, share, scatters, count};
     void *factor = second_row(sums, 0);
     *trace = trace_of(&blend);
     *definite = isfinite(*trace);

@@ -1,5 +1,5 @@
-/* Y = M X for M = scale · A + share · Σ triangles. All are symmetric, and only their lower triangles are stored. X and Y have LANES
- * columns of doubles. Each element of M is computed once and used for both triangles. Four rows are processed together, so that a
+/* Y = M X for M = scale · A + share · Σ scatters. All are symmetric, and only their lower scatters are stored. X and Y have LANES
+ * columns of doubles. Each element of M is computed once and used for both scatters. Four rows are processed together, so that a
  * row of X and of Y is read from the cache once for all four. */
 #include "algebra/cpu/cpu.h"
 
@@ -28,7 +28,7 @@ struct product {
     const double *square;
     size_t stride;
     double scale;
-    const struct triangle *const *triangles;
+    const struct scatter *const *scatters;
     size_t count;
     double share;
     size_t dim, slices;
@@ -39,8 +39,8 @@ struct product {
 __attribute__((always_inline)) static inline void make_elements(const struct product *product, size_t i, size_t first, size_t count,
                                                                 double *elements) {
     const double *sum = product->square + i * product->stride + first, scale = product->scale, share = product->share;
-    const size_t at = i * (i + 1) / 2 + first, fused = product->count && product->triangles[0]->type == REAL_SINGLE;
-    const float *triangle = fused ? (const float *)product->triangles[0]->held + at : NULL;
+    const size_t at = i * (i + 1) / 2 + first, fused = product->count && product->scatters[0]->type == REAL_SINGLE;
+    const float *triangle = fused ? (const float *)product->scatters[0]->held + at : NULL;
     if (fused) {
         for (size_t j = 0; j < count; j++) {
             elements[j] = scale * sum[j] + share * (double)triangle[j];
@@ -51,7 +51,7 @@ __attribute__((always_inline)) static inline void make_elements(const struct pro
         }
     }
     for (size_t t = fused; t < product->count; t++) {
-        cpu_triangle_get(product->triangles[t], at, count, share, elements);
+        cpu_scatter_get(product->scatters[t], at, count, share, elements);
     }
 }
 
@@ -153,13 +153,13 @@ static void multiply_lanes(struct product *product, int threads, const double *x
     }
 }
 
-l3a_status cpu_sums_multiply(const struct sums *sums, double scale, const struct triangle *const *triangles, size_t count,
+l3a_status cpu_sums_multiply(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count,
                              double share, const double *x, size_t rows, double *y) {
     l3a_context *context = sums->context;
     l3a_status status = L3A_OK;
     const size_t dim = sums->dim;
     struct product product = {
-        first_row(sums, 0), stride_of(sums), scale, triangles, count, share, dim, (size_t)context->threads, NULL};
+        first_row(sums, 0), stride_of(sums), scale, scatters, count, share, dim, (size_t)context->threads, NULL};
     TRY(allocate(context, work_size(context, dim), sizeof *product.work, &product.work));
     for (size_t first = 0; first < rows; first += LANES) {
         const size_t columns = rows - first < LANES ? rows - first : LANES;
