@@ -88,7 +88,7 @@ static void judged_sets_survive_a_file(void **state) {
     w->model->evidence->parts[1].images = 250;
     w->model->evidence->parts[2].images = 3;
     assert_ok(w->context, l3a_model_save(w->model, w->path));
-    expect_metadata(w, "version", "4");
+    expect_metadata(w, "version", "5");
     expect_metadata(w, "parts", "1 17 0-2,4\n2 250 3\n0 3 0,2-3,5");
     assert_ok(w->context, l3a_model_load(w->context, w->path, &loaded));
     const struct evidence *mine = w->model->evidence, *theirs = loaded->evidence;
