@@ -117,7 +117,7 @@ static void judged_sets_that_make_no_sense_are_refused(void **state) {
     }
     static const size_t good[] = {1, 2, 3};
     judge(w, 1, good, 3);
-    w->model->evidence->parts[2].phases = 9;
+    w->model->evidence->parts[2].phases = (1 << 24) + 1;
     assert_ok(w->context, l3a_model_save(w->model, w->path));
     assert_fails(w->context, l3a_model_load(w->context, w->path, &loaded), L3A_ERROR_FORMAT, "phases kept apart");
     assert_null(loaded);
