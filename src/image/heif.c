@@ -35,6 +35,10 @@ bool heif_decodes(const char *format) {
     return heif_have_decoder_for_format(is_avif(format) ? heif_compression_AV1 : heif_compression_HEVC) != 0;
 }
 
+static const char *label_of(const struct picture_bytes *source) {
+    return is_avif(source->format) ? "AVIF" : "HEIC";
+}
+
 static uint64_t number_at(const uint8_t *bytes, size_t size) {
     uint64_t value = 0;
     for (size_t i = 0; i < size; i++) {
@@ -63,7 +67,7 @@ static bool is_cut_short(const struct picture_bytes *source) {
 }
 
 static l3a_status fail_decoding(const struct picture_bytes *source, struct heif_error error) {
-    const char *const format = is_avif(source->format) ? "AVIF" : "HEIC";
+    const char *const format = label_of(source);
     const char *const text = error.message ? error.message : "";
     const size_t length = strcspn(text, "\n");
     if (error.code == heif_error_Ok) {
@@ -86,25 +90,35 @@ static l3a_status fail_decoding(const struct picture_bytes *source, struct heif_
                 text);
 }
 
-/* The primary picture, before and after turning and cropping, is within the limit. What it is put together from has no side
- * longer than its own. */
+/* The size is within the limit, before the picture is turned and cropped and after. What it is put together on has no side longer
+ * than its own. */
+static l3a_status check_size(const struct heif_reading *reading) {
+    l3a_status status = L3A_OK;
+    const struct picture_bytes *source = reading->source;
+    const struct heif_image_handle *handle = reading->handle;
+    const int width = heif_image_handle_get_ispe_width(handle), height = heif_image_handle_get_ispe_height(handle);
+    const int shown_width = heif_image_handle_get_width(handle), shown_height = heif_image_handle_get_height(handle);
+    FAIL_IF(width < 1 || height < 1 || shown_width < 1 || shown_height < 1, source->context, L3A_ERROR_FORMAT, hint_damaged,
+            "%s: the %s file does not say how large the picture is", source->name, label_of(source));
+    TRY(check_pixels(source, (uint64_t)width, (uint64_t)height));
+    TRY(check_pixels(source, (uint64_t)shown_width, (uint64_t)shown_height));
+    heif_context_set_maximum_image_size_limit(reading->context, 1 + (width > height ? width : height));
+done:
+    return status;
+}
+
 static l3a_status read_header(struct heif_reading *reading) {
     l3a_status status = L3A_OK;
     const struct picture_bytes *source = reading->source;
     struct heif_context *context = reading->context;
+    heif_item_id primary;
     heif_context_set_max_decoding_threads(context, 0);
     heif_context_set_maximum_image_size_limit(context, SIDE_LIMIT);
     TRY(fail_decoding(source, heif_context_read_from_memory_without_copy(context, source->bytes, source->count, NULL)));
+    TRY(fail_decoding(source, heif_context_get_primary_image_ID(context, &primary)));
+    TRY(heif_check_parts(source, primary));
     TRY(fail_decoding(source, heif_context_get_primary_image_handle(context, &reading->handle)));
-    const int width = heif_image_handle_get_ispe_width(reading->handle),
-              height = heif_image_handle_get_ispe_height(reading->handle);
-    const int shown_width = heif_image_handle_get_width(reading->handle),
-              shown_height = heif_image_handle_get_height(reading->handle);
-    FAIL_IF(width < 1 || height < 1 || shown_width < 1 || shown_height < 1, source->context, L3A_ERROR_FORMAT, hint_damaged,
-            "%s: the %s file does not say how large the picture is", source->name, is_avif(source->format) ? "AVIF" : "HEIC");
-    TRY(check_pixels(source, (uint64_t)width, (uint64_t)height));
-    TRY(check_pixels(source, (uint64_t)shown_width, (uint64_t)shown_height));
-    heif_context_set_maximum_image_size_limit(context, 1 + (width > height ? width : height));
+    TRY(check_size(reading));
 done:
     return status;
 }

@@ -34,6 +34,8 @@ l3a_status webp_decode(const struct picture_bytes *source, struct raster *raster
 l3a_status heif_decode(const struct picture_bytes *source, struct raster *raster, int *orientation);
 /* Whether libheif has a decoder for "heic" or "avif"; its decoders may be plug-ins, which are installed separately. */
 bool heif_decodes(const char *format);
+/* Refuses a HEIC or AVIF picture that is put together from itself, or from too many parts. item: the primary picture. */
+l3a_status heif_check_parts(const struct picture_bytes *source, uint32_t item);
 /* Returns the length of the file, or 0 if it does not fit or memory runs out. quality: 1 to 100. */
 size_t jpeg_encode(const uint8_t *pixels, size_t width, size_t height, int quality, uint8_t *bytes, size_t capacity);
 l3a_status check_pixels(const struct picture_bytes *source, uint64_t width, uint64_t height);
