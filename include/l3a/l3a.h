@@ -180,7 +180,7 @@ L3A_PUBLIC void l3a_reader_free(l3a_reader *reader);
 L3A_PUBLIC const char *l3a_reader_error_text(const l3a_reader *reader);
 L3A_PUBLIC const char *l3a_reader_error_hint(const l3a_reader *reader);
 
-/* Tags a JPEG or PNG picture. */
+/* Tags a picture; the section "Pictures" lists the formats. */
 L3A_PUBLIC l3a_status l3a_reader_tag_file(l3a_reader *reader, const char *path, l3a_tags **tags);
 /* The same from memory; messages use name instead of a path. bytes may be NULL if count is 0. */
 L3A_PUBLIC l3a_status l3a_reader_tag_bytes(l3a_reader *reader, const char *name, const void *bytes, size_t count, l3a_tags **tags);
@@ -697,14 +697,19 @@ L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *
                                        const l3a_report_options *options, const char *path);
 
 /* ---- Pictures -------------------------------------------------------------------------------------------------------
- * Decodes JPEG and PNG to RGB bytes and resizes them for a backbone. The result equals Pillow's
- * Image.open(path).convert("RGB").resize(size) byte for byte. A truncated or damaged file is an error that names the byte. */
+ * Decodes JPEG, PNG, WebP (since 0.3, with libwebp), HEIC and AVIF (since 0.3, with libheif) to RGB bytes and resizes them for a
+ * backbone. The format is told by the content of a file, not by its name. For JPEG, PNG and WebP, the result equals Pillow's
+ * Image.open(path).convert("RGB").resize(size) byte for byte; for HEIC and AVIF, it is what libheif gives for 8-bit RGB.
+ * Transparency is dropped, and an animation is its first frame. A truncated or damaged file is an error that says what is wrong
+ * and, if the decoder knows, at which byte. */
 typedef enum l3a_filter { L3A_FILTER_BILINEAR, L3A_FILTER_BICUBIC } l3a_filter;
 
 typedef struct l3a_picture_options {
     size_t size;          /* sizeof the struct */
     uint64_t pixel_limit; /* a picture with more pixels is refused before memory is allocated for it; 0: 64 million */
-    int orient;           /* 1: rotate as the EXIF orientation says; 0: leave as stored, like the paper's program */
+    int orient; /* 1: rotate as the EXIF orientation says; 0: leave as stored, like the paper's program. Damaged EXIF data is
+                   ignored. HEIC and AVIF store rotation, mirroring and cropping outside EXIF, as part of the picture, so
+                   they are always applied, and the EXIF orientation never. */
 } l3a_picture_options;
 
 typedef struct l3a_picture {
@@ -725,6 +730,12 @@ L3A_PUBLIC l3a_status l3a_picture_resize(l3a_context *context, const l3a_picture
                                          l3a_filter filter, l3a_picture *resized);
 /* Frees the pixels and clears the struct except its size; harmless if it is clear already. */
 L3A_PUBLIC void l3a_picture_free(l3a_context *context, l3a_picture *picture);
+
+/* The format of a picture that this build reads, from its first bytes: "jpeg", "png", "webp", "heic" or "avif"; NULL for anything
+ * else. 64 bytes of the file are enough. bytes: NULL only if count is 0. Since 0.3. */
+L3A_PUBLIC const char *l3a_picture_format(const void *bytes, size_t count);
+/* The formats that this build reads, in a fixed order; NULL past the last one. Since 0.3. */
+L3A_PUBLIC const char *l3a_picture_format_at(size_t index);
 
 /* Delivers pictures in order and decodes ahead with as many threads as the context has, in bounded memory. These threads call the
  * context's allocate and release, so a program that supplies its own must make them thread-safe. */

@@ -143,7 +143,8 @@ static const struct manual manuals[] = {
      "Compare three runs:\n"
      "  l3a report first second third -o comparison.html\n"},
     {"doctor",
-     "Shows the processor, threads, memory and matrix library that l3a finds, and measures their speed. Also shows what your own "
+     "Shows the processor, threads, memory, matrix library and picture formats that l3a finds, and measures the speed. Also shows "
+     "what your own "
      "programs that use the library need in their environment.",
      "See what l3a will use on this machine:\n"
      "  l3a doctor\n"},
