@@ -323,6 +323,7 @@ typedef struct l3a_metrics { /* percent */
     double class_precision, class_recall, class_f1;       /* CP, CR, CF1: means over classes */
     double overall_precision, overall_recall, overall_f1; /* OP, OR, OF1: over all image-class pairs */
     size_t images;                                        /* number of images measured */
+    size_t left_out; /* by l3a_model_evaluate(): images that show none of the model's classes, and were not measured; since 0.3 */
 } l3a_metrics;
 
 /* Creates an empty model for features of the given width. The options are copied; NULL: the defaults. */
@@ -357,6 +358,16 @@ L3A_PUBLIC l3a_status l3a_model_score(l3a_model *model, const float *features, s
 /* Computes the metrics on the rows that show at least one of the model's classes. The table must have all of these classes.
  * average_precision gets one number per class of the model; NULL: not wanted. */
 L3A_PUBLIC l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metrics *metrics, double *average_precision);
+
+typedef struct l3a_evaluate_options {
+    size_t size;    /* sizeof the struct */
+    int all_images; /* 1: measure on all rows, also on those that show none of the model's classes; 0: leave these out */
+} l3a_evaluate_options;
+
+/* The same with options; NULL: the defaults. A tag on an image that shows none of the classes is wrong, so precision and AP are
+ * lower on all images, and closer to what a person sees who tags any pictures. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_model_evaluate_with(l3a_model *model, l3a_features *features, const l3a_evaluate_options *options,
+                                              l3a_metrics *metrics, double *average_precision);
 /* Says whether the table can be used with the model: L3A_OK, or L3A_ERROR_MISMATCH if the width differs, or a record of how the
  * features were made that both have. */
 L3A_PUBLIC l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features);

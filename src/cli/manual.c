@@ -110,11 +110,15 @@ static const struct manual manuals[] = {
      "  l3a learn pets.safetensors --features train.safetensors --classes cat,dog,sofa --method l3a+\n"},
     {"eval",
      "Measures a model on labelled features: mAP; precision, recall and F1 averaged over classes (CP, CR, CF1) and over all labels "
-     "(OP, OR, OF1); and the average precision (AP) of each class. Rows that show none of the model's classes are ignored.",
+     "(OP, OR, OF1); and the average precision (AP) of each class.\n"
+     "Rows that show none of the model's classes are left out, as in the paper, and their number is printed. With --all-pictures "
+     "they count: every tag on them is wrong, which is what you see when you tag any pictures.",
      "Measure a model:\n"
      "  l3a eval pets.safetensors --features test.safetensors\n"
      "The same, as JSON:\n"
-     "  l3a eval pets.safetensors --features test.safetensors --format json\n"},
+     "  l3a eval pets.safetensors --features test.safetensors --format json\n"
+     "Also on pictures that show none of the classes:\n"
+     "  l3a eval pets.safetensors --features test.safetensors --all-pictures\n"},
     {"predict",
      "Prints the tags of pictures, or of the rows of a feature file, each with its score, highest first. A score near 1 means that "
      "the class is present, near 0 that it is absent; it is not a probability. If PICTURE is '-', paths are read from the standard "
