@@ -323,6 +323,7 @@ typedef struct l3a_metrics { /* percent */
     double class_precision, class_recall, class_f1;       /* CP, CR, CF1: means over classes */
     double overall_precision, overall_recall, overall_f1; /* OP, OR, OF1: over all image-class pairs */
     size_t images;                                        /* number of images measured */
+    size_t left_out; /* by l3a_model_evaluate(): images that show none of the model's classes, and were not measured; since 0.3 */
 } l3a_metrics;
 
 /* Creates an empty model for features of the given width. The options are copied; NULL: the defaults. */
@@ -358,6 +359,16 @@ L3A_PUBLIC l3a_status l3a_model_score(l3a_model *model, const float *features, s
 /* Computes the metrics on the rows that show at least one of the model's classes. The table must have all of these classes.
  * average_precision gets one number per class of the model; NULL: not wanted. */
 L3A_PUBLIC l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metrics *metrics, double *average_precision);
+
+typedef struct l3a_evaluate_options {
+    size_t size;    /* sizeof the struct */
+    int all_images; /* 1: measure on all rows, also on those that show none of the model's classes; 0: leave these out */
+} l3a_evaluate_options;
+
+/* The same with options; NULL: the defaults. A tag on an image that shows none of the classes is wrong, so precision and AP are
+ * lower on all images, and closer to what a person sees who tags any pictures. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_model_evaluate_with(l3a_model *model, l3a_features *features, const l3a_evaluate_options *options,
+                                              l3a_metrics *metrics, double *average_precision);
 /* Says whether the table can be used with the model: L3A_OK, or L3A_ERROR_MISMATCH if the width differs, or a record of how the
  * features were made that both have. */
 L3A_PUBLIC l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features);
@@ -760,9 +771,32 @@ L3A_PUBLIC l3a_status l3a_loader_next(l3a_loader *loader, size_t *index, float *
 /* Allowed at any time; pictures not yet delivered are dropped. */
 L3A_PUBLIC void l3a_loader_free(l3a_loader *loader);
 
+/* ---- Picture files --------------------------------------------------------------------------------------------------
+ * The pictures among files and folders, as people name them on a command line. The first bytes of a file decide whether it is a
+ * picture, not its name. Since 0.3. */
+typedef struct l3a_pictures l3a_pictures;
+
+/* Files are taken in the given order; folders are searched to any depth, and the pictures of each are sorted by path. Files and
+ * folders whose name begins with a dot, and @eaDir, are left out of a search. Symbolic links are followed, but no folder is
+ * searched twice, and no path is listed twice. A file or folder that cannot be read, and a file among `paths` that is no picture,
+ * does not make the call fail: l3a_pictures_skipped() lists it. Sends progress events. paths may be NULL if count is 0. Since 0.3.
+ */
+L3A_PUBLIC l3a_status l3a_pictures_find(l3a_context *context, const char *const *paths, size_t count, l3a_pictures **pictures);
+L3A_PUBLIC void l3a_pictures_free(l3a_pictures *pictures);
+L3A_PUBLIC size_t l3a_pictures_count(const l3a_pictures *pictures);
+L3A_PUBLIC const char *l3a_pictures_path(const l3a_pictures *pictures, size_t index);
+/* The path of a file or folder that was skipped though it was named, should be a picture, or could not be read; NULL past the last.
+ */
+L3A_PUBLIC const char *l3a_pictures_skipped(const l3a_pictures *pictures, size_t index);
+/* Why: "this is a text, not a picture", "cannot open: Permission denied". To be shown after the path and a colon. */
+L3A_PUBLIC const char *l3a_pictures_reason(const l3a_pictures *pictures, size_t index);
+/* How many files in the folders are of other kinds: texts, videos, sidecars, … They are not listed. */
+L3A_PUBLIC size_t l3a_pictures_others(const l3a_pictures *pictures);
+
 /* ---- Data sets ------------------------------------------------------------------------------------------------------
- * "voc:FOLDER" (contains VOC2007/ or another year), "coco:FOLDER" (contains annotations/), or "list:FILE.csv" (path,labels with
- * semicolons between labels). Classes are in lexicographic order. */
+ * "voc:FOLDER" (contains VOC2007/ or another year), "coco:FOLDER" (contains annotations/), "list:FILE.csv" (path,labels with
+ * semicolons between labels), or, since 0.3, "folders:FOLDER" (contains a folder of pictures for each class, or train/, test/ and
+ * so on with such folders). Classes are in lexicographic order. */
 typedef struct l3a_dataset l3a_dataset;
 
 typedef struct l3a_dataset_options {
@@ -771,8 +805,9 @@ typedef struct l3a_dataset_options {
                            */
 } l3a_dataset_options;
 
-/* split is "trainval", "test", "train2014", …; an unknown one is an error that lists the splits. NULL: all rows of a list without
- * splits. Inconsistencies that do no harm are reported as warning events. Picture files are not opened. */
+/* split is "trainval", "test", "train2014", …; an unknown one is an error that lists the splits. NULL: all rows of a list or folder
+ * without splits. Inconsistencies that do no harm are reported as warning events. Picture files are not opened, except by
+ * "folders:", which looks at their first bytes, and compares those of the same size. */
 L3A_PUBLIC l3a_status l3a_dataset_open(l3a_context *context, const char *name, const char *split, l3a_dataset **dataset);
 /* The same with options; NULL: the defaults. */
 L3A_PUBLIC l3a_status l3a_dataset_open_with(l3a_context *context, const char *name, const char *split,
@@ -787,7 +822,7 @@ L3A_PUBLIC const char *l3a_dataset_class(const l3a_dataset *dataset, size_t inde
 L3A_PUBLIC const int8_t *l3a_dataset_labels(const l3a_dataset *dataset);
 /* [rows x classes]: 1 if the picture belongs to the phase of the class: its label is 1, or it has a crowd of the class (COCO). */
 L3A_PUBLIC const int8_t *l3a_dataset_members(const l3a_dataset *dataset);
-/* "000012" (VOC), "000000000009" (COCO), or the path as written in the list. */
+/* "000012" (VOC), "000000000009" (COCO), the path as written in the list, or the path below the folder of folders. */
 L3A_PUBLIC const char *l3a_dataset_id(const l3a_dataset *dataset, size_t row);
 L3A_PUBLIC const char *l3a_dataset_path(const l3a_dataset *dataset, size_t row);
 /* Number of picture-class pairs on which the data set contradicts itself (VOC: annotations against the lists of each class). */

@@ -27,7 +27,8 @@ if "address" in os.environ.get("L3A_SANITIZE", "") or "thread" in os.environ.get
 MAY_BE_NULL = {
     ("l3a_context_create", "options"), ("l3a_option_needs", "options"), ("l3a_model_create", "options"),
     ("l3a_model_plan", "options"), ("l3a_features_open_npy", "labels_path"), ("l3a_features_open_npy", "names_path"),
-    ("l3a_features_read", "rows"), ("l3a_model_evaluate", "average_precision"), ("l3a_measure", "average_precision"),
+    ("l3a_features_read", "rows"), ("l3a_model_evaluate", "average_precision"), ("l3a_model_evaluate_with", "average_precision"), ("l3a_model_evaluate_with", "options"),
+    ("l3a_measure", "average_precision"),
     ("l3a_report_write", "options"), ("l3a_picture_read", "options"), ("l3a_picture_decode", "options"),
     ("l3a_loader_create", "options"), ("l3a_dataset_open", "split"), ("l3a_dataset_open_with", "split"),
     ("l3a_dataset_open_with", "options"), ("l3a_draw_dataset", "options"), ("l3a_backbone_open", "options"),
@@ -90,6 +91,7 @@ class Objects:
         self.make("dataset", library.l3a_dataset_open, self.context, f"list:{folder}/list.csv".encode(), None)
         self.make("backbone", library.l3a_backbone_open, self.context, str(SOURCE / "models/demo_backbone.safetensors").encode(), None)
         self.make("loader", library.l3a_loader_create, self.context, None, 0, None)
+        self.make("pictures", library.l3a_pictures_find, self.context, None, 0)
         self.make("lock", library.l3a_lock_take, self.context, os.path.join(folder, "locked").encode(), 0)
         subprocess.run([BUILD / "l3a", "run", "--train", table, "--test", table, "--protocol", "B0-C1", "--dim", "4", "--quiet", "-o",
                         f"{folder}/run"], check=True, stdout=subprocess.DEVNULL)
