@@ -52,19 +52,23 @@ struct tag_run {
 
 /* ---- Rows ---- */
 
-/* The tag whose score is closest to where the decision changes. */
-static size_t find_doubtful(const struct tag_run *run, const l3a_tags *tags, double *distance) {
-    size_t doubtful = 0;
-    *distance = INFINITY;
+/* A tag, and how far its score is from the threshold, where the decision changes. */
+struct doubt {
+    const char *tag; /* NULL: there are no tags */
+    double score, threshold, distance;
+};
+
+/* The tag that is most in doubt. */
+static struct doubt find_doubt(const struct tag_run *run, const l3a_tags *tags) {
+    struct doubt least = {.distance = INFINITY};
     for (size_t i = 0; i < l3a_tags_count(tags); i++) {
-        const double threshold = isnan(run->choice.threshold) ? l3a_tags_threshold(tags, i) : run->choice.threshold;
-        const double from = fabs((double)l3a_tags_score(tags, i) - threshold);
-        if (from < *distance) {
-            *distance = from;
-            doubtful = i;
+        const double score = (double)l3a_tags_score(tags, i),
+                     threshold = isnan(run->choice.threshold) ? l3a_tags_threshold(tags, i) : run->choice.threshold;
+        if (!least.tag || fabs(score - threshold) < least.distance) {
+            least = (struct doubt){l3a_tags_name(tags, i), score, threshold, fabs(score - threshold)};
         }
     }
-    return doubtful;
+    return least;
 }
 
 /* An error of a picture begins with its path, which the row has already. */
@@ -81,11 +85,9 @@ static void write_table_row(const struct tag_run *run, FILE *to, const char *pat
         return;
     }
     write_tags(to, &run->choice, tags);
-    if (run->order == UNCERTAIN && l3a_tags_count(tags)) {
-        double distance;
-        const size_t doubtful = find_doubtful(run, tags, &distance);
-        fprintf(to, "   in doubt: %s %.3f (%s by %.3f)", l3a_tags_name(tags, doubtful), (double)l3a_tags_score(tags, doubtful),
-                tag_is_chosen(&run->choice, tags, doubtful) ? "given" : "not given", distance);
+    const struct doubt doubt = find_doubt(run, tags);
+    if (run->order == UNCERTAIN && doubt.tag) {
+        fprintf(to, "   in doubt: %s %.3f (threshold %.3f)", doubt.tag, doubt.score, doubt.threshold);
     }
     fputs("\n", to);
 }
@@ -99,12 +101,11 @@ static void write_json_row(const struct tag_run *run, FILE *to, const char *path
     } else {
         fputs("[]", to);
     }
-    if (tags && run->order == UNCERTAIN && l3a_tags_count(tags)) {
-        double distance;
-        const size_t doubtful = find_doubtful(run, tags, &distance);
+    const struct doubt doubt = find_doubt(run, tags);
+    if (run->order == UNCERTAIN && doubt.tag) {
         fputs(", \"doubtful\": {\"tag\": ", to);
-        write_json_string(to, l3a_tags_name(tags, doubtful));
-        fprintf(to, ", \"score\": %.4f, \"distance\": %.4f}", (double)l3a_tags_score(tags, doubtful), distance);
+        write_json_string(to, doubt.tag);
+        fprintf(to, ", \"score\": %.4f, \"threshold\": %.4f}", doubt.score, doubt.threshold);
     }
     if (error) {
         fputs(", \"error\": ", to);
@@ -159,10 +160,9 @@ static void write_csv_row(const struct tag_run *run, FILE *to, const char *path,
     fputs(",", to);
     write_csv_list(run, to, tags, false);
     if (run->order == UNCERTAIN) {
-        double distance;
-        const size_t doubtful = find_doubtful(run, tags, &distance);
+        const struct doubt doubt = find_doubt(run, tags);
         fputs(",", to);
-        write_csv_field(to, l3a_tags_count(tags) ? l3a_tags_name(tags, doubtful) : "", run->visible);
+        write_csv_field(to, doubt.tag ? doubt.tag : "", run->visible);
     }
     fputs(",", to);
     write_csv_field(to, error ? reason_of(path, error) : "", run->visible);
@@ -203,8 +203,7 @@ static void add_row(struct tag_run *run, const char *path, const l3a_tags *tags,
     struct row *row = &run->rows[run->row_count++];
     size_t length;
     row->path = path;
-    row->distance = INFINITY; /* unreadable pictures come last */
-    find_doubtful(run, tags, &row->distance);
+    row->distance = find_doubt(run, tags).distance; /* unreadable pictures come last */
     FILE *memory = open_memstream(&row->text, &length);
     if (memory) {
         write_row(run, memory, path, tags, error);

@@ -116,7 +116,8 @@ static void XMLCALL on_start(void *user, const XML_Char *name, const XML_Char **
     struct scan *scan = user;
     const size_t depth = scan->depth++, start = (size_t)XML_GetCurrentByteIndex(scan->parser),
                  inside = start + (size_t)XML_GetCurrentByteCount(scan->parser);
-    if (scan->level == RDF_LEVEL ? scan->first[RDF_LEVEL].found : depth != scan->rdf_depth + (size_t)scan->level) {
+    const bool passed = scan->level == RDF_LEVEL && scan->first[RDF_LEVEL].found;
+    if (passed || scan->level == LEVELS || (scan->level && depth != scan->rdf_depth + (size_t)scan->level)) {
         return;
     }
     if (!is_level(scan->level, name)) {

@@ -134,6 +134,13 @@ static const struct example examples[] = {
      {NULL},
      AROUND("<rdf:Description " DC "><dc:subject><rdf:Bag><rdf:li>a&amp;b</rdf:li><rdf:li><![CDATA[<c>]]></rdf:li>"
             "<rdf:li>d&lt;e&gt;&amp;\"'</rdf:li><rdf:li>f&#10;&#9;g&#13;</rdf:li></rdf:Bag></dc:subject></rdf:Description>")},
+    {"elements inside an item are none of our business",
+     AROUND("<rdf:Description " DC "><dc:subject><rdf:Bag><rdf:li>dog<a><b/></a></rdf:li></rdf:Bag></dc:subject>"
+            "</rdf:Description>"),
+     {"cat", "dog"},
+     {NULL},
+     AROUND("<rdf:Description " DC "><dc:subject><rdf:Bag><rdf:li>dog<a><b/></a></rdf:li><rdf:li>cat</rdf:li></rdf:Bag>"
+            "</dc:subject></rdf:Description>")},
     {"keywords go with the lines they are on",
      "<rdf:RDF " RDF ">\n <rdf:Description " DC
      ">\n  <dc:subject>\n   <rdf:Bag>\n    <rdf:li>dog</rdf:li>\n    <rdf:li>cat</rdf:li>\n"
