@@ -771,6 +771,23 @@ L3A_PUBLIC l3a_status l3a_loader_next(l3a_loader *loader, size_t *index, float *
 /* Allowed at any time; pictures not yet delivered are dropped. */
 L3A_PUBLIC void l3a_loader_free(l3a_loader *loader);
 
+/* ---- Sidecars -------------------------------------------------------------------------------------------------------
+ * Tags for other programs: an XMP file beside a picture, with the tags as keywords in dc:subject. */
+typedef struct l3a_sidecar_options {
+    size_t size;               /* sizeof the struct */
+    const char *const *remove; /* tags to remove, except those to add; NULL: none */
+    size_t remove_count;
+    int short_name; /* the name of a new sidecar: 0: photo.jpg.xmp, as darktable and digiKam have it; 1: photo.xmp, as Adobe has it
+                     */
+} l3a_sidecar_options;
+
+/* Adds tags to the sidecar of a picture: to photo.jpg.xmp or photo.xmp, whichever exists, in this order, or to a new one. Tags that
+ * are there already stay, and no other byte of the file changes. If there is nothing to change, nothing is written, and a sidecar
+ * without tags is not made. Otherwise the file is replaced atomically. A file that is not XMP in UTF-8 is L3A_ERROR_FORMAT and
+ * stays as it is. The picture itself is not opened. tags may be NULL if count is 0. NULL options: the defaults. *changed is 1 if
+ * the file was written; NULL: not wanted. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_sidecar_write(l3a_context *context, const char *picture, const char *const *tags, size_t count,
+                                        const l3a_sidecar_options *options, int *changed);
 /* ---- Picture files --------------------------------------------------------------------------------------------------
  * The pictures among files and folders, as people name them on a command line. The first bytes of a file decide whether it is a
  * picture, not its name. Since 0.3. */
@@ -933,6 +950,10 @@ L3A_PUBLIC uint64_t l3a_file_size(const l3a_file *file);
 L3A_PUBLIC void l3a_file_record(const l3a_file *file, size_t index, const char **key, const char **value);
 /* Returns 1 and fills info, whose strings belong to the file; 0 past the last, or if the size in info is not set. */
 L3A_PUBLIC int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_info *info);
+
+/* Writes a file atomically: whatever happens, the path holds the complete new file or what it held before. bytes may be NULL if
+ * count is 0. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_file_write(l3a_context *context, const char *path, const void *bytes, size_t count);
 
 typedef struct l3a_machine {
     size_t size; /* sizeof the struct */

@@ -25,6 +25,7 @@ const struct command commands[] = {
     {"eval", "MODEL --features F", "measure a model on labelled features", eval_options, NO_SETTINGS, eval_command},
     {"predict", "MODEL --backbone FILE PICTURE… | --features F", "tag pictures, or the rows of a feature file", predict_options,
      NO_SETTINGS, predict_command},
+    {"tag", "MODEL PICTURE|FOLDER…", "tag pictures and folders of pictures", tag_options, NO_SETTINGS, tag_command},
     {"info", "FILE", "show what a file holds and verify its checksums", info_options, NO_SETTINGS, info_command},
     {"report", "DIR… [-o FILE.html]", "write the HTML report of a run again, or compare several runs", report_options, NO_SETTINGS,
      report_command},

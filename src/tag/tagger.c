@@ -83,6 +83,10 @@ static l3a_status open_backbone(l3a_tagger *tagger, const l3a_tagger_options *op
             "%s: the model does not name its backbone", tagger->path);
     TRY(l3a_backbone_open(tagger->context, options->backbone, options->backbone_options, &tagger->backbone));
     TRY(picture_options_read(tagger->context, options->picture_options, &tagger->picture));
+    const char *preprocess = l3a_model_record(tagger->current->model, "preprocess");
+    if (!options->picture_options && preprocess && strstr(preprocess, " oriented")) {
+        tagger->picture.orient = 1;
+    }
     loader_options_for(l3a_backbone_describe(tagger->backbone), &tagger->picture, &tagger->loading);
 done:
     return status;
