@@ -2,8 +2,8 @@
  *
  * This header is the whole public interface, meant to be read from top to bottom: the context that every other object belongs to,
  * the tagger, settings, feature tables, the model with its simple calls and then its explicit ones, metrics, whole experiments,
- * pictures, data sets and backbones, and what a file or the machine is. examples/tag.c and examples/learn_and_tag.c are complete
- * programs.
+ * pictures, data sets and backbones, packed models, and what a file or the machine is. examples/tag.c and examples/learn_and_tag.c
+ * are complete programs.
  *
  * Conventions:
  * - A function that can fail returns an l3a_status. The context keeps the text of the last failure: l3a_error_text() says what went
@@ -173,8 +173,8 @@ L3A_PUBLIC l3a_status l3a_tagger_open(l3a_context *context, const char *model_pa
  * this fails, the old model stays. For the writer only. */
 L3A_PUBLIC l3a_status l3a_tagger_reload(l3a_tagger *tagger);
 /* The current model, until the next l3a_tagger_reload(). For the writer only. Tagging needs only a part of a model, so the first
- * call loads the whole of it, from the file as it is then; readers use that from then on. NULL if this fails, or if the tagger has a
- * packed model; the context has the text. */
+ * call loads the whole of it, from the file as it is then; readers use that from then on. NULL if this fails, or if the tagger has
+ * a packed model; the context has the text. */
 L3A_PUBLIC const struct l3a_model *l3a_tagger_model(l3a_tagger *tagger);
 /* Free all its readers first. */
 L3A_PUBLIC void l3a_tagger_free(l3a_tagger *tagger);
@@ -840,6 +840,34 @@ L3A_PUBLIC l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, 
  * l3a_picture_options. */
 L3A_PUBLIC l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient, l3a_features *features);
 
+/* ---- Packed models --------------------------------------------------------------------------------------------------
+ * Since 0.3: a file that holds what tagging needs, and nothing else. l3a_tagger_open() opens it like a model. It is much smaller
+ * than the model, which keeps sums for learning, and it cannot learn. With the backbone inside, one file is all that tagging needs.
+ */
+typedef enum l3a_pack_type { L3A_PACK_FLOAT16, L3A_PACK_INT8 } l3a_pack_type;
+
+typedef struct l3a_pack_options {
+    size_t size;            /* sizeof the struct */
+    l3a_pack_type type;     /* of the coefficients */
+    int with_backbone;      /* 1: the tensors of the backbone go into the file */
+    const char *backbone;   /* where it is; NULL: where the model's records lead to, as in l3a_tagger_open() */
+    int half_backbone;      /* 1: its tensors as float16, which changes the features a little; 0: float32 */
+    l3a_features *features; /* rows on which to measure the effect on scores; NULL: none */
+} l3a_pack_options;
+
+typedef struct l3a_pack_report {
+    size_t size;           /* sizeof the struct */
+    uint64_t bytes;        /* of the packed file */
+    uint64_t rows;         /* that were measured */
+    double largest_change; /* of a score on these rows, through rounding of the coefficients */
+    uint64_t changed;      /* row-class pairs that are predicted by only one of the two files */
+} l3a_pack_report;
+
+/* Packs the model in a file. NULL options: the defaults; NULL report: not wanted. The path holds the complete packed model
+ * afterwards or, on failure, what it held before. */
+L3A_PUBLIC l3a_status l3a_pack_write(l3a_context *context, const char *model_path, const l3a_pack_options *options,
+                                     const char *path, l3a_pack_report *report);
+
 /* ---- Files and machine ---------------------------------------------------------------------------------------------- */
 typedef struct l3a_file l3a_file;
 
@@ -856,7 +884,7 @@ typedef struct l3a_tensor_info {
 /* Opens a file of any format that this library reads, and verifies its checksums. */
 L3A_PUBLIC l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file);
 L3A_PUBLIC void l3a_file_free(l3a_file *file);
-/* "model", "features", "safetensors", "npy", "checkpoint" */
+/* "model", "features", "safetensors", "npy", "checkpoint", since 0.3 "packed" */
 L3A_PUBLIC const char *l3a_file_kind(const l3a_file *file);
 /* In bytes. */
 L3A_PUBLIC uint64_t l3a_file_size(const l3a_file *file);

@@ -18,6 +18,7 @@
 #include "base/settings.h"
 #include "format/safetensors.h"
 #include "learn/model.h"
+#include "learn/packed.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -578,6 +579,10 @@ done:
 
 static l3a_status check_kind(const safetensors *file) {
     const char *format = safetensors_metadata(file, "format"), *version = safetensors_metadata(file, "version");
+    if (packed_recognise(file)) {
+        return fail(file->context, L3A_ERROR_FORMAT, "use the model that it was packed from",
+                    "%s: a packed model can only tag pictures; it lacks the sums of a model", file->input.path);
+    }
     if (!format || strcmp(format, format_name) != 0) {
         return fail(file->context, L3A_ERROR_FORMAT, "give a model file that this program has written",
                     "%s: this is a safetensors file, but not a model of this program", file->input.path);
@@ -592,17 +597,17 @@ static l3a_status check_kind(const safetensors *file) {
                                "%s: the model has no checksums", file->input.path);
 }
 
-static l3a_status check_names(const l3a_model *model, const char *path) {
+l3a_status check_class_names(l3a_context *context, const text_list *classes, const char *path) {
     l3a_status status = L3A_OK;
     text_index index = {0};
     size_t first = 0;
-    TRY(text_index_make(model->context, model->classes.items, model->classes.count, &index));
+    TRY(text_index_make(context, classes->items, classes->count, &index));
     const size_t second = text_index_repeated(&index, &first), empty = text_index_find(&index, "");
     const size_t bad = empty < second ? empty : second;
-    FAIL_IF(bad < model->classes.count, model->context, L3A_ERROR_FORMAT, damaged,
-            "%s: the name of class %zu is empty or listed twice", path, bad + 1);
+    FAIL_IF(bad < classes->count, context, L3A_ERROR_FORMAT, damaged, "%s: the name of class %zu is empty or listed twice", path,
+            bad + 1);
 done:
-    text_index_free(model->context, &index);
+    text_index_free(context, &index);
     return status;
 }
 
@@ -635,7 +640,7 @@ static l3a_status load_classes(const safetensors *file, l3a_model *model) {
         return fail_model(file, "the list of classes is missing");
     }
     TRY(text_list_split_lines(file->context, &model->classes, classes, strlen(classes)));
-    TRY(check_names(model, file->input.path));
+    TRY(check_class_names(file->context, &model->classes, file->input.path));
     TRY(load_phases(file, model));
     TRY(load_records(file, model));
     if (file_version(file) > 1) {
@@ -663,6 +668,9 @@ static l3a_status load_model(l3a_context *context, const char *path, bool sums, 
     TRY(verify(&file, sums));
     const uint64_t shape[2] = {learned_width(&options, width), 0};
     TRY(safetensors_expect(&file, "weights", 2, shape, &matrix));
+    if (!sums) {
+        TRY(scorer_check_memory(context, &options, width, (size_t)matrix->shape[1]));
+    }
     if (!keeps_phases(&options)) {
         TRY(find_triangle(&file, learned_width(&options, width), &matrix));
     }
