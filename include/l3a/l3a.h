@@ -2,8 +2,8 @@
  *
  * This header is the whole public interface, meant to be read from top to bottom: the context that every other object belongs to,
  * the tagger, settings, feature tables, the model with its simple calls and then its explicit ones, metrics, whole experiments,
- * pictures, data sets and backbones, and what a file or the machine is. examples/tag.c and examples/learn_and_tag.c are complete
- * programs.
+ * pictures, data sets and backbones, packed models, and what a file or the machine is. examples/tag.c and examples/learn_and_tag.c
+ * are complete programs.
  *
  * Conventions:
  * - A function that can fail returns an l3a_status. The context keeps the text of the last failure: l3a_error_text() says what went
@@ -152,24 +152,30 @@ typedef struct l3a_reader l3a_reader;
 typedef struct l3a_tags l3a_tags;
 
 typedef struct l3a_tagger_options {
-    size_t size;                                         /* sizeof the struct */
-    const char *backbone;                                /* checkpoint that made the features the model was learned with */
-    const struct l3a_backbone_options *backbone_options; /* as when these features were made; NULL: the defaults */
-    const struct l3a_picture_options *picture_options;   /* as when these features were made; NULL: the defaults */
+    size_t size;          /* sizeof the struct */
+    const char *backbone; /* checkpoint that made the features the model was learned with; NULL (since 0.3): the one that the
+                           * model's records lead to, or that is in the packed file */
+    const struct l3a_backbone_options *backbone_options; /* as when these features were made; NULL: as the model records (since
+                                                          * 0.3), or the defaults */
+    const struct l3a_picture_options *picture_options;   /* the same */
     size_t batch; /* pictures that l3a_reader_tag_files() computes at a time, up to 1024; 0: 16. With 1, it gives a picture the same
                    * scores as l3a_reader_tag_file() to the last bit. */
 } l3a_tagger_options;
 
-/* Loads the model and opens its backbone. A backbone or preprocessing other than the model was learned with is L3A_ERROR_MISMATCH,
- * as far as the model has a record of it. NULL options: the defaults. Models do not name their backbone yet, so without one in the
- * options the call fails with L3A_ERROR_ARGUMENT. Strings and structs in the options are copied. */
+/* Loads a model or, since 0.3, a packed model (l3a_pack_write()), and opens its backbone. A backbone or preprocessing other than
+ * the model was learned with is L3A_ERROR_MISMATCH, as far as the model has a record of it. NULL options: the defaults. A model
+ * that was taught pictures records where its backbone is: relative to the model's own folder, and as an absolute path. If it is in
+ * neither place, the call fails with L3A_ERROR_NOT_FOUND; if the model has no such record, with L3A_ERROR_ARGUMENT. Strings and
+ * structs in the options are copied. */
 L3A_PUBLIC l3a_status l3a_tagger_open(l3a_context *context, const char *model_path, const l3a_tagger_options *options,
                                       l3a_tagger **tagger);
 /* Loads the model again from its path. Calls of readers that are in progress end with the old model; later ones use the new one. If
  * this fails, the old model stays. For the writer only. */
 L3A_PUBLIC l3a_status l3a_tagger_reload(l3a_tagger *tagger);
-/* The current model, until the next l3a_tagger_reload(). For the writer only. */
-L3A_PUBLIC const struct l3a_model *l3a_tagger_model(const l3a_tagger *tagger);
+/* The current model, until the next l3a_tagger_reload(). For the writer only. Tagging needs only a part of a model, so the first
+ * call loads the whole of it, from the file as it is then; readers use that from then on. NULL if this fails, or if the tagger has
+ * a packed model; the context has the text. */
+L3A_PUBLIC const struct l3a_model *l3a_tagger_model(l3a_tagger *tagger);
 /* Free all its readers first. */
 L3A_PUBLIC void l3a_tagger_free(l3a_tagger *tagger);
 
@@ -926,6 +932,34 @@ L3A_PUBLIC l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, 
  * l3a_picture_options. */
 L3A_PUBLIC l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient, l3a_features *features);
 
+/* ---- Packed models --------------------------------------------------------------------------------------------------
+ * Since 0.3: a file that holds what tagging needs, and nothing else. l3a_tagger_open() opens it like a model. It is much smaller
+ * than the model, which keeps sums for learning, and it cannot learn. With the backbone inside, one file is all that tagging needs.
+ */
+typedef enum l3a_pack_type { L3A_PACK_FLOAT16, L3A_PACK_INT8 } l3a_pack_type;
+
+typedef struct l3a_pack_options {
+    size_t size;            /* sizeof the struct */
+    l3a_pack_type type;     /* of the coefficients */
+    int with_backbone;      /* 1: the tensors of the backbone go into the file */
+    const char *backbone;   /* where it is; NULL: where the model's records lead to, as in l3a_tagger_open() */
+    int half_backbone;      /* 1: its tensors as float16, which changes the features a little; 0: float32 */
+    l3a_features *features; /* rows on which to measure the effect on scores; NULL: none */
+} l3a_pack_options;
+
+typedef struct l3a_pack_report {
+    size_t size;           /* sizeof the struct */
+    uint64_t bytes;        /* of the packed file */
+    uint64_t rows;         /* that were measured */
+    double largest_change; /* of a score on these rows, through rounding of the coefficients */
+    uint64_t changed;      /* row-class pairs that are predicted by only one of the two files */
+} l3a_pack_report;
+
+/* Packs the model in a file. NULL options: the defaults; NULL report: not wanted. The path holds the complete packed model
+ * afterwards or, on failure, what it held before. */
+L3A_PUBLIC l3a_status l3a_pack_write(l3a_context *context, const char *model_path, const l3a_pack_options *options,
+                                     const char *path, l3a_pack_report *report);
+
 /* ---- Files and machine ---------------------------------------------------------------------------------------------- */
 typedef struct l3a_file l3a_file;
 
@@ -942,7 +976,7 @@ typedef struct l3a_tensor_info {
 /* Opens a file of any format that this library reads, and verifies its checksums. */
 L3A_PUBLIC l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file);
 L3A_PUBLIC void l3a_file_free(l3a_file *file);
-/* "model", "features", "safetensors", "npy", "checkpoint" */
+/* "model", "features", "safetensors", "npy", "checkpoint", since 0.3 "packed" */
 L3A_PUBLIC const char *l3a_file_kind(const l3a_file *file);
 /* In bytes. */
 L3A_PUBLIC uint64_t l3a_file_size(const l3a_file *file);

@@ -235,6 +235,7 @@ int sweep_command(struct arguments *arguments);
 int learn_command(struct arguments *arguments);
 int merge_command(struct arguments *arguments);
 int forget_command(struct arguments *arguments);
+int pack_command(struct arguments *arguments);
 int eval_command(struct arguments *arguments);
 int extract_command(struct arguments *arguments);
 int predict_command(struct arguments *arguments);
@@ -245,9 +246,9 @@ int doctor_command(struct arguments *arguments);
 int demo_command(struct arguments *arguments);
 int help_command(struct arguments *arguments);
 
-extern const struct option data_options[], merge_options[], forget_options[], run_options[], sweep_options[], learn_options[],
-    eval_options[], predict_options[], extract_options[], info_options[], report_options[], doctor_options[], demo_options[],
-    help_options[], tag_options[];
+extern const struct option data_options[], merge_options[], forget_options[], pack_options[], run_options[], sweep_options[],
+    learn_options[], eval_options[], predict_options[], extract_options[], info_options[], report_options[], doctor_options[],
+    demo_options[], help_options[], tag_options[];
 
 /* What run or sweep is asked to do. Start from zeroes. */
 struct request {

@@ -22,6 +22,8 @@ const struct command commands[] = {
     {"merge", "A B… -o OUT", "combine what several models have learned", merge_options, NO_SETTINGS, merge_command},
     {"forget", "MODEL --classes a,b | --phase N | --features F", "remove classes, a phase or images from a model", forget_options,
      NO_SETTINGS, forget_command},
+    {"pack", "MODEL -o FILE [--with-backbone]", "make a small file that tags and cannot learn", pack_options, NO_SETTINGS,
+     pack_command},
     {"eval", "MODEL --features F", "measure a model on labelled features", eval_options, NO_SETTINGS, eval_command},
     {"predict", "MODEL --backbone FILE PICTURE… | --features F", "tag pictures, or the rows of a feature file", predict_options,
      NO_SETTINGS, predict_command},

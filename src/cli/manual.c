@@ -92,6 +92,18 @@ static const struct manual manuals[] = {
      "  l3a forget tagger.safetensors --phase 2 -o less.safetensors\n"
      "  l3a forget tagger.safetensors --classes cat,dog\n"
      "  l3a forget tagger.safetensors --features withdrawn.safetensors\n"},
+    {"pack",
+     "Writes what tagging needs of a model to a small file: the coefficients in float16 or int8, the names and thresholds of the "
+     "classes, and how to make the features. The file holds no sums over images, no history and no paths of pictures. It can tag, "
+     "but not learn; keep the model for that.\n"
+     "With --with-backbone the file holds the backbone too and is all that tagging needs. Otherwise the backbone must lie where "
+     "the file expects it, or be named.\n"
+     "With --features the command scores these rows with both files, and prints the largest change of a score and how many tags "
+     "differ.",
+     "One file to tag with, on any machine:\n"
+     "  l3a pack tagger.safetensors -o tagger.packed --with-backbone\n"
+     "The smallest file, and what it costs:\n"
+     "  l3a pack tagger.safetensors -o small.packed --type int8 --features test.safetensors\n"},
     {"learn",
      "Teaches new classes to the model in the file MODEL, as one phase, and saves it. If the file does not exist, a new model is "
      "created. Only the labels of the named classes are used, and only rows that show at least one of them are learned from. The "
