@@ -163,7 +163,6 @@ static l3a_status search_folder(struct search *search, const char *folder) {
     char *path = NULL;
     file_description about;
     bool known = false;
-    TRY(report_progress(context, "find", search->found->paths.count, 0));
     status = context->files->describe(folder, &about) ? fail_system(context, folder, "open", errno) : L3A_OK;
     if (status == L3A_OK) {
         TRY(add_place(search, &about, &known));
@@ -176,6 +175,9 @@ static l3a_status search_folder(struct search *search, const char *folder) {
         goto done;
     }
     for (size_t i = 0; i < names.count; i++) {
+        if (i % 64 == 0) {
+            TRY(report_progress(context, "find", search->found->paths.count, 0));
+        }
         if (!is_hidden(names.items[i])) {
             TRY(join_path(context, strcmp(folder, "/") == 0 ? "" : folder, names.items[i], &path));
             TRY(take_path(search, path, false));
