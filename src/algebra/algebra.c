@@ -178,6 +178,10 @@ l3a_status sums_add_scatter(struct sums *sums, double sign, const struct scatter
     return sums->algebra->sums_add_scatter(sums, sign, scatter);
 }
 
+l3a_status sums_trace(const struct sums *sums, double *trace) {
+    return sums->algebra->sums_trace(sums, trace);
+}
+
 l3a_status sums_copy(struct sums *sums, enum half to) {
     sums->factored = false;
     return sums->algebra->sums_copy(sums, to);

@@ -126,6 +126,7 @@ struct algebra {
     l3a_status (*sums_write)(struct sums *sums, enum half half, size_t first, size_t count, const double *values);
     l3a_status (*sums_total)(struct sums *sums, const struct scatter *const *scatters, size_t count);
     l3a_status (*sums_add_scatter)(struct sums *sums, double sign, const struct scatter *scatter);
+    l3a_status (*sums_trace)(const struct sums *sums, double *trace);
     l3a_status (*sums_copy)(struct sums *sums, enum half to);
     l3a_status (*sums_factor)(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
                               double share, double shift, double *trace, bool *definite);
@@ -211,6 +212,8 @@ l3a_status sums_write(struct sums *sums, enum half half, size_t first, size_t co
 l3a_status sums_total(struct sums *sums, const struct scatter *const *scatters, size_t count);
 /* First half += sign · A. The second half stays as it is. */
 l3a_status sums_add_scatter(struct sums *sums, double sign, const struct scatter *scatter);
+/* The trace of the first half. */
+l3a_status sums_trace(const struct sums *sums, double *trace);
 /* One half = the other. */
 l3a_status sums_copy(struct sums *sums, enum half to);
 /* Second half = the factor of M + shift · I, M = scale · A + share · Σ scatters. *trace: of M. *definite: whether there is a

@@ -67,7 +67,7 @@ bool has_chosen_gamma(const l3a_model *model) {
 }
 
 static l3a_status compare_settings(const l3a_model *model, const l3a_model *other) {
-    static const char *const names[] = {"dim",           "seed",        "gamma",   "precision", "alpha", "lift",
+    static const char *const names[] = {"dim",           "seed",        "gamma",   "gamma-from", "precision", "alpha", "lift",
                                         "skip-features", "keep-phases", "weights", "scaling",   "pseudo"};
     l3a_status status = L3A_OK;
     l3a_context *context = model->context;
@@ -77,7 +77,8 @@ static l3a_status compare_settings(const l3a_model *model, const l3a_model *othe
         char own[64], others[64];
         model_options_get(&model->options, names[i], own, sizeof own);
         model_options_get(&other->options, names[i], others, sizeof others);
-        const bool chosen = strcmp(names[i], "gamma") == 0 && has_chosen_gamma(model) && has_chosen_gamma(other);
+        const char *mine = l3a_model_record(model, "gamma"), *theirs = l3a_model_record(other, "gamma");
+        const bool chosen = strcmp(names[i], "gamma") == 0 && mine && theirs && strcmp(mine, theirs) == 0;
         FAIL_IF(strcmp(own, others) != 0 && !chosen, context, L3A_ERROR_MISMATCH, "learn both with the same settings",
                 "%s is %s in one model and %s in the other", names[i], own, others);
     }

@@ -7,6 +7,7 @@
 #include "measure/evaluate.h"
 #include "measure/metrics.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -149,7 +150,7 @@ done:
 
 l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value) {
     REQUIRE(model, model, name, value);
-    static const char *const fixed[] = {"dim",  "seed",          "gamma",   "precision", "alpha",
+    static const char *const fixed[] = {"dim",  "seed",          "gamma",   "gamma-from", "precision", "alpha",
                                         "lift", "skip-features", "weights", "scaling"};
     l3a_status status = L3A_OK;
     struct model_options changed = model->options;
@@ -175,9 +176,18 @@ done:
     return status;
 }
 
-/* A class counts as predicted above two thirds of its own score plus all of the lift, on the mean of the images it was learned
+/* A class counts as predicted above a share f of its own score plus all of the lift, on the mean of the images it was learned
  * from. The mean of a score x·v over these images, weighted as they were learned, is Σ ω x·v / Σ ω = c_k·v / Σ ω. With
- * coefficients w' = w + λ Σ w, v = w' - w / 3 = (2 w' + λ Σ w) / 3, where Σ w = Σ w' / (1 + λ K) and λ is λ_t of part.h. */
+ * coefficients w' = w + λ Σ w, v = f w + λ Σ w = f w' + (1 - f) λ Σ w, where Σ w = Σ w' / (1 + λ K) and λ is λ_t of part.h.
+ *
+ * f is two thirds. With thresholds `taught` it is 0.76 n / (n + 1) for a class of n images: with few images the scores of these
+ * images are further above those of others, and among pictures that show none of the classes, a higher threshold pays off
+ * (docs/teaching.md). */
+static double threshold_share(const l3a_model *model, size_t class) {
+    const double images = (double)model->counts[class];
+    return model->options.thresholds == L3A_THRESHOLDS_TAUGHT ? 0.76 * images / (images + 1) : 2.0 / 3;
+}
+
 void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
     if (!model || !thresholds) {
         return;
@@ -196,7 +206,8 @@ void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
             all += coefficients[k];
         }
         for (size_t k = 0; k < classes; k++) {
-            thresholds[k] += cross[k] * (2 * coefficients[k] + share * all) / 3;
+            const double own = threshold_share(model, k);
+            thresholds[k] += cross[k] * (own * coefficients[k] + (1 - own) * share * all);
         }
     }
     for (size_t k = 0; k < classes; k++) {
@@ -208,6 +219,33 @@ void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
     for (size_t k = 0; known && model->options.thresholds == L3A_THRESHOLDS_GLOBAL && k < classes; k++) {
         thresholds[k] = sum / (double)known;
     }
+}
+
+/* γ as a function of the sums (the setting `gamma-from` sums), which depends neither on the order of the images nor on their
+ * division into lessons: with N images, K classes and m = tr(S)/N, the mean of ω‖x‖²,
+ *
+ *   γ = m (1 + 8/K) N/(N + 15), rounded to a quarter of a decade
+ *
+ * The fewer classes are known, the more pictures show none of them, and the more caution is needed. The constants were chosen on
+ * training images (docs/teaching.md). Rounding keeps γ, and with it the factor, from changing at every lesson. */
+static l3a_status choose_gamma_from_sums(l3a_model *model, size_t classes) {
+    const struct evidence *evidence = model->evidence;
+    l3a_status status = L3A_OK;
+    double trace = 0, images = 0;
+    if (model->options.gamma_from != L3A_GAMMA_FROM_SUMS || (model->options.gamma > 0 && !l3a_model_record(model, "gamma"))) {
+        return L3A_OK;
+    }
+    for (size_t i = 0; i < evidence->part_count; i++) {
+        images += (double)evidence->parts[i].images;
+    }
+    TRY(sums_trace(&evidence->ridge.sums, &trace));
+    const double gamma = trace / images * (1 + 8 / (double)classes) * images / (images + 15);
+    FAIL_IF(!(isfinite(gamma) && gamma > 0), model->context, L3A_ERROR_NUMERIC, "give a number for gamma, or scale the features",
+            "no gamma can be chosen from these features");
+    TRY(l3a_model_set_record(model, "gamma", "sums"));
+    model->options.gamma = pow(10, round(4 * log10(gamma)) / 4);
+done:
+    return status;
 }
 
 l3a_status model_sum_parts(l3a_model *model) {
@@ -229,6 +267,8 @@ l3a_status model_solve(l3a_model *model, size_t columns, const double *cross, do
     if (!columns) {
         goto done; /* everything was taken back */
     }
+    TRY(choose_gamma_from_sums(model, columns));
+    evidence->ridge.gamma = model->options.gamma;
     if (evidence->part_count) {
         TRY(parts_solve(&evidence->ridge, evidence->parts, evidence->part_count, model->options.alpha, model->options.lift, columns,
                         cross, coefficients));

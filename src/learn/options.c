@@ -37,10 +37,12 @@ static const struct setting settings[] = {
            "share of the sum of all scores added to each score, with t phases kept apart times (t-1)/(t+8)"),
     CHOICE(skip_features, "skip-features", "off|on|auto", "off",
            "use the features beside the random layer; auto: if they add at most an eighth, or the layer is narrow"),
-    CHOICE(thresholds, "thresholds", "fixed|global|per-class", "fixed",
-           "predict a class above theta, above one fitted score, or above a fitted score per class"),
+    CHOICE(thresholds, "thresholds", "fixed|global|per-class|taught", "fixed",
+           "predict a class above theta, above one fitted score, or above a fitted score per class; taught: for few images"),
     INTEGER(keep_phases, "keep-phases", 0, 1 << 20, "0",
             "number of phases kept apart, older ones are folded; 0: all if alpha is below 1, else none"),
+    CHOICE(gamma_from, "gamma-from", "images|sums", "images",
+           "gamma auto is chosen from the images of the first phase, or from the sums whenever they change"),
     INTEGER(privacy_limit, "privacy-limit", 0, LARGEST_INTEGER, "64", "warn about phases with fewer images; 0: never"),
 };
 
@@ -100,6 +102,9 @@ l3a_status options_fit(l3a_context *context, const struct model_options *options
     FAIL_IF(keeps_phases(options) && options->solver == L3A_SOLVER_RECURSIVE, context, L3A_ERROR_OPTION,
             "use solver sums, or alpha 1 and keep-phases 0",
             "the recursion has one inverse for all phases, so their sums cannot be kept apart");
+    FAIL_IF(options->gamma_from == L3A_GAMMA_FROM_SUMS && !keeps_phases(options), context, L3A_ERROR_OPTION,
+            "use gamma-from images, or keep phases apart (alpha below 1, or keep-phases)",
+            "a model that adds everything to one sum does not know how many images it holds");
     FAIL_IF(options->gamma == 0 && options->solver == L3A_SOLVER_RECURSIVE, context, L3A_ERROR_OPTION,
             "give a number for gamma, or use solver sums", "the recursion starts from gamma, so gamma cannot be chosen later");
 done:

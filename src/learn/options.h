@@ -11,12 +11,18 @@ typedef enum l3a_precision { L3A_PRECISION_MIXED, L3A_PRECISION_DOUBLE } l3a_pre
 typedef enum l3a_solver { L3A_SOLVER_AUTO, L3A_SOLVER_SUMS, L3A_SOLVER_RECURSIVE } l3a_solver;
 typedef enum l3a_store { L3A_STORE_FLOAT64, L3A_STORE_FLOAT32 } l3a_store;
 typedef enum l3a_skip { L3A_SKIP_OFF, L3A_SKIP_ON, L3A_SKIP_AUTO } l3a_skip;
-typedef enum l3a_thresholds { L3A_THRESHOLDS_FIXED, L3A_THRESHOLDS_GLOBAL, L3A_THRESHOLDS_PER_CLASS } l3a_thresholds;
+typedef enum l3a_thresholds {
+    L3A_THRESHOLDS_FIXED,
+    L3A_THRESHOLDS_GLOBAL,
+    L3A_THRESHOLDS_PER_CLASS,
+    L3A_THRESHOLDS_TAUGHT
+} l3a_thresholds;
+typedef enum l3a_gamma_from { L3A_GAMMA_FROM_IMAGES, L3A_GAMMA_FROM_SUMS } l3a_gamma_from;
 
 struct model_options {
     uint64_t dim;            /* width of the random layer */
     uint64_t seed;           /* of the random layer */
-    double gamma;            /* ridge; 0: chosen from the images of the first phase, then kept */
+    double gamma;            /* ridge; 0: chosen as gamma_from says */
     l3a_weighting weights;   /* class weight for a class with f images: f^-1/2, 1/f, 1/(log f + 1), 1 */
     l3a_scaling scaling;     /* scale class weights to mean 1, or use the paper's formula as printed */
     l3a_pseudo pseudo;       /* pseudo-labels of old classes on new images: fixed threshold, dynamic threshold, none */
@@ -32,8 +38,10 @@ struct model_options {
     double lift;             /* share of the sum of all scores added to each score, times (t - 1)/(t + 8) for t phases kept apart */
     l3a_skip skip_features;  /* learn from the features as well as the random layer; auto: if width <= dim / 8, or if width <= dim
                               * and dim + width <= 4096 */
-    l3a_thresholds thresholds; /* a class counts as predicted above theta, one fitted score, or a fitted score per class */
+    l3a_thresholds thresholds; /* a class counts as predicted above theta, one fitted score, or a fitted score per class; taught:
+                                * one that suits few images and pictures that show no class */
     uint64_t keep_phases;      /* number of phases kept apart; older ones are folded; 0: all if alpha is below 1, else none */
+    l3a_gamma_from gamma_from; /* the images of the first phase, and then kept; or the sums, again whenever they change */
     uint64_t privacy_limit;    /* warn about phases or classes with fewer images; 0: never */
     uint64_t given;            /* settings that were given by name: bit i is line i of the table */
 };

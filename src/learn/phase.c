@@ -392,7 +392,7 @@ l3a_status phase_prepare(l3a_model *model, struct block *rows) {
     if (keeps_phases(&model->options)) {
         TRY(prepare_parts(model));
     }
-    if (model->options.gamma == 0 && !phase->sample.values) {
+    if (model->options.gamma == 0 && model->options.gamma_from == L3A_GAMMA_FROM_IMAGES && !phase->sample.values) {
         TRY(gamma_sample_create(context, model->width, all, phase->all_rows, &phase->sample));
     }
     TRY(ridge_use_inverse(ridge, phase->recursive));
@@ -726,7 +726,7 @@ l3a_status phase_complete(l3a_model *model, bool shares) {
     }
     FAIL_IF(!phase->info.images, context, L3A_ERROR_DATA, "give the phase images that show its classes",
             "none of the %" PRIu64 " images of the phase has a label", phase->all_rows);
-    if (model->options.gamma == 0) {
+    if (phase->sample.values) {
         TRY(find_gamma(model));
     }
     free_block(model);

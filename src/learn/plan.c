@@ -75,7 +75,7 @@ uint64_t phase_memory(l3a_context *context, const struct model_options *options,
     const uint64_t held = held_bytes(context, options, width, phase->old, recursive ? 0 : phase->all) +
                           phase->rows * sizeof(size_t) + arrays_bytes(columns, COLUMN_ARRAYS);
     const uint64_t reading = READ_ROWS * (uint64_t)(width * sizeof(float) + phase->all - phase->old);
-    const bool chooses = options->gamma == 0;
+    const bool chooses = options->gamma == 0 && options->gamma_from == L3A_GAMMA_FROM_IMAGES;
     const uint64_t sample = chooses ? gamma_sample_bytes(width, phase->all, phase->rows) : 0;
     const uint64_t trial = chooses ? choose_gamma_bytes(width, phase->all, phase->rows, options_real(options)) : 0;
     const uint64_t old =

@@ -191,6 +191,32 @@ def left_out(folder):
         check(worst < 2e-6, f"{name}: scores without the image are off by {worst:.1e}")
 
 
+def chosen(folder):
+    """Gamma from the sums, and the thresholds of taught models, by the formulas of docs/teaching.md; the order does not matter."""
+    settings = {**PLAIN, "alpha": 0.3, "gamma": "auto", "gamma-from": "sums", "thresholds": "taught"}
+    for count, classes in ((3, 2), (40, 5), (200, 8)):
+        x, y = images(count, kind=1)
+        y[:, classes:] = -1
+        half = table(folder / "first", x[::2], y[::2]), table(folder / "second", x[1::2], y[1::2])
+        says = steps(settings, f"+{half[0]}", f"+{half[1]}", f"={folder / 'one'}")
+        again = steps(settings, f"+{half[1]}", f"+{half[0]}", f"={folder / 'two'}")
+        m = (expand(x, DIM, False) ** 2).sum() / count
+        gamma = 10 ** (round(4 * np.log10(m * (1 + 8 / classes) * count / (count + 15))) / 4)
+        check(says[-1].split()[0] == "1" and abs(float(says[-1].split()[3]) / gamma - 1) < 1e-12, f"gamma of {count} images: {says} {gamma}")
+        check(says[-1].split()[3] == again[-1].split()[3], "the order does not matter")
+        compare(folder / "one", x, y, {**settings, "gamma": gamma}, f"{count} images with gamma from the sums")
+        tensors, names, about = model_of(folder / "one")
+        check(about["record.gamma"] == "sums" and abs(float(about["gamma"]) / gamma - 1) < 1e-12, "the file says so")
+        done = subprocess.run([BUILD / "l3a", "info", folder / "one", "--json"], capture_output=True, text=True)
+        shown = {c["name"]: c["threshold"] for phase in json.loads(done.stdout)["model"]["phases"] for c in phase["classes"]}
+        for k, name in enumerate(names):
+            n = tensors["counts"][k]
+            mean = tensors["cross"][:, k] @ tensors["weights"][:, k] / n if n else 0
+            check(not n or abs(shown[name] - 0.76 * n / (n + 1) * mean) < 1e-4, f"threshold of {name}")
+    check("does not know how many images" in steps({**PLAIN, "gamma": "auto", "gamma-from": "sums"}, code=1), "one sum has no such gamma")
+    check("needs a phase" in steps({**PLAIN, "gamma": "auto"}, f"+{half[0]}", code=1), "a lesson is no phase")
+
+
 def renaming(folder):
     x, y = images(30)
     for name, settings in SETTINGS.items():
@@ -251,7 +277,7 @@ def golden(folder):
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for part in (any_order, undo, merging, phases, left_out, renaming, refusals, golden):
+        for part in (any_order, undo, merging, phases, left_out, chosen, renaming, refusals, golden):
             part(folder)
     return finish()
 

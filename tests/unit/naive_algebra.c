@@ -295,6 +295,14 @@ static l3a_status add_scatter(struct sums *sums, double sign, const struct scatt
     return L3A_OK;
 }
 
+static l3a_status find_trace(const struct sums *sums, double *trace) {
+    *trace = 0;
+    for (size_t i = 0; i < sums->dim; i++) {
+        *trace += half_of(sums, KEPT)[i * sums->dim + i];
+    }
+    return L3A_OK;
+}
+
 static l3a_status copy_half(struct sums *sums, enum half to) {
     memcpy(half_of(sums, to), half_of(sums, to == KEPT ? ADDED : KEPT), sums->dim * sums->dim * sizeof(double));
     return L3A_OK;
@@ -675,6 +683,7 @@ const struct algebra naive_algebra = {
     .sums_write = write_rows,
     .sums_total = total,
     .sums_add_scatter = add_scatter,
+    .sums_trace = find_trace,
     .sums_copy = copy_half,
     .sums_factor = factor,
     .sums_solve = solve,

@@ -27,6 +27,7 @@ const struct algebra cpu_algebra = {
     .sums_write = cpu_sums_write,
     .sums_total = cpu_sums_total,
     .sums_add_scatter = cpu_sums_add_scatter,
+    .sums_trace = cpu_sums_trace,
     .sums_copy = cpu_sums_copy,
     .sums_factor = cpu_sums_factor,
     .sums_solve = cpu_sums_solve,

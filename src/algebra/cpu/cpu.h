@@ -102,6 +102,7 @@ l3a_status cpu_sums_keep(struct sums *sums, double sign);
 l3a_status cpu_sums_cross(struct sums *sums, double sign, double *cross);
 l3a_status cpu_sums_read(const struct sums *sums, enum half half, size_t first, size_t count, double *values);
 l3a_status cpu_sums_write(struct sums *sums, enum half half, size_t first, size_t count, const double *values);
+l3a_status cpu_sums_trace(const struct sums *sums, double *trace);
 l3a_status cpu_sums_copy(struct sums *sums, enum half to);
 
 /* scatter.c */

@@ -195,6 +195,14 @@ l3a_status cpu_sums_keep(struct sums *sums, double sign) {
     return L3A_OK;
 }
 
+l3a_status cpu_sums_trace(const struct sums *sums, double *trace) {
+    *trace = 0;
+    for (size_t i = 0; i < sums->dim; i++) {
+        *trace += first_row(sums, i)[i];
+    }
+    return L3A_OK;
+}
+
 l3a_status cpu_sums_copy(struct sums *sums, enum half to) {
     blend_halves(sums, to == ADDED, to == KEPT);
     return L3A_OK;
