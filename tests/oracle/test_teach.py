@@ -207,8 +207,8 @@ def chosen(folder):
         compare(folder / "one", x, y, {**settings, "gamma": gamma}, f"{count} images with gamma from the sums")
         tensors, names, about = model_of(folder / "one")
         check(about["record.gamma"] == "sums" and abs(float(about["gamma"]) / gamma - 1) < 1e-12, "the file says so")
-        done = subprocess.run([BUILD / "l3a", "info", folder / "one", "--json"], capture_output=True, text=True)
-        shown = {c["name"]: c["threshold"] for phase in json.loads(done.stdout)["model"]["phases"] for c in phase["classes"]}
+        done = subprocess.run([BUILD / "l3a", "info", folder / "one", "--format", "json"], capture_output=True, text=True)
+        shown = {c["name"]: c["threshold"] for phase in json.loads(done.stdout)["phases"] for c in phase["classes"]}
         for k, name in enumerate(names):
             n = tensors["counts"][k]
             mean = tensors["cross"][:, k] @ tensors["weights"][:, k] / n if n else 0

@@ -50,6 +50,7 @@ static const struct {
                      {"skip-features", "off"},
                      {"thresholds", "fixed"},
                      {"keep-phases", "0"},
+                     {"gamma-from", "images"},
                      {"privacy-limit", "64"},
                      {"ratio", "1"},
                      {"kernel-width", "0.5"},
@@ -64,7 +65,7 @@ static const struct {
                      {"memory-per", "method"},
                      {"head-input", "features"},
                      {"head-theta", "0.8"}};
-enum { SETTINGS = sizeof default_texts / sizeof default_texts[0], MODEL_SETTINGS = 20 };
+enum { SETTINGS = sizeof default_texts / sizeof default_texts[0], MODEL_SETTINGS = 21 };
 
 static bool is_for_comparison(const char *name) {
     static const char *const names[] = {"ratio", "kernel-width", "shrinkage", "loss",       "epochs",     "batch",     "first-rate",
@@ -368,6 +369,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
                                             {"skip-features", "auto"},
                                             {"thresholds", "per-class"},
                                             {"keep-phases", "7"},
+                                            {"gamma-from", "sums"},
                                             {"privacy-limit", "65"},
                                             {"ratio", "2"},
                                             {"kernel-width", "0.125"},
@@ -404,6 +406,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
     expected.model.skip_features = L3A_SKIP_AUTO;
     expected.model.thresholds = L3A_THRESHOLDS_PER_CLASS;
     expected.model.keep_phases = 7;
+    expected.model.gamma_from = L3A_GAMMA_FROM_SUMS;
     expected.model.privacy_limit = 65;
     expected.method.ratio = 2;
     expected.method.kernel_width = 0.125;
