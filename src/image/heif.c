@@ -82,7 +82,7 @@ static l3a_status fail_decoding(const struct picture_bytes *source, struct heif_
         return fail(source->context, L3A_ERROR_DATA, "shrink the picture", "%s: too large for libheif: %.*s", source->name,
                     (int)length, text);
     }
-    if (is_cut_short(source)) {
+    if (error.subcode == heif_suberror_End_of_data || is_cut_short(source)) {
         return fail_cut_short(source, format);
     }
     const l3a_status status = error.code == heif_error_Memory_allocation_error ? L3A_ERROR_MEMORY : L3A_ERROR_FORMAT;
