@@ -129,9 +129,7 @@ static l3a_status decode_picture(struct heif_reading *reading) {
     reading->options = heif_decoding_options_alloc();
     FAIL_IF(!reading->options, source->context, L3A_ERROR_MEMORY, NULL, "%s: no memory for libheif", source->name);
     reading->options->convert_hdr_to_8bit = 1;
-    if (is_avif(source->format)) {
-        reading->options->decoder_id = "aom";
-    }
+    reading->options->decoder_id = "aom"; /* where it does not decode the format, libheif chooses another */
     TRY(fail_decoding(source, heif_decode_image(reading->handle, &reading->image, heif_colorspace_RGB, heif_chroma_interleaved_RGB,
                                                 reading->options)));
 done:

@@ -286,6 +286,7 @@ static l3a_status decode(l3a_context *context, const void *bytes, size_t count, 
     return status;
 }
 
+#if defined(L3A_HAVE_WEBP) || defined(L3A_HAVE_HEIF)
 /* From memory of just this size, so that a sanitizer sees a read past the end. */
 static l3a_status decode_start(l3a_context *context, struct bytes file, size_t count) {
     uint8_t *copy = malloc(count);
@@ -316,6 +317,7 @@ static void check_damage(l3a_context *context, struct bytes file) {
         file.at[at] ^= (uint8_t)(1u << (at % 8));
     }
 }
+#endif
 
 #ifdef L3A_HAVE_WEBP
 static void test_webp(void **state) {
