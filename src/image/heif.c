@@ -82,7 +82,7 @@ static l3a_status fail_decoding(const struct picture_bytes *source, struct heif_
         return fail(source->context, L3A_ERROR_DATA, "shrink the picture", "%s: too large for libheif: %.*s", source->name,
                     (int)length, text);
     }
-    if (is_cut_short(source)) {
+    if (error.subcode == heif_suberror_End_of_data || is_cut_short(source)) {
         return fail_cut_short(source, format);
     }
     const l3a_status status = error.code == heif_error_Memory_allocation_error ? L3A_ERROR_MEMORY : L3A_ERROR_FORMAT;
@@ -129,9 +129,7 @@ static l3a_status decode_picture(struct heif_reading *reading) {
     reading->options = heif_decoding_options_alloc();
     FAIL_IF(!reading->options, source->context, L3A_ERROR_MEMORY, NULL, "%s: no memory for libheif", source->name);
     reading->options->convert_hdr_to_8bit = 1;
-    if (is_avif(source->format)) {
-        reading->options->decoder_id = "aom";
-    }
+    reading->options->decoder_id = "aom"; /* where it does not decode the format, libheif chooses another */
     TRY(fail_decoding(source, heif_decode_image(reading->handle, &reading->image, heif_colorspace_RGB, heif_chroma_interleaved_RGB,
                                                 reading->options)));
 done:

@@ -6,8 +6,8 @@
  * The file is a sequence of boxes: their size in 4 bytes, their type in 4, and their content. The box "meta" contains boxes, among
  * them "iref". That contains a box for each item that refers to others: its type says what for, and its content is the number of
  * the item, the number of references, and the items referred to, in 2 bytes each, or the items in 4 where the version of "iref"
- * is 1. To decode an item, libheif decodes the items that it is derived from ("dimg"), and those that are auxiliary to it ("auxl"),
- * where the reference points the other way. */
+ * is 1. libheif ignores the size of that box, so a size that does not fit is an error here. To decode an item, libheif decodes the
+ * items that it is derived from ("dimg"), and those that are auxiliary to it ("auxl"), where the reference points the other way. */
 #include "image/picture.h"
 
 #include "base/memory.h"
@@ -20,7 +20,7 @@ struct reference {
 
 struct references {
     size_t count;
-    bool too_many;
+    bool too_many, damaged;
     struct reference all[REFERENCES];
 };
 
@@ -28,6 +28,7 @@ struct references {
 struct span {
     const uint8_t *at;
     size_t left;
+    bool damaged; /* a box does not fit */
 };
 
 /* 0 past the end. */
@@ -45,9 +46,10 @@ static uint32_t take(struct span *span, size_t size) {
     return value;
 }
 
-/* The next box; false at the end. A box of size 0, and one that is longer than what is left, reach to the end. */
+/* The next box; false at the end. A box of size 0 reaches to the end. */
 static bool next_box(struct span *span, uint32_t *type, struct span *content) {
     if (span->left < HEADER) {
+        span->damaged = span->damaged || span->left > 0;
         return false;
     }
     uint64_t size = take(span, 4), header = HEADER;
@@ -57,34 +59,47 @@ static bool next_box(struct span *span, uint32_t *type, struct span *content) {
         size |= take(span, 4);
         header += 8;
     }
-    const uint64_t inside = size < header ? span->left : size - header;
-    *content = (struct span){span->at, inside < span->left ? (size_t)inside : span->left};
+    const uint64_t inside = size ? size - header : span->left;
+    if (size && (size < header || inside > span->left)) {
+        span->damaged = true;
+        return false;
+    }
+    *content = (struct span){span->at, (size_t)inside, false};
     span->at += content->left;
     span->left -= content->left;
     return true;
 }
 
 static uint32_t type_of(const char *letters) {
-    struct span span = {(const uint8_t *)letters, 4};
+    struct span span = {(const uint8_t *)letters, 4, false};
     return take(&span, 4);
 }
 
+static void add_reference(struct references *references, uint32_t from, uint32_t to) {
+    if (references->count < REFERENCES) {
+        references->all[references->count++] = (struct reference){from, to};
+    } else {
+        references->too_many = true;
+    }
+}
+
 static void read_references(struct span iref, struct references *references) {
-    const size_t number = take(&iref, VERSION) >> 24 ? 4 : 2;
+    const uint32_t version = take(&iref, VERSION) >> 24, number = version ? 4 : 2;
     uint32_t type;
     struct span box;
     while (next_box(&iref, &type, &box)) {
-        const bool derived = type == type_of("dimg"), auxiliary = type == type_of("auxl");
-        const uint32_t from = take(&box, number);
-        for (uint32_t count = take(&box, 2); count > 0 && box.left && (derived || auxiliary); count--) {
+        const uint32_t from = take(&box, number), count = take(&box, 2);
+        references->damaged = references->damaged || box.left != (size_t)count * number || type == type_of("uuid");
+        while (box.left >= number) {
             const uint32_t to = take(&box, number);
-            if (references->count == REFERENCES) {
-                references->too_many = true;
-                return;
+            if (type == type_of("dimg")) {
+                add_reference(references, from, to);
+            } else if (type == type_of("auxl")) {
+                add_reference(references, to, from);
             }
-            references->all[references->count++] = derived ? (struct reference){from, to} : (struct reference){to, from};
         }
     }
+    references->damaged = references->damaged || iref.damaged || version > 1;
 }
 
 static void read_meta(struct span meta, struct references *references) {
@@ -96,6 +111,7 @@ static void read_meta(struct span meta, struct references *references) {
             read_references(box, references);
         }
     }
+    references->damaged = references->damaged || meta.damaged;
 }
 
 /* Counts what is decoded for an item. False if that is too much, or the item needs itself. */
@@ -114,17 +130,19 @@ static bool count_parts(const struct references *references, uint32_t item, size
 l3a_status heif_check_parts(const struct picture_bytes *source, uint32_t item) {
     l3a_status status = L3A_OK;
     struct references *references = NULL;
-    struct span file = {source->bytes, source->count}, box;
+    struct span file = {source->bytes, source->count, false}, box;
     uint32_t type;
     size_t count = 0;
     TRY(allocate(source->context, 1, sizeof *references, &references));
     references->count = 0;
-    references->too_many = false;
+    references->too_many = references->damaged = false;
     while (next_box(&file, &type, &box)) {
         if (type == type_of("meta")) {
             read_meta(box, references);
         }
     }
+    FAIL_IF(references->damaged, source->context, L3A_ERROR_FORMAT, hint_damaged,
+            "%s: the file cannot be read: the references between its parts are damaged", source->name);
     FAIL_IF(references->too_many || !count_parts(references, item, 0, &count), source->context, L3A_ERROR_FORMAT,
             "open the picture in an image editor and save it again",
             "%s: the picture is put together from more than %d parts, or from itself", source->name, PARTS);

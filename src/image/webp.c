@@ -16,6 +16,15 @@ static l3a_status fail_damaged(const struct picture_bytes *source, const char *w
     return fail(source->context, L3A_ERROR_FORMAT, hint_damaged, "%s: the WebP file cannot be read: %s", source->name, why);
 }
 
+/* The header has the size of what follows the first 8 bytes, the lowest byte first. */
+static l3a_status fail_incomplete(const struct picture_bytes *source) {
+    uint64_t size = 0;
+    for (size_t i = 8; i-- > 4;) {
+        size = size << 8 | source->bytes[i];
+    }
+    return size + 8 > source->count ? fail_cut_short(source, "WebP") : fail_damaged(source, "it has no complete picture");
+}
+
 /* The frame has all its bytes, so data that ends too early is damage. */
 static l3a_status fail_decoding(const struct picture_bytes *source, VP8StatusCode code) {
     switch (code) {
@@ -53,12 +62,12 @@ static l3a_status find_frame(const struct picture_bytes *source, const WebPDemux
         return fail_damaged(source, "its parts do not fit together");
     }
     if (state == WEBP_DEMUX_PARSING_HEADER) {
-        return fail_cut_short(source, "WebP");
+        return fail_incomplete(source);
     }
     const uint32_t width = WebPDemuxGetI(demuxer, WEBP_FF_CANVAS_WIDTH), height = WebPDemuxGetI(demuxer, WEBP_FF_CANVAS_HEIGHT);
     TRY(check_pixels(source, width, height));
     if (!WebPDemuxGetFrame(demuxer, 1, frame) || !frame->complete) {
-        return state == WEBP_DEMUX_DONE ? fail_damaged(source, "it has no picture") : fail_cut_short(source, "WebP");
+        return fail_incomplete(source);
     }
     if (frame->x_offset < 0 || frame->y_offset < 0 || frame->width < 1 || frame->height < 1 ||
         (uint64_t)frame->x_offset + (uint64_t)frame->width > width ||

@@ -452,7 +452,7 @@ static void a_bad_picture_is_the_readers_error(void **state) {
     assert_true(l3a_reader_error_hint(reader)[0]);
     assert_int_equal(l3a_reader_tag_file(reader, "nowhere.jpg", &tags), L3A_ERROR_NOT_FOUND);
     assert_int_equal(l3a_reader_tag_bytes(reader, "letter", "hello", 5, &tags), L3A_ERROR_FORMAT);
-    assert_non_null(strstr(l3a_reader_error_text(reader), "letter: neither JPEG nor PNG"));
+    assert_non_null(strstr(l3a_reader_error_text(reader), "letter: this is "));
     assert_int_equal(l3a_reader_tag_bytes(reader, "empty", NULL, 0, &tags), L3A_ERROR_TRUNCATED);
     assert_null(tags);
     assert_string_equal(l3a_reader_error_text(other), "");
