@@ -95,6 +95,31 @@ printf 'path;labels\na.png;c"at\n' >"$work/bad.csv"
 expect 2 'bad.csv: line 2, column 8: a quote inside a field that does not begin with one' l3a data "list:$work/bad.csv"
 says 'separate fields by semicolons'
 
+# A folder of folders: two classes, a picture in both, one in neither, and files that are no pictures.
+photos="$work/Fotos für alle"
+for name in 'Katze/a.png' 'Katze/im Garten/b.png' 'süßer Hund/c.png' 'd.png'; do
+    picture "$photos/$name"
+    printf '%s' "$name" >>"$photos/$name" # what follows the end of a PNG file is ignored, but makes it another file
+done
+cp "$photos/Katze/a.png" "$photos/süßer Hund/auch Katze.png"
+echo text >"$photos/Katze/Thumbs.db"
+expect 0 'pictures that lie in none of the folders: 1; they count as pictures that show none of the classes' l3a data "folders:$photos" --check-pictures
+shows 'all, 4 pictures, 2 classes' 'labels: 4, 1.00 per picture, at most 2; 1 picture without any' 'Katze and süßer Hund: 1' \
+    'picture files: 4, 0 missing or empty, 0 unreadable'
+: >"$photos/Katze/leer.jpg"
+expect 0 'leer.jpg: the file is empty' l3a data "folders:$photos/"
+mkdir "$photos/Vogel"
+expect 0 'Vogel: holds no pictures, so it is not a class' l3a data "folders:$photos"
+expect 2 "no split 'train'; the splits are: all" l3a data "folders:$photos" --split train
+expect 2 'süßer Hund: no folders in this folder; it holds auch Katze.png, c.png' l3a data "folders:$photos/süßer Hund"
+grep -q 'put the pictures of each class in a folder with the name of the class' "$work/stderr" && pass || fail 'the hint' "$work/stderr"
+expect 2 'nowhere: cannot list this folder' l3a data "folders:$work/nowhere"
+mkdir "$work/divided"
+cp -r "$photos" "$work/divided/train"
+cp -r "$photos" "$work/divided/val"
+expect 0 '' l3a data "folders:$work/divided" --protocol B0-C1
+shows 'train, 4 pictures, 3 classes' 'to measure (val)' 'picture files: 8, 0 missing or empty'
+
 # A VOC with an annotation cut in half, then with one for which there is no picture.
 voc=$work/devkit/VOC2007
 mkdir -p "$voc/ImageSets/Main" "$voc/Annotations"
