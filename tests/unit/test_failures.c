@@ -1006,6 +1006,39 @@ static void check_tagger(struct stage *stage, l3a_status status) {
     l3a_tags_free(tags);
 }
 
+/* ---- Scenarios: a sidecar ---- */
+
+static const char old_sidecar[] = "<rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\"><rdf:Description "
+                                  "xmlns:dc=\"http://purl.org/dc/elements/1.1/\"><dc:subject><rdf:Bag><rdf:li>dog</rdf:li>"
+                                  "</rdf:Bag></dc:subject></rdf:Description></rdf:RDF>";
+
+static void put_sidecar(struct stage *stage) {
+    char *path = path_in(stage->folder, "out.xmp");
+    write_bytes(path, old_sidecar, strlen(old_sidecar));
+    free(path);
+}
+
+static l3a_status write_sidecar(struct stage *stage) {
+    const char *const remove[] = {"dog"};
+    const l3a_sidecar_options options = {.size = sizeof options, .remove = remove, .remove_count = 1};
+    int changed;
+    return l3a_sidecar_write(stage->context, stage->path, class_names, 2, &options, &changed);
+}
+
+/* The sidecar is wholly old or wholly new. */
+static void check_sidecar(struct stage *stage, l3a_status status) {
+    size_t size;
+    char *path = path_in(stage->folder, "out.xmp"), *bytes = read_bytes(path, &size);
+    const bool old = size == strlen(old_sidecar) && memcmp(bytes, old_sidecar, size) == 0;
+    require(!old || status != L3A_OK, "the sidecar was not written");
+    require(old == (probe.renames == 0), "the sidecar was written before it was put in place");
+    if (!old) {
+        same_as_undisturbed(bytes, size);
+    }
+    free(bytes);
+    free(path);
+}
+
 /* ---- The loop ---- */
 
 struct scenario {
@@ -1048,6 +1081,7 @@ static const struct scenario scenarios[] = {
     {"open a tagger", NULL, open_tagger, check_tagger, false},
     {"reload a tagger", prepare_tagger, reload_tagger, check_tagger, false},
     {"tag a picture", prepare_tagger, tag_picture, check_tagger, false},
+    {"write a sidecar", put_sidecar, write_sidecar, check_sidecar, true},
 };
 
 enum { SCENARIOS = sizeof scenarios / sizeof scenarios[0] };
