@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes the corpora of models, feature files, run folders and text lists: make_corpus.py BUILD CORPUS
+"""Makes the corpora of models, packed models, feature files, run folders and text lists: make_corpus.py BUILD CORPUS
 
 Small files that the command in BUILD writes, and the same without checksums, so that a mutation reaches what is behind them."""
 import json, os, pathlib, struct, subprocess, sys, tempfile
@@ -86,6 +86,34 @@ def model_files():
     keep("model", "bad_classes", without_sums(bare, classes="cat\ncat\neel\n"))
 
 
+def small_backbone():
+    """A ViT for pictures of 8 x 8, one block deep, as narrow as its heads allow."""
+    shapes = {"cls_token": [1, 1, 64], "pos_embed": [1, 5, 64], "patch_embed.proj.weight": [64, 3, 4, 4], "patch_embed.proj.bias": [64],
+              "blocks.0.norm1.weight": [64], "blocks.0.norm1.bias": [64], "blocks.0.attn.qkv.weight": [192, 64], "blocks.0.attn.qkv.bias": [192],
+              "blocks.0.attn.proj.weight": [64, 64], "blocks.0.attn.proj.bias": [64], "blocks.0.norm2.weight": [64], "blocks.0.norm2.bias": [64],
+              "blocks.0.mlp.fc1.weight": [8, 64], "blocks.0.mlp.fc1.bias": [8], "blocks.0.mlp.fc2.weight": [64, 8], "blocks.0.mlp.fc2.bias": [64],
+              "norm.weight": [64], "norm.bias": [64]}
+    return safetensors([(name, "F32", np.zeros(shape, "f4") + 0.5) for name, shape in shapes.items()], {})
+
+
+def packed_files():
+    rng = np.random.default_rng(2)
+    labels = (rng.random((12, 2)) < 0.5).astype("i1")
+    labels[:2] = 1
+    pathlib.Path("wide").write_bytes(safetensors([("features", "F32", rng.normal(size=(12, 64)).astype("f4")), ("labels", "I8", labels)], {"classes": "cat\ndog"}))
+    pathlib.Path("vit").write_bytes(small_backbone())
+    l3a("learn", "wide_model", "--features", "wide", "--classes", "cat,dog", "--dim", "4", "--gamma", "1", "--thresholds", "per-class")
+    for name, arguments in {"half": [], "int8": ["--type", "int8"], "whole": ["--with-backbone", "--backbone", "vit", "--backbone-type", "float16"]}.items():
+        l3a("pack", "wide_model", "-o", name, *arguments)
+        keep("packed", f"good_{name}", read(name))
+        keep("packed", f"bad_{name}_bare", without_sums(read(name)))
+    for name, change in {"dim": {"dim": "65536"}, "width": {"width": "4294967296"}, "classes": {"classes": "cat\ncat"}, "version": {"version": "2"},
+                         "wide": {"width": "2147483647", "skip-features": "off"}, "side": {"record.preprocess": "rgb 4096x4096 bilinear mean 0.5 std 0.5"}}.items():
+        keep("packed", f"bad_{name}", without_sums(read("whole" if name == "side" else "half"), **change, **{"xxh3.header": "0" * 16}))
+    keep("packed", "good_model", read("wide_model"))
+    keep("packed", "bad_sum", read("half")[:-3] + b"\0\0\1")
+
+
 def run_folders():
     names = ["run.json", "metrics.csv", "per_class.csv", "timings.csv"]
     tables = ["--train", "train.npy", "--train-labels", "train_labels.npy", "--test", "test.npy", "--test-labels", "test_labels.npy", "--names", "names"]
@@ -118,5 +146,6 @@ with tempfile.TemporaryDirectory() as folder:
     make_features()
     feature_files()
     model_files()
+    packed_files()
     run_folders()
     text_lists()

@@ -34,6 +34,7 @@ MAY_BE_NULL = {
     ("l3a_dataset_open_with", "options"), ("l3a_draw_dataset", "options"), ("l3a_backbone_open", "options"),
     ("l3a_extract", "options"), ("l3a_extract", "report"), ("l3a_tagger_open", "options"), ("l3a_reader_tag_files", "user"),
     ("l3a_sidecar_write", "options"), ("l3a_sidecar_write", "changed"),
+    ("l3a_pack_write", "options"), ("l3a_pack_write", "report"),
 }
 # They return "" for NULL.
 TEXTS = ("l3a_error_text", "l3a_error_hint", "l3a_reader_error_text", "l3a_reader_error_hint")

@@ -718,6 +718,53 @@ static void readers_with_threads_of_their_own(void **state) {
     }
 }
 
+/* The writer changes its model while others read, and publishes it: every result is wholly of the model before or after. */
+static void readers_while_the_model_changes(void **state) {
+    enum { ROUNDS = 20 };
+    l3a_context *context = make_context(1);
+    struct reading readings[READERS];
+    pthread_t handles[READERS];
+    l3a_features *table = NULL;
+    l3a_model *model = NULL;
+    size_t early = 0, late = 0;
+    char *path = path_in(input.folder, "taught.safetensors"), *learned = path_in(input.folder, "learned.safetensors");
+    (void)state;
+    save_model(context, EARLY, path);
+    note_scores(context, path, early_scores);
+    assert_ok(context, l3a_features_open(context, input.table, &table));
+    assert_ok(context, l3a_model_load(context, path, &model));
+    assert_ok(context, l3a_model_learn(model, table, class_names + EARLY, CLASSES - EARLY));
+    assert_ok(context, l3a_model_save(model, learned));
+    l3a_model_free(model);
+    note_scores(context, learned, late_scores);
+    l3a_tagger *tagger = open_tagger(context, path, 1);
+    for (size_t i = 0; i < READERS; i++) {
+        readings[i] = (struct reading){.tagger = tagger, .rounds = ROUNDS};
+        assert_int_equal(pthread_create(&handles[i], NULL, read_on, &readings[i]), 0);
+    }
+    for (size_t i = 0; i < ROUNDS; i++) {
+        assert_ok(context, l3a_tagger_reload(tagger)); /* the early model again */
+        assert_ok(context, tagger_model(tagger, &model));
+        assert_ok(context, l3a_model_learn(model, table, class_names + EARLY, CLASSES - EARLY));
+        const struct shared_layer *layer = tagger->current->layer;
+        assert_ok(context, tagger_publish(tagger));
+        assert_ptr_equal(tagger->current->layer, layer);
+        assert_ptr_equal(l3a_tagger_model(tagger), model);
+    }
+    for (size_t i = 0; i < READERS; i++) {
+        pthread_join(handles[i], NULL);
+        assert_int_equal(readings[i].wrong, 0);
+        early += readings[i].early;
+        late += readings[i].late;
+    }
+    print_message("%zu results before, %zu after\n", early, late);
+    l3a_tagger_free(tagger);
+    l3a_features_free(table);
+    free(path);
+    free(learned);
+    l3a_context_free(context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(scores_equal_extraction),
                                        cmocka_unit_test(one_picture_from_file_and_memory),
@@ -732,6 +779,7 @@ int main(void) {
                                        cmocka_unit_test(readers_share_parameters),
                                        cmocka_unit_test(reload_keeps_the_old_model_if_it_fails),
                                        cmocka_unit_test(readers_and_a_writer),
+                                       cmocka_unit_test(readers_while_the_model_changes),
                                        cmocka_unit_test(readers_with_threads_of_their_own)};
     return cmocka_run_group_tests_name("tagger", tests, make_inputs, remove_inputs);
 }
