@@ -194,6 +194,11 @@ static ssize_t memory_read_link(const char *path, char *text, size_t capacity) {
     return -1;
 }
 
+/* There are no links. */
+static int memory_resolve(const char *path, char *text, size_t capacity) {
+    return snprintf(text, capacity, "/%s", path) < (int)capacity ? 0 : (errno = ERANGE, -1);
+}
+
 static int memory_set_owner(int handle, uid_t owner, gid_t group) {
     (void)owner;
     (void)group;
@@ -243,6 +248,7 @@ static l3a_context *make_context(void) {
     memory_files.open_lock = memory_open_lock;
     memory_files.describe = memory_describe;
     memory_files.read_link = memory_read_link;
+    memory_files.resolve = memory_resolve;
     memory_files.set_owner = memory_set_owner;
     memory_files.set_mode = memory_set_mode;
     memory_files.random = memory_random;

@@ -152,24 +152,30 @@ typedef struct l3a_reader l3a_reader;
 typedef struct l3a_tags l3a_tags;
 
 typedef struct l3a_tagger_options {
-    size_t size;                                         /* sizeof the struct */
-    const char *backbone;                                /* checkpoint that made the features the model was learned with */
-    const struct l3a_backbone_options *backbone_options; /* as when these features were made; NULL: the defaults */
-    const struct l3a_picture_options *picture_options;   /* as when these features were made; NULL: the defaults */
+    size_t size;          /* sizeof the struct */
+    const char *backbone; /* checkpoint that made the features the model was learned with; NULL (since 0.3): the one that the
+                           * model's records lead to, or that is in the packed file */
+    const struct l3a_backbone_options *backbone_options; /* as when these features were made; NULL: as the model records (since
+                                                          * 0.3), or the defaults */
+    const struct l3a_picture_options *picture_options;   /* the same */
     size_t batch; /* pictures that l3a_reader_tag_files() computes at a time, up to 1024; 0: 16. With 1, it gives a picture the same
                    * scores as l3a_reader_tag_file() to the last bit. */
 } l3a_tagger_options;
 
-/* Loads the model and opens its backbone. A backbone or preprocessing other than the model was learned with is L3A_ERROR_MISMATCH,
- * as far as the model has a record of it. NULL options: the defaults. Models do not name their backbone yet, so without one in the
- * options the call fails with L3A_ERROR_ARGUMENT. Strings and structs in the options are copied. */
+/* Loads a model or, since 0.3, a packed model (l3a_pack_write()), and opens its backbone. A backbone or preprocessing other than
+ * the model was learned with is L3A_ERROR_MISMATCH, as far as the model has a record of it. NULL options: the defaults. A model
+ * that was taught pictures records where its backbone is: relative to the model's own folder, and as an absolute path. If it is in
+ * neither place, the call fails with L3A_ERROR_NOT_FOUND; if the model has no such record, with L3A_ERROR_ARGUMENT. Strings and
+ * structs in the options are copied. */
 L3A_PUBLIC l3a_status l3a_tagger_open(l3a_context *context, const char *model_path, const l3a_tagger_options *options,
                                       l3a_tagger **tagger);
 /* Loads the model again from its path. Calls of readers that are in progress end with the old model; later ones use the new one. If
  * this fails, the old model stays. For the writer only. */
 L3A_PUBLIC l3a_status l3a_tagger_reload(l3a_tagger *tagger);
-/* The current model, until the next l3a_tagger_reload(). For the writer only. */
-L3A_PUBLIC const struct l3a_model *l3a_tagger_model(const l3a_tagger *tagger);
+/* The current model, until the next l3a_tagger_reload(). For the writer only. Tagging needs only a part of a model, so the first
+ * call loads the whole of it, from the file as it is then; readers use that from then on. NULL if this fails, or if the tagger has a
+ * packed model; the context has the text. */
+L3A_PUBLIC const struct l3a_model *l3a_tagger_model(l3a_tagger *tagger);
 /* Free all its readers first. */
 L3A_PUBLIC void l3a_tagger_free(l3a_tagger *tagger);
 

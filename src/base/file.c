@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,18 @@ static int posix_describe(const char *path, file_description *description) {
     return 0;
 }
 
+static int posix_resolve(const char *path, char *text, size_t capacity) {
+    char *resolved = realpath(path, NULL);
+    const bool fits = resolved && strlen(resolved) < capacity;
+    if (fits) {
+        strcpy(text, resolved);
+    } else if (resolved) {
+        errno = ERANGE;
+    }
+    free(resolved);
+    return fits ? 0 : -1;
+}
+
 static int posix_list(const char *path, int (*each)(const char *name, void *user), void *user) {
     DIR *folder = opendir(path);
     if (!folder) {
@@ -100,6 +113,7 @@ const file_operations posix_files = {.open = posix_open,
                                      .make_folder = mkdir,
                                      .describe = posix_describe,
                                      .read_link = readlink,
+                                     .resolve = posix_resolve,
                                      .set_owner = fchown,
                                      .set_mode = fchmod,
                                      .random = getrandom,
@@ -291,4 +305,10 @@ l3a_status join_path(l3a_context *context, const char *folder, const char *name,
         snprintf(*path, size, "%s/%s", folder, name);
     }
     return status;
+}
+
+l3a_status resolve_path(l3a_context *context, const char *path, char **resolved) {
+    char text[PATH_MAX];
+    return context->files->resolve(path, text, sizeof text) ? fail_system(context, path, "find", errno)
+                                                            : copy_text(context, text, strlen(text), resolved);
 }

@@ -32,6 +32,8 @@ typedef struct file_operations {
     int (*make_folder)(const char *path, mode_t mode);
     int (*describe)(const char *path, file_description *description);    /* follows symbolic links */
     ssize_t (*read_link)(const char *path, char *text, size_t capacity); /* EINVAL: not a symbolic link */
+    /* Writes the absolute path without symbolic links, "." and "..". ERANGE: it does not fit. */
+    int (*resolve)(const char *path, char *text, size_t capacity);
     int (*set_owner)(int file, uid_t owner, gid_t group);
     int (*set_mode)(int file, mode_t mode);
     ssize_t (*random)(void *bytes, size_t count, unsigned flags);
@@ -115,5 +117,7 @@ l3a_status sync_folder_of(l3a_context *context, const char *path);
 l3a_status remove_file(l3a_context *context, const char *path);
 l3a_status make_folder(l3a_context *context, const char *path);
 l3a_status join_path(l3a_context *context, const char *folder, const char *name, char **path);
+/* The absolute path of something that exists, without symbolic links. */
+l3a_status resolve_path(l3a_context *context, const char *path, char **resolved);
 
 #endif

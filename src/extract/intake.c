@@ -68,13 +68,21 @@ void intake_close(struct intake *intake) {
     }
 }
 
+static const char oriented[] = " oriented";
+
 void backbone_record(const l3a_backbone_info *info, bool orient, struct backbone_record *record) {
     _Static_assert(PROVENANCE == sizeof record->values / sizeof record->values[0], "a value for each record");
-    snprintf(record->preprocess, sizeof record->preprocess, "%s%s", info->preprocess, orient ? " oriented" : "");
+    snprintf(record->preprocess, sizeof record->preprocess, "%s%s", info->preprocess, orient ? oriented : "");
     record->values[0] = info->name;
     record->values[1] = info->sha256;
     record->values[2] = record->preprocess;
     record->values[3] = info->pool;
+}
+
+void backbone_record_read(const char *preprocess, const char *pool, l3a_backbone_options *options, int *orient) {
+    const char *rest = "";
+    *options = (l3a_backbone_options){.size = sizeof *options};
+    *orient = preprocess && backbone_options_parse(preprocess, pool, options, &rest) && strcmp(rest, oriented) == 0;
 }
 
 l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient, l3a_features *features) {

@@ -43,5 +43,8 @@ struct backbone_record {
 };
 
 void backbone_record(const l3a_backbone_info *info, bool orient, struct backbone_record *record);
+/* The options with which a backbone and its pictures are recorded like this, as far as that can be told; the defaults for the rest.
+ * preprocess and pool may be NULL. */
+void backbone_record_read(const char *preprocess, const char *pool, l3a_backbone_options *options, int *orient);
 
 #endif

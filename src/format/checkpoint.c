@@ -18,7 +18,8 @@ struct checkpoint {
     bool is_torch;
     safetensors safetensors;
     struct torch_file torch;
-    struct checkpoint_tensor *tensors; /* in the order of the open file */
+    struct checkpoint_tensor *tensors;
+    size_t *places; /* the number of each tensor in the open file */
     text_index names;
     size_t count;
 };
@@ -50,11 +51,16 @@ done:
     return status;
 }
 
-static void describe(const struct checkpoint *checkpoint, size_t index, struct checkpoint_tensor *to) {
-    const struct torch_tensor *torch = checkpoint->is_torch ? &checkpoint->torch.tensors[index] : NULL;
-    const struct tensor *own = torch ? NULL : &checkpoint->safetensors.tensors[index];
+/* The tensor of a safetensors file. */
+static const struct tensor *own_tensor(const struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor) {
+    return &checkpoint->safetensors.tensors[checkpoint->places[tensor - checkpoint->tensors]];
+}
+
+static void describe(const struct checkpoint *checkpoint, size_t place, const char *prefix, struct checkpoint_tensor *to) {
+    const struct torch_tensor *torch = checkpoint->is_torch ? &checkpoint->torch.tensors[place] : NULL;
+    const struct tensor *own = torch ? NULL : &checkpoint->safetensors.tensors[place];
     const tensor_type type = torch ? torch->type : own->type;
-    to->name = torch ? torch->name : own->name;
+    to->name = (torch ? torch->name : own->name) + strlen(prefix);
     to->name += strncmp(to->name, "module.", 7) == 0 ? 7 : 0;
     to->type = tensor_type_name(type);
     to->rank = torch ? torch->rank : own->rank;
@@ -62,15 +68,20 @@ static void describe(const struct checkpoint *checkpoint, size_t index, struct c
     to->elements = torch ? torch->elements : own->bytes / tensor_type_size(type);
 }
 
-static l3a_status list_tensors(struct checkpoint *checkpoint, size_t count) {
+static l3a_status list_tensors(struct checkpoint *checkpoint, const char *prefix) {
+    const size_t all = checkpoint->is_torch ? checkpoint->torch.count : checkpoint->safetensors.count;
     l3a_status status = L3A_OK;
     const char **names = NULL;
-    size_t first;
-    TRY(allocate_zeroed(checkpoint->context, count, sizeof *checkpoint->tensors, &checkpoint->tensors));
-    TRY(allocate(checkpoint->context, count, sizeof *names, &names));
-    for (size_t i = 0; i < count; i++) {
-        describe(checkpoint, i, &checkpoint->tensors[i]);
-        names[i] = checkpoint->tensors[i].name;
+    size_t count = 0, first;
+    TRY(allocate_zeroed(checkpoint->context, all, sizeof *checkpoint->tensors, &checkpoint->tensors));
+    TRY(allocate(checkpoint->context, all, sizeof *checkpoint->places, &checkpoint->places));
+    TRY(allocate(checkpoint->context, all, sizeof *names, &names));
+    for (size_t i = 0; i < all; i++) {
+        if (checkpoint->is_torch || strncmp(checkpoint->safetensors.tensors[i].name, prefix, strlen(prefix)) == 0) {
+            describe(checkpoint, i, prefix, &checkpoint->tensors[count]);
+            names[count] = checkpoint->tensors[count].name;
+            checkpoint->places[count++] = i;
+        }
     }
     checkpoint->count = count;
     TRY(text_index_make(checkpoint->context, (char *const *)names, count, &checkpoint->names));
@@ -95,7 +106,22 @@ l3a_status checkpoint_open(l3a_context *context, const char *path, struct checkp
         TRY(safetensors_open(context, path, &made->safetensors));
         made->form = "safetensors";
     }
-    TRY(list_tensors(made, made->is_torch ? made->torch.count : made->safetensors.count));
+    TRY(list_tensors(made, ""));
+    *checkpoint = made;
+    made = NULL;
+done:
+    checkpoint_free(made);
+    return status;
+}
+
+l3a_status checkpoint_open_inside(l3a_context *context, const char *path, const char *prefix, struct checkpoint **checkpoint) {
+    l3a_status status = L3A_OK;
+    struct checkpoint *made = NULL;
+    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
+    made->context = context;
+    made->form = "safetensors";
+    TRY(safetensors_open(context, path, &made->safetensors));
+    TRY(list_tensors(made, prefix));
     *checkpoint = made;
     made = NULL;
 done:
@@ -109,6 +135,7 @@ void checkpoint_free(struct checkpoint *checkpoint) {
         safetensors_close(&checkpoint->safetensors);
         torch_close(&checkpoint->torch);
         release(context, checkpoint->tensors);
+        release(context, checkpoint->places);
         text_index_free(context, &checkpoint->names);
         release(context, checkpoint);
     }
@@ -150,10 +177,10 @@ l3a_status checkpoint_read(struct checkpoint *checkpoint, const struct checkpoin
     l3a_status status = L3A_OK;
     FAIL_IF(!tensor, checkpoint->context, L3A_ERROR_ARGUMENT, "check the name of the tensor", "%s: no such tensor",
             checkpoint_path(checkpoint));
-    const size_t index = (size_t)(tensor - checkpoint->tensors);
-    TRY(checkpoint->is_torch ? torch_read(&checkpoint->torch, &checkpoint->torch.tensors[index], values)
-                             : tensor_read(&checkpoint->safetensors.input, &checkpoint->safetensors.tensors[index], 0,
-                                           (size_t)tensor->elements, values));
+    const size_t place = checkpoint->places[tensor - checkpoint->tensors];
+    TRY(checkpoint->is_torch
+            ? torch_read(&checkpoint->torch, &checkpoint->torch.tensors[place], values)
+            : tensor_read(&checkpoint->safetensors.input, own_tensor(checkpoint, tensor), 0, (size_t)tensor->elements, values));
     for (uint64_t i = 0; i < tensor->elements; i++) {
         FAIL_IF(!isfinite(values[i]), checkpoint->context, L3A_ERROR_DATA, "use a checkpoint from before training diverged",
                 "%s: tensor '%s': element %" PRIu64 " is %g, not a finite float", checkpoint_path(checkpoint), tensor->name, i,
@@ -164,13 +191,20 @@ done:
 }
 
 l3a_status checkpoint_verify(struct checkpoint *checkpoint) {
-    return checkpoint->is_torch ? torch_verify(&checkpoint->torch) : safetensors_verify(&checkpoint->safetensors);
+    l3a_status status = L3A_OK;
+    if (checkpoint->is_torch) {
+        return torch_verify(&checkpoint->torch);
+    }
+    for (size_t i = 0; i < checkpoint->count; i++) {
+        TRY(safetensors_verify_tensor(&checkpoint->safetensors, own_tensor(checkpoint, &checkpoint->tensors[i])));
+    }
+done:
+    return status;
 }
 
 bool checkpoint_is_summed(const struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor) {
-    return checkpoint->is_torch
-               ? checkpoint->torch.zipped
-               : safetensors_is_summed(&checkpoint->safetensors, &checkpoint->safetensors.tensors[tensor - checkpoint->tensors]);
+    return checkpoint->is_torch ? checkpoint->torch.zipped
+                                : safetensors_is_summed(&checkpoint->safetensors, own_tensor(checkpoint, tensor));
 }
 
 static void add_to_sha256(void *user, const char *bytes, size_t count) {

@@ -21,6 +21,8 @@ struct checkpoint_tensor {
 struct checkpoint;
 
 l3a_status checkpoint_open(l3a_context *context, const char *path, struct checkpoint **checkpoint);
+/* The tensors of a safetensors file whose names begin with the prefix, which is removed. */
+l3a_status checkpoint_open_inside(l3a_context *context, const char *path, const char *prefix, struct checkpoint **checkpoint);
 void checkpoint_free(struct checkpoint *checkpoint);
 const char *checkpoint_path(const struct checkpoint *checkpoint);
 /* "safetensors", "torch zip", "torch legacy" */
@@ -31,7 +33,7 @@ const struct checkpoint_tensor *checkpoint_at(const struct checkpoint *checkpoin
 const struct checkpoint_tensor *checkpoint_find(const struct checkpoint *checkpoint, const char *name);
 /* Reads all elements as float; values has room for tensor->elements. A NaN or infinity is an error that names the tensor. */
 l3a_status checkpoint_read(struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor, float *values);
-/* Verifies every checksum in the file; checkpoint_is_summed tells whether a tensor has one. */
+/* Verifies every checksum in the file, or of the tensors inside it; checkpoint_is_summed tells whether a tensor has one. */
 l3a_status checkpoint_verify(struct checkpoint *checkpoint);
 bool checkpoint_is_summed(const struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor);
 uint64_t checkpoint_size(const struct checkpoint *checkpoint);

@@ -322,22 +322,28 @@ bool safetensors_is_summed(const safetensors *file, const struct tensor *tensor)
     return safetensors_metadata(file, key) != NULL;
 }
 
+l3a_status safetensors_verify_tensor(const safetensors *file, const struct tensor *tensor) {
+    l3a_status status = L3A_OK;
+    char key[256], computed[SUM_DIGITS + 1];
+    uint64_t sum = 0;
+    sum_key(key, tensor->name);
+    const char *stored = safetensors_metadata(file, key);
+    if (!stored) {
+        return L3A_OK;
+    }
+    TRY(input_checksum(&file->input, tensor->offset, tensor->bytes, &sum));
+    snprintf(computed, sizeof computed, "%016" PRIx64, sum);
+    FAIL_IF(strcmp(stored, computed) != 0, file->context, L3A_ERROR_CHECKSUM, damaged,
+            "%s: tensor '%s' (bytes %" PRIu64 " to %" PRIu64 ") has checksum %s, but the file records %s", file->input.path,
+            tensor->name, tensor->offset, tensor->offset + tensor->bytes, computed, stored);
+done:
+    return status;
+}
+
 l3a_status safetensors_verify(const safetensors *file) {
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < file->count; i++) {
-        const struct tensor *tensor = &file->tensors[i];
-        char key[256], computed[SUM_DIGITS + 1];
-        sum_key(key, tensor->name);
-        const char *stored = safetensors_metadata(file, key);
-        if (!stored) {
-            continue;
-        }
-        uint64_t sum = 0;
-        TRY(input_checksum(&file->input, tensor->offset, tensor->bytes, &sum));
-        snprintf(computed, sizeof computed, "%016" PRIx64, sum);
-        FAIL_IF(strcmp(stored, computed) != 0, file->context, L3A_ERROR_CHECKSUM, damaged,
-                "%s: tensor '%s' (bytes %" PRIu64 " to %" PRIu64 ") has checksum %s, but the file records %s", file->input.path,
-                tensor->name, tensor->offset, tensor->offset + tensor->bytes, computed, stored);
+        TRY(safetensors_verify_tensor(file, &file->tensors[i]));
     }
 done:
     return status;

@@ -28,6 +28,8 @@ const char *safetensors_metadata(const safetensors *file, const char *key);
 bool safetensors_is_summed(const safetensors *file, const struct tensor *tensor);
 /* Verifies every checksum in the file. */
 l3a_status safetensors_verify(const safetensors *file);
+/* Verifies the checksum of a tensor, if it has one. */
+l3a_status safetensors_verify_tensor(const safetensors *file, const struct tensor *tensor);
 /* Finds the tensor, or fails with an error that says what was expected; a 0 in shape means "any". */
 l3a_status safetensors_expect(const safetensors *file, const char *name, size_t rank, const uint64_t *shape,
                               const struct tensor **tensor);

@@ -41,11 +41,10 @@ void model_share(l3a_model *model, const l3a_model *other) {
     model->evidence->users++;
 }
 
-l3a_status model_create(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model) {
+l3a_status model_create_to_score(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model) {
     l3a_status status = L3A_OK;
     l3a_model *made = NULL;
     FAIL_IF(!width || width > INT32_MAX, context, L3A_ERROR_ARGUMENT, NULL, "a model cannot have features %zu wide", width);
-    TRY(model_check_memory(context, options, width, 0, 0, 0));
     TRY(options_fit(context, options));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
@@ -53,9 +52,22 @@ l3a_status model_create(l3a_context *context, size_t width, const struct model_o
     made->width = width;
     TRY(allocate_zeroed(context, 1, sizeof *made->evidence, &made->evidence));
     made->evidence->users = 1;
+    made->evidence->ridge.sums = (struct sums){.context = context, .dim = learned_width(options, width)};
+    made->options.skip_features = model_dim(made) > options->dim ? L3A_SKIP_ON : L3A_SKIP_OFF;
+    *model = made;
+    made = NULL;
+done:
+    l3a_model_free(made);
+    return status;
+}
+
+l3a_status model_create(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model) {
+    l3a_status status = L3A_OK;
+    l3a_model *made = NULL;
+    TRY(model_create_to_score(context, width, options, &made));
+    TRY(model_check_memory(context, options, width, 0, 0, 0));
     TRY(ridge_create(context, learned_width(options, width), options->gamma,
                      options->store == L3A_STORE_FLOAT32 ? REAL_SINGLE : options_real(options), &made->evidence->ridge));
-    made->options.skip_features = model_dim(made) > options->dim ? L3A_SKIP_ON : L3A_SKIP_OFF;
     *model = made;
     made = NULL;
 done:
@@ -87,7 +99,7 @@ void l3a_model_free(l3a_model *model) {
     release(context, model->coefficients);
     release(context, model->phases);
     solution_free(&model->solution);
-    layer_free(&model->layer);
+    shared_layer_free(model->shared_layer);
     evidence_free(context, model->evidence);
     release(context, model);
 }
@@ -103,12 +115,20 @@ done:
     return status;
 }
 
+l3a_status model_ready_layer(l3a_model *model) {
+    l3a_status status = L3A_OK;
+    if (!model->shared_layer) {
+        const struct layer_shape shape = model_layer_shape(&model->options, model->width);
+        TRY(shared_layer_create(model->context, &shape, &model->shared_layer));
+        model->layer = model->shared_layer->layer;
+    }
+done:
+    return status;
+}
+
 l3a_status model_ready(l3a_model *model) {
     l3a_status status = L3A_OK;
-    if (!model->layer.held) {
-        const struct layer_shape shape = model_layer_shape(&model->options, model->width);
-        TRY(layer_create(model->context, &shape, &model->layer));
-    }
+    TRY(model_ready_layer(model));
     TRY(model_ready_solution(model));
 done:
     return status;
@@ -334,62 +354,15 @@ l3a_status l3a_model_set_record(l3a_model *model, const char *key, const char *v
     return text_record_set(model->context, &model->record_keys, &model->record_values, key, value);
 }
 
-l3a_status model_score_expanded(const l3a_model *model, const struct block *rows, double *exact, float *scores) {
-    l3a_status status = L3A_OK;
-    const bool single = options_real(&model->options) == REAL_SINGLE;
-    TRY(block_score(rows, &model->solution, single ? (void *)scores : exact));
-    for (size_t i = 0; !single && i < rows->count * model->classes.count; i++) {
-        scores[i] = (float)exact[i];
-    }
-done:
-    return status;
-}
-
-l3a_status model_score_rows(l3a_context *context, const l3a_model *model, const float *features, size_t rows, float *scores) {
-    l3a_status status = L3A_OK;
-    const size_t k = model->width, classes = model->classes.count, block = rows < SCORE_ROWS ? rows : SCORE_ROWS;
-    struct block expanded = {.context = context, .layer = &model->layer, .capacity = block};
-    double *exact = NULL;
-    FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn a phase first", "the model has learned no class yet");
-    const size_t bad = find_non_finite(features, rows * k);
-    FAIL_IF(bad < rows * k, context, L3A_ERROR_DATA, NULL, "row %zu, column %zu: the feature is not finite", bad / k, bad % k);
-    TRY(block_create(&expanded));
-    if (options_real(&model->options) == REAL_DOUBLE) {
-        TRY(allocate(context, block, classes * sizeof *exact, &exact));
-    }
-    for (size_t first = 0; first < rows; first += block) {
-        TRY(block_expand(&expanded, features + first * k, rows - first < block ? rows - first : block));
-        TRY(model_score_expanded(model, &expanded, exact, scores + first * classes));
-    }
-done:
-    block_free(&expanded);
-    release(context, exact);
-    return status;
-}
-
 l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores) {
     REQUIRE(model, model, features, scores);
     const l3a_status status = model_ready(model);
-    return status == L3A_OK ? model_score_rows(model->context, model, features, rows, scores) : status;
+    return status == L3A_OK ? score_features(model->context, &model->layer, &model->solution, features, rows, scores) : status;
 }
 
 l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features) {
     REQUIRE(model, model, features);
-    l3a_status status = L3A_OK;
-    FAIL_IF(features->width != model->width, model->context, L3A_ERROR_MISMATCH,
-            "use features of the backbone that the model was learned with", "%s: features %zu wide, but the model takes %zu",
-            features->path, features->width, model->width);
-    const char *mine[PROVENANCE], *theirs[PROVENANCE];
-    for (size_t i = 0; i < PROVENANCE; i++) {
-        mine[i] = l3a_model_record(model, provenance[i]);
-        theirs[i] = l3a_features_record(features, provenance[i]);
-    }
-    const size_t i = provenance_conflict(mine, theirs);
-    FAIL_IF(i < PROVENANCE, model->context, L3A_ERROR_MISMATCH,
-            "use features made with the backbone and the preprocessing that the model was learned with",
-            "%s: %s is '%s', but the model was learned with '%s'", features->path, provenance[i], theirs[i], mine[i]);
-done:
-    return status;
+    return check_provenance(model->context, model->width, &model->record_keys, &model->record_values, features);
 }
 
 l3a_status model_keep_provenance(l3a_model *model, const l3a_features *features) {

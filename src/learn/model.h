@@ -7,6 +7,7 @@
 #include "learn/options.h"
 #include "learn/part.h"
 #include "learn/pseudo_label.h"
+#include "learn/scorer.h"
 
 typedef enum model_state {
     MODEL_READY,
@@ -87,8 +88,9 @@ struct l3a_model {
     double *label_weight; /* Σ ω over the images labelled with each class; -infinity if an old file did not say */
     double *class_weight; /* v of each class when its phase was learned; 0 if unknown, or if it had no image */
     struct evidence *evidence;
-    double *coefficients;     /* W [d x classes] */
-    struct layer layer;       /* created when it is first needed */
+    double *coefficients; /* W [d x classes] */
+    struct layer layer;   /* created when it is first needed; that of shared_layer */
+    struct shared_layer *shared_layer;
     struct solution solution; /* of the coefficients; created when it is first needed */
     l3a_phase_info *phases;
     size_t phase_count;
@@ -105,6 +107,10 @@ static inline size_t model_dim(const l3a_model *model) {
 
 /* As l3a_model_create() and l3a_model_plan(). */
 l3a_status model_create(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model);
+/* A model without memory for sums: it can score, and be freed, and nothing else. */
+l3a_status model_create_to_score(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model);
+/* Reads all but the sums of a model file, and verifies only what it reads. */
+l3a_status model_load_to_score(l3a_context *context, const char *path, l3a_model **model);
 l3a_status model_plan(l3a_context *context, const struct model_options *options, size_t width, size_t classes, l3a_plan *plan);
 /* Records how the features were made, unless an earlier table has set it. */
 l3a_status model_keep_provenance(l3a_model *model, const l3a_features *features);
@@ -117,17 +123,14 @@ void model_share(l3a_model *model, const l3a_model *other);
 l3a_status model_fold(l3a_model *model);
 /* Computes W from the model's sums. */
 l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *coefficients);
-/* Makes the layer and, with a class, the solution, so that model_score_rows() may be called. */
+/* Makes the layer and, with a class, the solution. */
 l3a_status model_ready(l3a_model *model);
+/* Only the layer. */
+l3a_status model_ready_layer(l3a_model *model);
 /* Only the solution, for rows that another model's layer has expanded. */
 l3a_status model_ready_solution(l3a_model *model);
 /* Frees what model_ready() derived from the coefficients, after they have changed. */
 void model_changed(l3a_model *model);
-/* scores [rows x classes] of features [rows x width]. Different threads may score with one model at the same time, each with a
- * context of its own. */
-l3a_status model_score_rows(l3a_context *context, const l3a_model *model, const float *features, size_t rows, float *scores);
-/* The same for rows that are expanded already; exact: room for [rows x classes] doubles, unused in single precision. */
-l3a_status model_score_expanded(const l3a_model *model, const struct block *rows, double *exact, float *scores);
 struct layer_shape model_layer_shape(const struct model_options *options, size_t width);
 
 /* phase.c: the steps of a phase. l3a_phase_learn() and l3a_phase_end() consist of them; a group takes them with several models. */

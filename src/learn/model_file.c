@@ -363,15 +363,26 @@ done:
     return status;
 }
 
+/* Makes the next part, which judges the classes [first, last). A model that only scores has no sums. */
+static l3a_status create_part(l3a_model *model, size_t first, size_t last) {
+    struct evidence *evidence = model->evidence;
+    struct part *part = &evidence->parts[evidence->part_count];
+    const real type = options_real(&model->options);
+    l3a_status status = L3A_OK;
+    TRY(evidence->ridge.sums.held ? part_create(model->context, model_dim(model), type, first, last, part)
+                                  : part_create_empty(model->context, model_dim(model), type, first, last, part));
+    evidence->part_count++;
+done:
+    return status;
+}
+
 /* Makes a part that judges the classes of the next `phases` phases. */
 static l3a_status make_part_of_phases(l3a_model *model, uint64_t phases, size_t *phase) {
     struct evidence *evidence = model->evidence;
     struct part *part = &evidence->parts[evidence->part_count];
     const size_t last = *phase + (size_t)phases;
     l3a_status status = L3A_OK;
-    TRY(part_create(model->context, model_dim(model), options_real(&model->options), model->phases[*phase].first,
-                    model->phases[last - 1].last, part));
-    evidence->part_count++;
+    TRY(create_part(model, model->phases[*phase].first, model->phases[last - 1].last));
     part->phases = (size_t)phases;
     for (; *phase < last; (*phase)++) {
         part->images += model->phases[*phase].images;
@@ -423,8 +434,7 @@ static l3a_status make_part(l3a_model *model, const char *line, size_t *phase, b
     if (!*good) {
         return L3A_OK;
     }
-    TRY(part_create(model->context, model_dim(model), options_real(&model->options), 0, model->classes.count, part));
-    evidence->part_count++;
+    TRY(create_part(model, 0, model->classes.count));
     part->phases = phases;
     part->images = images;
     *phase += phases;
@@ -596,48 +606,87 @@ done:
     return status;
 }
 
-l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **model) {
+static l3a_status load_sums(const safetensors *file, l3a_model *model) {
+    return model->evidence->part_count ? load_parts(file, model) : load_triangle(file, model);
+}
+
+/* Verifies all tensors, or those that scoring needs. */
+static l3a_status verify(const safetensors *file, bool sums) {
+    static const char *const names[] = {"cross", "weights", "counts", "label_weight", "class_weight"};
+    l3a_status status = L3A_OK;
+    if (sums) {
+        return safetensors_verify(file);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const struct tensor *tensor = safetensors_find(file, names[i]);
+        if (tensor) {
+            TRY(safetensors_verify_tensor(file, tensor));
+        }
+    }
+done:
+    return status;
+}
+
+/* Reads everything that describes the classes, and their coefficients. */
+static l3a_status load_classes(const safetensors *file, l3a_model *model) {
+    l3a_status status = L3A_OK;
+    const char *classes = safetensors_metadata(file, "classes");
+    if (!classes) {
+        return fail_model(file, "the list of classes is missing");
+    }
+    TRY(text_list_split_lines(file->context, &model->classes, classes, strlen(classes)));
+    TRY(check_names(model, file->input.path));
+    TRY(load_phases(file, model));
+    TRY(load_records(file, model));
+    if (file_version(file) > 1) {
+        TRY(load_part_list(file, model));
+    }
+    TRY(load_class_numbers(file, "label_weight", 2, -INFINITY, model, &model->label_weight));
+    TRY(load_class_numbers(file, "class_weight", 3, model->options.weights == L3A_WEIGHTS_NONE, model, &model->class_weight));
+    TRY(load_columns(file, "cross", model, &model->evidence->cross));
+    TRY(load_columns(file, "weights", model, &model->coefficients));
+    TRY(load_counts(file, model));
+done:
+    return status;
+}
+
+static l3a_status load_model(l3a_context *context, const char *path, bool sums, l3a_model **model) {
     l3a_status status = L3A_OK;
     l3a_model *made = NULL;
     safetensors file = {0};
     const struct tensor *matrix;
     struct model_options options;
     size_t width = 0;
-    NEED(context, context, path, model);
     TRY(safetensors_open(context, path, &file));
     TRY(check_kind(&file));
     TRY(load_options(&file, &options, &width));
-    TRY(safetensors_verify(&file));
+    TRY(verify(&file, sums));
     const uint64_t shape[2] = {learned_width(&options, width), 0};
     TRY(safetensors_expect(&file, "weights", 2, shape, &matrix));
     if (!keeps_phases(&options)) {
         TRY(find_triangle(&file, learned_width(&options, width), &matrix));
     }
-    TRY(model_create(context, width, &options, &made));
-    const char *classes = safetensors_metadata(&file, "classes");
-    if (!classes) {
-        status = fail_model(&file, "the list of classes is missing");
-        goto done;
+    TRY(sums ? model_create(context, width, &options, &made) : model_create_to_score(context, width, &options, &made));
+    TRY(load_classes(&file, made));
+    if (sums) {
+        TRY(load_sums(&file, made));
     }
-    TRY(text_list_split_lines(context, &made->classes, classes, strlen(classes)));
-    TRY(check_names(made, path));
-    TRY(load_phases(&file, made));
-    TRY(load_records(&file, made));
-    if (file_version(&file) == 1) {
-        TRY(load_triangle(&file, made));
-    } else {
-        TRY(load_part_list(&file, made));
-        TRY(made->evidence->part_count ? load_parts(&file, made) : load_triangle(&file, made));
-    }
-    TRY(load_class_numbers(&file, "label_weight", 2, -INFINITY, made, &made->label_weight));
-    TRY(load_class_numbers(&file, "class_weight", 3, options.weights == L3A_WEIGHTS_NONE, made, &made->class_weight));
-    TRY(load_columns(&file, "cross", made, &made->evidence->cross));
-    TRY(load_columns(&file, "weights", made, &made->coefficients));
-    TRY(load_counts(&file, made));
     *model = made;
     made = NULL;
 done:
     safetensors_close(&file);
     l3a_model_free(made);
+    return status;
+}
+
+l3a_status model_load_to_score(l3a_context *context, const char *path, l3a_model **model) {
+    return load_model(context, path, false, model);
+}
+
+l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **model) {
+    l3a_status status = L3A_OK;
+    NEED(context, context, path, model);
+    TRY(load_model(context, path, true, model));
+done:
     return status;
 }

@@ -11,13 +11,22 @@ enum { STEPS = 60, SEARCH_ARRAYS = 7 };
  * steps. */
 static const double tolerance = 5e-4;
 
-l3a_status part_create(l3a_context *context, size_t dim, real type, size_t first, size_t last, struct part *part) {
+l3a_status part_create_empty(l3a_context *context, size_t dim, real type, size_t first, size_t last, struct part *part) {
     l3a_status status = L3A_OK;
-    *part = (struct part){.judged_count = last - first, .phases = 1};
+    *part = (struct part){.judged_count = last - first,
+                          .phases = 1,
+                          .sums = {.context = context, .algebra = algebra_of(context), .dim = dim, .type = type}};
     TRY(allocate(context, last - first, sizeof *part->judged, &part->judged));
     for (size_t k = first; k < last; k++) {
         part->judged[k - first] = k;
     }
+done:
+    return status;
+}
+
+l3a_status part_create(l3a_context *context, size_t dim, real type, size_t first, size_t last, struct part *part) {
+    l3a_status status = L3A_OK;
+    TRY(part_create_empty(context, dim, type, first, last, part));
     TRY(scatter_create(context, dim, type, &part->sums));
 done:
     if (status != L3A_OK) {

@@ -43,6 +43,8 @@ struct part {
 
 /* A part that judges the classes [first, last), with sums of 0. */
 l3a_status part_create(l3a_context *context, size_t dim, real type, size_t first, size_t last, struct part *part);
+/* The same without memory for sums, for a model that only scores. */
+l3a_status part_create_empty(l3a_context *context, size_t dim, real type, size_t first, size_t last, struct part *part);
 void part_free(struct part *part);
 bool part_judges(const struct part *part, size_t class);
 /* Adds the sums and the judged set of another part. */

@@ -75,6 +75,56 @@ static void fill_info(const struct family *family, const struct backbone_recipe 
     print_three(info->preprocess + length, sizeof info->preprocess - length, "std", info->deviation);
 }
 
+/* Reads " NAME A" or " NAME A,B,C" from the text, and moves past it. */
+static bool parse_three(const char **text, const char *name, float values[3]) {
+    const size_t length = strlen(name);
+    if (strncmp(*text, name, length) != 0) {
+        return false;
+    }
+    *text += length;
+    for (size_t i = 0; i < 3; i++) {
+        double number;
+        const size_t digits = strcspn(*text, ", ");
+        if (!number_parse(*text, digits, &number)) {
+            return false;
+        }
+        *text += digits;
+        values[i] = (float)number;
+        if (i == 0 && **text != ',') {
+            values[1] = values[2] = values[0];
+            return true;
+        }
+        if (i < 2 && *(*text)++ != ',') {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool backbone_options_parse(const char *preprocess, const char *pool, l3a_backbone_options *options, const char **rest) {
+    l3a_backbone_options made = {.size = sizeof made};
+    const char *text = preprocess;
+    char filter[16];
+    size_t height = 0;
+    int length = 0;
+    if (sscanf(text, "rgb %5zux%5zu %15[a-z]%n", &made.side, &height, filter, &length) != 3 || made.side != height) {
+        return false;
+    }
+    text += length;
+    made.filter = strcmp(filter, "bicubic") == 0 ? L3A_FILTER_BICUBIC : L3A_FILTER_BILINEAR;
+    if (!parse_three(&text, " mean ", made.mean) || !parse_three(&text, " std ", made.deviation)) {
+        return false;
+    }
+    made.pool = !pool                           ? L3A_POOL_DEFAULT
+                : strcmp(pool, "cls") == 0      ? L3A_POOL_CLS
+                : strcmp(pool, "mean") == 0     ? L3A_POOL_MEAN
+                : strcmp(pool, "cls+mean") == 0 ? L3A_POOL_CLS_MEAN
+                                                : L3A_POOL_DEFAULT;
+    *options = made;
+    *rest = text;
+    return true;
+}
+
 static l3a_status find_family(const struct parameters *parameters, const struct family **family) {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         if (families[i]->matches(parameters)) {
@@ -149,26 +199,57 @@ done:
     return status;
 }
 
+static l3a_status open_checkpoint(l3a_context *context, struct checkpoint *checkpoint, const l3a_backbone_options *options,
+                                  l3a_backbone **backbone) {
+    struct parameter_source source;
+    parameter_source_checkpoint(checkpoint, &source);
+    const l3a_status status = backbone_open_from(context, &source, network_back_end_best(), options, backbone);
+    return status == L3A_OK ? L3A_OK : fail_in(context, status, "%s", checkpoint_path(checkpoint));
+}
+
 l3a_status l3a_backbone_open(l3a_context *context, const char *path, const l3a_backbone_options *options, l3a_backbone **backbone) {
     struct checkpoint *checkpoint = NULL;
-    struct parameter_source source;
     l3a_backbone *made = NULL;
     l3a_backbone_options own;
     l3a_status status = L3A_OK;
     NEED(context, context, path, backbone);
     TRY(READ_SIZED(context, options, own));
     TRY(checkpoint_open(context, path, &checkpoint));
-    parameter_source_checkpoint(checkpoint, &source);
-    status = backbone_open_from(context, &source, network_back_end_best(), &own, &made);
-    if (status != L3A_OK) {
-        status = fail_in(context, status, "%s", path);
-        goto done;
-    }
+    TRY(open_checkpoint(context, checkpoint, &own, &made));
     TRY(checkpoint_sha256(checkpoint, made->info.sha256));
     *backbone = made;
     made = NULL;
 done:
     l3a_backbone_free(made);
+    checkpoint_free(checkpoint);
+    return status;
+}
+
+l3a_status backbone_open_known(l3a_context *context, const char *path, const char *sha256, const l3a_backbone_options *options,
+                               char found[65], l3a_backbone **backbone) {
+    struct checkpoint *checkpoint = NULL;
+    l3a_status status = L3A_OK;
+    *backbone = NULL;
+    TRY(checkpoint_open(context, path, &checkpoint));
+    TRY(checkpoint_sha256(checkpoint, found));
+    if (!sha256 || strcmp(sha256, found) == 0) {
+        TRY(open_checkpoint(context, checkpoint, options, backbone));
+        memcpy((*backbone)->info.sha256, found, sizeof(*backbone)->info.sha256);
+    }
+done:
+    checkpoint_free(checkpoint);
+    return status;
+}
+
+l3a_status backbone_open_inside(l3a_context *context, const char *path, const char *prefix, const char *sha256,
+                                const l3a_backbone_options *options, l3a_backbone **backbone) {
+    struct checkpoint *checkpoint = NULL;
+    l3a_status status = L3A_OK;
+    TRY(checkpoint_open_inside(context, path, prefix, &checkpoint));
+    TRY(checkpoint_verify(checkpoint));
+    TRY(open_checkpoint(context, checkpoint, options, backbone));
+    snprintf((*backbone)->info.sha256, sizeof(*backbone)->info.sha256, "%s", sha256 ? sha256 : "");
+done:
     checkpoint_free(checkpoint);
     return status;
 }

@@ -19,6 +19,17 @@ l3a_status backbone_read(l3a_context *context, const struct parameter_source *so
 /* NULL options: the defaults. */
 l3a_status backbone_open_from(l3a_context *context, const struct parameter_source *source, const struct network_back_end *back_end,
                               const l3a_backbone_options *options, l3a_backbone **backbone);
+/* Opens a checkpoint whose SHA-256 is known. If the file has another one, *backbone is NULL, and nothing else has failed. found:
+ * the SHA-256 of the file. sha256 may be NULL: any file will do. */
+l3a_status backbone_open_known(l3a_context *context, const char *path, const char *sha256, const l3a_backbone_options *options,
+                               char found[65], l3a_backbone **backbone);
+/* Opens the network whose tensors are in a safetensors file, with the prefix before their names, among other tensors. sha256 is
+ * that of the checkpoint they came from; it may be NULL. */
+l3a_status backbone_open_inside(l3a_context *context, const char *path, const char *prefix, const char *sha256,
+                                const l3a_backbone_options *options, l3a_backbone **backbone);
+/* Reads the options from the texts that describe a backbone: `preprocess` and `pool`, which may be NULL. *rest is what follows in
+ * preprocess. Returns false, and changes nothing, if it is not such a text. */
+bool backbone_options_parse(const char *preprocess, const char *pool, l3a_backbone_options *options, const char **rest);
 /* Makes a second backbone, for another thread, with the parameters of the first, which must outlive it. The context must have as
  * many threads as the first one's: the layout of the parameters may depend on their number. */
 l3a_status backbone_share(l3a_context *context, const l3a_backbone *first, l3a_backbone **backbone);

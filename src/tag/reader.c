@@ -3,7 +3,6 @@
 #include "base/memory.h"
 #include "extract/intake.h"
 #include "image/prepare.h"
-#include "learn/model.h"
 #include "net/backbone.h"
 #include "tag/tagger.h"
 #include "tag/tags.h"
@@ -65,26 +64,26 @@ const char *l3a_reader_error_hint(const l3a_reader *reader) {
     return l3a_error_hint(reader ? reader->context : NULL);
 }
 
-static l3a_status score_rows(l3a_reader *reader, const struct edition *edition, const float *features, size_t rows,
-                             float **scores) {
+static l3a_status make_scores(l3a_reader *reader, const struct scorer *edition, const float *features, size_t rows,
+                              float **scores) {
     l3a_status status = L3A_OK;
-    TRY(allocate(reader->context, rows, l3a_model_class_count(edition->model) * sizeof **scores, scores));
-    TRY(model_score_rows(reader->context, edition->model, features, rows, *scores));
+    TRY(allocate(reader->context, rows, edition->classes.count * sizeof **scores, scores));
+    TRY(scorer_score(reader->context, edition, features, rows, *scores));
 done:
     return status;
 }
 
 /* Tags the picture that was prepared. */
 static l3a_status tag_prepared(l3a_reader *reader, l3a_tags **tags) {
-    struct edition *edition = tagger_borrow(reader->tagger);
+    struct scorer *edition = tagger_borrow(reader->tagger);
     float *scores = NULL;
     l3a_status status = L3A_OK;
     preparer_deliver(&reader->preparer, &reader->picture, reader->planes);
     TRY(l3a_backbone_run(reader->backbone, reader->planes, 1, reader->features));
-    TRY(score_rows(reader, edition, reader->features, 1, &scores));
-    TRY(tags_create(reader->context, edition->model, scores, edition->thresholds, tags));
+    TRY(make_scores(reader, edition, reader->features, 1, &scores));
+    TRY(tags_create(reader->context, &edition->classes, scores, edition->thresholds, tags));
 done:
-    tagger_return(reader->tagger, edition);
+    scorer_free(edition);
     release(reader->context, scores);
     return status;
 }
@@ -118,7 +117,7 @@ struct delivery {
 };
 
 /* Passes the pictures of a batch to the callback. */
-static l3a_status deliver(l3a_reader *reader, const struct edition *edition, const struct intake *intake, const float *scores,
+static l3a_status deliver(l3a_reader *reader, const struct scorer *edition, const struct intake *intake, const float *scores,
                           struct delivery *delivery) {
     l3a_context *context = reader->context;
     l3a_status status = L3A_OK;
@@ -126,8 +125,8 @@ static l3a_status deliver(l3a_reader *reader, const struct edition *edition, con
         const struct arrival *arrival = &intake->arrivals[i];
         l3a_tags *tags = NULL;
         if (arrival->status == L3A_OK) {
-            TRY(tags_create(context, edition->model, scores, edition->thresholds, &tags));
-            scores += l3a_model_class_count(edition->model);
+            TRY(tags_create(context, &edition->classes, scores, edition->thresholds, &tags));
+            scores += edition->classes.count;
         } else {
             fail(context, arrival->status, arrival->error_hint, "%s", arrival->error_text);
         }
@@ -139,14 +138,14 @@ done:
     return status;
 }
 
-static l3a_status tag_batch(l3a_reader *reader, const struct edition *edition, struct intake *intake, size_t count,
+static l3a_status tag_batch(l3a_reader *reader, const struct scorer *edition, struct intake *intake, size_t count,
                             struct delivery *delivery) {
     float *scores = NULL;
     l3a_status status = L3A_OK;
     TRY(intake_load(intake, count));
     TRY(intake_run(intake));
     if (intake->good) {
-        TRY(score_rows(reader, edition, intake->features, intake->good, &scores));
+        TRY(make_scores(reader, edition, intake->features, intake->good, &scores));
     }
     TRY(deliver(reader, edition, intake, scores, delivery));
 done:
@@ -162,7 +161,7 @@ l3a_status l3a_reader_tag_files(l3a_reader *reader, const char *const *paths, si
     }
     struct delivery delivery = {.on_tags = on_tags, .user = user};
     struct intake intake = {0};
-    struct edition *edition = NULL;
+    struct scorer *edition = NULL;
     l3a_status status = L3A_OK;
     TRY(need_items(reader->context, __func__, "paths", paths, count));
     const size_t batch = count < reader->tagger->batch ? count : reader->tagger->batch;
@@ -174,8 +173,6 @@ l3a_status l3a_reader_tag_files(l3a_reader *reader, const char *const *paths, si
     }
 done:
     intake_close(&intake);
-    if (edition) {
-        tagger_return(reader->tagger, edition);
-    }
+    scorer_free(edition);
     return status;
 }

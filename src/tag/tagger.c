@@ -2,7 +2,6 @@
 
 #include "base/memory.h"
 #include "base/sized.h"
-#include "image/picture.h"
 #include "extract/intake.h"
 #include "learn/model.h"
 
@@ -10,33 +9,15 @@
 
 enum { LARGEST_BATCH = 1024 };
 
-static void edition_free(l3a_context *context, struct edition *edition) {
-    if (edition) {
-        l3a_model_free(edition->model);
-        release(context, edition->thresholds);
-        release(context, edition);
-    }
-}
-
-struct edition *tagger_borrow(l3a_tagger *tagger) {
+struct scorer *tagger_borrow(l3a_tagger *tagger) {
     pthread_mutex_lock(&tagger->lock);
-    struct edition *edition = tagger->current;
-    edition->users++;
+    struct scorer *edition = scorer_keep(tagger->current);
     pthread_mutex_unlock(&tagger->lock);
     return edition;
 }
 
-void tagger_return(l3a_tagger *tagger, struct edition *edition) {
-    pthread_mutex_lock(&tagger->lock);
-    const bool last = --edition->users == 0;
-    pthread_mutex_unlock(&tagger->lock);
-    if (last) {
-        edition_free(tagger->context, edition);
-    }
-}
-
-/* Checks that the model's features came from this backbone: it must accept a table that the backbone has signed. */
-static l3a_status check_backbone(const l3a_tagger *tagger, l3a_model *model) {
+/* Checks that the edition's features came from this backbone: it must accept a table that the backbone has signed. */
+static l3a_status check_backbone(const l3a_tagger *tagger, const struct scorer *edition) {
     l3a_context *context = tagger->context;
     const size_t width = l3a_backbone_describe(tagger->backbone)->width;
     float *values = NULL;
@@ -45,45 +26,57 @@ static l3a_status check_backbone(const l3a_tagger *tagger, l3a_model *model) {
     TRY(allocate_zeroed(context, width, sizeof *values, &values));
     TRY(l3a_features_wrap(context, values, NULL, 1, width, NULL, 0, &features));
     TRY(l3a_backbone_sign(tagger->backbone, tagger->picture.orient, features));
-    TRY(l3a_model_accepts(model, features));
+    TRY(scorer_accepts(context, edition, features));
 done:
     l3a_features_free(features);
     release(context, values);
     return status;
 }
 
-/* Makes all that scoring needs, so that readers only read. */
-static l3a_status edition_prepare(const l3a_tagger *tagger, struct edition *edition) {
+/* Replaces the current edition, which readers may still use. */
+static void exchange(l3a_tagger *tagger, struct scorer *edition) {
+    pthread_mutex_lock(&tagger->lock);
+    struct scorer *old = tagger->current;
+    tagger->current = edition;
+    pthread_mutex_unlock(&tagger->lock);
+    scorer_free(old);
+}
+
+/* Makes an edition of a model that fits the backbone. */
+static l3a_status publish(l3a_tagger *tagger, l3a_model *model) {
+    struct scorer *edition = NULL;
     l3a_status status = L3A_OK;
-    TRY(check_backbone(tagger, edition->model));
-    TRY(model_ready(edition->model));
-    TRY(allocate(tagger->context, l3a_model_class_count(edition->model), sizeof *edition->thresholds, &edition->thresholds));
-    l3a_model_thresholds(edition->model, edition->thresholds);
+    TRY(scorer_create(model, tagger->current, &edition));
+    TRY(check_backbone(tagger, edition));
+    exchange(tagger, edition);
+    edition = NULL;
 done:
+    scorer_free(edition);
     return status;
 }
 
-static l3a_status edition_load(const l3a_tagger *tagger, struct edition **edition) {
-    struct edition *made = NULL;
+l3a_status tagger_model(l3a_tagger *tagger, l3a_model **model) {
+    l3a_model *loaded = NULL;
     l3a_status status = L3A_OK;
-    TRY(allocate_zeroed(tagger->context, 1, sizeof *made, &made));
-    made->users = 1;
-    TRY(l3a_model_load(tagger->context, tagger->path, &made->model));
-    *edition = made;
-    made = NULL;
+    if (!tagger->model) {
+        FAIL_IF(tagger->current->packed, tagger->context, L3A_ERROR_STATE, "use the model that it was packed from",
+                "%s: a packed model can only tag; it lacks the sums that learning needs", tagger->path);
+        TRY(l3a_model_load(tagger->context, tagger->path, &loaded));
+        TRY(publish(tagger, loaded)); /* the file may have changed since the current edition was loaded */
+        tagger->model = loaded;
+        loaded = NULL;
+    }
+    *model = tagger->model;
 done:
-    edition_free(tagger->context, made);
+    l3a_model_free(loaded);
     return status;
 }
 
-static l3a_status open_backbone(l3a_tagger *tagger, const l3a_tagger_options *options) {
+l3a_status tagger_publish(l3a_tagger *tagger) {
+    l3a_model *model = NULL;
     l3a_status status = L3A_OK;
-    FAIL_IF(!options->backbone, tagger->context, L3A_ERROR_ARGUMENT,
-            "give the path of the checkpoint that made the features the model was learned with",
-            "%s: the model does not name its backbone", tagger->path);
-    TRY(l3a_backbone_open(tagger->context, options->backbone, options->backbone_options, &tagger->backbone));
-    TRY(picture_options_read(tagger->context, options->picture_options, &tagger->picture));
-    loader_options_for(l3a_backbone_describe(tagger->backbone), &tagger->picture, &tagger->loading);
+    TRY(tagger_model(tagger, &model));
+    TRY(publish(tagger, model));
 done:
     return status;
 }
@@ -106,9 +99,9 @@ l3a_status l3a_tagger_open(l3a_context *context, const char *model_path, const l
     made->batch = chosen.batch ? chosen.batch : INTAKE_BATCH;
     TRY(make_lock(made));
     TRY(copy_text(context, model_path, strlen(model_path), &made->path));
-    TRY(edition_load(made, &made->current));
-    TRY(open_backbone(made, &chosen));
-    TRY(edition_prepare(made, made->current));
+    TRY(scorer_load(context, model_path, NULL, &made->current));
+    TRY(tagger_open_backbone(made, &chosen));
+    TRY(check_backbone(made, made->current));
     *tagger = made;
     made = NULL;
 done:
@@ -118,23 +111,22 @@ done:
 
 l3a_status l3a_tagger_reload(l3a_tagger *tagger) {
     REQUIRE(tagger, tagger);
-    struct edition *loaded = NULL;
+    struct scorer *loaded = NULL;
     l3a_status status = L3A_OK;
-    TRY(edition_load(tagger, &loaded));
-    TRY(edition_prepare(tagger, loaded));
-    pthread_mutex_lock(&tagger->lock);
-    struct edition *old = tagger->current;
-    tagger->current = loaded;
-    pthread_mutex_unlock(&tagger->lock);
-    tagger_return(tagger, old);
+    TRY(scorer_load(tagger->context, tagger->path, tagger->current, &loaded));
+    TRY(check_backbone(tagger, loaded));
+    exchange(tagger, loaded);
     loaded = NULL;
+    l3a_model_free(tagger->model);
+    tagger->model = NULL;
 done:
-    edition_free(tagger->context, loaded);
+    scorer_free(loaded);
     return status;
 }
 
-const l3a_model *l3a_tagger_model(const l3a_tagger *tagger) {
-    return tagger ? tagger->current->model : NULL;
+const l3a_model *l3a_tagger_model(l3a_tagger *tagger) {
+    l3a_model *model = NULL;
+    return tagger && tagger_model(tagger, &model) == L3A_OK ? model : NULL;
 }
 
 void l3a_tagger_free(l3a_tagger *tagger) {
@@ -142,11 +134,13 @@ void l3a_tagger_free(l3a_tagger *tagger) {
         return;
     }
     l3a_context *context = tagger->context;
-    edition_free(context, tagger->current);
+    scorer_free(tagger->current);
+    l3a_model_free(tagger->model);
     l3a_backbone_free(tagger->backbone);
     if (tagger->has_lock) {
         pthread_mutex_destroy(&tagger->lock);
     }
     release(context, tagger->path);
+    release(context, tagger->backbone_path);
     release(context, tagger);
 }

@@ -1,34 +1,46 @@
 /* The tagger inside the library.
  *
- * Readers share a backbone that never runs itself, and the current edition of the model. An edition is never changed. It is freed
- * when the tagger has replaced it and the last call of a reader that uses it has ended. */
+ * Readers share a backbone that never runs itself, and the current edition of the model, which is a scorer (learn/scorer.h): it is
+ * never changed, and is freed when the tagger has replaced it and the last call of a reader that uses it has ended. The writer has
+ * a model besides, loaded when it first needs one. It may change that model while readers read; they see the change when the writer
+ * publishes a new edition. */
 #ifndef L3A_TAGGER_H
 #define L3A_TAGGER_H
 
 #include "base/context.h"
+#include "learn/scorer.h"
 
 #include <pthread.h>
-
-struct edition {
-    l3a_model *model;
-    double *thresholds; /* [classes] */
-    size_t users;       /* the tagger, while it is the current one, and calls of readers; guarded by the tagger's lock */
-};
 
 struct l3a_tagger {
     l3a_context *context; /* of the writer; readers only take its settings and functions from it */
     char *path;
     l3a_backbone *backbone;
+    char *backbone_path; /* NULL: it is in the packed file */
     l3a_picture_options picture;
     l3a_loader_options loading;
     size_t batch;
+    l3a_model *model; /* the writer's; NULL: not needed yet */
     bool has_lock;
     pthread_mutex_t lock;
-    struct edition *current; /* changes only under the lock */
+    struct scorer *current; /* changes only under the lock */
 };
 
-/* The current edition, until it is given back. */
-struct edition *tagger_borrow(l3a_tagger *tagger);
-void tagger_return(l3a_tagger *tagger, struct edition *edition);
+/* The current edition; the caller lets go of it with scorer_free(). Allowed on any thread. */
+struct scorer *tagger_borrow(l3a_tagger *tagger);
+
+/* For the writer only: */
+/* The model that the writer may change; loads it if need be. L3A_ERROR_STATE for a packed file. */
+l3a_status tagger_model(l3a_tagger *tagger, l3a_model **model);
+/* Makes the model as it is now the edition that readers see. Calls in progress end with the one they began with. After a failure,
+ * readers still see the old one. */
+l3a_status tagger_publish(l3a_tagger *tagger);
+
+/* backbone_path.c: */
+/* Opens the backbone that the options name, or else the one that the records of the current edition lead to. */
+l3a_status tagger_open_backbone(l3a_tagger *tagger, const l3a_tagger_options *options);
+/* Records where the model's backbone is, so that l3a_tagger_open() finds it without being told. model_path: where the model will be
+ * saved; its folder exists. A path that is not UTF-8 cannot be recorded; a warning says so. */
+l3a_status tagger_remember_backbone(l3a_model *model, const char *model_path, const char *backbone_path);
 
 #endif

@@ -1,7 +1,6 @@
 /* Tags are one block of memory that needs nothing else: a head, an entry for each class, and the names. */
 #include "tag/tags.h"
 
-#include "base/memory.h"
 #include "learn/model.h"
 
 #include <stdlib.h>
@@ -26,14 +25,14 @@ static int compare(const void *left, const void *right) {
     return a->score > b->score ? -1 : a->score < b->score ? 1 : a->class < b->class ? -1 : 1;
 }
 
-l3a_status tags_create(l3a_context *context, const l3a_model *model, const float *scores, const double *thresholds,
+l3a_status tags_create(l3a_context *context, const text_list *classes, const float *scores, const double *thresholds,
                        l3a_tags **tags) {
-    const size_t count = l3a_model_class_count(model);
+    const size_t count = classes->count;
     size_t length = 0;
     l3a_tags *made = NULL;
     l3a_status status = L3A_OK;
     for (size_t k = 0; k < count; k++) {
-        length += strlen(l3a_model_class(model, k)) + 1;
+        length += strlen(classes->items[k]) + 1;
     }
     TRY(allocate(context, sizeof *made + count * sizeof made->entries[0] + length, 1, &made));
     made->release = context->options.release;
@@ -41,8 +40,8 @@ l3a_status tags_create(l3a_context *context, const l3a_model *model, const float
     made->count = count;
     char *names = (char *)&made->entries[count];
     for (size_t k = 0; k < count; k++) {
-        const size_t bytes = strlen(l3a_model_class(model, k)) + 1;
-        made->entries[k] = (struct entry){memcpy(names, l3a_model_class(model, k), bytes), k, scores[k], thresholds[k]};
+        const size_t bytes = strlen(classes->items[k]) + 1;
+        made->entries[k] = (struct entry){memcpy(names, classes->items[k], bytes), k, scores[k], thresholds[k]};
         names += bytes;
     }
     qsort(made->entries, count, sizeof made->entries[0], compare);
@@ -53,7 +52,7 @@ done:
 
 l3a_status l3a_tags_create(const l3a_model *model, const float *scores, const double *thresholds, l3a_tags **tags) {
     REQUIRE(model, model, scores, thresholds, tags);
-    return tags_create(model->context, model, scores, thresholds, tags);
+    return tags_create(model->context, &model->classes, scores, thresholds, tags);
 }
 
 size_t l3a_tags_count(const l3a_tags *tags) {

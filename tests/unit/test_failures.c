@@ -220,6 +220,10 @@ static ssize_t probed_read_link(const char *path, char *text, size_t capacity) {
     return strikes(READ_LINK) ? -1 : posix_files.read_link(path, text, capacity);
 }
 
+static int probed_resolve(const char *path, char *text, size_t capacity) {
+    return strikes(READ_LINK) ? -1 : posix_files.resolve(path, text, capacity);
+}
+
 static int probed_set_owner(int file, uid_t owner, gid_t group) {
     return strikes(SET_OWNER) ? -1 : posix_files.set_owner(file, owner, group);
 }
@@ -250,6 +254,7 @@ static const file_operations probed_files = {.open = probed_open,
                                              .make_folder = probed_make_folder,
                                              .describe = probed_describe,
                                              .read_link = probed_read_link,
+                                             .resolve = probed_resolve,
                                              .set_owner = probed_set_owner,
                                              .set_mode = probed_set_mode,
                                              .random = probed_random,

@@ -1,0 +1,179 @@
+#include "learn/scorer.h"
+
+#include "data/features.h"
+#include "learn/model.h"
+
+#include <string.h>
+
+l3a_status shared_layer_create(l3a_context *context, const struct layer_shape *shape, struct shared_layer **shared) {
+    struct shared_layer *made = NULL;
+    l3a_status status = L3A_OK;
+    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
+    atomic_init(&made->users, 1);
+    TRY(layer_create(context, shape, &made->layer));
+    *shared = made;
+    made = NULL;
+done:
+    release(context, made);
+    return status;
+}
+
+struct shared_layer *shared_layer_keep(struct shared_layer *shared) {
+    atomic_fetch_add(&shared->users, 1);
+    return shared;
+}
+
+void shared_layer_free(struct shared_layer *shared) {
+    if (shared && atomic_fetch_sub(&shared->users, 1) == 1) {
+        l3a_context *context = shared->layer.context;
+        layer_free(&shared->layer);
+        release(context, shared);
+    }
+}
+
+l3a_status score_expanded(const struct block *rows, const struct solution *solution, double *exact, float *scores) {
+    l3a_status status = L3A_OK;
+    const bool single = solution->type == REAL_SINGLE;
+    TRY(block_score(rows, solution, single ? (void *)scores : exact));
+    for (size_t i = 0; !single && i < rows->count * solution->columns; i++) {
+        scores[i] = (float)exact[i];
+    }
+done:
+    return status;
+}
+
+l3a_status score_features(l3a_context *context, const struct layer *layer, const struct solution *solution, const float *features,
+                          size_t rows, float *scores) {
+    l3a_status status = L3A_OK;
+    const size_t k = layer->shape.width, classes = solution->columns, block = rows < SCORE_ROWS ? rows : SCORE_ROWS;
+    struct block expanded = {.context = context, .layer = layer, .capacity = block};
+    double *exact = NULL;
+    FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn a phase first", "the model has learned no class yet");
+    const size_t bad = find_non_finite(features, rows * k);
+    FAIL_IF(bad < rows * k, context, L3A_ERROR_DATA, NULL, "row %zu, column %zu: the feature is not finite", bad / k, bad % k);
+    TRY(block_create(&expanded));
+    if (solution->type == REAL_DOUBLE) {
+        TRY(allocate(context, block, classes * sizeof *exact, &exact));
+    }
+    for (size_t first = 0; first < rows; first += block) {
+        TRY(block_expand(&expanded, features + first * k, rows - first < block ? rows - first : block));
+        TRY(score_expanded(&expanded, solution, exact, scores + first * classes));
+    }
+done:
+    block_free(&expanded);
+    release(context, exact);
+    return status;
+}
+
+static const char *find_record(const text_list *keys, const text_list *values, const char *key) {
+    const size_t index = text_list_find(keys, key);
+    return index < values->count ? values->items[index] : NULL;
+}
+
+l3a_status check_provenance(l3a_context *context, size_t width, const text_list *keys, const text_list *values,
+                            const l3a_features *features) {
+    l3a_status status = L3A_OK;
+    FAIL_IF(features->width != width, context, L3A_ERROR_MISMATCH, "use features of the backbone that the model was learned with",
+            "%s: features %zu wide, but the model takes %zu", features->path, features->width, width);
+    const char *mine[PROVENANCE], *theirs[PROVENANCE];
+    for (size_t i = 0; i < PROVENANCE; i++) {
+        mine[i] = find_record(keys, values, provenance[i]);
+        theirs[i] = l3a_features_record(features, provenance[i]);
+    }
+    const size_t i = provenance_conflict(mine, theirs);
+    FAIL_IF(i < PROVENANCE, context, L3A_ERROR_MISMATCH,
+            "use features made with the backbone and the preprocessing that the model was learned with",
+            "%s: %s is '%s', but the model was learned with '%s'", features->path, provenance[i], theirs[i], mine[i]);
+done:
+    return status;
+}
+
+static bool same_shape(const struct layer_shape *left, const struct layer_shape *right) {
+    return left->kind == right->kind && left->type == right->type && left->width == right->width && left->dim == right->dim &&
+           left->skip == right->skip && left->seed == right->seed;
+}
+
+/* Gives the model a layer, unless it has one. */
+static l3a_status take_layer(l3a_model *model, const struct scorer *before) {
+    const struct layer_shape shape = model_layer_shape(&model->options, model->width);
+    if (!model->shared_layer && before && same_shape(&before->layer->layer.shape, &shape)) {
+        model->shared_layer = shared_layer_keep(before->layer);
+        model->layer = before->layer->layer;
+    }
+    return model_ready_layer(model);
+}
+
+static l3a_status copy_texts(l3a_context *context, const text_list *from, text_list *to) {
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < from->count; i++) {
+        TRY(text_list_add(context, to, from->items[i], strlen(from->items[i])));
+    }
+done:
+    return status;
+}
+
+l3a_status scorer_create(l3a_model *model, const struct scorer *before, struct scorer **scorer) {
+    l3a_context *context = model->context;
+    struct scorer *made = NULL;
+    l3a_status status = L3A_OK;
+    TRY(take_layer(model, before));
+    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
+    made->context = context;
+    atomic_init(&made->users, 1);
+    made->layer = shared_layer_keep(model->shared_layer);
+    if (model->classes.count) {
+        TRY(solution_create(context, model_dim(model), model->classes.count, options_real(&model->options), &made->solution));
+        TRY(solution_set(&made->solution, model->coefficients));
+    }
+    TRY(copy_texts(context, &model->classes, &made->classes));
+    TRY(allocate(context, model->classes.count, sizeof *made->thresholds, &made->thresholds));
+    l3a_model_thresholds(model, made->thresholds);
+    TRY(copy_texts(context, &model->record_keys, &made->record_keys));
+    TRY(copy_texts(context, &model->record_values, &made->record_values));
+    *scorer = made;
+    made = NULL;
+done:
+    scorer_free(made);
+    return status;
+}
+
+l3a_status scorer_load(l3a_context *context, const char *path, const struct scorer *before, struct scorer **scorer) {
+    l3a_model *model = NULL;
+    l3a_status status = L3A_OK;
+    TRY(model_load_to_score(context, path, &model));
+    TRY(scorer_create(model, before, scorer));
+done:
+    l3a_model_free(model);
+    return status;
+}
+
+struct scorer *scorer_keep(struct scorer *scorer) {
+    atomic_fetch_add(&scorer->users, 1);
+    return scorer;
+}
+
+void scorer_free(struct scorer *scorer) {
+    if (!scorer || atomic_fetch_sub(&scorer->users, 1) > 1) {
+        return;
+    }
+    l3a_context *context = scorer->context;
+    solution_free(&scorer->solution);
+    shared_layer_free(scorer->layer);
+    text_list_clear(context, &scorer->classes);
+    text_list_clear(context, &scorer->record_keys);
+    text_list_clear(context, &scorer->record_values);
+    release(context, scorer->thresholds);
+    release(context, scorer);
+}
+
+const char *scorer_record(const struct scorer *scorer, const char *key) {
+    return find_record(&scorer->record_keys, &scorer->record_values, key);
+}
+
+l3a_status scorer_accepts(l3a_context *context, const struct scorer *scorer, const l3a_features *features) {
+    return check_provenance(context, scorer_width(scorer), &scorer->record_keys, &scorer->record_values, features);
+}
+
+l3a_status scorer_score(l3a_context *context, const struct scorer *scorer, const float *features, size_t rows, float *scores) {
+    return score_features(context, &scorer->layer->layer, &scorer->solution, features, rows, scores);
+}

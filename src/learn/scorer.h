@@ -1,0 +1,64 @@
+/* A scorer: all that scoring needs, and nothing else. It is never changed once it is made, so any number of threads may use it,
+ * each with a context of its own, while the model it came from learns on. It is freed when its last user lets go of it.
+ *
+ * The random layer depends only on the settings of a model, so all scorers of a model share one. */
+#ifndef L3A_SCORER_H
+#define L3A_SCORER_H
+
+#include "algebra/algebra.h"
+#include "base/memory.h"
+
+#include <stdatomic.h>
+
+/* A layer with several users. Each may keep a copy of `layer`, which points to the same numbers. */
+struct shared_layer {
+    atomic_size_t users;
+    struct layer layer;
+};
+
+l3a_status shared_layer_create(l3a_context *context, const struct layer_shape *shape, struct shared_layer **shared);
+struct shared_layer *shared_layer_keep(struct shared_layer *shared);
+void shared_layer_free(struct shared_layer *shared);
+
+struct scorer {
+    l3a_context *context; /* of the thread that made it; only its memory functions are used later */
+    atomic_size_t users;
+    struct shared_layer *layer;
+    struct solution solution; /* none if there is no class */
+    text_list classes;
+    double *thresholds; /* [classes] */
+    text_list record_keys, record_values;
+    bool packed;       /* from a file without sums, which cannot be taught */
+    bool has_backbone; /* in the same file */
+};
+
+/* Makes a scorer of the model as it is now. The layer is that of the model, or of `before` if it has the same shape. before may be
+ * NULL. */
+l3a_status scorer_create(l3a_model *model, const struct scorer *before, struct scorer **scorer);
+/* Reads only what scoring needs of a model file or a packed file, and verifies only that. */
+l3a_status scorer_load(l3a_context *context, const char *path, const struct scorer *before, struct scorer **scorer);
+/* Adds a user, who lets go with scorer_free(). */
+struct scorer *scorer_keep(struct scorer *scorer);
+void scorer_free(struct scorer *scorer);
+
+static inline size_t scorer_width(const struct scorer *scorer) {
+    return scorer->layer->layer.shape.width;
+}
+
+/* NULL if there is none. */
+const char *scorer_record(const struct scorer *scorer, const char *key);
+/* As l3a_model_accepts(). */
+l3a_status scorer_accepts(l3a_context *context, const struct scorer *scorer, const l3a_features *features);
+/* scores [rows x classes] of features [rows x width] */
+l3a_status scorer_score(l3a_context *context, const struct scorer *scorer, const float *features, size_t rows, float *scores);
+
+/* What models and scorers have in common. */
+l3a_status score_features(l3a_context *context, const struct layer *layer, const struct solution *solution, const float *features,
+                          size_t rows, float *scores);
+/* Scores of rows that are expanded already; exact: room for [rows x columns] doubles, unused in single precision. */
+l3a_status score_expanded(const struct block *rows, const struct solution *solution, double *exact, float *scores);
+/* Checks that features of this width and with these records could be learned together with the table's. */
+l3a_status check_provenance(l3a_context *context, size_t width, const text_list *keys, const text_list *values,
+                            const l3a_features *features);
+
+#endif
