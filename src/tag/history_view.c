@@ -175,6 +175,24 @@ void history_labels(const l3a_history *history, const struct known *picture, int
     }
 }
 
+/* An absolute path that may still contain symbolic links. */
+static l3a_status absolute_path(l3a_context *context, const char *path, char **absolute) {
+    char *here = NULL;
+    l3a_status status = L3A_OK;
+    if (path[0] == '/') {
+        return copy_text(context, path, strlen(path), absolute);
+    }
+    TRY(resolve_path(context, ".", &here));
+    while (strncmp(path, "./", 2) == 0) {
+        path += 2 + strspn(path + 2, "/");
+    }
+    TRY(strcmp(path, ".") == 0 ? copy_text(context, here, strlen(here), absolute)
+                               : join_path(context, strcmp(here, "/") == 0 ? "" : here, path, absolute));
+done:
+    release(context, here);
+    return status;
+}
+
 l3a_status history_paths(const l3a_history *history, const char *path, char **absolute, char **relative) {
     l3a_context *context = history->context;
     char *folder = NULL, *below = NULL;

@@ -9,7 +9,11 @@
 #include "tag/lesson.h"
 #include "tag/tagger.h"
 
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* What happens to a picture. */
@@ -88,7 +92,7 @@ static l3a_status read_bytes(struct teaching *teaching, struct preparer *prepare
     l3a_context *context = teaching->context;
     const struct lesson_picture *picture = &teaching->lesson->pictures[index];
     struct raster raster = {0};
-    struct arrival arrival = {.checksum = content_checksum(picture->bytes, picture->byte_count)};
+    struct arrival arrival = {.checksum = XXH3_64bits(picture->bytes, picture->byte_count)};
     l3a_status status = L3A_OK;
     arrival.status = preparer_decode(preparer, picture->path, picture->bytes, picture->byte_count, &raster);
     FAIL_IF(arrival.status == L3A_ERROR_MEMORY, context, L3A_ERROR_MEMORY, NULL, "%s: not enough memory", picture->path);
@@ -519,6 +523,7 @@ l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_le
     }
     TRY(history_of(tagger, &teaching.history));
     teaching.model = tagger->model;
+    TRY(tagger_remember_backbone(tagger->model, tagger->path, tagger->backbone_path));
     TRY(prepare(&teaching, &entry));
     if (entry) {
         const uint64_t pictures = entry->pictures;
