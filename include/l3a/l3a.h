@@ -726,6 +726,28 @@ L3A_PUBLIC l3a_status l3a_loader_next(l3a_loader *loader, size_t *index, float *
 /* Allowed at any time; pictures not yet delivered are dropped. */
 L3A_PUBLIC void l3a_loader_free(l3a_loader *loader);
 
+/* ---- Picture files --------------------------------------------------------------------------------------------------
+ * The pictures among files and folders, as people name them on a command line. The first bytes of a file decide whether it is a
+ * picture, not its name. Since 0.3. */
+typedef struct l3a_pictures l3a_pictures;
+
+/* Files are taken in the given order; folders are searched to any depth, and the pictures of each are sorted by path. Files and
+ * folders whose name begins with a dot, and @eaDir, are left out of a search. Symbolic links are followed, but no folder is
+ * searched twice, and no path is listed twice. A file or folder that cannot be read, and a file among `paths` that is no picture,
+ * does not make the call fail: l3a_pictures_skipped() lists it. Sends progress events. paths may be NULL if count is 0. Since 0.3.
+ */
+L3A_PUBLIC l3a_status l3a_pictures_find(l3a_context *context, const char *const *paths, size_t count, l3a_pictures **pictures);
+L3A_PUBLIC void l3a_pictures_free(l3a_pictures *pictures);
+L3A_PUBLIC size_t l3a_pictures_count(const l3a_pictures *pictures);
+L3A_PUBLIC const char *l3a_pictures_path(const l3a_pictures *pictures, size_t index);
+/* The path of a file or folder that was skipped though it was named, should be a picture, or could not be read; NULL past the last.
+ */
+L3A_PUBLIC const char *l3a_pictures_skipped(const l3a_pictures *pictures, size_t index);
+/* Why: "this is a text, not a picture", "cannot open: Permission denied". To be shown after the path and a colon. */
+L3A_PUBLIC const char *l3a_pictures_reason(const l3a_pictures *pictures, size_t index);
+/* How many files in the folders are of other kinds: texts, videos, sidecars, … They are not listed. */
+L3A_PUBLIC size_t l3a_pictures_others(const l3a_pictures *pictures);
+
 /* ---- Data sets ------------------------------------------------------------------------------------------------------
  * "voc:FOLDER" (contains VOC2007/ or another year), "coco:FOLDER" (contains annotations/), or "list:FILE.csv" (path,labels with
  * semicolons between labels). Classes are in lexicographic order. */

@@ -70,7 +70,8 @@ static int posix_describe(const char *path, file_description *description) {
     if (stat(path, &about)) {
         return -1;
     }
-    *description = (file_description){about.st_mode, about.st_uid, about.st_gid, about.st_dev, about.st_ino};
+    *description =
+        (file_description){about.st_mode, about.st_uid, about.st_gid, about.st_dev, about.st_ino, (uint64_t)about.st_size};
     return 0;
 }
 
@@ -91,12 +92,16 @@ static int posix_list(const char *path, int (*each)(const char *name, void *user
     if (!folder) {
         return -1;
     }
-    int stop = 0;
-    for (const struct dirent *entry; !stop && (entry = readdir(folder));) {
-        stop = each(entry->d_name, user);
+    int stop = 0, code = 0;
+    while (!stop) {
+        errno = 0;
+        const struct dirent *entry = readdir(folder);
+        code = entry ? 0 : errno;
+        stop = !entry || each(entry->d_name, user);
     }
     closedir(folder);
-    return 0;
+    errno = code;
+    return code ? -1 : 0;
 }
 
 const file_operations posix_files = {.open = posix_open,

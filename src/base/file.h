@@ -12,6 +12,7 @@ typedef struct file_description {
     uid_t owner;
     gid_t group;
     uint64_t device, inode;
+    uint64_t size; /* of a regular file, in bytes */
 } file_description;
 
 typedef struct file_operations {
