@@ -173,8 +173,8 @@ L3A_PUBLIC l3a_status l3a_tagger_open(l3a_context *context, const char *model_pa
  * this fails, the old model stays. For the writer only. */
 L3A_PUBLIC l3a_status l3a_tagger_reload(l3a_tagger *tagger);
 /* The current model, until the next l3a_tagger_reload(). For the writer only. Tagging needs only a part of a model, so the first
- * call loads the whole of it, from the file as it is then; readers use that from then on. NULL if this fails, or if the tagger has a
- * packed model; the context has the text. */
+ * call loads the whole of it, from the file as it is then; readers use that from then on. NULL if this fails, or if the tagger has
+ * a packed model; the context has the text. */
 L3A_PUBLIC const struct l3a_model *l3a_tagger_model(l3a_tagger *tagger);
 /* Free all its readers first. */
 L3A_PUBLIC void l3a_tagger_free(l3a_tagger *tagger);
@@ -867,8 +867,8 @@ L3A_PUBLIC l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient
  * undone and corrected, as long as the model's history is kept.
  *
  * The history is the file MODEL.history beside the model, readable only by its owner. For each picture taught it keeps the path,
- * a checksum of the file, the judgement, and the features: 4 bytes times the width, about 800 bytes with 192 features and 3 KiB with
- * 768. Features are not the picture, but they tell something about what it shows. The model itself never keeps any of this. */
+ * a checksum of the file, the judgement, and the features: 4 bytes times the width, about 800 bytes with 192 features and 3 KiB
+ * with 768. Features are not the picture, but they tell something about what it shows. The model itself never keeps any of this. */
 typedef struct l3a_lesson l3a_lesson;
 typedef struct l3a_history l3a_history;
 
@@ -877,9 +877,9 @@ typedef struct l3a_history l3a_history;
  * complete. Without tags, but with classes in absent, only those are judged. No class can be in both tags and absent. Every class
  * that is judged must be known, or some picture of the lesson must show it. */
 typedef struct l3a_judgement {
-    size_t size;              /* sizeof the struct */
-    const char *const *tags;  /* classes that it shows */
-    size_t tag_count;         /* 0, without absent, judged and only: it shows none of the classes */
+    size_t size;               /* sizeof the struct */
+    const char *const *tags;   /* classes that it shows */
+    size_t tag_count;          /* 0, without absent, judged and only: it shows none of the classes */
     const char *const *absent; /* classes that it does not show, judged in addition to the others */
     size_t absent_count;
     const char *const *judged; /* the judged set, if it is not the default: these, and those in tags and absent */
@@ -899,7 +899,8 @@ L3A_PUBLIC size_t l3a_lesson_count(const l3a_lesson *lesson);
 /* The path or name of a picture. */
 L3A_PUBLIC const char *l3a_lesson_path(const l3a_lesson *lesson, size_t index);
 /* What l3a_tagger_teach() did with the picture: L3A_OK if it was learned, L3A_ERROR_EXISTS if it was left out because it has been
- * taught before in the same way, L3A_ERROR_STATE if it has not been tried yet, and otherwise why it could not be read. Since 0.3. */
+ * taught before in the same way, L3A_ERROR_STATE if it has not been tried yet, and otherwise why it could not be read. Since 0.3.
+ */
 L3A_PUBLIC l3a_status l3a_lesson_outcome(const l3a_lesson *lesson, size_t index);
 /* The same in words, "" for L3A_OK. Since 0.3. */
 L3A_PUBLIC const char *l3a_lesson_problem(const l3a_lesson *lesson, size_t index);
@@ -956,10 +957,10 @@ typedef struct l3a_history_entry {
     const char *kind; /* "teach", "instead" (some pictures were taken back first), "rename", "merge", "not kept" */
     size_t pictures;  /* taught */
     size_t taken_back;
-    size_t classes;     /* that its pictures show: l3a_history_class() */
-    size_t new_classes; /* the model did not know before */
+    size_t classes;                  /* that its pictures show: l3a_history_class() */
+    size_t new_classes;              /* the model did not know before */
     const char *old_name, *new_name; /* of a rename or merge; else NULL */
-    int can_undo; /* 1 if undo can take back this entry and those after it */
+    int can_undo;                    /* 1 if undo can take back this entry and those after it */
 } l3a_history_entry;
 
 /* Entries that the history still has, the oldest first. */
@@ -968,7 +969,8 @@ L3A_PUBLIC size_t l3a_history_count(const l3a_history *history);
 L3A_PUBLIC l3a_status l3a_history_entry_at(const l3a_history *history, size_t index, l3a_history_entry *entry);
 /* A class that the pictures of an entry show, and how many of them do. NULL past the last. */
 L3A_PUBLIC const char *l3a_history_class(const l3a_history *history, size_t entry, size_t index, size_t *pictures);
-/* A picture that an entry taught, with the classes that it shows, separated by "; ". NULL past the last. */
+/* A picture that an entry taught, and the classes that it shows: "cat; dog". If it shows none, those that it was judged for:
+ * "not cat; not dog". NULL past the last. */
 L3A_PUBLIC const char *l3a_history_picture(const l3a_history *history, size_t entry, size_t index);
 L3A_PUBLIC const char *l3a_history_tags(const l3a_history *history, size_t entry, size_t index);
 /* The size of the file, 0 if there is none, and its path. */
@@ -978,8 +980,8 @@ L3A_PUBLIC const char *l3a_history_path(const l3a_history *history);
 L3A_PUBLIC const char *l3a_history_gap(const l3a_history *history);
 
 /* What to expect of each class: precision and recall of the pictures in the history, each scored by the model as if it had not been
- * taught (l3a_model_leave_out). One number per class, as percentage; NaN if there are too few pictures to tell. shown gets the number
- * of pictures in the history that show the class, and judged that of those judged for it. */
+ * taught (l3a_model_leave_out). One number per class, as percentage; NaN if there are too few pictures to tell. shown gets the
+ * number of pictures in the history that show the class, and judged that of those judged for it. */
 L3A_PUBLIC l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
                                          uint64_t *judged);
 

@@ -28,7 +28,7 @@ static void print_tags(const l3a_history *history, size_t index, const l3a_histo
         printf("%s%s %zu%s", i ? ", " : "", tag, pictures, i + entry->new_classes >= entry->classes ? " (new)" : "");
     }
     if (!entry->classes && entry->pictures && strcmp(entry->kind, "not kept") != 0) {
-        printf("none");
+        printf("none shown");
     }
 }
 
@@ -44,7 +44,7 @@ static void print_entry(const l3a_history *history, size_t index, bool files) {
         printf("%8zu  ", entry.pictures);
         print_tags(history, index, &entry);
         if (entry.taken_back) {
-            printf("; instead of what %zu of them had", entry.taken_back);
+            printf("; replaced the old tags");
         }
         if (strcmp(entry.kind, "not kept") == 0) {
             printf("not kept, cannot be undone");
@@ -79,7 +79,8 @@ static void print_reach(const l3a_history *history) {
 static void print_table(const struct arguments *arguments, const l3a_history *history) {
     const size_t count = l3a_history_count(history);
     if (!count) {
-        printf("%s: no history%s%s\n", arguments->positionals[0], l3a_history_gap(history)[0] ? ": " : "", l3a_history_gap(history));
+        printf("%s: no history%s%s\n", arguments->positionals[0], l3a_history_gap(history)[0] ? ": " : "",
+               l3a_history_gap(history));
         return;
     }
     printf("%slesson  when              pictures  tags%s\n", style(stdout, STYLE_BOLD), style(stdout, STYLE_PLAIN));
@@ -140,7 +141,7 @@ static void print_json(const struct arguments *arguments, const l3a_history *his
         printf("%s\n", i ? "," : "");
         print_json_entry(history, i, argument(arguments, "files") != NULL);
     }
-    printf("%s]\n}\n", count ? "\n  " : "");
+    fputs(count ? "\n  ]\n}\n" : "]\n}\n", stdout);
 }
 
 int history_command(struct arguments *arguments) {

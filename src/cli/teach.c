@@ -113,7 +113,8 @@ static l3a_status add_dataset(const struct arguments *arguments, const char *nam
     return status;
 }
 
-static l3a_status add_list(const struct arguments *arguments, const char *path, const l3a_judgement *judgement, l3a_lesson *lesson) {
+static l3a_status add_list(const struct arguments *arguments, const char *path, const l3a_judgement *judgement,
+                           l3a_lesson *lesson) {
     const size_t size = strlen(path) + sizeof "list:";
     char *name = malloc(size);
     if (!name) {
@@ -125,15 +126,16 @@ static l3a_status add_list(const struct arguments *arguments, const char *path, 
     return status;
 }
 
-/* Adds the pictures that are named, or found in folders that are named. */
+/* Adds the pictures that are named, or found in folders that are named. *skipped counts files that are no pictures. */
 static l3a_status add_pictures(const struct arguments *arguments, const char *const *paths, size_t count,
-                               const l3a_judgement *judgement, l3a_lesson *lesson) {
+                               const l3a_judgement *judgement, l3a_lesson *lesson, size_t *skipped) {
     l3a_pictures *pictures = NULL;
     l3a_status status = l3a_pictures_find(arguments->context, paths, count, &pictures);
     for (size_t i = 0; status == L3A_OK && i < l3a_pictures_count(pictures); i++) {
         status = l3a_lesson_add(lesson, l3a_pictures_path(pictures, i), judgement);
     }
     for (size_t i = 0; status == L3A_OK && l3a_pictures_skipped(pictures, i); i++) {
+        ++*skipped;
         fprintf(stderr, "%sskipped:%s %s: %s\n", style(stderr, STYLE_BOLD), style(stderr, STYLE_PLAIN),
                 l3a_pictures_skipped(pictures, i), l3a_pictures_reason(pictures, i));
     }
@@ -141,7 +143,7 @@ static l3a_status add_pictures(const struct arguments *arguments, const char *co
     return status;
 }
 
-static l3a_status fill_lesson(const struct arguments *arguments, const struct lists *lists, l3a_lesson *lesson) {
+static l3a_status fill_lesson(const struct arguments *arguments, const struct lists *lists, l3a_lesson *lesson, size_t *skipped) {
     const l3a_judgement judgement = judgement_of(arguments, lists);
     const char *list = argument(arguments, "list");
     const char **paths = calloc(arguments->positional_count, sizeof *paths);
@@ -159,13 +161,30 @@ static l3a_status fill_lesson(const struct arguments *arguments, const struct li
         status = add_list(arguments, list, &judgement, lesson);
     }
     if (status == L3A_OK && count) {
-        status = add_pictures(arguments, paths, count, &judgement, lesson);
+        status = add_pictures(arguments, paths, count, &judgement, lesson, skipped);
     }
     free(paths);
     return status;
 }
 
 /* ---- The model ---- */
+
+/* Explains a failure. The library's hints name options as it knows them. */
+static int explain_teaching(const struct arguments *arguments, l3a_status status) {
+    static const char *const names[][2] = {{"'instead'", "--instead"}, {"'was'", "--was"}};
+    const char *hint = l3a_error_hint(arguments->context);
+    char own[512];
+    for (size_t i = 0; i < 2; i++) {
+        const char *at = strstr(hint, names[i][0]);
+        if (at) {
+            snprintf(own, sizeof own, "%.*s%s%s", (int)(at - hint), hint, names[i][1], at + strlen(names[i][0]));
+            hint = own;
+            break;
+        }
+    }
+    const int code = explain_error(arguments, status, l3a_error_text(arguments->context), hint);
+    return code == EXIT_FAILED ? EXIT_USAGE : code;
+}
 
 static l3a_status make_options(const struct arguments *arguments, l3a_options **options) {
     l3a_status status = l3a_options_create(arguments->context, options);
@@ -220,12 +239,13 @@ static int adapt(const struct arguments *arguments, l3a_tagger *tagger) {
     if (status == L3A_OK && code == EXIT_DONE && argument(arguments, "dim") && dim != l3a_options_integer(own, "dim")) {
         status = l3a_tagger_widen(tagger, (size_t)dim);
         if (status == L3A_OK) {
-            printf("learned again from the history, %" PRIu64 " wide instead of %" PRIu64 "\n", dim, l3a_options_integer(own, "dim"));
+            printf("learned again from the history, %" PRIu64 " wide instead of %" PRIu64 "\n", dim,
+                   l3a_options_integer(own, "dim"));
         }
     }
     l3a_options_free(own);
     l3a_options_free(asked);
-    return code == EXIT_DONE ? explain(arguments, status) : code;
+    return code == EXIT_DONE ? explain_teaching(arguments, status) : code;
 }
 
 /* Opens the model's tagger, or makes a new one. */
@@ -311,12 +331,11 @@ static int teach_lesson(const struct arguments *arguments, const struct lists *l
     l3a_lock *lock = NULL;
     l3a_tagger *tagger = NULL;
     bool made = false;
-    l3a_status status =
-        l3a_lock_take(arguments->context, arguments->positionals[0], argument(arguments, "wait") != NULL, &lock);
+    l3a_status status = l3a_lock_take(arguments->context, arguments->positionals[0], argument(arguments, "wait") != NULL, &lock);
     int code = status == L3A_OK ? open_tagger(arguments, &made, &tagger) : explain(arguments, status);
     if (code == EXIT_DONE) {
         status = teach(arguments, lists, tagger, lesson, &report);
-        code = explain(arguments, status);
+        code = explain_teaching(arguments, status);
     }
     if (code == EXIT_DONE) {
         progress_clear();
@@ -331,6 +350,7 @@ int teach_command(struct arguments *arguments) {
     const char *format = argument_choice(arguments, "format", "table|json", "table");
     struct lists lists = {0};
     l3a_lesson *lesson = NULL;
+    size_t skipped = 0;
     int code = EXIT_USAGE;
     if (!format || !arguments_fit(arguments)) {
         return EXIT_USAGE;
@@ -338,7 +358,7 @@ int teach_command(struct arguments *arguments) {
     if (lists_parse(arguments, &lists)) {
         l3a_status status = l3a_lesson_create(arguments->context, &lesson);
         if (status == L3A_OK) {
-            status = fill_lesson(arguments, &lists, lesson);
+            status = fill_lesson(arguments, &lists, lesson, &skipped);
         }
         code = explain(arguments, status);
         if (code == EXIT_DONE && !l3a_lesson_count(lesson)) {
@@ -350,5 +370,5 @@ int teach_command(struct arguments *arguments) {
     }
     l3a_lesson_free(lesson);
     lists_free(&lists);
-    return code;
+    return code == EXIT_DONE && skipped ? EXIT_USAGE : code;
 }

@@ -15,13 +15,13 @@ static void print_undone(const struct arguments *arguments, const l3a_history *h
     const size_t tags = l3a_model_class_count(l3a_history_model(history)), left = l3a_history_count(history);
     printf("undone: lesson %" PRIu64, entry->number);
     if (entry->old_name) {
-        printf(", '%s' %s '%s'\n", entry->old_name, strcmp(entry->kind, "merge") == 0 ? "merged into" : "renamed to", entry->new_name);
+        printf(", '%s' %s '%s'\n", entry->old_name, strcmp(entry->kind, "merge") == 0 ? "merged into" : "renamed to",
+               entry->new_name);
     } else {
         printf(", %zu %s%s\n", entry->pictures, plural(entry->pictures, "picture", "pictures"),
-               entry->taken_back ? ", and what they had replaced is back" : "");
+               entry->taken_back ? "; the old tags are back" : "");
     }
-    printf("%s: %zu %s%s\n", path, tags, plural(tags, "tag", "tags"),
-           left ? "" : "; nothing is left to undo");
+    printf("%s: %zu %s%s\n", path, tags, plural(tags, "tag", "tags"), left ? "" : "; nothing is left to undo");
 }
 
 int undo_command(struct arguments *arguments) {

@@ -2,6 +2,7 @@
 
 #include "base/sized.h"
 #include "learn/model.h"
+#include "tag/lesson.h"
 
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
@@ -550,8 +551,8 @@ static l3a_status check_file(l3a_history *history, const output_target *target) 
     FAIL_IF(target->exists && !history->exists, history->context, L3A_ERROR_EXISTS, "choose another name, or open this model",
             "%s: the file appeared while the model was made", history->model_path);
     FAIL_IF(target->exists && (target->old.device != history->file.device || target->old.inode != history->file.inode),
-            history->context, L3A_ERROR_STATE, "load the model again",
-            "%s: the file has been replaced since the model was loaded", history->model_path);
+            history->context, L3A_ERROR_STATE, "load the model again", "%s: the file has been replaced since the model was loaded",
+            history->model_path);
 done:
     return status;
 }

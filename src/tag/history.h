@@ -20,7 +20,8 @@ struct l3a_history {
     char *model_path, *path;
     l3a_model **model, *own; /* own: *model belongs to the history */
     struct journal journal;
-    struct entry **entries; /* that count, the oldest first; those of length 0 are not in the journal yet and belong to the history */
+    struct entry *
+        *entries; /* that count, the oldest first; those of length 0 are not in the journal yet and belong to the history */
     size_t count, capacity;
     uint64_t base_id, base_number; /* of the model before the first of them */
     const char *gap;               /* why nothing older can be undone */

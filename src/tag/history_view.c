@@ -48,9 +48,9 @@ static bool names_classes(const struct entry *entry) {
 }
 
 static const char *kind_name(const struct entry *entry) {
-    static const char *const names[] = {[ENTRY_TEACH] = "teach", [ENTRY_RENAME] = "rename", [ENTRY_MERGE] = "merge",
-                                        [ENTRY_NOT_KEPT] = "not kept"};
-    return entry->back_count ? "instead" : names[entry->kind];
+    static const char *const names[] = {
+        [ENTRY_TEACH] = "teach", [ENTRY_RENAME] = "rename", [ENTRY_MERGE] = "merge", [ENTRY_NOT_KEPT] = "not kept"};
+    return entry->kind == ENTRY_TEACH && entry->back_count ? "instead" : names[entry->kind];
 }
 
 l3a_status l3a_history_entry_at(const l3a_history *history, size_t index, l3a_history_entry *entry) {

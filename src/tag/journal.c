@@ -48,14 +48,22 @@ void entry_free(l3a_context *context, struct entry *entry) {
     }
 }
 
+/* Adds the classes that a row has this label for. */
+static void list_labelled(const struct entry *entry, size_t row, int8_t label, const char *prefix, text_builder *text) {
+    for (size_t k = 0; k < entry->classes.count; k++) {
+        if (entry->labels[row * entry->classes.count + k] == label) {
+            text_builder_print(text, "%s%s%s", text->length ? "; " : "", prefix, entry->classes.items[k]);
+        }
+    }
+}
+
 const char *entry_tags(l3a_context *context, struct entry *entry, size_t row) {
     text_builder text = {.context = context};
     if (!entry->rows[row].tags) {
         text_builder_append(&text, "", 0);
-        for (size_t k = 0; k < entry->classes.count; k++) {
-            if (entry->labels[row * entry->classes.count + k] == 1) {
-                text_builder_print(&text, "%s%s", text.length ? "; " : "", entry->classes.items[k]);
-            }
+        list_labelled(entry, row, 1, "", &text);
+        if (!text.length) {
+            list_labelled(entry, row, 0, "not ", &text);
         }
         if (text.status != L3A_OK) {
             text_builder_free(&text);
@@ -82,18 +90,9 @@ static void put_text(text_builder *to, const char *text) {
 }
 
 static void describe(const struct entry *entry, text_builder *to) {
-    const uint64_t numbers[FIXED_NUMBERS] = {entry->id,
-                                             entry->parent,
-                                             entry->number,
-                                             (uint64_t)entry->seconds,
-                                             entry->kind,
-                                             entry->from_nothing,
-                                             entry->pictures,
-                                             entry->new_classes,
-                                             entry->width,
-                                             entry->back_count,
-                                             entry->classes.count,
-                                             entry->row_count};
+    const uint64_t numbers[FIXED_NUMBERS] = {entry->id,    entry->parent,       entry->number,        (uint64_t)entry->seconds,
+                                             entry->kind,  entry->from_nothing, entry->pictures,      entry->new_classes,
+                                             entry->width, entry->back_count,   entry->classes.count, entry->row_count};
     for (size_t i = 0; i < FIXED_NUMBERS; i++) {
         put_number(to, numbers[i]);
     }
@@ -356,8 +355,7 @@ done:
     return status;
 }
 
-l3a_status journal_features(const struct journal *journal, const struct entry *entry, size_t first, size_t count,
-                            float *features) {
+l3a_status journal_features(const struct journal *journal, const struct entry *entry, size_t first, size_t count, float *features) {
     const uint64_t row = entry->width * sizeof *features, start = entry->offset + entry->length - entry->row_count * row;
     input_file input = {.file = -1};
     l3a_status status = L3A_OK;

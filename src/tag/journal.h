@@ -18,10 +18,10 @@ enum entry_kind { ENTRY_TEACH = 1, ENTRY_RENAME = 2, ENTRY_MERGE = 3, ENTRY_NOT_
 
 /* A picture that was taught or taken back. */
 struct pictured {
-    char *path, *relative;   /* absolute, and from the folder of the model; "" if it is not below that */
-    char *tags;              /* what it shows; NULL until somebody asks (entry_tags) */
-    uint64_t checksum;       /* of its file */
-    uint64_t lesson, row;    /* taken back: where it was taught; lesson 0: the history does not have it */
+    char *path, *relative; /* absolute, and from the folder of the model; "" if it is not below that */
+    char *tags;            /* what it shows; NULL until somebody asks (entry_tags) */
+    uint64_t checksum;     /* of its file */
+    uint64_t lesson, row;  /* taken back: where it was taught; lesson 0: the history does not have it */
 };
 
 struct entry {
@@ -51,7 +51,8 @@ struct journal {
 
 l3a_status entry_create(l3a_context *context, enum entry_kind kind, struct entry **entry);
 void entry_free(l3a_context *context, struct entry *entry);
-/* The classes that a row shows, separated by "; "; NULL if memory runs out. */
+/* The classes that a row shows, separated by "; " or, if it shows none, those that it does not: "not cat; not dog". NULL if memory
+ * runs out. */
 const char *entry_tags(l3a_context *context, struct entry *entry, size_t row);
 
 /* Reads what is good. A missing file has no entries. */

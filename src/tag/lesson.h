@@ -11,7 +11,7 @@ struct mark {
 };
 
 struct lesson_picture {
-    char *path;    /* or the name, if it is in memory */
+    char *path;     /* or the name, if it is in memory */
     uint8_t *bytes; /* NULL: in a file */
     size_t byte_count;
     struct mark *marks;
@@ -28,7 +28,8 @@ struct l3a_lesson {
     size_t count, capacity;
 };
 
-/* Reads a judgement that belongs to no picture of the lesson; `who` is what messages say it is about. The caller frees the marks. */
+/* Reads a judgement that belongs to no picture of the lesson; `who` is what messages say it is about. The caller frees the marks.
+ */
 l3a_status lesson_marks(l3a_lesson *lesson, const char *who, const l3a_judgement *judgement, struct mark **marks, size_t *count,
                         bool *complete);
 /* Sets the outcome of a picture, with words that are copied; NULL: "". */

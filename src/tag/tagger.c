@@ -151,7 +151,8 @@ l3a_status l3a_tagger_create(l3a_context *context, const char *model_path, const
     FAIL_IF(!chosen.backbone, context, L3A_ERROR_ARGUMENT, "give the path of a checkpoint", "%s: a new model needs a backbone",
             model_path);
     TRY(file_exists(context, model_path, &exists));
-    FAIL_IF(exists, context, L3A_ERROR_EXISTS, "choose another name, or open this model", "%s: there is a file already", model_path);
+    FAIL_IF(exists, context, L3A_ERROR_EXISTS, "choose another name, or open this model", "%s: there is a file already",
+            model_path);
     TRY(tagger_start(context, model_path, &chosen, &made));
     TRY(picture_options_read(context, chosen.picture_options, &made->picture));
     TRY(l3a_backbone_open(context, chosen.backbone, chosen.backbone_options, &made->backbone));

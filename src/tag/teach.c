@@ -21,6 +21,7 @@ enum fate { LEAVE_OUT, ADD, REPLACE };
 
 struct plan {
     enum fate fate;
+    bool seen;         /* it need not be read: it was taught before in the same way */
     bool read;         /* it could be read */
     uint64_t checksum; /* of its file */
     size_t known;      /* REPLACE: which picture that the model knows; known_count: none, it is as `was` says */
@@ -272,7 +273,8 @@ static void labels_known(const struct teaching *teaching, const struct known *pi
 
 /* ---- What was taught before ---- */
 
-/* The picture that the model knows with the same content or, failing that and if `by_path`, from the same file; known_count: none. */
+/* The picture that the model knows with the same content or, failing that and if `by_path`, from the same file; known_count: none.
+ */
 static l3a_status find_known(const struct teaching *teaching, size_t index, bool by_path, size_t *found) {
     l3a_context *context = teaching->context;
     const struct lesson_picture *picture = &teaching->lesson->pictures[index];
@@ -376,8 +378,8 @@ static l3a_status plan_picture(struct teaching *teaching, size_t index) {
     }
     const char *tags = entry_tags(context, known->entry, known->row);
     FAIL_IF(!instead, context, L3A_ERROR_EXISTS, "to replace what was taught, teach it with 'instead'",
-            "%s: lesson %" PRIu64 " taught this picture with %s%s", path, known->entry->number, tags && tags[0] ? "the tags " : "no tag",
-            tags ? tags : "");
+            "%s: lesson %" PRIu64 " taught this picture with %s%s", path, known->entry->number,
+            tags && tags[0] ? "the tags " : "no tag", tags ? tags : "");
     plan->fate = REPLACE;
 done:
     return status;
