@@ -356,7 +356,8 @@ L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);
  * table's members say so. A row that ends up without any label, true or pseudo, gets weight 0 and is counted as skipped. The table
  * must have all the named classes; its other labels are not used. A phase has sums of its own, which are added to the model's when
  * it ends, so a phase that fails before that leaves the model as it was. If the equations cannot be solved at the end, the model
- * still scores as before, but refuses to learn more or to be saved: load it again. */
+ * still scores as before, but refuses to learn more or to be saved: load it again. Since 0.3, classes that the model knows are
+ * allowed too. The images are then taught as by l3a_model_teach(): a label of -1 says that an image was not judged for the class. */
 L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count);
 /* Computes scores [rows x classes of the model] for features [rows x width]. */
 L3A_PUBLIC l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores);
@@ -425,6 +426,34 @@ L3A_PUBLIC const double *l3a_model_cross(const l3a_model *model);
 L3A_PUBLIC const char *l3a_model_record(const l3a_model *model, const char *key);
 L3A_PUBLIC l3a_status l3a_model_set_record(l3a_model *model, const char *key, const char *value);
 
+/* ---- Model: teaching ------------------------------------------------------------------------------------------------
+ * Phases bring new classes, and all their images are judged for the same classes. Teaching is more general: an image may be judged,
+ * as present or absent, for any classes, known or new, and not judged for others. Images that were judged for the same classes add
+ * up to one part, whenever they were taught. Since 0.3. */
+typedef struct l3a_teach_report {
+    size_t size;        /* sizeof the struct */
+    uint64_t images;    /* taught or taken back */
+    size_t new_classes; /* they come last in the model */
+    size_t parts;       /* of the model afterwards */
+    double gamma;       /* of the model afterwards */
+    int exact;          /* 1: the same images give this model in any order and in any number of calls; 0: class weights,
+                         * pseudo-labels, folded parts or a gamma chosen from the first images make a difference */
+} l3a_teach_report;
+
+/* Learns all rows of the table. A label of -1 says that the image was not judged for the class. A class that no row was judged for
+ * is left out. A row that shows none of the classes it was judged for is learned too, as an image that does not show them. If the
+ * call fails before the sums are complete, the model is as it was. */
+L3A_PUBLIC l3a_status l3a_model_teach(l3a_model *model, l3a_features *features, l3a_teach_report *report);
+/* Takes back rows that were taught with these features and labels. Classes that no image is judged for any more disappear. With
+ * class weights, only the last lesson can be taken back exactly. A model that gave pseudo-labels refuses. */
+L3A_PUBLIC l3a_status l3a_model_unteach(l3a_model *model, l3a_features *features, l3a_teach_report *report);
+/* Renames a class. If the model has a class new_name too, the two become one: *exact is then 0 if images may have been judged for
+ * both, since those that show both count twice. */
+L3A_PUBLIC l3a_status l3a_model_rename(l3a_model *model, const char *old_name, const char *new_name, int *exact);
+/* Computes scores [rows x classes of the model] that each row would have in a model that was not taught this row. The table has the
+ * features and labels with which the rows were taught. */
+L3A_PUBLIC l3a_status l3a_model_leave_out(l3a_model *model, l3a_features *features, float *scores);
+
 /* ---- Model: merging and forgetting ----------------------------------------------------------------------------------
  * A model consists of sums over images, so what was learned in several places can be added up, and what was learned can be
  * subtracted again. *exact is 1 if the result is the model that would have learned everything in one place, or would never have
@@ -432,8 +461,8 @@ L3A_PUBLIC l3a_status l3a_model_set_record(l3a_model *model, const char *key, co
  * still scores, but it may refuse to learn more or to be saved: load it again. */
 
 /* Adds what the other model has learned. Both must come from the same context. The other model may change its form (A instead of
- * R), not its content. Settings that affect the sums must agree; if each model chose its own gamma, the first one's is kept. Each
- * phase of the other model must have exactly the classes of one of the model's phases, or only classes that the model lacks. */
+ * R), not its content. Settings that affect the sums must agree; if each model chose its own gamma, the first one's is kept. Parts
+ * that judge the same classes are added up; before 0.3, other phases with classes in common were refused. */
 L3A_PUBLIC l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact);
 /* Removes classes. If all classes of a phase go, and its sums are kept apart (alpha below 1, or keep-phases), its images go with
  * them. Otherwise only the columns of the classes go, and their images stay as images that do not show them. */

@@ -91,6 +91,11 @@ l3a_status block_gram(struct block *rows, const double *weight, double *gram) {
     return rows->layer->algebra->block_gram(rows, weight, gram);
 }
 
+l3a_status block_cross(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
+                       double *cross) {
+    return rows->layer->algebra->block_cross(rows, weight, targets, columns, sign, cross);
+}
+
 l3a_status solution_create(l3a_context *context, size_t dim, size_t columns, real type, struct solution *solution) {
     *solution = (struct solution){.context = context, .algebra = algebra_of(context), .dim = dim, .columns = columns, .type = type};
     const l3a_status status = solution->algebra->solution_create(solution);
@@ -163,6 +168,10 @@ l3a_status sums_total(struct sums *sums, const struct scatter *const *scatters, 
     return sums->algebra->sums_total(sums, scatters, count);
 }
 
+l3a_status sums_add_scatter(struct sums *sums, double sign, const struct scatter *scatter) {
+    return sums->algebra->sums_add_scatter(sums, sign, scatter);
+}
+
 l3a_status sums_copy(struct sums *sums, enum half to) {
     return sums->algebra->sums_copy(sums, to);
 }
@@ -191,12 +200,9 @@ l3a_status sums_update(struct sums *sums, struct block *rows, const double *weig
 }
 
 l3a_status scatter_create(l3a_context *context, size_t dim, real type, struct scatter *scatter) {
-    *scatter = (struct scatter){.context = context, .algebra = algebra_of(context), .dim = dim, .type = type};
-    const l3a_status status = scatter->algebra->scatter_create(scatter);
-    if (status != L3A_OK) {
-        scatter_free(scatter);
-    }
-    return status;
+    *scatter = (struct scatter){
+        .context = context, .algebra = algebra_of(context), .dim = dim, .type = type, .is_root = true, .tidy = true};
+    return L3A_OK;
 }
 
 void scatter_free(struct scatter *scatter) {
@@ -214,10 +220,30 @@ l3a_status scatter_write(struct scatter *scatter, uint64_t first, size_t count, 
     return scatter->algebra->scatter_write(scatter, first, count, values);
 }
 
+l3a_status scatter_make_root(struct scatter *scatter, size_t rows) {
+    return scatter->algebra->scatter_make_root(scatter, rows);
+}
+
+l3a_status scatter_read_root(const struct scatter *scatter, size_t first, size_t count, void *values) {
+    return scatter->algebra->scatter_read_root(scatter, first, count, values);
+}
+
+l3a_status scatter_write_root(struct scatter *scatter, size_t first, size_t count, const void *values) {
+    return scatter->algebra->scatter_write_root(scatter, first, count, values);
+}
+
 l3a_status scatter_add(struct scatter *scatter, const struct scatter *from) {
     return scatter->algebra->scatter_add(scatter, from);
 }
 
+l3a_status scatter_add_rows(struct scatter *scatter, const struct block *rows, double sign, const double *weight) {
+    return scatter->algebra->scatter_add_rows(scatter, rows, sign, weight);
+}
+
 l3a_status scatter_add_sums(struct scatter *scatter, const struct sums *sums, double sign) {
     return scatter->algebra->scatter_add_sums(scatter, sums, sign);
+}
+
+l3a_status scatter_tidy(struct scatter *scatter, uint64_t rows) {
+    return scatter->algebra->scatter_tidy(scatter, rows);
 }

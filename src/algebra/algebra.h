@@ -5,7 +5,8 @@
  *   layer      x = layer(z), of d numbers: ReLU(z B), tanh(z B), Gaussian kernels, or z itself; with `skip`, z follows
  *   block      a block of expanded rows X, and the work space to use them
  *   sums       A = Σ ω x xᵀ (d x d, symmetric) and, while rows are added, C = Σ ω x yᵀ (d x columns)
- *   scatter    an A that is only stored, as the rows of its lower triangle, in single or double precision
+ *   scatter    an A that is only stored, in single or double precision: as a root while it is the sum of at most d/2 rows, and
+ *              otherwise as the rows of its lower triangle
  *   solution   coefficients W (d x columns), to score rows: s = x W
  *
  * Sums have two halves. The first is what is kept. Rows are added to the second: sums_begin() clears it, sums_add() adds to it, and
@@ -18,6 +19,10 @@
  *
  * This is R ← R - R Xᵀ(Ω⁻¹ + X R Xᵀ)⁻¹ X R and W ← W + R Xᵀ Ω (Y - X W) without the inverse of Ω, so a row of weight 0 changes
  * nothing.
+ *
+ * A root is R [n x d] with RᵀR = A. Adding rows to it is appending √ω x, so it takes memory for n rows, not for d/2, and what is
+ * done with it costs n d instead of d²/2. Appended rows are those of images until scatter_tidy() replaces them by rows that depend
+ * on nothing but A.
  *
  * Costs for n rows: n d² for the sums (in float32 if the type is single), d³/3 for a factor, 3 n d² for the recursion. */
 #ifndef L3A_ALGEBRA_H
@@ -72,7 +77,10 @@ struct scatter {
     const struct algebra *algebra;
     size_t dim;
     real type;
-    void *held;
+    bool is_root;          /* otherwise it is a triangle */
+    bool tidy;             /* the root depends on nothing but A */
+    size_t rows, capacity; /* of the root, and for how many there is memory; at most dim / 2 */
+    void *held;            /* NULL: a root of 0 rows */
 };
 
 struct solution {
@@ -98,6 +106,8 @@ struct algebra {
     l3a_status (*block_read)(const struct block *rows, void *values);
     l3a_status (*block_score)(const struct block *rows, const struct solution *solution, void *scores);
     l3a_status (*block_gram)(struct block *rows, const double *weight, double *gram);
+    l3a_status (*block_cross)(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
+                              double *cross);
     l3a_status (*solution_create)(struct solution *solution);
     void (*solution_free)(struct solution *solution);
     l3a_status (*solution_set)(struct solution *solution, const double *coefficients);
@@ -112,6 +122,7 @@ struct algebra {
     l3a_status (*sums_read)(const struct sums *sums, enum half half, size_t first, size_t count, double *values);
     l3a_status (*sums_write)(struct sums *sums, enum half half, size_t first, size_t count, const double *values);
     l3a_status (*sums_total)(struct sums *sums, const struct scatter *const *scatters, size_t count);
+    l3a_status (*sums_add_scatter)(struct sums *sums, double sign, const struct scatter *scatter);
     l3a_status (*sums_copy)(struct sums *sums, enum half to);
     l3a_status (*sums_factor)(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
                               double share, double shift, double *trace, bool *definite);
@@ -121,17 +132,21 @@ struct algebra {
     l3a_status (*sums_invert)(struct sums *sums, double shift, bool *regular);
     l3a_status (*sums_update)(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
                               double *coefficients, bool *definite);
-    l3a_status (*scatter_create)(struct scatter *scatter);
     void (*scatter_free)(struct scatter *scatter);
     l3a_status (*scatter_read)(const struct scatter *scatter, uint64_t first, size_t count, void *values);
     l3a_status (*scatter_write)(struct scatter *scatter, uint64_t first, size_t count, const void *values);
+    l3a_status (*scatter_make_root)(struct scatter *scatter, size_t rows);
+    l3a_status (*scatter_read_root)(const struct scatter *scatter, size_t first, size_t count, void *values);
+    l3a_status (*scatter_write_root)(struct scatter *scatter, size_t first, size_t count, const void *values);
     l3a_status (*scatter_add)(struct scatter *scatter, const struct scatter *from);
+    l3a_status (*scatter_add_rows)(struct scatter *scatter, const struct block *rows, double sign, const double *weight);
     l3a_status (*scatter_add_sums)(struct scatter *scatter, const struct sums *sums, double sign);
+    l3a_status (*scatter_tidy)(struct scatter *scatter, uint64_t rows);
     /* Bytes in the processor's memory that an object would take; of `sums`, with a second half of C of that many columns. */
     uint64_t (*layer_bytes)(const struct layer_shape *shape);
     uint64_t (*block_bytes)(const struct block *rows);
     uint64_t (*sums_bytes)(size_t dim, size_t columns);
-    uint64_t (*scatter_bytes)(size_t dim, real type);
+    uint64_t (*scatter_bytes)(size_t dim, real type, uint64_t rows); /* a root if rows ≤ dim / 2 */
     uint64_t (*solution_bytes)(size_t dim, size_t columns, real type);
     uint64_t (*multiply_bytes)(const l3a_context *context, size_t dim);
 };
@@ -161,6 +176,9 @@ l3a_status block_read(const struct block *rows, void *values);
 l3a_status block_score(const struct block *rows, const struct solution *solution, void *scores);
 /* gram [count x count] = Ω^½ X Xᵀ Ω^½; afterwards X is scaled */
 l3a_status block_gram(struct block *rows, const double *weight, double *gram);
+/* cross [d x columns] += sign · XᵀΩY; targets Y [count x columns] */
+l3a_status block_cross(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
+                       double *cross);
 
 l3a_status solution_create(l3a_context *context, size_t dim, size_t columns, real type, struct solution *solution);
 void solution_free(struct solution *solution);
@@ -188,6 +206,8 @@ l3a_status sums_read(const struct sums *sums, enum half half, size_t first, size
 l3a_status sums_write(struct sums *sums, enum half half, size_t first, size_t count, const double *values);
 /* First half = Σ scatters */
 l3a_status sums_total(struct sums *sums, const struct scatter *const *scatters, size_t count);
+/* First half += sign · A. The second half stays as it is. */
+l3a_status sums_add_scatter(struct sums *sums, double sign, const struct scatter *scatter);
 /* One half = the other. */
 l3a_status sums_copy(struct sums *sums, enum half to);
 /* Second half = the factor of M + shift · I, M = scale · A + share · Σ scatters. *trace: of M. *definite: whether there is a
@@ -205,15 +225,28 @@ l3a_status sums_invert(struct sums *sums, double shift, bool *regular);
 l3a_status sums_update(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
                        double *coefficients, bool *definite);
 
-/* Starts with zeros. */
+/* A = 0, as a root of 0 rows, which takes no memory. */
 l3a_status scatter_create(l3a_context *context, size_t dim, real type, struct scatter *scatter);
 void scatter_free(struct scatter *scatter);
-/* Numbers [first, first + count) of the rows of the triangle, in its type. */
+/* If one of the following fails, the scatter is as it was. */
+/* Numbers [first, first + count) of the rows of the triangle of A, in its type. Writing turns a root into a triangle. */
 l3a_status scatter_read(const struct scatter *scatter, uint64_t first, size_t count, void *values);
 l3a_status scatter_write(struct scatter *scatter, uint64_t first, size_t count, const void *values);
+/* A = 0, as a root of `rows` rows of zeros, at most dim / 2. */
+l3a_status scatter_make_root(struct scatter *scatter, size_t rows);
+/* Rows [first, first + count) of the root, in its type. Read a root only after scatter_tidy(), and write tidy rows. */
+l3a_status scatter_read_root(const struct scatter *scatter, size_t first, size_t count, void *values);
+l3a_status scatter_write_root(struct scatter *scatter, size_t first, size_t count, const void *values);
+/* A += the other's. Two roots stay a root if they have at most dim / 2 rows together. */
 l3a_status scatter_add(struct scatter *scatter, const struct scatter *from);
-/* Adds sign · the second half. */
+/* A += sign · Σ ω x xᵀ. Rows are appended to a root while it has at most dim / 2, and then it becomes a triangle. If they are
+ * subtracted, a root stays a root, unless what is left is no sum of squares: then the rows were not in it. */
+l3a_status scatter_add_rows(struct scatter *scatter, const struct block *rows, double sign, const double *weight);
+/* Adds sign · the second half. The scatter is then a triangle. */
 l3a_status scatter_add_sums(struct scatter *scatter, const struct sums *sums, double sign);
+/* Makes what is stored depend on A alone. A triangle that is the sum of at most `rows` rows becomes a root of at most that many, if
+ * that is at most dim / 2; it stays a triangle if it is no such sum. `rows` does not matter to a root, but 0 always makes A = 0. */
+l3a_status scatter_tidy(struct scatter *scatter, uint64_t rows);
 
 /* Numbers in the rows [first, first + count) of a triangle; all of it: triangle_numbers(0, dim). */
 static inline uint64_t triangle_numbers(uint64_t first, uint64_t count) {

@@ -102,7 +102,7 @@ static bool goes_whole(const l3a_model *model, size_t index, const bool *gone) {
     return i == part->judged_count;
 }
 
-static void drop_part(l3a_model *model, size_t index) {
+void model_drop_part(l3a_model *model, size_t index) {
     struct evidence *evidence = model->evidence;
     evidence->summed = false;
     part_free(&evidence->parts[index]);
@@ -122,8 +122,7 @@ static void drop_judged(struct part *part, const bool *gone) {
     part->judged_count = count;
 }
 
-/* Removes the columns of the classes in `gone`, and the phases and parts of which nothing is left. */
-static l3a_status drop_classes(l3a_model *model, const bool *gone) {
+l3a_status model_drop_classes(l3a_model *model, const bool *gone) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     const size_t old = model->classes.count, all = old - gone_among(gone, 0, old), d = model_dim(model);
@@ -139,7 +138,7 @@ static l3a_status drop_classes(l3a_model *model, const bool *gone) {
     }
     for (size_t i = model->evidence->part_count; i-- > 0;) {
         if (goes_whole(model, i, gone)) {
-            drop_part(model, i);
+            model_drop_part(model, i);
         }
     }
     for (size_t p = 0; p < model->phase_count; p++) {
@@ -159,6 +158,7 @@ static l3a_status drop_classes(l3a_model *model, const bool *gone) {
     for (size_t i = 0; i < model->evidence->part_count; i++) {
         drop_judged(&model->evidence->parts[i], gone);
     }
+    TRY(model_unite_parts(model));
     model_columns_adopt(model, &made);
     const text_list before = model->classes;
     model->classes = classes;
@@ -208,7 +208,7 @@ static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) 
             model->class_weight[k] = 0; /* its images may have had labels that are removed now */
         }
     }
-    TRY(drop_classes(model, gone));
+    TRY(model_drop_classes(model, gone));
     TRY(model_settle(model, solve));
     *exact = clean;
 done:
@@ -479,7 +479,7 @@ l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uin
         }
     }
     if (gone_among(gone, 0, model->classes.count)) {
-        TRY(drop_classes(model, gone));
+        TRY(model_drop_classes(model, gone));
     }
     status = model_settle(model, true);
     FAIL_IF(status == L3A_ERROR_NUMERIC, context, L3A_ERROR_DATA, "give the features and labels that were learned, each row once",

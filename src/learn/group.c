@@ -151,7 +151,7 @@ static uint64_t member_memory(const struct block *work, const struct model_optio
            algebra->solution_bytes(d, classes, options_real(options)) +
            (role == SHARES ? 0
                            : algebra->sums_bytes(d, 2 * classes) +
-                                 kept_phases(options, phases) * algebra->scatter_bytes(d, options_real(options))) +
+                                 kept_phases(options, phases) * algebra->scatter_bytes(d, options_real(options), d)) +
            (role == FOLLOWS ? STAGES * (arrays_bytes(stage, STAGE_ARRAYS) + algebra->block_bytes(&staged)) : 0);
 }
 

@@ -15,15 +15,31 @@
 #include <string.h>
 
 enum { NEW = -1 };
+static const size_t NONE = SIZE_MAX;
 
 /* Where the classes, phases and parts of the other model go. */
 struct plan {
     size_t *place;          /* of each class of the other, in the result */
-    size_t *phase;          /* of each phase of the other, in the result */
+    size_t *phase;          /* of each phase of the other, in the result; NONE: it brings no new class */
     ptrdiff_t *part;        /* the model's part that takes each part of the other, or NEW */
     size_t classes, phases; /* of the result */
     bool overlap;
 };
+
+l3a_status model_unite_parts(l3a_model *model) {
+    struct evidence *evidence = model->evidence;
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < evidence->part_count; i++) {
+        for (size_t j = evidence->part_count; j-- > i + 1;) {
+            if (parts_agree(&evidence->parts[i], &evidence->parts[j])) {
+                TRY(part_fold(&evidence->parts[i], &evidence->parts[j]));
+                model_drop_part(model, j);
+            }
+        }
+    }
+done:
+    return status;
+}
 
 bool has_pseudo_labels(const l3a_model *model, size_t first) {
     bool found = false;
@@ -77,32 +93,21 @@ done:
     return status;
 }
 
-/* Whether two phases have the same classes, in any order. */
-static bool same_classes(const text_index *classes, const l3a_phase_info *mine, const l3a_model *other,
-                         const l3a_phase_info *theirs) {
-    bool same = mine->last - mine->first == theirs->last - theirs->first;
-    for (size_t k = theirs->first; same && k < theirs->last; k++) {
-        const size_t at = text_index_find(classes, other->classes.items[k]);
-        same = at >= mine->first && at < mine->last;
-    }
-    return same;
-}
-
-/* The phase that has a class, or phase_count if none has. Phases are in the order of their classes. */
-static size_t phase_of(const l3a_model *model, size_t class) {
-    size_t low = 0, high = model->phase_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (model->phases[middle].last <= class) {
-            low = middle + 1;
-        } else {
-            high = middle;
+/* The phase of the model that has exactly the classes of a phase of the other model, in any order; or NONE. */
+static size_t same_phase(const l3a_model *model, const l3a_phase_info *theirs, const struct plan *plan) {
+    size_t found = NONE;
+    for (size_t p = 0; p < model->phase_count && found == NONE; p++) {
+        const l3a_phase_info *mine = &model->phases[p];
+        bool same = mine->last - mine->first == theirs->last - theirs->first;
+        for (size_t k = theirs->first; same && k < theirs->last; k++) {
+            same = plan->place[k] >= mine->first && plan->place[k] < mine->last;
         }
+        found = same ? p : NONE;
     }
-    return low;
+    return found;
 }
 
-/* A phase of the other model must have the same classes as one of the model's phases, or only classes that the model lacks. */
+/* Classes that the model lacks come last, and are phases of their own. */
 static l3a_status plan_classes(const l3a_model *model, const l3a_model *other, struct plan *plan) {
     l3a_status status = L3A_OK;
     text_index classes = {0};
@@ -111,17 +116,13 @@ static l3a_status plan_classes(const l3a_model *model, const l3a_model *other, s
     plan->phases = model->phase_count;
     for (size_t p = 0; p < other->phase_count; p++) {
         const l3a_phase_info *theirs = &other->phases[p];
-        const size_t q = phase_of(model, text_index_find(&classes, other->classes.items[theirs->first]));
-        const bool found = q < model->phase_count && same_classes(&classes, &model->phases[q], other, theirs);
-        plan->overlap = plan->overlap || found;
-        plan->phase[p] = found ? q : plan->phases++;
+        const size_t before = plan->classes;
         for (size_t k = theirs->first; k < theirs->last; k++) {
             const size_t at = text_index_find(&classes, other->classes.items[k]);
-            FAIL_IF(!found && at < model->classes.count, model->context, L3A_ERROR_CLASS,
-                    "merge models whose phases have the same classes, or none in common",
-                    "class '%s' was learned in phases with different classes", other->classes.items[k]);
-            plan->place[k] = found ? at : plan->classes++;
+            plan->overlap = plan->overlap || at < model->classes.count;
+            plan->place[k] = at < model->classes.count ? at : plan->classes++;
         }
+        plan->phase[p] = plan->classes > before ? plan->phases++ : same_phase(model, theirs, plan);
     }
 done:
     text_index_free(model->context, &classes);
@@ -137,26 +138,17 @@ static bool same_judged(const struct part *mine, const struct part *theirs, cons
     return same;
 }
 
-/* A part of the other model must judge the same classes as one of the model's parts, or only classes that the model lacks. */
+/* Parts that judge the same classes in both models are added, others are appended. */
 static l3a_status plan_parts(const l3a_model *model, const l3a_model *other, struct plan *plan) {
     const struct evidence *mine = model->evidence, *theirs = other->evidence;
     l3a_status status = L3A_OK;
-    FAIL_IF((mine->part_count == 0) != (theirs->part_count == 0), model->context, L3A_ERROR_MISMATCH,
+    FAIL_IF(keeps_phases(&model->options) != keeps_phases(&other->options), model->context, L3A_ERROR_MISMATCH,
             "learn both with the same keep-phases", "one model keeps its phases apart, but the other does not");
     for (size_t i = 0; i < theirs->part_count; i++) {
-        const struct part *part = &theirs->parts[i];
-        bool unknown = true;
         plan->part[i] = NEW;
         for (size_t j = 0; j < mine->part_count; j++) {
-            plan->part[i] = same_judged(&mine->parts[j], part, plan) ? (ptrdiff_t)j : plan->part[i];
+            plan->part[i] = same_judged(&mine->parts[j], &theirs->parts[i], plan) ? (ptrdiff_t)j : plan->part[i];
         }
-        for (size_t j = 0; j < part->judged_count; j++) {
-            unknown = unknown && plan->place[part->judged[j]] >= model->classes.count;
-        }
-        FAIL_IF(plan->part[i] == NEW && !unknown, model->context, L3A_ERROR_MISMATCH,
-                "merge models whose phases were folded in the same way, or not at all",
-                "the phase of class '%s' was folded together with others in one of the models",
-                other->classes.items[part->judged[0]]);
     }
 done:
     return status;
@@ -241,6 +233,33 @@ static double common_weight(double mine, double theirs) {
     return fabs(mine - theirs) <= 1e-12 * mine ? mine : 0;
 }
 
+/* The phases of the result. */
+static void merge_phases(const l3a_model *model, const l3a_model *other, const struct plan *plan, l3a_phase_info *phases) {
+    const size_t old = model->classes.count;
+    if (model->phase_count) {
+        memcpy(phases, model->phases, model->phase_count * sizeof *phases);
+    }
+    for (size_t p = 0, first = old; p < other->phase_count; p++) {
+        const l3a_phase_info *info = &other->phases[p];
+        if (plan->phase[p] == NONE) {
+            continue;
+        }
+        l3a_phase_info *to = &phases[plan->phase[p]];
+        if (plan->phase[p] >= model->phase_count) {
+            size_t added = 0;
+            for (size_t k = info->first; k < info->last; k++) {
+                added += plan->place[k] >= old;
+            }
+            *to = (l3a_phase_info){.first = first, .last = first + added, .eta = info->eta};
+            first += added;
+        }
+        to->images += info->images;
+        to->skipped += info->skipped;
+        to->pseudo_labels += info->pseudo_labels;
+        to->recursive = 0;
+    }
+}
+
 static l3a_status merge_columns(l3a_model *model, const l3a_model *other, const struct plan *plan) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
@@ -266,20 +285,7 @@ static l3a_status merge_columns(l3a_model *model, const l3a_model *other, const 
             TRY(text_list_add(context, &classes, other->classes.items[k], strlen(other->classes.items[k])));
         }
     }
-    if (model->phase_count) {
-        memcpy(phases, model->phases, model->phase_count * sizeof *phases);
-    }
-    for (size_t p = 0; p < other->phase_count; p++) {
-        const l3a_phase_info *info = &other->phases[p];
-        l3a_phase_info *to = &phases[plan->phase[p]];
-        if (plan->phase[p] >= model->phase_count) {
-            *to = (l3a_phase_info){.first = plan->place[info->first], .last = plan->place[info->last - 1] + 1, .eta = info->eta};
-        }
-        to->images += info->images;
-        to->skipped += info->skipped;
-        to->pseudo_labels += info->pseudo_labels;
-        to->recursive = 0;
-    }
+    merge_phases(model, other, plan, phases);
     model_columns_adopt(model, &made);
     release(context, model->phases);
     model->phases = phases;

@@ -1,4 +1,5 @@
-/* What merging and forgetting share: rebuilding the class columns of a model, and deciding whether the result is exact. */
+/* What teaching, merging and forgetting share: rebuilding the class columns of a model, and deciding whether the result is exact.
+ */
 #ifndef L3A_MERGE_H
 #define L3A_MERGE_H
 
@@ -19,6 +20,11 @@ void model_columns_copy(const struct model_columns *columns, size_t dim, size_t 
 void model_columns_adopt(l3a_model *model, struct model_columns *columns);
 void model_columns_free(l3a_context *context, struct model_columns *columns);
 
+/* Removes the columns of the classes in `gone`, and the phases and parts of which nothing is left. */
+l3a_status model_drop_classes(l3a_model *model, const bool *gone);
+void model_drop_part(l3a_model *model, size_t index);
+/* Adds up parts that judge the same classes. */
+l3a_status model_unite_parts(l3a_model *model);
 /* After a change of the sums: computes W from them, unless it is right already, and makes the model ready. */
 l3a_status model_settle(l3a_model *model, bool solve);
 /* Whether phases from `first` on gave pseudo-labels. */

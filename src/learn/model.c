@@ -3,6 +3,7 @@
 
 #include "base/sized.h"
 #include "data/features.h"
+#include "learn/teach.h"
 #include "measure/evaluate.h"
 #include "measure/metrics.h"
 
@@ -209,19 +210,31 @@ void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
     }
 }
 
-l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *coefficients) {
+l3a_status model_sum_parts(l3a_model *model) {
     struct evidence *evidence = model->evidence;
     l3a_status status = L3A_OK;
     evidence->ridge.gamma = model->options.gamma;
-    if (!evidence->part_count) {
-        return ridge_solve(&evidence->ridge, columns, cross, coefficients);
-    }
-    if (!evidence->summed) {
+    if (evidence->part_count && !evidence->summed) {
         TRY(parts_sum(&evidence->ridge.sums, evidence->parts, evidence->part_count));
         evidence->summed = true;
     }
-    TRY(parts_solve(&evidence->ridge, evidence->parts, evidence->part_count, model->options.alpha, model->options.lift, columns,
-                    cross, coefficients));
+done:
+    return status;
+}
+
+l3a_status model_solve(l3a_model *model, size_t columns, const double *cross, double *coefficients) {
+    struct evidence *evidence = model->evidence;
+    l3a_status status = L3A_OK;
+    TRY(model_sum_parts(model));
+    if (!columns) {
+        goto done; /* everything was taken back */
+    }
+    if (evidence->part_count) {
+        TRY(parts_solve(&evidence->ridge, evidence->parts, evidence->part_count, model->options.alpha, model->options.lift, columns,
+                        cross, coefficients));
+    } else {
+        TRY(ridge_solve(&evidence->ridge, columns, cross, coefficients));
+    }
 done:
     return status;
 }
@@ -448,12 +461,43 @@ done:
     return status;
 }
 
+static bool knows_any(const l3a_model *model, const char *const *classes, size_t count) {
+    bool knows = false;
+    for (size_t i = 0; i < count && !knows; i++) {
+        knows = text_list_find(&model->classes, classes[i]) < model->classes.count;
+    }
+    return knows;
+}
+
+/* More images of classes that are known, and possibly of new ones. */
+static l3a_status learn_more(l3a_model *model, l3a_features *features, const char *const *classes, size_t count) {
+    l3a_context *context = model->context;
+    l3a_status status = L3A_OK;
+    size_t *columns = NULL, *rows = NULL, row_count;
+    l3a_teach_report report;
+    TRY(allocate(context, count, sizeof *columns, &columns));
+    TRY(features_columns(features, classes, count, columns));
+    TRY(features_rows_with(features, columns, count, &rows, &row_count));
+    FAIL_IF(!row_count, context, L3A_ERROR_DATA, "give images that show the classes",
+            "%s: no image has any of the %zu classes ('%s'%s)", features->path, count, classes[0], count > 1 ? ", …" : "");
+    const struct taught taught = {features, rows, columns, row_count, count};
+    TRY(model_teach(model, &taught, 1, &report));
+done:
+    release(context, columns);
+    release(context, rows);
+    return status;
+}
+
 l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count) {
     REQUIRE(model, model, features, classes);
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     size_t *columns = NULL, *rows = NULL, unlabelled = 0;
     bool begun = false;
+    TRY(need_items(context, __func__, "classes", classes, class_count));
+    if (knows_any(model, classes, class_count)) {
+        return learn_more(model, features, classes, class_count);
+    }
     TRY(l3a_model_accepts(model, features));
     TRY(l3a_phase_begin(model, classes, class_count));
     begun = true;

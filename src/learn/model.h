@@ -121,8 +121,10 @@ real options_real(const struct model_options *options);
 void model_share(l3a_model *model, const l3a_model *other);
 /* While there are more parts than the setting `keep-phases` allows, folds the oldest part into the one after it. */
 l3a_status model_fold(l3a_model *model);
+/* Makes the ridge hold the sum of the parts, and the model's gamma. */
+l3a_status model_sum_parts(l3a_model *model);
 /* Computes W from the model's sums. */
-l3a_status model_solve(const l3a_model *model, size_t columns, const double *cross, double *coefficients);
+l3a_status model_solve(l3a_model *model, size_t columns, const double *cross, double *coefficients);
 /* Makes the layer and, with a class, the solution. */
 l3a_status model_ready(l3a_model *model);
 /* Only the layer. */

@@ -13,7 +13,8 @@
  *
  * Version 1 had no parts and no label_weight, version 2 had no class_weight, and both had fewer settings. Version 4 can have parts
  * whose judged sets are not those of phases: there a line of `parts` goes on with the number of images and the judged classes, as
- * in "1 250 0-3,7". A model whose parts are phases is written as version 3. */
+ * in "1 250 0-3,7". There every phase belongs to one part. In version 5, where images can also be taught, it need not. A model
+ * whose parts are phases is written as version 3. */
 #include "base/number.h"
 #include "base/settings.h"
 #include "format/safetensors.h"
@@ -25,7 +26,7 @@
 #include <string.h>
 
 static const char format_name[] = "l3a-model", record_prefix[] = "record.";
-enum { VERSION = 4, VERSION_OF_PHASES = 3 };
+enum { VERSION = 5, VERSION_OF_JUDGED_PHASES = 4, VERSION_OF_PHASES = 3 };
 
 /* The rows of the sums, one after another. */
 struct sums_source {
@@ -422,22 +423,25 @@ static bool parse_judged(const char *text, size_t classes, struct part *part) {
     return part->judged_count > 0;
 }
 
-/* A line of version 4. */
-static l3a_status make_part(l3a_model *model, const char *line, size_t *phase, bool *good) {
+enum { MOST_PHASES = 1 << 24 };
+
+/* A line of version 4 or 5. Up to version 4, every phase belongs to one part. */
+static l3a_status make_part(l3a_model *model, const char *line, bool owned, size_t *phase, bool *good) {
     struct evidence *evidence = model->evidence;
     struct part *part = &evidence->parts[evidence->part_count];
     l3a_status status = L3A_OK;
     size_t phases;
     uint64_t images;
     int length = 0;
-    *good = sscanf(line, "%zu %" SCNu64 " %n", &phases, &images, &length) == 2 && phases <= model->phase_count - *phase;
+    *good = sscanf(line, "%zu %" SCNu64 " %n", &phases, &images, &length) == 2 &&
+            phases <= (owned ? model->phase_count - *phase : MOST_PHASES);
     if (!*good) {
         return L3A_OK;
     }
     TRY(create_part(model, 0, model->classes.count));
     part->phases = phases;
     part->images = images;
-    *phase += phases;
+    *phase += owned ? phases : 0;
     *good = parse_judged(line + length, model->classes.count, part);
 done:
     return status;
@@ -464,7 +468,7 @@ static l3a_status load_part_list(const safetensors *file, l3a_model *model) {
         uint64_t phases;
         TRY(find_part(file, i, model_dim(model), &tensor)); /* before memory is allocated for it */
         if (file_version(file) > VERSION_OF_PHASES) {
-            TRY(make_part(model, lines.items[i], &phase, &good));
+            TRY(make_part(model, lines.items[i], file_version(file) == VERSION_OF_JUDGED_PHASES, &phase, &good));
             continue;
         }
         good = integer_parse(lines.items[i], strlen(lines.items[i]), &phases) && phases && phases <= model->phase_count - phase;
@@ -472,7 +476,8 @@ static l3a_status load_part_list(const safetensors *file, l3a_model *model) {
             TRY(make_part_of_phases(model, phases, &phase));
         }
     }
-    if (!good || phase != (keeps_phases(&model->options) ? model->phase_count : 0) ||
+    const size_t phases = keeps_phases(&model->options) ? model->phase_count : 0;
+    if (!good || (file_version(file) <= VERSION_OF_JUDGED_PHASES && phase != phases) ||
         (lines.count && !keeps_phases(&model->options))) {
         status = fail_model(file, "the list of phases kept apart is not valid");
     }

@@ -89,6 +89,11 @@ static bool contains(const struct part *part, const struct part *other) {
     return all;
 }
 
+bool parts_agree(const struct part *one, const struct part *other) {
+    return one->judged_count == other->judged_count &&
+           memcmp(one->judged, other->judged, one->judged_count * sizeof *one->judged) == 0;
+}
+
 double parts_lift(double lift, const struct part *parts, size_t count) {
     double t = 0;
     for (size_t i = 0; i < count; i++) {
@@ -101,21 +106,11 @@ double parts_lift(double lift, const struct part *parts, size_t count) {
     return t > 0 ? lift * (t - 1) / (t + 8) : 0;
 }
 
-/* Classes that are judged by the same parts: columns [first, last) of the search. */
-struct system {
-    size_t first, last;
-    const struct scatter **scatters; /* of these parts */
-    size_t count;
-};
-
 struct search {
     struct ridge *ridge;
     size_t parts, columns;
     double alpha, limit;
-    struct system *systems;
-    size_t system_count;
-    const struct scatter **scatters; /* of all systems, one after another; then of all parts */
-    size_t *order;                   /* the class of each column: those of a system are next to each other */
+    struct systems systems; /* the classes of the columns are in its order */
 
     double *target, *solution, *residual, *direction, *image; /* [columns x d] */
     float *narrow;                                            /* P⁻¹ residual */
@@ -159,40 +154,54 @@ static bool judged_alike(const struct part *parts, size_t count, size_t one, siz
     return alike;
 }
 
-/* Groups the classes into systems. With α = 1 there is one. */
-static l3a_status find_systems(struct search *search, const struct part *parts, size_t count) {
-    l3a_context *context = search->ridge->sums.context;
+l3a_status systems_find(l3a_context *context, const struct part *parts, size_t count, double alpha, size_t columns,
+                        struct systems *systems) {
     l3a_status status = L3A_OK;
     bool *placed = NULL;
-    size_t used = 0, columns = 0;
-    TRY(allocate(context, search->columns, sizeof *search->order, &search->order));
-    TRY(allocate(context, search->columns, sizeof *search->systems, &search->systems));
-    TRY(allocate_zeroed(context, search->columns, sizeof *placed, &placed));
-    TRY(allocate(context, search->columns, count * sizeof *search->scatters, &search->scatters));
-    for (size_t k = 0; k < search->columns; k++) {
-        struct system *system = &search->systems[search->system_count];
+    size_t used = 0, ordered = 0;
+    *systems = (struct systems){0};
+    TRY(allocate(context, columns, sizeof *systems->order, &systems->order));
+    TRY(allocate(context, columns, sizeof *systems->items, &systems->items));
+    TRY(allocate_zeroed(context, columns, sizeof *placed, &placed));
+    TRY(allocate(context, columns, count * sizeof *systems->scatters, &systems->scatters));
+    for (size_t k = 0; k < columns; k++) {
+        struct system *system = &systems->items[systems->count];
         if (placed[k]) {
             continue;
         }
-        *system = (struct system){.first = columns, .scatters = search->scatters + used};
-        for (size_t other = k; other < search->columns; other++) {
-            if (!placed[other] && (search->alpha == 1 || judged_alike(parts, count, k, other))) {
-                search->order[columns++] = other;
+        *system = (struct system){.first = ordered, .scatters = systems->scatters + used};
+        for (size_t other = k; other < columns; other++) {
+            if (!placed[other] && (alpha == 1 || judged_alike(parts, count, k, other))) {
+                systems->order[ordered++] = other;
                 placed[other] = true;
             }
         }
-        for (size_t p = 0; search->alpha < 1 && p < count; p++) {
+        for (size_t p = 0; alpha < 1 && p < count; p++) {
             if (part_judges(&parts[p], k)) {
                 system->scatters[system->count++] = &parts[p].sums;
             }
         }
-        system->last = columns;
+        system->last = ordered;
         used += system->count;
-        search->system_count++;
+        systems->count++;
     }
 done:
     release(context, placed);
+    if (status != L3A_OK) {
+        systems_free(context, systems);
+    }
     return status;
+}
+
+void systems_free(l3a_context *context, struct systems *systems) {
+    release(context, systems->items);
+    release(context, systems->order);
+    release(context, systems->scatters);
+    *systems = (struct systems){0};
+}
+
+l3a_status system_factor(const struct system *system, struct ridge *ridge, double alpha) {
+    return ridge_factor(ridge, alpha, system->scatters, system->count, 1 - alpha);
 }
 
 static double dot(const double *left, const double *right, size_t count) {
@@ -237,8 +246,8 @@ static bool is_zero(const double *x, size_t count) {
 static l3a_status apply(const struct search *search, const double *x, bool all) {
     l3a_status status = L3A_OK;
     const struct ridge *ridge = search->ridge;
-    for (size_t s = 0; s < search->system_count; s++) {
-        const struct system *system = &search->systems[s];
+    for (size_t s = 0; s < search->systems.count; s++) {
+        const struct system *system = &search->systems.items[s];
         const size_t columns = system->last - system->first, first = system->first * ridge->sums.dim,
                      count = columns * ridge->sums.dim;
         if (!all && have_arrived(search, system->first, system->last)) {
@@ -367,9 +376,9 @@ static l3a_status solve_each(const struct search *search) {
     l3a_status status = L3A_OK;
     const size_t d = search->ridge->sums.dim;
     memcpy(search->solution, search->target, search->columns * d * sizeof *search->solution);
-    for (size_t s = 0; s < search->system_count; s++) {
-        const struct system *system = &search->systems[s];
-        TRY(ridge_factor(search->ridge, search->alpha, system->scatters, system->count, 1 - search->alpha));
+    for (size_t s = 0; s < search->systems.count; s++) {
+        const struct system *system = &search->systems.items[s];
+        TRY(system_factor(system, search->ridge, search->alpha));
         TRY(sums_solve(&search->ridge->sums, REAL_DOUBLE, system->last - system->first, search->solution + system->first * d));
     }
 done:
@@ -382,10 +391,10 @@ static void lift_columns(const struct search *search, size_t count, double share
     for (size_t i = 0; i < d && share != 0; i++) {
         double sum = 0;
         for (size_t c = 0; c < search->columns; c++) {
-            sum += search->order[c] < count ? search->solution[c * d + i] : 0;
+            sum += search->systems.order[c] < count ? search->solution[c * d + i] : 0;
         }
         for (size_t c = 0; c < search->columns; c++) {
-            search->solution[c * d + i] += search->order[c] < count ? share * sum : 0;
+            search->solution[c * d + i] += search->systems.order[c] < count ? share * sum : 0;
         }
     }
 }
@@ -408,7 +417,7 @@ static void to_rows(const struct search *search, const double *from, double *row
     const size_t d = search->ridge->sums.dim;
     for (size_t c = 0; c < search->columns; c++) {
         for (size_t i = 0; i < d; i++) {
-            rows[c * d + i] = from[i * search->columns + search->order[c]];
+            rows[c * d + i] = from[i * search->columns + search->systems.order[c]];
         }
     }
 }
@@ -417,7 +426,7 @@ static void from_rows(const struct search *search, const double *rows, double *t
     const size_t d = search->ridge->sums.dim;
     for (size_t i = 0; i < d; i++) {
         for (size_t c = 0; c < search->columns; c++) {
-            to[i * search->columns + search->order[c]] = rows[c * d + i];
+            to[i * search->columns + search->systems.order[c]] = rows[c * d + i];
         }
     }
 }
@@ -433,7 +442,7 @@ l3a_status parts_solve(struct ridge *ridge, const struct part *parts, size_t cou
     bool found = false;
     list_search(&search, d, columns, list);
     TRY(arrays_allocate(context, list, SEARCH_ARRAYS));
-    TRY(find_systems(&search, parts, count));
+    TRY(systems_find(context, parts, count, alpha, columns, &search.systems));
     to_rows(&search, cross, search.target);
     to_rows(&search, coefficients, search.solution);
     lift_columns(&search, used, -before / (1 + before * (double)used));
@@ -448,8 +457,6 @@ l3a_status parts_solve(struct ridge *ridge, const struct part *parts, size_t cou
     from_rows(&search, search.solution, coefficients);
 done:
     arrays_release(context, list, SEARCH_ARRAYS);
-    release(context, search.systems);
-    release(context, search.scatters);
-    release(context, search.order);
+    systems_free(context, &search.systems);
     return status;
 }

@@ -47,8 +47,30 @@ l3a_status part_create(l3a_context *context, size_t dim, real type, size_t first
 l3a_status part_create_empty(l3a_context *context, size_t dim, real type, size_t first, size_t last, struct part *part);
 void part_free(struct part *part);
 bool part_judges(const struct part *part, size_t class);
+/* Whether two parts judge the same classes. */
+bool parts_agree(const struct part *one, const struct part *other);
 /* Adds the sums and the judged set of another part. */
 l3a_status part_fold(struct part *part, const struct part *from);
+
+/* Classes that are judged by the same parts share a system. With α = 1 there is only one. */
+struct system {
+    size_t first, last;              /* its classes are order[first] … order[last - 1] */
+    const struct scatter **scatters; /* of the parts that judge them; none with α = 1 */
+    size_t count;
+};
+
+struct systems {
+    struct system *items;
+    size_t count;
+    size_t *order;
+    const struct scatter **scatters; /* of all systems, one after another */
+};
+
+l3a_status systems_find(l3a_context *context, const struct part *parts, size_t count, double alpha, size_t columns,
+                        struct systems *systems);
+void systems_free(l3a_context *context, struct systems *systems);
+/* Factors M of a system, so that sums_solve() can solve it. The ridge's sums hold S or, without parts, A. */
+l3a_status system_factor(const struct system *system, struct ridge *ridge, double alpha);
 
 /* Computes coefficients [d x columns] of all classes from cross [d x columns]. The search starts from what coefficients hold
  * before. The ridge's own sums are work space, whose first half must hold S (parts_sum). */

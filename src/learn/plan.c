@@ -34,7 +34,8 @@ uint64_t kept_phases(const struct model_options *options, uint64_t phases) {
 }
 
 static uint64_t scatter_bytes(const l3a_context *context, const struct model_options *options, size_t width) {
-    return algebra_of(context)->scatter_bytes(learned_width(options, width), options_real(options));
+    const size_t d = learned_width(options, width);
+    return algebra_of(context)->scatter_bytes(d, options_real(options), d);
 }
 
 /* Sums, layer, C and W. */
@@ -158,7 +159,11 @@ done:
 uint64_t model_memory(const l3a_model *model) {
     const struct algebra *algebra = algebra_of(model->context);
     const uint64_t layer = model->layer.held ? algebra->layer_bytes(&model->layer.shape) : 0;
-    return algebra->sums_bytes(model_dim(model), 0) + layer +
-           2 * (uint64_t)model_dim(model) * model->classes.count * sizeof(double) +
-           model->evidence->part_count * algebra->scatter_bytes(model_dim(model), options_real(&model->options));
+    const size_t d = model_dim(model);
+    uint64_t parts = 0;
+    for (size_t i = 0; i < model->evidence->part_count; i++) {
+        const struct scatter *sums = &model->evidence->parts[i].sums;
+        parts += algebra->scatter_bytes(d, sums->type, sums->is_root ? sums->capacity : d);
+    }
+    return algebra->sums_bytes(d, 0) + layer + 2 * (uint64_t)d * model->classes.count * sizeof(double) + parts;
 }

@@ -115,6 +115,19 @@ static l3a_status gram_of(struct block *rows, const double *weight, double *gram
     return L3A_OK;
 }
 
+static l3a_status cross_of(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
+                           double *cross) {
+    const size_t d = layer_columns(&rows->layer->shape);
+    for (size_t n = 0; n < rows->count; n++) {
+        for (size_t i = 0; i < d; i++) {
+            for (size_t k = 0; k < columns; k++) {
+                cross[i * columns + k] += sign * weight[n] * ((const double *)rows->held)[n * d + i] * targets[n * columns + k];
+            }
+        }
+    }
+    return L3A_OK;
+}
+
 static l3a_status solution_make(struct solution *solution) {
     solution->held = calloc(solution->dim * solution->columns + 1, sizeof(double));
     return L3A_OK;
@@ -246,7 +259,15 @@ static l3a_status write_rows(struct sums *sums, enum half half, size_t first, si
 }
 
 static double number_at(const struct scatter *scatter, size_t i, size_t j) {
-    return ((const double *)scatter->held)[i > j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i];
+    const double *held = scatter->held;
+    double sum = 0;
+    if (!scatter->is_root) {
+        return held[i > j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i];
+    }
+    for (size_t n = 0; n < scatter->rows; n++) {
+        sum += held[n * scatter->dim + i] * held[n * scatter->dim + j];
+    }
+    return sum;
 }
 
 static double blend(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count, double share,
@@ -263,6 +284,13 @@ static l3a_status total(struct sums *sums, const struct scatter *const *scatters
         for (size_t j = 0; j < sums->dim; j++) {
             half_of(sums, KEPT)[i * sums->dim + j] = blend(sums, 0, scatters, count, 1, i, j);
         }
+    }
+    return L3A_OK;
+}
+
+static l3a_status add_scatter(struct sums *sums, double sign, const struct scatter *scatter) {
+    for (size_t i = 0; i < sums->dim * sums->dim; i++) {
+        half_of(sums, KEPT)[i] += sign * number_at(scatter, i / sums->dim, i % sums->dim);
     }
     return L3A_OK;
 }
@@ -401,41 +429,179 @@ static l3a_status update(struct sums *sums, struct block *rows, const double *we
     return L3A_OK;
 }
 
-/* Triangles: always doubles. */
-static l3a_status scatter_make(struct scatter *scatter) {
-    scatter->held = calloc(triangle_numbers(0, scatter->dim), sizeof(double));
-    return L3A_OK;
-}
-
+/* Scatters: always doubles. */
 static void scatter_drop(struct scatter *scatter) {
     free(scatter->held);
 }
 
+/* The scatter becomes a triangle or a root. */
+static void replace(struct scatter *scatter, bool is_root, size_t rows, double *held) {
+    free(scatter->held);
+    scatter->held = held;
+    scatter->is_root = scatter->tidy = is_root;
+    scatter->rows = scatter->capacity = rows;
+}
+
+static double *make_triangle(struct scatter *scatter) {
+    double *made;
+    if (scatter->is_root) {
+        made = calloc(triangle_numbers(0, scatter->dim), sizeof *made);
+        for (size_t i = 0; i < scatter->dim; i++) {
+            for (size_t j = 0; j <= i; j++) {
+                made[i * (i + 1) / 2 + j] = number_at(scatter, i, j);
+            }
+        }
+        replace(scatter, false, 0, made);
+    }
+    return scatter->held;
+}
+
 static l3a_status scatter_get(const struct scatter *scatter, uint64_t first, size_t count, void *values) {
-    for (size_t i = 0; i < count; i++) {
-        real_put(scatter->type, values, i, ((const double *)scatter->held)[first + i]);
+    for (size_t i = 0, at = 0; i < scatter->dim; i++) {
+        for (size_t j = 0; j <= i; j++, at++) {
+            if (at >= first && at < first + count) {
+                real_put(scatter->type, values, at - first, number_at(scatter, i, j));
+            }
+        }
     }
     return L3A_OK;
 }
 
 static l3a_status scatter_put(struct scatter *scatter, uint64_t first, size_t count, const void *values) {
+    double *triangle = make_triangle(scatter);
     for (size_t i = 0; i < count; i++) {
-        ((double *)scatter->held)[first + i] = real_get(scatter->type, values, i);
+        triangle[first + i] = real_get(scatter->type, values, i);
     }
     return L3A_OK;
 }
 
+static l3a_status root_make(struct scatter *scatter, size_t rows) {
+    replace(scatter, true, rows, rows ? calloc(rows * scatter->dim, sizeof(double)) : NULL);
+    return L3A_OK;
+}
+
+static l3a_status root_get(const struct scatter *scatter, size_t first, size_t count, void *values) {
+    for (size_t i = 0; i < count * scatter->dim; i++) {
+        real_put(scatter->type, values, i, ((const double *)scatter->held)[first * scatter->dim + i]);
+    }
+    return L3A_OK;
+}
+
+static l3a_status root_put(struct scatter *scatter, size_t first, size_t count, const void *values) {
+    for (size_t i = 0; i < count * scatter->dim; i++) {
+        ((double *)scatter->held)[first * scatter->dim + i] = real_get(scatter->type, values, i);
+    }
+    return L3A_OK;
+}
+
+/* A += scale · x xᵀ, as another row of the root or not. */
+static void join_row(struct scatter *scatter, const double *x, double scale) {
+    const size_t d = scatter->dim;
+    double *held = scatter->held;
+    if (scatter->is_root && scatter->rows < d / 2 && scale > 0) {
+        held = realloc(held, (scatter->rows + 1) * d * sizeof *held);
+        for (size_t i = 0; i < d; i++) {
+            held[scatter->rows * d + i] = sqrt(scale) * x[i];
+        }
+        scatter->held = held;
+        scatter->capacity = ++scatter->rows;
+        scatter->tidy = false;
+    } else if (scale != 0) {
+        held = make_triangle(scatter);
+        for (size_t i = 0; i < d; i++) {
+            for (size_t j = 0; j <= i; j++) {
+                held[i * (i + 1) / 2 + j] += scale * x[i] * x[j];
+            }
+        }
+    }
+}
+
 static l3a_status scatter_join(struct scatter *scatter, const struct scatter *from) {
-    for (size_t i = 0; i < triangle_numbers(0, scatter->dim); i++) {
-        ((double *)scatter->held)[i] += ((const double *)from->held)[i];
+    const bool tidy = from->tidy && !scatter->rows;
+    for (size_t n = 0; from->is_root && n < from->rows; n++) {
+        join_row(scatter, (const double *)from->held + n * from->dim, 1);
+        scatter->tidy = scatter->is_root && tidy;
+    }
+    for (size_t i = 0; !from->is_root && i < triangle_numbers(0, scatter->dim); i++) {
+        make_triangle(scatter)[i] += ((const double *)from->held)[i];
+    }
+    return L3A_OK;
+}
+
+static double rounding_of(const struct scatter *scatter) {
+    double largest = 0;
+    for (size_t i = 0; i < scatter->dim; i++) {
+        largest = fmax(largest, number_at(scatter, i, i));
+    }
+    return (double)scatter->dim * 0x1p-52 * largest;
+}
+
+/* Turns A into a root of at most `most` rows if what is then left is of the size of rounding errors; a triangle otherwise. What is
+ * left of A is a full matrix; each step takes the row of its largest diagonal element. */
+static void reduce(struct scatter *scatter, size_t most, double limit) {
+    const size_t d = scatter->dim;
+    double *left = calloc(d * d, sizeof *left), *root = calloc(most * d + 1, sizeof *root);
+    bool complete = true;
+    size_t n = 0;
+    for (size_t i = 0; i < d * d; i++) {
+        left[i] = number_at(scatter, i / d, i % d);
+    }
+    for (; n < most; n++) {
+        size_t p = 0;
+        for (size_t i = 0; i < d; i++) {
+            p = left[i * d + i] > left[p * d + p] ? i : p;
+        }
+        const double pivot = left[p * d + p];
+        if (pivot <= limit) {
+            break;
+        }
+        for (size_t i = 0; i < d; i++) {
+            root[n * d + i] = left[p * d + i] / sqrt(pivot);
+        }
+        for (size_t i = 0; i < d * d; i++) {
+            left[i] -= root[n * d + i / d] * root[n * d + i % d];
+        }
+    }
+    for (size_t i = 0; complete && i < d; i++) {
+        complete = fabs(left[i * d + i]) <= (scatter->type == REAL_SINGLE ? 1e9 : 64) * limit;
+    }
+    if (complete) {
+        replace(scatter, true, n, root);
+    } else {
+        make_triangle(scatter);
+        free(root);
+    }
+    free(left);
+}
+
+static l3a_status scatter_clean(struct scatter *scatter, uint64_t rows) {
+    const size_t most = scatter->is_root ? scatter->rows : rows < scatter->dim ? (size_t)rows : scatter->dim;
+    if (!rows) {
+        root_make(scatter, 0);
+    } else if (most <= scatter->dim / 2) {
+        reduce(scatter, most, rounding_of(scatter));
+    }
+    return L3A_OK;
+}
+
+static l3a_status scatter_join_rows(struct scatter *scatter, const struct block *rows, double sign, const double *weight) {
+    const bool was_root = scatter->is_root;
+    const size_t most = scatter->rows;
+    const double limit = rounding_of(scatter);
+    for (size_t n = 0; n < rows->count; n++) {
+        join_row(scatter, (const double *)rows->held + n * scatter->dim, sign * weight[n]);
+    }
+    if (was_root && sign < 0) {
+        reduce(scatter, most, limit);
     }
     return L3A_OK;
 }
 
 static l3a_status scatter_join_sums(struct scatter *scatter, const struct sums *sums, double sign) {
+    double *triangle = make_triangle(scatter);
     for (size_t i = 0; i < scatter->dim; i++) {
         for (size_t j = 0; j <= i; j++) {
-            ((double *)scatter->held)[i * (i + 1) / 2 + j] += sign * half_of(sums, ADDED)[i * scatter->dim + j];
+            triangle[i * (i + 1) / 2 + j] += sign * half_of(sums, ADDED)[i * scatter->dim + j];
         }
     }
     return L3A_OK;
@@ -458,9 +624,10 @@ static uint64_t no_sums_bytes(size_t dim, size_t columns) {
     return 0;
 }
 
-static uint64_t no_scatter_bytes(size_t dim, real type) {
+static uint64_t no_scatter_bytes(size_t dim, real type, uint64_t rows) {
     (void)dim;
     (void)type;
+    (void)rows;
     return 0;
 }
 
@@ -488,6 +655,7 @@ const struct algebra naive_algebra = {
     .block_read = copy_out,
     .block_score = score,
     .block_gram = gram_of,
+    .block_cross = cross_of,
     .solution_create = solution_make,
     .solution_free = solution_drop,
     .solution_set = solution_take,
@@ -502,18 +670,23 @@ const struct algebra naive_algebra = {
     .sums_read = read_rows,
     .sums_write = write_rows,
     .sums_total = total,
+    .sums_add_scatter = add_scatter,
     .sums_copy = copy_half,
     .sums_factor = factor,
     .sums_solve = solve,
     .sums_multiply = multiply,
     .sums_invert = invert,
     .sums_update = update,
-    .scatter_create = scatter_make,
     .scatter_free = scatter_drop,
     .scatter_read = scatter_get,
     .scatter_write = scatter_put,
+    .scatter_make_root = root_make,
+    .scatter_read_root = root_get,
+    .scatter_write_root = root_put,
     .scatter_add = scatter_join,
+    .scatter_add_rows = scatter_join_rows,
     .scatter_add_sums = scatter_join_sums,
+    .scatter_tidy = scatter_clean,
     .layer_bytes = no_layer_bytes,
     .block_bytes = no_block_bytes,
     .sums_bytes = no_sums_bytes,

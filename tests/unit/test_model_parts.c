@@ -88,7 +88,7 @@ static void judged_sets_survive_a_file(void **state) {
     w->model->evidence->parts[1].images = 250;
     w->model->evidence->parts[2].images = 3;
     assert_ok(w->context, l3a_model_save(w->model, w->path));
-    expect_metadata(w, "version", "4");
+    expect_metadata(w, "version", "5");
     expect_metadata(w, "parts", "1 17 0-2,4\n2 250 3\n0 3 0,2-3,5");
     assert_ok(w->context, l3a_model_load(w->context, w->path, &loaded));
     const struct evidence *mine = w->model->evidence, *theirs = loaded->evidence;
@@ -117,7 +117,7 @@ static void judged_sets_that_make_no_sense_are_refused(void **state) {
     }
     static const size_t good[] = {1, 2, 3};
     judge(w, 1, good, 3);
-    w->model->evidence->parts[2].phases = 9;
+    w->model->evidence->parts[2].phases = (1 << 24) + 1;
     assert_ok(w->context, l3a_model_save(w->model, w->path));
     assert_fails(w->context, l3a_model_load(w->context, w->path, &loaded), L3A_ERROR_FORMAT, "phases kept apart");
     assert_null(loaded);

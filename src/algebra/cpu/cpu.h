@@ -4,7 +4,7 @@
 
 #include "algebra/algebra.h"
 
-enum { PANEL_ROWS = 1024, UPDATE_ROWS = 512 };
+enum { PANEL_ROWS = 1024, UPDATE_ROWS = 512, LANES = 16 };
 
 struct cpu_layer {
     void *matrix;   /* B [width x dim]; for kernels the centres - mean [dim x width]; in the layer's type */
@@ -56,6 +56,19 @@ static inline const struct cpu_block *work_of(const struct block *rows) {
     return rows->work ? rows->work->held : rows->held;
 }
 
+/* The doubles of the work space for products with a scatter: LANES rows, and as many for each thread. */
+static inline size_t work_size(const l3a_context *context, size_t dim) {
+    return (1 + (size_t)context->threads) * dim * LANES;
+}
+
+static inline bool has_root(const struct scatter *const *scatters, size_t count) {
+    size_t i = 0;
+    while (i < count && !(scatters[i]->is_root && scatters[i]->rows)) {
+        i++;
+    }
+    return i < count;
+}
+
 /* layer.c */
 l3a_status cpu_layer_create(struct layer *layer);
 void cpu_layer_free(struct layer *layer);
@@ -68,6 +81,8 @@ l3a_status cpu_block_append(struct block *rows, const struct block *from, const 
 l3a_status cpu_block_read(const struct block *rows, void *values);
 l3a_status cpu_block_score(const struct block *rows, const struct solution *solution, void *scores);
 l3a_status cpu_block_gram(struct block *rows, const double *weight, double *gram);
+l3a_status cpu_block_cross(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
+                           double *cross);
 l3a_status cpu_solution_create(struct solution *solution);
 void cpu_solution_free(struct solution *solution);
 l3a_status cpu_solution_set(struct solution *solution, const double *coefficients);
@@ -90,16 +105,50 @@ l3a_status cpu_sums_write(struct sums *sums, enum half half, size_t first, size_
 l3a_status cpu_sums_copy(struct sums *sums, enum half to);
 
 /* scatter.c */
-l3a_status cpu_scatter_create(struct scatter *scatter);
 void cpu_scatter_free(struct scatter *scatter);
-uint64_t cpu_scatter_bytes(size_t dim, real type);
+uint64_t cpu_scatter_bytes(size_t dim, real type, uint64_t rows);
 l3a_status cpu_scatter_read(const struct scatter *scatter, uint64_t first, size_t count, void *values);
 l3a_status cpu_scatter_write(struct scatter *scatter, uint64_t first, size_t count, const void *values);
+l3a_status cpu_scatter_make_root(struct scatter *scatter, size_t rows);
+l3a_status cpu_scatter_read_root(const struct scatter *scatter, size_t first, size_t count, void *values);
+l3a_status cpu_scatter_write_root(struct scatter *scatter, size_t first, size_t count, const void *values);
 l3a_status cpu_scatter_add(struct scatter *scatter, const struct scatter *from);
+l3a_status cpu_scatter_add_rows(struct scatter *scatter, const struct block *rows, double sign, const double *weight);
 l3a_status cpu_scatter_add_sums(struct scatter *scatter, const struct sums *sums, double sign);
 l3a_status cpu_sums_total(struct sums *sums, const struct scatter *const *scatters, size_t count);
-/* values += scale · numbers [first, first + count) */
+l3a_status cpu_sums_add_scatter(struct sums *sums, double sign, const struct scatter *scatter);
+/* values += scale · numbers [first, first + count) of a triangle; nothing of a root */
 void cpu_scatter_get(const struct scatter *scatter, size_t first, size_t count, double scale, double *values);
+/* A root becomes a triangle. */
+l3a_status cpu_scatter_expand(struct scatter *scatter);
+/* √(scale ω) x of the rows [*next, …) with a weight above 0, at most `most`; returns how many there are, and moves *next on. */
+size_t cpu_block_take(const struct block *rows, const double *weight, double scale, size_t *next, size_t most, real type, void *to);
+
+/* root.c */
+l3a_status cpu_scatter_tidy(struct scatter *scatter, uint64_t rows);
+/* Subtracts scale · Σ ω x xᵀ from a root; `count` rows have a weight above 0. *found: whether a root is left; otherwise nothing has
+ * changed. */
+l3a_status cpu_root_subtract(struct scatter *scatter, const struct block *rows, double scale, const double *weight, size_t count,
+                             bool *found);
+
+/* panel.c */
+/* Adds `count` numbers of a product to row i of a matrix, from column `first` on. */
+typedef void add_numbers(const void *to, size_t i, size_t first, size_t count, const void *numbers);
+/* XᵀX, of which the elements (i, j ≤ i) are added, or (i, j ≥ i) if `upper`. */
+struct rank_product {
+    real type; /* of X and the panel */
+    bool upper;
+    size_t dim, rows;
+    const void *x; /* [rows x dim] */
+    add_numbers *add;
+    const void *to;
+    int threads;
+    size_t panel_rows;
+    void *panel; /* [panel_rows x dim] */
+};
+void cpu_add_product(const struct rank_product *product);
+/* Sets the threads, and a panel of the size of the work space. */
+l3a_status cpu_panel_create(l3a_context *context, struct rank_product *product);
 
 /* factor.c */
 l3a_status cpu_sums_factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,

@@ -1,6 +1,7 @@
 /* Factors in the second half, what is solved with them, and the recursion on the first. */
 #include "algebra/cpu/cpu.h"
 
+#include "base/memory.h"
 #include "base/threads.h"
 
 #include <math.h>
@@ -15,6 +16,7 @@ struct blend {
     double scale, share;
     const struct scatter *const *scatters;
     size_t count;
+    const struct scatter *root; /* that is being added */
 };
 
 static size_t factor_stride(const struct sums *sums, real type) {
@@ -43,6 +45,29 @@ static void blend_rows(void *argument, size_t first, size_t last) {
     }
 }
 
+static void add_to_factor(const void *to, size_t i, size_t first, size_t count, const void *numbers) {
+    const struct blend *blend = to;
+    const real type = blend->type, from = blend->root->type;
+    const size_t at = i * factor_stride(blend->sums, type) + first;
+    void *factor = second_row(blend->sums, 0);
+    for (size_t j = 0; j < count; j++) {
+        real_put(type, factor, at + j, real_get(type, factor, at + j) + blend->share * real_get(from, numbers, j));
+    }
+}
+
+/* Adds the roots to what blend_rows() has made of the rest. */
+static void blend_roots(struct blend *blend, struct rank_product *product) {
+    for (size_t t = 0; t < blend->count; t++) {
+        blend->root = blend->scatters[t];
+        if (blend->root->is_root) {
+            product->type = blend->root->type;
+            product->rows = blend->root->rows;
+            product->x = blend->root->held;
+            cpu_add_product(product);
+        }
+    }
+}
+
 /* The trace of M in double precision. If it is finite, so is all of M, since no element of a sum is larger than the larger of its
  * two diagonal elements. */
 static double trace_of(const struct blend *blend) {
@@ -54,19 +79,32 @@ static double trace_of(const struct blend *blend) {
         }
         sum += value;
     }
+    for (size_t t = 0; t < blend->count; t++) {
+        const struct scatter *root = blend->scatters[t];
+        for (size_t i = 0; root->is_root && i < root->rows * root->dim; i++) {
+            const double number = real_get(root->type, root->held, i);
+            sum += blend->share * number * number;
+        }
+    }
     return sum;
 }
 
 l3a_status cpu_sums_factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
                            double share, double shift, double *trace, bool *definite) {
     struct cpu_sums *held = sums->held;
+    l3a_status status = L3A_OK;
     const size_t step = factor_stride(sums, type);
-    struct blend blend = {sums, type, scale, share, scatters, count};
+    struct blend blend = {sums, type, scale, share, scatters, count, NULL};
+    struct rank_product product = {.type = REAL_DOUBLE, .upper = true, .dim = sums->dim, .add = add_to_factor, .to = &blend};
     void *factor = second_row(sums, 0);
+    if (has_root(scatters, count)) {
+        TRY(cpu_panel_create(sums->context, &product));
+    }
     *trace = trace_of(&blend);
     *definite = isfinite(*trace);
     if (!(held->mirrored && type == REAL_DOUBLE && scale == 1 && !count)) {
         parallel_for(sums->context->threads, sums->dim, TILE, blend_rows, &blend);
+        blend_roots(&blend, &product);
     }
     held->mirrored = false;
     for (size_t i = 0; i < sums->dim; i++) {
@@ -76,7 +114,9 @@ l3a_status cpu_sums_factor(struct sums *sums, real type, double scale, const str
     }
     /* Factoring infinities can succeed and give a solution of zeros. */
     *definite = *definite && matrix_factor(sums->context->threads, type, sums->dim, factor, step);
-    return L3A_OK;
+done:
+    release(sums->context, product.panel);
+    return status;
 }
 
 l3a_status cpu_sums_solve(const struct sums *sums, real type, size_t count, void *rows) {

@@ -286,6 +286,30 @@ done:
     return status;
 }
 
+/* In the layer's type, with ω as a factor of the targets, so that the rows stay as they are. */
+l3a_status cpu_block_cross(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
+                           double *cross) {
+    l3a_context *context = rows->context;
+    l3a_status status = L3A_OK;
+    const real type = rows->layer->shape.type;
+    const size_t d = layer_columns(&rows->layer->shape), size = real_size(type);
+    void *weighted = NULL, *product = NULL;
+    TRY(allocate(context, rows->count, columns * size, &weighted));
+    TRY(allocate(context, d, columns * size, &product));
+    for (size_t i = 0; i < rows->count * columns; i++) {
+        real_put(type, weighted, i, sign * weight[i / columns] * targets[i]);
+    }
+    matrix_multiply(context->threads, type, true, false, d, columns, rows->count, 1,
+                    ((const struct cpu_block *)rows->held)->expanded, d, weighted, columns, 0, product, columns);
+    for (size_t i = 0; i < d * columns; i++) {
+        cross[i] += real_get(type, product, i);
+    }
+done:
+    release(context, weighted);
+    release(context, product);
+    return status;
+}
+
 l3a_status cpu_solution_create(struct solution *solution) {
     return allocate_zeroed(solution->context, solution->dim, solution->columns * real_size(solution->type), &solution->held);
 }

@@ -1,6 +1,6 @@
 /* Y = M X for M = scale · A + share · Σ scatters. All are symmetric, and only their lower scatters are stored. X and Y have LANES
  * columns of doubles. Each element of M is computed once and used for both scatters. Four rows are processed together, so that a
- * row of X and of Y is read from the cache once for all four. */
+ * row of X and of Y is read from the cache once for all four. Roots come afterwards: Y += share · Rᵀ(R X). */
 #include "algebra/cpu/cpu.h"
 
 #include "base/memory.h"
@@ -14,7 +14,7 @@ typedef struct lanes {
     eight low, high;
 } lanes;
 
-enum { LANES = 16, ROWS = 4, TILE = 1024 };
+enum { ROWS = 4, TILE = 1024 };
 
 _Static_assert(sizeof(lanes) == LANES * sizeof(double), "a lane for each column");
 
@@ -30,18 +30,19 @@ struct product {
     double scale;
     const struct scatter *const *scatters;
     size_t count;
+    size_t fused; /* the first triangle in single precision; count: there is none */
     double share;
     size_t dim, slices;
     double *work; /* X, and a Y for each slice of rows, [dim x LANES] each */
 };
 
-/* The first triangle, usually the only one, is added in the same pass. Inlined, so that it is compiled for each processor. */
+/* One triangle, usually the only one, is added in the same pass. Inlined, so that it is compiled for each processor. */
 __attribute__((always_inline)) static inline void make_elements(const struct product *product, size_t i, size_t first, size_t count,
                                                                 double *elements) {
     const double *sum = product->square + i * product->stride + first, scale = product->scale, share = product->share;
-    const size_t at = i * (i + 1) / 2 + first, fused = product->count && product->scatters[0]->type == REAL_SINGLE;
-    const float *triangle = fused ? (const float *)product->scatters[0]->held + at : NULL;
-    if (fused) {
+    const size_t at = i * (i + 1) / 2 + first;
+    if (product->fused < product->count) {
+        const float *triangle = (const float *)product->scatters[product->fused]->held + at;
         for (size_t j = 0; j < count; j++) {
             elements[j] = scale * sum[j] + share * (double)triangle[j];
         }
@@ -50,8 +51,10 @@ __attribute__((always_inline)) static inline void make_elements(const struct pro
             elements[j] = scale * sum[j];
         }
     }
-    for (size_t t = fused; t < product->count; t++) {
-        cpu_scatter_get(product->scatters[t], at, count, share, elements);
+    for (size_t t = 0; t < product->count; t++) {
+        if (t != product->fused) {
+            cpu_scatter_get(product->scatters[t], at, count, share, elements);
+        }
     }
 }
 
@@ -109,11 +112,6 @@ FOR_EACH_PROCESSOR static void multiply_rows(const struct product *product, size
     }
 }
 
-/* X, and a Y for each slice. */
-static size_t work_size(const l3a_context *context, size_t dim) {
-    return (1 + (size_t)context->threads) * dim * LANES;
-}
-
 uint64_t cpu_multiply_bytes(const l3a_context *context, size_t dim) {
     return work_size(context, dim) * sizeof(double);
 }
@@ -153,18 +151,57 @@ static void multiply_lanes(struct product *product, int threads, const double *x
     }
 }
 
+/* Y += share · Σ (X Rᵀ) R over the roots, with X and Y [rows x dim]. Some rows of R at a time go through the work space, in double
+ * precision, with room before them for the products of some rows of X. */
+static void multiply_roots(const struct product *product, const l3a_context *context, const double *x, size_t rows, double *y) {
+    const size_t dim = product->dim, room = LANES * dim, most = work_size(context, 1) - LANES, strip = most < room ? most : room;
+    double *products = product->work, *wide = product->work + room;
+    for (size_t t = 0; t < product->count; t++) {
+        const struct scatter *root = product->scatters[t];
+        for (size_t first = 0; root->is_root && first < root->rows; first += strip) {
+            const size_t count = root->rows - first < strip ? root->rows - first : strip, chunk = room / count;
+            for (size_t i = 0; i < count * dim; i++) {
+                wide[i] = real_get(root->type, root->held, first * dim + i);
+            }
+            for (size_t at = 0; at < rows; at += chunk) {
+                const size_t n = rows - at < chunk ? rows - at : chunk;
+                matrix_multiply(context->threads, REAL_DOUBLE, false, true, n, count, dim, product->share, x + at * dim, dim, wide,
+                                dim, 0, products, count);
+                matrix_multiply(context->threads, REAL_DOUBLE, false, false, n, dim, count, 1, products, count, wide, dim, 1,
+                                y + at * dim, dim);
+            }
+        }
+    }
+}
+
+static size_t first_single(const struct scatter *const *scatters, size_t count) {
+    size_t i = 0;
+    while (i < count && (scatters[i]->is_root || scatters[i]->type != REAL_SINGLE)) {
+        i++;
+    }
+    return i;
+}
+
 l3a_status cpu_sums_multiply(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count,
                              double share, const double *x, size_t rows, double *y) {
     l3a_context *context = sums->context;
     l3a_status status = L3A_OK;
     const size_t dim = sums->dim;
-    struct product product = {
-        first_row(sums, 0), stride_of(sums), scale, scatters, count, share, dim, (size_t)context->threads, NULL};
+    struct product product = {.square = first_row(sums, 0),
+                              .stride = stride_of(sums),
+                              .scale = scale,
+                              .scatters = scatters,
+                              .count = count,
+                              .fused = first_single(scatters, count),
+                              .share = share,
+                              .dim = dim,
+                              .slices = (size_t)context->threads};
     TRY(allocate(context, work_size(context, dim), sizeof *product.work, &product.work));
     for (size_t first = 0; first < rows; first += LANES) {
         const size_t columns = rows - first < LANES ? rows - first : LANES;
         multiply_lanes(&product, context->threads, x + first * dim, columns, y + first * dim);
     }
+    multiply_roots(&product, context, x, rows, y);
 done:
     release(context, product.work);
     return status;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TILE = 64, GRAIN = 16 };
+enum { TILE = 64 };
 
 /* An odd number of whole cache lines, so that the elements of a column do not fall into the same few cache sets. */
 static size_t choose_stride(size_t dim) {
@@ -53,44 +53,39 @@ done:
     return status;
 }
 
-struct panel_sum {
+struct addition {
     const struct sums *sums;
-    const float *panel;
     double sign;
-    size_t first, width; /* its first row, and the floats in one of its rows */
 };
 
-static void add_panel_rows(void *argument, size_t first, size_t last) {
-    const struct panel_sum *sum = argument;
-    for (size_t i = first; i < last; i++) {
-        double *to = second_row(sum->sums, sum->first + i) + sum->first;
-        const float *from = sum->panel + i * sum->width;
-        if (sum->sign > 0) {
-            for (size_t j = i; j < sum->width; j++) {
-                to[j] += (double)from[j];
-            }
-        } else {
-            for (size_t j = i; j < sum->width; j++) {
-                to[j] -= (double)from[j];
-            }
+static void add_to_second(const void *to, size_t i, size_t first, size_t count, const void *numbers) {
+    const struct addition *addition = to;
+    const float *from = numbers;
+    double *row = second_row(addition->sums, i) + first;
+    if (addition->sign > 0) {
+        for (size_t j = 0; j < count; j++) {
+            row[j] += (double)from[j];
+        }
+    } else {
+        for (size_t j = 0; j < count; j++) {
+            row[j] -= (double)from[j];
         }
     }
 }
 
-/* Works on one panel of rows of the triangle at a time: a rank update for the block on the diagonal, and a product for what lies
- * right of it. Both are added to the doubles while they are in the cache. */
 static void add_single(const struct sums *sums, const struct block *rows, const float *x, double sign) {
-    const struct cpu_block *work = work_of(rows);
-    const int threads = rows->context->threads;
-    const size_t d = sums->dim;
-    for (size_t first = 0; first < d; first += PANEL_ROWS) {
-        const size_t size = d - first < PANEL_ROWS ? d - first : PANEL_ROWS, width = d - first;
-        matrix_rank_update(threads, REAL_SINGLE, true, size, rows->count, 1, x + first, d, 0, work->panel, width);
-        matrix_multiply(threads, REAL_SINGLE, true, false, size, width - size, rows->count, 1, x + first, d, x + first + size, d, 0,
-                        work->panel + size, width);
-        struct panel_sum sum = {sums, work->panel, sign, first, width};
-        parallel_for(threads, size, GRAIN, add_panel_rows, &sum);
-    }
+    const struct addition addition = {sums, sign};
+    const struct rank_product product = {.type = REAL_SINGLE,
+                                         .upper = true,
+                                         .dim = sums->dim,
+                                         .rows = rows->count,
+                                         .x = x,
+                                         .add = add_to_second,
+                                         .to = &addition,
+                                         .threads = rows->context->threads,
+                                         .panel_rows = PANEL_ROWS,
+                                         .panel = work_of(rows)->panel};
+    cpu_add_product(&product);
 }
 
 /* C += scale · XᵀT, with the targets in the layer's type */

@@ -1,0 +1,113 @@
+/* Teaches, takes back, leaves out, renames and merges, step by step, for test_teach.py to compare with NumPy.
+ *
+ *   teach_steps WIDTH setting=value … -- STEP …
+ *
+ * A step is  +FILE  to teach a feature file,  -FILE  to take it back,  =FILE  to save the model,  @FILE  to load it,  &FILE  to
+ * merge a model,  ~OLD:NEW  to rename a class, or  ?FEATURES:FILE  to write the scores without each row as float32. After each step
+ * that can say so, a line tells whether it was exact. */
+#include "l3a/l3a.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static l3a_context *context;
+static l3a_model *model;
+
+static l3a_status teach(const char *path, int add) {
+    l3a_features *features = NULL;
+    l3a_teach_report report = {.size = sizeof report};
+    l3a_status status = l3a_features_open(context, path, &features);
+    if (status == L3A_OK) {
+        status = add ? l3a_model_teach(model, features, &report) : l3a_model_unteach(model, features, &report);
+    }
+    if (status == L3A_OK) {
+        printf("%d %zu %zu %.17g\n", report.exact, report.new_classes, report.parts, report.gamma);
+    }
+    l3a_features_free(features);
+    return status;
+}
+
+static l3a_status merge(const char *path) {
+    l3a_model *other = NULL;
+    int exact = 0;
+    l3a_status status = l3a_model_load(context, path, &other);
+    if (status == L3A_OK) {
+        status = l3a_model_merge(model, other, &exact);
+        printf("%d\n", exact);
+    }
+    l3a_model_free(other);
+    return status;
+}
+
+static l3a_status rename_class(char *names) {
+    char *to = strchr(names, ':');
+    int exact = 0;
+    *to++ = 0;
+    const l3a_status status = l3a_model_rename(model, names, to, &exact);
+    printf("%d\n", exact);
+    return status;
+}
+
+static l3a_status leave_out(char *paths) {
+    char *to = strchr(paths, ':');
+    l3a_features *features = NULL;
+    *to++ = 0;
+    l3a_status status = l3a_features_open(context, paths, &features);
+    const size_t count = l3a_features_rows(features) * l3a_model_class_count(model);
+    float *scores = malloc(count * sizeof *scores + 1);
+    FILE *file = fopen(to, "wb");
+    if (status == L3A_OK && scores && file) {
+        status = l3a_model_leave_out(model, features, scores);
+        fwrite(scores, sizeof *scores, count, file);
+    }
+    if (file) {
+        fclose(file);
+    }
+    free(scores);
+    l3a_features_free(features);
+    return status;
+}
+
+static l3a_status step(char *text) {
+    switch (text[0]) {
+    case '+': return teach(text + 1, 1);
+    case '-': return teach(text + 1, 0);
+    case '=': return l3a_model_save(model, text + 1);
+    case '@':
+        l3a_model_free(model);
+        model = NULL;
+        return l3a_model_load(context, text + 1, &model);
+    case '&': return merge(text + 1);
+    case '~': return rename_class(text + 1);
+    case '?': return leave_out(text + 1);
+    default: return L3A_ERROR_ARGUMENT;
+    }
+}
+
+int main(int count, char **arguments) {
+    l3a_options *options = NULL;
+    l3a_status status = l3a_context_create(NULL, &context);
+    int i = 2;
+    if (status == L3A_OK) {
+        status = l3a_options_create(context, &options);
+    }
+    for (; status == L3A_OK && i < count && strcmp(arguments[i], "--") != 0; i++) {
+        char *value = strchr(arguments[i], '=');
+        *value++ = 0;
+        status = l3a_options_set(context, options, arguments[i], value);
+    }
+    if (status == L3A_OK) {
+        status = l3a_model_create(context, (size_t)strtoul(arguments[1], NULL, 10), options, &model);
+    }
+    for (i++; status == L3A_OK && i < count; i++) {
+        status = step(arguments[i]);
+    }
+    if (status != L3A_OK) {
+        fprintf(stderr, "%s: %s\n", l3a_status_name(status), l3a_error_text(context));
+    }
+    l3a_model_free(model);
+    l3a_options_free(options);
+    l3a_context_free(context);
+    return status != L3A_OK;
+}

@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""Teaching any images of any classes in any order, against NumPy (SPEC section 6): one system for each class, summed image by image."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import feature_file
+from support import check, finish, random_layer
+
+BUILD, SHARED = Path(os.environ["L3A_BUILD"]), Path(os.environ.get("L3A_SHARED", "none"))
+WIDTH, DIM = 6, 24
+PLAIN = {"dim": DIM, "gamma": 3, "precision": "double", "pseudo": "off", "weights": "none", "privacy-limit": 0}
+NAMES = [f"class {letter}" for letter in "abcdefgh"]
+random = np.random.default_rng(14)
+
+
+def steps(settings, *what, code=0, width=WIDTH):
+    command = [BUILD / "tests" / "teach_steps", width, *(f"{k}={v}" for k, v in settings.items()), "--", *what]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    check(done.returncode == code, f"{what}: {done.stderr}")
+    return done.stdout.split("\n")[:-1] if not code else done.stderr
+
+
+def table(path, x, y, names=NAMES):
+    """Images with the columns in a random order; columns that nobody was judged for are left out half of the time."""
+    columns = [k for k in range(len(names)) if (y[:, k] != -1).any() or random.random() < 0.5]
+    random.shuffle(columns)
+    feature_file.save(path, {"features": np.ascontiguousarray(x, np.float32), "labels": np.ascontiguousarray(y[:, columns], np.int8)},
+                      {"classes": "\n".join(names[k] for k in columns)})
+    return path
+
+
+def expand(x, dim, skip):
+    wide = np.maximum(x.astype(float) @ random_layer(x.shape[1], dim, 2025), 0)
+    return np.hstack([wide, x]) if skip else wide
+
+
+def weigh(y, v):
+    """The mean of v over the classes shown, else over those judged."""
+    if v is None:
+        return np.ones(len(y))
+    return np.array([np.mean(v[row == 1] if (row == 1).any() else v[row != -1]) for row in y])
+
+
+def solve(x, y, gamma, alpha, lift, w, skip=False, dim=DIM):
+    """Coefficients [d, classes], without and with the lift, and the matrix of each class."""
+    x = expand(x, dim, skip)
+    matrices, out = [], []
+    for k in range(y.shape[1]):
+        share = w * np.where(y[:, k] != -1, 1, alpha)
+        matrices.append(gamma * np.eye(x.shape[1]) + (x.T * share) @ x)
+        out.append(np.linalg.solve(matrices[-1], (w * (y[:, k] == 1)) @ x))
+    sets = {tuple(row != -1) for row in y}
+    t = sum(not any(o != s and all(b or not a for a, b in zip(o, s)) for o in sets) for s in sets)
+    plain = np.array(out).T
+    return plain, plain + lift * (t - 1) / (t + 8) * plain.sum(1, keepdims=True), matrices
+
+
+def images(count, classes=8, kind=None):
+    x = random.normal(size=(count, WIDTH)).astype(np.float32)
+    y = (random.random((count, classes)) < 0.4).astype(np.int8)
+    for row in y:
+        draw = random.random() if kind is None else kind
+        if draw < 0.4:
+            row[random.random(classes) < 0.6] = -1
+        elif draw < 0.7:
+            first = 2 * random.integers(classes // 2)
+            row[:first] = row[first + 2:] = -1
+        if (row == -1).all():
+            row[random.integers(classes)] = random.integers(2)
+    return x, y
+
+
+def model_of(path):
+    tensors, about = feature_file.load(path)
+    return tensors, about["classes"].split("\n") if about["classes"] else [], about
+
+
+def compare(path, x, y, settings, what, tolerance=1e-9):
+    tensors, classes, _ = model_of(path)
+    known = [k for k in range(y.shape[1]) if (y[:, k] != -1).any()]
+    check(sorted(classes) == sorted(NAMES[k] for k in known), f"{what}: classes {classes}")
+    order = [NAMES.index(name) for name in classes]
+    _, lifted, _ = solve(x, y[:, order], settings["gamma"], settings.get("alpha", 1), settings.get("lift", 0), np.ones(len(x)),
+                         settings.get("skip-features") == "on")
+    off = np.abs(tensors["weights"] - lifted).max() / np.abs(lifted).max()
+    check(off < tolerance, f"{what}: W is off by {off:.1e}")
+    check((tensors["counts"] == (y[:, order] == 1).sum(0)).all(), f"{what}: counts")
+
+
+SETTINGS = {"plain": PLAIN, "apart": {**PLAIN, "alpha": 0.3, "lift": 0.1}, "skip": {**PLAIN, "alpha": 0.5, "skip-features": "on", "gamma": 0.5},
+            "kept": {**PLAIN, "keep-phases": 1000, "lift": 0.05}}
+
+
+def any_order(folder):
+    """Every order and division into lessons gives the model of everything at once, and that of NumPy."""
+    for name, settings in SETTINGS.items():
+        for trial in range(4):
+            x, y = images(int(random.integers(3, 60)))
+            whole, parts = folder / "whole.model", folder / "parts.model"
+            says = steps(settings, f"+{table(folder / 'all', x, y)}", f"={whole}")
+            check(says[0].startswith("1 "), f"{name}: exact: {says}")
+            compare(whole, x, y, settings, f"{name}: at once")
+            order = random.permutation(len(x))
+            cut = np.array_split(order, int(random.integers(2, 6)))
+            lessons = [f"+{table(folder / f'lesson{i}', x[rows], y[rows])}" for i, rows in enumerate(cut) if len(rows)]
+            middle = folder / "middle.model"
+            steps(settings, *lessons[:1], f"={middle}", f"@{middle}", *lessons[1:], f"={parts}")
+            compare(parts, x, y, settings, f"{name}: {len(lessons)} lessons")
+
+
+def undo(folder):
+    """What is taught and taken back leaves nothing, whatever came in between."""
+    for name, settings in SETTINGS.items():
+        for trial in range(4):
+            x, y = images(30)
+            y[:, 6:] = -1  # classes that only the lesson brings
+            y[(y == -1).all(1), 0] = 1
+            more_x, more_y = images(int(random.integers(1, 20)))
+            base, after = folder / "base.model", folder / "after.model"
+            first, lesson = table(folder / "first", x, y), table(folder / "lesson", more_x, more_y)
+            third = table(folder / "third", *images(5))
+            steps(settings, f"+{first}", f"={base}", f"+{lesson}", f"-{lesson}", f"={after}")
+            compare(after, x, y, settings, f"{name}: taken back")
+            (one, classes, about), (other, again, _) = model_of(base), model_of(after)
+            check(classes == again and one.keys() == other.keys(), f"{name}: {classes} {again} {sorted(one)} {sorted(other)}")
+            steps(settings, f"+{first}", f"+{lesson}", f"+{third}", f"-{lesson}", f"-{third}", f"={after}")
+            compare(after, x, y, settings, f"{name}: taken back in another order")
+            steps(settings, f"+{first}", f"-{first}", f"={after}", f"@{after}", f"+{lesson}", f"={after}")
+            compare(after, more_x, more_y, settings, f"{name}: from nothing again")
+
+
+def merging(folder):
+    """Models that were taught different things merge to the model of the union."""
+    for name, settings in SETTINGS.items():
+        for trial in range(4):
+            (x, y), (other_x, other_y) = images(25), images(15)
+            one, two, union = folder / "one.model", folder / "two.model", folder / "union.model"
+            steps(settings, f"+{table(folder / 'a', x, y)}", f"={one}")
+            steps(settings, f"+{table(folder / 'b', other_x, other_y)}", f"={two}")
+            says = steps(settings, f"@{one}", f"&{two}", f"={union}", f"@{union}", f"={union}")
+            check(says[0] == "1", f"{name}: merging is exact: {says}")
+            compare(union, np.vstack([x, other_x]), np.vstack([y, other_y]), settings, f"{name}: merged")
+
+
+def phases(folder):
+    """Phases that are taught equal phases that are learned, with every kind of class weight."""
+    command = BUILD / "l3a"
+    for weights, scaling in (("none", "normalised"), ("sqrt", "normalised"), ("sqrt", "literal"), ("log", "normalised")):
+        settings = {**PLAIN, "alpha": 0.3, "lift": 0.1, "weights": weights, "scaling": scaling}
+        x, y = images(80, kind=1)
+        learned, taught, lessons = folder / "learned.model", folder / "taught.model", []
+        learned.unlink(missing_ok=True)
+        for first in range(0, 8, 2):
+            rows = (y[:, first:first + 2] == 1).any(1)
+            own = np.full(y[rows].shape, -1, np.int8)
+            own[:, first:first + 2] = y[rows, first:first + 2]
+            lessons.append(f"+{table(folder / f'phase{first}', x[rows], own)}")
+            np.save(folder / "x.npy", x), np.save(folder / "y.npy", y)
+            (folder / "names").write_text("\n".join(NAMES) + "\n")
+            subprocess.run([command, "learn", learned, "--features", folder / "x.npy", "--labels", folder / "y.npy", "--names",
+                            folder / "names", "--classes", ",".join(NAMES[first:first + 2]), "--quiet",
+                            *(() if first else [v for k, w in settings.items() for v in (f"--{k}", str(w))])], check=True, capture_output=True)
+        steps(settings, *lessons, f"={taught}")
+        (one, classes, _), (other, again, _) = model_of(learned), model_of(taught)
+        off = np.abs(other["weights"][:, [again.index(c) for c in classes]] - one["weights"]).max() / np.abs(one["weights"]).max()
+        check(off < 1e-9, f"weights {weights} {scaling}: phases are off by {off:.1e}")
+
+
+def left_out(folder):
+    """The scores without each image are those of a model that is solved without it."""
+    for name, settings in SETTINGS.items():
+        x, y = images(30)
+        where = table(folder / "all", x, y)
+        steps(settings, f"+{where}", f"={folder / 'model'}", f"?{where}:{folder / 'scores'}")
+        _, classes, _ = model_of(folder / "model")
+        order = [NAMES.index(c) for c in classes]
+        scores = np.fromfile(folder / "scores", np.float32).reshape(len(x), -1)
+        skip, worst = settings.get("skip-features") == "on", 0
+        sets = {tuple(row != -1) for row in y}
+        for i in range(len(x)):
+            rest = np.arange(len(x)) != i
+            plain, _, _ = solve(x[rest], y[rest][:, order], settings["gamma"], settings.get("alpha", 1), 0, np.ones(rest.sum()), skip)
+            t = sum(not any(o != s and all(b or not a for a, b in zip(o, s)) for o in sets) for s in sets)
+            plain = plain + settings.get("lift", 0) * (t - 1) / (t + 8) * plain.sum(1, keepdims=True)
+            worst = max(worst, np.abs(expand(x[i:i + 1], DIM, skip) @ plain - scores[i]).max())
+        check(worst < 2e-6, f"{name}: scores without the image are off by {worst:.1e}")
+
+
+def renaming(folder):
+    x, y = images(30)
+    for name, settings in SETTINGS.items():
+        before, after = folder / "before.model", folder / "after.model"
+        steps(settings, f"+{table(folder / 'all', x, y)}", f"={before}", "~class a:Ähre", f"={after}")
+        (one, classes, _), (other, again, _) = model_of(before), model_of(after)
+        check([("Ähre" if c == "class a" else c) for c in classes] == again and (one["weights"] == other["weights"]).all(), f"{name}: renamed")
+    # two tags for one thing, never judged together
+    settings = SETTINGS["apart"]
+    y[:, 1] = -1
+    other_x, other_y = images(20)
+    other_y[:, 0] = -1
+    other_y[(other_y == -1).all(1), 1] = 1
+    y[(y == -1).all(1), 0] = 1
+    says = steps(settings, f"+{table(folder / 'one', x, y)}", f"+{table(folder / 'two', other_x, other_y)}", "~class b:class a", f"={folder / 'm'}")
+    check(says[-1] == "1", f"two tags that were never judged together become one exactly: {says}")
+    other_y[:, 0], other_y[:, 1] = other_y[:, 1], -1
+    compare(folder / "m", np.vstack([x, other_x]), np.vstack([y, other_y]), settings, "two tags made one")
+    check(steps(settings, f"+{table(folder / 'all', *images(30, kind=1))}", "~class b:class a")[-1] == "0", "images that show both count twice")
+
+
+def refusals(folder):
+    x, y = images(10)
+    good, nothing = table(folder / "good", x, y), np.full_like(y, -1)
+    nothing[1:] = y[1:]
+    nothing[1] = 0
+    settings = SETTINGS["apart"]
+    for words, what in (("row 0 was not judged for any class", [f"+{table(folder / 'bad', x, nothing)}"]),
+                        ("taught fewer images", [f"+{good}", f"-{table(folder / 'other', *images(10, kind=1))}"]),
+                        ("has no class", [f"-{good}"]), ("the model has no class 'zebra'", [f"+{good}", "~zebra:horse"]),
+                        ("empty name", [f"+{good}", "~class a:"])):
+        check(words in steps(settings, *what, code=1), words)
+
+
+def golden(folder):
+    """The cases of the reference program that have no views."""
+    path = SHARED / "golden" / "parts.json"
+    if not path.exists():
+        print("skipped: golden/parts.json is not there")
+        return
+    sys.path.insert(0, str(SHARED / "reference"))
+    import parts_reference
+    for case in json.loads(path.read_text())["cases"]:
+        if case["crops"]:
+            continue
+        made = parts_reference.example(case["example_seed"], case["images"], case["width"], case["classes"], 0, case["era"])
+        x = np.array([image["rows"][0] for image in made], np.float32)
+        y = np.array([[int(k in image["present"]) if k in image["judged"] else -1 for k in range(case["classes"])] for image in made], np.int8)
+        settings = {**PLAIN, "dim": case["dim"], "seed": case["layer_seed"], "gamma": case["gamma"], "alpha": case["alpha"],
+                    "lift": case["lift"], "skip-features": "on" if case["skip"] else "off", **({"keep-phases": 99} if case["lift"] else {})}
+        steps(settings, f"+{table(folder / 'case', x, y)}", f"={folder / 'case.model'}", width=case["width"])
+        tensors, classes, _ = model_of(folder / "case.model")
+        expected = np.array(case["weights"])[:, [NAMES.index(c) for c in classes]]
+        off = np.abs(tensors["weights"] - expected).max() / np.abs(expected).max()
+        check(off < 2e-6, f"golden case {case['example_seed']}: off by {off:.1e}")  # its features are float64, ours float32
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for part in (any_order, undo, merging, phases, left_out, renaming, refusals, golden):
+            part(folder)
+    return finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
