@@ -778,8 +778,9 @@ L3A_PUBLIC const char *l3a_pictures_reason(const l3a_pictures *pictures, size_t 
 L3A_PUBLIC size_t l3a_pictures_others(const l3a_pictures *pictures);
 
 /* ---- Data sets ------------------------------------------------------------------------------------------------------
- * "voc:FOLDER" (contains VOC2007/ or another year), "coco:FOLDER" (contains annotations/), or "list:FILE.csv" (path,labels with
- * semicolons between labels). Classes are in lexicographic order. */
+ * "voc:FOLDER" (contains VOC2007/ or another year), "coco:FOLDER" (contains annotations/), "list:FILE.csv" (path,labels with
+ * semicolons between labels), or, since 0.3, "folders:FOLDER" (contains a folder of pictures for each class, or train/, test/ and
+ * so on with such folders). Classes are in lexicographic order. */
 typedef struct l3a_dataset l3a_dataset;
 
 typedef struct l3a_dataset_options {
@@ -788,8 +789,9 @@ typedef struct l3a_dataset_options {
                            */
 } l3a_dataset_options;
 
-/* split is "trainval", "test", "train2014", …; an unknown one is an error that lists the splits. NULL: all rows of a list without
- * splits. Inconsistencies that do no harm are reported as warning events. Picture files are not opened. */
+/* split is "trainval", "test", "train2014", …; an unknown one is an error that lists the splits. NULL: all rows of a list or folder
+ * without splits. Inconsistencies that do no harm are reported as warning events. Picture files are not opened, except by
+ * "folders:", which looks at their first bytes, and compares those of the same size. */
 L3A_PUBLIC l3a_status l3a_dataset_open(l3a_context *context, const char *name, const char *split, l3a_dataset **dataset);
 /* The same with options; NULL: the defaults. */
 L3A_PUBLIC l3a_status l3a_dataset_open_with(l3a_context *context, const char *name, const char *split,
@@ -804,7 +806,7 @@ L3A_PUBLIC const char *l3a_dataset_class(const l3a_dataset *dataset, size_t inde
 L3A_PUBLIC const int8_t *l3a_dataset_labels(const l3a_dataset *dataset);
 /* [rows x classes]: 1 if the picture belongs to the phase of the class: its label is 1, or it has a crowd of the class (COCO). */
 L3A_PUBLIC const int8_t *l3a_dataset_members(const l3a_dataset *dataset);
-/* "000012" (VOC), "000000000009" (COCO), or the path as written in the list. */
+/* "000012" (VOC), "000000000009" (COCO), the path as written in the list, or the path below the folder of folders. */
 L3A_PUBLIC const char *l3a_dataset_id(const l3a_dataset *dataset, size_t row);
 L3A_PUBLIC const char *l3a_dataset_path(const l3a_dataset *dataset, size_t row);
 /* Number of picture-class pairs on which the data set contradicts itself (VOC: annotations against the lists of each class). */

@@ -18,8 +18,8 @@ const struct option data_options[] = {
 enum { PAIRS_SHOWN = 5, PROBLEMS_SHOWN = 5, PAIR_CLASSES = 4096, BAR = 30 };
 
 /* Usual pairs of splits, to train and to test on. */
-static const char *const usual[][2] = {
-    {"trainval", "test"}, {"train2014", "val2014"}, {"train2017", "val2017"}, {"train", "test"}, {"train", "val"}};
+static const char *const usual[][2] = {{"trainval", "test"}, {"train2014", "val2014"}, {"train2017", "val2017"}, {"train", "test"},
+                                       {"train", "val"},     {"train", "valid"},       {"train", "validation"}};
 
 struct pair {
     size_t first, second, pictures;
@@ -475,7 +475,7 @@ int data_command(struct arguments *arguments) {
         return EXIT_USAGE;
     }
     if (arguments->positional_count != 1) {
-        return complain(arguments, "name one data set, as voc:FOLDER, coco:FOLDER or list:FILE.csv");
+        return complain(arguments, "name one data set, as voc:FOLDER, coco:FOLDER, list:FILE.csv or folders:FOLDER");
     }
     about.name = arguments->positionals[0];
     l3a_status status = l3a_dataset_splits(context, about.name, splits, sizeof splits);

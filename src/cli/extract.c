@@ -6,7 +6,7 @@
 
 const struct option extract_options[] = {
     {"backbone", "FILE", "checkpoint: .safetensors, .pth or .pt"},
-    {"data", "DATASET", "voc:FOLDER, coco:FOLDER or list:FILE.csv"},
+    {"data", "DATASET", "voc:FOLDER, coco:FOLDER, list:FILE.csv or folders:FOLDER"},
     {"split", "NAME", "split of the data set: trainval, test, train2014, …"},
     {"difficult", "absent|ignore", "VOC: a class with only difficult objects is absent, or left out of the metrics [absent]"},
     {"o", "FILE", "feature file to write"},

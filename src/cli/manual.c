@@ -8,13 +8,16 @@ static const struct manual manuals[] = {
     {"data",
      "Describes a data set and checks that it is complete: how many pictures and labels it has, how many pictures each class has, "
      "and which classes appear together. With --protocol, also shows how many pictures each phase has for training and testing.\n"
-     "DATASET is voc:FOLDER (the folder that contains VOC2007), coco:FOLDER (the folder that contains annotations) or "
-     "list:FILE.csv. A CSV file has the columns path, labels (class names separated by semicolons) and, optionally, split. Paths "
-     "are relative to the CSV file.\n"
+     "DATASET is voc:FOLDER (the folder that contains VOC2007), coco:FOLDER (the folder that contains annotations), list:FILE.csv "
+     "or folders:FOLDER. A CSV file has the columns path, labels (class names separated by semicolons) and, optionally, split. "
+     "Paths are relative to the CSV file. A folder of folders has a folder for each class, with its pictures; a picture that is "
+     "in several folders shows several classes.\n"
      "Pictures that are missing or empty are listed, and the exit code is then 2. So are pictures that cannot be decoded, if "
      "--check-pictures is given.",
      "Check your own pictures before you start:\n"
      "  l3a data list:pets.csv --check-pictures\n"
+     "Pictures sorted into pets/cat, pets/dog and so on:\n"
+     "  l3a data folders:pets\n"
      "See how VOC 2007 is divided into five phases:\n"
      "  l3a data voc:VOCdevkit --protocol B0-C4\n"},
     {"extract",

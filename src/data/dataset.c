@@ -11,7 +11,7 @@
 
 enum { CLASS_LIMIT = 1 << 16, CLASS_NAME_LIMIT = 256 };
 
-static const struct dataset_kind *const kinds[] = {&voc_kind, &coco_kind, &list_kind};
+static const struct dataset_kind *const kinds[] = {&voc_kind, &coco_kind, &list_kind, &folders_kind};
 
 /* *place is the text after the colon. */
 static l3a_status find_kind(l3a_context *context, const char *name, const struct dataset_kind **kind, const char **place) {
@@ -135,6 +135,20 @@ bool stays_below(const char *file) {
         }
     }
     return true;
+}
+
+l3a_status add_distinct(l3a_context *context, char **texts, size_t count, text_list *distinct) {
+    l3a_status status = L3A_OK;
+    if (count) {
+        sort_texts(texts, count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || strcmp(texts[i], texts[i - 1]) != 0) {
+            TRY(text_list_add(context, distinct, texts[i], strlen(texts[i])));
+        }
+    }
+done:
+    return status;
 }
 
 static bool has_control_character(const char *text) {

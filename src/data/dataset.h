@@ -23,8 +23,10 @@ struct dataset_kind {
     l3a_status (*splits)(l3a_context *context, const char *place, text_list *splits);
 };
 
-extern const struct dataset_kind voc_kind, coco_kind, list_kind;
+extern const struct dataset_kind voc_kind, coco_kind, list_kind, folders_kind;
 
+/* Adds each distinct text once, in sorted order. Sorts the array in place. */
+l3a_status add_distinct(l3a_context *context, char **texts, size_t count, text_list *distinct);
 /* Takes sorted names without duplicates. The data set owns them from then on, even if this fails. */
 l3a_status dataset_set_classes(struct l3a_dataset *dataset, const char *place, text_list *names);
 /* The index of a class, or the number of classes. */

@@ -1,6 +1,13 @@
-/* A list of pictures: a CSV file whose first line names its columns. `path` is relative to the file. `labels` (or `label`) holds
- * class names separated by semicolons, or nothing. `split`, which is optional, holds the split that a picture belongs to. Other
- * columns are ignored. The classes are those of all rows, so that all splits of a file have the same classes. */
+/* A list of pictures: a CSV file whose first line names its columns. `path` is relative to the file. `labels` (or `label`, `tags`,
+ * `tag`) holds the names of classes, or nothing. `split`, which is optional, holds the split that a picture belongs to. Other
+ * columns are ignored. The classes are those of all rows, so that all splits of a file have the same classes.
+ *
+ * The columns are separated by the first of comma, semicolon and tab with which the first line names a path and labels: in many
+ * countries, spreadsheets write semicolons. Where the separator is not a comma and no other column follows the labels, a row may
+ * have a label in each of any number of fields at its end.
+ *
+ * Labels in a field are separated by semicolons. If no field with labels has one, they are separated by '|', and if there is none
+ * either, by commas; but where commas separate the columns, only fields in quotes are split that way. */
 #include "base/file.h"
 #include "base/utf8.h"
 #include "data/dataset.h"
@@ -8,71 +15,100 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { LIST_LIMIT = 1 << 30 };
 
+/* A field with labels. */
+struct cell {
+    char *text;
+    bool quoted;
+};
+
 struct row {
     char *path, *split;
-    size_t first_label, label_count, line;
+    size_t first_cell, cell_count, first_label, label_count, line;
 };
 
 struct list {
     struct l3a_dataset *dataset;
     l3a_context *context;
     const char *path;
-    char *text; /* rows and labels point into it */
+    char *text; /* rows, cells and labels point into it */
     struct row *rows;
+    struct cell *cells;
     char **labels;
-    size_t row_count, row_capacity, label_count, label_capacity;
+    size_t row_count, row_capacity, cell_count, cell_capacity, label_count, label_capacity;
     size_t path_column, label_column, split_column, columns; /* a missing column is `columns` */
+    bool open_ended;                                         /* the fields from label_column on are labels, however many */
+    char separator, label_separator;
 };
 
 static void list_close(struct list *list) {
     release(list->context, list->text);
     release(list->context, list->rows);
+    release(list->context, list->cells);
     release(list->context, list->labels);
 }
 
-static size_t find_column(const struct csv *csv, const char *name, const char *other) {
-    size_t column = 0;
-    while (column < csv->count && strcmp(csv->fields[column], name) != 0 && strcmp(csv->fields[column], other) != 0) {
-        column++;
+/* Capital letters and blanks around the name do not matter, unless `exactly`. */
+static bool is_called(const char *field, const char *name, bool exactly) {
+    const size_t length = strlen(name);
+    if (exactly) {
+        return strcmp(field, name) == 0;
     }
-    return column;
+    field += strspn(field, " \t");
+    return strncasecmp(field, name, length) == 0 && !field[length + strspn(field + length, " \t")];
 }
 
-static const char form[] =
-    "separate the columns by commas (path,labels,split) and the labels of a picture by ';', as in a.jpg,cat;dog,train";
+/* The column with one of two names; csv->count if there is none. */
+static size_t find_column(const struct csv *csv, const char *name, const char *other) {
+    for (int exactly = 1; exactly >= 0; exactly--) {
+        for (size_t i = 0; i < csv->count; i++) {
+            if (is_called(csv->fields[i], name, exactly) || is_called(csv->fields[i], other, exactly)) {
+                return i;
+            }
+        }
+    }
+    return csv->count;
+}
 
-/* Some programs write CSV with semicolons or tabs. A first line without a comma cannot name two columns. */
-static l3a_status check_separator(const struct list *list, size_t length) {
-    const size_t start = length >= 3 && memcmp(list->text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
-    const char *line = list->text + start;
-    const char *end = memchr(line, '\n', length - start);
-    const int shown = (int)(end ? end - line : (ptrdiff_t)(length - start));
-    const char *found = memchr(line, ',', (size_t)shown)    ? NULL
-                        : memchr(line, ';', (size_t)shown)  ? "semicolons"
-                        : memchr(line, '\t', (size_t)shown) ? "tabs"
-                                                            : NULL;
-    return !found ? L3A_OK
-                  : fail(list->context, L3A_ERROR_FORMAT, form, "%s: line 1: the columns are separated by %s: '%.*s'", list->path,
-                         found, shown < 64 ? shown - (shown && line[shown - 1] == '\r') : 64, line);
+static size_t find_label_column(const struct csv *csv) {
+    const size_t labels = find_column(csv, "labels", "label");
+    return labels < csv->count ? labels : find_column(csv, "tags", "tag");
+}
+
+static bool is_header(const struct csv *csv) {
+    return find_column(csv, "path", "path") < csv->count && find_label_column(csv) < csv->count;
+}
+
+/* Whether all that follows the labels in the header is more labels: columns without a name, or with the same one. */
+static bool ends_with_labels(const struct csv *csv, size_t label_column) {
+    for (size_t i = label_column + 1; i < csv->count; i++) {
+        if (!is_called(csv->fields[i], "", false) && !is_called(csv->fields[i], csv->fields[label_column], false)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static l3a_status read_header(struct list *list, struct csv *csv) {
     static const char hint[] = "name the columns in the first line: path,labels or path,labels,split";
     l3a_status status = L3A_OK;
     bool more = false;
+    TRY(csv_detect_separator(csv, is_header));
     TRY(csv_next_row(csv, &more));
     FAIL_IF(!more, list->context, L3A_ERROR_FORMAT, hint, "%s: the file is empty", list->path);
+    list->separator = csv->separator;
     list->columns = csv->count;
     list->path_column = find_column(csv, "path", "path");
-    list->label_column = find_column(csv, "labels", "label");
+    list->label_column = find_label_column(csv);
     list->split_column = find_column(csv, "split", "split");
     FAIL_IF(list->path_column == csv->count, list->context, L3A_ERROR_FORMAT, hint, "%s: line %zu: no column 'path'", list->path,
             csv->line);
     FAIL_IF(list->label_column == csv->count, list->context, L3A_ERROR_FORMAT, hint, "%s: line %zu: no column 'labels' or 'label'",
             list->path, csv->line);
+    list->open_ended = csv->separator != ',' && ends_with_labels(csv, list->label_column);
 done:
     return status;
 }
@@ -86,17 +122,37 @@ static char *trim(char *text) {
     return text;
 }
 
-static l3a_status take_labels(struct list *list, struct row *row, char *text) {
-    l3a_status status = L3A_OK;
-    row->first_label = list->label_count;
-    for (char *rest = text, *label; (label = strsep(&rest, ";"));) {
-        label = trim(label);
-        if (label[0]) {
-            TRY(grow_array(list->context, &list->labels, &list->label_capacity, list->label_count + 1, sizeof *list->labels));
-            list->labels[list->label_count++] = label;
+static l3a_status check_fields(const struct list *list, const struct csv *csv) {
+    static const char form[] =
+        "separate the columns by commas (path,labels,split) and the labels of a picture by ';', as in a.jpg,cat;dog,train";
+    const bool semicolons = list->separator == ',' && csv->count < list->columns && strchr(csv->fields[0], ';');
+    const bool right = list->open_ended ? csv->count > list->label_column : csv->count == list->columns;
+    if (!right) {
+        return fail(list->context, L3A_ERROR_FORMAT,
+                    semicolons ? form
+                    : list->separator == ','
+                        ? "separate the labels of a picture by ';', and put a field that contains a comma in quotes"
+                        : "separate the labels of a picture by commas, or put them in quotes",
+                    "%s: line %zu: %zu fields, but the first line has %zu", list->path, csv->line, csv->count, list->columns);
+    }
+    for (size_t i = 0; i < csv->count; i++) {
+        if (!is_utf8(csv->fields[i])) {
+            return fail(list->context, L3A_ERROR_FORMAT, "save the file as UTF-8", "%s: line %zu: field %zu is not UTF-8",
+                        list->path, csv->line, i + 1);
         }
     }
-    row->label_count = list->label_count - row->first_label;
+    return L3A_OK;
+}
+
+static l3a_status take_cells(struct list *list, struct row *row, const struct csv *csv) {
+    l3a_status status = L3A_OK;
+    const size_t last = list->open_ended ? csv->count : list->label_column + 1;
+    row->first_cell = list->cell_count;
+    row->cell_count = last - list->label_column;
+    TRY(grow_array(list->context, &list->cells, &list->cell_capacity, list->cell_count + row->cell_count, sizeof *list->cells));
+    for (size_t i = list->label_column; i < last; i++) {
+        list->cells[list->cell_count++] = (struct cell){csv->fields[i], csv->quoted[i]};
+    }
 done:
     return status;
 }
@@ -104,14 +160,7 @@ done:
 static l3a_status take_row(struct list *list, const struct csv *csv) {
     l3a_status status = L3A_OK;
     struct row row = {.line = csv->line};
-    const bool semicolons = csv->count < list->columns && strchr(csv->fields[0], ';');
-    FAIL_IF(csv->count != list->columns, list->context, L3A_ERROR_FORMAT,
-            semicolons ? form : "separate the labels of a picture by ';', and put a field that contains a comma in quotes",
-            "%s: line %zu: %zu fields, but the first line has %zu", list->path, csv->line, csv->count, list->columns);
-    for (size_t i = 0; i < csv->count; i++) {
-        FAIL_IF(!is_utf8(csv->fields[i]), list->context, L3A_ERROR_FORMAT, "save the file as UTF-8",
-                "%s: line %zu: column %zu is not UTF-8", list->path, csv->line, i + 1);
-    }
+    TRY(check_fields(list, csv));
     row.path = trim(csv->fields[list->path_column]);
     FAIL_IF(!row.path[0], list->context, L3A_ERROR_FORMAT, NULL, "%s: line %zu: no path", list->path, csv->line);
     FAIL_IF(strpbrk(row.path, "\r\n"), list->context, L3A_ERROR_FORMAT, "rename the picture",
@@ -122,11 +171,67 @@ static l3a_status take_row(struct list *list, const struct csv *csv) {
                 "use one word as the name of a split, such as train", "%s: line %zu: '%.64s' cannot be the name of a split",
                 list->path, csv->line, row.split);
     }
-    TRY(take_labels(list, &row, csv->fields[list->label_column]));
+    TRY(take_cells(list, &row, csv));
     TRY(grow_array(list->context, &list->rows, &list->row_capacity, list->row_count + 1, sizeof row));
     list->rows[list->row_count++] = row;
 done:
     return status;
+}
+
+/* Whether a cell is split at this separator, if it is the one of the file. */
+static bool is_split_at(const struct list *list, const struct cell *cell, char separator) {
+    return separator == ';' || list->separator != ',' || cell->quoted;
+}
+
+static void choose_label_separator(struct list *list) {
+    static const char separators[] = ";|,";
+    list->label_separator = '\0';
+    for (const char *separator = separators; *separator && !list->label_separator; separator++) {
+        for (size_t i = 0; i < list->cell_count && !list->label_separator; i++) {
+            const struct cell *cell = &list->cells[i];
+            list->label_separator = is_split_at(list, cell, *separator) && strchr(cell->text, *separator) ? *separator : '\0';
+        }
+    }
+}
+
+static l3a_status add_label(struct list *list, char *label) {
+    l3a_status status = L3A_OK;
+    label = trim(label);
+    if (label[0]) {
+        TRY(grow_array(list->context, &list->labels, &list->label_capacity, list->label_count + 1, sizeof *list->labels));
+        list->labels[list->label_count++] = label;
+    }
+done:
+    return status;
+}
+
+static l3a_status split_cells(struct list *list) {
+    l3a_status status = L3A_OK;
+    choose_label_separator(list);
+    for (size_t i = 0; i < list->row_count; i++) {
+        struct row *row = &list->rows[i];
+        row->first_label = list->label_count;
+        for (size_t j = row->first_cell; j < row->first_cell + row->cell_count; j++) {
+            const char separator[2] = {is_split_at(list, &list->cells[j], list->label_separator) ? list->label_separator : '\0'};
+            for (char *rest = list->cells[j].text, *label; (label = strsep(&rest, separator));) {
+                TRY(add_label(list, label));
+            }
+        }
+        row->label_count = list->label_count - row->first_label;
+    }
+done:
+    return status;
+}
+
+/* Version 0.2 took such a field for one label. */
+static void warn_of_separator(const struct list *list) {
+    if (list->separator == ',' && (list->label_separator == '|' || list->label_separator == ',')) {
+        report_warning(
+            list->context,
+            "%s: labels in quotes are separated by '%c', because no field has a ';'; if one of them is a single label, put "
+            "a ';' after it",
+            list->path, list->label_separator);
+    }
 }
 
 static l3a_status list_read(struct list *list) {
@@ -135,9 +240,10 @@ static l3a_status list_read(struct list *list) {
     bool more = true;
     size_t length;
     TRY(read_whole(list->context, list->path, LIST_LIMIT, &list->text, &length));
+    FAIL_IF(length > 1 && (memcmp(list->text, "\xFF\xFE", 2) == 0 || memcmp(list->text, "\xFE\xFF", 2) == 0), list->context,
+            L3A_ERROR_FORMAT, "save the file as UTF-8: spreadsheets call it 'CSV UTF-8'", "%s: the file is UTF-16", list->path);
     FAIL_IF(memchr(list->text, '\0', length), list->context, L3A_ERROR_FORMAT, "use a text file whose first line is path,labels",
             "%s: the file contains a zero byte, so it is not text", list->path);
-    TRY(check_separator(list, length));
     csv_begin(&csv, list->context, list->path, list->text, length);
     TRY(read_header(list, &csv));
     for (;;) {
@@ -147,19 +253,7 @@ static l3a_status list_read(struct list *list) {
         }
         TRY(take_row(list, &csv));
     }
-done:
-    return status;
-}
-
-/* Adds each distinct text once, in sorted order. Sorts the array in place. */
-static l3a_status add_distinct(l3a_context *context, char **texts, size_t count, text_list *distinct) {
-    l3a_status status = L3A_OK;
-    sort_texts(texts, count);
-    for (size_t i = 0; i < count; i++) {
-        if (i == 0 || strcmp(texts[i], texts[i - 1]) != 0) {
-            TRY(text_list_add(context, distinct, texts[i], strlen(texts[i])));
-        }
-    }
+    TRY(split_cells(list));
 done:
     return status;
 }
@@ -250,6 +344,7 @@ static l3a_status list_open(struct l3a_dataset *dataset, const char *place, cons
     TRY(add_rows(&list, split));
     TRY(dataset_make_labels(dataset, place));
     set_labels(&list, split);
+    warn_of_separator(&list);
 done:
     list_close(&list);
     text_list_clear(list.context, &splits);

@@ -38,6 +38,7 @@ struct search {
     l3a_context *context;
     struct place_set seen;
     text_list folders, links; /* to be searched; the last one comes first */
+    bool shallow;             /* folders in folders are not searched */
 };
 
 static size_t find_place(const struct place_set *set, struct place place) {
@@ -135,6 +136,9 @@ static l3a_status take_path(struct search *search, const char *path, bool named)
     char target;
     if (search->context->files->describe(path, &about)) {
         return skip_failed(search, path, fail_system(search->context, path, "open", errno));
+    }
+    if (S_ISDIR(about.mode) && search->shallow && !named) {
+        return L3A_OK;
     }
     if (S_ISDIR(about.mode)) {
         const bool link = !named && search->context->files->read_link(path, &target, sizeof target) >= 0;
@@ -237,30 +241,43 @@ done:
     return status;
 }
 
-l3a_status l3a_pictures_find(l3a_context *context, const char *const *paths, size_t count, l3a_pictures **pictures) {
+static l3a_status run_search(struct search *search, const char *const *paths, size_t count, l3a_pictures **pictures) {
+    l3a_context *context = search->context;
     l3a_status status = L3A_OK;
     l3a_pictures *made = NULL;
+    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
+    made->context = context;
+    search->found = made;
+    for (size_t i = 0; i < count; i++) {
+        TRY(search_path(search, paths[i]));
+    }
+    TRY(drop_repeated(context, &made->paths));
+    *pictures = made;
+    made = NULL;
+done:
+    release(context, search->seen.places);
+    text_list_clear(context, &search->folders);
+    text_list_clear(context, &search->links);
+    l3a_pictures_free(made);
+    return status;
+}
+
+l3a_status l3a_pictures_find(l3a_context *context, const char *const *paths, size_t count, l3a_pictures **pictures) {
+    l3a_status status = L3A_OK;
     struct search search = {.context = context};
     NEED(context, context, pictures);
     if (count) {
         NEED(context, paths);
         TRY(need_items(context, __func__, "paths", paths, count));
     }
-    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
-    made->context = context;
-    search.found = made;
-    for (size_t i = 0; i < count; i++) {
-        TRY(search_path(&search, paths[i]));
-    }
-    TRY(drop_repeated(context, &made->paths));
-    *pictures = made;
-    made = NULL;
+    TRY(run_search(&search, paths, count, pictures));
 done:
-    release(context, search.seen.places);
-    text_list_clear(context, &search.folders);
-    text_list_clear(context, &search.links);
-    l3a_pictures_free(made);
     return status;
+}
+
+l3a_status pictures_find_in(l3a_context *context, const char *folder, l3a_pictures **pictures) {
+    struct search search = {.context = context, .shallow = true};
+    return run_search(&search, &folder, 1, pictures);
 }
 
 void l3a_pictures_free(l3a_pictures *pictures) {

@@ -57,22 +57,28 @@ expect 2 "protocol 'X' is not of the form" l3a data "list:$work/set.csv" --proto
 expect 2 "no split 'val'; the splits are: test train" l3a data "list:$work/set.csv" --split val
 expect 2 "'maybe' is not one of absent|ignore" l3a data "list:$work/set.csv" --difficult maybe
 expect 2 'name one data set' l3a data
-expect 2 'the forms are voc:FOLDER, coco:FOLDER, list:FILE.csv' l3a data "$work/set.csv"
+expect 2 'the forms are voc:FOLDER, coco:FOLDER, list:FILE.csv, folders:FOLDER' l3a data "$work/set.csv"
 expect 2 'none.csv: cannot open' l3a data "list:$work/none.csv"
 printf 'file,labels\na,b\n' >"$work/bad.csv"
 expect 2 "bad.csv: line 1: no column 'path'" l3a data "list:$work/bad.csv"
 
-# CSV as some programs write it: the message says what was found, the hint what is expected.
+# CSV as spreadsheets write it, with semicolons or tabs between the columns.
+printf '\357\273\277path;labels;split\r\na.png;cat,dog;train\r\n' >"$work/other.csv"
+expect 0 '' l3a data "list:$work/other.csv"
+shows 'train, 1 picture, 2 classes'
+printf '"path";"labels"\n"a.png";"cat;dog"\n' >"$work/other.csv"
+expect 0 '' l3a data "list:$work/other.csv"
+shows 'all, 1 picture, 2 classes'
+printf 'path\tlabels\na.png\tcat\tdog\n' >"$work/other.csv"
+expect 0 '' l3a data "list:$work/other.csv"
+shows 'all, 1 picture, 2 classes'
+printf 'path,labels\na.png,"cat,dog"\n' >"$work/other.csv"
+expect 0 "warning: $work/other.csv: labels in quotes are separated by ','" l3a data "list:$work/other.csv"
+shows 'all, 1 picture, 2 classes'
+
+# The message says what was found, the hint what is expected.
 says() { grep -qF -- "$1" "$work/stderr" && pass || fail "stderr lacks '$1'" "$work/stderr"; }
 form="separate the columns by commas (path,labels,split) and the labels of a picture by ';'"
-printf 'path;labels;split\r\na.png;cat,dog;train\r\n' >"$work/bad.csv"
-expect 2 "line 1: the columns are separated by semicolons: 'path;labels;split'" l3a data "list:$work/bad.csv"
-says "$form"
-printf '\357\273\277"path";"labels"\n"a.png";"cat"\n' >"$work/bad.csv"
-expect 2 "line 1: the columns are separated by semicolons: '\"path\";\"labels\"'" l3a data "list:$work/bad.csv"
-says "$form"
-printf 'path\tlabels\na.png\tcat\n' >"$work/bad.csv"
-expect 2 'line 1: the columns are separated by tabs' l3a data "list:$work/bad.csv"
 printf 'path,labels,split\na.png;cat;train\n' >"$work/bad.csv"
 expect 2 'line 2: 1 fields, but the first line has 3' l3a data "list:$work/bad.csv"
 says "$form"
@@ -81,6 +87,13 @@ expect 2 'line 2: 4 fields, but the first line has 3' l3a data "list:$work/bad.c
 says "separate the labels of a picture by ';'"
 printf 'path\na.png\n' >"$work/bad.csv"
 expect 2 "line 1: no column 'labels' or 'label'" l3a data "list:$work/bad.csv"
+
+printf 'path;labels;split\na.png;cat;dog;train\n' >"$work/bad.csv"
+expect 2 'line 2: 4 fields, but the first line has 3' l3a data "list:$work/bad.csv"
+says 'separate the labels of a picture by commas, or put them in quotes'
+printf 'path;labels\na.png;c"at\n' >"$work/bad.csv"
+expect 2 'bad.csv: line 2, column 8: a quote inside a field that does not begin with one' l3a data "list:$work/bad.csv"
+says 'separate fields by semicolons'
 
 # A VOC with an annotation cut in half, then with one for which there is no picture.
 voc=$work/devkit/VOC2007

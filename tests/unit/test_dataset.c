@@ -210,7 +210,7 @@ static void voc_folders_and_splits_that_are_not_there_are_named(void **state) {
     assert_refused(named("voc", ""), NULL, L3A_ERROR_OPTION, "no split was chosen; the splits are: test train");
     put("VOC2012/ImageSets/Main/train.txt", "a\n");
     assert_refused(named("voc", ""), "train", L3A_ERROR_OPTION, "more than one year");
-    assert_refused("vic:x", "train", L3A_ERROR_OPTION, "voc:FOLDER, coco:FOLDER, list:FILE.csv");
+    assert_refused("vic:x", "train", L3A_ERROR_OPTION, "voc:FOLDER, coco:FOLDER, list:FILE.csv, folders:FOLDER");
     assert_refused("voc:", "train", L3A_ERROR_OPTION, "does not name a data set");
 }
 
@@ -481,16 +481,26 @@ static void lists_that_are_broken_are_refused(void **state) {
         {"path,class\na,cat\n", L3A_ERROR_FORMAT, "line 1: no column 'labels' or 'label'"},
         {"path,labels\na\n", L3A_ERROR_FORMAT, "line 2: 1 fields, but the first line has 2"},
         {"path,labels\na,b,c\n", L3A_ERROR_FORMAT, "line 2: 3 fields"},
-        {"path,labels,note\na,x,\"n\nn\"\nb\"c,d,e\n", L3A_ERROR_FORMAT, "line 4: a quote inside a field"},
+        {"path,labels,note\na,x,\"n\nn\"\nb\"c,d,e\n", L3A_ERROR_FORMAT, "line 4, column 2: a quote inside a field"},
         {"path,labels\n\"a\nb\",x\n", L3A_ERROR_FORMAT, "line 2: the path contains a line break"},
-        {"path,labels\n\"a\"b,c\n", L3A_ERROR_FORMAT, "line 2: text after the closing quote"},
-        {"path,labels\na,\"cat\n", L3A_ERROR_FORMAT, "line 2: a quoted field is not closed"},
+        {"path,labels\n\"a\"b,c\n", L3A_ERROR_FORMAT, "line 2, column 4: text after the closing quote"},
+        {"path,labels\na,\"cat\n", L3A_ERROR_FORMAT, "line 2, column 3: a quoted field is not closed"},
         {"path,labels\n,cat\n", L3A_ERROR_FORMAT, "line 2: no path"},
         {"path,labels,split\na,cat,\n", L3A_ERROR_FORMAT, "line 2: '' cannot be the name of a split"},
-        {"path,labels\na,c\xE4t\n", L3A_ERROR_FORMAT, "line 2: column 2 is not UTF-8"},
+        {"path,labels\na,c\xE4t\n", L3A_ERROR_FORMAT, "line 2: field 2 is not UTF-8"},
         {"path,labels\na,cat\na,dog\n", L3A_ERROR_DATA, "picture 'a' is listed twice"},
         {"path,labels\na,\n", L3A_ERROR_CLASS, "no classes"},
         {"path,labels\n", L3A_ERROR_CLASS, "no classes"},
+        {"path,labels,note\na,x,\"n\nn\" b\n", L3A_ERROR_FORMAT, "line 3, column 3: text after the closing quote"},
+        {"path,labels,note\na,\"x\ny\",\"n\n", L3A_ERROR_FORMAT, "line 3, column 4: a quoted field is not closed"},
+        {"path;labels\na;b\"c\n", L3A_ERROR_FORMAT, "line 2, column 4: a quote inside a field"},
+        {"path;labels\n\"a\",b\n", L3A_ERROR_FORMAT, "line 2, column 4: text after the closing quote"},
+        {"path;labels;split\na;b;c;train\n", L3A_ERROR_FORMAT, "line 2: 4 fields, but the first line has 3"},
+        {"path;labels\na\n", L3A_ERROR_FORMAT, "line 2: 1 fields, but the first line has 2"},
+        {"path;class\na;cat\n", L3A_ERROR_FORMAT, "line 1: no column 'labels' or 'label'"},
+        {"a.jpg\tcat\n", L3A_ERROR_FORMAT, "line 1: no column 'path'"},
+        {"\"path;labels\na;cat\n", L3A_ERROR_FORMAT, "line 1, column 1: a quoted field is not closed"},
+        {"\xFF\xFEp", L3A_ERROR_FORMAT, "the file is UTF-16"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         put("set.csv", cases[i].text);
@@ -499,6 +509,61 @@ static void lists_that_are_broken_are_refused(void **state) {
     put_bytes("set.csv", "path,labels\na\0b,cat\n", 20);
     assert_refused(named("list", "set.csv"), NULL, L3A_ERROR_FORMAT, "a zero byte");
     assert_refused(named("list", "none.csv"), NULL, L3A_ERROR_NOT_FOUND, "none.csv: cannot open");
+}
+
+static void list_columns_may_be_separated_by_semicolons_or_tabs(void **state) {
+    (void)state;
+    static const char *const same[] = {
+        "\xEF\xBB\xBFpath;labels\r\na b.jpg;cat,dog\r\nk\xC3\xA4se.jpg;\"dog\"\r\nc.jpg;\r\n",
+        "path;labels\na b.jpg;\"cat;dog\"\nk\xC3\xA4se.jpg;dog\nc.jpg;\n",
+        "path;labels;;\na b.jpg;cat;dog;\nk\xC3\xA4se.jpg;dog;;\nc.jpg;;;\n",
+        "path;labels\na b.jpg;dog;cat\nk\xC3\xA4se.jpg;dog\nc.jpg;\n",
+        "path;label;label\na b.jpg;dog;cat\nk\xC3\xA4se.jpg;dog;\nc.jpg;;\n",
+        "size, bytes;path;labels\n7;a b.jpg;cat|dog\n8;k\xC3\xA4se.jpg;dog\n9;c.jpg;\n",
+        "\"labels\";\"path\"\n\"cat | dog\";\"a b.jpg\"\ndog;k\xC3\xA4se.jpg\n;c.jpg\n",
+        "path\tlabels\na b.jpg\tcat\tdog\nk\xC3\xA4se.jpg\tdog\nc.jpg\t\n",
+        "Path\t Tags\tnote\na b.jpg\tcat;dog\tx,y\nk\xC3\xA4se.jpg\tdog\t\nc.jpg\t\t\n",
+        "path,labels\na b.jpg,\"cat,dog\"\nk\xC3\xA4se.jpg,dog\nc.jpg,\n",
+        "path, labels\na b.jpg,\"cat|dog\"\nk\xC3\xA4se.jpg,dog\nc.jpg,\n",
+        "tag,path\n\"cat\n,dog\",a b.jpg\ndog,k\xC3\xA4se.jpg\n,c.jpg",
+    };
+    for (size_t i = 0; i + 1 < sizeof same / sizeof same[0]; i++) {
+        put("set.csv", same[i]);
+        l3a_dataset *dataset = open_set(named("list", "set.csv"), NULL);
+        assert_classes(dataset, "cat,dog");
+        assert_marks(dataset, l3a_dataset_labels(dataset), "11 01 00");
+        assert_row(dataset, 0, "a b.jpg", "a b.jpg");
+        assert_row(dataset, 1, "k\xC3\xA4se.jpg", "k\xC3\xA4se.jpg");
+        l3a_dataset_free(dataset);
+    }
+    put("set.csv", same[sizeof same / sizeof same[0] - 1]);
+    assert_refused(named("list", "set.csv"), NULL, L3A_ERROR_CLASS, "cannot be the name of a class");
+}
+
+/* What 0.2 accepted: a comma in the header decides, and a semicolon in some labels means that commas and bars belong to names. */
+static void lists_of_older_versions_mean_what_they_meant(void **state) {
+    (void)state;
+    put("set.csv", "a;b,path,labels,Path\n1,x.jpg,\"tench, a fish;cat|dog\",y\n2,z.jpg,\"crow, a bird\",y\n");
+    l3a_dataset *dataset = open_set(named("list", "set.csv"), NULL);
+    assert_classes(dataset, "cat|dog,crow, a bird,tench, a fish");
+    assert_row(dataset, 0, "x.jpg", "x.jpg");
+    l3a_dataset_free(dataset);
+    put("set.csv", "path,labels,\na,cat|dog,x\n");
+    dataset = open_set(named("list", "set.csv"), NULL);
+    assert_classes(dataset, "cat|dog");
+    assert_string_equal(warnings, "");
+    l3a_dataset_free(dataset);
+    put("set.csv", "path,labels\na,\"crow, a bird\"\n");
+    dataset = open_set(named("list", "set.csv"), NULL);
+    assert_classes(dataset, "a bird,crow");
+    assert_non_null(strstr(warnings, "labels in quotes are separated by ','"));
+    l3a_dataset_free(dataset);
+    warnings[0] = '\0';
+    put("set.csv", "path,labels\na,\"crow, a bird;\"\n");
+    dataset = open_set(named("list", "set.csv"), NULL);
+    assert_classes(dataset, "crow, a bird");
+    assert_string_equal(warnings, "");
+    l3a_dataset_free(dataset);
 }
 
 static void labels_that_do_not_fit_into_memory_are_refused(void **state) {
@@ -558,6 +623,8 @@ static void an_allocation_that_fails_loses_nothing(void **state) {
     fail_each_allocation(named("coco", ""), "train2014");
     put("set.csv", "path,labels,split\na,x;y,train\nb,\"x\",test\n");
     fail_each_allocation(named("list", "set.csv"), "test");
+    put("set.csv", "path;labels\na;x;y\nb;\"x\"\n");
+    fail_each_allocation(named("list", "set.csv"), NULL);
 }
 
 static void only_utf8_is_taken_for_utf8(void **state) {
@@ -603,6 +670,8 @@ int main(void) {
         TEST(coco_files_cut_anywhere_are_refused),
         TEST(list_labels_are_separated_by_semicolons),
         TEST(list_splits_share_their_classes),
+        TEST(list_columns_may_be_separated_by_semicolons_or_tabs),
+        TEST(lists_of_older_versions_mean_what_they_meant),
         TEST(lists_that_are_broken_are_refused),
         TEST(labels_that_do_not_fit_into_memory_are_refused),
         TEST(an_allocation_that_fails_loses_nothing),
