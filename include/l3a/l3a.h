@@ -357,7 +357,8 @@ L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);
  * must have all the named classes; its other labels are not used. A phase has sums of its own, which are added to the model's when
  * it ends, so a phase that fails before that leaves the model as it was. If the equations cannot be solved at the end, the model
  * still scores as before, but refuses to learn more or to be saved: load it again. Since 0.3, classes that the model knows are
- * allowed too. The images are then taught as by l3a_model_teach(): a label of -1 says that an image was not judged for the class. */
+ * allowed too. The images are then taught as by l3a_model_teach(): a label of -1 says that an image was not judged for the class.
+ */
 L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count);
 /* Computes scores [rows x classes of the model] for features [rows x width]. */
 L3A_PUBLIC l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores);

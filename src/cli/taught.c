@@ -36,7 +36,7 @@ static void summarise(const l3a_model *model, struct expectation *expectation) {
         precision += tells ? expectation->precision[k] : 0;
         recall += tells ? expectation->recall[k] : 0;
         known += tells;
-        expectation->unknown += isnan(expectation->recall[k]);
+        expectation->unknown += isnan(expectation->recall[k]) ? 1 : 0;
         expectation->fewest = images < expectation->fewest ? images : expectation->fewest;
         expectation->one_sided = expectation->one_sided && expectation->judged[k] == expectation->shown[k];
     }
@@ -169,8 +169,9 @@ static void print_advice(const struct arguments *arguments, const l3a_model *mod
         return;
     }
     if (expectation->unknown) {
-        printf("-: l3a can say what to expect of a tag once it has two pictures that show it, and one that was taught later or with\n"
-               "it and does not.\n");
+        printf(
+            "-: l3a can say what to expect of a tag once it has two pictures that show it, and one that was taught later or with\n"
+            "it and does not.\n");
     }
     if (isnan(expectation->mean_precision)) {
         return;

@@ -161,7 +161,7 @@ l3a_status l3a_model_leave_out(l3a_model *model, l3a_features *features, float *
     for (size_t first = 0, n; first < features->rows; first += n) {
         n = features->rows - first < leaving.rows ? features->rows - first : leaving.rows;
         TRY(l3a_features_read(features, NULL, first, n, leaving.values));
-        TRY(model_score_rows(context, model, leaving.values, n, scores + first * model->classes.count));
+        TRY(l3a_model_score(model, leaving.values, n, scores + first * model->classes.count));
     }
     lift_scores(model, features->rows, false, scores);
     TRY(ridge_use_inverse(&model->evidence->ridge, false));

@@ -22,7 +22,7 @@ enum fate { LEAVE_OUT, ADD, REPLACE };
 struct plan {
     enum fate fate;
     bool seen;         /* it need not be read: it was taught before in the same way */
-    bool read;         /* it could be read */
+    bool bad;          /* it cannot be read */
     uint64_t checksum; /* of its file */
     size_t known;      /* REPLACE: which picture that the model knows; known_count: none, it is as `was` says */
 };
@@ -47,25 +47,33 @@ struct teaching {
     int8_t *labels, *other; /* [classes], of a picture */
 };
 
-static void teaching_free(struct teaching *teaching) {
-    void *const owned[] = {teaching->features, teaching->plans,  teaching->places, teaching->known,
-                           teaching->was,      teaching->labels, teaching->other};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        release(teaching->context, owned[i]);
-    }
+static void release_classes(struct teaching *teaching) {
+    release(teaching->context, teaching->places);
+    release(teaching->context, teaching->labels);
+    release(teaching->context, teaching->other);
     text_list_clear(teaching->context, &teaching->classes);
+    teaching->places = NULL;
+    teaching->labels = teaching->other = NULL;
+}
+
+static void teaching_free(struct teaching *teaching) {
+    release(teaching->context, teaching->features);
+    release(teaching->context, teaching->plans);
+    release(teaching->context, teaching->known);
+    release(teaching->context, teaching->was);
+    release_classes(teaching);
 }
 
 /* ---- Reading the pictures ---- */
 
 static l3a_status keep_outcome(struct teaching *teaching, size_t index, const struct arrival *arrival, const float *features) {
     struct plan *plan = &teaching->plans[index];
-    plan->read = arrival->status == L3A_OK;
+    plan->bad = arrival->status != L3A_OK;
     plan->checksum = arrival->checksum;
-    if (plan->read) {
+    if (!plan->bad) {
         memcpy(teaching->features + index * teaching->width, features, teaching->width * sizeof *features);
     }
-    return lesson_set_outcome(teaching->lesson, index, arrival->status, plan->read ? NULL : arrival->error_text);
+    return lesson_set_outcome(teaching->lesson, index, arrival->status, plan->bad ? arrival->error_text : NULL);
 }
 
 /* Reads the pictures that are files; indices: their numbers in the lesson. */
@@ -137,8 +145,8 @@ static l3a_status check_read(const struct teaching *teaching) {
     size_t bad = 0, first = lesson->count;
     l3a_status status = L3A_OK;
     for (size_t i = lesson->count; i-- > 0;) {
-        bad += !teaching->plans[i].read;
-        first = teaching->plans[i].read ? first : i;
+        bad += teaching->plans[i].bad;
+        first = teaching->plans[i].bad ? i : first;
     }
     FAIL_IF(bad == lesson->count && bad > 1, teaching->context, lesson->pictures[0].outcome, "give JPEG or PNG pictures",
             "none of the %zu pictures can be read; the first: %s", bad, lesson->pictures[0].problem);
@@ -157,7 +165,7 @@ static l3a_status read_pictures(struct teaching *teaching) {
     TRY(allocate(context, lesson->count, sizeof *paths, &paths));
     TRY(allocate(context, lesson->count, sizeof *indices, &indices));
     for (size_t i = 0; i < lesson->count; i++) {
-        if (!lesson->pictures[i].bytes) {
+        if (!lesson->pictures[i].bytes && !teaching->plans[i].seen) {
             paths[count] = lesson->pictures[i].path;
             indices[count++] = i;
         }
@@ -165,9 +173,7 @@ static l3a_status read_pictures(struct teaching *teaching) {
     if (count) {
         TRY(read_files(teaching, paths, indices, count));
     }
-    if (count < lesson->count) {
-        TRY(read_memory(teaching));
-    }
+    TRY(read_memory(teaching));
     TRY(check_read(teaching));
 done:
     release(context, paths);
@@ -177,21 +183,24 @@ done:
 
 /* ---- Classes ---- */
 
-static void warn_of_likeness(const struct teaching *teaching, const char *name) {
-    const text_list *known = &teaching->model->classes;
-    for (size_t i = 0; i < known->count; i++) {
-        if (names_look_alike(name, known->items[i])) {
-            report_warning(teaching->context, "'%s' is new, although there is '%s' already; did you mean that?", name,
-                           known->items[i]);
+/* Warns of new classes that look like others. */
+static void warn_of_likeness(const struct teaching *teaching) {
+    const text_list *classes = &teaching->classes;
+    for (size_t k = teaching->model->classes.count; k < classes->count; k++) {
+        for (size_t i = 0; i < k; i++) {
+            if (names_look_alike(classes->items[k], classes->items[i])) {
+                report_warning(teaching->context, "'%s' is new, although there is '%s'; did you mean that?", classes->items[k],
+                               classes->items[i]);
+            }
         }
     }
 }
 
-/* Whether a picture that can be read shows a class of the lesson. */
+/* Whether a picture, if it can be read, shows a class of the lesson. */
 static bool is_shown(const struct teaching *teaching, size_t class) {
     for (size_t i = 0; i < teaching->lesson->count; i++) {
         const struct lesson_picture *picture = &teaching->lesson->pictures[i];
-        for (size_t j = 0; j < picture->mark_count && teaching->plans[i].read; j++) {
+        for (size_t j = 0; j < picture->mark_count && !teaching->plans[i].bad; j++) {
             if (picture->marks[j].class == class && picture->marks[j].label == 1) {
                 return true;
             }
@@ -200,11 +209,12 @@ static bool is_shown(const struct teaching *teaching, size_t class) {
     return false;
 }
 
-/* The classes of the model, then those of the lesson that it does not know. */
+/* The classes of the model, then those of the lesson that it does not know, as far as pictures show them. */
 static l3a_status find_classes(struct teaching *teaching) {
     l3a_context *context = teaching->context;
     const text_list *old = &teaching->model->classes, *own = &teaching->lesson->classes;
     l3a_status status = L3A_OK;
+    release_classes(teaching);
     TRY(allocate(context, own->count, sizeof *teaching->places, &teaching->places));
     for (size_t k = 0; k < old->count; k++) {
         TRY(text_list_add(context, &teaching->classes, old->items[k], strlen(old->items[k])));
@@ -213,7 +223,6 @@ static l3a_status find_classes(struct teaching *teaching) {
         const size_t place = text_list_find(old, own->items[k]);
         teaching->places[k] = place < old->count ? place : SIZE_MAX;
         if (place == old->count && is_shown(teaching, k)) {
-            warn_of_likeness(teaching, own->items[k]);
             teaching->places[k] = teaching->classes.count;
             TRY(text_list_add(context, &teaching->classes, own->items[k], strlen(own->items[k])));
         }
@@ -338,7 +347,7 @@ static l3a_status plan_twin(struct teaching *teaching, size_t index, const int8_
     l3a_status status = L3A_OK;
     *found = false;
     for (size_t i = 0; i < index && !*found; i++) {
-        if (!teaching->plans[i].read || teaching->plans[i].checksum != plan->checksum) {
+        if (teaching->plans[i].bad || teaching->plans[i].checksum != plan->checksum) {
             continue;
         }
         TRY(labels_of(teaching, i, teaching->other));
@@ -381,6 +390,33 @@ static l3a_status plan_picture(struct teaching *teaching, size_t index) {
             "%s: lesson %" PRIu64 " taught this picture with %s%s", path, known->entry->number,
             tags && tags[0] ? "the tags " : "no tag", tags ? tags : "");
     plan->fate = REPLACE;
+done:
+    return status;
+}
+
+/* Finds files that were taught before in the same way, so that they need not be read. */
+static l3a_status find_seen(struct teaching *teaching) {
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < teaching->lesson->count; i++) {
+        const struct lesson_picture *picture = &teaching->lesson->pictures[i];
+        struct plan *plan = &teaching->plans[i];
+        input_file input = {.file = -1};
+        TRY(labels_of(teaching, i, teaching->labels)); /* before time is spent on pictures */
+        if (picture->bytes || !teaching->known_count || input_open(teaching->context, picture->path, &input) != L3A_OK) {
+            continue;
+        }
+        if (input_checksum(&input, 0, input.size, &plan->checksum) == L3A_OK) {
+            TRY(find_known(teaching, i, false, &plan->known));
+            plan->seen = plan->known < teaching->known_count;
+        }
+        input_close(&input);
+        if (plan->seen) {
+            const struct known *known = &teaching->known[plan->known];
+            labels_known(teaching, known, teaching->other);
+            plan->seen = says_the_same(teaching, i, teaching->labels, teaching->other);
+            TRY(plan->seen ? leave_out(teaching, i, NULL, known->entry->number) : L3A_OK);
+        }
+    }
 done:
     return status;
 }
@@ -488,11 +524,14 @@ static l3a_status prepare(struct teaching *teaching, struct entry **entry) {
     teaching->width = l3a_backbone_describe(teaching->tagger->backbone)->width;
     TRY(allocate_zeroed(context, count, sizeof *teaching->plans, &teaching->plans));
     TRY(allocate(context, count, teaching->width * sizeof *teaching->features, &teaching->features));
+    TRY(history_known(teaching->history, &teaching->known, &teaching->known_count));
+    TRY(find_classes(teaching));
+    TRY(find_seen(teaching));
     TRY(read_pictures(teaching));
     TRY(find_classes(teaching));
-    TRY(history_known(teaching->history, &teaching->known, &teaching->known_count));
+    warn_of_likeness(teaching);
     for (size_t i = 0; i < count; i++) {
-        if (teaching->plans[i].read) {
+        if (!teaching->plans[i].bad && !teaching->plans[i].seen) {
             TRY(plan_picture(teaching, i));
         }
     }
