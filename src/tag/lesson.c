@@ -43,8 +43,11 @@ void l3a_lesson_free(l3a_lesson *lesson) {
 static uint32_t lower(uint32_t code) {
     const bool ascii = code >= 'A' && code <= 'Z', latin = code >= 0xC0 && code <= 0xDE && code != 0xD7;
     const bool greek = code >= 0x391 && code <= 0x3A9, cyrillic = code >= 0x410 && code <= 0x42F;
-    if (code >= 0x100 && code <= 0x137) { /* pairs of an upper- and a lower-case letter */
+    if ((code >= 0x100 && code <= 0x137) || (code >= 0x14A && code <= 0x177)) { /* pairs of an upper- and a lower-case letter */
         return code | 1;
+    }
+    if ((code >= 0x139 && code <= 0x148) || (code >= 0x179 && code <= 0x17E)) {
+        return code + (code & 1);
     }
     return ascii || latin || greek || cyrillic ? code + 0x20 : code >= 0x400 && code <= 0x40F ? code + 0x50 : code;
 }

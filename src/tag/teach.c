@@ -461,19 +461,47 @@ done:
     return status;
 }
 
+/* A class that no picture shows any more once rows have been taken back is not known any more: the new rows do not judge it, unless
+ * they were told to. So it disappears if no other picture was judged for it. */
+static void unknow_classes(const struct teaching *teaching, struct entry *entry, const size_t *indices) {
+    const size_t classes = teaching->classes.count;
+    for (size_t k = 0; k < teaching->model->classes.count; k++) {
+        uint64_t shown = l3a_model_class_images(teaching->model, k);
+        for (size_t i = 0; i < entry->row_count; i++) {
+            const bool shows = entry->labels[i * classes + k] == 1;
+            shown = shown + (shows && i >= entry->back_count) - (shows && i < entry->back_count);
+        }
+        for (size_t i = entry->back_count; i < entry->row_count && !shown; i++) {
+            const struct lesson_picture *picture = &teaching->lesson->pictures[indices[i]];
+            bool told = !picture->complete;
+            for (size_t j = 0; j < picture->mark_count; j++) {
+                told = told || teaching->places[picture->marks[j].class] == k;
+            }
+            entry->labels[i * classes + k] = told ? entry->labels[i * classes + k] : -1;
+        }
+    }
+}
+
 static l3a_status fill_entry(const struct teaching *teaching, struct entry *entry) {
-    size_t back = 0, add = entry->back_count;
+    size_t back = 0, add = entry->back_count, *indices = NULL;
     l3a_status status = L3A_OK;
+    TRY(allocate(teaching->context, entry->row_count, sizeof *indices, &indices));
     for (size_t i = 0; i < teaching->lesson->count; i++) {
         if (teaching->plans[i].fate == REPLACE) {
+            indices[back] = i;
             TRY(fill_back(teaching, entry, back++, i));
         }
         if (teaching->plans[i].fate != LEAVE_OUT) {
+            indices[add] = i;
             TRY(labels_of(teaching, i, teaching->labels));
             TRY(fill_row(teaching, entry, add++, i));
         }
     }
+    if (back) {
+        unknow_classes(teaching, entry, indices);
+    }
 done:
+    release(teaching->context, indices);
     return status;
 }
 
