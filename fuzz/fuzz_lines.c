@@ -76,7 +76,36 @@ static void check_fields(l3a_context *context, const struct csv *csv) {
     text_builder_free(&line);
 }
 
-static void read_rows(const uint8_t *bytes, size_t count) {
+/* The same row with every field in quotes, and any separator. */
+static void check_quoted(l3a_context *context, const struct csv *csv) {
+    text_builder line = {.context = context};
+    struct csv again;
+    bool more = false;
+    for (size_t i = 0; i < csv->count; i++) {
+        text_builder_append(&line, &csv->separator, i > 0);
+        text_builder_append(&line, "\"", 1);
+        for (const char *at = csv->fields[i]; *at; at++) {
+            text_builder_append(&line, "\"\"", *at == '"');
+            text_builder_append(&line, at, 1);
+        }
+        text_builder_append(&line, "\"", 1);
+    }
+    must(line.status == L3A_OK);
+    csv_begin(&again, context, "again", line.text, line.length);
+    again.separator = csv->separator;
+    must(csv_next_row(&again, &more) == L3A_OK && (more || csv->count == 1) && (!more || again.count == csv->count));
+    for (size_t i = 0; more && i < csv->count; i++) {
+        must(again.quoted[i] && strcmp(again.fields[i], csv->fields[i]) == 0);
+    }
+    text_builder_free(&line);
+}
+
+static bool has_two_fields(const struct csv *row) {
+    return row->count == 2;
+}
+
+/* separator 0: the one that the text suggests. */
+static void read_rows(const uint8_t *bytes, size_t count, char separator) {
     l3a_context *context = context_over(bytes, count);
     char *text = malloc(count + 1);
     struct csv csv;
@@ -85,9 +114,16 @@ static void read_rows(const uint8_t *bytes, size_t count) {
     memcpy(text, bytes, count);
     text[count] = '\0';
     csv_begin(&csv, context, "rows.csv", text, count);
-    while (csv_next_row(&csv, &more) == L3A_OK && more) {
-        must(csv.count > 0 && csv.count <= CSV_FIELDS);
+    if (separator) {
+        csv.separator = separator;
+    } else {
+        must(csv_detect_separator(&csv, has_two_fields) == L3A_OK && memcmp(text, bytes, count) == 0);
+        must(csv.separator == ',' || csv.separator == ';' || csv.separator == '\t');
+    }
+    for (size_t line = 0; csv_next_row(&csv, &more) == L3A_OK && more; line = csv.line) {
+        must(csv.count > 0 && csv.count <= CSV_FIELDS && csv.line > line);
         check_fields(context, &csv);
+        check_quoted(context, &csv);
     }
     free(text);
     l3a_context_free(context);
@@ -98,6 +134,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     bytes = count ? bytes : &nothing;
     read_names(bytes, count);
     read_order(bytes, count);
-    read_rows(bytes, count);
+    read_rows(bytes, count, ',');
+    read_rows(bytes, count, ';');
+    read_rows(bytes, count, '\t');
+    read_rows(bytes, count, '\0');
     return 0;
 }

@@ -105,7 +105,8 @@ def text_lists():
     texts = {"good_names": "one\ntwo\nthree\n", "good_order": "hot dog\né\ncat\ndog\n", "good_returns": "one\r\ntwo\r\nthree",
              "good_csv": 'path,labels\n"a ""b"", c.jpg",cat;dog\n\nx,\n', "bad_twice": "cat\ncat\ndog\né\n", "bad_missing": "cat\ndog\n",
              "bad_stranger": "cat\nwolf\n", "bad_empty_line": "one\n\nthree\n", "bad_quote": 'a,"b\n', "bad_after_quote": '"a"b,c\n',
-             "bad_many": "," * 70 + "\n", "good_mark": "\ufeffa,b\n"}
+             "bad_many": "," * 70 + "\n", "good_mark": "\ufeffa,b\n",
+             "good_semicolons": 'path;labels\r\n"a; b";"x\ny"\r\nc;d;e\r\n', "good_tabs": "path\tlabels\na\tb\n", "bad_after_semicolon": '"a",b;"c";d\n'}
     for name, text in texts.items():
         keep("lines", name, text.encode())
     keep("lines", "bad_zero", b"one\0\ntwo\nthree\n")

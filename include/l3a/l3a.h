@@ -2,8 +2,8 @@
  *
  * This header is the whole public interface, meant to be read from top to bottom: the context that every other object belongs to,
  * the tagger, settings, feature tables, the model with its simple calls and then its explicit ones, metrics, whole experiments,
- * pictures, data sets and backbones, and what a file or the machine is. examples/tag.c and examples/learn_and_tag.c are complete
- * programs.
+ * pictures, data sets and backbones, packed models, and what a file or the machine is. examples/tag.c and examples/learn_and_tag.c
+ * are complete programs.
  *
  * Conventions:
  * - A function that can fail returns an l3a_status. The context keeps the text of the last failure: l3a_error_text() says what went
@@ -186,7 +186,7 @@ L3A_PUBLIC void l3a_reader_free(l3a_reader *reader);
 L3A_PUBLIC const char *l3a_reader_error_text(const l3a_reader *reader);
 L3A_PUBLIC const char *l3a_reader_error_hint(const l3a_reader *reader);
 
-/* Tags a JPEG or PNG picture. */
+/* Tags a picture; the section "Pictures" lists the formats. */
 L3A_PUBLIC l3a_status l3a_reader_tag_file(l3a_reader *reader, const char *path, l3a_tags **tags);
 /* The same from memory; messages use name instead of a path. bytes may be NULL if count is 0. */
 L3A_PUBLIC l3a_status l3a_reader_tag_bytes(l3a_reader *reader, const char *name, const void *bytes, size_t count, l3a_tags **tags);
@@ -329,6 +329,7 @@ typedef struct l3a_metrics { /* percent */
     double class_precision, class_recall, class_f1;       /* CP, CR, CF1: means over classes */
     double overall_precision, overall_recall, overall_f1; /* OP, OR, OF1: over all image-class pairs */
     size_t images;                                        /* number of images measured */
+    size_t left_out; /* by l3a_model_evaluate(): images that show none of the model's classes, and were not measured; since 0.3 */
 } l3a_metrics;
 
 /* Creates an empty model for features of the given width. The options are copied; NULL: the defaults. */
@@ -365,6 +366,16 @@ L3A_PUBLIC l3a_status l3a_model_score(l3a_model *model, const float *features, s
 /* Computes the metrics on the rows that show at least one of the model's classes. The table must have all of these classes.
  * average_precision gets one number per class of the model; NULL: not wanted. */
 L3A_PUBLIC l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metrics *metrics, double *average_precision);
+
+typedef struct l3a_evaluate_options {
+    size_t size;    /* sizeof the struct */
+    int all_images; /* 1: measure on all rows, also on those that show none of the model's classes; 0: leave these out */
+} l3a_evaluate_options;
+
+/* The same with options; NULL: the defaults. A tag on an image that shows none of the classes is wrong, so precision and AP are
+ * lower on all images, and closer to what a person sees who tags any pictures. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_model_evaluate_with(l3a_model *model, l3a_features *features, const l3a_evaluate_options *options,
+                                              l3a_metrics *metrics, double *average_precision);
 /* Says whether the table can be used with the model: L3A_OK, or L3A_ERROR_MISMATCH if the width differs, or a record of how the
  * features were made that both have. */
 L3A_PUBLIC l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features);
@@ -704,14 +715,19 @@ L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *
                                        const l3a_report_options *options, const char *path);
 
 /* ---- Pictures -------------------------------------------------------------------------------------------------------
- * Decodes JPEG and PNG to RGB bytes and resizes them for a backbone. The result equals Pillow's
- * Image.open(path).convert("RGB").resize(size) byte for byte. A truncated or damaged file is an error that names the byte. */
+ * Decodes JPEG, PNG, WebP (since 0.3, with libwebp), HEIC and AVIF (since 0.3, with libheif) to RGB bytes and resizes them for a
+ * backbone. The format is told by the content of a file, not by its name. For JPEG, PNG and WebP, the result equals Pillow's
+ * Image.open(path).convert("RGB").resize(size) byte for byte; for HEIC and AVIF, it is what libheif gives for 8-bit RGB.
+ * Transparency is dropped, and an animation is its first frame. A truncated or damaged file is an error that says what is wrong
+ * and, if the decoder knows, at which byte. */
 typedef enum l3a_filter { L3A_FILTER_BILINEAR, L3A_FILTER_BICUBIC } l3a_filter;
 
 typedef struct l3a_picture_options {
     size_t size;          /* sizeof the struct */
     uint64_t pixel_limit; /* a picture with more pixels is refused before memory is allocated for it; 0: 64 million */
-    int orient;           /* 1: rotate as the EXIF orientation says; 0: leave as stored, like the paper's program */
+    int orient; /* 1: rotate as the EXIF orientation says; 0: leave as stored, like the paper's program. Damaged EXIF data is
+                   ignored. HEIC and AVIF store rotation, mirroring and cropping outside EXIF, as part of the picture, so
+                   they are always applied, and the EXIF orientation never. */
 } l3a_picture_options;
 
 typedef struct l3a_picture {
@@ -732,6 +748,12 @@ L3A_PUBLIC l3a_status l3a_picture_resize(l3a_context *context, const l3a_picture
                                          l3a_filter filter, l3a_picture *resized);
 /* Frees the pixels and clears the struct except its size; harmless if it is clear already. */
 L3A_PUBLIC void l3a_picture_free(l3a_context *context, l3a_picture *picture);
+
+/* The format of a picture that this build reads, from its first bytes: "jpeg", "png", "webp", "heic" or "avif"; NULL for anything
+ * else. 64 bytes of the file are enough. bytes: NULL only if count is 0. Since 0.3. */
+L3A_PUBLIC const char *l3a_picture_format(const void *bytes, size_t count);
+/* The formats that this build reads, in a fixed order; NULL past the last one. Since 0.3. */
+L3A_PUBLIC const char *l3a_picture_format_at(size_t index);
 
 /* Delivers pictures in order and decodes ahead with as many threads as the context has, in bounded memory. These threads call the
  * context's allocate and release, so a program that supplies its own must make them thread-safe. */
@@ -756,6 +778,23 @@ L3A_PUBLIC l3a_status l3a_loader_next(l3a_loader *loader, size_t *index, float *
 /* Allowed at any time; pictures not yet delivered are dropped. */
 L3A_PUBLIC void l3a_loader_free(l3a_loader *loader);
 
+/* ---- Sidecars -------------------------------------------------------------------------------------------------------
+ * Tags for other programs: an XMP file beside a picture, with the tags as keywords in dc:subject. */
+typedef struct l3a_sidecar_options {
+    size_t size;               /* sizeof the struct */
+    const char *const *remove; /* tags to remove, except those to add; NULL: none */
+    size_t remove_count;
+    int short_name; /* the name of a new sidecar: 0: photo.jpg.xmp, as darktable and digiKam have it; 1: photo.xmp, as Adobe has it
+                     */
+} l3a_sidecar_options;
+
+/* Adds tags to the sidecar of a picture: to photo.jpg.xmp or photo.xmp, whichever exists, in this order, or to a new one. Tags that
+ * are there already stay, and no other byte of the file changes. If there is nothing to change, nothing is written, and a sidecar
+ * without tags is not made. Otherwise the file is replaced atomically. A file that is not XMP in UTF-8 is L3A_ERROR_FORMAT and
+ * stays as it is. The picture itself is not opened. tags may be NULL if count is 0. NULL options: the defaults. *changed is 1 if
+ * the file was written; NULL: not wanted. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_sidecar_write(l3a_context *context, const char *picture, const char *const *tags, size_t count,
+                                        const l3a_sidecar_options *options, int *changed);
 /* ---- Picture files --------------------------------------------------------------------------------------------------
  * The pictures among files and folders, as people name them on a command line. The first bytes of a file decide whether it is a
  * picture, not its name. Since 0.3. */
@@ -1017,6 +1056,34 @@ L3A_PUBLIC const char *l3a_history_gap(const l3a_history *history);
 L3A_PUBLIC l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
                                          uint64_t *judged);
 
+/* ---- Packed models --------------------------------------------------------------------------------------------------
+ * Since 0.3: a file that holds what tagging needs, and nothing else. l3a_tagger_open() opens it like a model. It is much smaller
+ * than the model, which keeps sums for learning, and it cannot learn. With the backbone inside, one file is all that tagging needs.
+ */
+typedef enum l3a_pack_type { L3A_PACK_FLOAT16, L3A_PACK_INT8 } l3a_pack_type;
+
+typedef struct l3a_pack_options {
+    size_t size;            /* sizeof the struct */
+    l3a_pack_type type;     /* of the coefficients */
+    int with_backbone;      /* 1: the tensors of the backbone go into the file */
+    const char *backbone;   /* where it is; NULL: where the model's records lead to, as in l3a_tagger_open() */
+    int half_backbone;      /* 1: its tensors as float16, which changes the features a little; 0: float32 */
+    l3a_features *features; /* rows on which to measure the effect on scores; NULL: none */
+} l3a_pack_options;
+
+typedef struct l3a_pack_report {
+    size_t size;           /* sizeof the struct */
+    uint64_t bytes;        /* of the packed file */
+    uint64_t rows;         /* that were measured */
+    double largest_change; /* of a score on these rows, through rounding of the coefficients */
+    uint64_t changed;      /* row-class pairs that are predicted by only one of the two files */
+} l3a_pack_report;
+
+/* Packs the model in a file. NULL options: the defaults; NULL report: not wanted. The path holds the complete packed model
+ * afterwards or, on failure, what it held before. */
+L3A_PUBLIC l3a_status l3a_pack_write(l3a_context *context, const char *model_path, const l3a_pack_options *options,
+                                     const char *path, l3a_pack_report *report);
+
 /* ---- Files and machine ---------------------------------------------------------------------------------------------- */
 typedef struct l3a_file l3a_file;
 
@@ -1033,7 +1100,7 @@ typedef struct l3a_tensor_info {
 /* Opens a file of any format that this library reads, and verifies its checksums. */
 L3A_PUBLIC l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file);
 L3A_PUBLIC void l3a_file_free(l3a_file *file);
-/* "model", "features", "safetensors", "npy", "checkpoint" */
+/* "model", "features", "safetensors", "npy", "checkpoint", since 0.3 "packed" */
 L3A_PUBLIC const char *l3a_file_kind(const l3a_file *file);
 /* In bytes. */
 L3A_PUBLIC uint64_t l3a_file_size(const l3a_file *file);
@@ -1041,6 +1108,10 @@ L3A_PUBLIC uint64_t l3a_file_size(const l3a_file *file);
 L3A_PUBLIC void l3a_file_record(const l3a_file *file, size_t index, const char **key, const char **value);
 /* Returns 1 and fills info, whose strings belong to the file; 0 past the last, or if the size in info is not set. */
 L3A_PUBLIC int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_info *info);
+
+/* Writes a file atomically: whatever happens, the path holds the complete new file or what it held before. bytes may be NULL if
+ * count is 0. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_file_write(l3a_context *context, const char *path, const void *bytes, size_t count);
 
 typedef struct l3a_machine {
     size_t size; /* sizeof the struct */

@@ -133,22 +133,27 @@ void sums_free(struct sums *sums) {
 }
 
 l3a_status sums_begin(struct sums *sums, size_t columns) {
+    sums->factored = false;
     return sums->algebra->sums_begin(sums, columns);
 }
 
 l3a_status sums_add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets) {
+    sums->factored = false;
     return sums->algebra->sums_add(sums, rows, sign, weight, targets);
 }
 
 l3a_status sums_add_cross(struct sums *sums, struct block *rows, const double *targets) {
+    sums->factored = false;
     return sums->algebra->sums_add_cross(sums, rows, targets);
 }
 
 l3a_status sums_join(struct sums *sums, const struct sums *from) {
+    sums->factored = false;
     return sums->algebra->sums_join(sums, from);
 }
 
 l3a_status sums_keep(struct sums *sums, double sign) {
+    sums->factored = false;
     return sums->algebra->sums_keep(sums, sign);
 }
 
@@ -161,6 +166,7 @@ l3a_status sums_read(const struct sums *sums, enum half half, size_t first, size
 }
 
 l3a_status sums_write(struct sums *sums, enum half half, size_t first, size_t count, const double *values) {
+    sums->factored = false;
     return sums->algebra->sums_write(sums, half, first, count, values);
 }
 
@@ -173,12 +179,19 @@ l3a_status sums_add_scatter(struct sums *sums, double sign, const struct scatter
 }
 
 l3a_status sums_copy(struct sums *sums, enum half to) {
+    sums->factored = false;
     return sums->algebra->sums_copy(sums, to);
 }
 
 l3a_status sums_factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
                        double share, double shift, double *trace, bool *definite) {
-    return sums->algebra->sums_factor(sums, type, scale, scatters, count, share, shift, trace, definite);
+    sums->factored = false;
+    const l3a_status status = sums->algebra->sums_factor(sums, type, scale, scatters, count, share, shift, trace, definite);
+    sums->factored = status == L3A_OK && *definite;
+    sums->factor_type = type;
+    sums->scale = count ? 0 : scale;
+    sums->shift = shift;
+    return status;
 }
 
 l3a_status sums_solve(const struct sums *sums, real type, size_t count, void *rows) {
@@ -191,11 +204,13 @@ l3a_status sums_multiply(const struct sums *sums, double scale, const struct sca
 }
 
 l3a_status sums_invert(struct sums *sums, double shift, bool *regular) {
+    sums->factored = false;
     return sums->algebra->sums_invert(sums, shift, regular);
 }
 
 l3a_status sums_update(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
                        double *coefficients, bool *definite) {
+    sums->factored = false;
     return sums->algebra->sums_update(sums, rows, weight, targets, cross, coefficients, definite);
 }
 

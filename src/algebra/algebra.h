@@ -69,6 +69,9 @@ struct sums {
     l3a_context *context;
     const struct algebra *algebra;
     size_t dim;
+    bool factored;       /* the second half holds the factor that was made last, even if A has changed since */
+    real factor_type;    /* its type, scale and shift */
+    double scale, shift; /* scale: 0 if scatters were added */
     void *held;
 };
 

@@ -363,6 +363,17 @@ done:
     return status;
 }
 
+l3a_status l3a_file_write(l3a_context *context, const char *path, const void *bytes, size_t count) {
+    l3a_status status = L3A_OK;
+    NEED(context, context, path);
+    if (count) {
+        NEED(context, bytes);
+    }
+    TRY(write_whole(context, path, bytes, count));
+done:
+    return status;
+}
+
 l3a_status write_new(l3a_context *context, const char *path, const void *bytes, size_t length) {
     l3a_status status = L3A_OK;
     output_file output = {.context = context, .file = context->files->open(path, O_WRONLY | O_CREAT | O_EXCL, 0666)};

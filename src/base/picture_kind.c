@@ -239,7 +239,3 @@ static enum kind find_kind(const uint8_t *bytes, size_t count) {
 const struct picture_kind *picture_kind_of(const void *bytes, size_t count) {
     return &kinds[find_kind(bytes, count < PICTURE_KIND_BYTES ? count : PICTURE_KIND_BYTES)];
 }
-
-const struct picture_kind *picture_kind_at(size_t index) {
-    return index <= AVIF ? &kinds[index] : NULL;
-}

@@ -16,7 +16,5 @@ struct picture_kind {
 
 /* Never NULL. bytes: the whole file, or as much of its start as there is; NULL if count is 0. */
 const struct picture_kind *picture_kind_of(const void *bytes, size_t count);
-/* The formats that some build reads; NULL past the last one. */
-const struct picture_kind *picture_kind_at(size_t index);
 
 #endif

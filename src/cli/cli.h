@@ -180,6 +180,33 @@ void print_json_string(const char *text);
 /* Prints the text unchanged, in quotes if needed; on a terminal, escaped as printf does. */
 void print_csv_field(const char *text);
 
+/* The same for any stream; `visible`: as on a terminal. */
+void write_json_string(FILE *to, const char *text);
+void write_csv_field(FILE *to, const char *text, bool visible);
+
+/* The tags of a picture that are shown: the first `top`; or, if top is 0, those above `threshold`; or, if that is NaN, those that
+ * are predicted. */
+struct tag_choice {
+    uint64_t top;
+    double threshold;
+};
+
+/* Reads --top and --threshold. If one is invalid, explains on stderr and returns false. */
+bool tag_choice_arguments(const struct arguments *arguments, struct tag_choice *choice);
+bool tag_is_chosen(const struct tag_choice *choice, const l3a_tags *tags, size_t index);
+/* Writes the chosen tags: " cat 0.912, dog 0.503", or " -" if there are none; and as a JSON array of objects, in which `key` names
+ * the tag. */
+void write_tags(FILE *to, const struct tag_choice *choice, const l3a_tags *tags);
+void write_json_tags(FILE *to, const struct tag_choice *choice, const l3a_tags *tags, const char *key);
+/* The pictures named as arguments after the model and, if one of them is "-", those on the standard input. */
+bool list_pictures(const struct arguments *arguments, struct list *list);
+/* Called for each picture. If it could not be read, tags is NULL, and error and hint say why. */
+typedef void picture_tagged(size_t index, const l3a_tags *tags, const char *error, const char *hint, void *user);
+/* Tags pictures and shows the progress. Returns the exit code; that of unreadable pictures is EXIT_USAGE. Failures of other kinds
+ * are explained on stderr. */
+int tag_pictures(const struct arguments *arguments, l3a_tagger *tagger, const char *const *paths, size_t count,
+                 picture_tagged *each, void *user);
+
 /* The checkpoint that the demo uses. */
 const char *demo_backbone_bytes(size_t *count);
 
@@ -208,9 +235,11 @@ int sweep_command(struct arguments *arguments);
 int learn_command(struct arguments *arguments);
 int merge_command(struct arguments *arguments);
 int forget_command(struct arguments *arguments);
+int pack_command(struct arguments *arguments);
 int eval_command(struct arguments *arguments);
 int extract_command(struct arguments *arguments);
 int predict_command(struct arguments *arguments);
+int tag_command(struct arguments *arguments);
 int teach_command(struct arguments *arguments);
 int undo_command(struct arguments *arguments);
 int history_command(struct arguments *arguments);
@@ -221,9 +250,9 @@ int doctor_command(struct arguments *arguments);
 int demo_command(struct arguments *arguments);
 int help_command(struct arguments *arguments);
 
-extern const struct option data_options[], merge_options[], forget_options[], run_options[], sweep_options[], learn_options[],
-    eval_options[], predict_options[], extract_options[], info_options[], report_options[], doctor_options[], demo_options[],
-    help_options[], teach_options[], undo_options[], history_options[], rename_options[];
+extern const struct option data_options[], merge_options[], forget_options[], pack_options[], run_options[], sweep_options[],
+    learn_options[], eval_options[], predict_options[], extract_options[], info_options[], report_options[], doctor_options[],
+    demo_options[], help_options[], tag_options[], teach_options[], undo_options[], history_options[], rename_options[];
 
 /* Says what was taught and what to expect; returns the exit code. made: the model is new. */
 int print_taught(const struct arguments *arguments, l3a_tagger *tagger, const l3a_lesson *lesson, const l3a_teach_report *report,

@@ -13,6 +13,14 @@ static void print_waiting(void) {
                     : "as OpenMP chooses");
 }
 
+static void print_formats(void) {
+    printf("pictures     ");
+    for (size_t i = 0; l3a_picture_format_at(i); i++) {
+        printf("%s%s", i ? ", " : "", l3a_picture_format_at(i));
+    }
+    printf("\n");
+}
+
 const struct option doctor_options[] = {
     {NULL, NULL, NULL},
 };
@@ -35,6 +43,7 @@ int doctor_command(struct arguments *arguments) {
     print_waiting();
     printf("memory       %s", size_text(machine.memory_total, text));
     printf(", %s free\n", size_text(machine.memory_available, text));
+    print_formats();
     printf("matrices     %s\n", machine.blas);
     if (machine.better_kernels[0]) {
         printf("             these kernels are slow; set OPENBLAS_CORETYPE=%s\n", machine.better_kernels);

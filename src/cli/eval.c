@@ -9,10 +9,18 @@ const struct option eval_options[] = {
     {"features", "FILE", "features with labels to measure on"},
     {"labels", "Y.npy", "labels, if --features is a .npy file"},
     {"names", "FILE", "class names, one per line, for .npy files"},
+    {"all-pictures", NULL, "count pictures that show none of the model's classes, too"},
     {"theta", "X", "predict a class where 1 / (1 + exp(-score)) is above X [the model's thresholds]"},
     {"format", "table|json|csv", "output format [table]"},
     {NULL, NULL, NULL},
 };
+
+/* Tags on these images would all be wrong, so their number says how far the metrics can be trusted. */
+static void print_left_out(FILE *to, size_t count) {
+    fprintf(to, "%zu %s that %s none of the classes %s left out; --all-pictures counts %s\n", count,
+            plural(count, "image", "images"), plural(count, "shows", "show"), plural(count, "was", "were"),
+            plural(count, "it", "them"));
+}
 
 static void print_table(const l3a_model *model, const l3a_features *features, const l3a_metrics *m, const double *precisions) {
     int width = 5;
@@ -20,9 +28,14 @@ static void print_table(const l3a_model *model, const l3a_features *features, co
         const int name = display_width(l3a_model_class(model, k));
         width = name > width ? name : width;
     }
-    printf("%zu %s, %zu %s%s\n\n", m->images, plural(m->images, "image", "images"), l3a_model_class_count(model),
+    printf("%zu %s, %zu %s%s\n%s", m->images, plural(m->images, "image", "images"), l3a_model_class_count(model),
            plural(l3a_model_class_count(model), "class", "classes"),
-           l3a_features_record(features, "difficult") ? "; difficult objects left out of the metrics" : "");
+           l3a_features_record(features, "difficult") ? "; difficult objects left out of the metrics" : "",
+           m->left_out ? "" : "\n");
+    if (m->left_out) {
+        print_left_out(stdout, m->left_out);
+        printf("\n");
+    }
     printf("%s   mAP     CP     CR    CF1     OP     OR    OF1%s\n", style(stdout, STYLE_BOLD), style(stdout, STYLE_PLAIN));
     printf("%6.2f %6.2f %6.2f %6.2f %6.2f %6.2f %6.2f\n\n", m->mean_ap, m->class_precision, m->class_recall, m->class_f1,
            m->overall_precision, m->overall_recall, m->overall_f1);
@@ -36,11 +49,12 @@ static void print_table(const l3a_model *model, const l3a_features *features, co
 
 static void print_programs(const l3a_model *model, const l3a_metrics *m, const double *precisions, bool json) {
     if (json) {
-        printf("{\"images\": %zu, \"mAP\": %.6f, \"CP\": %.6f, \"CR\": %.6f, \"CF1\": %.6f, \"OP\": %.6f, \"OR\": %.6f, \"OF1\": "
+        printf("{\"images\": %zu, \"left_out\": %zu, \"mAP\": %.6f, \"CP\": %.6f, \"CR\": %.6f, \"CF1\": %.6f, \"OP\": %.6f, "
+               "\"OR\": %.6f, \"OF1\": "
                "%.6f, "
                "\"AP\": {",
-               m->images, m->mean_ap, m->class_precision, m->class_recall, m->class_f1, m->overall_precision, m->overall_recall,
-               m->overall_f1);
+               m->images, m->left_out, m->mean_ap, m->class_precision, m->class_recall, m->class_f1, m->overall_precision,
+               m->overall_recall, m->overall_f1);
     } else {
         printf("class,images,AP\n");
     }
@@ -66,6 +80,7 @@ int eval_command(struct arguments *arguments) {
     l3a_model *model = NULL;
     double *precisions = NULL;
     l3a_metrics metrics = {.size = sizeof metrics};
+    const l3a_evaluate_options options = {.size = sizeof options, .all_images = argument(arguments, "all-pictures") != NULL};
     if (!features_path || !format || !argument_labels_fit(arguments, "features", "labels")) {
         return EXIT_USAGE;
     }
@@ -85,12 +100,16 @@ int eval_command(struct arguments *arguments) {
     }
     if (status == L3A_OK) {
         precisions = calloc(l3a_model_class_count(model) + 1, sizeof *precisions);
-        status = precisions ? l3a_model_evaluate(model, features, &metrics, precisions) : L3A_ERROR_MEMORY;
+        status = precisions ? l3a_model_evaluate_with(model, features, &options, &metrics, precisions) : L3A_ERROR_MEMORY;
     }
     if (status == L3A_OK && strcmp(format, "table") == 0) {
         print_table(model, features, &metrics, precisions);
     } else if (status == L3A_OK) {
         print_programs(model, &metrics, precisions, strcmp(format, "json") == 0);
+        if (metrics.left_out && !arguments->quiet) {
+            progress_clear();
+            print_left_out(stderr, metrics.left_out);
+        }
     }
     const int code = explain(arguments, status);
     free(precisions);

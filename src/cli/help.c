@@ -217,18 +217,61 @@ void print_help(FILE *to, const struct command *command) {
     }
 }
 
-/* Includes the usage of each command if there is room. */
+/* The commands by what people want to do. Names that are not in the table of commands are passed over. */
+enum { GROUP_SIZE = 8 };
+static const struct {
+    const char *heading, *names[GROUP_SIZE];
+} groups[] = {
+    {"start here", {"demo", "doctor", "help"}},
+    {"use", {"tag", "teach", "undo", "history", "rename"}},
+    {"measure", {"run", "sweep", "eval", "report", "methods"}},
+    {"data", {"data", "extract"}},
+    {"models", {"info", "learn", "merge", "forget", "pack", "predict"}},
+};
+
+enum { GROUPS = sizeof groups / sizeof groups[0] };
+
+static bool is_in_a_group(const struct command *command) {
+    bool found = false;
+    for (size_t i = 0; i < GROUPS * GROUP_SIZE; i++) {
+        const char *name = groups[i / GROUP_SIZE].names[i % GROUP_SIZE];
+        found = found || (name && strcmp(name, command->name) == 0);
+    }
+    return found;
+}
+
+/* Includes the usage of the command if there is room. */
+static void print_overview_line(FILE *to, const struct command *command, int columns) {
+    const bool wide = columns >= 120;
+    const int padding = 54 - display_width(command->usage);
+    fprintf(to, "  l3a %-8s ", command->name);
+    if (wide) {
+        fprintf(to, "%s%*s ", command->usage, padding > 0 ? padding : 0, "");
+    }
+    print_wrapped(to, command->help, wide ? 70 : 15, columns);
+}
+
 void print_overview(FILE *to) {
     const int columns = terminal_columns(to);
-    const bool wide = columns >= 120;
-    fprintf(to, "l3a %s: teach a multi-label classifier new classes without forgetting the old ones\n\n", l3a_version());
-    for (const struct command *command = commands; command->name; command++) {
-        const int padding = 54 - display_width(command->usage);
-        fprintf(to, "  l3a %-8s ", command->name);
-        if (wide) {
-            fprintf(to, "%s%*s ", command->usage, padding > 0 ? padding : 0, "");
+    fprintf(to, "l3a %s: teach a multi-label classifier new classes without forgetting the old ones\n", l3a_version());
+    for (size_t group = 0; group < GROUPS; group++) {
+        print_heading(to, groups[group].heading);
+        for (size_t i = 0; i < GROUP_SIZE && groups[group].names[i]; i++) {
+            const struct command *command = command_find(groups[group].names[i]);
+            if (command) {
+                print_overview_line(to, command, columns);
+            }
         }
-        print_wrapped(to, command->help, wide ? 70 : 15, columns);
+    }
+    bool headed = false;
+    for (const struct command *command = commands; command->name; command++) {
+        if (!is_in_a_group(command)) {
+            if (!headed) {
+                print_heading(to, "more");
+            }
+            headed = true;
+            print_overview_line(to, command, columns);
+        }
     }
     fprintf(to, "\nRun 'l3a help COMMAND' for details.\n");
 }

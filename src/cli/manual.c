@@ -92,6 +92,18 @@ static const struct manual manuals[] = {
      "  l3a forget tagger.safetensors --phase 2 -o less.safetensors\n"
      "  l3a forget tagger.safetensors --classes cat,dog\n"
      "  l3a forget tagger.safetensors --features withdrawn.safetensors\n"},
+    {"pack",
+     "Writes what tagging needs of a model to a small file: the coefficients in float16 or int8, the names and thresholds of the "
+     "classes, and how to make the features. The file holds no sums over images, no history and no paths of pictures. It can tag, "
+     "but not learn; keep the model for that.\n"
+     "With --with-backbone the file holds the backbone too and is all that tagging needs. Otherwise the backbone must lie where "
+     "the file expects it, or be named.\n"
+     "With --features the command scores these rows with both files, and prints the largest change of a score and how many tags "
+     "differ.",
+     "One file to tag with, on any machine:\n"
+     "  l3a pack tagger.safetensors -o tagger.packed --with-backbone\n"
+     "The smallest file, and what it costs:\n"
+     "  l3a pack tagger.safetensors -o small.packed --type int8 --features test.safetensors\n"},
     {"learn",
      "Teaches new classes to the model in the file MODEL, as one phase, and saves it. If the file does not exist, a new model is "
      "created. Only the labels of the named classes are used, and only rows that show at least one of them are learned from. The "
@@ -110,11 +122,15 @@ static const struct manual manuals[] = {
      "  l3a learn pets.safetensors --features train.safetensors --classes cat,dog,sofa --method l3a+\n"},
     {"eval",
      "Measures a model on labelled features: mAP; precision, recall and F1 averaged over classes (CP, CR, CF1) and over all labels "
-     "(OP, OR, OF1); and the average precision (AP) of each class. Rows that show none of the model's classes are ignored.",
+     "(OP, OR, OF1); and the average precision (AP) of each class.\n"
+     "Rows that show none of the model's classes are left out, as in the paper, and their number is printed. With --all-pictures "
+     "they count: every tag on them is wrong, which is what you see when you tag any pictures.",
      "Measure a model:\n"
      "  l3a eval pets.safetensors --features test.safetensors\n"
      "The same, as JSON:\n"
-     "  l3a eval pets.safetensors --features test.safetensors --format json\n"},
+     "  l3a eval pets.safetensors --features test.safetensors --format json\n"
+     "Also on pictures that show none of the classes:\n"
+     "  l3a eval pets.safetensors --features test.safetensors --all-pictures\n"},
     {"predict",
      "Prints the tags of pictures, or of the rows of a feature file, each with its score, highest first. A score near 1 means that "
      "the class is present, near 0 that it is absent; it is not a probability. If PICTURE is '-', paths are read from the standard "
@@ -127,11 +143,41 @@ static const struct manual manuals[] = {
      "  l3a predict pets.safetensors --backbone vit_tiny.safetensors holiday1.jpg holiday2.jpg\n"
      "Tag all pictures in a folder with three tags each, as CSV:\n"
      "  find photos -name '*.jpg' | l3a predict pets.safetensors --backbone vit_tiny.safetensors - --top 3 --format csv\n"},
+    {"tag",
+     "Tags pictures, and all pictures in folders and their subfolders. Every picture is listed: with its tags and their scores, "
+     "the "
+     "highest first; with '-' if it has none; or with the reason why it cannot be read, and the exit code is then 2. A score near "
+     "1 "
+     "means that the tag fits, near 0 that it does not; it is not a probability. If PICTURE is '-', paths are read from the "
+     "standard input, one per line.\n"
+     "The model knows its backbone and how its pictures were prepared; if it does not know where the backbone is, name it with "
+     "--backbone. Pictures are turned upright as their EXIF orientation says, unless the model learned from pictures as they are "
+     "stored.\n"
+     "CSV has the columns path, labels, scores and error. 'list:FILE.csv' reads it again: correct the tags, and teach them. With "
+     "-o, "
+     "its paths are relative to the folder of FILE, or absolute. JSON is an array with one object per picture.\n"
+     "--sort uncertain starts with the picture whose tags are most in doubt: one of its scores is closest to the threshold of the "
+     "tag. These are the most useful to check and to teach next. The output also names the tag that is in doubt.\n"
+     "--xmp writes the tags as keywords (dc:subject) for photo programs. For photo.jpg, it uses photo.jpg.xmp if that exists, "
+     "otherwise photo.xmp if that exists, and otherwise makes photo.jpg.xmp, which darktable, digiKam, Immich and PhotoPrism read; "
+     "with --xmp-name photo.xmp it makes photo.xmp, the name that Adobe uses. Keywords that are there stay, and so does everything "
+     "else in the file. A tag that was written earlier and is not given any more stays as well, because it cannot be told from one "
+     "that a person added; --xmp-replace removes every tag that the model knows and did not give. Files that need no change are "
+     "not "
+     "written, and damaged ones are left as they are.",
+     "Tag a folder of photos:\n"
+     "  l3a tag pets.safetensors holiday\n"
+     "Write a table for a spreadsheet, with the pictures to check first:\n"
+     "  l3a tag pets.safetensors holiday --sort uncertain -o tags.csv\n"
+     "Write keywords for photo programs:\n"
+     "  l3a tag pets.safetensors holiday --xmp\n"},
     {"teach",
      "Teaches a model what pictures show. The pictures are files or folders, which are searched to any depth. A new model needs "
-     "--backbone once; it then remembers where that file is. More pictures of known tags, new tags and corrections can be taught at "
+     "--backbone once; it then remembers where that file is. More pictures of known tags, new tags and corrections can be taught "
+     "at "
      "any time, in any order.\n"
-     "--tags should list everything the model knows that the pictures show: a known tag that is not listed is learned as not shown. "
+     "--tags should list everything the model knows that the pictures show: a known tag that is not listed is learned as not "
+     "shown. "
      "If you are not sure, use --only, or --judged with the tags you are sure about.\n"
      "To teach many tags at once, give folders:DIR, where DIR has a folder of pictures for each tag, or --list with a CSV file.\n"
      "Pictures that cannot be read are listed and skipped, and the exit code is then 2. A picture that was taught before with the "
@@ -140,7 +186,8 @@ static const struct manual manuals[] = {
      "KiB. Features are not the picture, but tell something about what it shows; only you can read the file. It is never part of "
      "the model. With --no-undo nothing is kept of these pictures; lessons are undone in order, so neither this one nor those "
      "before it can be undone then.\n"
-     "At the end, precision and recall to expect are printed for each tag. They come from scoring each picture in the history as if "
+     "At the end, precision and recall to expect are printed for each tag. They come from scoring each picture in the history as "
+     "if "
      "it had not been taught.",
      "Make a model and teach it a first tag:\n"
      "  l3a teach pets.l3a photos/cats --tags cat --backbone vit_tiny.safetensors\n"
@@ -158,8 +205,7 @@ static const struct manual manuals[] = {
      "with --no-undo, and where another command has changed the model.",
      "Take the last lesson back:\n"
      "  l3a undo pets.l3a\n"},
-    {"history",
-     "Lists what the model was taught, the oldest lesson first, and how far 'l3a undo' can go back.",
+    {"history", "Lists what the model was taught, the oldest lesson first, and how far 'l3a undo' can go back.",
      "See what was taught when:\n"
      "  l3a history pets.l3a\n"
      "See the pictures as well, as JSON:\n"
@@ -190,7 +236,8 @@ static const struct manual manuals[] = {
      "Compare three runs:\n"
      "  l3a report first second third -o comparison.html\n"},
     {"doctor",
-     "Shows the processor, threads, memory and matrix library that l3a finds, and measures their speed. Also shows what your own "
+     "Shows the processor, threads, memory, matrix library and picture formats that l3a finds, and measures the speed. Also shows "
+     "what your own "
      "programs that use the library need in their environment.",
      "See what l3a will use on this machine:\n"
      "  l3a doctor\n"},

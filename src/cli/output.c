@@ -187,37 +187,45 @@ int print_to(FILE *to, const char *format, ...) {
     return printed;
 }
 
-void print_json_string(const char *text) {
-    putchar('"');
+void write_json_string(FILE *to, const char *text) {
+    fputc('"', to);
     while (*text) {
         const struct character character = take_character(text);
         if (*text == '"' || *text == '\\') {
-            printf("\\%c", *text);
+            fprintf(to, "\\%c", *text);
         } else if (character.hidden) {
-            printf("\\u%04x", character.valid ? (unsigned)character.code : 0xFFFDU);
+            fprintf(to, "\\u%04x", character.valid ? (unsigned)character.code : 0xFFFDU);
         } else {
-            fwrite(text, 1, character.length, stdout);
+            fwrite(text, 1, character.length, to);
         }
         text += character.length;
     }
-    putchar('"');
+    fputc('"', to);
+}
+
+void print_json_string(const char *text) {
+    write_json_string(stdout, text);
+}
+
+void write_csv_field(FILE *to, const char *text, bool visible) {
+    const bool quoted = strpbrk(text, ",\"\r\n") != NULL;
+    fputs(quoted ? "\"" : "", to);
+    while (*text) {
+        const struct character character = take_character(text);
+        if (visible && character.hidden) {
+            print_escape(to, character);
+        } else {
+            fwrite(text, 1, character.length, to);
+            fputs(*text == '"' ? "\"" : "", to);
+        }
+        text += character.length;
+    }
+    fputs(quoted ? "\"" : "", to);
 }
 
 /* CSV is for programs and keeps every byte, except on a terminal. */
 void print_csv_field(const char *text) {
-    const bool shown = isatty(STDOUT_FILENO), quoted = strpbrk(text, ",\"\r\n") != NULL;
-    fputs(quoted ? "\"" : "", stdout);
-    while (*text) {
-        const struct character character = take_character(text);
-        if (shown && character.hidden) {
-            print_escape(stdout, character);
-        } else {
-            fwrite(text, 1, character.length, stdout);
-            fputs(*text == '"' ? "\"" : "", stdout);
-        }
-        text += character.length;
-    }
-    fputs(quoted ? "\"" : "", stdout);
+    write_csv_field(stdout, text, isatty(STDOUT_FILENO));
 }
 
 const char *size_text(uint64_t bytes, char text[32]) {

@@ -24,7 +24,7 @@ static struct {
 static const struct {
     const char *stage, *unit;
 } units[] = {{"draw", "pictures"}, {"extract", "pictures"}, {"pictures", "pictures"}, {"check", "pictures"}, {"read", "pictures"},
-             {"train", "epochs"},  {"parse", "B"}};
+             {"find", "pictures"}, {"compare", "pictures"}, {"train", "epochs"},      {"parse", "B"}};
 
 static const char *stage_unit(const char *stage) {
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
@@ -85,6 +85,8 @@ static void describe(struct parts *parts, uint64_t done, uint64_t total, double 
     } else if (total > 1) {
         snprintf(parts->count, sizeof parts->count, "%llu/%llu", (unsigned long long)done, (unsigned long long)total);
         snprintf(parts->rate, sizeof parts->rate, "%.*f %s/s", rate < 100 ? 1 : 0, rate, unit);
+    } else if (!total && done) {
+        snprintf(parts->count, sizeof parts->count, "%llu %s", (unsigned long long)done, unit);
     }
     if (rate > 0 && total >= done) {
         print_duration(text, (double)(total - done) / rate);

@@ -101,10 +101,11 @@ static l3a_status skip_failed(struct search *search, const char *path, l3a_statu
 
 /* Whether the ending of a name is that of a format that some build reads. */
 static bool named_like_a_picture(const char *path) {
+    static const char *const endings[] = {".jpg", ".jpeg", ".png", ".webp", ".heic", ".heif", ".avif"};
     const char *ending = strrchr(path, '.');
-    bool found = ending && (strcasecmp(ending, ".jpg") == 0 || strcasecmp(ending, ".heif") == 0);
-    for (size_t i = 0; ending && !found && picture_kind_at(i); i++) {
-        found = strcasecmp(ending + 1, picture_kind_at(i)->format) == 0;
+    bool found = false;
+    for (size_t i = 0; ending && !found && i < sizeof endings / sizeof endings[0]; i++) {
+        found = strcasecmp(ending, endings[i]) == 0;
     }
     return found;
 }
@@ -162,7 +163,6 @@ static l3a_status search_folder(struct search *search, const char *folder) {
     char *path = NULL;
     file_description about;
     bool known = false;
-    TRY(report_progress(context, "find", search->found->paths.count, 0));
     status = context->files->describe(folder, &about) ? fail_system(context, folder, "open", errno) : L3A_OK;
     if (status == L3A_OK) {
         TRY(add_place(search, &about, &known));
@@ -175,6 +175,9 @@ static l3a_status search_folder(struct search *search, const char *folder) {
         goto done;
     }
     for (size_t i = 0; i < names.count; i++) {
+        if (i % 64 == 0) {
+            TRY(report_progress(context, "find", search->found->paths.count, 0));
+        }
         if (!is_hidden(names.items[i])) {
             TRY(join_path(context, strcmp(folder, "/") == 0 ? "" : folder, names.items[i], &path));
             TRY(take_path(search, path, false));

@@ -41,6 +41,7 @@ l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file
         TRY(safetensors_verify(&made->safetensors));
         const char *format = safetensors_metadata(&made->safetensors, "format");
         made->kind = format && strcmp(format, "l3a-model") == 0                 ? "model"
+                     : format && strcmp(format, "l3a-packed") == 0              ? "packed"
                      : safetensors_find(&made->safetensors, "features") != NULL ? "features"
                                                                                 : "safetensors";
         made->size = made->safetensors.input.size;

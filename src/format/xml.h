@@ -1,5 +1,6 @@
 /* XML, as far as annotations need it: elements with text. Attributes are ignored. A document type is refused, and with it all
- * custom and external entities. The parser is expat, which only this file uses. */
+ * custom and external entities. The parser is expat, which only this file and xmp.c
+ * use. */
 #ifndef L3A_XML_H
 #define L3A_XML_H
 

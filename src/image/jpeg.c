@@ -20,8 +20,6 @@
 
 enum { SCAN_LIMIT = 500, ROWS_AT_A_TIME = 16, CHANNELS = 3, INKS = 4 };
 
-static const char hint_damaged[] = "copy or download the picture again, or remove it from the list";
-
 struct jpeg_reading {
     struct jpeg_decompress_struct decoder;
     struct jpeg_error_mgr errors;
@@ -36,10 +34,6 @@ struct jpeg_reading {
     l3a_status status;
 };
 
-bool jpeg_recognise(const uint8_t *bytes, size_t count) {
-    return count >= 3 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF;
-}
-
 static struct jpeg_reading *reading_of(j_common_ptr decoder) {
     return decoder->client_data;
 }
@@ -50,9 +44,7 @@ static _Noreturn void give_up(struct jpeg_reading *reading, l3a_status status) {
 }
 
 static _Noreturn void fail_truncated(struct jpeg_reading *reading) {
-    const struct picture_bytes *source = reading->source;
-    give_up(reading, fail(source->context, L3A_ERROR_TRUNCATED, hint_damaged,
-                          "%s: the JPEG file ends at byte %zu, in the middle of the picture", source->name, source->count));
+    give_up(reading, fail_cut_short(reading->source, "JPEG"));
 }
 
 static _Noreturn void fail_damaged(j_common_ptr decoder) {

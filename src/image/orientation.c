@@ -22,6 +22,10 @@ static uint32_t number_at(const struct tiff *tiff, size_t offset, size_t size) {
 }
 
 int exif_orientation(const uint8_t *bytes, size_t count) {
+    if (count >= 6 && memcmp(bytes, "Exif\0", 6) == 0) {
+        bytes += 6;
+        count -= 6;
+    }
     struct tiff tiff = {bytes, count, false};
     if (count < 8 || (memcmp(bytes, "II*\0", 4) != 0 && memcmp(bytes, "MM\0*", 4) != 0)) {
         return 1;

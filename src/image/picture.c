@@ -1,4 +1,4 @@
-/* Pictures from files and from memory: recognises the format, checks limits before allocating, and holds the public calls. */
+/* Pictures from files and from memory: chooses the decoder, checks limits before allocating, and holds the public calls. */
 #include "image/picture.h"
 
 #include "base/file.h"
@@ -60,40 +60,43 @@ l3a_status check_pixels(const struct picture_bytes *source, uint64_t width, uint
                       (unsigned long long)height, (unsigned long long)source->options.pixel_limit);
 }
 
-static const char *other_format(const uint8_t *bytes, size_t count) {
-    static const struct {
-        const char *start;
-        size_t offset;
-        const char *name;
-    } known[] = {{"GIF8", 0, "a GIF picture"},
-                 {"WEBP", 8, "a WebP picture"},
-                 {"BM", 0, "a BMP picture"},
-                 {"II*", 0, "a TIFF picture"},
-                 {"MM", 0, "a TIFF picture"},
-                 {"ftypavif", 4, "an AVIF picture"},
-                 {"ftypheic", 4, "a HEIC picture"},
-                 {"<!DOCTYPE", 0, "a web page"},
-                 {"<html", 0, "a web page"},
-                 {"<?xml", 0, "an XML text"},
-                 {"<svg", 0, "an SVG drawing"},
-                 {"PK\x03\x04", 0, "a zip archive"},
-                 {"version https://git-lfs", 0, "a Git LFS pointer, not the file itself"}};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        const size_t length = strlen(known[i].start);
-        if (count >= known[i].offset + length && memcmp(bytes + known[i].offset, known[i].start, length) == 0) {
-            return known[i].name;
-        }
-    }
-    return "a file of another kind";
+const char hint_damaged[] = "copy or download the picture again, or remove it from the list";
+
+l3a_status fail_cut_short(const struct picture_bytes *source, const char *format) {
+    return fail(source->context, L3A_ERROR_TRUNCATED, hint_damaged,
+                "%s: the %s file ends at byte %zu, in the middle of the picture", source->name, format, source->count);
 }
 
-static l3a_status fail_unknown(const struct picture_bytes *source) {
-    if (!source->count) {
-        return fail(source->context, L3A_ERROR_TRUNCATED, "copy or download the picture again", "%s: the file is empty",
-                    source->name);
+typedef l3a_status decoder(const struct picture_bytes *source, struct raster *raster, int *orientation);
+
+static const struct {
+    const char *format;
+    decoder *decode;
+} decoders[] = {
+    {"jpeg", jpeg_decode}, {"png", png_decode},
+#ifdef L3A_HAVE_WEBP
+    {"webp", webp_decode},
+#endif
+#ifdef L3A_HAVE_HEIF
+    {"heic", heif_decode}, {"avif", heif_decode},
+#endif
+};
+enum { DECODERS = sizeof decoders / sizeof decoders[0] };
+
+static l3a_status check_kind(struct picture_bytes *source) {
+    const struct picture_kind *kind = picture_kind_of(source->bytes, source->count);
+    source->format = kind->format;
+    return !kind->refusal ? L3A_OK
+                          : fail(source->context, source->count ? L3A_ERROR_FORMAT : L3A_ERROR_TRUNCATED, kind->hint, "%s: %s",
+                                 source->name, kind->refusal);
+}
+
+static decoder *decoder_of(const char *format) {
+    size_t i = 0;
+    while (i + 1 < DECODERS && strcmp(decoders[i].format, format) != 0) {
+        i++;
     }
-    return fail(source->context, L3A_ERROR_FORMAT, "convert the picture to JPEG or PNG, or remove it from the list",
-                "%s: neither JPEG nor PNG: it starts like %s", source->name, other_format(source->bytes, source->count));
+    return decoders[i].decode;
 }
 
 l3a_status picture_reader_decode(struct picture_reader *reader, const char *name, const void *bytes, size_t count,
@@ -102,13 +105,8 @@ l3a_status picture_reader_decode(struct picture_reader *reader, const char *name
     struct picture_bytes source = {.context = reader->context, .name = name, .bytes = bytes, .count = count};
     int orientation = 1;
     TRY(picture_options_read(reader->context, options, &source.options));
-    if (jpeg_recognise(bytes, count)) {
-        TRY(jpeg_decode(&source, &reader->decoded, &orientation));
-    } else if (png_recognise(bytes, count)) {
-        TRY(png_decode(&source, &reader->decoded, &orientation));
-    } else {
-        TRY(fail_unknown(&source));
-    }
+    TRY(check_kind(&source));
+    TRY(decoder_of(source.format)(&source, &reader->decoded, &orientation));
     *picture = &reader->decoded;
     if (orientation != 1) {
         TRY(turn(reader->context, &reader->decoded, orientation, &reader->turned));
@@ -242,4 +240,27 @@ void l3a_picture_free(l3a_context *context, l3a_picture *picture) {
         release(context, picture->pixels);
         WRITE_SIZED(context, picture, clear);
     }
+}
+
+/* libheif may lack the decoder for a format that it reads. */
+static bool is_available(const char *format) {
+#ifdef L3A_HAVE_HEIF
+    return decoder_of(format) != heif_decode || heif_decodes(format);
+#else
+    return format != NULL;
+#endif
+}
+
+const char *l3a_picture_format(const void *bytes, size_t count) {
+    const struct picture_kind *kind = picture_kind_of(bytes, bytes ? count : 0);
+    return !kind->refusal && is_available(kind->format) ? kind->format : NULL;
+}
+
+const char *l3a_picture_format_at(size_t index) {
+    for (size_t i = 0; i < DECODERS; i++) {
+        if (is_available(decoders[i].format) && index-- == 0) {
+            return decoders[i].format;
+        }
+    }
+    return NULL;
 }

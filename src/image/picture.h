@@ -4,6 +4,7 @@
 #define L3A_PICTURE_H
 
 #include "base/context.h"
+#include "base/picture_kind.h"
 
 /* RGB, row after row. The memory only grows. */
 struct raster {
@@ -21,19 +22,28 @@ struct picture_bytes {
     const char *name; /* the file's name in messages */
     const uint8_t *bytes;
     size_t count;
+    const char *format; /* as the file's first bytes say: "jpeg", … */
     l3a_picture_options options;
 };
 
-bool jpeg_recognise(const uint8_t *bytes, size_t count);
-bool png_recognise(const uint8_t *bytes, size_t count);
 /* *orientation is the EXIF orientation, 1 to 8, if the options ask for it, and 1 otherwise. */
 l3a_status jpeg_decode(const struct picture_bytes *source, struct raster *raster, int *orientation);
 l3a_status png_decode(const struct picture_bytes *source, struct raster *raster, int *orientation);
+l3a_status webp_decode(const struct picture_bytes *source, struct raster *raster, int *orientation);
+/* HEIC and AVIF. *orientation stays 1: what turns the picture is part of the file's structure, and is always applied. */
+l3a_status heif_decode(const struct picture_bytes *source, struct raster *raster, int *orientation);
+/* Whether libheif has a decoder for "heic" or "avif"; its decoders may be plug-ins, which are installed separately. */
+bool heif_decodes(const char *format);
+/* Refuses a HEIC or AVIF picture that is put together from itself, or from too many parts. item: the primary picture. */
+l3a_status heif_check_parts(const struct picture_bytes *source, uint32_t item);
 /* Returns the length of the file, or 0 if it does not fit or memory runs out. quality: 1 to 100. */
 size_t jpeg_encode(const uint8_t *pixels, size_t width, size_t height, int quality, uint8_t *bytes, size_t capacity);
 l3a_status check_pixels(const struct picture_bytes *source, uint64_t width, uint64_t height);
+/* format: for people, "JPEG". */
+l3a_status fail_cut_short(const struct picture_bytes *source, const char *format);
+extern const char hint_damaged[];
 
-/* The orientation in an EXIF TIFF block, without the leading "Exif\0\0"; 1 if it has none. */
+/* The orientation in an EXIF block, with or without "Exif\0\0" before the TIFF header; 1 if it has none or is damaged. */
 int exif_orientation(const uint8_t *tiff, size_t count);
 /* Turns the picture as PIL.ImageOps.exif_transpose does. */
 l3a_status turn(l3a_context *context, const struct raster *from, int orientation, struct raster *to);

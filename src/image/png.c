@@ -11,9 +11,7 @@
 #include <png.h>
 #include <setjmp.h>
 
-enum { SIGNATURE = 8, CHANNELS = 3 };
-
-static const char hint_damaged[] = "copy or download the picture again, or remove it from the list";
+enum { CHANNELS = 3 };
 
 struct png_reading {
     png_structp decoder;
@@ -28,10 +26,6 @@ struct png_reading {
     l3a_status status;
 };
 
-bool png_recognise(const uint8_t *bytes, size_t count) {
-    return count >= SIGNATURE && png_sig_cmp(bytes, 0, SIGNATURE) == 0;
-}
-
 static _Noreturn void give_up(struct png_reading *reading, l3a_status status) {
     reading->status = status;
     longjmp(reading->escape, 1);
@@ -41,8 +35,7 @@ static _Noreturn void fail_damaged(png_structp decoder, png_const_charp text) {
     struct png_reading *reading = png_get_error_ptr(decoder);
     const struct picture_bytes *source = reading->source;
     if (reading->ended) {
-        give_up(reading, fail(source->context, L3A_ERROR_TRUNCATED, hint_damaged,
-                              "%s: the PNG file ends at byte %zu, in the middle of the picture", source->name, source->count));
+        give_up(reading, fail_cut_short(source, "PNG"));
     }
     give_up(reading, fail(source->context, L3A_ERROR_FORMAT, hint_damaged, "%s: the PNG file cannot be read at byte %zu of %zu: %s",
                           source->name, reading->at, source->count, text));

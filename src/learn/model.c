@@ -559,6 +559,12 @@ static l3a_status score_block(void *model, const float *features, size_t rows, f
 
 l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metrics *metrics, double *average_precision) {
     REQUIRE(model, model, features, metrics);
+    return l3a_model_evaluate_with(model, features, NULL, metrics, average_precision);
+}
+
+l3a_status l3a_model_evaluate_with(l3a_model *model, l3a_features *features, const l3a_evaluate_options *options,
+                                   l3a_metrics *metrics, double *average_precision) {
+    REQUIRE(model, model, features, metrics);
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     const size_t classes = model->classes.count;
@@ -566,18 +572,21 @@ l3a_status l3a_model_evaluate(l3a_model *model, l3a_features *features, l3a_metr
     size_t *columns = NULL;
     double *thresholds = NULL;
     l3a_metrics own;
+    l3a_evaluate_options chosen;
     TRY(CHECK_SIZED(context, metrics));
+    TRY(READ_SIZED(context, options, chosen));
     FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn a phase first", "the model has learned no class yet");
     TRY(l3a_model_accepts(model, features));
     TRY(allocate(context, classes, sizeof *columns, &columns));
     TRY(features_columns(features, (const char *const *)model->classes.items, classes, columns));
-    TRY(evaluation_begin(features, columns, classes, &evaluation));
-    FAIL_IF(!evaluation.count, context, L3A_ERROR_DATA, "measure on images that show the model's classes",
-            "%s: no image has any of the model's classes", features->path);
+    TRY((chosen.all_images ? evaluation_begin_all : evaluation_begin)(features, columns, classes, &evaluation));
+    FAIL_IF(!memchr(evaluation.labels, 1, evaluation.count * classes), context, L3A_ERROR_DATA,
+            "measure on images that show the model's classes", "%s: no image has any of the model's classes", features->path);
     TRY(evaluation_score(&evaluation, 1, score_block, model));
     TRY(allocate(context, classes, sizeof *thresholds, &thresholds));
     l3a_model_thresholds(model, thresholds);
     TRY(evaluation_measure(&evaluation, 0, thresholds, &own, average_precision));
+    own.left_out = features->rows - evaluation.count;
     TRY(WRITE_SIZED(context, metrics, own));
 done:
     evaluation_free(&evaluation);

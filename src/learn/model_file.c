@@ -1,7 +1,8 @@
 /* Model files: safetensors with tensors
  *
  *   gram or inverse [d(d+1)/2]  the lower triangle of A or R, row after row; F64, or F32 by the setting `store`
- *   gram.1, gram.2, …           instead, if phases are kept apart: A of each; F32 in mixed precision, else F64
+ *   gram.1, gram.2, …           instead, if there are parts: A of each; F32 in mixed precision, else F64
+ *   root.1, root.2, … [n, d]    instead of gram.N, if part N has at most d/2 rows: R with RᵀR = A
  *   cross, weights  [d, K]      C and W; F64
  *   counts          [K]         images of each class; I64
  *   label_weight    [K]         Σ ω over the images labelled with each class; F64
@@ -19,6 +20,7 @@
 #include "base/settings.h"
 #include "format/safetensors.h"
 #include "learn/model.h"
+#include "learn/packed.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -66,10 +68,33 @@ done:
     return status;
 }
 
+/* The rows of a part's root, or the triangle of its sums. */
+struct part_source {
+    const struct scatter *sums;
+    char *row; /* one of the root */
+    char name[32];
+};
+
+static l3a_status fill_from_root(void *argument, uint64_t offset, void *bytes, size_t count) {
+    const struct part_source *source = argument;
+    const size_t row_bytes = source->sums->dim * real_size(source->sums->type);
+    l3a_status status = L3A_OK;
+    for (char *to = bytes; count;) {
+        const size_t within = (size_t)(offset % row_bytes), left = row_bytes - within, size = left < count ? left : count;
+        TRY(scatter_read_root(source->sums, (size_t)(offset / row_bytes), 1, source->row));
+        memcpy(to, source->row + within, size);
+        to += size;
+        offset += size;
+        count -= size;
+    }
+done:
+    return status;
+}
+
 static l3a_status fill_from_triangle(void *argument, uint64_t offset, void *bytes, size_t count) {
-    const struct scatter *scatter = argument;
-    const size_t size = real_size(scatter->type);
-    return scatter_read(scatter, offset / size, count / size, bytes);
+    const struct part_source *source = argument;
+    const size_t size = real_size(source->sums->type);
+    return scatter_read(source->sums, offset / size, count / size, bytes);
 }
 
 __attribute__((format(printf, 5, 6))) static l3a_status add_metadata(l3a_context *context, text_list *keys, text_list *values,
@@ -110,12 +135,13 @@ static bool is_of_phases(const l3a_model *model, const struct part *part, size_t
            part->judged[part->judged_count - 1] == end - 1;
 }
 
+/* Whether version 3 can say it all. */
 static bool has_only_phases(const l3a_model *model) {
     const struct evidence *evidence = model->evidence;
     size_t phase = 0;
     bool only = true;
     for (size_t i = 0; i < evidence->part_count; i++) {
-        only = is_of_phases(model, &evidence->parts[i], &phase) && only;
+        only = is_of_phases(model, &evidence->parts[i], &phase) && !evidence->parts[i].sums.is_root && only;
     }
     return only;
 }
@@ -182,24 +208,45 @@ static tensor_type type_of(real type) {
     return type == REAL_SINGLE ? TENSOR_F32 : TENSOR_F64;
 }
 
-/* The sums: one triangle, or one for each part. */
-static l3a_status list_sums(const l3a_model *model, struct sums_source *whole, tensor_source *sources, char (*names)[32],
+/* The sums of a part. A root is made to depend on nothing but them first. */
+static l3a_status list_part(struct part *part, size_t index, struct part_source *source, tensor_source *tensor) {
+    struct scatter *sums = &part->sums;
+    l3a_status status = L3A_OK;
+    if (sums->is_root) {
+        TRY(scatter_tidy(sums, part->images));
+    }
+    source->sums = sums;
+    snprintf(source->name, sizeof source->name, sums->is_root ? "root.%zu" : "gram.%zu", index + 1);
+    *tensor = (tensor_source){source->name, type_of(sums->type), 1, {triangle_numbers(0, sums->dim)}, fill_from_triangle, source};
+    if (sums->is_root) {
+        TRY(allocate(sums->context, sums->dim, real_size(sums->type), &source->row));
+        *tensor = (tensor_source){source->name, type_of(sums->type), 2, {sums->rows, sums->dim}, fill_from_root, source};
+    }
+done:
+    return status;
+}
+
+/* The sums: one triangle, or those of each part. */
+static l3a_status list_sums(const l3a_model *model, struct sums_source *whole, struct part_source *parts, tensor_source *sources,
                             size_t *count) {
     const struct evidence *evidence = model->evidence;
     const bool narrow = model->options.store == L3A_STORE_FLOAT32;
-    const uint64_t numbers = triangle_numbers(0, model_dim(model));
+    l3a_status status = L3A_OK;
     for (size_t i = 0; i < evidence->part_count; i++) {
-        struct scatter *sums = &evidence->parts[i].sums;
-        snprintf(names[i], sizeof names[i], "gram.%zu", i + 1);
-        sources[(*count)++] = (tensor_source){names[i], type_of(sums->type), 1, {numbers}, fill_from_triangle, sums};
+        TRY(list_part(&evidence->parts[i], i, &parts[i], &sources[(*count)++]));
     }
-    if (evidence->part_count) {
-        return L3A_OK;
+    if (!keeps_phases(&model->options)) {
+        *whole = (struct sums_source){.sums = &evidence->ridge.sums, .element = narrow ? sizeof(float) : sizeof(double)};
+        sources[(*count)++] = (tensor_source){evidence->ridge.inverse ? "inverse" : "gram",
+                                              narrow ? TENSOR_F32 : TENSOR_F64,
+                                              1,
+                                              {triangle_numbers(0, model_dim(model))},
+                                              fill_from_sums,
+                                              whole};
+        TRY(allocate(model->context, model_dim(model), sizeof *whole->numbers, &whole->numbers));
     }
-    *whole = (struct sums_source){.sums = &evidence->ridge.sums, .element = narrow ? sizeof(float) : sizeof(double)};
-    sources[(*count)++] = (tensor_source){
-        evidence->ridge.inverse ? "inverse" : "gram", narrow ? TENSOR_F32 : TENSOR_F64, 1, {numbers}, fill_from_sums, whole};
-    return allocate(model->context, model_dim(model), sizeof *whole->numbers, &whole->numbers);
+done:
+    return status;
 }
 
 l3a_status l3a_model_save(l3a_model *model, const char *path) {
@@ -208,7 +255,7 @@ l3a_status l3a_model_save(l3a_model *model, const char *path) {
     l3a_status status = L3A_OK;
     text_list keys = {0}, values = {0};
     tensor_source *sources = NULL;
-    char(*names)[32] = NULL;
+    struct part_source *parts = NULL;
     struct sums_source whole = {0};
     size_t count = 0;
     const size_t d = model_dim(model), classes = model->classes.count;
@@ -216,10 +263,10 @@ l3a_status l3a_model_save(l3a_model *model, const char *path) {
             model->state == MODEL_BROKEN ? "load the model again from its file" : "end the phase first",
             "%s: the model is %s and cannot be saved", path,
             model->state == MODEL_BROKEN ? "left halfway through a change" : "in the middle of a phase");
-    TRY(describe_model(model, &keys, &values));
     TRY(allocate_zeroed(context, model->evidence->part_count + 6, sizeof *sources, &sources));
-    TRY(allocate(context, model->evidence->part_count, sizeof *names, &names));
-    TRY(list_sums(model, &whole, sources, names, &count));
+    TRY(allocate_zeroed(context, model->evidence->part_count, sizeof *parts, &parts));
+    TRY(list_sums(model, &whole, parts, sources, &count));
+    TRY(describe_model(model, &keys, &values));
     sources[count++] = (tensor_source){"cross", TENSOR_F64, 2, {d, classes}, fill_from_memory, model->evidence->cross};
     sources[count++] = (tensor_source){"weights", TENSOR_F64, 2, {d, classes}, fill_from_memory, model->coefficients};
     sources[count++] = (tensor_source){"counts", TENSOR_I64, 1, {classes}, fill_from_memory, model->counts};
@@ -230,7 +277,10 @@ done:
     text_list_clear(context, &keys);
     text_list_clear(context, &values);
     release(context, sources);
-    release(context, names);
+    for (size_t i = 0; parts && i < model->evidence->part_count; i++) {
+        release(context, parts[i].row);
+    }
+    release(context, parts);
     release(context, whole.numbers);
     return status;
 }
@@ -447,11 +497,22 @@ done:
     return status;
 }
 
+/* Finds the sums of a part: a triangle, or a root, which a size of 0 in the shape allows to have any number of rows. */
 static l3a_status find_part(const safetensors *file, size_t index, size_t dim, const struct tensor **tensor) {
-    const uint64_t shape[1] = {triangle_numbers(0, dim)};
+    const uint64_t triangle[1] = {triangle_numbers(0, dim)}, root[2] = {0, dim};
+    l3a_status status = L3A_OK;
     char name[32];
-    snprintf(name, sizeof name, "gram.%zu", index + 1);
-    return safetensors_expect(file, name, 1, shape, tensor);
+    snprintf(name, sizeof name, "root.%zu", index + 1);
+    if (file_version(file) > VERSION_OF_JUDGED_PHASES && safetensors_find(file, name)) {
+        TRY(safetensors_expect(file, name, 2, root, tensor));
+        FAIL_IF((*tensor)->shape[0] > dim / 2, file->context, L3A_ERROR_FORMAT, damaged, "%s: %s has too many rows",
+                file->input.path, name);
+    } else {
+        snprintf(name, sizeof name, "gram.%zu", index + 1);
+        TRY(safetensors_expect(file, name, 1, triangle, tensor));
+    }
+done:
+    return status;
 }
 
 /* Reads what each part sums and judges. */
@@ -488,21 +549,25 @@ done:
 
 enum { PART_CHUNK = 1 << 16 };
 
-/* Reads a tensor into a triangle of the same type. */
+/* Reads a tensor of the same type: the numbers of the triangle or, row by row, of the root. */
 static l3a_status load_part(const safetensors *file, const struct tensor *tensor, struct scatter *sums) {
     l3a_status status = L3A_OK;
-    const uint64_t numbers = triangle_numbers(0, sums->dim);
-    const size_t size = real_size(sums->type);
+    const bool root = tensor->rank == 2;
+    const uint64_t numbers = root ? tensor->shape[0] * tensor->shape[1] : triangle_numbers(0, sums->dim);
+    const size_t size = real_size(sums->type), chunk = root ? sums->dim : PART_CHUNK;
     double *values = NULL;
-    TRY(allocate(file->context, PART_CHUNK, size, &values));
-    for (uint64_t first = 0; first < numbers; first += PART_CHUNK) {
-        const size_t count = numbers - first < PART_CHUNK ? (size_t)(numbers - first) : PART_CHUNK;
+    TRY(allocate(file->context, chunk, size, &values));
+    if (root) {
+        TRY(scatter_make_root(sums, (size_t)tensor->shape[0]));
+    }
+    for (uint64_t first = 0; first < numbers; first += chunk) {
+        const size_t count = numbers - first < chunk ? (size_t)(numbers - first) : chunk;
         TRY(input_read(&file->input, tensor->offset + first * size, values, count * size));
         for (size_t i = 0; i < count; i++) {
             FAIL_IF(!isfinite(real_get(sums->type, values, i)), file->context, L3A_ERROR_FORMAT, damaged,
                     "%s: %s holds a number that is not finite", file->input.path, tensor->name);
         }
-        TRY(scatter_write(sums, first, count, values));
+        TRY(root ? scatter_write_root(sums, (size_t)(first / sums->dim), 1, values) : scatter_write(sums, first, count, values));
     }
 done:
     release(file->context, values);
@@ -583,6 +648,10 @@ done:
 
 static l3a_status check_kind(const safetensors *file) {
     const char *format = safetensors_metadata(file, "format"), *version = safetensors_metadata(file, "version");
+    if (packed_recognise(file)) {
+        return fail(file->context, L3A_ERROR_FORMAT, "use the model that it was packed from",
+                    "%s: a packed model can only tag pictures; it lacks the sums of a model", file->input.path);
+    }
     if (!format || strcmp(format, format_name) != 0) {
         return fail(file->context, L3A_ERROR_FORMAT, "give a model file that this program has written",
                     "%s: this is a safetensors file, but not a model of this program", file->input.path);
@@ -597,22 +666,22 @@ static l3a_status check_kind(const safetensors *file) {
                                "%s: the model has no checksums", file->input.path);
 }
 
-static l3a_status check_names(const l3a_model *model, const char *path) {
+l3a_status check_class_names(l3a_context *context, const text_list *classes, const char *path) {
     l3a_status status = L3A_OK;
     text_index index = {0};
     size_t first = 0;
-    TRY(text_index_make(model->context, model->classes.items, model->classes.count, &index));
+    TRY(text_index_make(context, classes->items, classes->count, &index));
     const size_t second = text_index_repeated(&index, &first), empty = text_index_find(&index, "");
     const size_t bad = empty < second ? empty : second;
-    FAIL_IF(bad < model->classes.count, model->context, L3A_ERROR_FORMAT, damaged,
-            "%s: the name of class %zu is empty or listed twice", path, bad + 1);
+    FAIL_IF(bad < classes->count, context, L3A_ERROR_FORMAT, damaged, "%s: the name of class %zu is empty or listed twice", path,
+            bad + 1);
 done:
-    text_index_free(model->context, &index);
+    text_index_free(context, &index);
     return status;
 }
 
 static l3a_status load_sums(const safetensors *file, l3a_model *model) {
-    return model->evidence->part_count ? load_parts(file, model) : load_triangle(file, model);
+    return keeps_phases(&model->options) ? load_parts(file, model) : load_triangle(file, model);
 }
 
 /* Verifies all tensors, or those that scoring needs. */
@@ -640,7 +709,7 @@ static l3a_status load_classes(const safetensors *file, l3a_model *model) {
         return fail_model(file, "the list of classes is missing");
     }
     TRY(text_list_split_lines(file->context, &model->classes, classes, strlen(classes)));
-    TRY(check_names(model, file->input.path));
+    TRY(check_class_names(file->context, &model->classes, file->input.path));
     TRY(load_phases(file, model));
     TRY(load_records(file, model));
     if (file_version(file) > 1) {
@@ -668,6 +737,9 @@ static l3a_status load_model(l3a_context *context, const char *path, bool sums, 
     TRY(verify(&file, sums));
     const uint64_t shape[2] = {learned_width(&options, width), 0};
     TRY(safetensors_expect(&file, "weights", 2, shape, &matrix));
+    if (!sums) {
+        TRY(scorer_check_memory(context, &options, width, (size_t)matrix->shape[1]));
+    }
     if (!keeps_phases(&options)) {
         TRY(find_triangle(&file, learned_width(&options, width), &matrix));
     }

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { STEPS = 60, SEARCH_ARRAYS = 7 };
+enum { STEPS = 60, SEARCH_ARRAYS = 10 };
 
 /* The error of the solution, in the norm of M. On COCO and VOC, 1e-4 changes no mAP by more than 0.001, and takes one or two more
  * steps. */
@@ -113,17 +113,22 @@ struct search {
     struct systems systems; /* the classes of the columns are in its order */
 
     double *target, *solution, *residual, *direction, *image; /* [columns x d] */
-    float *narrow;                                            /* P⁻¹ residual */
     double *decrease;                                         /* rᵀP⁻¹r of each column */
+    size_t *going;                                            /* the columns that are worked on: those that have not converged */
+    size_t going_count;
+    double *from, *to; /* [going x d]: what M is applied to, and the result */
+    float *narrow;     /* [going x d]: P⁻¹ residual */
 };
 
 static void list_search(struct search *search, size_t d, size_t columns, struct array *list) {
-    double **const rows[] = {&search->target, &search->solution, &search->residual, &search->direction, &search->image};
-    for (size_t i = 0; i < 5; i++) {
+    double **const rows[] = {&search->target, &search->solution, &search->residual, &search->direction,
+                             &search->image,  &search->from,     &search->to};
+    for (size_t i = 0; i < 7; i++) {
         list[i] = (struct array){rows[i], columns, d * sizeof(double), false};
     }
-    list[5] = (struct array){&search->narrow, columns, d * sizeof(float), false};
-    list[6] = (struct array){&search->decrease, columns, sizeof(double), false};
+    list[7] = (struct array){&search->narrow, columns, d * sizeof(float), false};
+    list[8] = (struct array){&search->decrease, columns, sizeof(double), false};
+    list[9] = (struct array){&search->going, columns, sizeof(size_t), false};
 }
 
 uint64_t parts_solve_bytes(const l3a_context *context, size_t dim, size_t columns) {
@@ -227,13 +232,6 @@ static bool has_arrived(const struct search *search, size_t k) {
     return search->decrease[k] <= search->limit * dot(search->solution + k * d, search->target + k * d, d);
 }
 
-static bool have_arrived(const struct search *search, size_t first, size_t last) {
-    while (first < last && has_arrived(search, first)) {
-        first++;
-    }
-    return first == last;
-}
-
 static bool is_zero(const double *x, size_t count) {
     size_t i = 0;
     while (i < count && x[i] == 0) {
@@ -242,25 +240,37 @@ static bool is_zero(const double *x, size_t count) {
     return i == count;
 }
 
-/* image = M x, each row with the M of its class, for all systems or only those with columns that have not converged */
-static l3a_status apply(const struct search *search, const double *x, bool all) {
+enum columns { ALL, NOT_ZERO, NOT_ARRIVED };
+
+static void choose_columns(struct search *search, enum columns which) {
+    const size_t d = search->ridge->sums.dim;
+    search->going_count = 0;
+    for (size_t k = 0; k < search->columns; k++) {
+        if (which == ALL || (which == NOT_ZERO ? !is_zero(search->solution + k * d, d) : !has_arrived(search, k))) {
+            search->going[search->going_count++] = k;
+        }
+    }
+}
+
+/* image = M x, each column with the M of its class */
+static l3a_status apply(const struct search *search, const double *x) {
     l3a_status status = L3A_OK;
     const struct ridge *ridge = search->ridge;
-    for (size_t s = 0; s < search->systems.count; s++) {
+    const size_t d = ridge->sums.dim;
+    for (size_t s = 0, first = 0, last; s < search->systems.count; s++, first = last) {
         const struct system *system = &search->systems.items[s];
-        const size_t columns = system->last - system->first, first = system->first * ridge->sums.dim,
-                     count = columns * ridge->sums.dim;
-        if (!all && have_arrived(search, system->first, system->last)) {
-            continue;
+        for (last = first; last < search->going_count && search->going[last] < system->last; last++) {
+            memcpy(search->from + last * d, x + search->going[last] * d, d * sizeof *x);
         }
-        if (is_zero(x + first, count)) {
-            memset(search->image + first, 0, count * sizeof *search->image);
-            continue;
+        if (last > first) {
+            TRY(sums_multiply(&ridge->sums, search->alpha, system->scatters, system->count, 1 - search->alpha,
+                              search->from + first * d, last - first, search->to + first * d));
         }
-        TRY(sums_multiply(&ridge->sums, search->alpha, system->scatters, system->count, 1 - search->alpha, x + first, columns,
-                          search->image + first));
-        for (size_t i = first; i < first + count; i++) {
-            search->image[i] += ridge->gamma * x[i];
+    }
+    for (size_t c = 0; c < search->going_count; c++) {
+        double *image = search->image + search->going[c] * d;
+        for (size_t i = 0; i < d; i++) {
+            image[i] = search->to[c * d + i] + ridge->gamma * search->from[c * d + i];
         }
     }
 done:
@@ -268,21 +278,23 @@ done:
 }
 
 static l3a_status precondition(const struct search *search) {
-    for (size_t i = 0; i < search->columns * search->ridge->sums.dim; i++) {
-        search->narrow[i] = (float)search->residual[i];
+    const size_t d = search->ridge->sums.dim;
+    for (size_t c = 0; c < search->going_count; c++) {
+        const double *residual = search->residual + search->going[c] * d;
+        for (size_t i = 0; i < d; i++) {
+            search->narrow[c * d + i] = (float)residual[i];
+        }
     }
-    return sums_solve(&search->ridge->sums, REAL_SINGLE, search->columns, search->narrow);
+    return sums_solve(&search->ridge->sums, REAL_SINGLE, search->going_count, search->narrow);
 }
 
 /* Moves each column along its direction, whose image is known; false if a step cannot be computed. */
 static bool move(const struct search *search) {
     const size_t d = search->ridge->sums.dim;
-    for (size_t k = 0; k < search->columns; k++) {
+    for (size_t c = 0; c < search->going_count; c++) {
+        const size_t k = search->going[c];
         const double *direction = search->direction + k * d, *image = search->image + k * d;
         double *solution = search->solution + k * d, *residual = search->residual + k * d;
-        if (has_arrived(search, k)) {
-            continue;
-        }
         const double curvature = dot(direction, image, d), length = search->decrease[k] / curvature;
         if (!(curvature > 0) || !isfinite(length)) {
             return false;
@@ -295,19 +307,17 @@ static bool move(const struct search *search) {
     return true;
 }
 
-/* The next directions, from the preconditioned residuals. */
-static void turn(const struct search *search) {
+/* The next directions, from the preconditioned residuals, which are the first directions. */
+static void turn(const struct search *search, bool first) {
     const size_t d = search->ridge->sums.dim;
-    for (size_t k = 0; k < search->columns; k++) {
+    for (size_t c = 0; c < search->going_count; c++) {
+        const size_t k = search->going[c];
         double *direction = search->direction + k * d;
-        const float *narrow = search->narrow + k * d;
-        const double now = dot_narrow(search->residual + k * d, narrow, d), keep = now / search->decrease[k];
-        if (has_arrived(search, k)) {
-            continue;
-        }
+        const float *narrow = search->narrow + c * d;
+        const double now = dot_narrow(search->residual + k * d, narrow, d), keep = first ? 0 : now / search->decrease[k];
         search->decrease[k] = now;
         for (size_t i = 0; i < d; i++) {
-            direction[i] = (double)narrow[i] + keep * direction[i];
+            direction[i] = (double)narrow[i] + (first ? 0 : keep * direction[i]);
         }
     }
 }
@@ -325,48 +335,66 @@ static void scale_start(const struct search *search) {
     }
 }
 
-static l3a_status start(const struct search *search) {
+static l3a_status start(struct search *search) {
     l3a_status status = L3A_OK;
-    const size_t d = search->ridge->sums.dim, size = search->columns * d;
-    TRY(apply(search, search->solution, true));
+    const size_t size = search->columns * search->ridge->sums.dim;
+    choose_columns(search, NOT_ZERO);
+    memset(search->image, 0, size * sizeof *search->image);
+    TRY(apply(search, search->solution));
     scale_start(search);
     for (size_t i = 0; i < size; i++) {
         search->residual[i] = search->target[i] - search->image[i];
     }
+    choose_columns(search, ALL);
     TRY(precondition(search));
-    for (size_t k = 0; k < search->columns; k++) {
-        search->decrease[k] = dot_narrow(search->residual + k * d, search->narrow + k * d, d);
+    turn(search, true);
+    choose_columns(search, NOT_ARRIVED);
+done:
+    return status;
+}
+
+/* The factor of P. If there is one from before the sums last changed, it serves as well, because P has hardly changed, and it costs
+ * nothing. *good: whether there is a factor, and rounding does not matter. */
+static l3a_status factor(const struct search *search, bool anew, double *scale, bool *good) {
+    struct ridge *ridge = search->ridge;
+    struct sums *sums = &ridge->sums;
+    l3a_status status = L3A_OK;
+    double trace;
+    *good = true;
+    *scale = search->alpha + (1 - search->alpha) / (double)search->parts;
+    if (!anew && sums->factored && sums->factor_type == REAL_SINGLE && sums->scale > 0 && sums->shift == ridge->gamma) {
+        *scale = sums->scale;
+        goto done;
     }
-    for (size_t i = 0; i < size; i++) {
-        search->direction[i] = (double)search->narrow[i];
-    }
+    TRY(sums_factor(sums, REAL_SINGLE, *scale, NULL, 0, 0, ridge->gamma, &trace, good));
+    *good = *good && ridge_is_safe(ridge, trace / *scale);
+    sums->factored = *good;
 done:
     return status;
 }
 
 /* Conjugate gradients on all columns at once. *found: whether they have converged; they are not tried where rounding matters. */
-static l3a_status search_run(struct search *search, bool *found) {
+static l3a_status search_run(struct search *search, bool anew, bool *found) {
     l3a_status status = L3A_OK;
-    struct ridge *ridge = search->ridge;
-    const double scale = search->alpha + (1 - search->alpha) / (double)search->parts;
-    double trace;
+    double scale;
     bool going;
-    search->limit = tolerance * tolerance * fmax(search->alpha / scale, 0.01);
     *found = false;
-    TRY(sums_factor(&ridge->sums, REAL_SINGLE, scale, NULL, 0, 0, ridge->gamma, &trace, &going));
-    if (!going || !ridge_is_safe(ridge, trace / scale)) {
+    TRY(factor(search, anew, &scale, &going));
+    if (!going) {
         goto done;
     }
+    search->limit = tolerance * tolerance * fmax(search->alpha / scale, 0.01);
     TRY(start(search));
-    for (int n = 0; n < STEPS && going && !have_arrived(search, 0, search->columns); n++) {
-        TRY(apply(search, search->direction, false));
+    for (int n = 0; n < STEPS && going && search->going_count; n++) {
+        TRY(apply(search, search->direction));
         going = move(search);
         if (going) {
             TRY(precondition(search));
-            turn(search);
+            turn(search, false);
+            choose_columns(search, NOT_ARRIVED);
         }
     }
-    *found = going && have_arrived(search, 0, search->columns);
+    *found = going && !search->going_count;
 done:
     return status;
 }
@@ -447,7 +475,11 @@ l3a_status parts_solve(struct ridge *ridge, const struct part *parts, size_t cou
     to_rows(&search, coefficients, search.solution);
     lift_columns(&search, used, -before / (1 + before * (double)used));
     if (alpha < 1 && parts->sums.type == REAL_SINGLE) {
-        TRY(search_run(&search, &found));
+        const bool again = ridge->sums.factored;
+        TRY(search_run(&search, false, &found));
+        if (!found && again) {
+            TRY(search_run(&search, true, &found));
+        }
     }
     if (!found) {
         TRY(solve_each(&search));

@@ -2,6 +2,7 @@
 
 #include "data/features.h"
 #include "learn/model.h"
+#include "learn/packed.h"
 
 #include <string.h>
 
@@ -93,14 +94,37 @@ static bool same_shape(const struct layer_shape *left, const struct layer_shape 
            left->skip == right->skip && left->seed == right->seed;
 }
 
-/* Gives the model a layer, unless it has one. */
-static l3a_status take_layer(l3a_model *model, const struct scorer *before) {
-    const struct layer_shape shape = model_layer_shape(&model->options, model->width);
-    if (!model->shared_layer && before && same_shape(&before->layer->layer.shape, &shape)) {
-        model->shared_layer = shared_layer_keep(before->layer);
-        model->layer = before->layer->layer;
+l3a_status scorer_begin(l3a_context *context, struct scorer **scorer) {
+    struct scorer *made = NULL;
+    l3a_status status = L3A_OK;
+    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
+    made->context = context;
+    atomic_init(&made->users, 1);
+    *scorer = made;
+done:
+    return status;
+}
+
+l3a_status scorer_take_layer(struct scorer *scorer, const struct model_options *options, size_t width,
+                             const struct scorer *before) {
+    const struct layer_shape shape = model_layer_shape(options, width);
+    l3a_status status = L3A_OK;
+    if (before && same_shape(&before->layer->layer.shape, &shape)) {
+        scorer->layer = shared_layer_keep(before->layer);
+    } else {
+        TRY(shared_layer_create(scorer->context, &shape, &scorer->layer));
     }
-    return model_ready_layer(model);
+done:
+    return status;
+}
+
+l3a_status scorer_check_memory(l3a_context *context, const struct model_options *options, size_t width, size_t classes) {
+    const struct algebra *algebra = algebra_of(context);
+    const struct layer_shape shape = model_layer_shape(options, width);
+    const size_t d = layer_columns(&shape);
+    const uint64_t columns = 2 * (uint64_t)d * classes * sizeof(double);
+    return check_memory(context, options, width,
+                        algebra->layer_bytes(&shape) + algebra->solution_bytes(d, classes, shape.type) + columns, 0);
 }
 
 static l3a_status copy_texts(l3a_context *context, const text_list *from, text_list *to) {
@@ -116,11 +140,14 @@ l3a_status scorer_create(l3a_model *model, const struct scorer *before, struct s
     l3a_context *context = model->context;
     struct scorer *made = NULL;
     l3a_status status = L3A_OK;
-    TRY(take_layer(model, before));
-    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
-    made->context = context;
-    atomic_init(&made->users, 1);
-    made->layer = shared_layer_keep(model->shared_layer);
+    TRY(scorer_begin(context, &made));
+    if (!model->shared_layer) {
+        TRY(scorer_take_layer(made, &model->options, model->width, before));
+        model->shared_layer = shared_layer_keep(made->layer);
+        model->layer = made->layer->layer;
+    } else {
+        made->layer = shared_layer_keep(model->shared_layer);
+    }
     if (model->classes.count) {
         TRY(solution_create(context, model_dim(model), model->classes.count, options_real(&model->options), &made->solution));
         TRY(solution_set(&made->solution, model->coefficients));
@@ -138,11 +165,18 @@ done:
 }
 
 l3a_status scorer_load(l3a_context *context, const char *path, const struct scorer *before, struct scorer **scorer) {
+    safetensors file = {0};
     l3a_model *model = NULL;
     l3a_status status = L3A_OK;
-    TRY(model_load_to_score(context, path, &model));
-    TRY(scorer_create(model, before, scorer));
+    TRY(safetensors_open(context, path, &file));
+    if (packed_recognise(&file)) {
+        TRY(packed_load(&file, before, scorer));
+    } else {
+        TRY(model_load_to_score(context, path, &model));
+        TRY(scorer_create(model, before, scorer));
+    }
 done:
+    safetensors_close(&file);
     l3a_model_free(model);
     return status;
 }

@@ -52,11 +52,20 @@ l3a_status scorer_accepts(l3a_context *context, const struct scorer *scorer, con
 /* scores [rows x classes] of features [rows x width] */
 l3a_status scorer_score(l3a_context *context, const struct scorer *scorer, const float *features, size_t rows, float *scores);
 
+/* Steps of making one: an empty scorer; its layer, as in scorer_create(); and whether there is memory for it, which must be checked
+ * before a file may decide how much is allocated. */
+struct model_options;
+l3a_status scorer_begin(l3a_context *context, struct scorer **scorer);
+l3a_status scorer_take_layer(struct scorer *scorer, const struct model_options *options, size_t width, const struct scorer *before);
+l3a_status scorer_check_memory(l3a_context *context, const struct model_options *options, size_t width, size_t classes);
+
 /* What models and scorers have in common. */
 l3a_status score_features(l3a_context *context, const struct layer *layer, const struct solution *solution, const float *features,
                           size_t rows, float *scores);
 /* Scores of rows that are expanded already; exact: room for [rows x columns] doubles, unused in single precision. */
 l3a_status score_expanded(const struct block *rows, const struct solution *solution, double *exact, float *scores);
+/* Checks that no class name of a file is empty or listed twice. */
+l3a_status check_class_names(l3a_context *context, const text_list *classes, const char *path);
 /* Checks that features of this width and with these records could be learned together with the table's. */
 l3a_status check_provenance(l3a_context *context, size_t width, const text_list *keys, const text_list *values,
                             const l3a_features *features);

@@ -349,27 +349,30 @@ done:
     return status;
 }
 
+/* Adds the rows of a section to its part and to C or, in a model without parts, to the sums. */
 static l3a_status sum_section(struct lesson *lesson, struct section *section) {
     l3a_model *model = lesson->model;
-    struct sums *sums = &model->evidence->ridge.sums;
+    struct scatter *scatter = &section->part.sums;
     l3a_status status = L3A_OK;
     const bool apart = keeps_phases(&model->options);
-    if (apart) {
-        TRY(sums_begin(sums, lesson->classes.count));
+    if (apart && lesson->sign < 0) {
+        TRY(scatter_add(scatter, &model->evidence->parts[section->mine].sums));
     }
     for (size_t first = section->first, n; first < section->last; first += n) {
         n = section->last - first < LESSON_ROWS ? section->last - first : LESSON_ROWS;
         TRY(report_progress(model->context, lesson->sign > 0 ? "teach" : "undo", first, lesson->taught->row_count));
         TRY(load_block(lesson, &section->part, first, n));
-        TRY(sums_add(sums, &lesson->expanded, 1, lesson->weight, lesson->targets));
+        if (apart) {
+            TRY(scatter_add_rows(scatter, &lesson->expanded, lesson->sign, lesson->weight));
+            TRY(block_cross(&lesson->expanded, lesson->weight, lesson->targets, lesson->classes.count, lesson->sign,
+                            lesson->next.cross));
+        } else {
+            TRY(sums_add(&model->evidence->ridge.sums, &lesson->expanded, 1, lesson->weight, lesson->targets));
+        }
     }
     section->part.images = section->last - section->first;
-    if (apart) {
-        TRY(sums_cross(sums, lesson->sign, lesson->next.cross));
-        if (lesson->sign < 0) {
-            TRY(scatter_add(&section->part.sums, &model->evidence->parts[section->mine].sums));
-        }
-        TRY(scatter_add_sums(&section->part.sums, sums, lesson->sign));
+    if (apart && lesson->sign < 0) {
+        TRY(scatter_tidy(scatter, model->evidence->parts[section->mine].images - section->part.images));
     }
 done:
     return status;
@@ -402,9 +405,12 @@ static l3a_status keep_parts(struct lesson *lesson) {
     const size_t known = evidence->part_count;
     bool phase = lesson->classes.count == old_classes(lesson); /* whether the new classes have a part */
     TRY(extend_array(lesson->model->context, &evidence->parts, known, known + lesson->section_count, sizeof *evidence->parts));
-    evidence->summed = false;
+    evidence->summed = evidence->summed && lesson->sign > 0;
     for (size_t s = 0; s < lesson->section_count; s++) {
         struct section *section = &lesson->sections[s];
+        if (evidence->summed) {
+            TRY(sums_add_scatter(&evidence->ridge.sums, 1, &section->part.sums));
+        }
         struct part *mine = &evidence->parts[section->mine];
         if (lesson->sign < 0) {
             const struct scatter before = mine->sums;

@@ -5,12 +5,32 @@
 
 enum { BLOCK_ROWS = 1024 };
 
+static l3a_status gather_labels(struct evaluation *evaluation) {
+    const l3a_status status = allocate(evaluation->features->context, evaluation->count, evaluation->classes, &evaluation->labels);
+    if (status == L3A_OK) {
+        features_gather_labels(evaluation->features, evaluation->rows, evaluation->count, evaluation->columns, evaluation->classes,
+                               evaluation->labels);
+    }
+    return status;
+}
+
 l3a_status evaluation_begin(l3a_features *features, const size_t *columns, size_t classes, struct evaluation *evaluation) {
     l3a_status status = L3A_OK;
     *evaluation = (struct evaluation){.features = features, .columns = columns, .classes = classes};
     TRY(features_rows_with(features, columns, classes, &evaluation->rows, &evaluation->count));
-    TRY(allocate(features->context, evaluation->count, classes, &evaluation->labels));
-    features_gather_labels(features, evaluation->rows, evaluation->count, columns, classes, evaluation->labels);
+    TRY(gather_labels(evaluation));
+done:
+    return status;
+}
+
+l3a_status evaluation_begin_all(l3a_features *features, const size_t *columns, size_t classes, struct evaluation *evaluation) {
+    l3a_status status = L3A_OK;
+    *evaluation = (struct evaluation){.features = features, .columns = columns, .classes = classes};
+    TRY(allocate(features->context, features->rows, sizeof *evaluation->rows, &evaluation->rows));
+    for (size_t i = 0; i < features->rows; i++) {
+        evaluation->rows[evaluation->count++] = i;
+    }
+    TRY(gather_labels(evaluation));
 done:
     return status;
 }

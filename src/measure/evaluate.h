@@ -12,13 +12,16 @@ struct evaluation {
     l3a_features *features;
     const size_t *columns; /* of the classes, in the table */
     size_t classes;
-    size_t *rows, count; /* of the images: those that show at least one of the classes */
+    size_t *rows, count; /* of the images: all, or those that show at least one of the classes */
     int8_t *labels;      /* [count x classes] */
     float *scores;       /* [classifiers x count x classes] */
 };
 
-/* Chooses the images; there may be none. The columns must outlive the evaluation, which evaluation_free() ends in any case. */
+/* Chooses the images that show at least one of the classes, of which there may be none. The columns must outlive the evaluation,
+ * which evaluation_free() ends in any case. */
 l3a_status evaluation_begin(l3a_features *features, const size_t *columns, size_t classes, struct evaluation *evaluation);
+/* The same with all images. */
+l3a_status evaluation_begin_all(l3a_features *features, const size_t *columns, size_t classes, struct evaluation *evaluation);
 l3a_status evaluation_score(struct evaluation *evaluation, size_t classifiers, score_rows *score, void *state);
 /* The scores of a classifier. */
 const float *evaluation_scores(const struct evaluation *evaluation, size_t classifier);

@@ -11,14 +11,15 @@
 #include "extract/intake.h"
 #include "image/picture.h"
 #include "learn/model.h"
+#include "learn/packed.h"
 #include "net/backbone.h"
 #include "tag/tagger.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const char relative_record[] = "backbone-path", absolute_record[] = "backbone-path-absolute";
-static const char backbone_prefix[] = "backbone."; /* of the tensors in a packed file */
+const char backbone_path_record[] = "backbone-path";
+static const char absolute_record[] = "backbone-path-absolute";
 
 /* The folder of a file, as an absolute path without symbolic links. The file itself need not exist. */
 static l3a_status folder_of(l3a_context *context, const char *path, char **folder) {
@@ -75,7 +76,7 @@ l3a_status tagger_remember_backbone(l3a_model *model, const char *model_path, co
         report_warning(context, "%s: this path is not UTF-8, so the model cannot record where its backbone is", backbone_path);
         goto done;
     }
-    TRY(l3a_model_set_record(model, relative_record, relative));
+    TRY(l3a_model_set_record(model, backbone_path_record, relative));
     TRY(l3a_model_set_record(model, absolute_record, absolute));
 done:
     release(context, folder);
@@ -87,14 +88,12 @@ done:
 /* The files where the backbone may be, in order. */
 enum { PLACES = 2 };
 
-static l3a_status list_places(const l3a_tagger *tagger, char *places[PLACES]) {
-    l3a_context *context = tagger->context;
-    const char *relative = scorer_record(tagger->current, relative_record),
-               *absolute = scorer_record(tagger->current, absolute_record);
+static l3a_status list_places(l3a_context *context, const char *model_path, const struct scorer *scorer, char *places[PLACES]) {
+    const char *relative = scorer_record(scorer, backbone_path_record), *absolute = scorer_record(scorer, absolute_record);
     l3a_status status = L3A_OK;
     char *folder = NULL;
     if (relative) {
-        TRY(folder_of(context, tagger->path, &folder));
+        TRY(folder_of(context, model_path, &folder));
         TRY(join_path(context, folder, relative, &places[0]));
     }
     if (absolute) {
@@ -102,6 +101,50 @@ static l3a_status list_places(const l3a_tagger *tagger, char *places[PLACES]) {
     }
 done:
     release(context, folder);
+    return status;
+}
+
+static void free_places(l3a_context *context, char *places[PLACES]) {
+    for (size_t i = 0; i < PLACES; i++) {
+        release(context, places[i]);
+    }
+}
+
+l3a_status backbone_find(l3a_context *context, const char *model_path, const struct scorer *scorer, char **path) {
+    char *places[PLACES] = {NULL};
+    l3a_status status = L3A_OK;
+    *path = NULL;
+    TRY(list_places(context, model_path, scorer, places));
+    for (size_t i = 0; !*path && i < PLACES; i++) {
+        bool exists = false;
+        if (places[i]) {
+            TRY(file_exists(context, places[i], &exists));
+        }
+        if (exists) {
+            *path = places[i];
+            places[i] = NULL;
+        }
+    }
+done:
+    free_places(context, places);
+    return status;
+}
+
+l3a_status backbone_beside(l3a_context *context, const char *model_path, const char *backbone_path, char **record) {
+    char *folder = NULL, *absolute = NULL, *relative = NULL;
+    l3a_status status = L3A_OK;
+    *record = NULL;
+    TRY(folder_of(context, model_path, &folder));
+    TRY(resolve_path(context, backbone_path, &absolute));
+    TRY(relative_path(context, folder, absolute, &relative));
+    if (strncmp(relative, "../../", 6) != 0 && is_utf8(relative)) {
+        *record = relative;
+        relative = NULL;
+    }
+done:
+    release(context, folder);
+    release(context, absolute);
+    release(context, relative);
     return status;
 }
 
@@ -119,7 +162,7 @@ static l3a_status open_remembered(l3a_tagger *tagger, const l3a_backbone_options
     char *places[PLACES] = {NULL};
     bool other = false;
     l3a_status status = L3A_OK;
-    TRY(list_places(tagger, places));
+    TRY(list_places(context, tagger->path, tagger->current, places));
     for (size_t i = 0; !tagger->backbone && i < PLACES; i++) {
         char found[65];
         bool exists = false;
@@ -148,9 +191,7 @@ static l3a_status open_remembered(l3a_tagger *tagger, const l3a_backbone_options
             "%s: cannot find the model's backbone, %s (sha256 %.12s…): %s", tagger->path,
             or_else(scorer_record(tagger->current, "backbone"), "of unknown name"), or_else(sha256, "unknown"), tried.text);
 done:
-    for (size_t i = 0; i < PLACES; i++) {
-        release(context, places[i]);
-    }
+    free_places(context, places);
     text_builder_free(&tried);
     return status;
 }
@@ -183,7 +224,7 @@ l3a_status tagger_open_backbone(l3a_tagger *tagger, const l3a_tagger_options *op
     if (options->backbone) {
         TRY(open_given(tagger, options->backbone, chosen));
     } else if (edition->has_backbone) {
-        TRY(backbone_open_inside(tagger->context, tagger->path, backbone_prefix, scorer_record(edition, "sha256"), chosen,
+        TRY(backbone_open_inside(tagger->context, tagger->path, packed_backbone_prefix, scorer_record(edition, "sha256"), chosen,
                                  &tagger->backbone));
     } else {
         TRY(open_remembered(tagger, chosen));

@@ -43,5 +43,11 @@ l3a_status tagger_open_backbone(l3a_tagger *tagger, const l3a_tagger_options *op
 /* Records where the model's backbone is, so that l3a_tagger_open() finds it without being told. model_path: where the model will be
  * saved; its folder exists. A path that is not UTF-8 cannot be recorded; a warning says so. */
 l3a_status tagger_remember_backbone(l3a_model *model, const char *model_path, const char *backbone_path);
+/* The first file that the records of a model at this path lead to, whatever its checksum; NULL if there is none. */
+l3a_status backbone_find(l3a_context *context, const char *model_path, const struct scorer *scorer, char **path);
+/* The record backbone-path for a model at this path, if the file is in the model's folder, below it or beside it; otherwise NULL.
+ */
+l3a_status backbone_beside(l3a_context *context, const char *model_path, const char *backbone_path, char **record);
+extern const char backbone_path_record[];
 
 #endif

@@ -134,7 +134,20 @@ row = [r for r in csv.DictReader(open(sys.argv[2])) if r["phase"] == sys.argv[3]
 for key in "mAP", "CP", "CR", "CF1", "OP", "OR", "OF1":
     assert abs(alone[key] - float(row[key])) < 1e-6, (key, alone, row)
 assert alone["images"] == int(row["test_images"]) and len(alone["AP"]) == int(row["last"])
+assert alone["images"] + alone["left_out"] == 200
 P
+    if [ $phase = 1 ]; then
+        left=$(/usr/bin/python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["left_out"])' "$work/eval.json")
+        expect 0 "$left images that show none of the classes were left out; --all-pictures counts them" l3a eval "$model" --features "$test" --format json
+        check 'standard output is JSON alone' cmp "$work/stdout" "$work/eval.json"
+        expect 0 '' l3a eval "$model" --features "$test" --format json --quiet
+        check 'quiet is quiet' test ! -s "$work/stderr"
+        expect 0 '' l3a eval "$model" --features "$test"
+        shows "$left images that show none of the classes were left out; --all-pictures counts them"
+        expect 0 '' l3a eval "$model" --features "$test" --all-pictures
+        shows '200 images, 2 classes'
+        check 'nothing is left out' test -z "$(grep 'left out' "$work/stdout" "$work/stderr")"
+    fi
 done
 check 'the same sums and weights' py "$model" "$work/quiet/model.safetensors" <<'P'
 import struct, sys

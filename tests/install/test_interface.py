@@ -27,11 +27,13 @@ if "address" in os.environ.get("L3A_SANITIZE", "") or "thread" in os.environ.get
 MAY_BE_NULL = {
     ("l3a_context_create", "options"), ("l3a_option_needs", "options"), ("l3a_model_create", "options"),
     ("l3a_model_plan", "options"), ("l3a_features_open_npy", "labels_path"), ("l3a_features_open_npy", "names_path"),
-    ("l3a_features_read", "rows"), ("l3a_model_evaluate", "average_precision"), ("l3a_measure", "average_precision"),
+    ("l3a_features_read", "rows"), ("l3a_model_evaluate", "average_precision"), ("l3a_model_evaluate_with", "average_precision"), ("l3a_model_evaluate_with", "options"),
+    ("l3a_measure", "average_precision"),
     ("l3a_report_write", "options"), ("l3a_picture_read", "options"), ("l3a_picture_decode", "options"),
     ("l3a_loader_create", "options"), ("l3a_dataset_open", "split"), ("l3a_dataset_open_with", "split"),
     ("l3a_dataset_open_with", "options"), ("l3a_draw_dataset", "options"), ("l3a_backbone_open", "options"),
     ("l3a_extract", "options"), ("l3a_extract", "report"), ("l3a_tagger_open", "options"), ("l3a_reader_tag_files", "user"),
+    ("l3a_sidecar_write", "options"), ("l3a_sidecar_write", "changed"),
 }
 # They return "" for NULL.
 TEXTS = ("l3a_error_text", "l3a_error_hint", "l3a_reader_error_text", "l3a_reader_error_hint")

@@ -2,7 +2,8 @@
 """Pictures against Pillow, byte for byte: every format, real pictures, hundreds of sizes, and all EXIF orientations.
 
 The library is called as a program would, through libl3a.so. The resizing part runs twice: with the library as it is built,
-which takes the vector loops on a processor that has them, and with a copy built here without them."""
+which takes the vector loops on a processor that has them, and with a copy built here without them, which also lacks libwebp and
+libheif. HEIC and AVIF pictures, which Pillow does not read, are in test_heif.py."""
 import ctypes
 import glob
 import io
@@ -245,13 +246,66 @@ def png_variants():
 
 def test_formats(library, folder):
     count = 0
-    for name, data in [*jpeg_variants(), *png_variants()]:
+    for name, data in [*jpeg_variants(), *png_variants(), *webp_variants()]:
         path = os.path.join(folder, "variant")
         with open(path, "wb") as file:
             file.write(data)
         same(name, library.read(path), pillow(path))
         count += 1
-    return f"{count} kinds of JPEG and PNG"
+    return f"{count} kinds of JPEG, PNG and WebP"
+
+
+def webp_bytes(picture, **settings):
+    stream = io.BytesIO()
+    picture.save(stream, "WEBP", **settings)
+    return stream.getvalue()
+
+
+def riff(*chunks):
+    body = b"WEBP" + b"".join(kind + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2) for kind, data in chunks)
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+def three(number):
+    return struct.pack("<I", number)[:3]
+
+
+def animation(picture, width, height, x, y):
+    """An animation of two frames, of which the first covers a part of the canvas."""
+    frames = []
+    for settings in {"quality": 80}, {"lossless": True}:
+        frame = three(x // 2) + three(y // 2) + three(picture.width - 1) + three(picture.height - 1) + three(100) + b"\0"
+        chunks = webp_bytes(picture, **settings)[12:]
+        frames.append((b"ANMF", frame + chunks[18 * chunks.startswith(b"VP8X") :]))
+    header = struct.pack("<I", 0x12) + three(width - 1) + three(height - 1)
+    return riff((b"VP8X", header), (b"ANIM", b"\x10\x20\x30\xff\0\0"), *frames)
+
+
+def transparent(picture):
+    picture = picture.convert("RGBA")
+    y, x = numpy.mgrid[0 : picture.height, 0 : picture.width]
+    picture.putalpha(Image.fromarray((x * 7 + y * 3).astype(numpy.uint8)))
+    return picture
+
+
+def webp_variants():
+    for width, height in ((97, 61), (8, 8), (1, 1), (17, 33), (3, 200), (640, 16)):
+        picture = scene(width, height)
+        for shown, kind in (picture, "plain"), (transparent(picture), "transparent"), (picture.convert("L"), "grey"):
+            for quality in (0, 30, 95):
+                yield f"webp {width}x{height} {kind} quality {quality}", webp_bytes(shown, quality=quality, method=quality % 7)
+            for exact in (False, True):
+                yield f"webp {width}x{height} {kind} lossless {exact}", webp_bytes(shown, lossless=True, exact=exact)
+    yield "webp lossless with a palette", webp_bytes(scene(40, 30).quantize(9).convert("RGB"), lossless=True)
+    yield "webp lossless of noise", webp_bytes(noise(60, 40), lossless=True)
+    frames = [transparent(scene(50, 40)), transparent(noise(50, 40)), scene(50, 40).convert("RGBA")]
+    for lossless in (False, True):
+        yield f"animated webp, lossless {lossless}", webp_bytes(frames[0], save_all=True, append_images=frames[1:], lossless=lossless, duration=40)
+    for width, height, x, y in ((20, 10, 0, 0), (30, 30, 4, 6), (21, 11, 0, 0)):
+        yield f"animated webp with a first frame at {x}, {y} of {width}x{height}", animation(scene(20, 10), width, height, x, y)
+        yield f"the same, transparent", animation(transparent(scene(20, 10)), width, height, x, y)
+    yield "webp with a colour profile", webp_bytes(scene(30, 20), icc_profile=b"not a profile")
+    yield "webp with bytes after the end", webp_bytes(scene(30, 20)) + b"more bytes" * 10
 
 
 def with_orientation(orientation, order):
@@ -266,12 +320,14 @@ def test_orientation(library, folder):
     for orientation in range(0, 10):
         for order in (b"II", b"MM"):
             exif = with_orientation(orientation, order)
-            for kind in ("JPEG", "PNG", "PNG after the pixels"):
+            for kind in ("JPEG", "PNG", "PNG after the pixels", "WEBP", "WEBP with a prefix"):
                 path = os.path.join(folder, "turned")
                 stream = io.BytesIO()
-                picture.save(stream, kind[:4].strip())
+                picture.save(stream, kind[:4].strip(), **({"exif": b"Exif\0\0" * ("prefix" in kind) + exif} if "WEBP" in kind else {}))
                 data = stream.getvalue()
-                if kind == "JPEG":
+                if "WEBP" in kind:
+                    assert b"EXIF" in data
+                elif kind == "JPEG":
                     data = data[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 8) + b"Exif\0\0" + exif + data[2:]
                 else:
                     at = data.index(b"IDAT") - 4 if kind == "PNG" else data.index(b"IEND") - 4
@@ -284,6 +340,24 @@ def test_orientation(library, folder):
                 same(f"{kind} orientation {orientation} ignored", library.read(path), pillow(path))
                 count += 1
     return f"{count} pictures with an orientation"
+
+
+def test_damaged_orientation(library, folder):
+    """EXIF data that makes no sense is ignored; Pillow's own reader gives up on some of it."""
+    count = 0
+    picture = scene(45, 28)
+    good = with_orientation(6, b"MM")
+    bad = [good[:cut] for cut in range(len(good) - 4)] + [b"XX" + good[2:], good[:4] + b"\xff\xff\xff\xf0" + good[8:],
+           good.replace(struct.pack(">HHI", 0x0112, 3, 1), struct.pack(">HHI", 0x0112, 2, 1)), b"\0" * 100]
+    path = os.path.join(folder, "turned")
+    for kind in ("JPEG", "PNG", "WEBP"):
+        picture.save(path, kind)
+        expected = pillow(path)
+        for exif in bad:
+            picture.save(path, kind, exif=b"Exif\0\0" + exif)
+            same(f"{kind} with {len(exif)} bytes of EXIF", library.read(path, 1), expected)
+            count += 1
+    return f"{count} pictures with damaged EXIF data"
 
 
 def sizes():
@@ -313,6 +387,36 @@ def test_sizes(library):
                  library.resize(array, to_width, to_height, filter),
                  Image.fromarray(array).resize((to_width, to_height), method))
     return f"{len(chosen)} sizes with both filters, {os.path.basename(library.path)}"
+
+
+def test_webp_photographs(library, folder):
+    chosen = photographs[:: max(1, len(photographs) // 60)]
+    path = os.path.join(folder, "photograph")
+    for number, photograph in enumerate(chosen):
+        picture = pillow(photograph)
+        kinds = [({"quality": 20 + number % 80, "method": 2}, picture), ({"quality": 75, "method": 1}, transparent(picture))]
+        kinds.append(({"lossless": True, "method": 0}, picture if number % 2 else transparent(picture)))
+        for settings, shown in kinds:
+            shown.save(path, "WEBP", **settings)
+            same(f"{photograph} as WebP, {settings}", library.read(path), pillow(path))
+    return f"{len(chosen)} photographs as WebP: lossy, transparent and lossless"
+
+
+def test_without_libraries(library, folder):
+    """The library that was built here has neither libwebp nor libheif."""
+    path = os.path.join(folder, "picture")
+    for words, data in (("WebP", webp_bytes(scene(20, 10))), ("HEIC", b"\0\0\0\x18ftypheic\0\0\0\0mif1heic"),
+                        ("AVIF", b"\0\0\0\x18ftypavif\0\0\0\0mif1avif")):
+        with open(path, "wb") as file:
+            file.write(data)
+        picture = Picture()
+        status = library.c.l3a_picture_read(library.context, path.encode(), None, ctypes.byref(picture))
+        text = library.c.l3a_error_text(library.context).decode()
+        assert status == 6 and text == f"{path}: this build cannot read {words} pictures", f"{status}, {text}"
+    library.c.l3a_picture_format_at.restype = ctypes.c_char_p
+    formats = [library.c.l3a_picture_format_at(ctypes.c_size_t(i)) for i in range(3)]
+    assert formats == [b"jpeg", b"png", None], formats
+    return "WebP, HEIC and AVIF in a build without their libraries"
 
 
 def test_loader(library):
@@ -349,12 +453,15 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         print(test_formats(library, folder))
         print(test_orientation(library, folder))
+        print(test_damaged_orientation(library, folder))
         print(test_sizes(library))
         plain = plain_library(folder)
         print(test_sizes(plain))
+        print(test_without_libraries(plain, folder))
         if not photographs:
             skip(f"the rest needs {shared}/data/voc2007-small")
         print(test_photographs(library))
+        print(test_webp_photographs(library, folder))
         print(test_photographs(plain))
         print(test_loader(library))
 

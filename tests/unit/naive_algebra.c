@@ -437,6 +437,10 @@ static void scatter_drop(struct scatter *scatter) {
 /* The scatter becomes a triangle or a root. */
 static void replace(struct scatter *scatter, bool is_root, size_t rows, double *held) {
     free(scatter->held);
+    if (is_root && !rows) {
+        free(held);
+        held = NULL;
+    }
     scatter->held = held;
     scatter->is_root = scatter->tidy = is_root;
     scatter->rows = scatter->capacity = rows;
@@ -541,7 +545,7 @@ static double rounding_of(const struct scatter *scatter) {
 static void reduce(struct scatter *scatter, size_t most, double limit) {
     const size_t d = scatter->dim;
     double *left = calloc(d * d, sizeof *left), *root = calloc(most * d + 1, sizeof *root);
-    bool complete = true;
+    bool complete = isfinite(limit);
     size_t n = 0;
     for (size_t i = 0; i < d * d; i++) {
         left[i] = number_at(scatter, i / d, i % d);
@@ -578,7 +582,7 @@ static l3a_status scatter_clean(struct scatter *scatter, uint64_t rows) {
     const size_t most = scatter->is_root ? scatter->rows : rows < scatter->dim ? (size_t)rows : scatter->dim;
     if (!rows) {
         root_make(scatter, 0);
-    } else if (most <= scatter->dim / 2) {
+    } else if (most <= scatter->dim / 2 && !scatter->tidy) {
         reduce(scatter, most, rounding_of(scatter));
     }
     return L3A_OK;

@@ -1064,9 +1064,44 @@ static void evaluation_measures_the_rows_that_show_a_learned_class(void **state)
     assert_ok(context, l3a_measure(context, scores, b->labels, b->rows, STEP, thresholds, &expected, expected_ap));
     assert_ok(context, l3a_model_evaluate(model, table, &metrics, ap));
     assert_int_equal(metrics.images, b->rows);
+    assert_int_equal(metrics.left_out, ROWS - b->rows);
+    metrics.left_out = 0;
     assert_memory_equal(&metrics, &expected, sizeof metrics);
     assert_memory_equal(ap, expected_ap, sizeof ap);
     free(b);
+    l3a_features_free(table);
+    l3a_model_free(model);
+    l3a_context_free(context);
+}
+
+static void evaluation_measures_all_rows_where_asked_for(void **state) {
+    (void)state;
+    static batch world;
+    static float scores[ROWS * STEP];
+    static int8_t labels[ROWS * STEP];
+    l3a_context *context = make_context(1);
+    const l3a_options options = exact_options();
+    const l3a_evaluate_options all = {.size = sizeof all, .all_images = 1};
+    l3a_model *model = learned_model(context, &options, 1);
+    l3a_metrics expected = {.size = sizeof expected}, metrics = {.size = sizeof metrics}, some = {.size = sizeof some};
+    double expected_ap[STEP], ap[STEP], thresholds[STEP];
+    make_world(&world);
+    l3a_features *table = wrap(context, &world, NULL);
+    for (size_t i = 0; i < ROWS * STEP; i++) {
+        labels[i] = world.labels[i / STEP * CLASSES + i % STEP];
+    }
+    l3a_model_thresholds(model, thresholds);
+    assert_ok(context, l3a_model_score(model, world.features, ROWS, scores));
+    assert_ok(context, l3a_measure(context, scores, labels, ROWS, STEP, thresholds, &expected, expected_ap));
+    assert_ok(context, l3a_model_evaluate_with(model, table, &all, &metrics, ap));
+    assert_int_equal(metrics.images, ROWS);
+    assert_memory_equal(&metrics, &expected, sizeof metrics);
+    assert_memory_equal(ap, expected_ap, sizeof ap);
+    assert_ok(context, l3a_model_evaluate_with(model, table, NULL, &some, NULL));
+    assert_true(some.overall_precision > metrics.overall_precision && some.overall_recall == metrics.overall_recall);
+    memset(world.labels, 0, sizeof world.labels);
+    assert_fails(context, l3a_model_evaluate_with(model, table, &all, &metrics, NULL), L3A_ERROR_DATA,
+                 "no image has any of the model's classes");
     l3a_features_free(table);
     l3a_model_free(model);
     l3a_context_free(context);
@@ -1154,6 +1189,7 @@ int main(void) {
         cmocka_unit_test(a_table_teaches_the_rows_that_show_the_phase),
         cmocka_unit_test(classes_are_found_in_the_table_by_name),
         cmocka_unit_test(evaluation_measures_the_rows_that_show_a_learned_class),
+        cmocka_unit_test(evaluation_measures_all_rows_where_asked_for),
         cmocka_unit_test(features_of_another_backbone_are_refused),
         cmocka_unit_test(a_network_is_known_by_its_checksum),
     };

@@ -1,5 +1,5 @@
-/* Y = M X for M = scale · A + share · Σ scatters. All are symmetric, and only their lower scatters are stored. X and Y have LANES
- * columns of doubles. Each element of M is computed once and used for both scatters. Four rows are processed together, so that a
+/* Y = M X for M = scale · A + share · Σ scatters. All are symmetric, and only their lower triangles are stored. X and Y have LANES
+ * columns of doubles. Each element of M is computed once and used for both triangles. Four rows are processed together, so that a
  * row of X and of Y is read from the cache once for all four. Roots come afterwards: Y += share · Rᵀ(R X). */
 #include "algebra/cpu/cpu.h"
 

@@ -20,7 +20,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PIVOTS = 64, STRIP = 64, ARRAYS = 6 };
+enum { PIVOTS = 64, STRIP = 256, ARRAYS = 6 };
 
 /* A pivot is at least this share of the largest that its block began with. Smaller ones wait for a later block, because rounding
  * errors grow with the root of this number. */

@@ -1,0 +1,455 @@
+/* l3a tag: the tags of pictures and of folders full of them, as text or as XMP files beside the pictures. */
+#include "cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const struct option tag_options[] = {
+    {"o", "FILE", "write the tags to a file; its name decides the format if it ends in .csv or .json"},
+    {"format", "table|json|csv", "output format [table]"},
+    {"csv", NULL, "the same as --format csv"},
+    {"json", NULL, "the same as --format json"},
+    {"top", "N", "give every picture the N tags with the highest scores"},
+    {"threshold", "X", "give tags with a score above this [the model's thresholds]"},
+    {"sort", "given|name|uncertain", "order of the pictures; uncertain: first those whose tags are most in doubt [given]"},
+    {"xmp", NULL, "also write the tags to an XMP file beside each picture, and keep what is in it"},
+    {"xmp-replace", NULL, "the same, and remove tags that the model knows but did not give"},
+    {"xmp-name", "photo.jpg.xmp|photo.xmp", "how new XMP files are named [photo.jpg.xmp]"},
+    {"backbone", "FILE", "the model's checkpoint, if the model does not know where it is"},
+    {"orient", "0|1", "1: turn pictures upright as their EXIF orientation says; 0: do not [as the model was taught]"},
+    {NULL, NULL, NULL},
+};
+
+enum format { TABLE, JSON, CSV };
+enum order { GIVEN, BY_NAME, UNCERTAIN };
+
+/* A picture's part of the output, kept until all are known. */
+struct row {
+    const char *path;
+    double distance; /* from the decision that is most in doubt */
+    char *text;
+};
+
+struct tag_run {
+    const struct arguments *arguments;
+    struct tag_choice choice;
+    enum format format;
+    enum order order;
+    FILE *to;
+    const char *output; /* path of the file; NULL: the standard output */
+    bool visible;       /* the output is a terminal */
+    int width;          /* of the paths */
+    const l3a_pictures *pictures;
+    struct row *rows; /* if they are sorted */
+    size_t row_count;
+    bool begun, checked;
+    size_t bad;
+    bool xmp, replace, short_name;
+    size_t written, unchanged, failed; /* sidecars */
+};
+
+/* ---- Rows ---- */
+
+/* A tag, and how far its score is from the threshold, where the decision changes. */
+struct doubt {
+    const char *tag; /* NULL: there are no tags */
+    double score, threshold, distance;
+};
+
+/* The tag that is most in doubt. */
+static struct doubt find_doubt(const struct tag_run *run, const l3a_tags *tags) {
+    struct doubt least = {.distance = INFINITY};
+    for (size_t i = 0; i < l3a_tags_count(tags); i++) {
+        const double score = (double)l3a_tags_score(tags, i),
+                     threshold = isnan(run->choice.threshold) ? l3a_tags_threshold(tags, i) : run->choice.threshold;
+        if (!least.tag || fabs(score - threshold) < least.distance) {
+            least = (struct doubt){l3a_tags_name(tags, i), score, threshold, fabs(score - threshold)};
+        }
+    }
+    return least;
+}
+
+/* An error of a picture begins with its path, which the row has already. */
+static const char *reason_of(const char *path, const char *error) {
+    const size_t length = strlen(path);
+    return strncmp(error, path, length) == 0 && strncmp(error + length, ": ", 2) == 0 ? error + length + 2 : error;
+}
+
+static void write_table_row(const struct tag_run *run, FILE *to, const char *path, const l3a_tags *tags, const char *error) {
+    const int padding = run->width - display_width(path);
+    fprintf(to, "%s%*s ", path, padding > 0 ? padding : 0, "");
+    if (error) {
+        fprintf(to, " cannot be read: %s\n", reason_of(path, error));
+        return;
+    }
+    write_tags(to, &run->choice, tags);
+    const struct doubt doubt = find_doubt(run, tags);
+    if (run->order == UNCERTAIN && doubt.tag) {
+        fprintf(to, "   in doubt: %s %.3f (threshold %.3f)", doubt.tag, doubt.score, doubt.threshold);
+    }
+    fputs("\n", to);
+}
+
+static void write_json_row(const struct tag_run *run, FILE *to, const char *path, const l3a_tags *tags, const char *error) {
+    fputs("{\"path\": ", to);
+    write_json_string(to, path);
+    fputs(", \"tags\": ", to);
+    if (tags) {
+        write_json_tags(to, &run->choice, tags, "tag");
+    } else {
+        fputs("[]", to);
+    }
+    const struct doubt doubt = find_doubt(run, tags);
+    if (run->order == UNCERTAIN && doubt.tag) {
+        fputs(", \"doubtful\": {\"tag\": ", to);
+        write_json_string(to, doubt.tag);
+        fprintf(to, ", \"score\": %.4f, \"threshold\": %.4f}", doubt.score, doubt.threshold);
+    }
+    if (error) {
+        fputs(", \"error\": ", to);
+        write_json_string(to, reason_of(path, error));
+    }
+    fputs("}", to);
+}
+
+/* Paths in a list are relative to the list's folder. */
+static void write_csv_path(const struct tag_run *run, FILE *to, const char *path) {
+    const char *slash = run->output ? strrchr(run->output, '/') : NULL;
+    const size_t folder = slash ? (size_t)(slash - run->output) + 1 : 0;
+    char *absolute = NULL;
+    if (folder && path[0] != '/' && strncmp(path, run->output, folder) == 0) {
+        path += folder;
+    } else if (folder && path[0] != '/' && run->arguments->directory) {
+        const size_t size = strlen(run->arguments->directory) + strlen(path) + 2;
+        absolute = malloc(size);
+        if (absolute) {
+            snprintf(absolute, size, "%s/%s", run->arguments->directory, path);
+        }
+    }
+    write_csv_field(to, absolute ? absolute : path, run->visible);
+    free(absolute);
+}
+
+/* Writes a field of all chosen tags: their names or their scores. */
+static void write_csv_list(const struct tag_run *run, FILE *to, const l3a_tags *tags, bool names) {
+    char *text = NULL;
+    size_t length = 0, count = 0;
+    FILE *memory = open_memstream(&text, &length);
+    for (size_t i = 0; memory && i < l3a_tags_count(tags); i++) {
+        if (tag_is_chosen(&run->choice, tags, i)) {
+            fputs(count++ ? ";" : "", memory);
+            if (names) {
+                fputs(l3a_tags_name(tags, i), memory);
+            } else {
+                fprintf(memory, "%.4f", (double)l3a_tags_score(tags, i));
+            }
+        }
+    }
+    if (memory && fclose(memory) == 0) {
+        write_csv_field(to, text, run->visible);
+    }
+    free(text);
+}
+
+static void write_csv_row(const struct tag_run *run, FILE *to, const char *path, const l3a_tags *tags, const char *error) {
+    write_csv_path(run, to, path);
+    fputs(",", to);
+    write_csv_list(run, to, tags, true);
+    fputs(",", to);
+    write_csv_list(run, to, tags, false);
+    if (run->order == UNCERTAIN) {
+        const struct doubt doubt = find_doubt(run, tags);
+        fputs(",", to);
+        write_csv_field(to, doubt.tag ? doubt.tag : "", run->visible);
+    }
+    fputs(",", to);
+    write_csv_field(to, error ? reason_of(path, error) : "", run->visible);
+    fputs("\n", to);
+}
+
+static void begin(const struct tag_run *run) {
+    fputs(run->format == JSON                             ? "["
+          : run->format == CSV && run->order == UNCERTAIN ? "path,labels,scores,doubtful,error\n"
+          : run->format == CSV                            ? "path,labels,scores,error\n"
+                                                          : "",
+          run->to);
+}
+
+static void write_row(const struct tag_run *run, FILE *to, const char *path, const l3a_tags *tags, const char *error) {
+    switch (run->format) {
+    case TABLE: write_table_row(run, to, path, tags, error); break;
+    case JSON: write_json_row(run, to, path, tags, error); break;
+    case CSV: write_csv_row(run, to, path, tags, error); break;
+    }
+}
+
+static void separate(struct tag_run *run) {
+    if (run->format == JSON) {
+        fputs(run->begun ? ",\n  " : "\n  ", run->to);
+    }
+    run->begun = true;
+}
+
+/* Writes a row, or keeps it if the rows are sorted later. */
+static void add_row(struct tag_run *run, const char *path, const l3a_tags *tags, const char *error) {
+    run->bad += error != NULL;
+    if (!run->rows) {
+        separate(run);
+        write_row(run, run->to, path, tags, error);
+        return;
+    }
+    struct row *row = &run->rows[run->row_count++];
+    size_t length;
+    row->path = path;
+    row->distance = find_doubt(run, tags).distance; /* unreadable pictures come last */
+    FILE *memory = open_memstream(&row->text, &length);
+    if (memory) {
+        write_row(run, memory, path, tags, error);
+        fclose(memory);
+    }
+}
+
+static int compare_names(const void *left, const void *right) {
+    return strcmp(((const struct row *)left)->path, ((const struct row *)right)->path);
+}
+
+static int compare_distances(const void *left, const void *right) {
+    const struct row *a = left, *b = right;
+    return a->distance < b->distance ? -1 : a->distance > b->distance ? 1 : compare_names(left, right);
+}
+
+static void write_sorted(struct tag_run *run) {
+    if (run->row_count) {
+        qsort(run->rows, run->row_count, sizeof *run->rows, run->order == BY_NAME ? compare_names : compare_distances);
+    }
+    for (size_t i = 0; i < run->row_count; i++) {
+        separate(run);
+        fputs(run->rows[i].text ? run->rows[i].text : "", run->to);
+    }
+}
+
+/* ---- Sidecars ---- */
+
+static void write_sidecar(struct tag_run *run, const char *path, const l3a_tags *tags) {
+    const size_t all = l3a_tags_count(tags);
+    const char **names = calloc(2 * all + 1, sizeof *names);
+    size_t count = 0;
+    int changed = 0;
+    if (!names) {
+        run->failed++;
+        return;
+    }
+    for (size_t i = 0; i < all; i++) {
+        names[all + i] = l3a_tags_name(tags, i);
+        if (tag_is_chosen(&run->choice, tags, i)) {
+            names[count++] = l3a_tags_name(tags, i);
+        }
+    }
+    const l3a_sidecar_options options = {.size = sizeof options,
+                                         .remove = run->replace ? names + all : NULL,
+                                         .remove_count = run->replace ? all : 0,
+                                         .short_name = run->short_name};
+    const l3a_status status = l3a_sidecar_write(run->arguments->context, path, names, count, &options, &changed);
+    explain(run->arguments, status);
+    run->failed += status != L3A_OK;
+    run->written += status == L3A_OK && changed;
+    run->unchanged += status == L3A_OK && !changed;
+    free(names);
+}
+
+/* A list separates tags by semicolons and has no way to escape one. */
+static void warn_of_semicolons(const l3a_tags *tags) {
+    const char *name;
+    for (size_t i = 0; (name = l3a_tags_name(tags, i)); i++) {
+        if (strchr(name, ';')) {
+            progress_clear();
+            fprintf(stderr, "%swarning:%s the tag '%s' contains a semicolon, so the column 'labels' cannot tell it from two tags\n",
+                    style(stderr, STYLE_BOLD), style(stderr, STYLE_PLAIN), name);
+            return;
+        }
+    }
+}
+
+static void take_picture(size_t index, const l3a_tags *tags, const char *error, const char *hint, void *user) {
+    struct tag_run *run = user;
+    const char *path = l3a_pictures_path(run->pictures, index);
+    (void)hint;
+    if (tags && run->format == CSV && !run->arguments->quiet && !run->checked) {
+        warn_of_semicolons(tags);
+        run->checked = true; /* all pictures have the same tags */
+    }
+    add_row(run, path, tags, error);
+    if (tags && run->xmp) {
+        write_sidecar(run, path, tags);
+    }
+}
+
+/* ---- The command ---- */
+
+static size_t skipped_count(const l3a_pictures *pictures) {
+    size_t count = 0;
+    while (l3a_pictures_skipped(pictures, count)) {
+        count++;
+    }
+    return count;
+}
+
+static void measure_paths(struct tag_run *run) {
+    const char *path;
+    for (size_t i = 0; i < l3a_pictures_count(run->pictures); i++) {
+        const int width = display_width(l3a_pictures_path(run->pictures, i));
+        run->width = width > run->width ? width : run->width;
+    }
+    for (size_t i = 0; (path = l3a_pictures_skipped(run->pictures, i)); i++) {
+        const int width = display_width(path);
+        run->width = width > run->width ? width : run->width;
+    }
+}
+
+static void print_summary(const struct tag_run *run, size_t count) {
+    const size_t others = l3a_pictures_others(run->pictures);
+    progress_clear();
+    if (run->bad) {
+        complain(run->arguments, "%zu of %zu %s could not be read", run->bad, count, plural(count, "picture", "pictures"));
+    }
+    if (others && !run->arguments->quiet) {
+        fprintf(stderr, "%zu other %s in the folders %s left alone\n", others, plural(others, "file", "files"),
+                plural(others, "was", "were"));
+    }
+    if (run->xmp && !run->arguments->quiet) {
+        fprintf(stderr, "XMP files: %zu written, %zu unchanged, %zu failed\n", run->written, run->unchanged, run->failed);
+    }
+}
+
+static int tag_found(struct tag_run *run, l3a_tagger *tagger) {
+    const size_t count = l3a_pictures_count(run->pictures), skipped = skipped_count(run->pictures);
+    const char **paths = calloc(count + 1, sizeof *paths);
+    run->rows = run->order == GIVEN ? NULL : calloc(count + skipped + 1, sizeof *run->rows);
+    if (!paths || (run->order != GIVEN && !run->rows)) {
+        free(paths);
+        return complain(run->arguments, "out of memory");
+    }
+    for (size_t i = 0; i < count; i++) {
+        paths[i] = l3a_pictures_path(run->pictures, i);
+    }
+    measure_paths(run);
+    begin(run);
+    int code = tag_pictures(run->arguments, tagger, paths, count, take_picture, run);
+    for (size_t i = 0; i < skipped && code != EXIT_INTERRUPTED; i++) {
+        add_row(run, l3a_pictures_skipped(run->pictures, i), NULL, l3a_pictures_reason(run->pictures, i));
+    }
+    write_sorted(run);
+    fputs(run->format == JSON ? "\n]\n" : "", run->to);
+    print_summary(run, count + skipped);
+    for (size_t i = 0; i < run->row_count; i++) {
+        free(run->rows[i].text);
+    }
+    free(run->rows);
+    free(paths);
+    return code == EXIT_DONE && (run->bad || run->failed) ? EXIT_USAGE : code;
+}
+
+/* The output file is written at the end, in one step. After an interruption it stays as it was. */
+static int tag_to_file(struct tag_run *run, l3a_tagger *tagger) {
+    char *text = NULL;
+    size_t length = 0;
+    run->to = open_memstream(&text, &length);
+    if (!run->to) {
+        return complain(run->arguments, "out of memory");
+    }
+    int code = tag_found(run, tagger);
+    const bool complete = fclose(run->to) == 0;
+    if (!complete) {
+        code = complain(run->arguments, "out of memory");
+    } else if (code == EXIT_DONE || code == EXIT_USAGE) {
+        const l3a_status status = l3a_file_write(run->arguments->context, run->output, text, length);
+        code = status == L3A_OK ? code : explain(run->arguments, status);
+    }
+    free(text);
+    return code;
+}
+
+static bool find_pictures(const struct arguments *arguments, l3a_pictures **pictures, int *code) {
+    struct list list = {0};
+    if (!list_pictures(arguments, &list)) {
+        list_free(&list);
+        *code = complain(arguments, "out of memory");
+        return false;
+    }
+    const l3a_status status = l3a_pictures_find(arguments->context, list.items, list.count, pictures);
+    list_free(&list);
+    *code = interrupted ? EXIT_INTERRUPTED : explain(arguments, status);
+    if (*code == EXIT_DONE && !l3a_pictures_count(*pictures) && !l3a_pictures_skipped(*pictures, 0)) {
+        *code = complain(arguments, "there are no pictures in %s", list.count == 1 ? arguments->positionals[1] : "these folders");
+    }
+    return *code == EXIT_DONE;
+}
+
+static bool ends_with(const char *text, const char *ending) {
+    const size_t length = strlen(text), tail = strlen(ending);
+    return length > tail && strcmp(text + length - tail, ending) == 0;
+}
+
+static bool read_format(const struct arguments *arguments, struct tag_run *run) {
+    const char *name = argument(arguments, "o") ? argument(arguments, "o") : "";
+    const char *format = argument_choice(arguments, "format", "table|json|csv",
+                                         ends_with(name, ".csv")    ? "csv"
+                                         : ends_with(name, ".json") ? "json"
+                                                                    : "table");
+    const bool csv = argument(arguments, "csv") != NULL, json = argument(arguments, "json") != NULL;
+    if (!format) {
+        return false;
+    }
+    if ((argument(arguments, "format") != NULL) + csv + json > 1) {
+        complain(arguments, "--format, --csv and --json cannot be used together");
+        return false;
+    }
+    run->format = csv ? CSV : json ? JSON : strcmp(format, "csv") == 0 ? CSV : strcmp(format, "json") == 0 ? JSON : TABLE;
+    return true;
+}
+
+static bool read_arguments(const struct arguments *arguments, struct tag_run *run, l3a_picture_options *picture) {
+    const char *sort = argument_choice(arguments, "sort", "given|name|uncertain", "given"),
+               *name = argument_choice(arguments, "xmp-name", "photo.jpg.xmp|photo.xmp", "photo.jpg.xmp"),
+               *orient = argument_choice(arguments, "orient", "0|1", "1");
+    if (!sort || !name || !orient || !read_format(arguments, run) || !tag_choice_arguments(arguments, &run->choice)) {
+        return false;
+    }
+    run->order = strcmp(sort, "name") == 0 ? BY_NAME : strcmp(sort, "uncertain") == 0 ? UNCERTAIN : GIVEN;
+    run->output = argument(arguments, "o");
+    run->replace = argument(arguments, "xmp-replace") != NULL;
+    run->xmp = run->replace || argument(arguments, "xmp") != NULL;
+    run->short_name = strcmp(name, "photo.xmp") == 0;
+    run->visible = !run->output && isatty(STDOUT_FILENO);
+    picture->orient = strcmp(orient, "1") == 0;
+    if (argument(arguments, "xmp-name") && !run->xmp) {
+        complain(arguments, "--xmp-name has no effect without --xmp");
+        return false;
+    }
+    if (arguments->positional_count < 2) {
+        complain(arguments, "name a model file and at least one picture or folder");
+        return false;
+    }
+    return true;
+}
+
+int tag_command(struct arguments *arguments) {
+    struct tag_run run = {.arguments = arguments, .to = stdout};
+    l3a_picture_options picture = {.size = sizeof picture};
+    l3a_pictures *pictures = NULL;
+    l3a_tagger *tagger = NULL;
+    int code = EXIT_USAGE;
+    if (read_arguments(arguments, &run, &picture) && find_pictures(arguments, &pictures, &code)) {
+        const l3a_tagger_options options = {.size = sizeof options,
+                                            .backbone = argument(arguments, "backbone"),
+                                            .picture_options = argument(arguments, "orient") ? &picture : NULL};
+        const l3a_status status = l3a_tagger_open(arguments->context, arguments->positionals[0], &options, &tagger);
+        run.pictures = pictures;
+        code = status != L3A_OK ? explain(arguments, status) : run.output ? tag_to_file(&run, tagger) : tag_found(&run, tagger);
+    }
+    l3a_tagger_free(tagger);
+    l3a_pictures_free(pictures);
+    return code;
+}
