@@ -358,7 +358,8 @@ L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);
  * must have all the named classes; its other labels are not used. A phase has sums of its own, which are added to the model's when
  * it ends, so a phase that fails before that leaves the model as it was. If the equations cannot be solved at the end, the model
  * still scores as before, but refuses to learn more or to be saved: load it again. Since 0.3, classes that the model knows are
- * allowed too. The images are then taught as by l3a_model_teach(): a label of -1 says that an image was not judged for the class. */
+ * allowed too. The images are then taught as by l3a_model_teach(): a label of -1 says that an image was not judged for the class.
+ */
 L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count);
 /* Computes scores [rows x classes of the model] for features [rows x width]. */
 L3A_PUBLIC l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores);
@@ -931,6 +932,129 @@ L3A_PUBLIC l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, 
 /* Sets the records that feature files of this backbone have in a table: backbone, sha256, preprocess, pool. orient is that of
  * l3a_picture_options. */
 L3A_PUBLIC l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient, l3a_features *features);
+
+/* ---- Lessons and their history ----------------------------------------------------------------------------------------
+ * A lesson is a list of pictures with the classes that each shows. A tagger learns it at once, and what was taught can be listed,
+ * undone and corrected, as long as the model's history is kept.
+ *
+ * The history is the file MODEL.history beside the model, readable only by its owner. For each picture taught it keeps the path,
+ * a checksum of the file, the judgement, and the features: 4 bytes times the width, about 800 bytes with 192 features and 3 KiB
+ * with 768. Features are not the picture, but they tell something about what it shows. The model itself never keeps any of this. */
+typedef struct l3a_lesson l3a_lesson;
+typedef struct l3a_history l3a_history;
+
+/* What is known about a picture (since 0.3). The judged set of a picture, the classes for which it is learned as showing or not
+ * showing them, is by default all classes: those that the model knows and all that pictures of the lesson show. So tags has to be
+ * complete. Without tags, but with classes in absent, only those are judged. No class can be in both tags and absent. Every class
+ * that is judged must be known, or some picture of the lesson must show it. */
+typedef struct l3a_judgement {
+    size_t size;               /* sizeof the struct */
+    const char *const *tags;   /* classes that it shows */
+    size_t tag_count;          /* 0, without absent, judged and only: it shows none of the classes */
+    const char *const *absent; /* classes that it does not show, judged in addition to the others */
+    size_t absent_count;
+    const char *const *judged; /* the judged set, if it is not the default: these, and those in tags and absent */
+    size_t judged_count;
+    int only; /* 1: nothing but tags and absent is judged; judged must be empty */
+} l3a_judgement;
+
+/* Since 0.3. */
+L3A_PUBLIC l3a_status l3a_lesson_create(l3a_context *context, l3a_lesson **lesson);
+/* Adds a picture, which is not opened yet. The names of classes lose spaces at both ends. A name that is empty, longer than 255
+ * bytes, not UTF-8, or contains ';' or a control character is L3A_ERROR_CLASS. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_lesson_add(l3a_lesson *lesson, const char *path, const l3a_judgement *judgement);
+/* The same from memory; the history and messages use name instead of a path. bytes may be NULL if count is 0. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_lesson_add_bytes(l3a_lesson *lesson, const char *name, const void *bytes, size_t count,
+                                           const l3a_judgement *judgement);
+L3A_PUBLIC size_t l3a_lesson_count(const l3a_lesson *lesson);
+/* The path or name of a picture. */
+L3A_PUBLIC const char *l3a_lesson_path(const l3a_lesson *lesson, size_t index);
+/* What l3a_tagger_teach() did with the picture: L3A_OK if it was learned, L3A_ERROR_EXISTS if it was left out because it has been
+ * taught before in the same way, L3A_ERROR_STATE if it has not been tried yet, and otherwise why it could not be read. Since 0.3.
+ */
+L3A_PUBLIC l3a_status l3a_lesson_outcome(const l3a_lesson *lesson, size_t index);
+/* The same in words, "" for L3A_OK. Since 0.3. */
+L3A_PUBLIC const char *l3a_lesson_problem(const l3a_lesson *lesson, size_t index);
+L3A_PUBLIC void l3a_lesson_free(l3a_lesson *lesson);
+
+typedef struct l3a_lesson_options {
+    size_t size;    /* sizeof the struct */
+    int strict;     /* 1: stop at a picture that cannot be read; 0: leave it out, and fail only if no picture can be read */
+    int no_history; /* 1: keep nothing of the pictures. This lesson, and those before it, can then not be undone. */
+    int instead;    /* 1: a picture that was taught before is first taken back; 0: with another judgement it is an error */
+    const l3a_judgement *was; /* with instead, for pictures that the history does not have: how they were taught; NULL: none was */
+} l3a_lesson_options;
+
+/* Settings that suit teaching (since 0.3): l3a+ without class weights, 2048 wide. Those that were given by name stay. */
+L3A_PUBLIC l3a_status l3a_lesson_settings(l3a_context *context, l3a_options *options);
+/* Makes a tagger with a new model of these settings, without classes. Nothing is written before l3a_tagger_save(). A file at
+ * model_path is L3A_ERROR_EXISTS. options->backbone is needed, and remembered in the model. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_tagger_create(l3a_context *context, const char *model_path, const l3a_options *settings,
+                                        const l3a_tagger_options *options, l3a_tagger **tagger);
+/* Learns the pictures of a lesson; readers use the new model from then on. A picture that was taught before, as the history knows
+ * by its content, is left out if the judgement is the same, and otherwise an error that names it. Nothing is written before
+ * l3a_tagger_save(). If the call fails while it computes or checks, the model is as before; if it fails while it learns, call
+ * l3a_tagger_reload(). NULL options: the defaults; NULL report: not wanted. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_lesson_options *options,
+                                       l3a_teach_report *report);
+/* As l3a_history_undo(), l3a_history_rename(), l3a_history_widen() and l3a_history_save(), with the tagger's model. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_tagger_undo(l3a_tagger *tagger, l3a_teach_report *report);
+L3A_PUBLIC l3a_status l3a_tagger_rename(l3a_tagger *tagger, const char *old_name, const char *new_name, int *exact);
+L3A_PUBLIC l3a_status l3a_tagger_widen(l3a_tagger *tagger, size_t dim);
+L3A_PUBLIC l3a_status l3a_tagger_save(l3a_tagger *tagger);
+/* The history of the tagger's model, which belongs to the tagger. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_tagger_history(l3a_tagger *tagger, const l3a_history **history);
+
+/* A model with its history, without a backbone. Hold the model's lock (l3a_lock_take) from before opening until after saving.
+ * Since 0.3. */
+L3A_PUBLIC l3a_status l3a_history_open(l3a_context *context, const char *model_path, l3a_history **history);
+L3A_PUBLIC void l3a_history_free(l3a_history *history);
+L3A_PUBLIC const struct l3a_model *l3a_history_model(const l3a_history *history);
+/* Takes the last entry back: the model is as it was before, up to rounding. If nothing can be undone: L3A_ERROR_STATE, and the text
+ * says why. NULL report: not wanted. */
+L3A_PUBLIC l3a_status l3a_history_undo(l3a_history *history, l3a_teach_report *report);
+/* As l3a_model_rename(), and adds an entry. */
+L3A_PUBLIC l3a_status l3a_history_rename(l3a_history *history, const char *old_name, const char *new_name, int *exact);
+/* Learns everything again with another width of the random layer. The history must reach back to the first picture. */
+L3A_PUBLIC l3a_status l3a_history_widen(l3a_history *history, size_t dim);
+/* Writes the history and the model. Whatever happens, the path holds the complete new model or what it held before, and the history
+ * agrees with it. */
+L3A_PUBLIC l3a_status l3a_history_save(l3a_history *history);
+
+typedef struct l3a_history_entry {
+    size_t size;      /* sizeof the struct */
+    uint64_t number;  /* of the lesson; counts everything ever taught to this model that was not undone */
+    int64_t seconds;  /* when, since 1970 */
+    const char *kind; /* "teach", "instead" (some pictures were taken back first), "rename", "merge", "not kept" */
+    size_t pictures;  /* taught */
+    size_t taken_back;
+    size_t classes;                  /* that its pictures show: l3a_history_class() */
+    size_t new_classes;              /* the model did not know before */
+    const char *old_name, *new_name; /* of a rename or merge; else NULL */
+    int can_undo;                    /* 1 if undo can take back this entry and those after it */
+} l3a_history_entry;
+
+/* Entries that the history still has, the oldest first. */
+L3A_PUBLIC size_t l3a_history_count(const l3a_history *history);
+/* L3A_ERROR_ARGUMENT past the last. The texts are valid until the history changes. */
+L3A_PUBLIC l3a_status l3a_history_entry_at(const l3a_history *history, size_t index, l3a_history_entry *entry);
+/* A class that the pictures of an entry show, and how many of them do. NULL past the last. */
+L3A_PUBLIC const char *l3a_history_class(const l3a_history *history, size_t entry, size_t index, size_t *pictures);
+/* A picture that an entry taught, and the classes that it shows: "cat; dog". If it shows none, those that it was judged for:
+ * "not cat; not dog". NULL past the last. */
+L3A_PUBLIC const char *l3a_history_picture(const l3a_history *history, size_t entry, size_t index);
+L3A_PUBLIC const char *l3a_history_tags(const l3a_history *history, size_t entry, size_t index);
+/* The size of the file, 0 if there is none, and its path. */
+L3A_PUBLIC uint64_t l3a_history_bytes(const l3a_history *history);
+L3A_PUBLIC const char *l3a_history_path(const l3a_history *history);
+/* Why nothing older than the first entry can be undone, in words; "" if the history reaches back to the first picture. */
+L3A_PUBLIC const char *l3a_history_gap(const l3a_history *history);
+
+/* What to expect of each class: precision and recall of the pictures in the history, each scored by the model as if it had not been
+ * taught (l3a_model_leave_out). One number per class, as percentage; NaN if there are too few pictures to tell. shown gets the
+ * number of pictures in the history that show the class, and judged that of those judged for it. */
+L3A_PUBLIC l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
+                                         uint64_t *judged);
 
 /* ---- Packed models --------------------------------------------------------------------------------------------------
  * Since 0.3: a file that holds what tagging needs, and nothing else. l3a_tagger_open() opens it like a model. It is much smaller

@@ -113,6 +113,8 @@ l3a_status remove_leftovers(l3a_context *context, const char *folder);
 l3a_status write_whole(l3a_context *context, const char *path, const char *text, size_t length);
 /* Writes a new file without syncing or renaming: for one of many files that only count once the last one is written. */
 l3a_status write_new(l3a_context *context, const char *path, const void *bytes, size_t length);
+/* A new name is only durable once its folder has been synced. */
+l3a_status sync_folder_of(l3a_context *context, const char *path);
 l3a_status remove_file(l3a_context *context, const char *path);
 l3a_status make_folder(l3a_context *context, const char *path);
 l3a_status join_path(l3a_context *context, const char *folder, const char *name, char **path);

@@ -284,8 +284,8 @@ l3a_status output_write(const output_file *output, uint64_t offset, const void *
     return L3A_OK;
 }
 
-/* A rename is only durable once the folder has been synced. File systems that cannot sync a folder return EINVAL. */
-static l3a_status sync_folder_of(l3a_context *context, const char *path) {
+/* File systems that cannot sync a folder return EINVAL. */
+l3a_status sync_folder_of(l3a_context *context, const char *path) {
     l3a_status status = L3A_OK;
     char *folder = NULL;
     const char *slash = strrchr(path, '/');

@@ -240,6 +240,10 @@ int eval_command(struct arguments *arguments);
 int extract_command(struct arguments *arguments);
 int predict_command(struct arguments *arguments);
 int tag_command(struct arguments *arguments);
+int teach_command(struct arguments *arguments);
+int undo_command(struct arguments *arguments);
+int history_command(struct arguments *arguments);
+int rename_command(struct arguments *arguments);
 int info_command(struct arguments *arguments);
 int report_command(struct arguments *arguments);
 int doctor_command(struct arguments *arguments);
@@ -248,7 +252,11 @@ int help_command(struct arguments *arguments);
 
 extern const struct option data_options[], merge_options[], forget_options[], pack_options[], run_options[], sweep_options[],
     learn_options[], eval_options[], predict_options[], extract_options[], info_options[], report_options[], doctor_options[],
-    demo_options[], help_options[], tag_options[];
+    demo_options[], help_options[], tag_options[], teach_options[], undo_options[], history_options[], rename_options[];
+
+/* Says what was taught and what to expect; returns the exit code. made: the model is new. */
+int print_taught(const struct arguments *arguments, l3a_tagger *tagger, const l3a_lesson *lesson, const l3a_teach_report *report,
+                 bool made, const char *format);
 
 /* What run or sweep is asked to do. Start from zeroes. */
 struct request {

@@ -171,6 +171,52 @@ static const struct manual manuals[] = {
      "  l3a tag pets.safetensors holiday --sort uncertain -o tags.csv\n"
      "Write keywords for photo programs:\n"
      "  l3a tag pets.safetensors holiday --xmp\n"},
+    {"teach",
+     "Teaches a model what pictures show. The pictures are files or folders, which are searched to any depth. A new model needs "
+     "--backbone once; it then remembers where that file is. More pictures of known tags, new tags and corrections can be taught "
+     "at "
+     "any time, in any order.\n"
+     "--tags should list everything the model knows that the pictures show: a known tag that is not listed is learned as not "
+     "shown. "
+     "If you are not sure, use --only, or --judged with the tags you are sure about.\n"
+     "To teach many tags at once, give folders:DIR, where DIR has a folder of pictures for each tag, or --list with a CSV file.\n"
+     "Pictures that cannot be read are listed and skipped, and the exit code is then 2. A picture that was taught before with the "
+     "same tags is skipped too; with other tags it is an error, unless --instead says that the old tags were wrong.\n"
+     "MODEL.history keeps what 'l3a undo' needs: for each picture its path, a checksum, the tags, and the features, about 1 to 4 "
+     "KiB. Features are not the picture, but tell something about what it shows; only you can read the file. It is never part of "
+     "the model. With --no-undo nothing is kept of these pictures; lessons are undone in order, so neither this one nor those "
+     "before it can be undone then.\n"
+     "At the end, precision and recall to expect are printed for each tag. They come from scoring each picture in the history as "
+     "if "
+     "it had not been taught.",
+     "Make a model and teach it a first tag:\n"
+     "  l3a teach pets.l3a photos/cats --tags cat --backbone vit_tiny.safetensors\n"
+     "Teach two tags that a picture shows:\n"
+     "  l3a teach pets.l3a sofa1.jpg sofa2.jpg --tags cat,sofa\n"
+     "Say that something is not there:\n"
+     "  l3a teach pets.l3a fox.jpg --not cat,dog\n"
+     "Teach a folder of folders, each named after a tag:\n"
+     "  l3a teach pets.l3a folders:photos/by-tag\n"
+     "Correct a picture that had the wrong tags:\n"
+     "  l3a teach pets.l3a sofa2.jpg --tags dog,sofa --instead\n"},
+    {"undo",
+     "Takes the last lesson back: the model is as it was before, as far as rounding allows. Repeat the command to go back further. "
+     "Neither the pictures nor the backbone are needed; what is needed is in MODEL.history. Undo stops at a lesson that was taught "
+     "with --no-undo, and where another command has changed the model.",
+     "Take the last lesson back:\n"
+     "  l3a undo pets.l3a\n"},
+    {"history", "Lists what the model was taught, the oldest lesson first, and how far 'l3a undo' can go back.",
+     "See what was taught when:\n"
+     "  l3a history pets.l3a\n"
+     "See the pictures as well, as JSON:\n"
+     "  l3a history pets.l3a --files --format json\n"},
+    {"rename",
+     "Gives a tag another name. If there is a tag of the new name already, the two become one. Both can be undone; merging needs a "
+     "history that has every picture for that.",
+     "Correct the spelling of a tag:\n"
+     "  l3a rename pets.l3a dgo dog\n"
+     "Make one tag of two:\n"
+     "  l3a rename pets.l3a kitten cat\n"},
     {"info",
      "Shows what a file holds: a model with its classes, phases and settings, a feature file, a checkpoint and the network in it, "
      "or a NumPy array. Verifies the checksums, if the file has any. Of a file with many tensors, only the first few are listed "

@@ -39,6 +39,20 @@ static void with_phases_apart(l3a_options *options) {
     }
 }
 
+l3a_status l3a_lesson_settings(l3a_context *context, l3a_options *options) {
+    static const char *const own[][2] = {{"dim", "2048"}, {"weights", "none"}, {"skip-features", "on"}, {"gamma", "100"}};
+    l3a_status status = L3A_OK;
+    NEED(context, context, options);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        if (!l3a_options_given(options, own[i][0])) {
+            TRY(l3a_options_set(context, options, own[i][0], own[i][1]));
+        }
+    }
+    with_phases_apart(options);
+done:
+    return status;
+}
+
 /* dsal has the streams of acil, whatever other settings are given. */
 static void with_plain_sums(l3a_options *options) {
     without_either(options);

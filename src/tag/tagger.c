@@ -1,8 +1,11 @@
 #include "tag/tagger.h"
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "data/features.h"
 #include "extract/intake.h"
+#include "image/picture.h"
 #include "learn/model.h"
 
 #include <string.h>
@@ -86,22 +89,76 @@ static l3a_status make_lock(l3a_tagger *tagger) {
     return tagger->has_lock ? L3A_OK : fail(tagger->context, L3A_ERROR_MEMORY, NULL, "no memory for a lock");
 }
 
+/* Makes a tagger that has neither a model nor a backbone yet. */
+static l3a_status tagger_start(l3a_context *context, const char *path, const l3a_tagger_options *options, l3a_tagger **tagger) {
+    l3a_tagger *made = NULL;
+    l3a_status status = L3A_OK;
+    FAIL_IF(options->batch > LARGEST_BATCH, context, L3A_ERROR_ARGUMENT, "use a smaller batch",
+            "a batch of %zu pictures; %d is the most", options->batch, LARGEST_BATCH);
+    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
+    made->context = context;
+    made->batch = options->batch ? options->batch : INTAKE_BATCH;
+    TRY(make_lock(made));
+    TRY(copy_text(context, path, strlen(path), &made->path));
+    *tagger = made;
+    made = NULL;
+done:
+    l3a_tagger_free(made);
+    return status;
+}
+
 l3a_status l3a_tagger_open(l3a_context *context, const char *model_path, const l3a_tagger_options *options, l3a_tagger **tagger) {
     l3a_tagger *made = NULL;
     l3a_tagger_options chosen;
     l3a_status status = L3A_OK;
     NEED(context, context, model_path, tagger);
     TRY(READ_SIZED(context, options, chosen));
-    FAIL_IF(chosen.batch > LARGEST_BATCH, context, L3A_ERROR_ARGUMENT, "use a smaller batch",
-            "a batch of %zu pictures; %d is the most", chosen.batch, LARGEST_BATCH);
-    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
-    made->context = context;
-    made->batch = chosen.batch ? chosen.batch : INTAKE_BATCH;
-    TRY(make_lock(made));
-    TRY(copy_text(context, model_path, strlen(model_path), &made->path));
+    TRY(tagger_start(context, model_path, &chosen, &made));
     TRY(scorer_load(context, model_path, NULL, &made->current));
     TRY(tagger_open_backbone(made, &chosen));
     TRY(check_backbone(made, made->current));
+    *tagger = made;
+    made = NULL;
+done:
+    l3a_tagger_free(made);
+    return status;
+}
+
+/* Makes an empty model that takes the features of the tagger's backbone and remembers where that is. */
+static l3a_status make_model(l3a_tagger *tagger, const l3a_options *settings) {
+    const l3a_backbone_info *info = l3a_backbone_describe(tagger->backbone);
+    struct backbone_record record;
+    l3a_status status = L3A_OK;
+    TRY(l3a_model_create(tagger->context, info->width, settings, &tagger->model));
+    backbone_record(info, tagger->picture.orient, &record);
+    for (size_t i = 0; i < PROVENANCE; i++) {
+        TRY(l3a_model_set_record(tagger->model, provenance[i], record.values[i]));
+    }
+    TRY(tagger_remember_backbone(tagger->model, tagger->path, tagger->backbone_path));
+    TRY(scorer_create(tagger->model, NULL, &tagger->current));
+done:
+    return status;
+}
+
+l3a_status l3a_tagger_create(l3a_context *context, const char *model_path, const l3a_options *settings,
+                             const l3a_tagger_options *options, l3a_tagger **tagger) {
+    l3a_tagger *made = NULL;
+    l3a_tagger_options chosen;
+    bool exists;
+    l3a_status status = L3A_OK;
+    NEED(context, context, model_path, settings, options, tagger);
+    TRY(READ_SIZED(context, options, chosen));
+    FAIL_IF(!chosen.backbone, context, L3A_ERROR_ARGUMENT, "give the path of a checkpoint", "%s: a new model needs a backbone",
+            model_path);
+    TRY(file_exists(context, model_path, &exists));
+    FAIL_IF(exists, context, L3A_ERROR_EXISTS, "choose another name, or open this model", "%s: there is a file already",
+            model_path);
+    TRY(tagger_start(context, model_path, &chosen, &made));
+    TRY(picture_options_read(context, chosen.picture_options, &made->picture));
+    TRY(l3a_backbone_open(context, chosen.backbone, chosen.backbone_options, &made->backbone));
+    loader_options_for(l3a_backbone_describe(made->backbone), &made->picture, &made->loading);
+    TRY(copy_text(context, chosen.backbone, strlen(chosen.backbone), &made->backbone_path));
+    TRY(make_model(made, settings));
     *tagger = made;
     made = NULL;
 done:
@@ -117,6 +174,8 @@ l3a_status l3a_tagger_reload(l3a_tagger *tagger) {
     TRY(check_backbone(tagger, loaded));
     exchange(tagger, loaded);
     loaded = NULL;
+    l3a_history_free(tagger->history);
+    tagger->history = NULL;
     l3a_model_free(tagger->model);
     tagger->model = NULL;
 done:
@@ -135,6 +194,7 @@ void l3a_tagger_free(l3a_tagger *tagger) {
     }
     l3a_context *context = tagger->context;
     scorer_free(tagger->current);
+    l3a_history_free(tagger->history);
     l3a_model_free(tagger->model);
     l3a_backbone_free(tagger->backbone);
     if (tagger->has_lock) {

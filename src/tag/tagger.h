@@ -20,7 +20,8 @@ struct l3a_tagger {
     l3a_picture_options picture;
     l3a_loader_options loading;
     size_t batch;
-    l3a_model *model; /* the writer's; NULL: not needed yet */
+    l3a_model *model;     /* the writer's; NULL: not needed yet */
+    l3a_history *history; /* of that model; NULL: not needed yet */
     bool has_lock;
     pthread_mutex_t lock;
     struct scorer *current; /* changes only under the lock */

@@ -1,0 +1,162 @@
+/* l3a history: what a model was taught, and when. */
+#include "cli.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+const struct option history_options[] = {
+    {"files", NULL, "also list the pictures of each lesson, with their tags"},
+    {"format", "table|json", "output format [table]"},
+    {NULL, NULL, NULL},
+};
+
+/* "2026-11-16 14:05", in local time, or as JSON likes it. */
+static const char *when(int64_t seconds, const char *format, char text[32]) {
+    const time_t time = (time_t)seconds;
+    struct tm parts;
+    if (!localtime_r(&time, &parts) || !strftime(text, 32, format, &parts)) {
+        snprintf(text, 32, "?");
+    }
+    return text;
+}
+
+static void print_tags(const l3a_history *history, size_t index, const l3a_history_entry *entry) {
+    const char *tag;
+    size_t pictures;
+    for (size_t i = 0; (tag = l3a_history_class(history, index, i, &pictures)); i++) {
+        printf("%s%s %zu%s", i ? ", " : "", tag, pictures, i + entry->new_classes >= entry->classes ? " (new)" : "");
+    }
+    if (!entry->classes && entry->pictures && strcmp(entry->kind, "not kept") != 0) {
+        printf("none shown");
+    }
+}
+
+static void print_entry(const l3a_history *history, size_t index, bool files) {
+    l3a_history_entry entry = {.size = sizeof entry};
+    char time[32];
+    l3a_history_entry_at(history, index, &entry);
+    printf("%6" PRIu64 "  %s  ", entry.number, when(entry.seconds, "%Y-%m-%d %H:%M", time));
+    if (entry.old_name) {
+        printf("%8s  '%s' %s '%s'", "", entry.old_name, strcmp(entry.kind, "merge") == 0 ? "merged into" : "renamed to",
+               entry.new_name);
+    } else {
+        printf("%8zu  ", entry.pictures);
+        print_tags(history, index, &entry);
+        if (entry.taken_back) {
+            printf("; replaced the old tags");
+        }
+        if (strcmp(entry.kind, "not kept") == 0) {
+            printf("not kept, cannot be undone");
+        }
+    }
+    printf("\n");
+    for (size_t i = 0; files && !entry.old_name && l3a_history_picture(history, index, i); i++) {
+        printf("%34s%s: %s\n", "", l3a_history_picture(history, index, i), l3a_history_tags(history, index, i));
+    }
+}
+
+/* How far undo goes back. */
+static void print_reach(const l3a_history *history) {
+    const size_t count = l3a_history_count(history);
+    l3a_history_entry entry = {.size = sizeof entry};
+    char size[32];
+    size_t steps = 0;
+    while (steps < count && l3a_history_entry_at(history, count - 1 - steps, &entry) == L3A_OK && entry.can_undo) {
+        steps++;
+    }
+    printf("%s: %s, readable only by you. ", l3a_history_path(history), size_text(l3a_history_bytes(history), size));
+    if (steps == count && !l3a_history_gap(history)[0]) {
+        printf("'l3a undo' can take everything back.\n");
+    } else if (steps == count) {
+        printf("'l3a undo' can take back %zu %s, not what was before: %s.\n", steps, plural(steps, "lesson", "lessons"),
+               l3a_history_gap(history));
+    } else {
+        printf("'l3a undo' can take back %zu %s.\n", steps, plural(steps, "lesson", "lessons"));
+    }
+}
+
+static void print_table(const struct arguments *arguments, const l3a_history *history) {
+    const size_t count = l3a_history_count(history);
+    if (!count) {
+        printf("%s: no history%s%s\n", arguments->positionals[0], l3a_history_gap(history)[0] ? ": " : "",
+               l3a_history_gap(history));
+        return;
+    }
+    printf("%slesson  when              pictures  tags%s\n", style(stdout, STYLE_BOLD), style(stdout, STYLE_PLAIN));
+    for (size_t i = 0; i < count; i++) {
+        print_entry(history, i, argument(arguments, "files") != NULL);
+    }
+    print_reach(history);
+}
+
+static void print_json_files(const l3a_history *history, size_t index) {
+    printf(", \"files\": [");
+    for (size_t i = 0; l3a_history_picture(history, index, i); i++) {
+        printf("%s{\"path\": ", i ? ", " : "");
+        print_json_string(l3a_history_picture(history, index, i));
+        printf(", \"tags\": ");
+        print_json_string(l3a_history_tags(history, index, i));
+        printf("}");
+    }
+    printf("]");
+}
+
+static void print_json_entry(const l3a_history *history, size_t index, bool files) {
+    l3a_history_entry entry = {.size = sizeof entry};
+    char time[32];
+    const char *tag;
+    size_t pictures;
+    l3a_history_entry_at(history, index, &entry);
+    printf("    {\"lesson\": %" PRIu64 ", \"time\": \"%s\", \"kind\": \"%s\", \"pictures\": %zu, \"replaced\": %zu, ", entry.number,
+           when(entry.seconds, "%Y-%m-%dT%H:%M:%S%z", time), entry.kind, entry.pictures, entry.taken_back);
+    printf("\"new_tags\": %zu, \"can_undo\": %s", entry.new_classes, entry.can_undo ? "true" : "false");
+    if (entry.old_name) {
+        printf(", \"old\": ");
+        print_json_string(entry.old_name);
+        printf(", \"new\": ");
+        print_json_string(entry.new_name);
+    }
+    printf(", \"tags\": {");
+    for (size_t i = 0; (tag = l3a_history_class(history, index, i, &pictures)); i++) {
+        printf("%s", i ? ", " : "");
+        print_json_string(tag);
+        printf(": %zu", pictures);
+    }
+    printf("}");
+    if (files && !entry.old_name) {
+        print_json_files(history, index);
+    }
+    printf("}");
+}
+
+static void print_json(const struct arguments *arguments, const l3a_history *history) {
+    const size_t count = l3a_history_count(history);
+    printf("{\n  \"file\": ");
+    print_json_string(l3a_history_path(history));
+    printf(",\n  \"bytes\": %" PRIu64 ",\n  \"gap\": ", l3a_history_bytes(history));
+    print_json_string(l3a_history_gap(history));
+    printf(",\n  \"lessons\": [");
+    for (size_t i = 0; i < count; i++) {
+        printf("%s\n", i ? "," : "");
+        print_json_entry(history, i, argument(arguments, "files") != NULL);
+    }
+    fputs(count ? "\n  ]\n}\n" : "]\n}\n", stdout);
+}
+
+int history_command(struct arguments *arguments) {
+    const char *format = argument_choice(arguments, "format", "table|json", "table");
+    l3a_history *history = NULL;
+    if (!format) {
+        return EXIT_USAGE;
+    }
+    if (arguments->positional_count != 1) {
+        return complain(arguments, "name one model file");
+    }
+    const l3a_status status = l3a_history_open(arguments->context, arguments->positionals[0], &history);
+    if (status == L3A_OK) {
+        strcmp(format, "json") == 0 ? print_json(arguments, history) : print_table(arguments, history);
+    }
+    l3a_history_free(history);
+    return explain(arguments, status);
+}

@@ -1,0 +1,252 @@
+/* What teach prints: what was learned, and what to expect of each tag. */
+#include "cli.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* What to expect of each tag. */
+struct expectation {
+    size_t count;
+    double *precision, *recall;
+    uint64_t *shown, *judged;
+    double mean_precision, mean_recall; /* over the tags that have both; NaN if none has */
+    uint64_t fewest;                    /* pictures of a tag */
+    size_t unknown;                     /* tags of which nothing can be said */
+    bool one_sided;                     /* there is no picture without the tag, for any tag */
+};
+
+static void expectation_free(struct expectation *expectation) {
+    free(expectation->precision);
+    free(expectation->recall);
+    free(expectation->shown);
+    free(expectation->judged);
+}
+
+static void summarise(const l3a_model *model, struct expectation *expectation) {
+    double precision = 0, recall = 0;
+    size_t known = 0;
+    expectation->fewest = UINT64_MAX;
+    expectation->one_sided = true;
+    for (size_t k = 0; k < expectation->count; k++) {
+        const uint64_t images = l3a_model_class_images(model, k);
+        const bool tells = !isnan(expectation->precision[k]) && !isnan(expectation->recall[k]);
+        precision += tells ? expectation->precision[k] : 0;
+        recall += tells ? expectation->recall[k] : 0;
+        known += tells;
+        expectation->unknown += isnan(expectation->recall[k]) ? 1 : 0;
+        expectation->fewest = images < expectation->fewest ? images : expectation->fewest;
+        expectation->one_sided = expectation->one_sided && expectation->judged[k] == expectation->shown[k];
+    }
+    expectation->mean_precision = known ? precision / (double)known : NAN;
+    expectation->mean_recall = known ? recall / (double)known : NAN;
+}
+
+static l3a_status expect_of(const l3a_history *history, const l3a_model *model, struct expectation *expectation) {
+    const size_t count = l3a_model_class_count(model);
+    *expectation = (struct expectation){.count = count,
+                                        .precision = calloc(count + 1, sizeof(double)),
+                                        .recall = calloc(count + 1, sizeof(double)),
+                                        .shown = calloc(count + 1, sizeof(uint64_t)),
+                                        .judged = calloc(count + 1, sizeof(uint64_t))};
+    if (!expectation->precision || !expectation->recall || !expectation->shown || !expectation->judged) {
+        return L3A_ERROR_MEMORY;
+    }
+    const l3a_status status =
+        l3a_history_expect(history, expectation->precision, expectation->recall, expectation->shown, expectation->judged);
+    if (status == L3A_OK) {
+        summarise(model, expectation);
+    }
+    return status;
+}
+
+static uint64_t file_size(const char *path) {
+    struct stat about;
+    return stat(path, &about) == 0 ? (uint64_t)about.st_size : 0;
+}
+
+/* ---- Table ---- */
+
+static size_t count_outcome(const l3a_lesson *lesson, bool unreadable) {
+    size_t count = 0;
+    for (size_t i = 0; i < l3a_lesson_count(lesson); i++) {
+        const l3a_status outcome = l3a_lesson_outcome(lesson, i);
+        count += unreadable ? outcome != L3A_OK && outcome != L3A_ERROR_EXISTS : outcome == L3A_ERROR_EXISTS;
+    }
+    return count;
+}
+
+/* Lists the pictures that were left out; of those taught before, only the first few. */
+static void print_left_out(const l3a_lesson *lesson) {
+    enum { FEW = 5 };
+    size_t same = count_outcome(lesson, false), listed = 0;
+    for (size_t i = 0; i < l3a_lesson_count(lesson); i++) {
+        const l3a_status outcome = l3a_lesson_outcome(lesson, i);
+        if (outcome != L3A_OK && (outcome != L3A_ERROR_EXISTS || listed++ < FEW)) {
+            fprintf(stderr, "%sskipped:%s %s\n", style(stderr, STYLE_BOLD), style(stderr, STYLE_PLAIN),
+                    l3a_lesson_problem(lesson, i));
+        }
+    }
+    if (same > FEW) {
+        fprintf(stderr, "%sskipped:%s %zu more that were taught before\n", style(stderr, STYLE_BOLD), style(stderr, STYLE_PLAIN),
+                same - FEW);
+    }
+}
+
+static void print_learned(const struct arguments *arguments, const l3a_model *model, const l3a_teach_report *report,
+                          const l3a_history *history) {
+    const size_t tags = l3a_model_class_count(model);
+    if (!report->images) {
+        printf("nothing new: all pictures were taught before in the same way\n");
+        return;
+    }
+    printf("taught %" PRIu64 " %s", report->images, plural(report->images, "picture", "pictures"));
+    for (size_t k = tags - report->new_classes; k < tags; k++) {
+        printf("%s%s", k > tags - report->new_classes ? ", " : plural(report->new_classes, "; new tag: ", "; new tags: "),
+               l3a_model_class(model, k));
+    }
+    printf("\n");
+    if (!report->exact) {
+        printf("  With these settings, the result depends on the order in which pictures are taught.\n");
+    }
+    if (argument(arguments, "no-undo")) {
+        printf("  Nothing was kept of the pictures; this lesson and those before it cannot be undone.\n");
+    } else if (l3a_history_count(history) == 1) {
+        char size[32];
+        printf("  %s (%s) keeps the paths, tags and features of the pictures, so that 'l3a undo' can take lessons back.\n"
+               "  Only you can read it. Features tell something about a picture; --no-undo keeps nothing.\n",
+               l3a_history_path(history), size_text(l3a_history_bytes(history), size));
+    }
+}
+
+static void print_made(const struct arguments *arguments, const l3a_model *model) {
+    const char *path = arguments->positionals[0], *place = l3a_model_record(model, "backbone-path");
+    char size[32];
+    if (place && strncmp(place, "../", 3) == 0) { /* not below the model's folder */
+        place = l3a_model_record(model, "backbone-path-absolute");
+    }
+    printf("made %s: %s, %zu numbers per picture from %s\n", path, size_text(file_size(path), size), l3a_model_width(model),
+           l3a_model_record(model, "backbone"));
+    if (place) {
+        printf("  It remembers its backbone, %s; --backbone is not needed again.\n", place);
+    }
+}
+
+static void print_percent(double value) {
+    if (isnan(value)) {
+        printf("  %9s", "-");
+    } else {
+        printf("  %7.0f %%", value);
+    }
+}
+
+static void print_expectation(const l3a_model *model, const struct expectation *expectation) {
+    int width = 3;
+    for (size_t k = 0; k < expectation->count; k++) {
+        const int own = display_width(l3a_model_class(model, k));
+        width = own > width ? own : width;
+    }
+    printf("\n%stag%*s  pictures  precision     recall%s\n", style(stdout, STYLE_BOLD), width - 3, "", style(stdout, STYLE_PLAIN));
+    for (size_t k = 0; k < expectation->count; k++) {
+        const char *name = l3a_model_class(model, k);
+        printf("%s%*s  %8" PRIu64, name, width - display_width(name), "", l3a_model_class_images(model, k));
+        print_percent(expectation->precision[k]);
+        print_percent(expectation->recall[k]);
+        printf("\n");
+    }
+}
+
+static void print_advice(const struct arguments *arguments, const l3a_model *model, const struct expectation *expectation) {
+    enum { ENOUGH = 10 };
+    const char *path = arguments->positionals[0];
+    printf("\n");
+    if (expectation->one_sided && expectation->count) {
+        printf("Every picture so far shows %s, so the model cannot tell it from anything else yet. Teach pictures of something\n"
+               "else, or some that do not show it: l3a teach %s PICTURE… --not '%s'\n",
+               expectation->count == 1 ? l3a_model_class(model, 0) : "all tags", path, l3a_model_class(model, 0));
+        return;
+    }
+    if (expectation->unknown) {
+        printf(
+            "-: l3a can say what to expect of a tag once it has two pictures that show it, and one that was taught later or with\n"
+            "it and does not.\n");
+    }
+    if (isnan(expectation->mean_precision)) {
+        return;
+    }
+    printf(
+        "Tested on the pictures that were taught, each as if it had not been: on average %.0f %% of the tags given would be right\n"
+        "(precision), and %.0f %% of what is shown would be tagged (recall). Pictures that show none of your tags are harder: if\n"
+        "there are many, expect more wrong tags, and teach some of them (--not).\n",
+        expectation->mean_precision, expectation->mean_recall);
+    if (expectation->fewest < ENOUGH) {
+        printf("Some tags have fewer than %d pictures; a few more will help most.\n", ENOUGH);
+    }
+}
+
+/* ---- JSON ---- */
+
+static void print_number_or_null(const char *name, double value) {
+    if (isnan(value)) {
+        printf(", \"%s\": null", name);
+    } else {
+        printf(", \"%s\": %.2f", name, value);
+    }
+}
+
+static void print_json(const struct arguments *arguments, const l3a_model *model, const l3a_lesson *lesson,
+                       const l3a_teach_report *report, const struct expectation *expectation) {
+    size_t listed = 0;
+    printf("{\n  \"model\": ");
+    print_json_string(arguments->positionals[0]);
+    printf(",\n  \"taught\": %" PRIu64 ",\n  \"new_tags\": %zu,\n  \"exact\": %s,\n  \"skipped\": [", report->images,
+           report->new_classes, report->exact ? "true" : "false");
+    for (size_t i = 0; i < l3a_lesson_count(lesson); i++) {
+        const l3a_status outcome = l3a_lesson_outcome(lesson, i);
+        if (outcome != L3A_OK) {
+            printf("%s\n    {\"path\": ", listed++ ? "," : "");
+            print_json_string(l3a_lesson_path(lesson, i));
+            printf(", \"taught_before\": %s, \"why\": ", outcome == L3A_ERROR_EXISTS ? "true" : "false");
+            print_json_string(l3a_lesson_problem(lesson, i));
+            printf("}");
+        }
+    }
+    fputs(listed ? "\n  ],\n  \"tags\": [" : "],\n  \"tags\": [", stdout);
+    for (size_t k = 0; k < expectation->count; k++) {
+        printf("%s\n    {\"tag\": ", k ? "," : "");
+        print_json_string(l3a_model_class(model, k));
+        printf(", \"pictures\": %" PRIu64, l3a_model_class_images(model, k));
+        print_number_or_null("precision", expectation->precision[k]);
+        print_number_or_null("recall", expectation->recall[k]);
+        printf("}");
+    }
+    fputs(expectation->count ? "\n  ]\n}\n" : "]\n}\n", stdout);
+}
+
+int print_taught(const struct arguments *arguments, l3a_tagger *tagger, const l3a_lesson *lesson, const l3a_teach_report *report,
+                 bool made, const char *format) {
+    const l3a_model *model = l3a_tagger_model(tagger);
+    const l3a_history *history = NULL;
+    struct expectation expectation = {0};
+    l3a_status status = l3a_tagger_history(tagger, &history);
+    if (status == L3A_OK) {
+        status = expect_of(history, model, &expectation);
+    }
+    const bool unreadable = count_outcome(lesson, true) > 0;
+    if (status == L3A_OK && strcmp(format, "json") == 0) {
+        print_json(arguments, model, lesson, report, &expectation);
+    } else if (status == L3A_OK) {
+        print_left_out(lesson);
+        print_learned(arguments, model, report, history);
+        if (made) {
+            print_made(arguments, model);
+        }
+        print_expectation(model, &expectation);
+        print_advice(arguments, model, &expectation);
+    }
+    expectation_free(&expectation);
+    const int code = explain(arguments, status);
+    return code == EXIT_DONE && unreadable ? EXIT_USAGE : code;
+}

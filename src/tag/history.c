@@ -1,0 +1,605 @@
+#include "tag/history.h"
+
+#include "base/sized.h"
+#include "learn/model.h"
+#include "tag/lesson.h"
+
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char lesson_record[] = "lesson";
+
+/* ---- The model's record ---- */
+
+struct position {
+    uint64_t number, id, fingerprint;
+};
+
+/* Covers class names, counts, sums C and the parts: what any change of the model changes. */
+static uint64_t fingerprint_of(const l3a_model *model) {
+    XXH3_state_t state;
+    const size_t classes = l3a_model_class_count(model), parts = l3a_model_part_count(model);
+    XXH3_64bits_reset(&state);
+    for (size_t k = 0; k < classes; k++) {
+        const uint64_t images = l3a_model_class_images(model, k);
+        XXH3_64bits_update(&state, l3a_model_class(model, k), strlen(l3a_model_class(model, k)) + 1);
+        XXH3_64bits_update(&state, &images, sizeof images);
+    }
+    for (size_t i = 0; i < parts; i++) {
+        l3a_part_info part = {.size = sizeof part};
+        l3a_model_part(model, i, &part);
+        XXH3_64bits_update(&state, &part.images, sizeof part.images);
+        for (size_t k = 0; k < classes; k++) {
+            const char judged = (char)l3a_model_part_judges(model, i, k);
+            XXH3_64bits_update(&state, &judged, 1);
+        }
+    }
+    if (classes) {
+        XXH3_64bits_update(&state, l3a_model_cross(model), l3a_model_inputs(model) * classes * sizeof(double));
+    }
+    return XXH3_64bits_digest(&state);
+}
+
+/* All 0 if the model has never been taught. */
+static void read_position(const l3a_model *model, struct position *position) {
+    const char *text = l3a_model_record(model, lesson_record);
+    *position = (struct position){0};
+    if (text && sscanf(text, "%" SCNu64 " %" SCNx64 " %" SCNx64, &position->number, &position->id, &position->fingerprint) != 3) {
+        *position = (struct position){.fingerprint = 1}; /* as if changed by something else */
+    }
+}
+
+static struct position position_now(const l3a_history *history) {
+    const struct entry *last = history->count ? history->entries[history->count - 1] : NULL;
+    return (struct position){.number = last ? last->number : history->base_number,
+                             .id = last ? last->id : history->base_id,
+                             .fingerprint = fingerprint_of(*history->model)};
+}
+
+static l3a_status write_position(const l3a_history *history) {
+    const struct position now = position_now(history);
+    char text[80];
+    snprintf(text, sizeof text, "%" PRIu64 " %016" PRIx64 " %016" PRIx64, now.number, now.id, now.fingerprint);
+    return l3a_model_set_record(*history->model, lesson_record, text);
+}
+
+/* ---- Opening ---- */
+
+static const char no_gap[] = "", gap_other[] = "the model was not made by teaching",
+                  gap_changed[] = "another command has changed the model since",
+                  gap_missing[] = "there is no history of what was taught before";
+
+static l3a_status push(l3a_history *history, struct entry *entry) {
+    const l3a_status status =
+        grow_array(history->context, &history->entries, &history->capacity, history->count + 1, sizeof *history->entries);
+    if (status == L3A_OK) {
+        history->entries[history->count++] = entry;
+    }
+    return status;
+}
+
+/* An entry comes after its parent in the file. */
+static struct entry *find_before(const struct journal *journal, uint64_t id, size_t *before) {
+    while (id && *before) {
+        if (journal->entries[--*before]->id == id) {
+            return journal->entries[*before];
+        }
+    }
+    return NULL;
+}
+
+/* Walks back from the model's id. */
+static l3a_status find_entries(l3a_history *history, const struct position *position) {
+    l3a_status status = L3A_OK;
+    size_t before = history->journal.count;
+    uint64_t id = position->id, number = position->number;
+    for (struct entry *entry; (entry = find_before(&history->journal, id, &before));) {
+        if (entry->number != number) {
+            break;
+        }
+        TRY(push(history, entry));
+        id = entry->parent;
+        number--;
+    }
+    history->base_id = id;
+    history->base_number = number;
+    for (size_t i = 0; i < history->count / 2; i++) {
+        struct entry *swapped = history->entries[i];
+        history->entries[i] = history->entries[history->count - 1 - i];
+        history->entries[history->count - 1 - i] = swapped;
+    }
+done:
+    return status;
+}
+
+static l3a_status check_damage(const l3a_history *history, const struct position *position) {
+    const struct journal *journal = &history->journal;
+    l3a_status status = L3A_OK;
+    FAIL_IF(!history->count && position->id && journal->end < journal->size, history->context, L3A_ERROR_CHECKSUM,
+            "restore the file from a backup, or move it away: then teaching continues, but what was taught before cannot be undone",
+            "%s: the history is damaged at byte %" PRIu64, journal->path, journal->end);
+done:
+    return status;
+}
+
+static l3a_status find_start(l3a_history *history) {
+    const l3a_model *model = *history->model;
+    const bool empty = l3a_model_class_count(model) == 0;
+    struct position position;
+    l3a_status status = L3A_OK;
+    read_position(model, &position);
+    if (position.fingerprint && position.fingerprint != fingerprint_of(model)) {
+        history->base_number = position.number;
+        history->gap = gap_changed;
+        return L3A_OK;
+    }
+    TRY(find_entries(history, &position));
+    TRY(check_damage(history, &position));
+    const bool reaches_start = history->count ? history->entries[0]->from_nothing : empty;
+    history->gap = reaches_start ? no_gap : history->base_number ? gap_missing : gap_other;
+done:
+    return status;
+}
+
+/* Where the model is, after following symbolic links: the journal is beside that file. */
+static l3a_status find_files(l3a_history *history, const char *model_path) {
+    output_target target = {0};
+    l3a_status status = L3A_OK;
+    TRY(target_find(history->context, model_path, &target));
+    history->exists = target.exists;
+    history->file = target.old;
+    const size_t size = strlen(target.path) + sizeof ".history";
+    TRY(allocate(history->context, size, 1, &history->path));
+    snprintf(history->path, size, "%s.history", target.path);
+done:
+    target_free(history->context, &target);
+    return status;
+}
+
+l3a_status history_begin(l3a_context *context, const char *model_path, l3a_model **model, l3a_history **history) {
+    l3a_history *made = NULL;
+    l3a_status status = L3A_OK;
+    TRY(allocate_zeroed(context, 1, sizeof *made, &made));
+    made->context = context;
+    made->model = model;
+    TRY(copy_text(context, model_path, strlen(model_path), &made->model_path));
+    TRY(find_files(made, model_path));
+    TRY(journal_read(context, made->path, &made->journal));
+    TRY(find_start(made));
+    *history = made;
+    made = NULL;
+done:
+    l3a_history_free(made);
+    return status;
+}
+
+l3a_status l3a_history_open(l3a_context *context, const char *model_path, l3a_history **history) {
+    l3a_model *model = NULL;
+    l3a_history *made = NULL;
+    l3a_status status = L3A_OK;
+    NEED(context, context, model_path, history);
+    TRY(l3a_model_load(context, model_path, &model));
+    TRY(history_begin(context, model_path, &model, &made));
+    made->own = model;
+    made->model = &made->own;
+    model = NULL;
+    *history = made;
+done:
+    l3a_model_free(model);
+    return status;
+}
+
+void l3a_history_free(l3a_history *history) {
+    if (history) {
+        l3a_context *context = history->context;
+        for (size_t i = 0; i < history->count; i++) {
+            if (!history->entries[i]->length) {
+                entry_free(context, history->entries[i]);
+            }
+        }
+        release(context, history->entries);
+        journal_free(&history->journal);
+        l3a_model_free(history->own);
+        release(context, history->model_path);
+        release(context, history->path);
+        release(context, history);
+    }
+}
+
+/* ---- Applying entries, and taking them back ---- */
+
+/* Teaches or takes back rows [first, last) of an entry. */
+static l3a_status move_rows(const l3a_history *history, l3a_model *model, const struct entry *entry, size_t first, size_t last,
+                            bool back, l3a_teach_report *report) {
+    l3a_context *context = history->context;
+    float *features = NULL;
+    l3a_features *table = NULL;
+    l3a_status status = L3A_OK;
+    if (first == last) {
+        return L3A_OK;
+    }
+    TRY(allocate(context, last - first, entry->width * sizeof *features, &features));
+    TRY(journal_features(&history->journal, entry, first, last - first, features));
+    TRY(l3a_features_wrap(context, features, entry->labels + first * entry->classes.count, last - first, entry->width,
+                          (const char *const *)entry->classes.items, entry->classes.count, &table));
+    TRY(back ? l3a_model_unteach(model, table, report) : l3a_model_teach(model, table, report));
+done:
+    l3a_features_free(table);
+    release(context, features);
+    return status;
+}
+
+static bool knows(const l3a_model *model, const char *name) {
+    return text_list_find(&model->classes, name) < model->classes.count;
+}
+
+/* Between taking rows back and teaching others, a class that is renamed may be gone, because all its images were taken back. */
+static l3a_status apply(const l3a_history *history, l3a_model *model, const struct entry *entry, l3a_teach_report *report) {
+    const bool renames = entry->kind == ENTRY_RENAME || entry->kind == ENTRY_MERGE;
+    l3a_status status = L3A_OK;
+    int exact;
+    TRY(move_rows(history, model, entry, 0, entry->back_count, true, report));
+    if (renames && (entry->kind == ENTRY_RENAME || knows(model, entry->classes.items[0]))) {
+        TRY(l3a_model_rename(model, entry->classes.items[0], entry->classes.items[1], &exact));
+    }
+    TRY(move_rows(history, model, entry, entry->back_count, entry->row_count, false, report));
+done:
+    return status;
+}
+
+/* Makes a model with these options and the records of the model, and applies the first `count` entries. */
+static l3a_status replay(const l3a_history *history, const struct model_options *options, size_t count, l3a_model **model) {
+    const l3a_model *old = *history->model;
+    l3a_model *made = NULL;
+    l3a_teach_report report = {.size = sizeof report};
+    l3a_status status = L3A_OK;
+    TRY(model_create(history->context, old->width, options, &made));
+    for (size_t i = 0; i < old->record_keys.count; i++) {
+        TRY(l3a_model_set_record(made, old->record_keys.items[i], old->record_values.items[i]));
+    }
+    for (size_t i = 0; i < count; i++) {
+        TRY(apply(history, made, history->entries[i], &report));
+    }
+    *model = made;
+    made = NULL;
+done:
+    l3a_model_free(made);
+    return status;
+}
+
+/* Whether the first `count` entries contain all that the model had learned then. */
+static bool can_replay(const l3a_history *history, size_t count) {
+    bool complete = history->gap == no_gap;
+    for (size_t i = 0; i < count; i++) {
+        complete = complete && history->entries[i]->kind != ENTRY_NOT_KEPT;
+    }
+    return complete;
+}
+
+bool history_is_complete(const l3a_history *history) {
+    return can_replay(history, history->count);
+}
+
+static void replace_model(l3a_history *history, l3a_model *model) {
+    l3a_model_free(*history->model);
+    *history->model = model;
+}
+
+bool history_can_revert(const l3a_history *history, size_t index) {
+    const enum entry_kind kind = history->entries[index]->kind;
+    return kind == ENTRY_TEACH || kind == ENTRY_RENAME || (kind == ENTRY_MERGE && can_replay(history, index));
+}
+
+static l3a_status check_revert(const l3a_history *history) {
+    static const char cannot[] = "restore an older copy of the model from a backup";
+    l3a_context *context = history->context;
+    l3a_status status = L3A_OK;
+    FAIL_IF(!history->count && history->gap == no_gap, context, L3A_ERROR_STATE, NULL, "%s: there is nothing to undo",
+            history->model_path);
+    FAIL_IF(!history->count, context, L3A_ERROR_STATE, cannot, "%s: there is nothing that can be undone: %s", history->model_path,
+            history->gap);
+    const struct entry *last = history->entries[history->count - 1];
+    FAIL_IF(last->kind == ENTRY_NOT_KEPT, context, L3A_ERROR_STATE, cannot,
+            "%s: lesson %" PRIu64 " cannot be undone, because it was taught without a history", history->model_path, last->number);
+    FAIL_IF(!history_can_revert(history, history->count - 1), context, L3A_ERROR_STATE, cannot,
+            "%s: lesson %" PRIu64 " merged '%s' into '%s', which can only be undone if the history has every picture",
+            history->model_path, last->number, last->classes.items[0], last->classes.items[1]);
+done:
+    return status;
+}
+
+static l3a_status revert(l3a_history *history, const struct entry *entry, l3a_teach_report *report) {
+    l3a_model *model = *history->model;
+    l3a_status status = L3A_OK;
+    int exact;
+    if (entry->kind == ENTRY_RENAME) {
+        return l3a_model_rename(model, entry->classes.items[1], entry->classes.items[0], &exact);
+    }
+    if (entry->kind == ENTRY_MERGE) {
+        TRY(replay(history, &model->options, history->count - 1, &model));
+        replace_model(history, model);
+        return L3A_OK;
+    }
+    TRY(move_rows(history, model, entry, entry->back_count, entry->row_count, true, report));
+    TRY(move_rows(history, model, entry, 0, entry->back_count, false, report));
+done:
+    return status;
+}
+
+l3a_status l3a_history_undo(l3a_history *history, l3a_teach_report *report) {
+    REQUIRE(history, history);
+    l3a_teach_report made = {.size = sizeof made};
+    l3a_status status = L3A_OK;
+    if (report) {
+        TRY(CHECK_SIZED(history->context, report));
+    }
+    TRY(check_revert(history));
+    struct entry *last = history->entries[history->count - 1];
+    TRY(revert(history, last, &made));
+    made.images = last->pictures;
+    history->count--;
+    if (!last->length) {
+        entry_free(history->context, last);
+    }
+    if (report) {
+        TRY(WRITE_SIZED(history->context, report, made));
+    }
+done:
+    return status;
+}
+
+static l3a_status new_id(l3a_context *context, const char *path, uint64_t *id) {
+    *id = 0;
+    while (!*id) {
+        if (context->files->random(id, sizeof *id, 0) != sizeof *id) {
+            return fail_system(context, path, "choose the number of a lesson", errno);
+        }
+    }
+    return L3A_OK;
+}
+
+/* An entry of which nothing is kept leaves a note, if there is a history to put it in. */
+static l3a_status leave_note(l3a_history *history, const struct entry *entry) {
+    struct entry *note = NULL;
+    l3a_status status = L3A_OK;
+    if (!history->count) {
+        history->base_id = entry->id;
+        history->base_number = entry->number;
+        history->gap = gap_missing;
+        return L3A_OK;
+    }
+    TRY(entry_create(history->context, ENTRY_NOT_KEPT, &note));
+    note->id = entry->id;
+    note->parent = entry->parent;
+    note->number = entry->number;
+    note->seconds = entry->seconds;
+    note->pictures = entry->pictures;
+    TRY(push(history, note));
+    note = NULL;
+done:
+    entry_free(history->context, note);
+    return status;
+}
+
+l3a_status history_apply(l3a_history *history, struct entry *entry, bool keep, l3a_teach_report *report) {
+    const struct position before = position_now(history);
+    l3a_status status = L3A_OK;
+    TRY(new_id(history->context, history->model_path, &entry->id));
+    entry->parent = before.id;
+    entry->number = before.number + 1;
+    entry->seconds = (int64_t)time(NULL);
+    entry->from_nothing = !history->count && history->gap == no_gap;
+    TRY(grow_array(history->context, &history->entries, &history->capacity, history->count + 1, sizeof *history->entries));
+    TRY(apply(history, *history->model, entry, report));
+    if (!keep) {
+        TRY(leave_note(history, entry));
+    } else {
+        TRY(push(history, entry));
+        entry = NULL;
+    }
+done:
+    entry_free(history->context, entry);
+    return status;
+}
+
+/* ---- Renaming ---- */
+
+/* Puts a picture that shows both classes into the entry: as it was judged, to be taken back, and with one class of the two. */
+static l3a_status add_both(const l3a_history *history, struct entry *entry, const struct known *picture, size_t at,
+                           const int8_t *labels) {
+    l3a_context *context = history->context;
+    const size_t classes = entry->classes.count, halves[2] = {at, entry->back_count + at};
+    const struct pictured *row = &picture->entry->rows[picture->row];
+    l3a_status status = L3A_OK;
+    for (size_t half = 0; half < 2; half++) {
+        struct pictured *to = &entry->rows[halves[half]];
+        int8_t *own = entry->labels + halves[half] * classes;
+        TRY(copy_text(context, row->path, strlen(row->path), &to->path));
+        TRY(copy_text(context, row->relative, strlen(row->relative), &to->relative));
+        to->checksum = row->checksum;
+        to->lesson = half ? 0 : picture->entry->number;
+        to->row = half ? 0 : picture->row;
+        for (size_t k = 0; k < classes; k++) {
+            own[k] = labels[text_list_find(&(*history->model)->classes, entry->classes.items[k])];
+        }
+        own[0] = half ? -1 : own[0];
+        TRY(journal_features(&history->journal, picture->entry, picture->row, 1, entry->features + halves[half] * entry->width));
+    }
+done:
+    return status;
+}
+
+/* The old and the new name, then the other classes of the model. */
+static l3a_status list_classes(const l3a_model *model, const char *old_name, const char *new_name, bool all, text_list *classes) {
+    l3a_status status = L3A_OK;
+    TRY(text_list_add(model->context, classes, old_name, strlen(old_name)));
+    TRY(text_list_add(model->context, classes, new_name, strlen(new_name)));
+    for (size_t k = 0; all && k < model->classes.count; k++) {
+        const char *name = model->classes.items[k];
+        if (strcmp(name, old_name) != 0 && strcmp(name, new_name) != 0) {
+            TRY(text_list_add(model->context, classes, name, strlen(name)));
+        }
+    }
+done:
+    return status;
+}
+
+/* The pictures that show both classes, which would count twice: they come first in `pictures`. */
+static l3a_status find_both(const l3a_history *history, size_t from, size_t to, struct known *pictures, size_t *count) {
+    int8_t *labels = NULL;
+    size_t found = 0;
+    l3a_status status = L3A_OK;
+    TRY(allocate(history->context, (*history->model)->classes.count, 1, &labels));
+    for (size_t i = 0; i < *count; i++) {
+        history_labels(history, &pictures[i], labels);
+        if (labels[from] == 1 && labels[to] == 1) {
+            pictures[found++] = pictures[i];
+        }
+    }
+    *count = found;
+done:
+    release(history->context, labels);
+    return status;
+}
+
+static l3a_status fill_merge(const l3a_history *history, struct entry *entry, const struct known *pictures, size_t count) {
+    l3a_context *context = history->context;
+    int8_t *labels = NULL;
+    l3a_status status = L3A_OK;
+    entry->width = count ? l3a_model_width(*history->model) : 0;
+    TRY(allocate_zeroed(context, 2 * count, sizeof *entry->rows, &entry->rows));
+    entry->row_count = 2 * count;
+    entry->back_count = count;
+    TRY(allocate(context, 2 * count, entry->classes.count, &entry->labels));
+    TRY(allocate(context, 2 * count, entry->width * sizeof *entry->features, &entry->features));
+    TRY(allocate(context, (*history->model)->classes.count, 1, &labels));
+    for (size_t i = 0; i < count; i++) {
+        history_labels(history, &pictures[i], labels);
+        TRY(add_both(history, entry, &pictures[i], i, labels));
+    }
+done:
+    release(context, labels);
+    return status;
+}
+
+static l3a_status make_merge(const l3a_history *history, size_t from, size_t to, struct entry *entry) {
+    struct known *pictures = NULL;
+    size_t count = 0;
+    l3a_status status = L3A_OK;
+    TRY(history_known(history, &pictures, &count));
+    TRY(find_both(history, from, to, pictures, &count));
+    TRY(fill_merge(history, entry, pictures, count));
+done:
+    release(history->context, pictures);
+    return status;
+}
+
+l3a_status l3a_history_rename(l3a_history *history, const char *old_name, const char *new_name, int *exact) {
+    REQUIRE(history, history, old_name, new_name, exact);
+    l3a_context *context = history->context;
+    const l3a_model *model = *history->model;
+    const size_t from = text_list_find(&model->classes, old_name), to = text_list_find(&model->classes, new_name);
+    const bool merges = from < model->classes.count && to < model->classes.count && from != to;
+    l3a_teach_report report = {.size = sizeof report};
+    struct entry *entry = NULL;
+    l3a_status status = L3A_OK;
+    TRY(check_class_name(context, new_name));
+    FAIL_IF(from == to && from < model->classes.count, context, L3A_ERROR_CLASS, NULL, "'%s' has this name already", old_name);
+    TRY(entry_create(context, merges ? ENTRY_MERGE : ENTRY_RENAME, &entry));
+    TRY(list_classes(model, old_name, new_name, merges, &entry->classes));
+    if (merges) {
+        TRY(make_merge(history, from, to, entry));
+    }
+    const bool complete = history_is_complete(history);
+    *exact = !merges || (complete && model->options.weights == L3A_WEIGHTS_NONE);
+    status = history_apply(history, entry, true, &report);
+    entry = NULL;
+done:
+    entry_free(context, entry);
+    return status;
+}
+
+l3a_status l3a_history_widen(l3a_history *history, size_t dim) {
+    REQUIRE(history, history);
+    l3a_model *model = *history->model;
+    struct model_options options = model->options;
+    l3a_status status = L3A_OK;
+    FAIL_IF(!history_is_complete(history), history->context, L3A_ERROR_STATE,
+            "make a new model of this width, and teach it all pictures again",
+            "%s: another width needs every picture again, and the history does not have them all", history->model_path);
+    options.dim = dim;
+    TRY(model_options_check(history->context, &options));
+    TRY(replay(history, &options, history->count, &model));
+    replace_model(history, model);
+done:
+    return status;
+}
+
+/* ---- Saving ---- */
+
+/* The model in the file must be the one that was loaded: a change by another process in between would be lost. */
+static l3a_status check_file(l3a_history *history, const output_target *target) {
+    l3a_status status = L3A_OK;
+    FAIL_IF(target->exists && !history->exists, history->context, L3A_ERROR_EXISTS, "choose another name, or open this model",
+            "%s: the file appeared while the model was made", history->model_path);
+    FAIL_IF(target->exists && (target->old.device != history->file.device || target->old.inode != history->file.inode),
+            history->context, L3A_ERROR_STATE, "load the model again", "%s: the file has been replaced since the model was loaded",
+            history->model_path);
+done:
+    return status;
+}
+
+/* Adds the entries that are new to the journal. Whatever follows the last good record was left by a killed process. */
+static l3a_status save_entries(l3a_history *history) {
+    size_t stored = 0;
+    while (stored < history->count && history->entries[stored]->length) {
+        stored++;
+    }
+    return stored == history->count
+               ? L3A_OK
+               : journal_add(&history->journal, history->journal.end, history->entries + stored, history->count - stored);
+}
+
+static l3a_status save_locked(l3a_history *history, const output_target *target) {
+    file_description now;
+    l3a_status status = L3A_OK;
+    TRY(check_file(history, target));
+    TRY(save_entries(history));
+    TRY(write_position(history));
+    TRY(l3a_model_save(*history->model, history->model_path));
+    if (history->context->files->describe(target->path, &now)) {
+        status = fail_system(history->context, history->model_path, "find", errno);
+        goto done;
+    }
+    history->exists = true;
+    history->file = now;
+    TRY(journal_keep(&history->journal, history->entries, history->count));
+done:
+    return status;
+}
+
+l3a_status l3a_history_save(l3a_history *history) {
+    REQUIRE(history, history);
+    output_target target = {0};
+    l3a_lock *lock = NULL;
+    bool held;
+    l3a_status status = L3A_OK;
+    TRY(target_find(history->context, history->model_path, &target));
+    TRY(lock_is_held(history->context, target.path, &held));
+    if (!held) {
+        TRY(lock_target(history->context, target.path, history->model_path, false, &lock));
+    }
+    TRY(save_locked(history, &target));
+done:
+    l3a_lock_free(lock);
+    target_free(history->context, &target);
+    return status;
+}

@@ -1,0 +1,55 @@
+/* The history of a model: the entries of the journal that led to the model as it is.
+ *
+ * The model's record `lesson` has the number of the last lesson, the id of its entry, and a fingerprint of the model. Each entry
+ * names its parent, so the entries that count are found by walking back from the model's id. Whatever else is in the journal was
+ * left by a process that was killed, belongs to another model, or was undone; it is ignored, and removed by the next save.
+ *
+ * Saving. New entries are added to the journal and synced; then the model, which has the new id, replaces the old one; then entries
+ * that the new model does not lead to are removed. At every moment, the model in place finds all its entries in the journal.
+ *
+ * If another command changed the model, the fingerprint no longer fits. Taking a lesson back from another model than it was taught
+ * to could spoil it, so a new history begins there. */
+#ifndef L3A_HISTORY_H
+#define L3A_HISTORY_H
+
+#include "base/file.h"
+#include "tag/journal.h"
+
+struct l3a_history {
+    l3a_context *context;
+    char *model_path, *path;
+    l3a_model **model, *own; /* own: *model belongs to the history */
+    struct journal journal;
+    struct entry *
+        *entries; /* that count, the oldest first; those of length 0 are not in the journal yet and belong to the history */
+    size_t count, capacity;
+    uint64_t base_id, base_number; /* of the model before the first of them */
+    const char *gap;               /* why nothing older can be undone */
+    bool exists;                   /* the model is in a file, which is: */
+    file_description file;
+};
+
+/* The history of a model that was loaded from this path, or that will be saved there. *model may be replaced by another model. */
+l3a_status history_begin(l3a_context *context, const char *model_path, l3a_model **model, l3a_history **history);
+/* Applies an entry to the model and makes it the last one. It belongs to the history even if this fails. keep: not kept, it only
+ * leaves a note. */
+l3a_status history_apply(l3a_history *history, struct entry *entry, bool keep, l3a_teach_report *report);
+/* Whether the entries contain every picture that the model has learned. */
+bool history_is_complete(const l3a_history *history);
+/* Whether an entry can be taken back once those after it were. */
+bool history_can_revert(const l3a_history *history, size_t index);
+
+/* A picture that the model knows: a row of an entry that no later entry has taken back. */
+struct known {
+    struct entry *entry;
+    size_t position; /* of the entry */
+    size_t row;
+};
+
+l3a_status history_known(const l3a_history *history, struct known **pictures, size_t *count);
+/* The labels of a known picture for all classes of the model, under the names that they have now. */
+void history_labels(const l3a_history *history, const struct known *picture, int8_t *labels);
+/* "/photos/a.jpg", and "photos/a.jpg" or "" as seen from the model's folder. */
+l3a_status history_paths(const l3a_history *history, const char *path, char **absolute, char **relative);
+
+#endif

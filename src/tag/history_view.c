@@ -1,0 +1,314 @@
+/* What the history tells: its entries, the pictures that the model knows, and how well it would have tagged them unseen. */
+#include "base/sized.h"
+#include "learn/model.h"
+#include "tag/history.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- Entries ---- */
+
+const l3a_model *l3a_history_model(const l3a_history *history) {
+    return history ? *history->model : NULL;
+}
+
+size_t l3a_history_count(const l3a_history *history) {
+    return history ? history->count : 0;
+}
+
+uint64_t l3a_history_bytes(const l3a_history *history) {
+    return history ? history->journal.size : 0;
+}
+
+const char *l3a_history_path(const l3a_history *history) {
+    return history ? history->path : NULL;
+}
+
+const char *l3a_history_gap(const l3a_history *history) {
+    return history ? history->gap : NULL;
+}
+
+static const struct entry *entry_at(const l3a_history *history, size_t index) {
+    return history && index < history->count ? history->entries[index] : NULL;
+}
+
+static size_t pictures_showing(const struct entry *entry, size_t class) {
+    size_t count = 0;
+    for (size_t i = entry->back_count; i < entry->row_count; i++) {
+        count += entry->labels[i * entry->classes.count + class] == 1;
+    }
+    return count;
+}
+
+static bool names_classes(const struct entry *entry) {
+    return entry->kind == ENTRY_RENAME || entry->kind == ENTRY_MERGE;
+}
+
+static const char *kind_name(const struct entry *entry) {
+    static const char *const names[] = {
+        [ENTRY_TEACH] = "teach", [ENTRY_RENAME] = "rename", [ENTRY_MERGE] = "merge", [ENTRY_NOT_KEPT] = "not kept"};
+    return entry->kind == ENTRY_TEACH && entry->back_count ? "instead" : names[entry->kind];
+}
+
+l3a_status l3a_history_entry_at(const l3a_history *history, size_t index, l3a_history_entry *entry) {
+    REQUIRE(history, history, entry);
+    const struct entry *found = entry_at(history, index);
+    l3a_status status = L3A_OK;
+    FAIL_IF(!found, history->context, L3A_ERROR_ARGUMENT, NULL, "entry %zu of %zu", index, history->count);
+    l3a_history_entry made = {.number = found->number,
+                              .seconds = found->seconds,
+                              .kind = kind_name(found),
+                              .pictures = (size_t)found->pictures,
+                              .taken_back = found->back_count,
+                              .new_classes = found->new_classes,
+                              .old_name = names_classes(found) ? found->classes.items[0] : NULL,
+                              .new_name = names_classes(found) ? found->classes.items[1] : NULL,
+                              .can_undo = 1};
+    for (size_t k = 0; k < found->classes.count && !names_classes(found); k++) {
+        made.classes += pictures_showing(found, k) > 0;
+    }
+    for (size_t i = index; i < history->count; i++) {
+        made.can_undo = made.can_undo && history_can_revert(history, i);
+    }
+    TRY(WRITE_SIZED(history->context, entry, made));
+done:
+    return status;
+}
+
+const char *l3a_history_class(const l3a_history *history, size_t entry, size_t index, size_t *pictures) {
+    const struct entry *found = entry_at(history, entry);
+    for (size_t k = 0; found && pictures && !names_classes(found) && k < found->classes.count; k++) {
+        const size_t count = pictures_showing(found, k);
+        if (count && index-- == 0) {
+            *pictures = count;
+            return found->classes.items[k];
+        }
+    }
+    return NULL;
+}
+
+const char *l3a_history_picture(const l3a_history *history, size_t entry, size_t index) {
+    const struct entry *found = entry_at(history, entry);
+    return found && index < found->row_count - found->back_count ? found->rows[found->back_count + index].path : NULL;
+}
+
+const char *l3a_history_tags(const l3a_history *history, size_t entry, size_t index) {
+    const struct entry *found = entry_at(history, entry);
+    return found && index < found->row_count - found->back_count
+               ? entry_tags(history->context, history->entries[entry], found->back_count + index)
+               : NULL;
+}
+
+/* ---- Pictures that the model knows ---- */
+
+/* The position of the entry of a lesson, or history->count. */
+static size_t find_lesson(const l3a_history *history, uint64_t number) {
+    size_t i = 0;
+    while (i < history->count && history->entries[i]->number != number) {
+        i++;
+    }
+    return i;
+}
+
+/* Removes the picture that a row takes back. */
+static void remove_known(struct known *pictures, size_t *count, const struct entry *entry, uint64_t row) {
+    for (size_t i = 0; i < *count; i++) {
+        if (pictures[i].entry == entry && pictures[i].row == row) {
+            memmove(pictures + i, pictures + i + 1, (--*count - i) * sizeof *pictures);
+            return;
+        }
+    }
+}
+
+l3a_status history_known(const l3a_history *history, struct known **pictures, size_t *count) {
+    struct known *made = NULL;
+    size_t rows = 0;
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < history->count; i++) {
+        rows += history->entries[i]->row_count;
+    }
+    TRY(allocate(history->context, rows, sizeof *made, &made));
+    *count = 0;
+    for (size_t i = 0; i < history->count; i++) {
+        struct entry *entry = history->entries[i];
+        for (size_t j = 0; j < entry->row_count; j++) {
+            if (j >= entry->back_count) {
+                made[(*count)++] = (struct known){entry, i, j};
+                continue;
+            }
+            const size_t taught = find_lesson(history, entry->rows[j].lesson);
+            if (taught < i) {
+                remove_known(made, count, history->entries[taught], entry->rows[j].row);
+            }
+        }
+    }
+    *pictures = made;
+done:
+    return status;
+}
+
+/* The name that a class of an entry has now. */
+static const char *name_now(const l3a_history *history, size_t position, const char *name) {
+    for (size_t i = position + 1; i < history->count; i++) {
+        const struct entry *entry = history->entries[i];
+        if (names_classes(entry) && strcmp(entry->classes.items[0], name) == 0) {
+            name = entry->classes.items[1];
+        }
+    }
+    return name;
+}
+
+/* If two classes have become one, the picture shows it if it showed either. */
+void history_labels(const l3a_history *history, const struct known *picture, int8_t *labels) {
+    const struct entry *entry = picture->entry;
+    const text_list *classes = &(*history->model)->classes;
+    memset(labels, -1, classes->count);
+    for (size_t k = 0; k < entry->classes.count; k++) {
+        const size_t class = text_list_find(classes, name_now(history, picture->position, entry->classes.items[k]));
+        const int8_t label = entry->labels[picture->row * entry->classes.count + k];
+        if (class < classes->count && label > labels[class]) {
+            labels[class] = label;
+        }
+    }
+}
+
+/* An absolute path that may still contain symbolic links. */
+static l3a_status absolute_path(l3a_context *context, const char *path, char **absolute) {
+    char *here = NULL;
+    l3a_status status = L3A_OK;
+    if (path[0] == '/') {
+        return copy_text(context, path, strlen(path), absolute);
+    }
+    TRY(resolve_path(context, ".", &here));
+    while (strncmp(path, "./", 2) == 0) {
+        path += 2 + strspn(path + 2, "/");
+    }
+    TRY(strcmp(path, ".") == 0 ? copy_text(context, here, strlen(here), absolute)
+                               : join_path(context, strcmp(here, "/") == 0 ? "" : here, path, absolute));
+done:
+    release(context, here);
+    return status;
+}
+
+l3a_status history_paths(const l3a_history *history, const char *path, char **absolute, char **relative) {
+    l3a_context *context = history->context;
+    char *folder = NULL, *below = NULL;
+    l3a_status status = L3A_OK;
+    const char *slash = strrchr(history->path, '/');
+    TRY(absolute_path(context, path, absolute));
+    TRY(copy_text(context, slash ? history->path : ".", slash ? (size_t)(slash - history->path) : 1, &folder));
+    TRY(absolute_path(context, folder, &below));
+    const size_t length = strlen(below);
+    const bool inside = strncmp(*absolute, below, length) == 0 && (*absolute)[length] == '/';
+    const char *rest = inside ? *absolute + length + 1 : "";
+    TRY(copy_text(context, rest, strlen(rest), relative));
+done:
+    release(context, folder);
+    release(context, below);
+    return status;
+}
+
+/* ---- What to expect ---- */
+
+/* All pictures that the model knows, as a table: features [count x width] and labels [count x classes]. */
+struct review {
+    struct known *pictures;
+    size_t count, classes;
+    float *features, *scores;
+    int8_t *labels;
+    double *thresholds;
+    l3a_features *table;
+};
+
+static void review_free(l3a_context *context, struct review *review) {
+    l3a_features_free(review->table);
+    release(context, review->pictures);
+    release(context, review->features);
+    release(context, review->scores);
+    release(context, review->labels);
+    release(context, review->thresholds);
+}
+
+/* Copies the features of the pictures, entry by entry. */
+static l3a_status gather_features(const l3a_history *history, struct review *review, size_t width) {
+    l3a_context *context = history->context;
+    const struct entry *loaded = NULL;
+    float *rows = NULL;
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < review->count; i++) {
+        const struct known *picture = &review->pictures[i];
+        if (picture->entry != loaded) {
+            release(context, rows);
+            rows = NULL;
+            TRY(allocate(context, picture->entry->row_count, width * sizeof *rows, &rows));
+            TRY(journal_features(&history->journal, picture->entry, 0, picture->entry->row_count, rows));
+            loaded = picture->entry;
+        }
+        memcpy(review->features + i * width, rows + picture->row * width, width * sizeof *rows);
+        history_labels(history, picture, review->labels + i * review->classes);
+    }
+done:
+    release(context, rows);
+    return status;
+}
+
+static l3a_status review_make(const l3a_history *history, struct review *review) {
+    l3a_context *context = history->context;
+    l3a_model *model = *history->model;
+    const size_t width = l3a_model_width(model);
+    l3a_status status = L3A_OK;
+    review->classes = model->classes.count;
+    TRY(history_known(history, &review->pictures, &review->count));
+    TRY(allocate(context, review->count, width * sizeof *review->features, &review->features));
+    TRY(allocate(context, review->count, review->classes, &review->labels));
+    TRY(allocate(context, review->count, review->classes * sizeof *review->scores, &review->scores));
+    TRY(allocate(context, review->classes, sizeof *review->thresholds, &review->thresholds));
+    TRY(gather_features(history, review, width));
+    TRY(l3a_features_wrap(context, review->features, review->labels, review->count, width,
+                          (const char *const *)model->classes.items, review->classes, &review->table));
+    if (review->count) {
+        TRY(l3a_model_leave_out(model, review->table, review->scores));
+    }
+    l3a_model_thresholds(model, review->thresholds);
+done:
+    return status;
+}
+
+/* Counts of a class over the pictures judged for it. */
+struct tally {
+    uint64_t shown, judged, predicted, right;
+};
+
+static struct tally count_class(const struct review *review, size_t class) {
+    struct tally tally = {0};
+    for (size_t i = 0; i < review->count; i++) {
+        const int8_t label = review->labels[i * review->classes + class];
+        const bool predicted = (double)review->scores[i * review->classes + class] > review->thresholds[class];
+        tally.shown += label == 1;
+        tally.judged += label >= 0;
+        tally.predicted += label >= 0 && predicted;
+        tally.right += label == 1 && predicted;
+    }
+    return tally;
+}
+
+l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown, uint64_t *judged) {
+    REQUIRE(history, history, precision, recall, shown, judged);
+    struct review review = {0};
+    l3a_status status = L3A_OK;
+    TRY(review_make(history, &review));
+    for (size_t k = 0; k < review.classes; k++) {
+        const struct tally tally = count_class(&review, k);
+        const bool known = tally.shown >= 2 && tally.judged > tally.shown;
+        shown[k] = tally.shown;
+        judged[k] = tally.judged;
+        precision[k] = known && tally.predicted ? 100 * (double)tally.right / (double)tally.predicted : NAN;
+        recall[k] = known ? 100 * (double)tally.right / (double)tally.shown : NAN;
+    }
+done:
+    review_free(history->context, &review);
+    return status;
+}

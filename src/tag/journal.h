@@ -1,0 +1,68 @@
+/* The journal: the file MODEL.history, which keeps what was taught so that it can be taken back.
+ *
+ *   "l3a history 1\n\0\0"                        16 bytes
+ *   records, one after the other:
+ *     "l3a-hist", bytes of the description, bytes of the features, XXH3-64 of each, XXH3-64 of these 40 bytes    48 bytes
+ *     description                                what an entry says, apart from features (journal.c)
+ *     features [rows x width]                    float32
+ *
+ * Numbers are little-endian. Records are only ever added at the end and cut off there, so a process that is killed leaves at most
+ * an incomplete last record. A record names its parent, the state of the model that it was applied to. The model file has the id of
+ * its last one (history.c), and records that do not lead there are ignored. */
+#ifndef L3A_JOURNAL_H
+#define L3A_JOURNAL_H
+
+#include "base/memory.h"
+
+enum entry_kind { ENTRY_TEACH = 1, ENTRY_RENAME = 2, ENTRY_MERGE = 3, ENTRY_NOT_KEPT = 4 };
+
+/* A picture that was taught or taken back. */
+struct pictured {
+    char *path, *relative; /* absolute, and from the folder of the model; "" if it is not below that */
+    char *tags;            /* what it shows; NULL until somebody asks (entry_tags) */
+    uint64_t checksum;     /* of its file */
+    uint64_t lesson, row;  /* taken back: where it was taught; lesson 0: the history does not have it */
+};
+
+struct entry {
+    uint64_t id, parent;
+    uint64_t number; /* of the lesson */
+    int64_t seconds;
+    enum entry_kind kind;
+    bool from_nothing; /* the model knew no class before */
+    uint64_t pictures; /* taught, even if nothing of them was kept */
+    text_list classes; /* the new ones come last; of a rename, the old and the new name */
+    size_t new_classes;
+    struct pictured *rows; /* first those that were taken back */
+    size_t row_count, back_count, width;
+    int8_t *labels;          /* [rows x classes] */
+    float *features;         /* [rows x width]; NULL: in the file */
+    uint64_t offset, length; /* of the record in the file; length 0: it is not there yet */
+};
+
+struct journal {
+    l3a_context *context;
+    char *path;
+    struct entry **entries; /* that are in the file, in its order */
+    size_t count, capacity;
+    uint64_t end;  /* of the last good record; 0: there is no file, or not even its first line */
+    uint64_t size; /* of the file */
+};
+
+l3a_status entry_create(l3a_context *context, enum entry_kind kind, struct entry **entry);
+void entry_free(l3a_context *context, struct entry *entry);
+/* The classes that a row shows, separated by "; " or, if it shows none, those that it does not: "not cat; not dog". NULL if memory
+ * runs out. */
+const char *entry_tags(l3a_context *context, struct entry *entry, size_t row);
+
+/* Reads what is good. A missing file has no entries. */
+l3a_status journal_read(l3a_context *context, const char *path, struct journal *journal);
+void journal_free(struct journal *journal);
+/* Copies features [count x width] of an entry. */
+l3a_status journal_features(const struct journal *journal, const struct entry *entry, size_t first, size_t count, float *features);
+/* Cuts the file off after `keep` bytes, adds the entries to it, and syncs it. They then belong to the journal. */
+l3a_status journal_add(struct journal *journal, uint64_t keep, struct entry *const *entries, size_t count);
+/* Removes all entries but these, which are in the order of the file. The others are freed. */
+l3a_status journal_keep(struct journal *journal, struct entry *const *entries, size_t count);
+
+#endif

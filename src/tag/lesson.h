@@ -1,0 +1,42 @@
+/* A lesson inside the library. A mark is what a picture says about a class; a picture that is complete says "absent" about all
+ * classes that it does not mark. */
+#ifndef L3A_LESSON_H
+#define L3A_LESSON_H
+
+#include "base/memory.h"
+
+struct mark {
+    size_t class; /* of the lesson */
+    int8_t label; /* 1: shows it, 0: does not */
+};
+
+struct lesson_picture {
+    char *path;     /* or the name, if it is in memory */
+    uint8_t *bytes; /* NULL: in a file */
+    size_t byte_count;
+    struct mark *marks;
+    size_t mark_count;
+    bool complete;
+    l3a_status outcome;
+    char *problem;
+};
+
+struct l3a_lesson {
+    l3a_context *context;
+    text_list classes; /* that any picture marks */
+    struct lesson_picture *pictures;
+    size_t count, capacity;
+};
+
+/* Reads a judgement that belongs to no picture of the lesson; `who` is what messages say it is about. The caller frees the marks.
+ */
+l3a_status lesson_marks(l3a_lesson *lesson, const char *who, const l3a_judgement *judgement, struct mark **marks, size_t *count,
+                        bool *complete);
+/* Sets the outcome of a picture, with words that are copied; NULL: "". */
+l3a_status lesson_set_outcome(l3a_lesson *lesson, size_t index, l3a_status outcome, const char *problem);
+/* Checks a name that a class shall get. */
+l3a_status check_class_name(l3a_context *context, const char *name);
+/* Whether the names differ only in case, spaces, hyphens and underscores. */
+bool names_look_alike(const char *left, const char *right);
+
+#endif

@@ -1,0 +1,904 @@
+/* The history of a model: what it keeps, undo, corrections, merging, other widths, models that something else has changed, damaged
+ * files, and a process that ends between any two operations on files. */
+#include "support.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "learn/model.h"
+#include "tag/history.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { WIDTH = 6, ROWS = 7, DIM = 12, PROBES = 5, MOST = 8 };
+
+static char *folder, *model_path, *history_path, *copy_path;
+
+static int make_folder_for_test(void **state) {
+    (void)state;
+    folder = make_temporary_folder();
+    model_path = path_in(folder, "pets.l3a");
+    history_path = path_in(folder, "pets.l3a.history");
+    copy_path = path_in(folder, "copy");
+    return 0;
+}
+
+static int remove_folder_of_test(void **state) {
+    (void)state;
+    free(model_path);
+    free(history_path);
+    free(copy_path);
+    remove_folder(folder);
+    return 0;
+}
+
+/* ---- Models and entries ---- */
+
+static l3a_model *new_model(l3a_context *context, size_t dim) {
+    l3a_options options;
+    l3a_model *model = NULL;
+    options_default(&options);
+    options.model.dim = dim;
+    options.model.gamma = 0.7;
+    options.model.alpha = 0.3;
+    options.model.lift = 0.1;
+    options.model.pseudo = L3A_PSEUDO_OFF;
+    options.model.weights = L3A_WEIGHTS_NONE;
+    options.model.precision = L3A_PRECISION_DOUBLE;
+    options.model.thresholds = L3A_THRESHOLDS_PER_CLASS;
+    assert_ok(context, l3a_model_create(context, WIDTH, &options, &model));
+    return model;
+}
+
+/* ROWS rows of numbers that depend on the seed, judged for all classes of the list. Row i shows the classes of bit i in `shows`. */
+static struct entry *lesson(l3a_context *context, uint64_t seed, const char *const *classes, size_t count, size_t new_classes) {
+    struct entry *entry = NULL;
+    assert_ok(context, entry_create(context, ENTRY_TEACH, &entry));
+    for (size_t k = 0; k < count; k++) {
+        assert_ok(context, text_list_add(context, &entry->classes, classes[k], strlen(classes[k])));
+    }
+    entry->new_classes = new_classes;
+    entry->row_count = entry->pictures = ROWS;
+    entry->width = WIDTH;
+    assert_ok(context, allocate_zeroed(context, ROWS, sizeof *entry->rows, &entry->rows));
+    assert_ok(context, allocate(context, ROWS, count, &entry->labels));
+    assert_ok(context, allocate(context, ROWS * WIDTH, sizeof *entry->features, &entry->features));
+    random_table(seed, ROWS, WIDTH, count, 3, entry->features, entry->labels);
+    for (size_t i = 0; i < ROWS; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/photos/ü %llu/%zu.jpg", (unsigned long long)seed, i);
+        assert_ok(context, copy_text(context, path, strlen(path), &entry->rows[i].path));
+        assert_ok(context, copy_text(context, "", 0, &entry->rows[i].relative));
+        entry->rows[i].checksum = seed * 1000 + i;
+    }
+    return entry;
+}
+
+static void teach(l3a_history *history, struct entry *entry, bool keep) {
+    l3a_teach_report report = {.size = sizeof report};
+    assert_ok(history->context, history_apply(history, entry, keep, &report));
+}
+
+/* Scores of the same few images, class by class in the order of names, so that the order of classes does not matter. */
+static void probe_scores(l3a_context *context, l3a_model *model, const char *const *classes, size_t count, double *scores) {
+    float features[PROBES * WIDTH], own[PROBES * MOST];
+    int8_t labels[PROBES];
+    random_table(99, PROBES, WIDTH, 1, 1, features, labels);
+    assert_int_equal(l3a_model_class_count(model), count);
+    if (!count) {
+        return;
+    }
+    assert_ok(context, l3a_model_score(model, features, PROBES, own));
+    for (size_t k = 0; k < count; k++) {
+        const size_t class = text_list_find(&model->classes, classes[k]);
+        assert_true(class < count);
+        for (size_t i = 0; i < PROBES; i++) {
+            scores[i * count + k] = (double)own[i * count + class];
+        }
+    }
+}
+
+static void assert_same_scores(l3a_context *context, l3a_model *left, l3a_model *right, const char *const *classes, size_t count) {
+    double a[PROBES * MOST], b[PROBES * MOST];
+    probe_scores(context, left, classes, count, a);
+    probe_scores(context, right, classes, count, b);
+    for (size_t i = 0; i < PROBES * count; i++) {
+        assert_true(fabs(a[i] - b[i]) < 1e-6); /* float32 scores */
+    }
+    for (size_t k = 0; k < count; k++) { /* and the coefficients, closely */
+        const size_t l = text_list_find(&left->classes, classes[k]), r = text_list_find(&right->classes, classes[k]);
+        for (size_t i = 0; i < l3a_model_inputs(left); i++) {
+            assert_true(fabs(left->coefficients[i * count + l] - right->coefficients[i * count + r]) < 1e-9);
+        }
+        assert_int_equal(l3a_model_class_images(left, l), l3a_model_class_images(right, r));
+    }
+}
+
+static const char *const three[] = {"cat", "dog", "bus"};
+
+/* A model with three lessons: cat, cat and dog, all three. Freed by the caller; nothing is saved. */
+static l3a_history *three_lessons(l3a_context *context, l3a_model **model) {
+    l3a_history *history = NULL;
+    *model = new_model(context, DIM);
+    assert_ok(context, history_begin(context, model_path, model, &history));
+    teach(history, lesson(context, 1, three, 1, 1), true);
+    teach(history, lesson(context, 2, three, 2, 1), true);
+    teach(history, lesson(context, 3, three, 3, 1), true);
+    return history;
+}
+
+/* The model that has learned the first lessons, by itself. */
+static l3a_model *model_of(l3a_context *context, size_t lessons, size_t dim) {
+    l3a_model *model = new_model(context, dim);
+    for (size_t i = 1; i <= lessons; i++) {
+        struct entry *entry = lesson(context, i, three, i, 1);
+        l3a_features *table = NULL;
+        l3a_teach_report report = {.size = sizeof report};
+        assert_ok(context, l3a_features_wrap(context, entry->features, entry->labels, ROWS, WIDTH, three, i, &table));
+        assert_ok(context, l3a_model_teach(model, table, &report));
+        l3a_features_free(table);
+        entry_free(context, entry);
+    }
+    return model;
+}
+
+/* ---- What it keeps ---- */
+
+static void entries_survive_saving(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL;
+    l3a_history_entry entry = {.size = sizeof entry};
+    l3a_history *history = three_lessons(context, &model), *again = NULL;
+    struct stat about;
+    size_t pictures;
+    (void)state;
+    assert_ok(context, l3a_history_rename(history, "bus", "coach", &(int){0}));
+    assert_ok(context, l3a_history_save(history));
+    assert_ok(context, l3a_history_open(context, model_path, &again));
+    assert_int_equal(l3a_history_count(again), 4);
+    for (size_t i = 0; i < 3; i++) {
+        assert_ok(context, l3a_history_entry_at(again, i, &entry));
+        assert_int_equal(entry.number, i + 1);
+        assert_string_equal(entry.kind, "teach");
+        assert_int_equal(entry.pictures, ROWS);
+        assert_int_equal(entry.new_classes, 1);
+        assert_int_equal(entry.can_undo, 1);
+        assert_true(entry.seconds > 1700000000);
+        assert_null(entry.old_name);
+    }
+    assert_ok(context, l3a_history_entry_at(again, 3, &entry));
+    assert_string_equal(entry.kind, "rename");
+    assert_string_equal(entry.old_name, "bus");
+    assert_string_equal(entry.new_name, "coach");
+    assert_fails(context, l3a_history_entry_at(again, 4, &entry), L3A_ERROR_ARGUMENT, "entry 4 of 4");
+    assert_string_equal(l3a_history_picture(again, 2, 6), "/photos/ü 3/6.jpg");
+    assert_null(l3a_history_picture(again, 2, 7));
+    assert_string_equal(l3a_history_class(again, 0, 0, &pictures), "cat");
+    assert_null(l3a_history_class(again, 0, 1, &pictures));
+    assert_string_equal(l3a_history_gap(again), "");
+    assert_string_equal(l3a_history_path(again), history_path);
+    assert_int_equal(stat(history_path, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0600);
+    assert_int_equal(l3a_history_bytes(again), about.st_size);
+    l3a_history_free(again);
+    l3a_history_free(history);
+    l3a_model_free(model);
+    l3a_context_free(context);
+}
+
+/* "cat; dog" for what is shown; "not cat" if nothing is. */
+static void tags_of_pictures(void **state) {
+    l3a_context *context = make_context(1);
+    struct entry *entry = lesson(context, 5, three, 3, 3);
+    (void)state;
+    memcpy(entry->labels, (int8_t[]){1, 0, 1, 0, -1, 0, -1, -1, 1}, 9);
+    assert_string_equal(entry_tags(context, entry, 0), "cat; bus");
+    assert_string_equal(entry_tags(context, entry, 1), "not cat; not bus");
+    assert_string_equal(entry_tags(context, entry, 2), "bus");
+    entry_free(context, entry);
+    l3a_context_free(context);
+}
+
+/* ---- Undo ---- */
+
+static void undo_goes_back_to_the_beginning(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL;
+    l3a_history *history = three_lessons(context, &model);
+    (void)state;
+    assert_ok(context, l3a_history_save(history));
+    l3a_history_free(history);
+    l3a_model_free(model);
+    for (size_t left = 3; left-- > 0;) {
+        l3a_teach_report report = {.size = sizeof report};
+        l3a_model *expected = model_of(context, left, DIM);
+        assert_ok(context, l3a_history_open(context, model_path, &history));
+        assert_ok(context, l3a_history_undo(history, &report));
+        assert_int_equal(report.images, ROWS);
+        assert_ok(context, l3a_history_save(history));
+        assert_int_equal(l3a_history_count(history), left);
+        l3a_history_free(history);
+        assert_ok(context, l3a_history_open(context, model_path, &history));
+        assert_int_equal(l3a_history_count(history), left);
+        assert_same_scores(context, *history->model, expected, three, left);
+        l3a_history_free(history);
+        l3a_model_free(expected);
+    }
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    assert_fails(context, l3a_history_undo(history, NULL), L3A_ERROR_STATE, "there is nothing to undo");
+    assert_int_not_equal(access(history_path, F_OK), 0);   /* nothing of the pictures is left */
+    teach(history, lesson(context, 1, three, 1, 1), true); /* and from there it goes on */
+    assert_ok(context, l3a_history_save(history));
+    l3a_history_free(history);
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    assert_int_equal(l3a_history_count(history), 1);
+    assert_string_equal(l3a_history_gap(history), "");
+    l3a_history_free(history);
+    l3a_context_free(context);
+}
+
+/* Several changes between two saves, some of which undo what is in the file. */
+static void changes_between_saves(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL, *expected = model_of(context, 2, DIM);
+    l3a_history *history = three_lessons(context, &model);
+    char *bytes;
+    size_t size;
+    (void)state;
+    assert_ok(context, l3a_history_save(history));
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_ok(context, l3a_history_undo(history, NULL));
+    teach(history, lesson(context, 2, three, 2, 1), true);
+    teach(history, lesson(context, 4, three, 2, 0), true);
+    assert_ok(context, l3a_history_save(history));
+    assert_ok(context, l3a_history_save(history)); /* again, with nothing new */
+    assert_ok(context, l3a_history_undo(history, NULL));
+    l3a_history_free(history); /* not saved */
+    l3a_model_free(model);
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    assert_int_equal(l3a_history_count(history), 3);
+    assert_int_equal(history->journal.count, 3); /* the two that were undone are not even in the file */
+    bytes = read_bytes(history_path, &size);
+    assert_null(memmem(bytes, size, "/photos/ü 3/", strlen("/photos/ü 3/")));
+    free(bytes);
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_same_scores(context, *history->model, expected, three, 2);
+    l3a_history_free(history);
+    l3a_model_free(expected);
+    l3a_context_free(context);
+}
+
+static void a_lesson_that_is_not_kept(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = new_model(context, DIM);
+    l3a_history *history = NULL;
+    l3a_history_entry entry = {.size = sizeof entry};
+    (void)state;
+    assert_ok(context, history_begin(context, model_path, &model, &history));
+    teach(history, lesson(context, 1, three, 1, 1), false);
+    assert_ok(context, l3a_history_save(history));
+    assert_int_not_equal(access(history_path, F_OK), 0);
+    assert_fails(context, l3a_history_undo(history, NULL), L3A_ERROR_STATE, "no history of what was taught before");
+    teach(history, lesson(context, 2, three, 2, 1), true);
+    teach(history, lesson(context, 3, three, 3, 1), false);
+    assert_ok(context, l3a_history_save(history));
+    l3a_history_free(history);
+    l3a_model_free(model);
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    assert_int_equal(l3a_history_count(history), 2);
+    assert_ok(context, l3a_history_entry_at(history, 0, &entry));
+    assert_int_equal(entry.number, 2);
+    assert_int_equal(entry.can_undo, 0);
+    assert_ok(context, l3a_history_entry_at(history, 1, &entry));
+    assert_string_equal(entry.kind, "not kept");
+    assert_int_equal(entry.pictures, ROWS);
+    assert_fails(context, l3a_history_undo(history, NULL), L3A_ERROR_STATE, "lesson 3 cannot be undone");
+    assert_fails(context, l3a_history_widen(history, 20), L3A_ERROR_STATE, "the history does not have them all");
+    l3a_history_free(history);
+    l3a_context_free(context);
+}
+
+/* ---- Corrections ---- */
+
+/* An entry that takes row 1 of lesson 1 back and teaches it with other labels. */
+static struct entry *correction(l3a_context *context, const l3a_history *history) {
+    const struct entry *first = history->entries[0];
+    struct entry *entry = lesson(context, 1, three, 1, 0);
+    entry->row_count = 2;
+    for (size_t i = 2; i < ROWS; i++) {
+        release(context, entry->rows[i].path);
+        release(context, entry->rows[i].relative);
+    }
+    entry->back_count = entry->pictures = 1;
+    entry->rows[0].lesson = first->number;
+    entry->rows[0].row = 1;
+    for (size_t i = 0; i < 2; i++) {
+        entry->rows[i].checksum = first->rows[1].checksum;
+        memcpy(entry->features + i * WIDTH, first->features + WIDTH, WIDTH * sizeof(float));
+        entry->labels[i] = (int8_t)(i ? !first->labels[1] : first->labels[1]);
+    }
+    return entry;
+}
+
+static void a_correction_is_one_step(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = new_model(context, DIM), *before = model_of(context, 1, DIM);
+    l3a_history *history = NULL;
+    l3a_history_entry entry = {.size = sizeof entry};
+    struct known *known = NULL;
+    size_t count;
+    (void)state;
+    assert_ok(context, history_begin(context, model_path, &model, &history));
+    teach(history, lesson(context, 1, three, 1, 1), true);
+    teach(history, correction(context, history), true);
+    assert_ok(context, history_known(history, &known, &count));
+    assert_int_equal(count, ROWS);
+    assert_ptr_equal(known[ROWS - 1].entry, history->entries[1]);
+    assert_int_equal(known[1].row, 2); /* row 1 was taken back */
+    assert_ok(context, l3a_history_entry_at(history, 1, &entry));
+    assert_string_equal(entry.kind, "instead");
+    assert_int_equal(entry.pictures, 1);
+    assert_int_equal(entry.taken_back, 1);
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_same_scores(context, model, before, three, 1);
+    release(context, known);
+    l3a_history_free(history);
+    l3a_model_free(model);
+    l3a_model_free(before);
+    l3a_context_free(context);
+}
+
+/* ---- Names ---- */
+
+/* A model taught with one class instead of two: shown if either was. */
+static l3a_model *merged_model(l3a_context *context) {
+    static const char *const two[] = {"cat", "bus"};
+    l3a_model *model = new_model(context, DIM);
+    for (size_t i = 1; i <= 3; i++) {
+        struct entry *entry = lesson(context, i, three, i, 1);
+        int8_t labels[ROWS * 2];
+        l3a_features *table = NULL;
+        l3a_teach_report report = {.size = sizeof report};
+        for (size_t j = 0; j < ROWS; j++) {
+            const int8_t *own = entry->labels + j * i;
+            labels[2 * j] = (int8_t)(own[0] == 1 || (i > 1 && own[1] == 1));
+            labels[2 * j + 1] = (int8_t)(i > 2 ? own[2] : -1);
+        }
+        assert_ok(context, l3a_features_wrap(context, entry->features, labels, ROWS, WIDTH, two, 2, &table));
+        assert_ok(context, l3a_model_teach(model, table, &report));
+        l3a_features_free(table);
+        entry_free(context, entry);
+    }
+    return model;
+}
+
+static void merging_is_exact_and_can_be_undone(void **state) {
+    static const char *const two[] = {"cat", "bus"};
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL, *expected = merged_model(context), *before = model_of(context, 3, DIM);
+    l3a_history *history = three_lessons(context, &model);
+    double precision[MOST], recall[MOST];
+    uint64_t shown[MOST], judged[MOST];
+    int exact = 0;
+    (void)state;
+    assert_ok(context, l3a_history_rename(history, "dog", "cat", &exact));
+    assert_int_equal(exact, 1);
+    assert_same_scores(context, model, expected, two, 2);
+    assert_ok(context, l3a_history_expect(history, precision, recall, shown, judged));
+    assert_int_equal(shown[0], l3a_model_class_images(expected, 0));
+    assert_int_equal(judged[0], 3 * ROWS);
+    assert_ok(context, l3a_history_save(history));
+    l3a_history_free(history);
+    l3a_model_free(model);
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_same_scores(context, *history->model, before, three, 3);
+    l3a_history_free(history);
+    l3a_model_free(expected);
+    l3a_model_free(before);
+    l3a_context_free(context);
+}
+
+/* All pictures show both classes. */
+static void merging_what_is_always_together(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = new_model(context, DIM);
+    l3a_history *history = NULL;
+    struct entry *entry = lesson(context, 1, three, 2, 2);
+    int exact;
+    (void)state;
+    memset(entry->labels, 1, 2 * ROWS);
+    assert_ok(context, history_begin(context, model_path, &model, &history));
+    teach(history, entry, true);
+    assert_ok(context, l3a_history_rename(history, "dog", "cat", &exact));
+    assert_int_equal(exact, 1);
+    assert_int_equal(l3a_model_class_count(model), 1);
+    assert_int_equal(l3a_model_class_images(model, 0), ROWS);
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_int_equal(l3a_model_class_count(model), 2);
+    l3a_history_free(history);
+    l3a_model_free(model);
+    l3a_context_free(context);
+}
+
+static void names_that_cannot_be_given(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL;
+    l3a_history *history = three_lessons(context, &model);
+    int exact;
+    (void)state;
+    assert_fails(context, l3a_history_rename(history, "dgo", "hound", &exact), L3A_ERROR_CLASS, "no class 'dgo'");
+    assert_string_equal(l3a_error_hint(context), "did you mean 'dog'?");
+    assert_fails(context, l3a_history_rename(history, "dog", "", &exact), L3A_ERROR_CLASS, "is empty");
+    assert_fails(context, l3a_history_rename(history, "dog", "a;b", &exact), L3A_ERROR_CLASS, "contains ';'");
+    assert_fails(context, l3a_history_rename(history, "dog", "a\nb", &exact), L3A_ERROR_CLASS, "line break");
+    assert_fails(context, l3a_history_rename(history, "dog", "dog", &exact), L3A_ERROR_CLASS, "has this name already");
+    assert_int_equal(l3a_history_count(history), 3);
+    l3a_history_free(history);
+    l3a_model_free(model);
+    l3a_context_free(context);
+}
+
+static void another_width(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL, *expected = model_of(context, 3, 20), *before = model_of(context, 2, 20);
+    l3a_history *history = three_lessons(context, &model);
+    (void)state;
+    assert_ok(context, l3a_model_set_record(model, "backbone", "some network"));
+    assert_ok(context, l3a_history_widen(history, 20));
+    assert_int_equal(l3a_model_inputs(model), l3a_model_inputs(expected));
+    assert_string_equal(l3a_model_record(model, "backbone"), "some network");
+    assert_same_scores(context, model, expected, three, 3);
+    assert_ok(context, l3a_history_save(history));
+    l3a_history_free(history);
+    l3a_model_free(model);
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    assert_ok(context, l3a_history_undo(history, NULL)); /* undo works across it */
+    assert_same_scores(context, *history->model, before, three, 2);
+    assert_fails(context, l3a_history_widen(history, 0), L3A_ERROR_OPTION, "dim");
+    l3a_history_free(history);
+    l3a_model_free(expected);
+    l3a_model_free(before);
+    l3a_context_free(context);
+}
+
+/* ---- Models that something else has changed ---- */
+
+static void copy_file(const char *from, const char *to) {
+    size_t size;
+    char *bytes = read_bytes(from, &size);
+    write_bytes(to, bytes, size);
+    free(bytes);
+}
+
+static void a_change_by_another_command(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL;
+    l3a_history *history = three_lessons(context, &model);
+    int exact;
+    (void)state;
+    assert_ok(context, l3a_history_save(history));
+    l3a_history_free(history);
+    assert_ok(context, l3a_model_forget_classes(model, three, 1, &exact));
+    assert_ok(context, l3a_model_save(model, model_path));
+    l3a_model_free(model);
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    assert_int_equal(l3a_history_count(history), 0);
+    assert_fails(context, l3a_history_undo(history, NULL), L3A_ERROR_STATE, "another command has changed the model");
+    teach(history, lesson(context, 5, three, 3, 1), true);
+    assert_ok(context, l3a_history_save(history));
+    l3a_history_free(history);
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    assert_int_equal(l3a_history_count(history), 1);
+    assert_int_equal(history->entries[0]->number, 4);
+    assert_string_not_equal(l3a_history_gap(history), "");
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_fails(context, l3a_history_undo(history, NULL), L3A_ERROR_STATE, "nothing that can be undone");
+    assert_ok(context, l3a_history_save(history));
+    l3a_history_free(history);
+    l3a_context_free(context);
+}
+
+/* A model and its history that were copied at different times. */
+static void an_older_copy_of_the_model(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL;
+    l3a_history *history = three_lessons(context, &model);
+    (void)state;
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_ok(context, l3a_history_save(history));
+    copy_file(model_path, copy_path);
+    teach(history, lesson(context, 6, three, 3, 1), true);
+    assert_ok(context, l3a_history_save(history));
+    l3a_history_free(history);
+    l3a_model_free(model);
+    copy_file(copy_path, model_path);
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    assert_int_equal(l3a_history_count(history), 2);
+    assert_int_equal(history->journal.count, 3);
+    teach(history, lesson(context, 7, three, 2, 0), true);
+    assert_ok(context, l3a_history_save(history));
+    l3a_history_free(history);
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    assert_int_equal(l3a_history_count(history), 3);
+    assert_int_equal(history->journal.count, 3);
+    assert_string_equal(l3a_history_picture(history, 2, 0), "/photos/ü 7/0.jpg");
+    l3a_history_free(history);
+    l3a_context_free(context);
+}
+
+static void a_model_without_its_history(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL;
+    l3a_history *history = three_lessons(context, &model);
+    (void)state;
+    assert_ok(context, l3a_history_save(history));
+    l3a_history_free(history);
+    l3a_model_free(model);
+    assert_int_equal(unlink(history_path), 0);
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    assert_fails(context, l3a_history_undo(history, NULL), L3A_ERROR_STATE, "no history of what was taught before");
+    assert_fails(context, l3a_history_widen(history, 20), L3A_ERROR_STATE, "the history does not have them all");
+    teach(history, lesson(context, 8, three, 3, 0), true);
+    assert_int_equal(history->entries[0]->number, 4);
+    assert_ok(context, l3a_history_undo(history, NULL));
+    l3a_history_free(history);
+    l3a_context_free(context);
+}
+
+static void a_file_that_was_replaced_meanwhile(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL, *second = new_model(context, DIM);
+    l3a_history *history = three_lessons(context, &model), *other = NULL;
+    (void)state;
+    assert_ok(context, l3a_history_save(history));
+    assert_ok(context, l3a_history_open(context, model_path, &other));
+    assert_ok(context, l3a_history_undo(other, NULL));
+    assert_ok(context, l3a_history_save(other));
+    assert_fails(context, l3a_history_save(history), L3A_ERROR_STATE, "has been replaced since the model was loaded");
+    l3a_history_free(other);
+    assert_int_equal(unlink(model_path), 0);
+    assert_ok(context, history_begin(context, model_path, &second, &other));
+    write_bytes(model_path, "?", 1);
+    assert_fails(context, l3a_history_save(other), L3A_ERROR_EXISTS, "appeared while the model was made");
+    l3a_history_free(other);
+    l3a_history_free(history);
+    l3a_model_free(model);
+    l3a_model_free(second);
+    l3a_context_free(context);
+}
+
+/* ---- Damaged files ---- */
+
+/* The file cut off at every byte, and with every byte changed, has some of the entries or is refused. */
+static void damaged_histories(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL;
+    l3a_history *history = three_lessons(context, &model), *opened;
+    size_t size, refused = 0;
+    (void)state;
+    assert_ok(context, l3a_history_save(history));
+    char *bytes = read_bytes(history_path, &size);
+    for (size_t i = 0; i < 2 * size; i++) {
+        const size_t at = i / 2;
+        char *changed = malloc(size);
+        memcpy(changed, bytes, size);
+        changed[at] ^= (char)(1 << at % 8);
+        write_bytes(history_path, changed, i % 2 ? size : at);
+        free(changed);
+        opened = NULL;
+        const l3a_status status = history_begin(context, model_path, &model, &opened);
+        refused += status != L3A_OK;
+        if (status == L3A_OK) {
+            assert_int_equal(l3a_history_count(opened), 0);
+            l3a_history_free(opened);
+        } else {
+            assert_true(status == L3A_ERROR_CHECKSUM || status == L3A_ERROR_FORMAT || status == L3A_ERROR_VERSION);
+            assert_non_null(strstr(l3a_error_text(context), "pets.l3a.history"));
+        }
+    }
+    assert_true(refused > size); /* all but those that look empty */
+    write_bytes(history_path, bytes, size);
+    assert_ok(context, history_begin(context, model_path, &model, &opened));
+    assert_int_equal(l3a_history_count(opened), 3);
+    l3a_history_free(opened);
+    free(bytes);
+    l3a_history_free(history);
+    l3a_model_free(model);
+    l3a_context_free(context);
+}
+
+static void files_that_are_no_history(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = new_model(context, DIM);
+    l3a_history *history = NULL;
+    (void)state;
+    write_bytes(history_path, "what I did in May", 17);
+    assert_fails(context, history_begin(context, model_path, &model, &history), L3A_ERROR_FORMAT, "this is not a history of l3a");
+    write_bytes(history_path, "l3a history 7\n\0\0", 16);
+    assert_fails(context, history_begin(context, model_path, &model, &history), L3A_ERROR_VERSION, "version '7'");
+    assert_int_equal(unlink(history_path), 0);
+    assert_int_equal(symlink(copy_path, history_path), 0);
+    assert_ok(context, history_begin(context, model_path, &model, &history));
+    teach(history, lesson(context, 1, three, 1, 1), true);
+    assert_fails(context, l3a_history_save(history), L3A_ERROR_IO, "symbolic link");
+    l3a_history_free(history);
+    l3a_model_free(model);
+    l3a_context_free(context);
+}
+
+/* ---- A process that ends at any moment ---- */
+
+/* After this many operations that change files, every operation fails, as if the process had ended. */
+static size_t operations_left;
+
+static bool ended(void) {
+    if (!operations_left) {
+        errno = EIO;
+        return true;
+    }
+    operations_left--;
+    return false;
+}
+
+static ssize_t mortal_write(int file, const void *bytes, size_t count, off_t offset) {
+    if (!operations_left && count > 1) { /* half of it is written */
+        posix_files.write(file, bytes, count / 2, offset);
+    }
+    return ended() ? -1 : posix_files.write(file, bytes, count, offset);
+}
+
+static int mortal_truncate(int file, off_t bytes) {
+    return ended() ? -1 : posix_files.truncate(file, bytes);
+}
+
+static int mortal_sync(int file) {
+    return ended() ? -1 : posix_files.sync(file);
+}
+
+static int mortal_rename(const char *from, const char *to) {
+    return ended() ? -1 : posix_files.rename(from, to);
+}
+
+static int mortal_remove(const char *path) {
+    return ended() ? -1 : posix_files.remove(path);
+}
+
+static int mortal_open(const char *path, int flags, mode_t mode) {
+    return flags & O_CREAT && ended() ? -1 : posix_files.open(path, flags, mode);
+}
+
+/* Does something to the saved model, and ends after some operations. Returns whether it got to the end. */
+static bool attempt(void (*change)(l3a_history *history), size_t operations) {
+    file_operations files = posix_files;
+    files.write = mortal_write;
+    files.truncate = mortal_truncate;
+    files.sync = mortal_sync;
+    files.rename = mortal_rename;
+    files.remove = mortal_remove;
+    files.open = mortal_open;
+    l3a_context *context = make_context(1);
+    l3a_history *history = NULL;
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    change(history);
+    context->files = &files;
+    operations_left = operations;
+    const bool finished = l3a_history_save(history) == L3A_OK && operations_left;
+    l3a_history_free(history);
+    context->files = &posix_files;
+    l3a_context_free(context);
+    return finished;
+}
+
+static void change_teach(l3a_history *history) {
+    teach(history, lesson(history->context, 3, three, 3, 1), true);
+}
+
+static void change_undo(l3a_history *history) {
+    assert_ok(history->context, l3a_history_undo(history, NULL));
+}
+
+static void change_undo_and_teach(l3a_history *history) {
+    change_undo(history);
+    teach(history, lesson(history->context, 2, three, 2, 1), true);
+    change_teach(history);
+}
+
+/* The model has learned two lessons; the change leads to `after`. Whatever happens, it is one of the two, and can be undone to the
+ * beginning. */
+static void end_at_any_moment(void (*change)(l3a_history *history), size_t after) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL;
+    size_t seen[4] = {0};
+    bool finished = false;
+    for (size_t operations = 0; !finished; operations++) {
+        l3a_history *history = three_lessons(context, &model);
+        unlink(model_path);
+        unlink(history_path);
+        history->exists = false;
+        assert_ok(context, l3a_history_undo(history, NULL));
+        assert_ok(context, l3a_history_save(history));
+        l3a_history_free(history);
+        l3a_model_free(model);
+        finished = attempt(change, operations);
+        assert_ok(context, l3a_history_open(context, model_path, &history));
+        const size_t lessons = l3a_history_count(history);
+        assert_true(lessons == 2 || lessons == after);
+        seen[lessons]++;
+        for (size_t left = lessons; left-- > 0;) {
+            l3a_model *expected = model_of(context, left, DIM);
+            assert_ok(context, l3a_history_undo(history, NULL));
+            assert_same_scores(context, *history->model, expected, three, left);
+            l3a_model_free(expected);
+        }
+        teach(history, lesson(context, 9, three, 1, 1), true); /* what was left behind is no obstacle */
+        assert_ok(context, l3a_history_save(history));
+        assert_int_equal(history->journal.count, 1);
+        l3a_history_free(history);
+    }
+    assert_true(seen[2] > 5 && seen[after] > 1);
+    l3a_context_free(context);
+}
+
+static void a_process_that_ends_while_it_teaches(void **state) {
+    (void)state;
+    end_at_any_moment(change_teach, 3);
+}
+
+static void a_process_that_ends_while_it_undoes(void **state) {
+    (void)state;
+    end_at_any_moment(change_undo, 1);
+}
+
+static void a_process_that_ends_while_it_does_both(void **state) {
+    (void)state;
+    end_at_any_moment(change_undo_and_teach, 3);
+}
+
+/* A save that fails can be repeated. */
+static void a_full_disk(void **state) {
+    file_operations files = posix_files;
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL;
+    l3a_history *history = three_lessons(context, &model);
+    (void)state;
+    files.write = mortal_write;
+    size_t failures = 0;
+    for (bool saved = false; !saved; failures += !saved) {
+        context->files = &files;
+        operations_left = failures;
+        const l3a_status status = l3a_history_save(history);
+        saved = status == L3A_OK;
+        assert_true(saved || (status == L3A_ERROR_IO && strstr(l3a_error_text(context), "pets.l3a")));
+        context->files = &posix_files;
+    }
+    assert_true(failures > 5);
+    l3a_history_free(history);
+    l3a_model_free(model);
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    assert_int_equal(l3a_history_count(history), 3);
+    assert_ok(context, l3a_history_undo(history, NULL));
+    l3a_history_free(history);
+    l3a_context_free(context);
+}
+
+/* ---- What to expect ---- */
+
+/* Precision and recall of a class, with models that were taught all rows but one. */
+static void expect_by_hand(l3a_context *context, const struct entry *entry, size_t class, const double *thresholds,
+                           double *precision, double *recall) {
+    const size_t classes = entry->classes.count;
+    double shown = 0, predicted = 0, right = 0;
+    for (size_t i = 0; i < ROWS; i++) {
+        l3a_model *model = new_model(context, DIM);
+        l3a_features *table = NULL;
+        l3a_teach_report report = {.size = sizeof report};
+        float features[ROWS * WIDTH], scores[MOST];
+        int8_t labels[ROWS * MOST];
+        size_t rows = 0;
+        for (size_t j = 0; j < ROWS; j++) {
+            if (j != i) {
+                memcpy(features + rows * WIDTH, entry->features + j * WIDTH, WIDTH * sizeof(float));
+                memcpy(labels + rows++ * classes, entry->labels + j * classes, classes);
+            }
+        }
+        assert_ok(context, l3a_features_wrap(context, features, labels, rows, WIDTH, (const char *const *)entry->classes.items,
+                                             classes, &table));
+        assert_ok(context, l3a_model_teach(model, table, &report));
+        assert_ok(context, l3a_model_score(model, entry->features + i * WIDTH, 1, scores));
+        const bool tagged = (double)scores[class] > thresholds[class];
+        shown += entry->labels[i * classes + class] == 1;
+        predicted += tagged;
+        right += tagged && entry->labels[i * classes + class] == 1;
+        l3a_features_free(table);
+        l3a_model_free(model);
+    }
+    *precision = 100 * right / predicted;
+    *recall = 100 * right / shown;
+}
+
+static void what_to_expect(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = new_model(context, DIM);
+    l3a_history *history = NULL;
+    double precision[MOST], recall[MOST], thresholds[MOST];
+    uint64_t shown[MOST], judged[MOST];
+    (void)state;
+    assert_ok(context, history_begin(context, model_path, &model, &history));
+    struct entry *entry = lesson(context, 11, three, 2, 2);
+    for (size_t i = 0; i < ROWS; i++) { /* features that tell something */
+        entry->features[i * WIDTH] = entry->labels[2 * i] ? 2 : -2;
+    }
+    teach(history, entry, true);
+    assert_ok(context, l3a_history_expect(history, precision, recall, shown, judged));
+    l3a_model_thresholds(model, thresholds);
+    for (size_t k = 0; k < 2; k++) {
+        double expected_precision, expected_recall;
+        expect_by_hand(context, history->entries[0], k, thresholds, &expected_precision, &expected_recall);
+        assert_int_equal(shown[k], l3a_model_class_images(model, k));
+        assert_int_equal(judged[k], ROWS);
+        assert_true(fabs(recall[k] - expected_recall) < 1e-9);
+        assert_true(isnan(precision[k]) ? isnan(expected_precision) : fabs(precision[k] - expected_precision) < 1e-9);
+    }
+    assert_true(recall[0] > 50);
+    l3a_history_free(history);
+    l3a_model_free(model);
+    l3a_context_free(context);
+}
+
+/* With one class and no picture without it, nothing can be said. */
+static void nothing_to_expect(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = new_model(context, DIM);
+    l3a_history *history = NULL;
+    double precision, recall;
+    uint64_t shown, judged;
+    (void)state;
+    assert_ok(context, history_begin(context, model_path, &model, &history));
+    struct entry *entry = lesson(context, 12, three, 1, 1);
+    memset(entry->labels, 1, ROWS);
+    teach(history, entry, true);
+    assert_ok(context, l3a_history_expect(history, &precision, &recall, &shown, &judged));
+    assert_true(isnan(precision) && isnan(recall));
+    assert_int_equal(shown, ROWS);
+    assert_int_equal(judged, ROWS);
+    l3a_history_free(history);
+    l3a_model_free(model);
+    l3a_context_free(context);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder_for_test, remove_folder_of_test)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(entries_survive_saving),
+        TEST(tags_of_pictures),
+        TEST(undo_goes_back_to_the_beginning),
+        TEST(changes_between_saves),
+        TEST(a_lesson_that_is_not_kept),
+        TEST(a_correction_is_one_step),
+        TEST(merging_is_exact_and_can_be_undone),
+        TEST(merging_what_is_always_together),
+        TEST(names_that_cannot_be_given),
+        TEST(another_width),
+        TEST(a_change_by_another_command),
+        TEST(an_older_copy_of_the_model),
+        TEST(a_model_without_its_history),
+        TEST(a_file_that_was_replaced_meanwhile),
+        TEST(damaged_histories),
+        TEST(files_that_are_no_history),
+        TEST(a_process_that_ends_while_it_teaches),
+        TEST(a_process_that_ends_while_it_undoes),
+        TEST(a_process_that_ends_while_it_does_both),
+        TEST(a_full_disk),
+        TEST(what_to_expect),
+        TEST(nothing_to_expect),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
