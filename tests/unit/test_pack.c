@@ -601,6 +601,59 @@ static void a_full_disk_leaves_the_old_file(void **state) {
     l3a_context_free(context);
 }
 
+/* Fails the allocation for which it counts down to 0. */
+static void *allocate_until(void *user, size_t bytes) {
+    size_t *left = user;
+    return *left && --*left == 0 ? NULL : malloc(bytes);
+}
+
+static void release_memory(void *user, void *memory) {
+    (void)user;
+    free(memory);
+}
+
+static l3a_status pack_and_tag(l3a_context *context, const char *path) {
+    const l3a_pack_options options = {.size = sizeof options, .with_backbone = 1, .backbone = checkpoint};
+    l3a_tagger *tagger = NULL;
+    l3a_reader *reader = NULL;
+    l3a_tags *tags = NULL;
+    l3a_status status = l3a_pack_write(context, model_file, &options, path, NULL);
+    if (status == L3A_OK) {
+        status = l3a_tagger_open(context, path, NULL, &tagger);
+    }
+    if (status == L3A_OK) {
+        status = l3a_reader_create(tagger, &reader);
+    }
+    if (status == L3A_OK) {
+        status = l3a_reader_tag_file(reader, picture, &tags);
+    }
+    l3a_tags_free(tags);
+    l3a_reader_free(reader);
+    l3a_tagger_free(tagger);
+    return status;
+}
+
+/* Many allocations, but not all, so that the test is quick. */
+static void any_allocation_may_fail(void **state) {
+    char *path = path_in(folder, "failing.packed");
+    size_t left = 0, failures = 0;
+    l3a_context_options options = {.size = sizeof options, .threads = 1, .allocate = allocate_until, .release = release_memory};
+    l3a_context *context = NULL;
+    l3a_status status = L3A_ERROR_MEMORY;
+    (void)state;
+    options.memory_user = &left;
+    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
+    for (size_t n = 1; status != L3A_OK; n += 1 + n / 40) {
+        left = n;
+        status = pack_and_tag(context, path);
+        assert_true(status == L3A_ERROR_MEMORY || left);
+        failures += status != L3A_OK;
+    }
+    assert_true(failures > 100);
+    l3a_context_free(context);
+    free(path);
+}
+
 /* Every byte that is read has a checksum, the backbone's as well. */
 static void a_damaged_file_is_refused(void **state) {
     l3a_context *context = make_context(1);
@@ -664,6 +717,46 @@ static void a_scorer_needs_no_sums(void **state) {
     l3a_context_free(context);
 }
 
+/* The thresholds of a model with parts depend on what each part judges. */
+static void a_scorer_knows_the_parts(void **state) {
+    static float values[ROWS * WIDTH];
+    static int8_t labels[ROWS * CLASSES];
+    l3a_context *context = make_context(1);
+    char *path = path_in(folder, "parts.safetensors");
+    l3a_options settings;
+    l3a_features *table = NULL;
+    l3a_model *model = NULL;
+    struct scorer *scorer = NULL;
+    double thresholds[CLASSES];
+    float scores[2][CLASSES];
+    (void)state;
+    random_table(9, ROWS, WIDTH, CLASSES, 2, values, labels);
+    options_default(&settings);
+    settings.model.dim = 32;
+    settings.model.gamma = 1;
+    settings.model.alpha = 0.3;
+    settings.model.lift = 0.1;
+    settings.model.pseudo = L3A_PSEUDO_OFF;
+    settings.model.thresholds = L3A_THRESHOLDS_PER_CLASS;
+    assert_ok(context, l3a_features_wrap(context, values, labels, ROWS, WIDTH, class_names, CLASSES, &table));
+    assert_ok(context, l3a_model_create(context, WIDTH, &settings, &model));
+    assert_ok(context, l3a_model_learn(model, table, class_names, 1));
+    assert_ok(context, l3a_model_learn(model, table, class_names + 1, CLASSES - 1));
+    assert_int_equal(l3a_model_part_count(model), 2);
+    assert_ok(context, l3a_model_save(model, path));
+    assert_ok(context, scorer_load(context, path, NULL, &scorer));
+    l3a_model_thresholds(model, thresholds);
+    assert_memory_equal(scorer->thresholds, thresholds, sizeof thresholds);
+    assert_ok(context, l3a_model_score(model, values, 1, scores[0]));
+    assert_ok(context, scorer_score(context, scorer, values, 1, scores[1]));
+    assert_memory_equal(scores[0], scores[1], sizeof scores[0]);
+    scorer_free(scorer);
+    l3a_model_free(model);
+    l3a_features_free(table);
+    free(path);
+    l3a_context_free(context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(scores_change_as_little_as_rounding_allows),
                                        cmocka_unit_test(any_size_of_coefficients_fits),
@@ -679,7 +772,9 @@ int main(void) {
                                        cmocka_unit_test(it_cannot_learn),
                                        cmocka_unit_test(what_cannot_be_packed),
                                        cmocka_unit_test(a_full_disk_leaves_the_old_file),
+                                       cmocka_unit_test(any_allocation_may_fail),
                                        cmocka_unit_test(a_damaged_file_is_refused),
-                                       cmocka_unit_test(a_scorer_needs_no_sums)};
+                                       cmocka_unit_test(a_scorer_needs_no_sums),
+                                       cmocka_unit_test(a_scorer_knows_the_parts)};
     return cmocka_run_group_tests_name("pack", tests, make_inputs, remove_inputs);
 }
