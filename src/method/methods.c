@@ -39,8 +39,11 @@ static void with_phases_apart(l3a_options *options) {
     }
 }
 
+/* See docs/teaching.md. */
 l3a_status l3a_lesson_settings(l3a_context *context, l3a_options *options) {
-    static const char *const own[][2] = {{"dim", "2048"}, {"weights", "none"}, {"skip-features", "on"}, {"gamma", "100"}};
+    static const char *const own[][2] = {{"dim", "2048"},       {"weights", "none"},    {"skip-features", "on"},
+                                         {"gamma", "auto"},     {"gamma-from", "sums"}, {"thresholds", "taught"},
+                                         {"privacy-limit", "0"}};
     l3a_status status = L3A_OK;
     NEED(context, context, options);
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
