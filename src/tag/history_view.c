@@ -57,6 +57,7 @@ l3a_status l3a_history_entry_at(const l3a_history *history, size_t index, l3a_hi
     REQUIRE(history, history, entry);
     const struct entry *found = entry_at(history, index);
     l3a_status status = L3A_OK;
+    TRY(CHECK_SIZED(history->context, entry));
     FAIL_IF(!found, history->context, L3A_ERROR_ARGUMENT, NULL, "entry %zu of %zu", index, history->count);
     l3a_history_entry made = {.number = found->number,
                               .seconds = found->seconds,

@@ -173,26 +173,24 @@ done:
     return status;
 }
 
-l3a_status lesson_marks(l3a_lesson *lesson, const char *who, const l3a_judgement *given, struct mark **marks, size_t *count,
+l3a_status lesson_marks(l3a_lesson *lesson, const char *who, const l3a_judgement *judgement, struct mark **marks, size_t *count,
                         bool *complete) {
     l3a_context *context = lesson->context;
-    l3a_judgement judgement;
     struct mark *made = NULL;
     l3a_status status = L3A_OK;
-    TRY(READ_SIZED(context, given, judgement));
-    TRY(check_judgement(context, who, &judgement));
+    TRY(check_judgement(context, who, judgement));
     *count = 0;
-    TRY(allocate(context, judgement.tag_count + judgement.absent_count + judgement.judged_count, sizeof *made, &made));
-    for (size_t i = 0; i < judgement.tag_count; i++) {
-        TRY(add_mark(lesson, who, judgement.tags[i], 1, false, made, count));
+    TRY(allocate(context, judgement->tag_count + judgement->absent_count + judgement->judged_count, sizeof *made, &made));
+    for (size_t i = 0; i < judgement->tag_count; i++) {
+        TRY(add_mark(lesson, who, judgement->tags[i], 1, false, made, count));
     }
-    for (size_t i = 0; i < judgement.absent_count; i++) {
-        TRY(add_mark(lesson, who, judgement.absent[i], 0, false, made, count));
+    for (size_t i = 0; i < judgement->absent_count; i++) {
+        TRY(add_mark(lesson, who, judgement->absent[i], 0, false, made, count));
     }
-    for (size_t i = 0; i < judgement.judged_count; i++) {
-        TRY(add_mark(lesson, who, judgement.judged[i], 0, true, made, count));
+    for (size_t i = 0; i < judgement->judged_count; i++) {
+        TRY(add_mark(lesson, who, judgement->judged[i], 0, true, made, count));
     }
-    *complete = !judgement.only && !judgement.judged_count && (judgement.tag_count || !judgement.absent_count);
+    *complete = !judgement->only && !judgement->judged_count && (judgement->tag_count || !judgement->absent_count);
     *marks = made;
     made = NULL;
 done:
@@ -223,7 +221,12 @@ done:
 
 l3a_status l3a_lesson_add(l3a_lesson *lesson, const char *path, const l3a_judgement *judgement) {
     REQUIRE(lesson, lesson, path, judgement);
-    return add_picture(lesson, path, NULL, 0, judgement);
+    l3a_judgement own;
+    l3a_status status = L3A_OK;
+    TRY(READ_SIZED(lesson->context, judgement, own));
+    TRY(add_picture(lesson, path, NULL, 0, &own));
+done:
+    return status;
 }
 
 l3a_status l3a_lesson_add_bytes(l3a_lesson *lesson, const char *name, const void *bytes, size_t count,
@@ -232,7 +235,12 @@ l3a_status l3a_lesson_add_bytes(l3a_lesson *lesson, const char *name, const void
     if (count) {
         REQUIRE(lesson, bytes);
     }
-    return add_picture(lesson, name, count ? bytes : "", count, judgement);
+    l3a_judgement own;
+    l3a_status status = L3A_OK;
+    TRY(READ_SIZED(lesson->context, judgement, own));
+    TRY(add_picture(lesson, name, count ? bytes : "", count, &own));
+done:
+    return status;
 }
 
 size_t l3a_lesson_count(const l3a_lesson *lesson) {

@@ -543,11 +543,12 @@ done:
 static l3a_status prepare(struct teaching *teaching, struct entry **entry) {
     l3a_context *context = teaching->context;
     const size_t count = teaching->lesson->count;
+    l3a_judgement was;
     l3a_status status = L3A_OK;
     FAIL_IF(!count, context, L3A_ERROR_ARGUMENT, "add at least one", "the lesson has no pictures");
     if (teaching->options.was) {
-        TRY(lesson_marks(teaching->lesson, "was", teaching->options.was, &teaching->was, &teaching->was_count,
-                         &teaching->was_complete));
+        TRY(READ_SIZED(context, teaching->options.was, was));
+        TRY(lesson_marks(teaching->lesson, "was", &was, &teaching->was, &teaching->was_count, &teaching->was_complete));
     }
     teaching->width = l3a_backbone_describe(teaching->tagger->backbone)->width;
     TRY(allocate_zeroed(context, count, sizeof *teaching->plans, &teaching->plans));

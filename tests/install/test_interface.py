@@ -33,6 +33,7 @@ MAY_BE_NULL = {
     ("l3a_loader_create", "options"), ("l3a_dataset_open", "split"), ("l3a_dataset_open_with", "split"),
     ("l3a_dataset_open_with", "options"), ("l3a_draw_dataset", "options"), ("l3a_backbone_open", "options"),
     ("l3a_extract", "options"), ("l3a_extract", "report"), ("l3a_tagger_open", "options"), ("l3a_reader_tag_files", "user"),
+    ("l3a_tagger_teach", "options"), ("l3a_tagger_teach", "report"), ("l3a_tagger_undo", "report"), ("l3a_history_undo", "report"),
     ("l3a_sidecar_write", "options"), ("l3a_sidecar_write", "changed"),
     ("l3a_pack_write", "options"), ("l3a_pack_write", "report"),
 }
@@ -116,6 +117,8 @@ class Objects:
         self.make("tagger", library.l3a_tagger_open, self.context, path, memory(LARGE, struct.pack("NP", LARGE, checkpoint)))
         self.make("reader", library.l3a_reader_create, self.made["tagger"])
         self.make("tags", library.l3a_tags_create, model, memory(4), memory(8))
+        self.make("lesson", library.l3a_lesson_create, self.context)
+        self.make("history", library.l3a_history_open, self.context, path)
 
     def call(self, function, *arguments):
         status = function(*arguments)
