@@ -7,9 +7,9 @@
  * judged set are one part, whenever they were taught. So with ω = 1 and a given γ, or one that is a function of the sums, neither
  * the order of the images nor their division into lessons matters. Taking a lesson back subtracts the same sums. A model that adds
  * everything to one sum has no parts: an image that was not judged for a class is one that does not show it, unless it gets a
- * pseudo-label.
+ * pseudo-label. There the recursion (algebra.h) can learn a lesson of few images in n d² operations.
  *
- * Nothing in the model changes before the sums of the whole lesson are known. */
+ * Nothing in the model changes before the sums of the whole lesson are known; the recursion keeps a copy until then. */
 #include "learn/teach.h"
 
 #include "base/sized.h"
@@ -32,6 +32,7 @@ struct lesson {
     l3a_model *model;
     const struct taught *taught;
     double sign;
+    bool recursive;
     text_list classes; /* of the model afterwards, before classes that nobody judges are dropped */
     size_t *place;     /* the class of each column; SIZE_MAX: no image was judged for it */
     size_t *order;     /* numbers of rows: those with the same judged set are next to each other */
@@ -234,7 +235,8 @@ static l3a_status prepare_block(struct lesson *lesson) {
     };
     TRY(model_ready(model));
     TRY(arrays_allocate(model->context, list, LESSON_ARRAYS));
-    lesson->expanded = (struct block){.context = model->context, .layer = &model->layer, .capacity = n, .columns = all};
+    lesson->expanded = (struct block){
+        .context = model->context, .layer = &model->layer, .capacity = n, .columns = all, .recursive = lesson->recursive};
     TRY(block_create(&lesson->expanded));
 done:
     return status;
@@ -366,6 +368,9 @@ static l3a_status sum_section(struct lesson *lesson, struct section *section) {
             TRY(scatter_add_rows(scatter, &lesson->expanded, lesson->sign, lesson->weight));
             TRY(block_cross(&lesson->expanded, lesson->weight, lesson->targets, lesson->classes.count, lesson->sign,
                             lesson->next.cross));
+        } else if (lesson->recursive) {
+            TRY(ridge_update(&model->evidence->ridge, &lesson->expanded, lesson->weight, lesson->targets, lesson->next.cross,
+                             lesson->next.coefficients));
         } else {
             TRY(sums_add(&model->evidence->ridge.sums, &lesson->expanded, 1, lesson->weight, lesson->targets));
         }
@@ -384,13 +389,20 @@ static l3a_status sum_lesson(struct lesson *lesson) {
     l3a_status status = L3A_OK;
     const bool apart = keeps_phases(&model->options);
     if (!apart) {
-        TRY(ridge_use_inverse(ridge, false));
-        TRY(sums_begin(&ridge->sums, lesson->classes.count));
+        TRY(ridge_use_inverse(ridge, lesson->recursive));
+        TRY(lesson->recursive ? sums_copy(&ridge->sums, ADDED) : sums_begin(&ridge->sums, lesson->classes.count));
     }
-    for (size_t s = 0; s < lesson->section_count; s++) {
-        TRY(sum_section(lesson, &lesson->sections[s]));
+    for (size_t s = 0; s < lesson->section_count && status == L3A_OK; s++) {
+        status = sum_section(lesson, &lesson->sections[s]);
     }
-    if (!apart) {
+    if (status != L3A_OK) {
+        const bool restored = !lesson->recursive || sums_copy(&ridge->sums, KEPT) == L3A_OK;
+        model->state = restored ? model->state : MODEL_BROKEN;
+        goto done;
+    }
+    if (lesson->recursive) {
+        TRY(ridge_check_update(ridge, lesson->classes.count, lesson->next.cross, lesson->next.coefficients));
+    } else if (!apart) {
         TRY(sums_cross(&ridge->sums, lesson->sign, lesson->next.cross));
     }
     TRY(report_progress(model->context, lesson->sign > 0 ? "teach" : "undo", lesson->taught->row_count, lesson->taught->row_count));
@@ -482,7 +494,7 @@ static l3a_status keep_lesson(struct lesson *lesson) {
     model->state = MODEL_BROKEN;
     if (keeps_phases(&model->options)) {
         TRY(keep_parts(lesson));
-    } else {
+    } else if (!lesson->recursive) {
         TRY(sums_keep(&model->evidence->ridge.sums, lesson->sign));
     }
     if (lesson->classes.count > old_classes(lesson)) {
@@ -496,7 +508,7 @@ static l3a_status keep_lesson(struct lesson *lesson) {
         TRY(drop_unjudged(model));
     }
     TRY(model_fold(model));
-    TRY(model_settle(model, true));
+    TRY(model_settle(model, !lesson->recursive));
 done:
     return status;
 }
@@ -513,7 +525,8 @@ static l3a_status check_lesson(const struct lesson *lesson) {
             "images with judged sets of their own cannot be taught by several processes together");
     FAIL_IF(model->options.pseudo == L3A_PSEUDO_DYNAMIC, context, L3A_ERROR_MISMATCH, "use pseudo off or fixed",
             "a dynamic threshold is chosen for a phase, and a lesson is none");
-    FAIL_IF(model->options.gamma == 0 && model->options.gamma_from == L3A_GAMMA_FROM_IMAGES, context, L3A_ERROR_MISMATCH, "give gamma a number, or use gamma-from sums",
+    FAIL_IF(model->options.gamma == 0 && model->options.gamma_from == L3A_GAMMA_FROM_IMAGES, context, L3A_ERROR_MISMATCH,
+            "give gamma a number, or use gamma-from sums",
             "a gamma that is chosen from the images of the first phase needs a phase");
     FAIL_IF(lesson->sign < 0 && has_pseudo_labels(model, 0), context, L3A_ERROR_MISMATCH,
             "use pseudo off if images may have to be taken back", "images got pseudo-labels, which are not stored");
@@ -533,6 +546,8 @@ l3a_status model_teach(l3a_model *model, const struct taught *taught, double sig
     TRY(make_sections(&lesson));
     TRY(model_check_memory(model->context, &model->options, model->width, lesson.classes.count,
                            model->evidence->part_count + lesson.section_count, model_memory(model)));
+    lesson.recursive = sign > 0 && chooses_recursion(model->context, &model->options, model_dim(model), taught->row_count,
+                                                     model->evidence->ridge.inverse);
     TRY(prepare_block(&lesson));
     TRY(prepare_columns(&lesson));
     TRY(sum_lesson(&lesson));
