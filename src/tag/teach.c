@@ -612,7 +612,7 @@ done:
 }
 
 l3a_status l3a_tagger_undo(l3a_tagger *tagger, l3a_teach_report *report) {
-    REQUIRE(tagger, tagger, report);
+    REQUIRE(tagger, tagger);
     l3a_history *history;
     l3a_status status = L3A_OK;
     TRY(history_of(tagger, &history));
