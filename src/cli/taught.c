@@ -78,20 +78,19 @@ static size_t count_outcome(const l3a_lesson *lesson, bool unreadable) {
     return count;
 }
 
-/* Lists the pictures that were left out; of those taught before, only the first few. */
+/* Lists the pictures that were left out; those taught before only if they are few. */
 static void print_left_out(const l3a_lesson *lesson) {
-    enum { FEW = 5 };
-    size_t same = count_outcome(lesson, false), listed = 0;
+    enum { FEW = 3 };
+    const size_t same = count_outcome(lesson, false);
+    const char *bold = style(stderr, STYLE_BOLD), *plain = style(stderr, STYLE_PLAIN);
     for (size_t i = 0; i < l3a_lesson_count(lesson); i++) {
         const l3a_status outcome = l3a_lesson_outcome(lesson, i);
-        if (outcome != L3A_OK && (outcome != L3A_ERROR_EXISTS || listed++ < FEW)) {
-            fprintf(stderr, "%sskipped:%s %s\n", style(stderr, STYLE_BOLD), style(stderr, STYLE_PLAIN),
-                    l3a_lesson_problem(lesson, i));
+        if (outcome != L3A_OK && (outcome != L3A_ERROR_EXISTS || same <= FEW)) {
+            fprintf(stderr, "%sskipped:%s %s\n", bold, plain, l3a_lesson_problem(lesson, i));
         }
     }
     if (same > FEW) {
-        fprintf(stderr, "%sskipped:%s %zu more that were taught before\n", style(stderr, STYLE_BOLD), style(stderr, STYLE_PLAIN),
-                same - FEW);
+        fprintf(stderr, "%sskipped:%s %zu pictures that were taught before in the same way\n", bold, plain, same);
     }
 }
 
@@ -99,7 +98,7 @@ static void print_learned(const struct arguments *arguments, const l3a_model *mo
                           const l3a_history *history) {
     const size_t tags = l3a_model_class_count(model);
     if (!report->images) {
-        printf("nothing new: all pictures were taught before in the same way\n");
+        printf("nothing new was taught; %s is as it was\n", arguments->positionals[0]);
         return;
     }
     printf("taught %" PRIu64 " %s", report->images, plural(report->images, "picture", "pictures"));
@@ -162,6 +161,12 @@ static void print_advice(const struct arguments *arguments, const l3a_model *mod
     enum { ENOUGH = 10 };
     const char *path = arguments->positionals[0];
     printf("\n");
+    for (size_t k = 0; k < expectation->count; k++) {
+        if (!l3a_model_class_images(model, k)) {
+            printf("No picture shows %s any more. To make it part of another tag: l3a rename %s '%s' NEW\n",
+                   l3a_model_class(model, k), path, l3a_model_class(model, k));
+        }
+    }
     if (expectation->one_sided && expectation->count) {
         printf("Every picture so far shows %s, so the model cannot tell it from anything else yet. Teach pictures of something\n"
                "else, or some that do not show it: l3a teach %s PICTURE… --not '%s'\n",
@@ -243,6 +248,8 @@ int print_taught(const struct arguments *arguments, l3a_tagger *tagger, const l3
         if (made) {
             print_made(arguments, model);
         }
+    }
+    if (status == L3A_OK && strcmp(format, "json") != 0 && (report->images || made)) {
         print_expectation(model, &expectation);
         print_advice(arguments, model, &expectation);
     }

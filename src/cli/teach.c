@@ -230,7 +230,8 @@ static int adapt(const struct arguments *arguments, l3a_tagger *tagger) {
         char has[64], wanted[64];
         l3a_options_get(own, settings[i], has, sizeof has);
         l3a_options_get(asked, settings[i], wanted, sizeof wanted);
-        if (argument(arguments, settings[i]) && strcmp(has, wanted) != 0) {
+        const bool chosen = strcmp(wanted, "auto") == 0 && l3a_model_record(model, settings[i]);
+        if (argument(arguments, settings[i]) && strcmp(has, wanted) != 0 && !chosen) {
             code = complain(arguments, "%s: the model was made with --%s %s, which cannot be changed to %s",
                             arguments->positionals[0], settings[i], has, wanted);
         }
@@ -306,8 +307,9 @@ static bool arguments_fit(const struct arguments *arguments) {
     return true;
 }
 
+/* changed: there is something to save even if no picture is new. */
 static l3a_status teach(const struct arguments *arguments, const struct lists *lists, l3a_tagger *tagger, l3a_lesson *lesson,
-                        l3a_teach_report *report) {
+                        bool changed, l3a_teach_report *report) {
     const l3a_judgement was = {.size = sizeof was,
                                .tags = lists->was.items,
                                .tag_count = lists->was.count,
@@ -318,11 +320,8 @@ static l3a_status teach(const struct arguments *arguments, const struct lists *l
                                         .no_history = argument(arguments, "no-undo") != NULL,
                                         .instead = argument(arguments, "instead") != NULL,
                                         .was = argument(arguments, "was") ? &was : NULL};
-    l3a_status status = l3a_tagger_teach(tagger, lesson, &options, report);
-    if (status == L3A_OK) {
-        status = l3a_tagger_save(tagger);
-    }
-    return status;
+    const l3a_status status = l3a_tagger_teach(tagger, lesson, &options, report);
+    return status == L3A_OK && (report->images || changed) ? l3a_tagger_save(tagger) : status;
 }
 
 /* Opens or makes the model under its lock, teaches it, saves it and says what happened. */
@@ -334,7 +333,8 @@ static int teach_lesson(const struct arguments *arguments, const struct lists *l
     l3a_status status = l3a_lock_take(arguments->context, arguments->positionals[0], argument(arguments, "wait") != NULL, &lock);
     int code = status == L3A_OK ? open_tagger(arguments, &made, &tagger) : explain(arguments, status);
     if (code == EXIT_DONE) {
-        status = teach(arguments, lists, tagger, lesson, &report);
+        status =
+            teach(arguments, lists, tagger, lesson, made || argument(arguments, "dim") || argument(arguments, "backbone"), &report);
         code = explain_teaching(arguments, status);
     }
     if (code == EXIT_DONE) {
