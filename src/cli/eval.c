@@ -17,9 +17,8 @@ const struct option eval_options[] = {
 
 /* Tags on these images would all be wrong, so their number says how far the metrics can be trusted. */
 static void print_left_out(FILE *to, size_t count) {
-    fprintf(to, "%zu %s that %s none of the classes %s left out; --all-pictures counts %s\n", count,
-            plural(count, "image", "images"), plural(count, "shows", "show"), plural(count, "was", "were"),
-            plural(count, "it", "them"));
+    fprintf(to, "%zu %s that %s none of the classes %s left out; --all-pictures counts %s", count, plural(count, "image", "images"),
+            plural(count, "shows", "show"), plural(count, "was", "were"), plural(count, "it", "them"));
 }
 
 static void print_table(const l3a_model *model, const l3a_features *features, const l3a_metrics *m, const double *precisions) {
@@ -28,14 +27,14 @@ static void print_table(const l3a_model *model, const l3a_features *features, co
         const int name = display_width(l3a_model_class(model, k));
         width = name > width ? name : width;
     }
-    printf("%zu %s, %zu %s%s\n%s", m->images, plural(m->images, "image", "images"), l3a_model_class_count(model),
+    printf("%zu %s, %zu %s%s", m->images, plural(m->images, "image", "images"), l3a_model_class_count(model),
            plural(l3a_model_class_count(model), "class", "classes"),
-           l3a_features_record(features, "difficult") ? "; difficult objects left out of the metrics" : "",
-           m->left_out ? "" : "\n");
+           l3a_features_record(features, "difficult") ? "; difficult objects left out of the metrics" : "");
     if (m->left_out) {
+        printf("; ");
         print_left_out(stdout, m->left_out);
-        printf("\n");
     }
+    printf("\n\n");
     printf("%s   mAP     CP     CR    CF1     OP     OR    OF1%s\n", style(stdout, STYLE_BOLD), style(stdout, STYLE_PLAIN));
     printf("%6.2f %6.2f %6.2f %6.2f %6.2f %6.2f %6.2f\n\n", m->mean_ap, m->class_precision, m->class_recall, m->class_f1,
            m->overall_precision, m->overall_recall, m->overall_f1);
@@ -109,6 +108,7 @@ int eval_command(struct arguments *arguments) {
         if (metrics.left_out && !arguments->quiet) {
             progress_clear();
             print_left_out(stderr, metrics.left_out);
+            fprintf(stderr, "\n");
         }
     }
     const int code = explain(arguments, status);

@@ -17,7 +17,7 @@
 
 #include <libheif/heif.h>
 
-enum { CHANNELS = 3, SIDE_LIMIT = 32768, BOX_HEADER = 8, LONG_BOX_HEADER = 16 };
+enum { CHANNELS = 3, SIDE_LIMIT = 32768 };
 
 struct heif_reading {
     const struct picture_bytes *source;
@@ -39,33 +39,6 @@ static const char *label_of(const struct picture_bytes *source) {
     return is_avif(source->format) ? "AVIF" : "HEIC";
 }
 
-static uint64_t number_at(const uint8_t *bytes, size_t size) {
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; i++) {
-        value = value << 8 | bytes[i];
-    }
-    return value;
-}
-
-/* Whether the last of the boxes that make up the file is incomplete. A box of size 0 reaches to the end. */
-static bool is_cut_short(const struct picture_bytes *source) {
-    for (size_t at = 0; at < source->count;) {
-        const size_t left = source->count - at;
-        uint64_t size = left < BOX_HEADER ? UINT64_MAX : number_at(source->bytes + at, 4);
-        if (size == 1) {
-            size = left < LONG_BOX_HEADER ? UINT64_MAX : number_at(source->bytes + at + BOX_HEADER, 8);
-        }
-        if (size > left) {
-            return true;
-        }
-        if (size < BOX_HEADER) {
-            return false;
-        }
-        at += (size_t)size;
-    }
-    return false;
-}
-
 static l3a_status fail_decoding(const struct picture_bytes *source, struct heif_error error) {
     const char *const format = label_of(source);
     const char *const text = error.message ? error.message : "";
@@ -82,7 +55,7 @@ static l3a_status fail_decoding(const struct picture_bytes *source, struct heif_
         return fail(source->context, L3A_ERROR_DATA, "shrink the picture", "%s: too large for libheif: %.*s", source->name,
                     (int)length, text);
     }
-    if (error.subcode == heif_suberror_End_of_data || is_cut_short(source)) {
+    if (error.subcode == heif_suberror_End_of_data || heif_is_cut_short(source)) {
         return fail_cut_short(source, format);
     }
     const l3a_status status = error.code == heif_error_Memory_allocation_error ? L3A_ERROR_MEMORY : L3A_ERROR_FORMAT;

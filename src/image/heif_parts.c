@@ -1,4 +1,4 @@
-/* The references between the items of a HEIC or AVIF file.
+/* The boxes of a HEIC or AVIF file, and the references between its items.
  *
  * libheif decodes what an item refers to, without end if it refers to itself, and as often as it is referred to, so that a small
  * file can keep it busy for hours. This reads the references from the file, before libheif follows them.
@@ -8,6 +8,7 @@
  * the item, the number of references, and the items referred to, in 2 bytes each, or the items in 4 where the version of "iref"
  * is 1. libheif ignores the size of that box, so a size that does not fit is an error here. To decode an item, libheif decodes the
  * items that it is derived from ("dimg"), and those that are auxiliary to it ("auxl"), where the reference points the other way. */
+#ifdef L3A_HAVE_HEIF
 #include "image/picture.h"
 
 #include "base/memory.h"
@@ -28,7 +29,7 @@ struct references {
 struct span {
     const uint8_t *at;
     size_t left;
-    bool damaged; /* a box does not fit */
+    bool damaged, cut; /* a box does not fit; it is longer than what is left */
 };
 
 /* 0 past the end. */
@@ -49,29 +50,30 @@ static uint32_t take(struct span *span, size_t size) {
 /* The next box; false at the end. A box of size 0 reaches to the end. */
 static bool next_box(struct span *span, uint32_t *type, struct span *content) {
     if (span->left < HEADER) {
-        span->damaged = span->damaged || span->left > 0;
+        span->damaged = span->cut = span->left > 0;
         return false;
     }
     uint64_t size = take(span, 4), header = HEADER;
     *type = take(span, 4);
     if (size == 1) {
-        size = (uint64_t)take(span, 4) << 32;
-        size |= take(span, 4);
         header += 8;
+        size = span->left < 8 ? UINT64_MAX : (uint64_t)take(span, 4) << 32;
+        size |= take(span, 4);
     }
     const uint64_t inside = size ? size - header : span->left;
-    if (size && (size < header || inside > span->left)) {
-        span->damaged = true;
+    span->cut = size >= header && inside > span->left;
+    span->damaged = span->cut || (size && size < header);
+    if (span->damaged) {
         return false;
     }
-    *content = (struct span){span->at, (size_t)inside, false};
+    *content = (struct span){span->at, (size_t)inside, false, false};
     span->at += content->left;
     span->left -= content->left;
     return true;
 }
 
 static uint32_t type_of(const char *letters) {
-    struct span span = {(const uint8_t *)letters, 4, false};
+    struct span span = {(const uint8_t *)letters, 4, false, false};
     return take(&span, 4);
 }
 
@@ -130,7 +132,7 @@ static bool count_parts(const struct references *references, uint32_t item, size
 l3a_status heif_check_parts(const struct picture_bytes *source, uint32_t item) {
     l3a_status status = L3A_OK;
     struct references *references = NULL;
-    struct span file = {source->bytes, source->count, false}, box;
+    struct span file = {source->bytes, source->count, false, false}, box;
     uint32_t type;
     size_t count = 0;
     TRY(allocate(source->context, 1, sizeof *references, &references));
@@ -150,3 +152,12 @@ done:
     release(source->context, references);
     return status;
 }
+
+bool heif_is_cut_short(const struct picture_bytes *source) {
+    struct span file = {source->bytes, source->count, false, false}, box;
+    uint32_t type;
+    while (next_box(&file, &type, &box)) {
+    }
+    return file.cut;
+}
+#endif

@@ -94,9 +94,13 @@ static l3a_status place_classes(struct lesson *lesson) {
     for (size_t j = 0; j < taught->column_count; j++) {
         const char *name = taught->features->classes.items[taught->columns[j]];
         const size_t at = text_index_find(&known, name);
-        bool judged = false;
-        for (size_t i = 0; i < taught->row_count && !judged; i++) {
-            judged = label_at(taught, i, j) != -1;
+        bool judged = false, shown = false;
+        for (size_t i = 0; i < taught->row_count && !shown; i++) {
+            judged = judged || label_at(taught, i, j) != -1;
+            shown = label_at(taught, i, j) == 1;
+        }
+        if (lesson->sign < 0 && at == model->classes.count && !shown && !keeps_phases(&model->options)) {
+            judged = false; /* without parts, a class that no image shows any more is not kept */
         }
         FAIL_IF(judged && at == model->classes.count && lesson->sign < 0, context, L3A_ERROR_CLASS,
                 "take back only images that were taught", "the model has no class '%s'", name);

@@ -262,5 +262,5 @@ check 'the record of a run that chooses gamma is JSON' /usr/bin/python3 -c 'impo
 check 'and has its report' test -s "$work/run-auto/report.html"
 
 expect 0 '' l3a doctor
-shows processor threads memory matrices
+shows processor threads memory 'pictures     jpeg, png' matrices
 finish
