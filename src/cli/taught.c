@@ -174,9 +174,7 @@ static void print_advice(const struct arguments *arguments, const l3a_model *mod
         return;
     }
     if (expectation->unknown) {
-        printf(
-            "-: l3a can say what to expect of a tag once it has two pictures that show it, and one that was taught later or with\n"
-            "it and does not.\n");
+        printf("'-': too few pictures to tell. At least two must show the tag, and one must be known not to show it.\n");
     }
     if (isnan(expectation->mean_precision)) {
         return;

@@ -268,9 +268,9 @@ static l3a_status review_make(const l3a_history *history, struct review *review)
     TRY(allocate(context, review->count, review->classes * sizeof *review->scores, &review->scores));
     TRY(allocate(context, review->classes, sizeof *review->thresholds, &review->thresholds));
     TRY(gather_features(history, review, width));
-    TRY(l3a_features_wrap(context, review->features, review->labels, review->count, width,
-                          (const char *const *)model->classes.items, review->classes, &review->table));
     if (review->count) {
+        TRY(l3a_features_wrap(context, review->features, review->labels, review->count, width,
+                              (const char *const *)model->classes.items, review->classes, &review->table));
         TRY(l3a_model_leave_out(model, review->table, review->scores));
     }
     l3a_model_thresholds(model, review->thresholds);
