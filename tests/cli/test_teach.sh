@@ -16,7 +16,7 @@ cp taught/10.png more/good.png
 teach() { l3a teach "$@" --quiet; }
 # Whether two models score the same pictures alike, to four digits.
 same_tags() {
-    diff <(l3a tag "$1" taught mixed --all --format csv --quiet 2>&1) <(l3a tag "$2" taught mixed --all --format csv --quiet 2>&1)
+    l3a tag "$1" taught mixed --top 9 --format csv --quiet >tags1 && l3a tag "$2" taught mixed --top 9 --format csv --quiet >tags2 && diff tags1 tags2
 }
 lessons() { l3a history "$1" --format json | /usr/bin/python3 -c 'import json, sys; print(len(json.load(sys.stdin)["lessons"]))'; }
 
@@ -25,7 +25,7 @@ expect 2 'there is no such model yet, and a new one needs a backbone' teach pets
 expect 2 'say what the pictures show' teach pets.l3a photos/stripes
 expect 2 'name a model file and at least one picture' teach pets.l3a
 check 'nothing was made' test ! -e pets.l3a
-expect 0 '' teach pets.l3a 'photos/discs, red' --tags disc --backbone backbone.safetensors --dim 64
+expect 0 '' teach pets.l3a 'photos/discs, red' --tags disc --backbone backbone.safetensors --dim 64 --precision double
 shows 'taught 10 pictures; new tag: disc' 'made pets.l3a' 'It remembers its backbone, backbone.safetensors' \
     'Every picture so far shows disc, so the model cannot tell it from anything else yet' 'pets.l3a.history' 'Only you can read it'
 check 'the history is private' test "$(stat -c %a pets.l3a.history)" = 600
@@ -48,9 +48,9 @@ expect 0 '' teach pets.l3a photos/stripes --tags stripes
 check 'and it can be taught again' test "$(lessons pets.l3a)" -eq 1
 
 # ---- Many tags at once: folders and lists ----
-expect 0 '' teach tags.l3a 'folders:by tag' --backbone backbone.safetensors --dim 64
+expect 0 '' teach tags.l3a 'folders:by tag' --backbone backbone.safetensors --dim 64 --precision double
 shows 'taught 20 pictures; new tags: Streifen ü, disc' '100 %' 'Tested on the pictures that were taught'
-expect 0 '' teach list.l3a --list list.csv --backbone backbone.safetensors --dim 64 --format json
+expect 0 '' teach list.l3a --list list.csv --backbone backbone.safetensors --dim 64 --precision double --format json
 /usr/bin/python3 - >said 2>&1 <<'END' && pass || fail 'JSON of teach' said "$work/stdout"
 import json
 data = json.load(open("stdout"))
@@ -120,7 +120,7 @@ cp tags.l3a.history narrow.l3a.history
 expect 0 '' teach narrow.l3a more/good.png --tags disc --dim 32
 shows 'learned again from the history, 32 wide instead of 64' 'taught 1 picture'
 expect 0 '' l3a undo narrow.l3a
-expect 0 '' teach direct.l3a 'folders:by tag' --backbone backbone.safetensors --dim 32
+expect 0 '' teach direct.l3a 'folders:by tag' --backbone backbone.safetensors --dim 32 --precision double
 check 'as if it had been so from the start' same_tags narrow.l3a direct.l3a
 rm tags.l3a.history
 expect 2 'another width needs every picture again' teach tags.l3a more/good.png --tags disc --dim 32
@@ -132,10 +132,10 @@ expect 2 'there is no history of what was taught before' l3a undo tags.l3a
 expect 2 'the history does not say how this picture was taught' teach tags.l3a 'photos/discs, red/00.png' --tags 'Streifen ü' --instead
 grep -qF -- '--was' "$work/stderr" && pass || fail 'the hint names --was' "$work/stderr"
 expect 0 '' teach tags.l3a 'photos/discs, red/00.png' --tags 'Streifen ü' --instead --was disc
-expect 0 '' teach fixed.l3a 'folders:by tag' --backbone backbone.safetensors --dim 64
+expect 0 '' teach fixed.l3a 'folders:by tag' --backbone backbone.safetensors --dim 64 --precision double
 expect 0 '' teach fixed.l3a 'photos/discs, red/00.png' --tags 'Streifen ü' --instead
 check '--was does what the history would' same_tags tags.l3a fixed.l3a
-expect 0 '' teach secret.l3a 'folders:by tag' --backbone backbone.safetensors --dim 64 --no-undo
+expect 0 '' teach secret.l3a 'folders:by tag' --backbone backbone.safetensors --dim 64 --precision double --no-undo
 shows 'Nothing was kept of the pictures'
 check 'no history is written' test ! -e secret.l3a.history
 expect 0 '' teach fixed.l3a more/good.png --tags disc --no-undo
@@ -171,7 +171,7 @@ expect 0 '' teach link.l3a taught/12.png --tags disc
 check 'a link shares the history of its target' test ! -e link.l3a.history
 
 # ---- A full disk ----
-expect 0 '' teach disk.l3a photos/stripes --tags stripes --backbone backbone.safetensors --dim 64
+expect 0 '' teach disk.l3a photos/stripes --tags stripes --backbone backbone.safetensors --dim 64 --precision double
 cp disk.l3a disk.l3a.history more
 for blocks in 1 8 16 64; do
     (ulimit -f $blocks; teach disk.l3a 'photos/discs, red' --tags disc) >"$work/stdout" 2>"$work/stderr"
