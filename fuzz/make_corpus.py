@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes the corpora of models, packed models, feature files, run folders and text lists: make_corpus.py BUILD CORPUS
+"""Makes the corpora of models, packed models, histories, feature files, run folders and text lists: make_corpus.py BUILD CORPUS
 
 Small files that the command in BUILD writes, and the same without checksums, so that a mutation reaches what is behind them."""
 import json, os, pathlib, struct, subprocess, sys, tempfile
@@ -114,6 +114,28 @@ def packed_files():
     keep("packed", "bad_sum", read("half")[:-3] + b"\0\0\1")
 
 
+def histories():
+    pathlib.Path("eye").write_bytes(small_backbone())
+    source = pathlib.Path(__file__).resolve().parents[1]
+    subprocess.run(["/usr/bin/python3", source / "tests/cli/make_pictures.py", "."], check=True)
+    l3a("teach", "taught.l3a", "taught/00.png", "taught/01.png", "--tags", "disc", "--backbone", "eye", "--dim", "8")
+    keep("history", "good_one", read("taught.l3a.history"))
+    l3a("teach", "taught.l3a", "taught/30.png", "--tags", "stripes,lines", "--not", "disc")
+    l3a("teach", "taught.l3a", "taught/00.png", "--tags", "disc,stripes", "--instead")
+    l3a("rename", "taught.l3a", "disc", "circle")
+    l3a("rename", "taught.l3a", "lines", "stripes")
+    l3a("teach", "taught.l3a", "taught/31.png", "--tags", "stripes", "--no-undo")
+    whole = read("taught.l3a.history")
+    keep("history", "good_all", whole)
+    keep("history", "bad_cut", whole[:-30])
+    keep("history", "bad_first_line", whole[:9])
+    keep("history", "bad_version", whole[:12] + b"2" + whole[13:])
+    keep("history", "bad_sum", whole[:40] + bytes([whole[40] ^ 1]) + whole[41:])
+    for name, at in {"rows": 11, "classes": 10, "width": 8, "back": 9, "kind": 4}.items():  # numbers of the first description
+        start = 16 + 48 + 8 * at
+        keep("history", f"bad_{name}", whole[:start] + struct.pack("<Q", 1 << 40) + whole[start + 8:])
+
+
 def run_folders():
     names = ["run.json", "metrics.csv", "per_class.csv", "timings.csv"]
     tables = ["--train", "train.npy", "--train-labels", "train_labels.npy", "--test", "test.npy", "--test-labels", "test_labels.npy", "--names", "names"]
@@ -147,5 +169,6 @@ with tempfile.TemporaryDirectory() as folder:
     feature_files()
     model_files()
     packed_files()
+    histories()
     run_folders()
     text_lists()
