@@ -1,14 +1,15 @@
 #!/usr/bin/python3
 """The tables of docs/teaching.md: how the defaults of `l3a teach` were chosen, on training images only.
 
-  bench/teaching_study.py --voc TRAINVAL --coco TRAIN --tables gamma,thresholds,width,parts,expect,limits,single,benchmark
-                          [--test TEST] [--draws 5] [--dim 2048] [--large]
+  bench/teaching_study.py --voc TRAINVAL --coco TRAIN [--test TEST] [--tables LIST] [--draws 5] [--dim 2048] [--large]
 
-TRAINVAL, TRAIN and TEST are feature files (`l3a extract`). --test is used by the table `benchmark` alone: its pictures are tagged instead of those of
-TRAINVAL that were not taught. --large adds the large cases of COCO, which take minutes each.
+TRAINVAL, TRAIN and TEST are feature files (`l3a extract`). The tables are gamma, thresholds, width, negatives, parts, unlabelled, expect, single,
+limits and benchmark. --test is used by `benchmark` and `expect` alone: its pictures are tagged instead of those of TRAINVAL that were not taught. --large adds
+the cases of COCO with more than 1,000 taught pictures, one draw each, which take minutes.
 
 A *case* is a draw of K classes with n taught pictures each, labels complete for the K classes. It is measured on pictures that were not taught, half
-of which show none of the K classes. x is a row of the random layer and the features, A = Σ x xᵀ, C = Σ x yᵀ, m = tr(A)/N, W = (A + γI)⁻¹C."""
+of which show none of the K classes (the *background*). x is a row of the random layer and the features, A = Σ x xᵀ, C = Σ x yᵀ, m = tr(A)/N,
+W = (A + γI)⁻¹C."""
 import argparse
 import sys
 from pathlib import Path
@@ -30,9 +31,23 @@ def gamma_rule(m, images, classes):
     return 10 ** (np.round(4 * np.log10(r * m)) / 4)
 
 
-def threshold_rule(mean, count):
-    """The threshold of a class from the mean score of its own taught pictures, and how many they are."""
-    return 0.76 * mean * count / (count + 1)
+def threshold_rule(mean, count, images, low=0.5):
+    """The threshold of a class from the mean score of its own taught pictures, how many they are, and how many pictures were taught in all. The more
+    of them show none of the classes, the lower other pictures score, and the lower the threshold may be."""
+    return (low + (0.76 - low) * min(1, count.sum() / images)) * mean * count / (count + 1)
+
+
+def expectation(left_out, thresholds, y, background):
+    """What `teach` prints: recall and precision of each class, if this share of the pictures is background. Of the taught pictures it knows what they
+    would score in a model without them. A picture of the class is found above T (n-1)/n, since without it the class has only n-1 pictures. A
+    picture of another class is a false alarm above T. How many background pictures score above T is the mean of two guesses: as many as there
+    are other pictures above 3/4 T, and a quarter of them, spread evenly over the classes."""
+    images, classes = y.shape
+    n, others = y.sum(0), np.maximum(images - y.sum(0), 1)
+    found = (y * (left_out > thresholds * (n - 1) / n)).sum(0)
+    alarms, near = ((1 - y) * (left_out > thresholds)).sum(0), ((1 - y) * (left_out > 0.75 * thresholds)).sum(0)
+    on_background = (near / others + 0.25 / classes) / 2 * images * background / (1 - background)
+    return found / n, found / np.maximum(found + alarms + on_background, 1e-9)
 
 
 # ---- data -----------------------------------------------------------------------------------------------------------------------------
@@ -76,22 +91,25 @@ class Case:
         free = np.ones(len(labels), bool) if held is None else ~held
         self.spare = rng.choice(np.flatnonzero(free), spare, replace=False)  # pictures nobody labelled
         free[self.spare] = False
-        self.taught = self.draw(free, count)
+        self.taught, self.lesson = self.draw(free, count)
         self.y = labels[self.taught][:, self.classes]
         left = (free if held is None else held).copy()
+        self.held = np.flatnonzero(held) if held is not None else np.zeros(0, int)
         left[self.taught] = False
         self.measured(data, left, cap)
 
     def draw(self, free, count):
-        """count pictures for each class (or a count per class); a picture drawn for one class is not drawn again."""
-        taken, out = ~free, []
-        counts = dict(zip(self.classes, np.broadcast_to(count, len(self.classes))))
-        for c in self.rng.permutation(self.classes):
-            found = np.flatnonzero((self.data.y[:, c] > 0) & ~taken)
-            found = self.rng.choice(found, min(counts[c], len(found)), replace=False)
+        """count pictures for each class (or a count per class), class after class in random order; a picture drawn for one class is not drawn again.
+        Also the order: lesson[i] is the number of classes that were drawn before that of picture i, rank[k] that of class k."""
+        taken, out, lesson = ~free, [], []
+        counts, self.rank = np.broadcast_to(count, len(self.classes)), self.rng.permutation(len(self.classes))
+        for at, k in enumerate(np.argsort(self.rank)):
+            found = np.flatnonzero((self.data.y[:, self.classes[k]] > 0) & ~taken)
+            found = self.rng.choice(found, min(counts[k], len(found)), replace=False)
             taken[found] = True
             out.append(found)
-        return np.concatenate(out)
+            lesson.append(np.full(len(found), at))
+        return np.concatenate(out), np.concatenate(lesson)
 
     def measured(self, data, left, cap=3000):
         shown = data.y[:, self.classes].sum(1) > 0
@@ -105,46 +123,64 @@ class Case:
 # ---- the solution ---------------------------------------------------------------------------------------------------------------------
 
 class Ridge:
-    """(A + γI)⁻¹C for any γ, in the dual where there are fewer rows than columns; from eigenvalues where that is quick."""
+    """(A + γI)⁻¹C for any γ, from the eigenvalues of A, or of x xᵀ where that is smaller."""
 
     def __init__(self, x, y, other):
-        self.m, self.x, self.y, self.other, self.dual = (x ** 2).sum() / len(x), x, y, other, len(x) < x.shape[1]
-        self.gram = x @ x.T if self.dual else x.T @ x
-        self.cross = y if self.dual else x.T @ y
-        self.across = other @ x.T if self.dual else other
-        self.values, self.vectors = np.linalg.eigh(self.gram) if len(self.gram) < 500 else (None, None)
-
-    def inverse(self, gamma):
-        if self.values is None:
-            return np.linalg.inv(self.gram + gamma * np.eye(len(self.gram)))
-        return self.vectors / (self.values + gamma) @ self.vectors.T
+        self.m, self.y, dual = (x ** 2).sum() / len(x), y, len(x) < x.shape[1]
+        values, vectors = np.linalg.eigh(x @ x.T if dual else x.T @ x)
+        keep = values > 1e-10 * values[-1]
+        self.values, vectors = values[keep], vectors[:, keep]
+        roots = np.sqrt(self.values)
+        self.x, self.other = (vectors * roots, other @ x.T @ vectors / roots) if dual else (x @ vectors, other @ vectors)  # in the basis of the eigenvectors
 
     def solve(self, gamma):
         """Scores of the taught rows, of the others, and of the taught rows when left out; the mean leverage."""
-        inverse = self.inverse(gamma)
-        solution = inverse @ self.cross
-        if self.dual:
-            own, h = self.y - gamma * solution, 1 - gamma * np.diag(inverse)
-        else:
-            own, h = self.x @ solution, np.concatenate([(part @ inverse * part).sum(1) for part in np.array_split(self.x, 1 + len(self.x) // 4096)])
-        return own, self.across @ solution, (own - h[:, None] * self.y) / (1 - h[:, None]), h.mean()
+        solution = self.x.T @ self.y / (self.values + gamma)[:, None]
+        own, h = self.x @ solution, self.x ** 2 @ (1 / (self.values + gamma))
+        return own, self.other @ solution, (own - h[:, None] * self.y) / (1 - h[:, None]), h.mean()
 
 
-def parts_scores(x, y, judged, gamma, alpha, other, weights=None):
-    """The system of part.h for few rows, class by class in the dual. judged [rows x classes] is boolean."""
-    weights, gram, cross, scores, own = np.ones(len(x)) if weights is None else weights, x @ x.T, other @ x.T, [], []
-    for k in range(y.shape[1]):
-        root = np.sqrt(weights * np.where(judged[:, k], 1, alpha))
-        dual = root * np.linalg.solve(root[:, None] * gram * root + gamma * np.eye(len(x)), np.sqrt(weights) * y[:, k] * judged[:, k])
-        scores.append(cross @ dual)
-        own.append(gram @ dual)
-    return np.stack(scores, 1), np.stack(own, 1)
+def parts_scores(x, y, judged, gamma, alpha, other, weights):
+    """The system of part.h for few rows, in the dual. judged [rows x classes] is boolean."""
+    gram, cross, dual, patterns = x @ x.T, other @ x.T, np.zeros(y.shape), judged.T
+    for pattern in np.unique(patterns, axis=0):
+        same = (patterns == pattern).all(1)
+        root = np.sqrt(weights * np.where(pattern, 1, alpha))
+        target = np.sqrt(weights)[:, None] * y[:, same] * pattern[:, None]
+        dual[:, same] = root[:, None] * np.linalg.solve(root[:, None] * gram * root + gamma * np.eye(len(x)), target)
+    return cross @ dual, gram @ dual
+
+
+def teach(x, y, other, judged=None, alpha=0.3, lift=0.0, weights=None, gamma=gamma_rule, rule=threshold_rule):
+    """Scores of other rows and thresholds. lift is λ of part.h, already for the number of parts."""
+    judged, weights = np.ones(y.shape, bool) if judged is None else judged, np.ones(len(x)) if weights is None else weights
+    y = y * judged
+    scores, own = parts_scores(x, y, judged, gamma((weights[:, None] * x ** 2).sum() / len(x), *y.shape), alpha, other, weights)
+    y = y * weights[:, None]
+    thresholds = rule(means(own, y), (y > 0).sum(0), len(x)) + lift * means(np.repeat(own.sum(1)[:, None], y.shape[1], 1), y)
+    return scores + lift * scores.sum(1, keepdims=True), thresholds
+
+
+def known_so_far(case):
+    """Judged sets if the classes are taught one after another, each picture judged for the classes known by then."""
+    return case.rank <= case.lesson[:, None]
+
+
+def own_alone(case):
+    """Judged sets if each picture is judged for the class it was drawn for, and for no other."""
+    return case.rank == case.lesson[:, None]
+
+
+def square_root(y):
+    """Class weights f^(-1/2), normalised to a mean of 1, and of an image the mean over its classes."""
+    v = 1 / np.sqrt(np.maximum(y.sum(0), 1))
+    return (y * v / v.mean()).sum(1) / y.sum(1)
 
 
 # ---- measures -------------------------------------------------------------------------------------------------------------------------
 
 def means(scores, y):
-    return (scores * y).sum(0) / np.maximum(y.sum(0), 1)
+    return (scores * y).sum(0) / np.maximum(y.sum(0), 1e-9)
 
 
 def average_precision(scores, y):
@@ -182,70 +218,94 @@ def head(*cells):
     print("|---|" + "---:|" * (len(cells) - 1))
 
 
+def slashed(values, digits=1):
+    return " / ".join(f"{v:.{digits}f}" for v in values)
+
+
 # ---- tables ---------------------------------------------------------------------------------------------------------------------------
 
-def cases(given, which):
-    """(label, cases) of each scenario."""
-    draws = given.draws
-    if given.voc:
-        for kind, k, counts in (("named", 5, (2, 5, 15, 50)), ("random", 2, (5, 15, 50)), ("random", 5, (5, 15, 50)), ("random", 20, (5, 15, 50))):
-            for n in counts:
-                if which == "all" or (kind, n) in (("named", 15), ("random", 15)) and k == 5:
-                    yield f"VOC, {kind} {k} × {n}", [Case(given.voc, kind, k, n, 100 + s) for s in range(draws)]
-    if given.coco:
-        held = np.zeros(len(given.coco.y), bool)
-        held[np.random.default_rng(1).choice(len(held), 8000, replace=False)] = True
-        for k, counts in (2, (5, 15, 50, 200, 1000)), (5, (5, 15, 50, 200, 1000)), (20, (5, 15, 50, 200, 1000)), (80, (5, 15, 50, 200, 10 ** 6)):
-            for n in counts:
-                if which == "all" and (k * n <= 1000 or given.large) or (k, n) == (5, 15):
-                    yield f"COCO, {k} × {n if n < 10 ** 6 else 'all'}", [Case(given.coco, "random", k, n, 100 + s, held) for s in range(1 if n > 10 ** 5 else draws)]
+FEW = (("VOC", "named", 5, 15), ("VOC", "random", 5, 15), ("COCO", "random", 5, 15))
+MANY = (*(("VOC", "named", 5, n) for n in (2, 5, 15, 50)), *(("VOC", "random", k, n) for k in (2, 5, 20) for n in (5, 15, 50)),
+        *(("COCO", "random", k, n) for k in (2, 5, 20, 80) for n in (5, 15, 50, 200, 1000)))
+
+
+def cases(given, chosen, hold=False, **extra):
+    """(label, cases) of each scenario. 80 classes have at most 250 pictures each. COCO is measured on 8,000 pictures that are never taught, VOC on all
+    that were not taught, or on a half that is never taught if hold is set."""
+    for source, kind, k, n in chosen:
+        data, large = {"VOC": given.voc, "COCO": given.coco}[source], np.sum(n) * (1 if np.ndim(n) else k) > 1000
+        if data is None or large and not given.large:
+            continue
+        held = None
+        if source == "COCO" or hold:
+            held = np.zeros(len(data.y), bool)
+            held[np.random.default_rng(1).choice(len(held), min(8000, len(held) // 2), replace=False)] = True
+        n = np.minimum(n, 250) if k == 80 else n
+        yield f"{source}, {kind} {k} × {slashed(n, 0) if np.ndim(n) else n}", [Case(data, kind, k, n, 100 + s, held, **extra) for s in range(1 if large else given.draws)]
 
 
 def solved(case, dim):
     return Ridge(case.data.rows(case.taught, dim), case.y, case.measured_on.rows(case.rest, dim))
 
 
+def chosen(ridge):
+    """Scores of others, left-out scores and thresholds by the rules."""
+    own, other, left_out, _ = ridge.solve(gamma_rule(ridge.m, *ridge.y.shape))
+    return other, left_out, threshold_rule(means(own, ridge.y), ridge.y.sum(0), len(ridge.y))
+
+
+def summary(table, cells):
+    """Mean and maximum over the scenarios of a data set: table is [(label, values)]."""
+    for source in "VOC", "COCO":
+        rows = np.array([values for label, values in table if label.startswith(source)])
+        if len(rows):
+            line(f"{source}: mean, max", *[""] * cells, *(f"{a:.2f}, {b:.2f}" for a, b in zip(np.nanmean(rows, 0), np.nanmax(rows, 0))))
+
+
 def table_gamma(given):
-    """Loss of mAP against the best γ of the grid, by log10 of γ/m; GCV and leave-one-out error as choosers; the rule."""
-    head("loss of mAP", "N", "best", *STEPS, "GCV", "leave one out", "rule", "F1 at rule", "best F1 of all γ")
-    for label, drawn in cases(given, "all"):
-        table = []
+    """How much mAP is lost against the best γ of a grid of quarter decades. Columns: γ = m times a power of ten; γ chosen by generalised
+    cross-validation (GCV); by the leave-one-out error; by the rule. The grid reaches from 10^-1.5 to 10^1.5."""
+    shown = STEPS[::2]
+    head("mAP lost", "N", "best mAP", *(f"10^{v:g}" for v in shown), "GCV", "leave-one-out", "rule")
+    table = []
+    for label, drawn in cases(given, MANY):
+        rows = []
         for case in drawn:
-            ridge, row, f1, gcv, press = solved(case, given.dim), [], [], [], []
-            count = case.y.sum(0)
-            chosen = gamma_rule(ridge.m, len(case.y), len(count))
-            for gamma in [*ridge.m * 10 ** STEPS, chosen]:
+            ridge, found, gcv, press = solved(case, given.dim), [], [], []
+            for gamma in [*ridge.m * 10 ** STEPS, gamma_rule(ridge.m, *case.y.shape)]:
                 own, other, left_out, h = ridge.solve(gamma)
-                row.append(average_precision(other, case.rest_y))
-                f1.append(precision_recall(other, threshold_rule(means(own, case.y), count), case.rest_y)[2])
+                found.append(average_precision(other, case.rest_y))
                 gcv.append(((case.y - own) ** 2).sum() / (1 - h) ** 2)
                 press.append(((case.y - left_out) ** 2).sum())
-            best = max(row[:-1])
-            table.append([best, *(best - np.array(row[:-1])), best - row[np.argmin(gcv[:-1])], best - row[np.argmin(press[:-1])], best - row[-1], f1[-1], max(f1)])
-        line(label, len(drawn[0].taught), *(f"{v:.2f}" for v in np.mean(table, 0)))
+            best = max(found[:-1])
+            rows.append([best, *(best - np.array(found[:-1:2])), best - found[np.argmin(gcv[:-1])], best - found[np.argmin(press[:-1])], best - found[-1]])
+        row = np.mean(rows, 0)
+        table.append((label, row[1:]))
+        line(label, len(drawn[0].taught), *(f"{v:.2f}" for v in row))
+    summary(table, 2)
 
 
 def table_thresholds(given):
-    """Precision / recall / F1 of rules, γ by rule."""
-    rules = {"2/3 in": lambda own, out, h, n: own * 2 / 3,
-             "0.76 of the mean of both": lambda own, out, h, n: 0.38 * (own + out),
-             "the same, mean leverage": lambda own, out, h, n: 0.38 * (own + (own - h) / (1 - h)),
-             **{f"{s} n/(n+1)": lambda own, out, h, n, s=s: s * own * n / (n + 1) for s in (0.72, 0.76, 0.8)}}
-    head("P / R / F1", *rules, "best threshold of each class: F1", "best F1 on left-out scores: P / R / F1")
-    total = []
-    for label, drawn in cases(given, "all"):
-        table, bound, fitted = [], [], []
+    """How much F1 (mean over the classes, half background) is lost against the best threshold of each class on the measured pictures themselves, γ by
+    rule. μ is the mean score of the n taught pictures of a class, μ' the mean of their left-out scores. The last column chooses the threshold
+    with the best F1 on left-out scores."""
+    rules = {"2/3 μ": lambda own, out, n: own * 2 / 3, "0.38 (μ + μ')": lambda own, out, n: 0.38 * (own + out),
+             **{f"{s} μ n/(n+1)": lambda own, out, n, s=s: s * own * n / (n + 1) for s in (0.72, 0.76, 0.8)}}
+    head("F1 lost", "best F1", *rules, "fitted", "rule: P / R", "fitted: P / R")
+    table = []
+    for label, drawn in cases(given, MANY):
+        rows = []
         for case in drawn:
             ridge, count = solved(case, given.dim), case.y.sum(0)
-            own, other, left_out, h = ridge.solve(gamma_rule(ridge.m, len(case.y), len(count)))
-            table.append([precision_recall(other, rule(means(own, case.y), means(left_out, case.y), h, count), case.rest_y) for rule in rules.values()])
-            bound.append(best_f1(other, case.rest_y))
-            fitted.append(precision_recall(other, fit_on(left_out, case.y), case.rest_y))
-        table = np.mean(table, 0)
-        total.append([np.mean(bound) - np.append(table[:, 2], np.mean(fitted, 0)[2])])
-        line(label, *(" / ".join(f"{v:.1f}" for v in row) for row in table), f"{np.mean(bound):.1f}", " / ".join(f"{v:.1f}" for v in np.mean(fitted, 0)))
-    total = np.mean(total, 0)[0]
-    line("mean loss of F1", *(f"{v:.2f}" for v in total[:-1]), "", f"{total[-1]:.2f}")
+            own, other, left_out, _ = ridge.solve(gamma_rule(ridge.m, *case.y.shape))
+            found = [precision_recall(other, rule(means(own, case.y), means(left_out, case.y), count), case.rest_y) for rule in rules.values()]
+            found.append(precision_recall(other, fit_on(left_out, case.y), case.rest_y))
+            best = best_f1(other, case.rest_y)
+            rows.append([best, *(best - np.array(found)[:, 2]), *found[3][:2], *found[-1][:2]])
+        row = np.mean(rows, 0)
+        table.append((label, row[1:-4]))
+        line(label, f"{row[0]:.1f}", *(f"{v:.2f}" for v in row[1:-4]), slashed(row[-4:-2]), slashed(row[-2:]))
+    summary(table, 1)
 
 
 def fit_on(scores, y):
@@ -259,38 +319,180 @@ def fit_on(scores, y):
 
 
 def table_width(given):
-    """mAP and F1 by width, γ and thresholds by rule."""
+    """mAP / F1 by the width d of the random layer, γ and thresholds by rule."""
     wide = [512, 1024, 2048, 4096]
-    head("mAP, F1", "N", *(f"d = {d}" for d in wide))
-    for label, drawn in cases(given, "all"):
+    head("mAP / F1", "N", *(f"d = {d}" for d in wide))
+    for label, drawn in cases(given, MANY):
         row = []
         for dim in wide:
-            cell = []
+            found = []
             for case in drawn:
-                ridge, count = solved(case, dim), case.y.sum(0)
-                own, other, _, _ = ridge.solve(gamma_rule(ridge.m, len(case.y), len(count)))
-                cell.append([average_precision(other, case.rest_y), precision_recall(other, threshold_rule(means(own, case.y), count), case.rest_y)[2]])
-            row.append("{:.2f}, {:.1f}".format(*np.mean(cell, 0)))
+                other, _, thresholds = chosen(solved(case, dim))
+                found.append([average_precision(other, case.rest_y), precision_recall(other, thresholds, case.rest_y)[2]])
+            row.append(slashed(np.mean(found, 0)))
         line(label, len(drawn[0].taught), *row)
 
 
-def nested(case):
-    """Judged sets if the classes are taught one after another, each picture judged for the classes known by then."""
-    first = np.concatenate([[np.flatnonzero(row)[0]] for row in case.y])  # the lesson it is in; labels of later classes are not given then
-    return np.arange(case.y.shape[1]) <= first[:, None]
+def measured(case, scores, thresholds):
+    """mAP, P, R, F1"""
+    return [average_precision(scores, case.rest_y), *precision_recall(scores, thresholds, case.rest_y)]
 
 
-def teach(x, y, other, judged=None, alpha=0.3, gamma=gamma_rule, rule=threshold_rule):
-    """Scores of other rows and thresholds."""
-    judged = np.ones(y.shape, bool) if judged is None else judged
-    y = y * judged
-    scores, own = parts_scores(x, y, judged, gamma((x ** 2).sum() / len(x), *y.shape), alpha, other)
-    return scores, rule(means(own, y), y.sum(0))
+def table_parts(given):
+    """mAP / P / R / F1 if the classes are taught one after another. First all at once; then each picture judged for the classes known by then (nested
+    judged sets); then each picture judged for the class it was drawn for alone. The lift is that of 0.1 with as many parts as classes. The last
+    two columns weigh classes by f^(-1/2)."""
+    alphas = 0.1, 0.3, 1
+    head("mAP / P / R / F1", "at once", *(f"nested, α = {a}" for a in alphas), "nested, 0.3, lift", *(f"own class, α = {a}" for a in alphas),
+         *(f"own class, {a}, lift" for a in alphas[1:]), "at once, sqrt weights", "nested, sqrt weights")
+    uneven = (5, 10, 15, 25, 50)
+    for label, drawn in cases(given, (*FEW, *((a, b, 5, uneven) for a, b, _, _ in FEW), ("VOC", "random", 20, 15), ("COCO", "random", 20, 15))):
+        rows = []
+        for case in drawn:
+            x, other, k = case.data.rows(case.taught, given.dim), case.measured_on.rows(case.rest, given.dim), case.y.shape[1]
+            lift, nested, own = 0.1 * (k - 1) / (k + 8), known_so_far(case), own_alone(case)
+            ways = [{}, *({"judged": nested, "alpha": a} for a in alphas), {"judged": nested, "lift": lift}, *({"judged": own, "alpha": a} for a in alphas),
+                    *({"judged": own, "alpha": a, "lift": lift} for a in alphas[1:]), {"weights": square_root(case.y)},
+                    {"judged": nested, "weights": square_root(case.y * nested)}]
+            rows.append([measured(case, *teach(x, case.y, other, **way)) for way in ways])
+        line(label, *(slashed(cell) for cell in np.mean(rows, 0)))
+
+
+def table_unlabelled(given):
+    """mAP / P / R / F1 if u pictures that were judged for nothing are taught too, a part with an empty judged set. They are drawn at random from all pictures,
+    so some of them show the classes."""
+    ways = [(0, 0.3), (75, 0.3), (300, 0.3), (1000, 0.3), (300, 0.1), (300, 1), (1000, 0.1), (1000, 1)]
+    head("mAP / P / R / F1", *(f"u = {u}, α = {a}" if u else "none" for u, a in ways))
+    for label, drawn in cases(given, FEW, spare=1000):
+        rows = []
+        for case in drawn:
+            other, row = case.measured_on.rows(case.rest, given.dim), []
+            for u, alpha in ways:
+                x, judged = case.data.rows(np.concatenate([case.taught, case.spare[:u]]), given.dim), np.ones((len(case.y) + u, case.y.shape[1]), bool)
+                judged[len(case.y):] = False
+                row.append(measured(case, *teach(x, np.vstack([case.y, np.zeros((u, case.y.shape[1]))]), other, judged, alpha)))
+            rows.append(row)
+        line(label, *(slashed(cell) for cell in np.mean(rows, 0)))
+
+
+def shares(case, other, thresholds, background):
+    """Precision and recall of each class if this share of the measured pictures is background."""
+    weight = np.concatenate([np.ones(len(case.known)), np.full(len(case.none), background / (1 - background) * len(case.known) / max(len(case.none), 1))])
+    tagged = (other > thresholds) * weight[:, None]
+    right = (tagged * case.rest_y).sum(0)
+    return right / np.maximum(case.rest_y.sum(0), 1), right / np.maximum(tagged.sum(0), 1e-9)
+
+
+def table_expect(given):
+    """What `teach` can say from the left-out scores of the taught pictures, against what was measured: means over the classes, expected → measured. "Plain"
+    compares left-out scores with the thresholds as they are. The last columns: the mean distance of a single class's expectation, and the share
+    of background pictures that got any tag."""
+    head("expected → measured", "plain R", "R", "plain P", "P, no background", "P, 50 %", "P, 80 %", "a class: R", "a class: P, 50 %", "background tagged")
+    table = []
+    for label, drawn in cases(given, MANY):
+        if given.test and label.startswith("COCO"):
+            continue
+        rows = []
+        for case in drawn:
+            if given.test:
+                case.measured(given.test, np.ones(len(given.test.y), bool))
+            other, left_out, thresholds = chosen(solved(case, given.dim))
+            recall, _ = shares(case, other, thresholds, 0)
+            pairs = [(expectation(left_out, thresholds, case.y, b)[1], shares(case, other, thresholds, b)[1]) for b in (0, 0.5, 0.8)]
+            plain, expected = precision_recall(left_out, thresholds, case.y), expectation(left_out, thresholds, case.y, 0)[0]
+            rows.append([plain[1], 100 * expected.mean(), 100 * recall.mean(), plain[0], *(100 * v.mean() for pair in pairs for v in pair),
+                         100 * abs(expected - recall).mean(), 100 * abs(pairs[1][0] - pairs[1][1]).mean(),
+                         100 * (other[len(case.known):] > thresholds).any(1).mean() if len(case.none) else 0])
+        r = np.mean(rows, 0)
+        if len(case.none) < 100:  # all classes are taught: there is no background
+            r[[6, 7, 8, 9, 11, 12]] = np.nan
+        table.append((label, [abs(r[0] - r[2]), abs(r[1] - r[2]), abs(r[3] - r[7]), abs(r[4] - r[5]), abs(r[6] - r[7]), abs(r[8] - r[9]), r[10], r[11]]))
+        line(label, f"{r[0]:.1f}", f"{r[1]:.1f} → {r[2]:.1f}", f"{r[3]:.1f}", *(f"{r[i]:.1f} → {r[i + 1]:.1f}" for i in (4, 6, 8)), *(f"{v:.1f}" for v in r[10:]))
+    print("\nDistance of the means, and of single classes in the last two columns. Plain P is compared with 50 % background.")
+    head("distance", "plain R", "R", "plain P", "P, no background", "P, 50 %", "P, 80 %", "a class: R", "a class: P, 50 %")
+    summary(table, 0)
+
+
+def table_single(given):
+    """One class taught from n pictures, without anything else; then with 15 pictures that do not show it (`--not`), and with 100 that nobody judged. Scores
+    of other pictures are given as a share of the threshold: median / 90 % / 99 %. P and R at half background, and the share of other
+    pictures that are tagged."""
+    head("one class", "others' scores", "AP / P / R", "others tagged", "AP / P / R with 15 not", "others tagged", "AP / P / R with 100 unjudged", "others tagged")
+    for label, drawn in cases(given, [(a, "random", 1, n) for a in ("VOC", "COCO") for n in (15, 40)], spare=100):
+        rows = []
+        for case in drawn:
+            other, row = case.measured_on.rows(case.rest, given.dim), []
+            absent = np.flatnonzero((case.data.y[:, case.classes[0]] == 0))
+            absent = case.rng.choice(np.setdiff1d(absent, case.rest), 15, replace=False)
+            for more, known in (absent[:0], True), (absent, True), (case.spare, False):
+                x, y = case.data.rows(np.concatenate([case.taught, more]), given.dim), np.vstack([case.y, np.zeros((len(more), 1))])
+                judged = np.ones(y.shape, bool)
+                judged[len(case.y):] = known
+                scores, thresholds = teach(x, y, other, judged)
+                none = scores[len(case.known):, 0] / thresholds[0]
+                row += [*([] if row else np.quantile(none, [0.5, 0.9, 0.99])), *measured(case, scores, thresholds)[:3], 100 * (none > 1).mean()]
+            rows.append(row)
+        r = np.mean(rows, 0)
+        line(label, slashed(r[:3], 2), *(cell for at in (3, 7, 11) for cell in (slashed(r[at:at + 3]), f"{r[at + 3]:.1f} %")))
+
+
+def taught_more(case, dim, count, negatives):
+    """Scores and thresholds with up to count pictures of each class, and negatives from the spare pictures. Count 0: those of the case."""
+    free = np.ones(len(case.data.y), bool)
+    free[np.concatenate([case.held, case.spare])] = False
+    none = case.spare[case.data.y[case.spare][:, case.classes].sum(1) == 0][:negatives]
+    taught = np.concatenate([case.draw(free, count)[0] if count else case.taught, none])
+    return Ridge(case.data.rows(taught, dim), case.data.y[taught][:, case.classes], case.measured_on.rows(case.rest, dim))
+
+
+def table_negatives(given):
+    """mAP and F1 if u pictures that show none of the classes are taught too. F1 with thresholds 0.76 μ n/(n+1) whatever was taught; with a factor that
+    falls from 0.76 to 0.45, 0.5 or 0.55 with the share of pictures that show a class; with the best threshold of each class."""
+    lows = 0.76, 0.45, 0.5, 0.55
+    head("half background", "u", "mAP", *(f"F1, {v}" for v in lows), "best F1", "rule: P / R")
+    total = []
+    for label, drawn in cases(given, (*FEW, ("VOC", "random", 5, 50)), hold=True, spare=1200):
+        for u in 0, 20, 75, 300, 800:
+            rows = []
+            for case in drawn:
+                ridge = taught_more(case, given.dim, 0, u)
+                own, other, _, _ = ridge.solve(gamma_rule(ridge.m, *ridge.y.shape))
+                found = [precision_recall(other, threshold_rule(means(own, ridge.y), ridge.y.sum(0), len(ridge.y), low), case.rest_y) for low in lows]
+                rows.append([average_precision(other, case.rest_y), *(f[2] for f in found), best_f1(other, case.rest_y), *found[2][:2]])
+            r = np.mean(rows, 0)
+            total.append(r[5] - r[1:5])
+            line(label, u, *(f"{v:.1f}" for v in r[:6]), slashed(r[6:]))
+    line("mean F1 lost", "", "", *(f"{v:.1f}" for v in np.mean(total, 0)), "", "")
+
+
+def table_limits(given):
+    """Which errors are left, at half background. Of the wrong tags: on background, on a picture that shows another of the classes. Of the pictures of a
+    class that did not get its tag: those that got no tag, those that got another. Then F1: as taught; with the best threshold of each class; with up
+    to 50 and up to 200 pictures a class; with up to 400 pictures taught that show none of the classes; with both."""
+    head("half background", "P / R", "wrong: background", "wrong: another class", "missed: no tag", "missed: another tag", "F1", "best thresholds", "50 a class",
+         "200 a class", "400 negatives", "200 and 400 negatives", "and best thresholds")
+    for label, drawn in cases(given, FEW, hold=True, spare=700):
+        rows = []
+        for case in drawn:
+            other, _, thresholds = chosen(solved(case, given.dim))
+            tagged, y = other > thresholds, case.rest_y
+            wrong, missed = (tagged * (1 - y)).sum(1), ((1 - tagged) * y).sum(1)
+            known, any_tag = y.sum(1) > 0, tagged.any(1)
+            found = precision_recall(other, thresholds, y)
+            row = [*found[:2], *(100 * wrong[at].sum() / max(wrong.sum(), 1) for at in (~known, known)),
+                   *(100 * missed[at].sum() / max(missed.sum(), 1) for at in (~any_tag, any_tag)), found[2], best_f1(other, y)]
+            for n, negatives in (50, 0), (200, 0), (0, 400), (200, 400):
+                scores, _, thresholds = chosen(taught_more(case, given.dim, n, negatives))
+                row.append(precision_recall(scores, thresholds, y)[2])
+            rows.append([*row, best_f1(scores, y)])
+        r = np.mean(rows, 0)
+        line(label, slashed(r[:2]), *(f"{v:.0f} %" for v in r[2:6]), *(f"{v:.1f}" for v in r[6:]))
 
 
 def table_benchmark(given):
-    """The benchmark of `teach`: 5 × 15, then corrections."""
-    old = {"gamma": lambda m, n, k: 0.1 * m, "rule": lambda mean, n: mean * 2 / 3}
+    """Precision, recall: mean (range) over the draws. Five classes of 15 pictures each; half of the tagged pictures are background. Then 20 wrong tags
+    are corrected (see `corrected`)."""
+    old = {"gamma": lambda m, n, k: 0.1 * m, "rule": lambda mean, *_: mean * 2 / 3}
     measured = given.test or given.voc
     head("P, R", "rules of 0.2, at once", "at once", "one class after another", "before 20 corrections", "after", "20 at random instead")
     for kind in "named", "random":
@@ -298,12 +500,12 @@ def table_benchmark(given):
         for s in range(given.draws):
             case = Case(given.voc, kind, 5, 15, s)
             left = np.ones(len(measured.y), bool)
-            left[case.taught] = given.test is not None
+            left[case.taught if given.test is None else []] = False
             case.measured(measured, left)
             x, y, other = given.voc.rows(case.taught, given.dim), case.y, measured.rows(case.rest, given.dim)
             row = [precision_recall(*teach(x, y, other, **old), case.rest_y)]
             row.append(precision_recall(*teach(x, y, other), case.rest_y))
-            row.append(precision_recall(*teach(x, y, other, nested(case)), case.rest_y))
+            row.append(precision_recall(*teach(x, y, other, known_so_far(case)), case.rest_y))
             row += corrected(case, x, y, other)
             table.append(np.array(row)[:, :2])
         table = np.array(table)
@@ -334,8 +536,11 @@ def main():
     parser.add_argument("--dim", type=int, default=2048)
     parser.add_argument("--large", action="store_true")
     given = parser.parse_args()
+    files = "".join(f" --{name} {stands}" for name, stands in (("voc", "TRAINVAL"), ("coco", "TRAIN"), ("test", "TEST")) if getattr(given, name))
     for name in given.tables.split(","):
-        globals()[f"table_{name}"](given)
+        table = globals()[f"table_{name}"]
+        print(f"\n## {name}\n\n    bench/teaching_study.py{files} --tables {name} --draws {given.draws} --dim {given.dim}{' --large' if given.large else ''}\n\n{' '.join(table.__doc__.split())}")
+        table(given)
 
 
 if __name__ == "__main__":
