@@ -338,31 +338,38 @@ def measured(case, scores, thresholds):
     return [average_precision(scores, case.rest_y), *precision_recall(scores, thresholds, case.rest_y)]
 
 
+def by_way(labels, ways, columns):
+    """One row for each way to teach, one column for each scenario: columns is [(label, [[values of a way] of a draw])]."""
+    columns = [(label, np.mean(rows, 0)) for label, rows in columns]
+    head(labels, *(label for label, _ in columns))
+    for at, way in enumerate(ways):
+        line(way, *(slashed(values[at]) for _, values in columns))
+
+
 def table_parts(given):
-    """mAP / P / R / F1 if the classes are taught one after another. First all at once; then each picture judged for the classes known by then (nested
-    judged sets); then each picture judged for the class it was drawn for alone. The lift is that of 0.1 with as many parts as classes. The last
-    two columns weigh classes by f^(-1/2)."""
-    alphas = 0.1, 0.3, 1
-    head("mAP / P / R / F1", "at once", *(f"nested, α = {a}" for a in alphas), "nested, 0.3, lift", *(f"own class, α = {a}" for a in alphas),
-         *(f"own class, {a}, lift" for a in alphas[1:]), "at once, sqrt weights", "nested, sqrt weights")
+    """mAP / P / R / F1 if the classes are taught one after another. Nested: each picture is judged for the classes known by then. Own class: it is judged
+    for the class it was drawn for alone. The lift is that of 0.1 with as many parts as classes. sqrt weighs classes by f^(-1/2)."""
+    alphas, columns = (0.1, 0.3, 1), []
     uneven = (5, 10, 15, 25, 50)
     for label, drawn in cases(given, (*FEW, *((a, b, 5, uneven) for a, b, _, _ in FEW), ("VOC", "random", 20, 15), ("COCO", "random", 20, 15))):
         rows = []
         for case in drawn:
             x, other, k = case.data.rows(case.taught, given.dim), case.measured_on.rows(case.rest, given.dim), case.y.shape[1]
             lift, nested, own = 0.1 * (k - 1) / (k + 8), known_so_far(case), own_alone(case)
-            ways = [{}, *({"judged": nested, "alpha": a} for a in alphas), {"judged": nested, "lift": lift}, *({"judged": own, "alpha": a} for a in alphas),
-                    *({"judged": own, "alpha": a, "lift": lift} for a in alphas[1:]), {"weights": square_root(case.y)},
-                    {"judged": nested, "weights": square_root(case.y * nested)}]
-            rows.append([measured(case, *teach(x, case.y, other, **way)) for way in ways])
-        line(label, *(slashed(cell) for cell in np.mean(rows, 0)))
+            ways = {"all at once": {}, "all at once, sqrt": {"weights": square_root(case.y)},
+                    **{f"nested, α = {a}": {"judged": nested, "alpha": a} for a in alphas},
+                    "nested, α = 0.3, lift": {"judged": nested, "lift": lift}, "nested, α = 0.3, sqrt": {"judged": nested, "weights": square_root(case.y * nested)},
+                    **{f"own class, α = {a}": {"judged": own, "alpha": a} for a in alphas},
+                    **{f"own class, α = {a}, lift": {"judged": own, "alpha": a, "lift": lift} for a in alphas[1:]}}
+            rows.append([measured(case, *teach(x, case.y, other, **way)) for way in ways.values()])
+        columns.append((label, rows))
+    by_way("mAP / P / R / F1", ways, columns)
 
 
 def table_unlabelled(given):
-    """mAP / P / R / F1 if u pictures that were judged for nothing are taught too, a part with an empty judged set. They are drawn at random from all pictures,
-    so some of them show the classes."""
-    ways = [(0, 0.3), (75, 0.3), (300, 0.3), (1000, 0.3), (300, 0.1), (300, 1), (1000, 0.1), (1000, 1)]
-    head("mAP / P / R / F1", *(f"u = {u}, α = {a}" if u else "none" for u, a in ways))
+    """mAP / P / R / F1 if u pictures that were judged for nothing are taught too, a part with an empty judged set. They are drawn at random from all
+    pictures, so some of them show the classes."""
+    ways, columns = [(0, 0.3), *((u, a) for a in (0.1, 0.3, 1) for u in (75, 300, 1000))], []
     for label, drawn in cases(given, FEW, spare=1000):
         rows = []
         for case in drawn:
@@ -372,7 +379,8 @@ def table_unlabelled(given):
                 judged[len(case.y):] = False
                 row.append(measured(case, *teach(x, np.vstack([case.y, np.zeros((u, case.y.shape[1]))]), other, judged, alpha)))
             rows.append(row)
-        line(label, *(slashed(cell) for cell in np.mean(rows, 0)))
+        columns.append((label, rows))
+    by_way("mAP / P / R / F1", [f"u = {u}, α = {a}" if u else "none" for u, a in ways], columns)
 
 
 def shares(case, other, thresholds, background):
@@ -407,7 +415,8 @@ def table_expect(given):
         if len(case.none) < 100:  # all classes are taught: there is no background
             r[[6, 7, 8, 9, 11, 12]] = np.nan
         table.append((label, [abs(r[0] - r[2]), abs(r[1] - r[2]), abs(r[3] - r[7]), abs(r[4] - r[5]), abs(r[6] - r[7]), abs(r[8] - r[9]), r[10], r[11]]))
-        line(label, f"{r[0]:.1f}", f"{r[1]:.1f} → {r[2]:.1f}", f"{r[3]:.1f}", *(f"{r[i]:.1f} → {r[i + 1]:.1f}" for i in (4, 6, 8)), *(f"{v:.1f}" for v in r[10:]))
+        line(label, f"{r[0]:.1f}", f"{r[1]:.1f} → {r[2]:.1f}", f"{r[3]:.1f}", *("–" if np.isnan(r[i]) else f"{r[i]:.1f} → {r[i + 1]:.1f}" for i in (4, 6, 8)),
+             *("–" if np.isnan(v) else f"{v:.1f}" for v in r[10:]))
     print("\nDistance of the means, and of single classes in the last two columns. Plain P is compared with 50 % background.")
     head("distance", "plain R", "R", "plain P", "P, no background", "P, 50 %", "P, 80 %", "a class: R", "a class: P, 50 %")
     summary(table, 0)
