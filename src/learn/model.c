@@ -33,6 +33,7 @@ static void evidence_free(l3a_context *context, struct evidence *evidence) {
     }
     release(context, evidence->parts);
     release(context, evidence->cross);
+    search_end_free(context, &evidence->end);
     ridge_free(&evidence->ridge);
     release(context, evidence);
 }
@@ -150,8 +151,8 @@ done:
 
 l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value) {
     REQUIRE(model, model, name, value);
-    static const char *const fixed[] = {"dim",  "seed",          "gamma",   "gamma-from", "precision", "alpha",
-                                        "lift", "skip-features", "weights", "scaling"};
+    static const char *const fixed[] = {"dim",   "seed", "gamma",         "gamma-from", "precision",
+                                        "alpha", "lift", "skip-features", "weights",    "scaling"};
     l3a_status status = L3A_OK;
     struct model_options changed = model->options;
     TRY(model_options_set(model->context, &changed, name, value));
@@ -271,7 +272,7 @@ l3a_status model_solve(l3a_model *model, size_t columns, const double *cross, do
     evidence->ridge.gamma = model->options.gamma;
     if (evidence->part_count) {
         TRY(parts_solve(&evidence->ridge, evidence->parts, evidence->part_count, model->options.alpha, model->options.lift, columns,
-                        cross, coefficients));
+                        cross, coefficients, evidence->end.kept ? &evidence->end : NULL));
     } else {
         TRY(ridge_solve(&evidence->ridge, columns, cross, coefficients));
     }
@@ -283,6 +284,7 @@ l3a_status model_fold(l3a_model *model) {
     struct evidence *evidence = model->evidence;
     l3a_status status = L3A_OK;
     while (model->options.keep_phases && evidence->part_count > model->options.keep_phases) {
+        evidence_changed(evidence);
         TRY(part_fold(&evidence->parts[1], &evidence->parts[0]));
         part_free(&evidence->parts[0]);
         memmove(evidence->parts, evidence->parts + 1, --evidence->part_count * sizeof *evidence->parts);
