@@ -2,6 +2,7 @@
 #include "learn/model.h"
 
 #include "base/sized.h"
+#include "base/text_index.h"
 #include "data/features.h"
 #include "learn/teach.h"
 #include "measure/evaluate.h"
@@ -516,7 +517,12 @@ static l3a_status learn_more(l3a_model *model, l3a_features *features, const cha
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     size_t *columns = NULL, *rows = NULL, row_count;
+    text_index index = {0};
     l3a_teach_report report;
+    size_t first;
+    TRY(text_index_make(context, (char *const *)classes, count, &index));
+    const size_t second = text_index_repeated(&index, &first);
+    FAIL_IF(second < count, context, L3A_ERROR_CLASS, "name every class once", "class '%s' is listed twice", classes[second]);
     TRY(allocate(context, count, sizeof *columns, &columns));
     TRY(features_columns(features, classes, count, columns));
     TRY(features_rows_with(features, columns, count, &rows, &row_count));
@@ -525,6 +531,7 @@ static l3a_status learn_more(l3a_model *model, l3a_features *features, const cha
     const struct taught taught = {features, rows, columns, row_count, count};
     TRY(model_teach(model, &taught, 1, &report));
 done:
+    text_index_free(context, &index);
     release(context, columns);
     release(context, rows);
     return status;
