@@ -99,6 +99,16 @@ static void print_more(const l3a_model *model, const struct list *list, size_t b
     printf("  saved to %s\n", path);
 }
 
+/* before: how many classes the model had, if it knew some of those that were learned; SIZE_MAX: it knew none. */
+static void print_learned(const l3a_model *model, const l3a_options *settings, const l3a_features *features,
+                          const struct list *list, size_t before, const char *path) {
+    if (before == SIZE_MAX) {
+        print_phase(model, settings, features, path);
+    } else {
+        print_more(model, list, before, path);
+    }
+}
+
 /* Whether the model knows one of the classes. */
 static bool knows_any(const l3a_model *model, const struct list *list) {
     bool knows = false;
@@ -172,11 +182,7 @@ int learn_command(struct arguments *arguments) {
     }
     if (status == L3A_OK && fits) {
         status = l3a_model_options(model, settings);
-        if (more) {
-            print_more(model, &list, before, path);
-        } else {
-            print_phase(model, settings, features, path);
-        }
+        print_learned(model, settings, features, &list, more ? before : SIZE_MAX, path);
     }
     const int code = fits ? explain(arguments, status) : EXIT_USAGE;
     l3a_lock_free(lock);
