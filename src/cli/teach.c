@@ -146,24 +146,23 @@ static l3a_status add_pictures(const struct arguments *arguments, const char *co
 static l3a_status fill_lesson(const struct arguments *arguments, const struct lists *lists, l3a_lesson *lesson, size_t *skipped) {
     const l3a_judgement judgement = judgement_of(arguments, lists);
     const char *list = argument(arguments, "list");
-    const char **paths = calloc(arguments->positional_count, sizeof *paths);
+    struct list names = {0};
     size_t count = 0;
-    l3a_status status = paths ? L3A_OK : L3A_ERROR_MEMORY;
-    for (size_t i = 1; status == L3A_OK && i < arguments->positional_count; i++) {
-        const char *name = arguments->positionals[i];
-        if (has_tags(name)) {
-            status = add_dataset(arguments, name, judgement, lesson);
+    l3a_status status = list_pictures(arguments, &names) ? L3A_OK : L3A_ERROR_MEMORY;
+    for (size_t i = 0; status == L3A_OK && i < names.count; i++) { /* what is left are files and folders */
+        if (has_tags(names.items[i])) {
+            status = add_dataset(arguments, names.items[i], judgement, lesson);
         } else {
-            paths[count++] = name;
+            names.items[count++] = names.items[i];
         }
     }
     if (status == L3A_OK && list) {
         status = add_list(arguments, list, &judgement, lesson);
     }
     if (status == L3A_OK && count) {
-        status = add_pictures(arguments, paths, count, &judgement, lesson, skipped);
+        status = add_pictures(arguments, names.items, count, &judgement, lesson, skipped);
     }
-    free(paths);
+    list_free(&names);
     return status;
 }
 

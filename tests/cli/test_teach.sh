@@ -67,6 +67,16 @@ expect 0 '' teach b.l3a taught/1?.png --tags stripes --only
 expect 0 '' teach b.l3a photos/stripes --tags stripes --only
 check 'any order' same_tags a.l3a b.l3a
 
+ls taught/2?.png | expect 0 '' teach tags.l3a - --tags disc
+shows 'taught 10 pictures'
+expect 0 '' l3a undo tags.l3a
+
+# ---- Tags, corrected and taught ----
+expect 0 '' l3a tag tags.l3a mixed/z.jpg taught/40.png -o tagged.csv --quiet
+expect 0 '' teach tags.l3a --list tagged.csv
+shows 'taught 2 pictures'
+expect 0 '' l3a undo tags.l3a
+
 # ---- What cannot be read ----
 expect 2 'broken.png' teach tags.l3a more --tags disc
 shows 'taught 1 picture'
