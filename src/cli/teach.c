@@ -238,9 +238,9 @@ static int adapt(const struct arguments *arguments, l3a_tagger *tagger) {
     const uint64_t dim = l3a_options_integer(asked, "dim");
     if (status == L3A_OK && code == EXIT_DONE && argument(arguments, "dim") && dim != l3a_options_integer(own, "dim")) {
         status = l3a_tagger_widen(tagger, (size_t)dim);
-        if (status == L3A_OK) {
-            printf("learned again from the history, %" PRIu64 " wide instead of %" PRIu64 "\n", dim,
-                   l3a_options_integer(own, "dim"));
+        if (status == L3A_OK && !arguments->quiet) {
+            fprintf(stderr, "learned again from the history, %" PRIu64 " wide instead of %" PRIu64 "\n", dim,
+                    l3a_options_integer(own, "dim"));
         }
     }
     l3a_options_free(own);
