@@ -143,15 +143,31 @@ static void print_wrapped(FILE *to, const char *text, int indent, int columns) {
     fprintf(to, "\n");
 }
 
+/* The bytes of a list of choices that fit into `columns`: up to a bar, if it is too long. */
+static size_t fitting_choices(const char *text, int columns) {
+    size_t length = fitting_bytes(text, columns);
+    if (text[length]) {
+        const size_t most = length;
+        while (length && text[length - 1] != '|') {
+            length--;
+        }
+        length = length ? length : most;
+    }
+    return length;
+}
+
 static void print_entry(FILE *to, const char *left, const char *text, int columns) {
-    const int width = display_width(left), indent = columns < 70 ? 8 : 37;
-    fprintf(to, "  %s", left);
+    const int indent = columns < 70 ? 8 : 37;
+    const size_t length = fitting_choices(left, columns - 2);
+    const int width = display_width(left);
+    fprintf(to, "  %.*s", (int)length, left);
+    if (left[length]) {
+        fprintf(to, "\n%*s%s", indent - 2, "", left + length);
+    }
     if (2 + width < indent) {
         fprintf(to, "%*s", indent - 2 - width, "");
-    } else if (columns < 70) {
-        fprintf(to, "\n%*s", indent, "");
     } else {
-        fprintf(to, "  ");
+        fprintf(to, "\n%*s", indent, "");
     }
     print_wrapped(to, text, indent, columns);
 }

@@ -10,7 +10,7 @@ const struct option learn_options[] = {
     {"features", "FILE", "features with labels to learn from"},
     {"labels", "Y.npy", "labels, if --features is a .npy file"},
     {"names", "FILE", "class names, one per line, for .npy files"},
-    {"classes", "A,B", "the new classes, or @FILE with one name per line"},
+    {"classes", "A,B", "the classes, new or known, or @FILE with one name per line"},
     {"wait", NULL, "wait while another process changes the model, rather than fail"},
     {"method", "NAME", "method of a new model; the methods are listed below [l3a]"},
     {NULL, NULL, NULL},
@@ -80,13 +80,43 @@ static void print_phase(const l3a_model *model, const l3a_options *settings, con
            path);
 }
 
+/* Prints what was learned of classes that the model knew, and possibly of new ones. */
+static void print_more(const l3a_model *model, const struct list *list, size_t before, const char *path) {
+    const size_t added = l3a_model_class_count(model) - before, known = list->count - added;
+    printf("more images of %zu known %s", known, plural(known, "class", "classes"));
+    if (added) {
+        printf(", and %zu new %s", added, plural(added, "class", "classes"));
+    }
+    printf("; %zu in all\n", l3a_model_class_count(model));
+    for (size_t i = 0; i < list->count; i++) {
+        for (size_t k = 0; k < l3a_model_class_count(model); k++) {
+            if (strcmp(list->items[i], l3a_model_class(model, k)) == 0) {
+                const uint64_t images = l3a_model_class_images(model, k);
+                printf("  %s: %" PRIu64 " %s\n", list->items[i], images, plural(images, "image", "images"));
+            }
+        }
+    }
+    printf("  saved to %s\n", path);
+}
+
+/* Whether the model knows one of the classes. */
+static bool knows_any(const l3a_model *model, const struct list *list) {
+    bool knows = false;
+    for (size_t i = 0; i < list->count && !knows; i++) {
+        for (size_t k = 0; k < l3a_model_class_count(model) && !knows; k++) {
+            knows = strcmp(list->items[i], l3a_model_class(model, k)) == 0;
+        }
+    }
+    return knows;
+}
+
 /* Prints the plan of the phase before it begins. */
 static l3a_status print_plan(const struct arguments *arguments, l3a_model *model, l3a_features *features, const struct list *list) {
     l3a_plan plan = {.size = sizeof plan};
     uint64_t images;
     char memory[32], file[32];
     const l3a_status status = l3a_model_prepare(model, features, list->items, list->count, &images, &plan);
-    if (status == L3A_OK && !arguments->quiet) {
+    if (status == L3A_OK && !arguments->quiet && !knows_any(model, list)) {
         fprintf(stderr, "plan: phase %zu, %zu new %s, %" PRIu64 " %s to learn; memory %s, model file %s\n",
                 l3a_model_phase_count(model) + 1, list->count, plural(list->count, "class", "classes"), images,
                 plural(images, "image", "images"), size_text(plan.memory, memory), size_text(plan.file, file));
@@ -132,6 +162,8 @@ int learn_command(struct arguments *arguments) {
         warn_of_idle_settings(arguments, settings);
         status = print_plan(arguments, model, features, &list);
     }
+    const size_t before = l3a_model_class_count(model);
+    const bool more = status == L3A_OK && fits && knows_any(model, &list);
     if (status == L3A_OK && fits) {
         status = l3a_model_learn(model, features, list.items, list.count);
     }
@@ -140,7 +172,11 @@ int learn_command(struct arguments *arguments) {
     }
     if (status == L3A_OK && fits) {
         status = l3a_model_options(model, settings);
-        print_phase(model, settings, features, path);
+        if (more) {
+            print_more(model, &list, before, path);
+        } else {
+            print_phase(model, settings, features, path);
+        }
     }
     const int code = fits ? explain(arguments, status) : EXIT_USAGE;
     l3a_lock_free(lock);

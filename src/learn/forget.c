@@ -104,7 +104,7 @@ static bool goes_whole(const l3a_model *model, size_t index, const bool *gone) {
 
 void model_drop_part(l3a_model *model, size_t index) {
     struct evidence *evidence = model->evidence;
-    evidence->summed = false;
+    evidence_changed(evidence);
     part_free(&evidence->parts[index]);
     evidence->part_count--;
     memmove(evidence->parts + index, evidence->parts + index + 1, (evidence->part_count - index) * sizeof *evidence->parts);
@@ -129,6 +129,7 @@ l3a_status model_drop_classes(l3a_model *model, const bool *gone) {
     struct model_columns made = {0};
     text_list classes = {0};
     size_t to = 0, phases = 0;
+    evidence_changed(model->evidence);
     TRY(model_columns_create(context, d, all, &made));
     for (size_t k = 0; k < old; k++) {
         if (!gone[k]) {
@@ -336,7 +337,7 @@ static l3a_status remove_rows(struct removal *r, l3a_features *features, size_t 
     }
     TRY(sums_cross(sums, -1, evidence->cross));
     if (part < evidence->part_count) {
-        evidence->summed = false;
+        evidence_changed(evidence);
         evidence->parts[part].images -= r->count;
         TRY(scatter_add_sums(&evidence->parts[part].sums, sums, -1));
     } else {

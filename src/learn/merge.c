@@ -67,8 +67,8 @@ bool has_chosen_gamma(const l3a_model *model) {
 }
 
 static l3a_status compare_settings(const l3a_model *model, const l3a_model *other) {
-    static const char *const names[] = {"dim",           "seed",        "gamma",   "gamma-from", "precision", "alpha", "lift",
-                                        "skip-features", "keep-phases", "weights", "scaling",   "pseudo"};
+    static const char *const names[] = {"dim",  "seed",          "gamma",       "gamma-from", "precision", "alpha",
+                                        "lift", "skip-features", "keep-phases", "weights",    "scaling",   "pseudo"};
     l3a_status status = L3A_OK;
     l3a_context *context = model->context;
     FAIL_IF(model->width != other->width, context, L3A_ERROR_MISMATCH, "merge models that learned features of the same backbone",
@@ -185,7 +185,7 @@ static l3a_status merge_parts(l3a_model *model, const l3a_model *other, const st
     const struct evidence *theirs = other->evidence;
     l3a_status status = L3A_OK;
     struct part *parts = NULL;
-    mine->summed = false;
+    evidence_changed(mine);
     TRY(allocate_zeroed(context, mine->part_count + theirs->part_count + 1, sizeof *parts, &parts));
     if (mine->part_count) {
         memcpy(parts, mine->parts, mine->part_count * sizeof *parts);

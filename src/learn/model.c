@@ -2,6 +2,7 @@
 #include "learn/model.h"
 
 #include "base/sized.h"
+#include "base/text_index.h"
 #include "data/features.h"
 #include "learn/teach.h"
 #include "measure/evaluate.h"
@@ -33,6 +34,7 @@ static void evidence_free(l3a_context *context, struct evidence *evidence) {
     }
     release(context, evidence->parts);
     release(context, evidence->cross);
+    search_end_free(context, &evidence->end);
     ridge_free(&evidence->ridge);
     release(context, evidence);
 }
@@ -150,8 +152,8 @@ done:
 
 l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value) {
     REQUIRE(model, model, name, value);
-    static const char *const fixed[] = {"dim",  "seed",          "gamma",   "gamma-from", "precision", "alpha",
-                                        "lift", "skip-features", "weights", "scaling"};
+    static const char *const fixed[] = {"dim",   "seed", "gamma",         "gamma-from", "precision",
+                                        "alpha", "lift", "skip-features", "weights",    "scaling"};
     l3a_status status = L3A_OK;
     struct model_options changed = model->options;
     TRY(model_options_set(model->context, &changed, name, value));
@@ -271,7 +273,7 @@ l3a_status model_solve(l3a_model *model, size_t columns, const double *cross, do
     evidence->ridge.gamma = model->options.gamma;
     if (evidence->part_count) {
         TRY(parts_solve(&evidence->ridge, evidence->parts, evidence->part_count, model->options.alpha, model->options.lift, columns,
-                        cross, coefficients));
+                        cross, coefficients, evidence->end.kept ? &evidence->end : NULL));
     } else {
         TRY(ridge_solve(&evidence->ridge, columns, cross, coefficients));
     }
@@ -283,6 +285,7 @@ l3a_status model_fold(l3a_model *model) {
     struct evidence *evidence = model->evidence;
     l3a_status status = L3A_OK;
     while (model->options.keep_phases && evidence->part_count > model->options.keep_phases) {
+        evidence_changed(evidence);
         TRY(part_fold(&evidence->parts[1], &evidence->parts[0]));
         part_free(&evidence->parts[0]);
         memmove(evidence->parts, evidence->parts + 1, --evidence->part_count * sizeof *evidence->parts);
@@ -514,7 +517,12 @@ static l3a_status learn_more(l3a_model *model, l3a_features *features, const cha
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     size_t *columns = NULL, *rows = NULL, row_count;
+    text_index index = {0};
     l3a_teach_report report;
+    size_t first;
+    TRY(text_index_make(context, (char *const *)classes, count, &index));
+    const size_t second = text_index_repeated(&index, &first);
+    FAIL_IF(second < count, context, L3A_ERROR_CLASS, "name every class once", "class '%s' is listed twice", classes[second]);
     TRY(allocate(context, count, sizeof *columns, &columns));
     TRY(features_columns(features, classes, count, columns));
     TRY(features_rows_with(features, columns, count, &rows, &row_count));
@@ -523,6 +531,7 @@ static l3a_status learn_more(l3a_model *model, l3a_features *features, const cha
     const struct taught taught = {features, rows, columns, row_count, count};
     TRY(model_teach(model, &taught, 1, &report));
 done:
+    text_index_free(context, &index);
     release(context, columns);
     release(context, rows);
     return status;

@@ -39,8 +39,15 @@ struct evidence {
     size_t part_count;
     bool summed;   /* the first half of the ridge's sums holds the sum of the parts as they are */
     double *cross; /* C [d x classes] */
+    struct search_end end;
     size_t users;
 };
+
+/* After a change of the parts: what was derived from them is no longer known. */
+static inline void evidence_changed(struct evidence *evidence) {
+    evidence->summed = false;
+    evidence->end.known = false;
+}
 
 /* A phase in progress. Class arrays cover all classes; the phase's own come last. */
 struct phase {

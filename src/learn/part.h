@@ -72,10 +72,23 @@ void systems_free(l3a_context *context, struct systems *systems);
 /* Factors M of a system, so that sums_solve() can solve it. The ridge's sums hold S or, without parts, A. */
 l3a_status system_factor(const struct system *system, struct ridge *ridge, double alpha);
 
+/* Where a search ended, so that the next one can go on from there after a few images were added, without the product M W. If images
+ * change M_k by Σ ω x xᵀ and c_k by Σ ω x y, then c_k - M_k w_k changes by Σ ω x (y - x·w_k). */
+struct search_end {
+    bool kept; /* whether to keep it at all */
+    bool known;
+    size_t columns;
+    double gamma;
+    double *solution, *residual; /* [columns x d], without the lift */
+};
+
+void search_end_free(l3a_context *context, struct search_end *end);
+
 /* Computes coefficients [d x columns] of all classes from cross [d x columns]. The search starts from what coefficients hold
- * before. The ridge's own sums are work space, whose first half must hold S (parts_sum). */
+ * before, or from `end` if that is known, which then gets where this one ended. The ridge's own sums are work space, whose first
+ * half must hold S (parts_sum). */
 l3a_status parts_solve(struct ridge *ridge, const struct part *parts, size_t count, double alpha, double lift, size_t columns,
-                       const double *cross, double *coefficients);
+                       const double *cross, double *coefficients, struct search_end *end);
 /* Bytes that this takes. */
 uint64_t parts_solve_bytes(const l3a_context *context, size_t dim, size_t columns);
 /* λ_t */

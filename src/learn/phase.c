@@ -635,7 +635,7 @@ l3a_status phase_keep(l3a_model *model) {
     } else if (!phase->recursive) {
         TRY(sums_keep(&evidence->ridge.sums, 1));
     }
-    evidence->summed = false;
+    evidence_changed(evidence);
     release(context, evidence->cross);
     evidence->cross = phase->cross;
     phase->cross = NULL;

@@ -33,6 +33,7 @@ struct lesson {
     const struct taught *taught;
     double sign;
     bool recursive;
+    double lift;       /* λ before the lesson */
     text_list classes; /* of the model afterwards, before classes that nobody judges are dropped */
     size_t *place;     /* the class of each column; SIZE_MAX: no image was judged for it */
     size_t *order;     /* numbers of rows: those with the same judged set are next to each other */
@@ -40,6 +41,7 @@ struct lesson {
     size_t section_count;
     struct model_columns next;
     double *class_weight; /* v now */
+    double *residual;     /* [d x classes]: what the lesson adds to C - M W; NULL: not wanted */
     uint64_t images, pseudo_labels;
 
     /* A block of rows. */
@@ -57,8 +59,8 @@ enum { LESSON_ROWS = 1024, LESSON_ARRAYS = 8 };
 
 static void lesson_free(struct lesson *lesson) {
     l3a_context *context = lesson->model->context;
-    void *const owned[] = {lesson->place,  lesson->order,  lesson->class_weight, lesson->rows,   lesson->values, lesson->given,
-                           lesson->labels, lesson->pseudo, lesson->scores,       lesson->weight, lesson->targets};
+    void *const owned[] = {lesson->residual, lesson->place,  lesson->order,  lesson->class_weight, lesson->rows,   lesson->values,
+                           lesson->given,    lesson->labels, lesson->pseudo, lesson->scores,       lesson->weight, lesson->targets};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
         release(context, owned[i]);
     }
@@ -226,19 +228,23 @@ static l3a_status prepare_block(struct lesson *lesson) {
     l3a_status status = L3A_OK;
     const size_t old = old_classes(lesson), all = lesson->classes.count, columns = lesson->taught->column_count;
     const size_t n = lesson->taught->row_count < LESSON_ROWS ? lesson->taught->row_count : LESSON_ROWS;
-    const bool pseudo = uses_pseudo_labels(lesson);
+    const bool pseudo = uses_pseudo_labels(lesson), scored = pseudo || model->evidence->end.known;
     const struct array list[LESSON_ARRAYS] = {
         {&lesson->rows, n, sizeof *lesson->rows, false},
         {&lesson->values, n, model->width * sizeof *lesson->values, false},
         {&lesson->given, n, columns, false},
         {&lesson->labels, n, all, false},
         {&lesson->pseudo, pseudo ? n : 0, old, false},
-        {&lesson->scores, pseudo ? n : 0, old * real_size(options_real(&model->options)), false},
+        {&lesson->scores, scored ? n : 0, old * real_size(options_real(&model->options)), false},
         {&lesson->weight, n, sizeof *lesson->weight, false},
         {&lesson->targets, n, all * sizeof *lesson->targets, false},
     };
     TRY(model_ready(model));
     TRY(arrays_allocate(model->context, list, LESSON_ARRAYS));
+    if (lesson->sign > 0 && model->evidence->end.known) {
+        lesson->lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count);
+        TRY(allocate_zeroed(model->context, model_dim(model), all * sizeof *lesson->residual, &lesson->residual));
+    }
     lesson->expanded = (struct block){
         .context = model->context, .layer = &model->layer, .capacity = n, .columns = all, .recursive = lesson->recursive};
     TRY(block_create(&lesson->expanded));
@@ -355,6 +361,33 @@ done:
     return status;
 }
 
+/* Adds Σ ω x (y - x·w) to the residual, α times as much with y = 0 for classes that the rows were not judged for. The model's
+ * scores are those with the lift. */
+static l3a_status add_residual(struct lesson *lesson) {
+    const l3a_model *model = lesson->model;
+    l3a_status status = L3A_OK;
+    const size_t old = old_classes(lesson), all = lesson->classes.count, n = lesson->expanded.count;
+    const double share = lesson->lift / (1 + lesson->lift * (double)old);
+    if (old) {
+        TRY(block_score(&lesson->expanded, &model->solution, lesson->scores));
+    }
+    for (size_t i = 0; i < n; i++) {
+        const float *scores = (const float *)lesson->scores + i * old;
+        double sum = 0;
+        for (size_t k = 0; k < old; k++) {
+            sum += (double)scores[k];
+        }
+        for (size_t k = 0; k < all; k++) {
+            const double score = k < old ? (double)scores[k] - share * sum : 0;
+            const int8_t label = lesson->labels[i * all + k];
+            lesson->targets[i * all + k] = label == -1 ? -model->options.alpha * score : (label == 1) - score;
+        }
+    }
+    TRY(block_cross(&lesson->expanded, lesson->weight, lesson->targets, all, 1, lesson->residual));
+done:
+    return status;
+}
+
 /* Adds the rows of a section to its part and to C or, in a model without parts, to the sums. */
 static l3a_status sum_section(struct lesson *lesson, struct section *section) {
     l3a_model *model = lesson->model;
@@ -372,6 +405,7 @@ static l3a_status sum_section(struct lesson *lesson, struct section *section) {
             TRY(scatter_add_rows(scatter, &lesson->expanded, lesson->sign, lesson->weight));
             TRY(block_cross(&lesson->expanded, lesson->weight, lesson->targets, lesson->classes.count, lesson->sign,
                             lesson->next.cross));
+            TRY(lesson->residual ? add_residual(lesson) : L3A_OK);
         } else if (lesson->recursive) {
             TRY(ridge_update(&model->evidence->ridge, &lesson->expanded, lesson->weight, lesson->targets, lesson->next.cross,
                              lesson->next.coefficients));
@@ -414,6 +448,26 @@ done:
     return status;
 }
 
+/* The search will go on from where it ended, with columns for the new classes. */
+static void keep_residual(struct lesson *lesson) {
+    l3a_context *context = lesson->model->context;
+    struct search_end *end = &lesson->model->evidence->end;
+    const size_t d = model_dim(lesson->model), all = lesson->classes.count;
+    end->kept = true;
+    end->known = lesson->residual && end->known &&
+                 extend_array(context, &end->solution, end->columns * d, all * d, sizeof *end->solution) == L3A_OK &&
+                 extend_array(context, &end->residual, end->columns * d, all * d, sizeof *end->residual) == L3A_OK;
+    end->columns = end->known ? all : 0;
+    for (size_t k = 0; end->known && k < all; k++) {
+        for (size_t i = 0; i < d; i++) {
+            end->residual[k * d + i] += lesson->residual[i * all + k];
+        }
+    }
+    if (!end->known) {
+        search_end_free(context, end);
+    }
+}
+
 /* Moves the sums of the sections to the model's parts. */
 static l3a_status keep_parts(struct lesson *lesson) {
     struct evidence *evidence = lesson->model->evidence;
@@ -422,6 +476,7 @@ static l3a_status keep_parts(struct lesson *lesson) {
     bool phase = lesson->classes.count == old_classes(lesson); /* whether the new classes have a part */
     TRY(extend_array(lesson->model->context, &evidence->parts, known, known + lesson->section_count, sizeof *evidence->parts));
     evidence->summed = evidence->summed && lesson->sign > 0;
+    keep_residual(lesson);
     for (size_t s = 0; s < lesson->section_count; s++) {
         struct section *section = &lesson->sections[s];
         if (evidence->summed) {

@@ -84,7 +84,7 @@ done
 
 # classes and phases
 teach() { l3a learn "$model" --features "$good/train.safetensors" --classes "$@"; }
-refuse "class 'class00' has already been learned" teach class02,class00
+refuse "class 'class00' is listed twice" teach class00,class02,class00
 refuse "class 'class02' is listed twice in the phase" teach class02,class03,class02
 refuse "no class 'clas02'" teach clas02
 refuse "did you mean 'class02'?" teach clas02

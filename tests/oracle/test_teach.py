@@ -80,7 +80,8 @@ def model_of(path):
     return tensors, about["classes"].split("\n") if about["classes"] else [], about
 
 
-def compare(path, x, y, settings, what, tolerance=1e-9):
+def compare(path, x, y, settings, what):
+    tolerance = 1e-9 if settings["precision"] == "double" else 2e-3  # conjugate gradients stop at 5e-4 in the norm of the system
     tensors, classes, _ = model_of(path)
     known = [k for k in range(y.shape[1]) if (y[:, k] != -1).any()]
     check(sorted(classes) == sorted(NAMES[k] for k in known), f"{what}: classes {classes}")
@@ -93,7 +94,7 @@ def compare(path, x, y, settings, what, tolerance=1e-9):
 
 
 SETTINGS = {"plain": PLAIN, "apart": {**PLAIN, "alpha": 0.3, "lift": 0.1}, "skip": {**PLAIN, "alpha": 0.5, "skip-features": "on", "gamma": 0.5},
-            "recursive": {**PLAIN, "solver": "recursive"}, "kept": {**PLAIN, "keep-phases": 1000, "lift": 0.05}}
+            "mixed": {**PLAIN, "precision": "mixed", "alpha": 0.3, "lift": 0.1, "gamma": 5}, "recursive": {**PLAIN, "solver": "recursive"}, "kept": {**PLAIN, "keep-phases": 1000, "lift": 0.05}}
 
 
 def any_order(folder):
@@ -189,7 +190,7 @@ def left_out(folder):
             t = sum(not any(o != s and all(b or not a for a, b in zip(o, s)) for o in sets) for s in sets)
             plain = plain + settings.get("lift", 0) * (t - 1) / (t + 8) * plain.sum(1, keepdims=True)
             worst = max(worst, np.abs(expand(x[i:i + 1], DIM, skip) @ plain - scores[i]).max())
-        check(worst < 2e-6, f"{name}: scores without the image are off by {worst:.1e}")
+        check(worst < (2e-6 if settings["precision"] == "double" else 2e-3), f"{name}: scores without the image are off by {worst:.1e}")
 
 
 def chosen(folder):
