@@ -172,8 +172,9 @@ static const struct manual manuals[] = {
      "Write keywords for photo programs:\n"
      "  l3a tag pets.safetensors holiday --xmp\n"},
     {"teach",
-     "Teaches a model what pictures show. The pictures are files or folders, which are searched to any depth. A new model needs "
-     "--backbone once; it then remembers where that file is. More pictures of known tags, new tags and corrections can be taught "
+     "Teaches a model what pictures show. The pictures are files or folders, which are searched to any depth; '-' reads paths from "
+     "the standard input, one per line. A new model needs --backbone once; it then remembers where that file is. More pictures of "
+     "known tags, new tags and corrections can be taught "
      "at "
      "any time, in any order.\n"
      "--tags should list everything the model knows that the pictures show: a known tag that is not listed is learned as not "

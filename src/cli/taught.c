@@ -114,6 +114,9 @@ static void print_learned(const struct arguments *arguments, const l3a_model *mo
         printf("  Nothing was kept of the pictures; this lesson and those before it cannot be undone.\n");
     } else if (l3a_history_count(history) == 1) {
         char size[32];
+        if (l3a_history_gap(history)[0]) {
+            printf("  What was taught before cannot be undone: %s.\n", l3a_history_gap(history));
+        }
         printf("  %s (%s) keeps the paths, tags and features of the pictures, so that 'l3a undo' can take lessons back.\n"
                "  Only you can read it. Features tell something about a picture; --no-undo keeps nothing.\n",
                l3a_history_path(history), size_text(l3a_history_bytes(history), size));

@@ -146,24 +146,23 @@ static l3a_status add_pictures(const struct arguments *arguments, const char *co
 static l3a_status fill_lesson(const struct arguments *arguments, const struct lists *lists, l3a_lesson *lesson, size_t *skipped) {
     const l3a_judgement judgement = judgement_of(arguments, lists);
     const char *list = argument(arguments, "list");
-    const char **paths = calloc(arguments->positional_count, sizeof *paths);
+    struct list names = {0};
     size_t count = 0;
-    l3a_status status = paths ? L3A_OK : L3A_ERROR_MEMORY;
-    for (size_t i = 1; status == L3A_OK && i < arguments->positional_count; i++) {
-        const char *name = arguments->positionals[i];
-        if (has_tags(name)) {
-            status = add_dataset(arguments, name, judgement, lesson);
+    l3a_status status = list_pictures(arguments, &names) ? L3A_OK : L3A_ERROR_MEMORY;
+    for (size_t i = 0; status == L3A_OK && i < names.count; i++) { /* what is left are files and folders */
+        if (has_tags(names.items[i])) {
+            status = add_dataset(arguments, names.items[i], judgement, lesson);
         } else {
-            paths[count++] = name;
+            names.items[count++] = names.items[i];
         }
     }
     if (status == L3A_OK && list) {
         status = add_list(arguments, list, &judgement, lesson);
     }
     if (status == L3A_OK && count) {
-        status = add_pictures(arguments, paths, count, &judgement, lesson, skipped);
+        status = add_pictures(arguments, names.items, count, &judgement, lesson, skipped);
     }
-    free(paths);
+    list_free(&names);
     return status;
 }
 
@@ -239,9 +238,9 @@ static int adapt(const struct arguments *arguments, l3a_tagger *tagger) {
     const uint64_t dim = l3a_options_integer(asked, "dim");
     if (status == L3A_OK && code == EXIT_DONE && argument(arguments, "dim") && dim != l3a_options_integer(own, "dim")) {
         status = l3a_tagger_widen(tagger, (size_t)dim);
-        if (status == L3A_OK) {
-            printf("learned again from the history, %" PRIu64 " wide instead of %" PRIu64 "\n", dim,
-                   l3a_options_integer(own, "dim"));
+        if (status == L3A_OK && !arguments->quiet) {
+            fprintf(stderr, "learned again from the history, %" PRIu64 " wide instead of %" PRIu64 "\n", dim,
+                    l3a_options_integer(own, "dim"));
         }
     }
     l3a_options_free(own);

@@ -164,6 +164,15 @@ done:
     return status;
 }
 
+/* The end of the last entry that is in the journal. */
+static uint64_t stored_end(const l3a_history *history) {
+    uint64_t end = 0;
+    for (size_t i = 0; i < history->count && history->entries[i]->length; i++) {
+        end = history->entries[i]->offset + history->entries[i]->length;
+    }
+    return end;
+}
+
 l3a_status history_begin(l3a_context *context, const char *model_path, l3a_model **model, l3a_history **history) {
     l3a_history *made = NULL;
     l3a_status status = L3A_OK;
@@ -174,6 +183,7 @@ l3a_status history_begin(l3a_context *context, const char *model_path, l3a_model
     TRY(find_files(made, model_path));
     TRY(journal_read(context, made->path, &made->journal));
     TRY(find_start(made));
+    made->needed = stored_end(made);
     *history = made;
     made = NULL;
 done:
@@ -557,15 +567,16 @@ done:
     return status;
 }
 
-/* Adds the entries that are new to the journal. Whatever follows the last good record was left by a killed process. */
+/* Adds the entries that are new to the journal, in the place of what a killed process left at its end. */
 static l3a_status save_entries(l3a_history *history) {
+    const uint64_t end = stored_end(history);
     size_t stored = 0;
     while (stored < history->count && history->entries[stored]->length) {
         stored++;
     }
-    return stored == history->count
-               ? L3A_OK
-               : journal_add(&history->journal, history->journal.end, history->entries + stored, history->count - stored);
+    return stored == history->count ? L3A_OK
+                                    : journal_add(&history->journal, end > history->needed ? end : history->needed,
+                                                  history->entries + stored, history->count - stored);
 }
 
 static l3a_status save_locked(l3a_history *history, const output_target *target) {
@@ -581,7 +592,9 @@ static l3a_status save_locked(l3a_history *history, const output_target *target)
     }
     history->exists = true;
     history->file = now;
+    history->needed = stored_end(history);
     TRY(journal_keep(&history->journal, history->entries, history->count));
+    history->needed = stored_end(history);
 done:
     return status;
 }

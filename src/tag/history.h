@@ -27,6 +27,7 @@ struct l3a_history {
     const char *gap;               /* why nothing older can be undone */
     bool exists;                   /* the model is in a file, which is: */
     file_description file;
+    uint64_t needed; /* the bytes of the journal that lead to the model in the file */
 };
 
 /* The history of a model that was loaded from this path, or that will be saved there. *model may be replaced by another model. */

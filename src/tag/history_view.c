@@ -162,15 +162,22 @@ static const char *name_now(const l3a_history *history, size_t position, const c
     return name;
 }
 
+/* The class of the model that a class of an entry is now; SIZE_MAX: none. */
+static size_t class_now(const l3a_history *history, size_t position, const char *name) {
+    const text_list *classes = &(*history->model)->classes;
+    const size_t class = text_list_find(classes, name_now(history, position, name));
+    return class < classes->count ? class : SIZE_MAX;
+}
+
 /* If two classes have become one, the picture shows it if it showed either. */
 void history_labels(const l3a_history *history, const struct known *picture, int8_t *labels) {
     const struct entry *entry = picture->entry;
     const text_list *classes = &(*history->model)->classes;
     memset(labels, -1, classes->count);
     for (size_t k = 0; k < entry->classes.count; k++) {
-        const size_t class = text_list_find(classes, name_now(history, picture->position, entry->classes.items[k]));
         const int8_t label = entry->labels[picture->row * entry->classes.count + k];
-        if (class < classes->count && label > labels[class]) {
+        const size_t class = label >= 0 ? class_now(history, picture->position, entry->classes.items[k]) : SIZE_MAX;
+        if (class != SIZE_MAX && label > labels[class]) {
             labels[class] = label;
         }
     }

@@ -67,6 +67,16 @@ expect 0 '' teach b.l3a taught/1?.png --tags stripes --only
 expect 0 '' teach b.l3a photos/stripes --tags stripes --only
 check 'any order' same_tags a.l3a b.l3a
 
+ls taught/2?.png | expect 0 '' teach tags.l3a - --tags disc
+shows 'taught 10 pictures'
+expect 0 '' l3a undo tags.l3a
+
+# ---- Tags, corrected and taught ----
+expect 0 '' l3a tag tags.l3a mixed/z.jpg taught/40.png -o tagged.csv --quiet
+expect 0 '' teach tags.l3a --list tagged.csv
+shows 'taught 2 pictures'
+expect 0 '' l3a undo tags.l3a
+
 # ---- What cannot be read ----
 expect 2 'broken.png' teach tags.l3a more --tags disc
 shows 'taught 1 picture'
@@ -117,8 +127,8 @@ expect 2 '--was has no effect without --instead' teach tags.l3a more/good.png --
 # ---- Another width ----
 cp tags.l3a narrow.l3a
 cp tags.l3a.history narrow.l3a.history
-expect 0 '' teach narrow.l3a more/good.png --tags disc --dim 32
-shows 'learned again from the history, 32 wide instead of 64' 'taught 1 picture'
+expect 0 'learned again from the history, 32 wide instead of 64' l3a teach narrow.l3a more/good.png --tags disc --dim 32
+shows 'taught 1 picture'
 expect 0 '' l3a undo narrow.l3a
 expect 0 '' teach direct.l3a 'folders:by tag' --backbone backbone.safetensors --dim 32 --precision double
 check 'as if it had been so from the start' same_tags narrow.l3a direct.l3a
@@ -148,6 +158,9 @@ cp direct.l3a other.l3a
 cp direct.l3a.history other.l3a.history
 expect 0 '' l3a forget other.l3a --classes disc
 expect 2 'another command has changed the model since' l3a undo other.l3a
+expect 0 '' teach other.l3a more/good.png --tags disc
+shows 'What was taught before cannot be undone: another command has changed the model since'
+expect 0 '' l3a undo other.l3a
 mkdir moved
 mv direct.l3a direct.l3a.history moved
 expect 0 '' l3a tag moved/direct.l3a mixed
@@ -182,4 +195,26 @@ done
 expect 0 '' teach disk.l3a 'photos/discs, red' --tags disc
 check 'and goes on' test "$(lessons disk.l3a)" -eq 2
 no_leftovers "$work"
+
+# ---- Real pictures and a real network ----
+voc=${L3A_SHARED:-}/data/voc2007-small/VOCdevkit/VOC2007 vit=${L3A_SHARED:-}/backbones/vit_tiny_patch16_224.safetensors
+if [ -d "$voc" ] && [ -f "$vit" ]; then
+    # pictures NAME FIRST COUNT: to the folder of that name
+    pictures() {
+        mkdir -p "$4/$1"
+        awk '$2 == 1 { print $1 }' "$voc/ImageSets/Main/$1_trainval.txt" | tail -n "+$2" | head -n "$3" |
+            while read -r id; do cp "$voc/JPEGImages/$id.jpg" "$4/$1/"; done
+    }
+    for class in aeroplane cat bus; do
+        pictures $class 1 8 'echte Fotos'
+        pictures $class 20 6 unseen
+    done
+    expect 0 '' teach voc.l3a 'folders:echte Fotos' --backbone "$vit"
+    shows 'taught 24 pictures; new tags: aeroplane, bus, cat'
+    expect 0 '' l3a tag voc.l3a unseen --format csv
+    check 'most pictures not seen before get their tag' test "$(grep -cE '^unseen/([a-z]+)/[0-9]*.jpg,\1,' stdout)" -ge 13
+    check 'a wrong tag is rare' test "$(grep -vE '^unseen/([a-z]+)/[0-9]*.jpg,(\1)?,' stdout | wc -l)" -le 4
+else
+    echo 'skipped: real pictures (no VOC pictures in ../shared)'
+fi
 finish

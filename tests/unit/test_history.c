@@ -788,6 +788,83 @@ static void a_full_disk(void **state) {
     l3a_context_free(context);
 }
 
+/* ---- Memory that runs out ---- */
+
+static size_t allocations_left;
+static long blocks;
+
+static void *scarce_allocate(void *user, size_t bytes) {
+    (void)user;
+    void *memory = allocations_left ? malloc(bytes) : NULL;
+    allocations_left -= allocations_left > 0;
+    blocks += memory != NULL;
+    return memory;
+}
+
+static void scarce_release(void *user, void *memory) {
+    (void)user;
+    free(memory);
+    blocks--;
+}
+
+/* Teaches, merges, undoes and saves. */
+static l3a_status live(l3a_context *context) {
+    l3a_history *history = NULL;
+    l3a_teach_report report = {.size = sizeof report};
+    double precision[MOST], recall[MOST];
+    uint64_t shown[MOST], judged[MOST];
+    int exact;
+    l3a_status status = L3A_OK;
+    const size_t left = allocations_left;
+    TRY(l3a_history_open(context, model_path, &history));
+    const size_t after = allocations_left;
+    allocations_left = SIZE_MAX;
+    struct entry *entry = lesson(context, 4, three, 3, 0);
+    allocations_left = left < SIZE_MAX ? after : SIZE_MAX;
+    TRY(history_apply(history, entry, true, &report));
+    TRY(l3a_history_rename(history, "dog", "cat", &exact));
+    TRY(l3a_history_expect(history, precision, recall, shown, judged));
+    TRY(l3a_history_undo(history, &report));
+    TRY(l3a_history_save(history));
+done:
+    l3a_history_free(history);
+    return status;
+}
+
+static void memory_that_runs_out(void **state) {
+    const l3a_context_options options = {
+        .size = sizeof options, .threads = 1, .allocate = scarce_allocate, .release = scarce_release};
+    l3a_context *context = make_context(1), *scarce = NULL;
+    l3a_model *model = NULL;
+    l3a_history *history = three_lessons(context, &model);
+    l3a_status status = L3A_ERROR_MEMORY;
+    (void)state;
+    assert_ok(context, l3a_history_save(history));
+    l3a_history_free(history);
+    l3a_model_free(model);
+    allocations_left = SIZE_MAX;
+    assert_int_equal(l3a_context_create(&options, &scarce), L3A_OK);
+    const long before = blocks;
+    for (size_t count = 0; status == L3A_ERROR_MEMORY; count++) {
+        allocations_left = count;
+        status = live(scarce);
+        assert_int_equal(blocks, before);
+        if (status == L3A_ERROR_MEMORY) { /* what is on disk is what was, or all that was to come */
+            assert_ok(context, l3a_history_open(context, model_path, &history));
+            assert_true(l3a_history_count(history) == 3 || l3a_history_count(history) == 4);
+            const bool changed = l3a_history_count(history) == 4;
+            if (changed) {
+                assert_ok(context, l3a_history_undo(history, NULL));
+                assert_ok(context, l3a_history_save(history));
+            }
+            l3a_history_free(history);
+        }
+    }
+    assert_int_equal(status, L3A_OK);
+    l3a_context_free(scarce);
+    l3a_context_free(context);
+}
+
 /* ---- What to expect ---- */
 
 /* Precision and recall of a class, with models that were taught all rows but one. */
@@ -897,6 +974,7 @@ int main(void) {
         TEST(a_process_that_ends_while_it_undoes),
         TEST(a_process_that_ends_while_it_does_both),
         TEST(a_full_disk),
+        TEST(memory_that_runs_out),
         TEST(what_to_expect),
         TEST(nothing_to_expect),
     };
