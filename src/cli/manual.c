@@ -75,11 +75,9 @@ static const struct manual manuals[] = {
      "  l3a sweep --preset buffer --train train.safetensors --test test.safetensors --dry-run\n"},
     {"merge",
      "Combines what several models have learned into one model. The models must have the same random layer and the same settings "
-     "for learning. Phases with the same classes become one phase; the others are appended.\n"
+     "for learning. Images that were judged for the same classes are added up; the others are kept beside them.\n"
      "The command says whether the result equals a model that learned from all the pictures in one place. It does if the models "
-     "were made with --pseudo off, --weights none and a fixed --gamma, and without folded phases.\n"
-     "Merging is also the way to learn more pictures of a class that a model already knows: learn them in a second model with the "
-     "same settings, then merge the two.",
+     "were made with --pseudo off, --weights none and a fixed --gamma, and without folded phases.",
      "Combine what two sites have learned about the same classes:\n"
      "  l3a merge site-a.safetensors site-b.safetensors -o both.safetensors\n"},
     {"forget",

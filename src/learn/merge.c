@@ -337,7 +337,7 @@ l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact) {
             "the models belong to different contexts");
     TRY(check_state(model, false));
     TRY(check_state(other, false));
-    FAIL_IF(!model->classes.count || !other->classes.count, context, L3A_ERROR_STATE, "learn a phase first",
+    FAIL_IF(!model->classes.count || !other->classes.count, context, L3A_ERROR_STATE, "learn or teach a class first",
             "a model that has learned nothing cannot be merged");
     TRY(compare_settings(model, other));
     TRY(allocate_zeroed(context, other->classes.count, sizeof *plan.place, &plan.place));

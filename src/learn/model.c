@@ -624,7 +624,7 @@ l3a_status l3a_model_evaluate_with(l3a_model *model, l3a_features *features, con
     l3a_evaluate_options chosen;
     TRY(CHECK_SIZED(context, metrics));
     TRY(READ_SIZED(context, options, chosen));
-    FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn a phase first", "the model has learned no class yet");
+    FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn or teach a class first", "the model has learned no class yet");
     TRY(l3a_model_accepts(model, features));
     TRY(allocate(context, classes, sizeof *columns, &columns));
     TRY(features_columns(features, (const char *const *)model->classes.items, classes, columns));

@@ -49,7 +49,7 @@ l3a_status score_features(l3a_context *context, const struct layer *layer, const
     const size_t k = layer->shape.width, classes = solution->columns, block = rows < SCORE_ROWS ? rows : SCORE_ROWS;
     struct block expanded = {.context = context, .layer = layer, .capacity = block};
     double *exact = NULL;
-    FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn a phase first", "the model has learned no class yet");
+    FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn or teach a class first", "the model has learned no class yet");
     const size_t bad = find_non_finite(features, rows * k);
     FAIL_IF(bad < rows * k, context, L3A_ERROR_DATA, NULL, "row %zu, column %zu: the feature is not finite", bad / k, bad % k);
     TRY(block_create(&expanded));
