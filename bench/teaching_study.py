@@ -3,8 +3,8 @@
 
   bench/teaching_study.py --voc TRAINVAL --coco TRAIN [--test TEST] [--tables LIST] [--draws 5] [--dim 2048] [--large]
 
-TRAINVAL, TRAIN and TEST are feature files (`l3a extract`). The tables are gamma, thresholds, width, negatives, parts, unlabelled, expect, single,
-limits and benchmark. --test is used by `benchmark` and `expect` alone: its pictures are tagged instead of those of TRAINVAL that were not taught. --large adds
+TRAINVAL, TRAIN and TEST are feature files (`l3a extract`). The tables are gamma, thresholds, width, negatives, parts, unlabelled, expect, background,
+single, limits and benchmark. --test is used by `benchmark` and `expect` alone: its pictures are tagged instead of those of TRAINVAL that were not taught. --large adds
 the cases of COCO with more than 1,000 taught pictures, one draw each, which take minutes.
 
 A *case* is a draw of K classes with n taught pictures each, labels complete for the K classes. It is measured on pictures that were not taught, half
@@ -41,14 +41,15 @@ def threshold_rule(mean, count, images, fall=0.3, ease=50):
 def expectation(left_out, thresholds, y, background):
     """What `teach` prints: recall and precision of each class, if this share of the pictures is background. Of the taught pictures it knows what they
     would score in a model without them. A picture of the class is found above T (n-1)/n, since without it the class has only n-1 pictures. A
-    picture of another class is a false alarm above T. How many background pictures score above T is the mean of two guesses: as many as there
-    are other pictures above 3/4 T, and a quarter of them, spread evenly over the classes."""
-    images, classes = y.shape
-    n, others = y.sum(0), np.maximum(images - y.sum(0), 1)
+    picture of another class is a false alarm above T. How many background pictures score above T is guessed as the mean of two shares: that of the
+    pictures of other classes above 3/4 T, and a quarter, spread evenly over the classes. If background was taught, the guess counts as 20 of it."""
+    n, some = y.sum(0), y.sum(1, keepdims=True) > 0
+    none, others = (~some).sum(), np.maximum(some.sum() - n, 1)
     found = (y * (left_out > thresholds * (n - 1) / n)).sum(0)
-    alarms, near = ((1 - y) * (left_out > thresholds)).sum(0), ((1 - y) * (left_out > 0.75 * thresholds)).sum(0)
-    on_background = (near / others + 0.25 / classes) / 2 * images * background / (1 - background)
-    return found / n, found / np.maximum(found + alarms + on_background, 1e-9)
+    alarms, near = ((some - y) * (left_out > thresholds)).sum(0), ((some - y) * (left_out > 0.75 * thresholds)).sum(0)
+    guess = (near / others + 0.25 / len(n)) / 2
+    guess = (20 * guess + (~some * (left_out > thresholds)).sum(0)) / (20 + none)
+    return found / n, found / np.maximum(found + alarms + guess * some.sum() * background / (1 - background), 1e-9)
 
 
 # ---- data -----------------------------------------------------------------------------------------------------------------------------
@@ -421,6 +422,22 @@ def table_expect(given):
     print("\nDistance of the means, and of single classes in the last two columns. Plain P is compared with 50 % background.")
     head("distance", "plain R", "R", "plain P", "P, no background", "P, 50 %", "P, 80 %", "a class: R", "a class: P, 50 %")
     summary(table, 0)
+
+
+def table_background(given):
+    """The same if u pictures that show none of the classes are taught too: expected → measured, means over the classes."""
+    head("expected → measured", "u", "R", "P, no background", "P, 50 %", "P, 80 %", "a class: R", "a class: P, 50 %")
+    for label, drawn in cases(given, (*FEW, ("VOC", "random", 1, 15)), hold=True, spare=600):
+        for u in 0, 20, 75, 300:
+            rows = []
+            for case in drawn:
+                ridge = taught_more(case, given.dim, 0, u)
+                other, left_out, thresholds = chosen(ridge)
+                pairs = [(expectation(left_out, thresholds, ridge.y, b), shares(case, other, thresholds, b)) for b in (0, 0.5, 0.8)]
+                rows.append([[100 * v.mean() for v in (pairs[0][0][0], pairs[0][1][0])], *([100 * e[1].mean(), 100 * r[1].mean()] for e, r in pairs),
+                             [100 * abs(pairs[0][0][0] - pairs[0][1][0]).mean(), 100 * abs(pairs[1][0][1] - pairs[1][1][1]).mean()]])
+            r = np.mean(rows, 0)
+            line(label, u, *(f"{a:.1f} → {b:.1f}" for a, b in r[:4]), *(f"{v:.1f}" for v in r[4]))
 
 
 def table_single(given):
