@@ -12,13 +12,19 @@ void spotrf_(const char *triangle, const int *n, float *a, const int *stride, in
 void dpotri_(const char *triangle, const int *n, double *a, const int *stride, int *info);
 void dtrtri_(const char *triangle, const char *unit, const int *n, double *a, const int *stride, int *info);
 
+/* A product of fewer multiplications gains nothing from a second thread. With one, it also never waits: OpenBLAS lets only one
+ * product at a time use several threads, so one who scores a picture would wait for all of a large product that another thread
+ * computes. */
+enum { SMALL_PRODUCT = 1 << 23 };
+
 void matrix_multiply(int threads, real type, bool transpose_a, bool transpose_b, size_t m, size_t n, size_t inner, double scale,
                      const void *a, size_t a_stride, const void *b, size_t b_stride, double keep, void *c, size_t c_stride) {
     const CBLAS_TRANSPOSE ta = transpose_a ? CblasTrans : CblasNoTrans, tb = transpose_b ? CblasTrans : CblasNoTrans;
     if (!m || !n) {
         return;
     }
-    const int before = threads_use(threads);
+    const bool small = (double)m * (double)n * (double)inner <= SMALL_PRODUCT;
+    const int before = threads_use(small ? 1 : threads);
     if (type == REAL_SINGLE) {
         cblas_sgemm(CblasRowMajor, ta, tb, (int)m, (int)n, (int)inner, (float)scale, a, (int)a_stride, b, (int)b_stride,
                     (float)keep, c, (int)c_stride);
