@@ -182,12 +182,18 @@ done:
  * from. The mean of a score x·v over these images, weighted as they were learned, is Σ ω x·v / Σ ω = c_k·v / Σ ω. With
  * coefficients w' = w + λ Σ w, v = f w + λ Σ w = f w' + (1 - f) λ Σ w, where Σ w = Σ w' / (1 + λ K) and λ is λ_t of part.h.
  *
- * f is two thirds. With thresholds `taught` it is 0.76 n / (n + 1) for a class of n images: with few images the scores of these
- * images are further above those of others, and among pictures that show none of the classes, a higher threshold pays off
- * (docs/teaching.md). */
-static double threshold_share(const l3a_model *model, size_t class) {
-    const double images = (double)model->counts[class];
-    return model->options.thresholds == L3A_THRESHOLDS_TAUGHT ? 0.76 * images / (images + 1) : 2.0 / 3;
+ * f is two thirds. With thresholds `taught` it is (0.76 - 0.3 u/(N + 50)) n/(n + 1) for a class with n of the N images: with few
+ * images the scores of these images are further above those of others, and among pictures that show none of the classes, a higher
+ * threshold pays off. The more such images were taught, at least u = N - Σ n, the less it needs to be (docs/teaching.md). */
+static double taught_share(const l3a_model *model) {
+    double images = 0, shown = 0;
+    for (size_t i = 0; i < model->evidence->part_count; i++) {
+        images += (double)model->evidence->parts[i].images;
+    }
+    for (size_t k = 0; k < model->classes.count; k++) {
+        shown += (double)model->counts[k];
+    }
+    return 0.76 - 0.3 * fmax(0, images - shown) / (images + 50);
 }
 
 void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
@@ -197,7 +203,7 @@ void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
     const size_t classes = model->classes.count;
     const double fixed = logit(model->options.theta),
                  lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count),
-                 share = lift / (1 + lift * (double)classes);
+                 share = lift / (1 + lift * (double)classes), taught = taught_share(model);
     double sum = 0;
     size_t known = 0;
     memset(thresholds, 0, classes * sizeof *thresholds);
@@ -208,7 +214,8 @@ void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
             all += coefficients[k];
         }
         for (size_t k = 0; k < classes; k++) {
-            const double own = threshold_share(model, k);
+            const double n = (double)model->counts[k];
+            const double own = model->options.thresholds == L3A_THRESHOLDS_TAUGHT ? taught * n / (n + 1) : 2.0 / 3;
             thresholds[k] += cross[k] * (own * coefficients[k] + (1 - own) * share * all);
         }
     }

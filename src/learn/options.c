@@ -38,7 +38,8 @@ static const struct setting settings[] = {
     CHOICE(skip_features, "skip-features", "off|on|auto", "off",
            "use the features beside the random layer; auto: if they add at most an eighth, or the layer is narrow"),
     CHOICE(thresholds, "thresholds", "fixed|global|per-class|taught", "fixed",
-           "predict a class above theta, above one fitted score, or above a fitted score per class; taught: for few images"),
+           "predict a class above theta, above one fitted score, or above a fitted score per class; taught: for few images, and "
+           "pictures that show none"),
     INTEGER(keep_phases, "keep-phases", 0, 1 << 20, "0",
             "number of phases kept apart, older ones are folded; 0: all if alpha is below 1, else none"),
     CHOICE(gamma_from, "gamma-from", "images|sums", "images",
