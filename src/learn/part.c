@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { STEPS = 60, SEARCH_ARRAYS = 10 };
+enum { STEPS = 60, SEARCH_ARRAYS = 11 };
 
 /* The error of the solution, in the norm of M. On COCO and VOC, 1e-4 changes no mAP by more than 0.001, and takes one or two more
  * steps. */
@@ -120,18 +120,19 @@ struct search {
     size_t *going;                                            /* the columns that are worked on: those that have not converged */
     size_t going_count;
     double *from, *to; /* [going x d]: what M is applied to, and the result */
+    double *roots;     /* [going x d]: the share of the roots in it */
     float *narrow;     /* [going x d]: P⁻¹ residual */
 };
 
 static void list_search(struct search *search, size_t d, size_t columns, struct array *list) {
     double **const rows[] = {&search->target, &search->solution, &search->residual, &search->direction,
-                             &search->image,  &search->from,     &search->to};
-    for (size_t i = 0; i < 7; i++) {
+                             &search->image,  &search->from,     &search->to,       &search->roots};
+    for (size_t i = 0; i < 8; i++) {
         list[i] = (struct array){rows[i], columns, d * sizeof(double), false};
     }
-    list[7] = (struct array){&search->narrow, columns, d * sizeof(float), false};
-    list[8] = (struct array){&search->decrease, columns, sizeof(double), false};
-    list[9] = (struct array){&search->going, columns, sizeof(size_t), false};
+    list[8] = (struct array){&search->narrow, columns, d * sizeof(float), false};
+    list[9] = (struct array){&search->decrease, columns, sizeof(double), false};
+    list[10] = (struct array){&search->going, columns, sizeof(size_t), false};
 }
 
 uint64_t parts_solve_bytes(const l3a_context *context, size_t dim, size_t columns) {
@@ -255,19 +256,54 @@ static void choose_columns(struct search *search, enum columns which) {
     }
 }
 
+static bool has_only_roots(const struct system *system) {
+    size_t i = 0;
+    while (i < system->count && system->scatters[i]->is_root) {
+        i++;
+    }
+    return i == system->count;
+}
+
+/* to = M from, without γ, for the columns [first, last) of a system. A triangle is added to S while S is read. Roots are few rows,
+ * so S is multiplied once for all systems that have no triangle, before (*done columns), and their roots come on top. */
+static l3a_status apply_system(const struct search *search, const struct system *system, size_t first, size_t last, size_t *done) {
+    l3a_status status = L3A_OK;
+    const struct sums *sums = &search->ridge->sums;
+    const size_t d = sums->dim, size = (last - first) * d;
+    double *from = search->from + first * d, *to = search->to + first * d;
+    if (!has_only_roots(system)) {
+        return sums_multiply(sums, search->alpha, system->scatters, system->count, 1 - search->alpha, from, last - first, to);
+    }
+    if (*done < last) {
+        TRY(sums_multiply(sums, search->alpha, NULL, 0, 0, from, search->going_count - first, to));
+        *done = search->going_count;
+    }
+    if (system->count) {
+        double *roots = search->roots;
+        TRY(sums_multiply(sums, 0, system->scatters, system->count, 1 - search->alpha, from, last - first, roots));
+        for (size_t i = 0; i < size; i++) {
+            to[i] += roots[i];
+        }
+    }
+done:
+    return status;
+}
+
 /* image = M x, each column with the M of its class */
 static l3a_status apply(const struct search *search, const double *x) {
     l3a_status status = L3A_OK;
     const struct ridge *ridge = search->ridge;
     const size_t d = ridge->sums.dim;
+    size_t done = 0;
+    for (size_t c = 0; c < search->going_count; c++) {
+        memcpy(search->from + c * d, x + search->going[c] * d, d * sizeof *x);
+    }
     for (size_t s = 0, first = 0, last; s < search->systems.count; s++, first = last) {
         const struct system *system = &search->systems.items[s];
         for (last = first; last < search->going_count && search->going[last] < system->last; last++) {
-            memcpy(search->from + last * d, x + search->going[last] * d, d * sizeof *x);
         }
         if (last > first) {
-            TRY(sums_multiply(&ridge->sums, search->alpha, system->scatters, system->count, 1 - search->alpha,
-                              search->from + first * d, last - first, search->to + first * d));
+            TRY(apply_system(search, system, first, last, &done));
         }
     }
     for (size_t c = 0; c < search->going_count; c++) {

@@ -174,6 +174,14 @@ static void multiply_roots(const struct product *product, const l3a_context *con
     }
 }
 
+static bool has_only_roots(const struct scatter *const *scatters, size_t count) {
+    size_t i = 0;
+    while (i < count && scatters[i]->is_root) {
+        i++;
+    }
+    return i == count;
+}
+
 static size_t first_single(const struct scatter *const *scatters, size_t count) {
     size_t i = 0;
     while (i < count && (scatters[i]->is_root || scatters[i]->type != REAL_SINGLE)) {
@@ -197,7 +205,9 @@ l3a_status cpu_sums_multiply(const struct sums *sums, double scale, const struct
                               .dim = dim,
                               .slices = (size_t)context->threads};
     TRY(allocate(context, work_size(context, dim), sizeof *product.work, &product.work));
-    for (size_t first = 0; first < rows; first += LANES) {
+    const size_t passes = scale == 0 && has_only_roots(scatters, count) ? 0 : rows; /* over A and the triangles */
+    memset(y, 0, (rows - passes) * dim * sizeof *y);
+    for (size_t first = 0; first < passes; first += LANES) {
         const size_t columns = rows - first < LANES ? rows - first : LANES;
         multiply_lanes(&product, context->threads, x + first * dim, columns, y + first * dim);
     }
