@@ -153,7 +153,7 @@ static l3a_status list_judged(const struct lesson *lesson, size_t row, struct pa
     TRY(part_create(lesson->model->context, model_dim(lesson->model), options_real(&lesson->model->options), 0,
                     taught->column_count, part));
     for (size_t j = 0; j < taught->column_count; j++) {
-        if (label_at(taught, row, j) != -1) {
+        if (label_at(taught, row, j) != -1 && lesson->place[j] != SIZE_MAX) {
             part->judged[count++] = lesson->place[j];
         }
     }
@@ -315,6 +315,7 @@ done:
 /* ω and y. */
 static void weigh_rows(struct lesson *lesson, const struct part *judged, size_t n) {
     const size_t all = lesson->classes.count;
+    const double none = lesson->model->options.weights == L3A_WEIGHTS_NONE; /* v of classes that no image shows any more */
     for (size_t i = 0; i < n; i++) {
         const int8_t *labels = lesson->labels + i * all;
         double weight = sample_weight(labels, lesson->class_weight, all), sum = 0;
@@ -325,7 +326,7 @@ static void weigh_rows(struct lesson *lesson, const struct part *judged, size_t 
         for (size_t j = 0; j < judged->judged_count; j++) {
             sum += lesson->class_weight[judged->judged[j]];
         }
-        weight = shows ? weight : sum / (double)judged->judged_count;
+        weight = shows ? weight : judged->judged_count ? sum / (double)judged->judged_count : none;
         lesson->weight[i] = weight;
         for (size_t k = 0; k < all; k++) {
             lesson->targets[i * all + k] = labels[k] == 1;
