@@ -11,7 +11,6 @@
 #include "base/text_index.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { NEW = -1 };
@@ -155,11 +154,6 @@ done:
     return status;
 }
 
-static int compare_classes(const void *left, const void *right) {
-    const size_t one = *(const size_t *)left, other = *(const size_t *)right;
-    return (one > other) - (one < other);
-}
-
 /* Appends a copy of a part of the other model. */
 static l3a_status copy_part(l3a_model *model, const struct part *theirs, const struct plan *plan) {
     struct evidence *evidence = model->evidence;
@@ -172,7 +166,7 @@ static l3a_status copy_part(l3a_model *model, const struct part *theirs, const s
     for (size_t i = 0; i < theirs->judged_count; i++) {
         made->judged[i] = plan->place[theirs->judged[i]];
     }
-    qsort(made->judged, made->judged_count, sizeof *made->judged, compare_classes);
+    part_sort_judged(made);
     TRY(scatter_add(&made->sums, &theirs->sums));
 done:
     return status;

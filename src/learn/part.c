@@ -3,6 +3,7 @@
 #include "base/memory.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { STEPS = 60, SEARCH_ARRAYS = 11 };
@@ -90,6 +91,15 @@ static bool contains(const struct part *part, const struct part *other) {
         all = part_judges(part, other->judged[i]);
     }
     return all;
+}
+
+static int compare_classes(const void *left, const void *right) {
+    const size_t one = *(const size_t *)left, other = *(const size_t *)right;
+    return (one > other) - (one < other);
+}
+
+void part_sort_judged(struct part *part) {
+    qsort(part->judged, part->judged_count, sizeof *part->judged, compare_classes);
 }
 
 bool parts_agree(const struct part *one, const struct part *other) {

@@ -47,6 +47,8 @@ l3a_status part_create(l3a_context *context, size_t dim, real type, size_t first
 l3a_status part_create_empty(l3a_context *context, size_t dim, real type, size_t first, size_t last, struct part *part);
 void part_free(struct part *part);
 bool part_judges(const struct part *part, size_t class);
+/* Sorts the judged set, after it was filled in. */
+void part_sort_judged(struct part *part);
 /* Whether two parts judge the same classes. */
 bool parts_agree(const struct part *one, const struct part *other);
 /* Adds the sums and the judged set of another part. */

@@ -18,7 +18,6 @@
 #include "learn/weights.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Images with the same judged set. */
@@ -42,7 +41,7 @@ struct lesson {
     struct model_columns next;
     double *class_weight; /* v now */
     double *residual;     /* [d x classes]: what the lesson adds to C - M W; NULL: not wanted */
-    uint64_t images, pseudo_labels;
+    uint64_t pseudo_labels;
 
     /* A block of rows. */
     size_t *rows;
@@ -140,11 +139,6 @@ done:
     return status;
 }
 
-static int compare_numbers(const void *left, const void *right) {
-    const size_t one = *(const size_t *)left, other = *(const size_t *)right;
-    return (one > other) - (one < other);
-}
-
 /* The judged set of a row. */
 static l3a_status list_judged(const struct lesson *lesson, size_t row, struct part *part) {
     const struct taught *taught = lesson->taught;
@@ -159,7 +153,7 @@ static l3a_status list_judged(const struct lesson *lesson, size_t row, struct pa
     }
     part->judged_count = count;
     part->phases = 0;
-    qsort(part->judged, count, sizeof *part->judged, compare_numbers);
+    part_sort_judged(part);
 done:
     return status;
 }
@@ -192,7 +186,7 @@ static l3a_status make_sections(struct lesson *lesson) {
     text_pool patterns = {0};
     text_index index = {0};
     char *pattern = NULL;
-    size_t first = 0, count = 0;
+    size_t first = 0, capacity = 0;
     TRY(allocate(context, taught->column_count + 1, 1, &pattern));
     TRY(allocate(context, taught->row_count, sizeof *lesson->order, &lesson->order));
     for (size_t i = 0; i < taught->row_count; i++) {
@@ -206,8 +200,7 @@ static l3a_status make_sections(struct lesson *lesson) {
     for (size_t i = 1; i <= taught->row_count; i++) {
         if (i == taught->row_count ||
             strcmp(text_pool_at(&patterns, lesson->order[i]), text_pool_at(&patterns, lesson->order[i - 1])) != 0) {
-            TRY(extend_array(context, &lesson->sections, count, count + 1, sizeof *lesson->sections));
-            count++;
+            TRY(grow_array(context, &lesson->sections, &capacity, lesson->section_count + 1, sizeof *lesson->sections));
             TRY(add_section(lesson, first, i));
             first = i;
         }
@@ -427,17 +420,14 @@ static l3a_status sum_lesson(struct lesson *lesson) {
     struct ridge *ridge = &model->evidence->ridge;
     l3a_status status = L3A_OK;
     const bool apart = keeps_phases(&model->options);
+    bool begun = false; /* the recursion has a copy of R to go back to */
     if (!apart) {
         TRY(ridge_use_inverse(ridge, lesson->recursive));
         TRY(lesson->recursive ? sums_copy(&ridge->sums, ADDED) : sums_begin(&ridge->sums, lesson->classes.count));
     }
-    for (size_t s = 0; s < lesson->section_count && status == L3A_OK; s++) {
-        status = sum_section(lesson, &lesson->sections[s]);
-    }
-    if (status != L3A_OK) {
-        const bool restored = !lesson->recursive || sums_copy(&ridge->sums, KEPT) == L3A_OK;
-        model->state = restored ? model->state : MODEL_BROKEN;
-        goto done;
+    begun = lesson->recursive;
+    for (size_t s = 0; s < lesson->section_count; s++) {
+        TRY(sum_section(lesson, &lesson->sections[s]));
     }
     if (lesson->recursive) {
         TRY(ridge_check_update(ridge, lesson->classes.count, lesson->next.cross, lesson->next.coefficients));
@@ -446,6 +436,9 @@ static l3a_status sum_lesson(struct lesson *lesson) {
     }
     TRY(report_progress(model->context, lesson->sign > 0 ? "teach" : "undo", lesson->taught->row_count, lesson->taught->row_count));
 done:
+    if (status != L3A_OK && begun && sums_copy(&ridge->sums, KEPT) != L3A_OK) {
+        model->state = MODEL_BROKEN;
+    }
     return status;
 }
 
