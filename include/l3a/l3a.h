@@ -47,8 +47,8 @@ extern "C" {
 #define L3A_PUBLIC
 #endif
 
-#define L3A_VERSION "0.3.0"
-#define L3A_VERSION_NUMBER 300 /* major * 10000 + minor * 100 + patch */
+#define L3A_VERSION "0.4.0"
+#define L3A_VERSION_NUMBER 400 /* major * 10000 + minor * 100 + patch */
 
 /* The version of the library that is running, which may differ from the header's. */
 L3A_PUBLIC const char *l3a_version(void);
@@ -267,28 +267,50 @@ L3A_PUBLIC const char *l3a_option_needs(const l3a_options *options, const char *
 /* The candidate closest to a mistyped word, or NULL if none is close. */
 L3A_PUBLIC const char *l3a_closest(const char *mistyped, const char *const *candidates, size_t count);
 
+/* ---- Views ----------------------------------------------------------------------------------------------------------
+ * Since 0.4, an image can have several rows of features: those of the whole picture, and those of crops of it. `views` says which:
+ * 1 is the whole picture alone; 5, 9 and 14 are the whole picture and so many crops (docs/views.md). An image is scored by the
+ * whole picture and its best crop. Wherever an image has features, it then has l3a_view_rows(views) rows of them, the whole picture
+ * first.
+ */
+/* The rows of an image: 1, or 1 + views. */
+L3A_PUBLIC size_t l3a_view_rows(size_t views);
+/* The crop of a view, as shares of the picture's sides: left, top, right, bottom. View 0 is the whole picture. Returns 0, and
+ * leaves the box alone, if views is not 1, 5, 9 or 14 or there is no such view. */
+L3A_PUBLIC int l3a_view_box(size_t views, size_t view, double box[4]);
+
 /* ---- Feature tables -------------------------------------------------------------------------------------------------
  * Rows of backbone features with labels: 1 present, 0 absent, -1 unknown. Features are read from the file in blocks; labels stay in
- * memory. */
+ * memory. A row is an image: with views (since 0.4), it has l3a_view_rows(views) times width numbers. */
 typedef struct l3a_features l3a_features;
 
 /* Opens a feature file: safetensors with `features` and optionally `labels`, `members` and `ids` (docs/formats.md). Verifies its
  * checksums if it has any. */
 L3A_PUBLIC l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_features **features);
-/* Opens NumPy files: features [N, k] and labels [N, K]; NULL labels_path: no labels. names_path is a text file with one class name
- * per line; NULL: "class 0", "class 1", … */
+/* Opens NumPy files: features [N, k], or [N, rows of an image, k] with views, and labels [N, K]; NULL labels_path: no labels.
+ * names_path is a text file with one class name per line; NULL: "class 0", "class 1", … */
 L3A_PUBLIC l3a_status l3a_features_open_npy(l3a_context *context, const char *features_path, const char *labels_path,
                                             const char *names_path, l3a_features **features);
 /* Wraps values [rows x width] and labels [rows x class_count] in the caller's memory, which must outlive the table. Class names are
  * copied. classes and labels may be NULL if class_count is 0. */
 L3A_PUBLIC l3a_status l3a_features_wrap(l3a_context *context, const float *values, const int8_t *labels, size_t rows, size_t width,
                                         const char *const *classes, size_t class_count, l3a_features **features);
+/* The same with views: values [rows x l3a_view_rows(views) x width]. Since 0.4. */
+L3A_PUBLIC l3a_status l3a_features_wrap_views(l3a_context *context, const float *values, const int8_t *labels, size_t rows,
+                                              size_t views, size_t width, const char *const *classes, size_t class_count,
+                                              l3a_features **features);
+/* Uses only some of a table's views from now on: 1 of any, or 5 or 9 of 14. What the table does not have is L3A_ERROR_MISMATCH.
+ * Since 0.4. */
+L3A_PUBLIC l3a_status l3a_features_use_views(l3a_features *features, size_t views);
 /* Writes a feature file (float32) atomically: whatever happens, the path holds the complete new file or what it held before. */
 L3A_PUBLIC l3a_status l3a_features_save(l3a_features *features, const char *path);
 L3A_PUBLIC void l3a_features_free(l3a_features *features);
 
 L3A_PUBLIC size_t l3a_features_rows(const l3a_features *features);
+/* Numbers in a row of an image. */
 L3A_PUBLIC size_t l3a_features_width(const l3a_features *features);
+/* 1, or the number of crops. Since 0.4. */
+L3A_PUBLIC size_t l3a_features_views(const l3a_features *features);
 L3A_PUBLIC size_t l3a_features_class_count(const l3a_features *features);
 L3A_PUBLIC const char *l3a_features_class(const l3a_features *features, size_t index);
 /* [rows x class_count], in the order of l3a_features_class(); NULL if there are no labels. */
@@ -302,8 +324,8 @@ L3A_PUBLIC const char *l3a_features_id(const l3a_features *features, size_t row)
  * ignore_difficult. NULL if not recorded. Valid until the record is set again. */
 L3A_PUBLIC const char *l3a_features_record(const l3a_features *features, const char *key);
 L3A_PUBLIC l3a_status l3a_features_set_record(l3a_features *features, const char *key, const char *value);
-/* Copies count rows to values [count x width]: those listed in rows, or the ones from first on if rows is NULL. A NaN or infinity
- * is L3A_ERROR_DATA, and the text names its row and column; values then holds all the rows nevertheless. */
+/* Copies count rows to values [count x l3a_view_rows(views) x width]: those listed in rows, or the ones from first on if rows is
+ * NULL. A NaN or infinity is L3A_ERROR_DATA, and the text names its row and column; values then holds all the rows nevertheless. */
 L3A_PUBLIC l3a_status l3a_features_read(l3a_features *features, const size_t *rows, size_t first, size_t count, float *values);
 /* XXH3-64 of the whole file, or of the caller's values and labels. */
 L3A_PUBLIC l3a_status l3a_features_checksum(l3a_features *features, uint64_t *checksum);
@@ -766,14 +788,16 @@ typedef struct l3a_loader_options {
     float mean[3], deviation[3];        /* a value v in 0..255 is delivered as (v / 255 - mean) / deviation; deviation 0: 1 */
     const l3a_picture_options *picture; /* NULL: the defaults */
     size_t ahead;                       /* pictures in memory at a time; 0: enough for the threads */
+    size_t views;                       /* 1, 5, 9 or 14; 0: 1. Since 0.4 */
 } l3a_loader_options;
 
 /* NULL options: the defaults. The paths must outlive the loader; paths may be NULL if count is 0. */
 L3A_PUBLIC l3a_status l3a_loader_create(l3a_context *context, const char *const *paths, size_t count,
                                         const l3a_loader_options *options, l3a_loader **loader);
-/* Delivers the next picture as three planes [3 x height x width]. *index is its position in paths, or count if none is left. A
- * picture that cannot be read returns its own error, which names the file; *index is set nevertheless, and the next call continues
- * with the next picture. Each call sends a progress event. If that cancels the call, the picture is delivered by the next one. */
+/* Delivers the next picture as three planes [3 x height x width]; with views, [l3a_view_rows(views) x 3 x height x width]. *index
+ * is its position in paths, or count if none is left. A picture that cannot be read returns its own error, which names the file;
+ * *index is set nevertheless, and the next call continues with the next picture. Each call sends a progress event. If that cancels
+ * the call, the picture is delivered by the next one. */
 L3A_PUBLIC l3a_status l3a_loader_next(l3a_loader *loader, size_t *index, float *planes);
 /* Allowed at any time; pictures not yet delivered are dropped. */
 L3A_PUBLIC void l3a_loader_free(l3a_loader *loader);
@@ -916,6 +940,7 @@ typedef struct l3a_extract_options {
     int half;    /* 1: features as float16; 0: float32 */
     int strict;  /* 1: stop at a picture that cannot be read; 0: skip it and list it in the file's record `bad` */
     const l3a_picture_options *picture; /* NULL: the defaults */
+    size_t views;                       /* 1, 5, 9 or 14; 0: 1. Since 0.4 */
 } l3a_extract_options;
 
 typedef struct l3a_extract_report {

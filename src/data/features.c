@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAMES_LIMIT = 16 << 20, CLASS_LIMIT = 1 << 14 };
+enum { NAMES_LIMIT = 16 << 20, CLASS_LIMIT = 1 << 14, VIEWS_LIMIT = 1001 };
 
 const char *const provenance[PROVENANCE] = {"backbone", "sha256", "preprocess", "pool"};
 
@@ -25,7 +25,7 @@ size_t provenance_conflict(const char *const mine[PROVENANCE], const char *const
     return i;
 }
 
-const char difficult_record[] = "difficult";
+const char difficult_record[] = "difficult", views_record[] = "views";
 
 /* Where the pictures are, so that they can be shown, and how their labels were read. A model does not compare these records. */
 static const char *const origin[] = {"data", "split", difficult_record};
@@ -37,6 +37,7 @@ static l3a_status features_new(l3a_context *context, const char *path, l3a_featu
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     made->input.file = -1;
+    made->views = made->stored = 1;
     TRY(copy_text(context, path, strlen(path), &made->path));
     *features = made;
     made = NULL;
@@ -87,6 +88,31 @@ static l3a_status check_matrix(l3a_features *features, const struct tensor *tens
     return tensor->rank == 2 ? L3A_OK
                              : fail(features->context, L3A_ERROR_FORMAT, "use a matrix with one row per image",
                                     "%s: %s have %zu dimensions instead of 2", path, what, tensor->rank);
+}
+
+/* Takes the shape of the features: [rows, width], or with views [rows, rows of an image, width]. record: what the file says about
+ * its views; NULL: nothing. */
+static l3a_status take_shape(l3a_features *features, const struct tensor *tensor, const char *record) {
+    l3a_context *context = features->context;
+    l3a_status status = L3A_OK;
+    char views[32];
+    FAIL_IF(tensor->rank != 2 && tensor->rank != 3, context, L3A_ERROR_FORMAT,
+            "use a matrix with one row per image, or an array [images, views, numbers]",
+            "%s: the features have %zu dimensions instead of 2 or 3", features->path, tensor->rank);
+    const uint64_t each = tensor->rank == 3 ? tensor->shape[1] : 1, width = tensor->shape[tensor->rank - 1];
+    FAIL_IF(!tensor->shape[0] || !width || !each, context, L3A_ERROR_DATA, "check that this is the right file", "%s: no features",
+            features->path);
+    FAIL_IF(each == 2 || each > VIEWS_LIMIT, context, L3A_ERROR_FORMAT,
+            "give the whole picture alone, or the whole picture and then from 2 to 1000 crops", "%s: an image has %llu views",
+            features->path, (unsigned long long)each);
+    features->rows = (size_t)tensor->shape[0];
+    features->width = (size_t)width;
+    features->views = features->stored = each > 1 ? (size_t)each - 1 : 1;
+    snprintf(views, sizeof views, "%zu", features->views);
+    FAIL_IF(record && strcmp(record, views) != 0, context, L3A_ERROR_MISMATCH, "create the file again",
+            "%s: the record says %s views, but an image has %llu rows", features->path, record, (unsigned long long)each);
+done:
+    return status;
 }
 
 static l3a_status take_labels(l3a_features *features, const input_file *input, const struct tensor *labels) {
@@ -167,7 +193,7 @@ done:
 }
 
 l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_features **features) {
-    static const uint64_t any[2] = {0, 0};
+    static const uint64_t any[3] = {0, 0, 0};
     l3a_status status = L3A_OK;
     l3a_features *made = NULL;
     safetensors file = {0};
@@ -176,10 +202,9 @@ l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_feature
     TRY(features_new(context, path, &made));
     TRY(safetensors_open(context, path, &file));
     TRY(safetensors_verify(&file));
-    TRY(safetensors_expect(&file, "features", 2, any, &values));
-    made->rows = (size_t)values->shape[0];
-    made->width = (size_t)values->shape[1];
-    FAIL_IF(!made->rows || !made->width, context, L3A_ERROR_DATA, "check that this is the right file", "%s: no features", path);
+    values = safetensors_find(&file, "features");
+    TRY(safetensors_expect(&file, "features", values && values->rank == 3 ? 3 : 2, any, &values));
+    TRY(take_shape(made, values, safetensors_metadata(&file, views_record)));
     const char *classes = safetensors_metadata(&file, "classes");
     if (classes) {
         TRY(text_list_split_lines(context, &made->classes, classes, strlen(classes)));
@@ -236,12 +261,10 @@ l3a_status l3a_features_open_npy(l3a_context *context, const char *features_path
     NEED(context, context, features_path, features);
     TRY(features_new(context, features_path, &made));
     TRY(npy_open(context, features_path, &made->input, &made->features));
-    TRY(check_matrix(made, &made->features, features_path, "the features"));
-    made->rows = (size_t)made->features.shape[0];
-    made->width = (size_t)made->features.shape[1];
-    FAIL_IF(!made->rows || !made->width, context, L3A_ERROR_DATA, "check that this is the right file", "%s: no features",
-            features_path);
+    TRY(take_shape(made, &made->features, NULL));
     if (made->features.fortran) {
+        FAIL_IF(made->stored > 1, context, L3A_ERROR_FORMAT, "save numpy.ascontiguousarray(features) instead",
+                "%s: features with views must be in C order", features_path);
         TRY(allocate(context, made->rows, made->width * sizeof(float), &made->owned_values));
         TRY(tensor_read_fortran(&made->input, &made->features, made->owned_values));
         made->values = made->owned_values;
@@ -268,10 +291,17 @@ done:
 
 l3a_status l3a_features_wrap(l3a_context *context, const float *values, const int8_t *labels, size_t rows, size_t width,
                              const char *const *classes, size_t class_count, l3a_features **features) {
+    return l3a_features_wrap_views(context, values, labels, rows, 1, width, classes, class_count, features);
+}
+
+l3a_status l3a_features_wrap_views(l3a_context *context, const float *values, const int8_t *labels, size_t rows, size_t views,
+                                   size_t width, const char *const *classes, size_t class_count, l3a_features **features) {
     l3a_status status = L3A_OK;
     l3a_features *made = NULL;
     NEED(context, context, values, features);
     FAIL_IF(!rows || !width, context, L3A_ERROR_ARGUMENT, NULL, "l3a_features_wrap: %zu rows of %zu numbers", rows, width);
+    FAIL_IF(!views || views >= VIEWS_LIMIT, context, L3A_ERROR_ARGUMENT, "use 1, or the number of crops",
+            "l3a_features_wrap_views: %zu views", views);
     if (class_count) {
         NEED(context, labels, classes);
         TRY(need_items(context, __func__, "classes", classes, class_count));
@@ -279,6 +309,7 @@ l3a_status l3a_features_wrap(l3a_context *context, const float *values, const in
     TRY(features_new(context, "features in memory", &made));
     made->rows = rows;
     made->width = width;
+    made->views = made->stored = views;
     made->values = values;
     made->labels = class_count ? labels : NULL;
     for (size_t i = 0; i < class_count; i++) {
@@ -298,7 +329,7 @@ done:
 
 static l3a_status fill_features(void *argument, uint64_t offset, void *bytes, size_t count) {
     l3a_features *features = argument;
-    const size_t width = features->width;
+    const size_t width = features_row(features);
     l3a_status status = L3A_OK;
     float *row = NULL;
     char *to = bytes;
@@ -315,6 +346,16 @@ static l3a_status fill_features(void *argument, uint64_t offset, void *bytes, si
 done:
     release(features->context, row);
     return status;
+}
+
+tensor_source features_source(uint64_t rows, size_t views, size_t width, tensor_type type, tensor_fill *fill, void *argument) {
+    tensor_source source = {"features", type, 2, {rows, width}, fill, argument};
+    if (views > 1) {
+        source.rank = 3;
+        source.shape[1] = view_rows(views);
+        source.shape[2] = width;
+    }
+    return source;
 }
 
 /* An empty last line needs a newline of its own, or it would not be read again. */
@@ -345,7 +386,13 @@ l3a_status l3a_features_save(l3a_features *features, const char *path) {
         TRY(text_list_add(context, &keys, features->record_keys.items[i], strlen(features->record_keys.items[i])));
         TRY(text_list_add(context, &values, features->record_values.items[i], strlen(features->record_values.items[i])));
     }
-    sources[count++] = (tensor_source){"features", TENSOR_F32, 2, {features->rows, features->width}, fill_features, features};
+    if (features->views > 1) {
+        char views[32];
+        const int length = snprintf(views, sizeof views, "%zu", features->views);
+        TRY(text_list_add(context, &keys, views_record, strlen(views_record)));
+        TRY(text_list_add(context, &values, views, (size_t)length));
+    }
+    sources[count++] = features_source(features->rows, features->views, features->width, TENSOR_F32, fill_features, features);
     if (features->labels) {
         void *labels;
         memcpy(&labels, &features->labels, sizeof labels);
@@ -374,6 +421,22 @@ size_t l3a_features_rows(const l3a_features *features) {
 
 size_t l3a_features_width(const l3a_features *features) {
     return features ? features->width : 0;
+}
+
+size_t l3a_features_views(const l3a_features *features) {
+    return features ? features->views : 0;
+}
+
+l3a_status l3a_features_use_views(l3a_features *features, size_t views) {
+    l3a_status status = L3A_OK;
+    NEED(features ? features->context : NULL, features);
+    const bool corners_and_grid = features->stored == 14 && (views == 5 || views == 9);
+    FAIL_IF(views != 1 && views != features->stored && !corners_and_grid, features->context, L3A_ERROR_MISMATCH,
+            features->stored == 1 ? "extract the features with views" : "use those that it has, or 1; of 14, also 5 or 9",
+            "%s: %zu views are wanted, but the table has %zu", features->path, views, features->stored);
+    features->views = views;
+done:
+    return status;
 }
 
 size_t l3a_features_class_count(const l3a_features *features) {
@@ -427,11 +490,64 @@ size_t find_non_finite(const float *values, size_t count) {
     return count;
 }
 
+/* Copies rows that lie next to each other in the table. */
+static l3a_status read_run(l3a_features *features, size_t start, size_t run, size_t first, size_t count, float *values,
+                           size_t stride) {
+    const size_t stored = view_rows(features->stored) * features->width;
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < run; i++) {
+        const size_t from = (start + i) * stored + first;
+        if (features->values) {
+            memcpy(values + i * stride, features->values + from, count * sizeof *values);
+        } else {
+            TRY(tensor_read(&features->input, &features->features, from, count, values + i * stride));
+        }
+    }
+done:
+    return status;
+}
+
+/* The same with some of the views: the whole picture, and crops that lie next to each other. */
+static l3a_status read_some_views(l3a_features *features, size_t start, size_t run, float *values) {
+    const size_t k = features->width, row = features_row(features), skipped = features->views == 9 ? 1 + 5 : 1;
+    l3a_status status = L3A_OK;
+    TRY(read_run(features, start, run, 0, k, values, row));
+    if (features->views > 1) {
+        TRY(read_run(features, start, run, skipped * k, features->views * k, values + k, row));
+    }
+done:
+    return status;
+}
+
+static l3a_status read_rows(l3a_features *features, size_t start, size_t run, float *values) {
+    const size_t row = features_row(features);
+    l3a_status status = L3A_OK;
+    if (features->views != features->stored) {
+        status = read_some_views(features, start, run, values);
+    } else if (features->values) {
+        memcpy(values, features->values + start * row, run * row * sizeof *values);
+    } else {
+        status = tensor_read(&features->input, &features->features, (uint64_t)start * row, run * row, values);
+    }
+    return status;
+}
+
+static l3a_status fail_non_finite(const l3a_features *features, size_t row, size_t bad, float value) {
+    const char *id = l3a_features_id(features, row);
+    char view[40] = "";
+    if (features->views > 1) {
+        snprintf(view, sizeof view, ", view %zu", bad / features->width);
+    }
+    return fail(features->context, L3A_ERROR_DATA, "extract this image's features again, or remove the row",
+                "%s: row %zu%s, column %zu%s%s%s: the feature is %s", features->path, row, view, bad % features->width,
+                id ? " (" : "", id ? id : "", id ? ")" : "", isnan(value) ? "not a number" : "infinite");
+}
+
 l3a_status l3a_features_read(l3a_features *features, const size_t *rows, size_t first, size_t count, float *values) {
     l3a_status status = L3A_OK;
-    const size_t width = l3a_features_width(features);
     size_t done = 0;
     NEED(features ? features->context : NULL, features, values);
+    const size_t width = features_row(features);
     while (done < count) {
         const size_t start = rows ? rows[done] : first + done;
         size_t run = 1;
@@ -440,20 +556,12 @@ l3a_status l3a_features_read(l3a_features *features, const size_t *rows, size_t 
         }
         FAIL_IF(start >= features->rows || run > features->rows - start, features->context, L3A_ERROR_ARGUMENT, NULL,
                 "%s: row %zu is out of range: there are %zu rows", features->path, start + run - 1, features->rows);
-        if (features->values) {
-            memcpy(values + done * width, features->values + start * width, run * width * sizeof *values);
-        } else {
-            TRY(tensor_read_rows(&features->input, &features->features, start, run, values + done * width));
-        }
+        TRY(read_rows(features, start, run, values + done * width));
         done += run;
     }
     const size_t bad = find_non_finite(values, count * width);
     if (bad < count * width) {
-        const size_t row = rows ? rows[bad / width] : first + bad / width;
-        const char *id = l3a_features_id(features, row);
-        status = fail(features->context, L3A_ERROR_DATA, "extract this image's features again, or remove the row",
-                      "%s: row %zu, column %zu%s%s%s: the feature is %s", features->path, row, bad % width, id ? " (" : "",
-                      id ? id : "", id ? ")" : "", isnan(values[bad]) ? "not a number" : "infinite");
+        status = fail_non_finite(features, rows ? rows[bad / width] : first + bad / width, bad % width, values[bad]);
     }
 done:
     return status;
@@ -468,7 +576,8 @@ l3a_status l3a_features_checksum(l3a_features *features, uint64_t *checksum) {
         goto done;
     }
     XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, features->values, features->rows * features->width * sizeof *features->values);
+    XXH3_64bits_update(&state, features->values,
+                       features->rows * view_rows(features->stored) * features->width * sizeof *features->values);
     if (features->labels) {
         XXH3_64bits_update(&state, features->labels, features->rows * features->classes.count);
     }

@@ -3,12 +3,15 @@
 #define L3A_FEATURES_H
 
 #include "base/memory.h"
+#include "base/views.h"
 #include "format/safetensors.h"
 
 struct l3a_features {
     l3a_context *context;
     char *path; /* for messages */
     size_t rows, width;
+    size_t views;  /* of those that are stored, the ones in use */
+    size_t stored; /* views */
     text_list classes;
     const int8_t *labels;
     int8_t *owned_labels;
@@ -27,9 +30,19 @@ extern const char *const provenance[PROVENANCE];
 /* The record "difficult" is "ignore" if a class that only has difficult objects is unknown. Without the record, such a class is
  * absent. */
 extern const char difficult_record[];
+/* The record "views" of a feature file; without it, an image is the whole picture alone. */
+extern const char views_record[];
 /* The index of the first value that both have and that differs, or PROVENANCE. The name of a network is ignored if the checksums
  * show that it is the same network. */
 size_t provenance_conflict(const char *const mine[PROVENANCE], const char *const theirs[PROVENANCE]);
+
+/* Numbers that l3a_features_read() copies for a row. */
+static inline size_t features_row(const l3a_features *features) {
+    return view_rows(features->views) * features->width;
+}
+
+/* The tensor of the features in a file. */
+tensor_source features_source(uint64_t rows, size_t views, size_t width, tensor_type type, tensor_fill *fill, void *argument);
 
 /* Finds the column of each class; an error names a class that the table does not have. */
 l3a_status features_columns(l3a_features *features, const char *const *classes, size_t count, size_t *columns);

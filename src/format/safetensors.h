@@ -35,17 +35,19 @@ l3a_status safetensors_expect(const safetensors *file, const char *name, size_t 
                               const struct tensor **tensor);
 
 /* What to write: `fill` provides the bytes of each tensor in order, in chunks of at most 1 MiB. */
+typedef l3a_status tensor_fill(void *argument, uint64_t offset, void *bytes, size_t count);
+
 typedef struct tensor_source {
     const char *name;
     tensor_type type;
     size_t rank;
     uint64_t shape[TENSOR_RANK];
-    l3a_status (*fill)(void *argument, uint64_t offset, void *bytes, size_t count);
+    tensor_fill *fill;
     void *argument;
 } tensor_source;
 
 /* The `fill` of a tensor in memory; argument is its address. */
-l3a_status fill_from_memory(void *argument, uint64_t offset, void *bytes, size_t count);
+tensor_fill fill_from_memory;
 
 l3a_status safetensors_write(l3a_context *context, const char *path, const text_list *keys, const text_list *values,
                              const tensor_source *sources, size_t count);

@@ -124,11 +124,6 @@ l3a_status tensor_read(const input_file *input, const struct tensor *tensor, uin
     return status;
 }
 
-l3a_status tensor_read_rows(const input_file *input, const struct tensor *tensor, uint64_t first, size_t count, float *values) {
-    const size_t width = (size_t)tensor->shape[1];
-    return tensor_read(input, tensor, first * width, count * width, values);
-}
-
 l3a_status tensor_read_fortran(const input_file *input, const struct tensor *tensor, float *values) {
     l3a_status status = L3A_OK;
     const size_t rows = (size_t)tensor->shape[0], columns = (size_t)tensor->shape[1], size = tensor_type_size(tensor->type);

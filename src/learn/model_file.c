@@ -304,7 +304,7 @@ static uint64_t first_version(const char *name) {
         const char *name;
         uint64_t version;
     } newer[] = {{"alpha", 2},         {"skip-features", 2}, {"thresholds", 2}, {"keep-phases", 2},
-                 {"privacy-limit", 2}, {"lift", 3},          {"gamma-from", 5}};
+                 {"privacy-limit", 2}, {"lift", 3},          {"gamma-from", 5}, {"views", 6}};
     for (size_t i = 0; i < sizeof newer / sizeof newer[0]; i++) {
         if (strcmp(name, newer[i].name) == 0) {
             return newer[i].version;

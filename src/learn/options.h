@@ -42,6 +42,7 @@ struct model_options {
                                 * one that suits few images and pictures that show no class */
     uint64_t keep_phases;      /* number of phases kept apart; older ones are folded; 0: all if alpha is below 1, else none */
     l3a_gamma_from gamma_from; /* the images of the first phase, and then kept; or the sums, again whenever they change */
+    uint64_t views;            /* of each image (base/views.h) */
     uint64_t privacy_limit;    /* warn about phases or classes with fewer images; 0: never */
     uint64_t given;            /* settings that were given by name: bit i is line i of the table */
 };

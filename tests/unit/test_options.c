@@ -51,6 +51,7 @@ static const struct {
                      {"thresholds", "fixed"},
                      {"keep-phases", "0"},
                      {"gamma-from", "images"},
+                     {"views", "1"},
                      {"privacy-limit", "64"},
                      {"ratio", "1"},
                      {"kernel-width", "0.5"},
@@ -101,6 +102,7 @@ static void every_field_gets_its_default(void **state) {
     assert_int_equal(options.model.skip_features, L3A_SKIP_OFF);
     assert_int_equal(options.model.thresholds, L3A_THRESHOLDS_FIXED);
     assert_int_equal(options.model.keep_phases, 0);
+    assert_int_equal(options.model.views, 1);
     assert_int_equal(options.model.privacy_limit, 64);
     assert_true(options.method.ratio == 1);
     assert_true(options.method.kernel_width == 0.5);
@@ -370,6 +372,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
                                             {"thresholds", "per-class"},
                                             {"keep-phases", "7"},
                                             {"gamma-from", "sums"},
+                                            {"views", "13"},
                                             {"privacy-limit", "65"},
                                             {"ratio", "2"},
                                             {"kernel-width", "0.125"},
@@ -407,6 +410,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
     expected.model.thresholds = L3A_THRESHOLDS_PER_CLASS;
     expected.model.keep_phases = 7;
     expected.model.gamma_from = L3A_GAMMA_FROM_SUMS;
+    expected.model.views = 13;
     expected.model.privacy_limit = 65;
     expected.method.ratio = 2;
     expected.method.kernel_width = 0.125;
