@@ -142,8 +142,7 @@ static l3a_status tag_batch(l3a_reader *reader, const struct scorer *edition, st
                             struct delivery *delivery) {
     float *scores = NULL;
     l3a_status status = L3A_OK;
-    TRY(intake_load(intake, count));
-    TRY(intake_run(intake));
+    TRY(intake_next(intake, count));
     if (intake->good) {
         TRY(make_scores(reader, edition, intake->features, intake->good, &scores));
     }

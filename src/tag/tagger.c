@@ -156,7 +156,7 @@ l3a_status l3a_tagger_create(l3a_context *context, const char *model_path, const
     TRY(tagger_start(context, model_path, &chosen, &made));
     TRY(picture_options_read(context, chosen.picture_options, &made->picture));
     TRY(l3a_backbone_open(context, chosen.backbone, chosen.backbone_options, &made->backbone));
-    loader_options_for(l3a_backbone_describe(made->backbone), &made->picture, &made->loading);
+    loader_options_for(l3a_backbone_describe(made->backbone), &made->picture, 1, &made->loading);
     TRY(copy_text(context, chosen.backbone, strlen(chosen.backbone), &made->backbone_path));
     TRY(make_model(made, settings));
     *tagger = made;

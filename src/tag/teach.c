@@ -85,8 +85,7 @@ static l3a_status read_files(struct teaching *teaching, const char *const *paths
     TRY(intake_open(teaching->context, tagger->backbone, &tagger->loading, paths, count, batch, &intake));
     for (size_t first = 0; first < count; first += batch) {
         size_t good = 0;
-        TRY(intake_load(&intake, count - first < batch ? count - first : batch));
-        TRY(intake_run(&intake));
+        TRY(intake_next(&intake, count - first < batch ? count - first : batch));
         for (size_t i = 0; i < intake.count; i++) {
             TRY(keep_outcome(teaching, indices[first + i], &intake.arrivals[i], intake.features + good * teaching->width));
             good += intake.arrivals[i].status == L3A_OK;
