@@ -36,12 +36,17 @@ void write_tags(FILE *to, const struct tag_choice *choice, const l3a_tags *tags)
 
 void write_json_tags(FILE *to, const struct tag_choice *choice, const l3a_tags *tags, const char *key) {
     size_t count = 0;
+    double box[4];
     fputs("[", to);
     for (size_t i = 0; i < l3a_tags_count(tags); i++) {
         if (tag_is_chosen(choice, tags, i)) {
             fprintf(to, "%s{\"%s\": ", count++ ? ", " : "", key);
             write_json_string(to, l3a_tags_name(tags, i));
-            fprintf(to, ", \"score\": %.4f}", (double)l3a_tags_score(tags, i));
+            fprintf(to, ", \"score\": %.4f", (double)l3a_tags_score(tags, i));
+            if (l3a_tags_box(tags, i, box)) {
+                fprintf(to, ", \"box\": [%.4g, %.4g, %.4g, %.4g]", box[0], box[1], box[2], box[3]);
+            }
+            fputs("}", to);
         }
     }
     fputs("]", to);

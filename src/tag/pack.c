@@ -140,7 +140,7 @@ static l3a_status compare(const struct pack *pack, l3a_pack_report *report) {
     struct comparison space = {0};
     l3a_status status = L3A_OK;
     TRY(scorer_load(context, pack->path, pack->scorer, &packed));
-    TRY(allocate(context, BLOCK, features->width * sizeof *space.values, &space.values));
+    TRY(allocate(context, BLOCK, features_row(features) * sizeof *space.values, &space.values));
     TRY(allocate(context, BLOCK, packed->classes.count * sizeof *space.before, &space.before));
     TRY(allocate(context, BLOCK, packed->classes.count * sizeof *space.after, &space.after));
     for (size_t first = 0; first < features->rows; first += BLOCK) {

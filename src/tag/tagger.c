@@ -8,6 +8,7 @@
 #include "image/picture.h"
 #include "learn/model.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { LARGEST_BATCH = 1024 };
@@ -19,15 +20,26 @@ struct scorer *tagger_borrow(l3a_tagger *tagger) {
     return edition;
 }
 
-/* Checks that the edition's features came from this backbone: it must accept a table that the backbone has signed. */
+l3a_status tagger_set_loading(l3a_tagger *tagger, uint64_t views) {
+    l3a_status status = L3A_OK;
+    FAIL_IF(!views_known((size_t)views), tagger->context, L3A_ERROR_OPTION,
+            "use features from files, or a model with 1, 5, 9 or 14 views",
+            "%s: the model has %" PRIu64 " views, which cannot be made from a picture", tagger->path, views);
+    loader_options_for(l3a_backbone_describe(tagger->backbone), &tagger->picture, (size_t)views, &tagger->loading);
+done:
+    return status;
+}
+
+/* Checks that the edition's features came from this backbone: it must accept a table of pictures as the tagger loads them, which
+ * the backbone has signed. */
 static l3a_status check_backbone(const l3a_tagger *tagger, const struct scorer *edition) {
     l3a_context *context = tagger->context;
-    const size_t width = l3a_backbone_describe(tagger->backbone)->width;
+    const size_t width = l3a_backbone_describe(tagger->backbone)->width, views = tagger->loading.views;
     float *values = NULL;
     l3a_features *features = NULL;
     l3a_status status = L3A_OK;
-    TRY(allocate_zeroed(context, width, sizeof *values, &values));
-    TRY(l3a_features_wrap(context, values, NULL, 1, width, NULL, 0, &features));
+    TRY(allocate_zeroed(context, view_rows(views), width * sizeof *values, &values));
+    TRY(l3a_features_wrap_views(context, values, NULL, 1, views, width, NULL, 0, &features));
     TRY(l3a_backbone_sign(tagger->backbone, tagger->picture.orient, features));
     TRY(scorer_accepts(context, edition, features));
 done:
@@ -156,7 +168,7 @@ l3a_status l3a_tagger_create(l3a_context *context, const char *model_path, const
     TRY(tagger_start(context, model_path, &chosen, &made));
     TRY(picture_options_read(context, chosen.picture_options, &made->picture));
     TRY(l3a_backbone_open(context, chosen.backbone, chosen.backbone_options, &made->backbone));
-    loader_options_for(l3a_backbone_describe(made->backbone), &made->picture, 1, &made->loading);
+    TRY(tagger_set_loading(made, model_options_of(settings).views));
     TRY(copy_text(context, chosen.backbone, strlen(chosen.backbone), &made->backbone_path));
     TRY(make_model(made, settings));
     *tagger = made;

@@ -37,6 +37,9 @@ l3a_status tagger_model(l3a_tagger *tagger, l3a_model **model);
  * readers still see the old one. */
 l3a_status tagger_publish(l3a_tagger *tagger);
 
+/* Sets how pictures are loaded: as the backbone and the picture options say, and with the views of a model. */
+l3a_status tagger_set_loading(l3a_tagger *tagger, uint64_t views);
+
 /* backbone_path.c: */
 /* Opens the backbone that the options name, or else the one that the records of the current edition lead to. */
 l3a_status tagger_open_backbone(l3a_tagger *tagger, const l3a_tagger_options *options);

@@ -34,7 +34,7 @@ struct teaching {
     l3a_lesson_options options;
     l3a_history *history;
     l3a_model *model;
-    size_t width;
+    size_t width;    /* numbers of a picture: those of all views */
     float *features; /* [pictures x width] */
     struct plan *plans;
     text_list classes; /* of the model, then new ones */
@@ -106,7 +106,7 @@ static l3a_status read_bytes(struct teaching *teaching, struct preparer *prepare
     FAIL_IF(arrival.status == L3A_ERROR_MEMORY, context, L3A_ERROR_MEMORY, NULL, "%s: not enough memory", picture->path);
     if (arrival.status == L3A_OK) {
         preparer_deliver(preparer, &raster, planes);
-        TRY(l3a_backbone_run(teaching->tagger->backbone, planes, 1, features));
+        TRY(l3a_backbone_run(teaching->tagger->backbone, planes, view_rows(preparer->options.views), features));
     } else {
         memcpy(arrival.error_text, context->error_text, sizeof arrival.error_text);
     }
@@ -120,12 +120,13 @@ done:
 static l3a_status read_memory(struct teaching *teaching) {
     l3a_context *context = teaching->context;
     const l3a_backbone_info *info = l3a_backbone_describe(teaching->tagger->backbone);
+    const size_t views = view_rows(teaching->tagger->loading.views);
     struct preparer preparer;
     float *planes = NULL, *features = NULL;
     l3a_status status = L3A_OK;
     preparer_start(context, &teaching->tagger->loading, &preparer);
-    TRY(allocate(context, 3 * info->size * info->size, sizeof *planes, &planes));
-    TRY(allocate(context, info->width, sizeof *features, &features));
+    TRY(allocate(context, views, 3 * info->size * info->size * sizeof *planes, &planes));
+    TRY(allocate(context, teaching->width, sizeof *features, &features));
     for (size_t i = 0; i < teaching->lesson->count; i++) {
         if (teaching->lesson->pictures[i].bytes) {
             TRY(read_bytes(teaching, &preparer, i, planes, features));
@@ -549,7 +550,7 @@ static l3a_status prepare(struct teaching *teaching, struct entry **entry) {
         TRY(READ_SIZED(context, teaching->options.was, was));
         TRY(lesson_marks(teaching->lesson, "was", &was, &teaching->was, &teaching->was_count, &teaching->was_complete));
     }
-    teaching->width = l3a_backbone_describe(teaching->tagger->backbone)->width;
+    teaching->width = model_image(teaching->model);
     TRY(allocate_zeroed(context, count, sizeof *teaching->plans, &teaching->plans));
     TRY(allocate(context, count, teaching->width * sizeof *teaching->features, &teaching->features));
     TRY(history_known(teaching->history, &teaching->known, &teaching->known_count));
