@@ -11,11 +11,16 @@
  *   s = x·w + ratio · x'·w'
  *
  * so a ratio of 0 is acil. The paper chooses a ratio for each data set; its program starts from 1. As in acil, a class counts as
- * predicted above logit(theta). */
+ * predicted above logit(theta).
+ *
+ * With views, both streams learn every row of an image with its weight (regression.h), the second one the residual of that row. s
+ * is the score of a row; an image is scored by its rows, as everywhere. */
 #include "learn/model.h"
+#include "learn/scorer.h"
 #include "measure/metrics.h"
 #include "method/method.h"
 #include "method/regression.h"
+#include "method/view_scores.h"
 
 struct dsal {
     l3a_context *context;
@@ -45,7 +50,7 @@ static l3a_status create(l3a_context *context, const struct method *method, cons
     dsal->context = context;
     dsal->settings = *settings;
     TRY(l3a_model_create(context, width, settings, &dsal->main));
-    TRY(regression_create(context, &shape, settings->model.gamma, &dsal->second));
+    TRY(regression_create(context, &shape, settings->model.gamma, (size_t)settings->model.views, &dsal->second));
     *state = dsal;
     dsal = NULL;
 done:
@@ -55,19 +60,27 @@ done:
     return status;
 }
 
-static l3a_status take(void *argument, const float *features, const int8_t *labels, size_t rows) {
+/* Of rows, not of images. */
+static l3a_status score_rows_of_main(const struct dsal *dsal, const float *features, size_t rows, float *scores) {
+    const l3a_status status = model_ready(dsal->main);
+    return status == L3A_OK ? score_features(dsal->context, &dsal->main->layer, &dsal->main->solution, features, rows, scores)
+                            : status;
+}
+
+static l3a_status take(void *argument, const float *features, const int8_t *labels, size_t images) {
     struct dsal *dsal = argument;
     l3a_context *context = dsal->context;
     l3a_status status = L3A_OK;
     const size_t all = dsal->second.classes, first = dsal->second.first, own = all - first;
+    const size_t each = view_rows(dsal->second.views), rows = images * each;
     float *scores = NULL;
     double *targets = NULL;
     TRY(allocate(context, rows, all * sizeof *scores, &scores));
     TRY(allocate(context, rows, own * sizeof *targets, &targets));
-    TRY(l3a_model_score(dsal->main, features, rows, scores));
+    TRY(score_rows_of_main(dsal, features, rows, scores));
     for (size_t i = 0; i < rows; i++) {
         for (size_t k = 0; k < own; k++) {
-            targets[i * own + k] = (labels[i * own + k] == 1) - (double)scores[i * all + first + k];
+            targets[i * own + k] = (labels[i / each * own + k] == 1) - (double)scores[i * all + first + k];
         }
     }
     TRY(regression_add(&dsal->second, features, targets, rows));
@@ -89,12 +102,18 @@ done:
     return status;
 }
 
-static l3a_status score(void *state, const float *features, size_t rows, float *scores) {
+static l3a_status score(void *state, const float *features, size_t images, float *scores) {
     struct dsal *dsal = state;
+    const struct regression *second = &dsal->second;
     l3a_status status = L3A_OK;
-    TRY(l3a_model_score(dsal->main, features, rows, scores));
-    TRY(regression_score(&dsal->second, features, rows, dsal->settings.method.ratio, 1, scores));
+    const size_t rows = images * view_rows(second->views);
+    float *row_scores = NULL;
+    TRY(allocate(dsal->context, rows, second->classes * sizeof *row_scores, &row_scores));
+    TRY(score_rows_of_main(dsal, features, rows, row_scores));
+    TRY(regression_score(second, features, rows, dsal->settings.method.ratio, 1, row_scores));
+    combine_views(REAL_SINGLE, row_scores, images, second->views, second->classes, scores);
 done:
+    release(dsal->context, row_scores);
     return status;
 }
 

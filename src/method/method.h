@@ -29,8 +29,8 @@ struct learner {
     l3a_status (*create)(l3a_context *context, const struct method *method, const l3a_options *settings, size_t width,
                          void **state);
     l3a_status (*learn)(void *state, const struct lesson *lesson, struct outcome *outcome);
-    /* scores [rows x classes learned so far], as l3a.h defines them */
-    l3a_status (*score)(void *state, const float *features, size_t rows, float *scores);
+    /* scores [images x classes learned so far] of features [images x rows of an image x width], as l3a.h defines them */
+    l3a_status (*score)(void *state, const float *features, size_t images, float *scores);
     /* The score above which each class learned so far counts as predicted. */
     void (*thresholds)(const void *state, double *thresholds);
     void (*free)(void *state);
@@ -70,10 +70,11 @@ l3a_status lesson_members(const struct lesson *lesson, size_t **rows, size_t *co
 /* Those of them that are labelled with at least one of the new classes. The others only show a crowd of one; without a
  * pseudo-label they have weight 0 and teach nothing, in every method. */
 l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count);
-/* Receives some rows of a lesson, with the labels of its new classes [rows x new classes]. */
-typedef l3a_status lesson_block(void *argument, const float *features, const int8_t *labels, size_t rows);
-/* Passes the labelled rows of a lesson to `take`, at most `block` at a time, and never more than the first time. *images: their
- * number. */
+/* Receives some images of a lesson: features [images x rows of an image x width], and the labels of its new classes [images x new
+ * classes]. */
+typedef l3a_status lesson_block(void *argument, const float *features, const int8_t *labels, size_t images);
+/* Passes the labelled images of a lesson to `take`, with at most `block` rows of features at a time but at least one image, and
+ * never more than the first time. *images: their number. */
 l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t block, lesson_block *take, void *argument,
                        uint64_t *images);
 

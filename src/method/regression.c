@@ -1,12 +1,14 @@
 #include "method/regression.h"
 
 #include "base/memory.h"
+#include "method/view_scores.h"
 
 #include <string.h>
 
-l3a_status regression_create(l3a_context *context, const struct layer_shape *shape, double gamma, struct regression *regression) {
+l3a_status regression_create(l3a_context *context, const struct layer_shape *shape, double gamma, size_t views,
+                             struct regression *regression) {
     l3a_status status = L3A_OK;
-    *regression = (struct regression){.context = context};
+    *regression = (struct regression){.context = context, .views = views};
     TRY(layer_create(context, shape, &regression->layer));
     TRY(ridge_create(context, layer_columns(shape), gamma, shape->type, &regression->ridge));
 done:
@@ -15,8 +17,8 @@ done:
 
 static void free_rows(struct regression *regression) {
     block_free(&regression->rows);
-    release(regression->context, regression->ones);
-    regression->ones = NULL;
+    release(regression->context, regression->weights);
+    regression->weights = NULL;
 }
 
 void regression_free(struct regression *regression) {
@@ -40,17 +42,17 @@ l3a_status regression_begin(struct regression *regression, size_t new_classes) {
 l3a_status regression_add(struct regression *regression, const float *features, const double *targets, size_t count) {
     l3a_context *context = regression->context;
     l3a_status status = L3A_OK;
-    if (!regression->ones) {
+    if (!regression->weights) {
         regression->rows = (struct block){
             .context = context, .layer = &regression->layer, .capacity = count, .columns = regression->classes - regression->first};
         TRY(block_create(&regression->rows));
-        TRY(allocate(context, count, sizeof *regression->ones, &regression->ones));
+        TRY(allocate(context, count, sizeof *regression->weights, &regression->weights));
         for (size_t i = 0; i < count; i++) {
-            regression->ones[i] = 1;
+            regression->weights[i] = view_weight(regression->views, i % view_rows(regression->views));
         }
     }
     TRY(block_expand(&regression->rows, features, count));
-    TRY(sums_add(&regression->ridge.sums, &regression->rows, 1, regression->ones, targets));
+    TRY(sums_add(&regression->ridge.sums, &regression->rows, 1, regression->weights, targets));
 done:
     return status;
 }

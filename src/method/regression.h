@@ -1,6 +1,9 @@
-/* Ridge regression without weights, phase after phase, on the rows of any layer, for methods with a layer of their own:
+/* Ridge regression without class weights, phase after phase, on the rows of any layer, for methods with a layer of their own:
  *
- *   A += Xᵀ X     C += Xᵀ Y     (A + γI) W = C
+ *   A += Xᵀ Ω X     C += Xᵀ Ω Y     (A + γI) W = C
+ *
+ * ω is 1 for the row of a whole picture and 1/views for that of a crop (learn/views.h), so without views there are no weights at
+ * all. The rows of an image follow each other, and every call gets whole images.
  *
  * Targets of old classes on new rows are 0, so a phase adds only to its own columns of C. */
 #ifndef L3A_REGRESSION_H
@@ -10,17 +13,19 @@
 
 struct regression {
     l3a_context *context;
+    size_t views;
     struct layer layer;
     struct ridge ridge;
     size_t classes, first;    /* learned so far; the first of the phase in progress */
     double *cross;            /* C [d x classes] */
     struct solution solution; /* W */
     struct block rows;        /* of the phase in progress */
-    double *ones;             /* ω of each row */
+    double *weights;          /* ω of each row */
 };
 
 /* regression_free() may be called afterwards, even after a failure. */
-l3a_status regression_create(l3a_context *context, const struct layer_shape *shape, double gamma, struct regression *regression);
+l3a_status regression_create(l3a_context *context, const struct layer_shape *shape, double gamma, size_t views,
+                             struct regression *regression);
 void regression_free(struct regression *regression);
 /* Begins a phase with new classes. */
 l3a_status regression_begin(struct regression *regression, size_t new_classes);
