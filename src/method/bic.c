@@ -16,7 +16,6 @@
  * Since the head is linear, the correction is a change of its coefficients. It changes which classes count as predicted, but not
  * the order of a class's scores, so it affects AP only through later phases. */
 #include "method/head.h"
-#include "method/view_scores.h"
 
 #include <math.h>
 
@@ -96,7 +95,7 @@ static void add_scores(const struct head *head, const float *image, const int8_t
     }
     head_expand(head, image, views, held->inputs);
     head_multiply(head, head->coefficients, held->classes, held->inputs, views, held->rows, held->classes);
-    combine_views(REAL_SINGLE, held->rows, 1, head->views, held->classes, held->scores + held->count * held->classes);
+    combine_views(REAL_SINGLE, held->rows, 1, head->views, held->classes, held->scores + held->count * held->classes, NULL);
     held->count++;
 }
 

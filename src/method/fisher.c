@@ -3,14 +3,13 @@
 #include "method/fisher.h"
 
 #include "base/vector_math.h"
-#include "method/view_scores.h"
 
 enum { BLOCK = 1024 };
 
 /* Scores of rows become ω p (1 − p). `first` is the number of the first row. */
 static void to_variances(const struct head *head, size_t first, size_t rows, float *scores) {
     for (size_t i = 0; i < rows; i++) {
-        const float weight = (float)view_share(head->views, (first + i) % view_rows(head->views));
+        const float weight = (float)view_share((first + i) % view_rows(head->views), head->views);
         for (size_t k = 0; k < head->classes; k++) {
             const float p = sigmoid(scores[i * head->classes + k]);
             scores[i * head->classes + k] = weight * (p * (1 - p));

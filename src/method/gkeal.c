@@ -12,8 +12,8 @@
  * does to that of ReLU(c B), where the entries of B have variance 1/3k. So one γ suits both, and acil and gkeal can be compared in
  * one table.
  *
- * With views, the centres are whole pictures, so σ and γ' depend on those alone; every row of an image is learned, with its weight
- * (regression.h).
+ * With views, the centres are whole pictures, so σ and γ' depend on those alone. Every row of an image is learned, with its weight
+ * (learn/views.h).
  *
  * As in acil, a class counts as predicted above logit(theta). */
 #include "base/random.h"
@@ -22,7 +22,6 @@
 #include "measure/metrics.h"
 #include "method/method.h"
 #include "method/regression.h"
-#include "method/view_scores.h"
 
 #include <math.h>
 #include <string.h>
@@ -151,7 +150,7 @@ static l3a_status make_kernels(struct gkeal *gkeal, const struct lesson *lesson)
             "gkeal: the distances between the %zu images drawn from the first phase give no kernel width", m);
     const struct layer_shape shape = {
         .kind = LAYER_KERNELS, .type = options_real(&settings->model), .width = k, .dim = m, .centres = centres, .rate = rate};
-    TRY(regression_create(context, &shape, 0, (size_t)settings->model.views, &gkeal->regression));
+    TRY(regression_create(context, &shape, 0, &gkeal->regression));
     TRY(measure_kernels(gkeal, centres, &power));
     gkeal->regression.ridge.gamma = settings->model.gamma * power * 6 * (double)k / square;
 done:
@@ -161,17 +160,22 @@ done:
 }
 
 static l3a_status take(void *argument, const float *features, const int8_t *labels, size_t images) {
-    struct regression *regression = argument;
-    const size_t own = regression->classes - regression->first, views = view_rows(regression->views), rows = images * views;
+    struct gkeal *gkeal = argument;
+    struct regression *regression = &gkeal->regression;
+    l3a_context *context = gkeal->context;
     l3a_status status = L3A_OK;
-    double *targets = NULL;
-    TRY(allocate(regression->context, rows, own * sizeof *targets, &targets));
-    for (size_t i = 0; i < rows * own; i++) {
-        targets[i] = labels[i / (views * own) * own + i % own] == 1;
+    const size_t own = regression->classes - regression->first, views = (size_t)gkeal->settings.model.views;
+    const size_t each = view_rows(views), rows = images * each;
+    double *weights = NULL, *targets = NULL;
+    TRY(allocate(context, rows, sizeof *weights, &weights));
+    TRY(allocate(context, rows, own * sizeof *targets, &targets));
+    for (size_t i = 0; i < images; i++) {
+        spread_image(1, labels + i * own, own, views, weights + i * each, targets + i * each * own);
     }
-    TRY(regression_add(regression, features, targets, rows));
+    TRY(regression_add(regression, features, weights, targets, rows));
 done:
-    release(regression->context, targets);
+    release(context, weights);
+    release(context, targets);
     return status;
 }
 
@@ -182,7 +186,7 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
         TRY(make_kernels(gkeal, lesson));
     }
     TRY(regression_begin(&gkeal->regression, lesson->last - lesson->first));
-    TRY(lesson_read(lesson, "learn", (size_t)gkeal->settings.model.block, take, &gkeal->regression, &outcome->images));
+    TRY(lesson_read(lesson, "learn", (size_t)gkeal->settings.model.block, take, gkeal, &outcome->images));
     TRY(regression_end(&gkeal->regression));
 done:
     return status;
@@ -192,11 +196,11 @@ static l3a_status score(void *state, const float *features, size_t images, float
     const struct gkeal *gkeal = state;
     const struct regression *regression = &gkeal->regression;
     l3a_status status = L3A_OK;
-    const size_t rows = images * view_rows(regression->views);
+    const size_t views = (size_t)gkeal->settings.model.views, rows = images * view_rows(views);
     float *row_scores = NULL;
     TRY(allocate(gkeal->context, rows, regression->classes * sizeof *row_scores, &row_scores));
     TRY(regression_score(regression, features, rows, 1, 0, row_scores));
-    combine_views(REAL_SINGLE, row_scores, images, regression->views, regression->classes, scores);
+    combine_views(REAL_SINGLE, row_scores, images, views, regression->classes, scores, NULL);
 done:
     release(gkeal->context, row_scores);
     return status;

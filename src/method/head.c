@@ -13,7 +13,6 @@
 #include "data/features.h"
 #include "learn/options.h"
 #include "measure/metrics.h"
-#include "method/view_scores.h"
 
 #include <math.h>
 #include <string.h>
@@ -130,7 +129,7 @@ static void rows_free(l3a_context *context, struct rows *rows) {
 static l3a_status rows_read(l3a_context *context, const struct lesson *lesson, struct rows *rows) {
     l3a_status status = L3A_OK;
     l3a_features *train = lesson->train;
-    const size_t width = train->width, views = view_rows(train->views), images = READ_ROWS / views < 1 ? 1 : READ_ROWS / views;
+    const size_t width = train->width, views = view_rows(train->views), images = images_of_rows(READ_ROWS, train->views);
     size_t *chosen = NULL;
     float *block = NULL;
     TRY(lesson_rows(lesson, &chosen, &rows->count));
@@ -254,7 +253,7 @@ l3a_status head_score(void *state, const float *features, size_t images, float *
     float *row_scores = NULL;
     TRY(allocate(head->context, rows, head->classes * sizeof *row_scores, &row_scores));
     TRY(score_views(head, features, rows, row_scores));
-    combine_views(REAL_SINGLE, row_scores, images, head->views, head->classes, scores);
+    combine_views(REAL_SINGLE, row_scores, images, head->views, head->classes, scores, NULL);
 done:
     release(head->context, row_scores);
     return status;

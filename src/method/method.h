@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "method/options.h"
+#include "method/view_scores.h"
 
 /* One phase, as a learner sees it. Classes are numbered in the run's order. */
 struct lesson {
@@ -77,6 +78,11 @@ typedef l3a_status lesson_block(void *argument, const float *features, const int
  * never more than the first time. *images: their number. */
 l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t block, lesson_block *take, void *argument,
                        uint64_t *images);
+
+/* The weight of a row of an image if they are scaled to sum to 1. */
+static inline double view_share(size_t view, size_t views) {
+    return view_weight(1, view, views) / (views > 1 ? 2 : 1);
+}
 
 /* The learn function of joint-masked, for the state of analytic_learner. */
 l3a_status learn_masked(void *state, const struct lesson *lesson, struct outcome *outcome);

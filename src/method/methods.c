@@ -257,8 +257,8 @@ l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t bl
     float *values = NULL;
     int8_t *labels = NULL;
     TRY(lesson_rows(lesson, &rows, &count));
-    block = block / view_rows(train->views);
-    block = block < 1 ? 1 : block < count ? block : count;
+    block = images_of_rows(block, train->views);
+    block = block < count ? block : count;
     TRY(allocate(context, block, features_row(train) * sizeof *values, &values));
     TRY(allocate(context, block, classes, &labels));
     for (size_t first = 0; first < count; first += block) {

@@ -1,9 +1,6 @@
-/* Ridge regression without class weights, phase after phase, on the rows of any layer, for methods with a layer of their own:
+/* Ridge regression, phase after phase, on the rows of any layer, for methods with a layer of their own:
  *
  *   A += Xᵀ Ω X     C += Xᵀ Ω Y     (A + γI) W = C
- *
- * ω is 1 for the row of a whole picture and 1/views for that of a crop (learn/views.h), so without views there are no weights at
- * all. The rows of an image follow each other, and every call gets whole images.
  *
  * Targets of old classes on new rows are 0, so a phase adds only to its own columns of C. */
 #ifndef L3A_REGRESSION_H
@@ -13,24 +10,22 @@
 
 struct regression {
     l3a_context *context;
-    size_t views;
     struct layer layer;
     struct ridge ridge;
     size_t classes, first;    /* learned so far; the first of the phase in progress */
     double *cross;            /* C [d x classes] */
     struct solution solution; /* W */
     struct block rows;        /* of the phase in progress */
-    double *weights;          /* ω of each row */
 };
 
 /* regression_free() may be called afterwards, even after a failure. */
-l3a_status regression_create(l3a_context *context, const struct layer_shape *shape, double gamma, size_t views,
-                             struct regression *regression);
+l3a_status regression_create(l3a_context *context, const struct layer_shape *shape, double gamma, struct regression *regression);
 void regression_free(struct regression *regression);
 /* Begins a phase with new classes. */
 l3a_status regression_begin(struct regression *regression, size_t new_classes);
-/* features [count x width], targets [count x new classes]. No call of a phase has more rows than its first. */
-l3a_status regression_add(struct regression *regression, const float *features, const double *targets, size_t count);
+/* features [count x width], weights ω [count], targets [count x new classes]. No call of a phase has more rows than its first. */
+l3a_status regression_add(struct regression *regression, const float *features, const double *weights, const double *targets,
+                          size_t count);
 l3a_status regression_end(struct regression *regression);
 /* scores [count x classes] = keep · scores + scale · X W */
 l3a_status regression_score(const struct regression *regression, const float *features, size_t count, double scale, double keep,

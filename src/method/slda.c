@@ -25,7 +25,6 @@
 #include "algebra/ridge.h"
 #include "measure/metrics.h"
 #include "method/method.h"
-#include "method/view_scores.h"
 
 #include <math.h>
 
@@ -103,7 +102,7 @@ static l3a_status take(void *argument, const float *features, const int8_t *labe
         TRY(allocate(slda->context, rows, k * sizeof *pass->wide, &pass->wide));
     }
     for (size_t i = 0; i < rows; i++) {
-        const double weight = view_share(views, i % each), root = sqrt(weight);
+        const double weight = view_share(i % each, views), root = sqrt(weight);
         add_row(slda, pass->first, features + i * k, weight, labels + i / each * own);
         for (size_t j = 0; j < k; j++) {
             pass->wide[i * k + j] = root * (double)features[i * k + j];
@@ -231,7 +230,10 @@ static l3a_status score(void *state, const float *features, size_t images, float
     for (size_t i = 0; i < rows * all; i++) {
         exact[i] += slda->bias[i % all];
     }
-    combine_views(REAL_DOUBLE, exact, images, views, all, scores);
+    combine_views(REAL_DOUBLE, exact, images, views, all, exact, NULL);
+    for (size_t i = 0; i < images * all; i++) {
+        scores[i] = (float)exact[i];
+    }
 done:
     release(context, wide);
     release(context, exact);
