@@ -41,6 +41,7 @@ struct learner {
     const char *settings;
     const char *layer_settings; /* those that it also depends on if head-input is layer; NULL: none */
     bool needs_gamma;           /* gamma must be a number, not auto */
+    bool holds_images;          /* the features of all images of a lesson are in memory while it is learned */
 };
 
 /* Which labels a lesson may use. */
