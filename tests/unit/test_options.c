@@ -66,7 +66,7 @@ static const struct {
                      {"memory-per", "method"},
                      {"head-input", "features"},
                      {"head-theta", "0.8"}};
-enum { SETTINGS = sizeof default_texts / sizeof default_texts[0], MODEL_SETTINGS = 21 };
+enum { SETTINGS = sizeof default_texts / sizeof default_texts[0], MODEL_SETTINGS = 22 };
 
 static bool is_for_comparison(const char *name) {
     static const char *const names[] = {"ratio", "kernel-width", "shrinkage", "loss",       "epochs",     "batch",     "first-rate",
