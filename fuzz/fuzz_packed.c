@@ -14,7 +14,7 @@ static void score(l3a_context *context, const struct scorer *scorer) {
     static const float rows[2 * WIDTH] = {1, -1, 0.5F};
     static float scores[2 * CLASSES];
     if (scorer_width(scorer) <= WIDTH && scorer->classes.count <= CLASSES) {
-        must(scorer_score(context, scorer, rows, 2, scores) == L3A_OK);
+        must(scorer_score(context, scorer, rows, 2, scores, NULL) == L3A_OK);
     }
 }
 

@@ -383,7 +383,8 @@ L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);
  * allowed too. The images are then taught as by l3a_model_teach(): a label of -1 says that an image was not judged for the class.
  */
 L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count);
-/* Computes scores [rows x classes of the model] for features [rows x width]. */
+/* Computes scores [rows x classes of the model] for features [rows x width]; of a model with the setting `views` above 1, for
+ * [rows x l3a_view_rows(views) x width]. */
 L3A_PUBLIC l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores);
 /* Computes the metrics on the rows that show at least one of the model's classes. The table must have all of these classes.
  * average_precision gets one number per class of the model; NULL: not wanted. */
@@ -530,7 +531,8 @@ L3A_PUBLIC l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features
 /* ---- Model: a phase by hand -----------------------------------------------------------------------------------------
  * For rows that are not in a table. Class weights need the number of images of each class before the first row is learned, so the
  * labels are passed twice: begin, count (all labels), learn (all rows), end. With a dynamic threshold, pass all features to survey
- * once, between count and learn. Rows may be passed in blocks of any size; the result does not depend on it. labels is
+ * once, between count and learn. Rows may be passed in blocks of any size; the result does not depend on it. A row is an image:
+ * features are [rows x width], or [rows x l3a_view_rows(views) x width] if the model's setting `views` is above 1. labels is
  * [rows x classes of the phase]. */
 L3A_PUBLIC l3a_status l3a_phase_begin(l3a_model *model, const char *const *classes, size_t class_count);
 L3A_PUBLIC l3a_status l3a_phase_count(l3a_model *model, const int8_t *labels, size_t rows);

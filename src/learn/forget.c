@@ -273,6 +273,7 @@ struct removal {
     l3a_model *model;
     const l3a_phase_info *phase;
     size_t *columns, *rows, count;
+    size_t block; /* images */
     float *values;
     int8_t *labels;
     double *weight, *targets;
@@ -291,29 +292,37 @@ static l3a_status removal_create(struct removal *r) {
     l3a_model *model = r->model;
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    const size_t all = model->classes.count;
+    const size_t all = model->classes.count, views = (size_t)model->options.views;
+    r->block = images_of_rows(SCORE_ROWS, views);
+    const size_t rows = r->block * view_rows(views);
     TRY(model_ready(model));
-    TRY(allocate(context, SCORE_ROWS, model->width * sizeof *r->values, &r->values));
-    TRY(allocate(context, SCORE_ROWS, r->phase->last - r->phase->first, &r->labels));
-    TRY(allocate(context, SCORE_ROWS, sizeof *r->weight, &r->weight));
-    TRY(allocate(context, SCORE_ROWS, all * sizeof *r->targets, &r->targets));
-    r->expanded = (struct block){.context = context, .layer = &model->layer, .capacity = SCORE_ROWS, .columns = all};
+    TRY(allocate(context, rows, model->width * sizeof *r->values, &r->values));
+    TRY(allocate(context, r->block, r->phase->last - r->phase->first, &r->labels));
+    TRY(allocate(context, rows, sizeof *r->weight, &r->weight));
+    TRY(allocate(context, rows, all * sizeof *r->targets, &r->targets));
+    r->expanded = (struct block){.context = context, .layer = &model->layer, .capacity = rows, .columns = all};
     TRY(block_create(&r->expanded));
 done:
     return status;
 }
 
-/* ω and y of a block of images, as they were learned. */
+/* The weight and y of the rows of a block of images, as they were learned. */
 static void weigh_block(struct removal *r, size_t n) {
     l3a_model *model = r->model;
     const size_t first = r->phase->first, own = r->phase->last - first, all = model->classes.count;
-    memset(r->targets, 0, n * all * sizeof *r->targets);
+    const size_t views = (size_t)model->options.views, each = view_rows(views);
+    memset(r->targets, 0, n * each * all * sizeof *r->targets);
     for (size_t i = 0; i < n; i++) {
         const int8_t *labels = r->labels + i * own;
-        r->weight[i] = sample_weight(labels, model->class_weight + first, own);
+        const double weight = sample_weight(labels, model->class_weight + first, own);
+        for (size_t v = 0; v < each; v++) {
+            r->weight[i * each + v] = view_weight(weight, v, views);
+        }
         for (size_t k = 0; k < own; k++) {
-            r->targets[i * all + first + k] = labels[k] == 1;
-            model->label_weight[first + k] -= labels[k] == 1 ? r->weight[i] : 0;
+            for (size_t v = 0; v < each; v++) {
+                r->targets[(i * each + v) * all + first + k] = labels[k] == 1;
+            }
+            model->label_weight[first + k] -= labels[k] == 1 ? weight : 0;
         }
     }
 }
@@ -326,13 +335,13 @@ static l3a_status remove_rows(struct removal *r, l3a_features *features, size_t 
     l3a_status status = L3A_OK;
     const size_t own = r->phase->last - r->phase->first;
     TRY(sums_begin(sums, model->classes.count));
-    for (size_t first = 0; first < r->count; first += SCORE_ROWS) {
-        const size_t n = r->count - first < SCORE_ROWS ? r->count - first : SCORE_ROWS;
+    for (size_t first = 0; first < r->count; first += r->block) {
+        const size_t n = r->count - first < r->block ? r->count - first : r->block;
         TRY(report_progress(model->context, "forget", first, r->count));
         TRY(l3a_features_read(features, r->rows + first, 0, n, r->values));
         features_gather_labels(features, r->rows + first, n, r->columns, own, r->labels);
         weigh_block(r, n);
-        TRY(block_expand(&r->expanded, r->values, n));
+        TRY(block_expand(&r->expanded, r->values, n * view_rows((size_t)model->options.views)));
         TRY(sums_add(sums, &r->expanded, 1, r->weight, r->targets));
     }
     TRY(sums_cross(sums, -1, evidence->cross));

@@ -31,11 +31,12 @@ struct member {
 
 struct group {
     l3a_context *context;
-    size_t width, block;
+    size_t width, block; /* of features; images */
+    size_t views, each;  /* rows of an image */
     struct member *members;
     size_t count;
     struct block rows; /* of the phase in progress */
-    float *features;   /* a block of them */
+    float *features;   /* of a block */
     double expand_seconds;
     struct solution together; /* of all members, side by side, so that one product scores rows for all; made when needed */
     void *scores;             /* of a block, [block x count · classes]; NULL if some member gives no pseudo-labels */
@@ -62,7 +63,7 @@ static enum role role_of(const struct model_options *members, size_t index) {
 bool group_accepts(const struct model_options *first, const struct model_options *other) {
     return first->solver != L3A_SOLVER_RECURSIVE && other->solver != L3A_SOLVER_RECURSIVE && first->dim == other->dim &&
            first->seed == other->seed && first->precision == other->precision && first->block == other->block &&
-           first->skip_features == other->skip_features;
+           first->skip_features == other->skip_features && first->views == other->views;
 }
 
 /* How few pseudo-labels the settings give. */
@@ -144,7 +145,7 @@ static uint64_t member_memory(const struct block *work, const struct model_optio
     struct stage no_stage;
     const struct block staged = stage_rows(work);
     struct array block[BLOCK_ARRAYS], columns[COLUMN_ARRAYS], stage[STAGE_ARRAYS];
-    list_block(&none, (size_t)options->block, width, 0, classes, options_real(options), options->pseudo != L3A_PSEUDO_OFF, block);
+    list_block(&none, options, block_images(options, UINT64_MAX), width, classes, classes, block);
     list_columns(&none, d, classes, columns);
     list_stage(&no_stage, classes, stage);
     return arrays_bytes(block, BLOCK_ARRAYS) + arrays_bytes(columns, COLUMN_ARRAYS) + (uint64_t)d * classes * sizeof(double) +
@@ -160,11 +161,11 @@ uint64_t group_memory(l3a_context *context, const struct model_options *members,
     const struct layer layer = {.algebra = algebra_of(context), .shape = model_layer_shape(members, width)};
     const struct block rows = {.context = context,
                                .layer = &layer,
-                               .capacity = row_capacity((size_t)members->block),
+                               .capacity = row_capacity(block_images(members, UINT64_MAX) * view_rows((size_t)members->views)),
                                .columns = classes,
                                .reused = count > 1};
     uint64_t total = layer.algebra->layer_bytes(&layer.shape) + layer.algebra->block_bytes(&rows) +
-                     members->block * width * sizeof(float) + parts_solve_bytes(context, learned_width(members, width), classes) +
+                     rows.capacity * width * sizeof(float) + parts_solve_bytes(context, learned_width(members, width), classes) +
                      count * classes *
                          (learned_width(members, width) * (sizeof(double) + real_size(layer.shape.type)) +
                           rows.capacity * real_size(layer.shape.type));
@@ -179,7 +180,11 @@ l3a_status group_create(l3a_context *context, const struct model_options *member
     l3a_status status = L3A_OK;
     struct group *made = NULL;
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
-    *made = (struct group){.context = context, .width = width, .block = (size_t)members->block};
+    *made = (struct group){.context = context,
+                           .width = width,
+                           .block = block_images(members, UINT64_MAX),
+                           .views = (size_t)members->views,
+                           .each = view_rows((size_t)members->views)};
     TRY(allocate_zeroed(context, count, sizeof *made->members, &made->members));
     made->count = count;
     for (size_t i = 0; i < count; i++) {
@@ -236,7 +241,7 @@ static l3a_status expand(struct group *group, l3a_features *features, const size
     l3a_status status = L3A_OK;
     TRY(l3a_features_read(features, rows, 0, count, group->features));
     const double start = clock_seconds();
-    TRY(block_expand(&group->rows, group->features, count));
+    TRY(block_expand(&group->rows, group->features, count * group->each));
     group->expand_seconds += clock_seconds() - start;
 done:
     return status;
@@ -277,11 +282,12 @@ static bool all_label(const struct group *group) {
 static l3a_status score_block(struct group *group) {
     l3a_status status = L3A_OK;
     const size_t classes = group->members[0].model->classes.count, columns = group->count * classes;
-    const size_t size = real_size(group->together.type);
+    const size_t size = real_size(group->together.type), images = group->rows.count / group->each;
     TRY(block_score(&group->rows, &group->together, group->scores));
+    combine_views(group->together.type, group->scores, images, group->views, columns, group->scores, NULL);
     for (size_t v = 0; v < group->count; v++) {
         struct phase *phase = &group->members[v].model->phase;
-        for (size_t i = 0; i < group->rows.count; i++) {
+        for (size_t i = 0; i < images; i++) {
             memcpy((char *)phase->scores + i * classes * size, (const char *)group->scores + (i * columns + v * classes) * size,
                    classes * size);
         }
@@ -331,7 +337,7 @@ static l3a_status prepare(struct group *group, l3a_features *features, const siz
     warn_of_empty_classes(group->members[0].model);
     group->rows = (struct block){.context = context,
                                  .layer = &group->members[0].model->layer,
-                                 .capacity = row_capacity(count < group->block ? count : group->block),
+                                 .capacity = row_capacity((count < group->block ? count : group->block) * group->each),
                                  .columns = all,
                                  .reused = group->count > 1};
     TRY(block_create(&group->rows));
@@ -340,7 +346,8 @@ static l3a_status prepare(struct group *group, l3a_features *features, const siz
             TRY(stage_create(&group->rows, j ? -1 : 1, &group->members[i].stages[j]));
         }
     }
-    TRY(allocate(context, count < group->block ? count : group->block, group->width * sizeof *group->features, &group->features));
+    TRY(allocate(context, count < group->block ? count : group->block, group->each * group->width * sizeof *group->features,
+                 &group->features));
     if (all_label(group)) {
         TRY(join_solutions(group));
         TRY(allocate(context, group->rows.capacity, group->together.columns * real_size(group->together.type), &group->scores));
@@ -381,7 +388,8 @@ static l3a_status add_difference(const struct group *group, struct member *membe
     struct sums *sums = &member->model->evidence->ridge.sums;
     const size_t all = phase->classes.count;
     for (size_t i = 0; i < group->rows.count; i++) {
-        if (memcmp(phase->labels + i * all, before->labels + i * all, all) == 0) {
+        const size_t image = i / group->each;
+        if (memcmp(phase->labels + image * all, before->labels + image * all, all) == 0) {
             continue;
         }
         const double more = phase->weight[i] - before->weight[i];
@@ -393,7 +401,7 @@ static l3a_status add_difference(const struct group *group, struct member *membe
             stage->targets[slot * all + k] =
                 phase->weight[i] * phase->targets[i * all + k] - before->weight[i] * before->targets[i * all + k];
         }
-        outcome->corrected++;
+        outcome->corrected += i % group->each == 0;
         if (slot + 1 == STAGED_ROWS) {
             TRY(collect(group, stage, sums));
         }
@@ -506,14 +514,15 @@ l3a_status group_score(struct group *group, const float *features, size_t rows, 
     l3a_context *context = group->context;
     l3a_status status = L3A_OK;
     const size_t classes = group->members[0].model->classes.count, columns = group->count * classes;
-    struct block expanded = {.context = context, .layer = &group->members[0].model->layer, .capacity = rows};
+    struct block expanded = {.context = context, .layer = &group->members[0].model->layer, .capacity = rows * group->each};
     void *all = NULL;
     TRY(join_solutions(group));
     const real type = group->together.type;
     TRY(block_create(&expanded));
-    TRY(allocate(context, rows, columns * real_size(type), &all));
-    TRY(block_expand(&expanded, features, rows));
+    TRY(allocate(context, expanded.capacity, columns * real_size(type), &all));
+    TRY(block_expand(&expanded, features, expanded.capacity));
     TRY(block_score(&expanded, &group->together, all));
+    combine_views(type, all, rows, group->views, columns, all, NULL);
     for (size_t v = 0; v < group->count; v++) {
         for (size_t i = 0; i < rows * classes; i++) {
             scores[v][i] = (float)real_get(type, all, i / classes * columns + v * classes + i % classes);

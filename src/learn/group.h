@@ -22,7 +22,7 @@ struct group;
 /* The result of the last phase for a member. */
 struct group_outcome {
     uint64_t images, pseudo_labels;
-    uint64_t corrected; /* rows on which it disagreed with the member before it */
+    uint64_t corrected; /* images on which it disagreed with the member before it */
 };
 
 /* Whether models with these settings can be in one group. */
@@ -43,7 +43,7 @@ const l3a_model *group_model(const struct group *group, size_t member);
  * table. outcomes: one per member. After a failure, only group_free() may be called. */
 l3a_status group_learn(struct group *group, l3a_features *features, const size_t *rows, size_t count, const size_t *columns,
                        const char *const *names, size_t class_count, struct group_outcome *outcomes);
-/* scores[v]: [rows x classes learned so far] of member v. */
+/* scores[v]: [rows x classes learned so far] of member v; a row is an image. */
 l3a_status group_score(struct group *group, const float *features, size_t rows, float *const *scores);
 /* The score above which each class learned so far counts as predicted by a member. */
 void group_thresholds(const struct group *group, size_t member, double *thresholds);

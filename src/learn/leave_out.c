@@ -1,10 +1,12 @@
-/* Scores of images by the model that was not taught them, in closed form. For an image with weight ω in the system of class k
- * (ω if it was judged for k, αω otherwise), leverage h and label y,
+/* Scores of images by the model that was not taught them, in closed form. An image has V rows X (views.h), which leave together.
+ * With their weights Ω in the system of class k (what they count if the image was judged for k, α times that otherwise), the label
+ * y of the image and a vector of ones 1,
  *
- *   h = ω xᵀ M_k⁻¹ x     s = xᵀ w_k     score without the image = (s - h y) / (1 - h)
+ *   H = Ω^½ X M_k⁻¹ Xᵀ Ω^½     s = X w_k     scores without the image = Ω^-½ (I - H)⁻¹ (Ω^½ s - y H Ω^½ 1)
  *
- * since M_k loses ω x xᵀ, and c_k loses ω x y. Each system is factored once, and a row costs 2 d² operations in each. The lift is
- * added to these scores: w'_k = w_k + λ Σ_l w_l gives Σ s' = (1 + λK) Σ s. */
+ * since M_k loses Xᵀ Ω X, and c_k loses y Xᵀ Ω 1. With one row that is (s - h y)/(1 - h). Each system is factored once, and a row
+ * costs 2 d² operations in each. The lift is added to these scores: w'_k = w_k + λ Σ_l w_l gives Σ s' = (1 + λK) Σ s. The scores of
+ * rows are combined last. */
 #include "learn/merge.h"
 #include "learn/teach.h"
 #include "learn/weights.h"
@@ -15,10 +17,16 @@
 struct leaving {
     l3a_model *model;
     l3a_features *features;
-    size_t *column; /* of each class of the model; SIZE_MAX: the table does not have it */
-    size_t rows;    /* in a block */
+    size_t *column;     /* of each class of the model; SIZE_MAX: the table does not have it */
+    size_t images;      /* in a block */
+    size_t views, each; /* rows of an image */
     float *values;
-    double *weight, *exact, *solved;
+    double *weight;         /* ω of every image */
+    double *exact, *solved; /* X and X M⁻¹ of a block */
+    double *spread;         /* X M⁻¹ Xᵀ of an image [V x V] */
+    double *left;           /* I - H of an image and a class, then its factors [V x V] */
+    double *rest;           /* [V] */
+    double *scores;         /* of all rows [rows x classes] */
     struct block expanded;
 };
 
@@ -45,11 +53,11 @@ static double weight_of(const struct leaving *leaving, size_t row) {
 }
 
 /* X in double precision. */
-static l3a_status read_rows(struct leaving *leaving, size_t first, size_t n) {
+static l3a_status read_rows(struct leaving *leaving, size_t first, size_t images) {
     l3a_model *model = leaving->model;
     l3a_status status = L3A_OK;
-    const size_t d = model_dim(model);
-    TRY(l3a_features_read(leaving->features, NULL, first, n, leaving->values));
+    const size_t d = model_dim(model), n = images * leaving->each;
+    TRY(l3a_features_read(leaving->features, NULL, first, images, leaving->values));
     TRY(block_expand(&leaving->expanded, leaving->values, n));
     TRY(block_read(&leaving->expanded, leaving->exact));
     if (options_real(&model->options) == REAL_SINGLE) {
@@ -62,31 +70,77 @@ done:
     return status;
 }
 
+/* X M⁻¹ Xᵀ of image i of the block. */
+static void spread_rows(const struct leaving *leaving, size_t i) {
+    const size_t d = model_dim(leaving->model), each = leaving->each;
+    for (size_t a = 0; a < each; a++) {
+        for (size_t b = 0; b <= a; b++) {
+            const double *left = leaving->exact + (i * each + a) * d, *right = leaving->solved + (i * each + b) * d;
+            double sum = 0;
+            for (size_t j = 0; j < d; j++) {
+                sum += left[j] * right[j];
+            }
+            leaving->spread[a * each + b] = leaving->spread[b * each + a] = sum;
+        }
+    }
+}
+
+/* Replaces the scores of an image's rows for class k. ω: the image's weight in the system of the class. */
+static void leave_image(const struct leaving *leaving, double weight, bool shown, size_t k, double *scores) {
+    const size_t each = leaving->each, classes = leaving->model->classes.count;
+    double *left = leaving->left, *rest = leaving->rest;
+    for (size_t a = 0; a < each; a++) {
+        const double own = sqrt(view_weight(weight, a, leaving->views));
+        rest[a] = own * scores[a * classes + k];
+        for (size_t b = 0; b < each; b++) {
+            const double other = sqrt(view_weight(weight, b, leaving->views)), h = own * other * leaving->spread[a * each + b];
+            rest[a] -= shown ? h * other : 0;
+            left[a * each + b] = (a == b) - h;
+        }
+    }
+    for (size_t a = 0; a < each; a++) { /* I - H = L D Lᵀ; D is above 0 if the image was taught */
+        for (size_t b = 0; b <= a; b++) {
+            for (size_t c = 0; c < b; c++) {
+                left[a * each + b] -= left[a * each + c] * left[b * each + c] * left[c * each + c];
+            }
+            left[a * each + b] = a == b ? fmax(left[a * each + b], 1e-9) : left[a * each + b] / left[b * each + b];
+        }
+        for (size_t c = 0; c < a; c++) {
+            rest[a] -= left[a * each + c] * rest[c];
+        }
+    }
+    for (size_t a = each; a-- > 0;) {
+        rest[a] /= left[a * each + a];
+        for (size_t c = a + 1; c < each; c++) {
+            rest[a] -= left[c * each + a] * rest[c];
+        }
+        scores[a * classes + k] = rest[a] / sqrt(view_weight(weight, a, leaving->views));
+    }
+}
+
 /* Replaces the scores of a system's classes, which are without the lift. */
-static l3a_status leave_out(struct leaving *leaving, const struct systems *systems, const struct system *system, float *scores) {
+static l3a_status leave_out(struct leaving *leaving, const struct systems *systems, const struct system *system) {
     l3a_model *model = leaving->model;
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    const size_t d = model_dim(model), classes = model->classes.count;
+    const size_t d = model_dim(model), classes = model->classes.count, count = leaving->features->rows, each = leaving->each;
     TRY(system_factor(system, &model->evidence->ridge, model->evidence->part_count ? model->options.alpha : 1));
-    for (size_t first = 0, n; first < leaving->features->rows; first += n) {
-        n = leaving->features->rows - first < leaving->rows ? leaving->features->rows - first : leaving->rows;
-        TRY(report_progress(context, "leave out", first, leaving->features->rows));
+    for (size_t first = 0, n; first < count; first += n) {
+        n = count - first < leaving->images ? count - first : leaving->images;
+        TRY(report_progress(context, "leave out", first, count));
         TRY(read_rows(leaving, first, n));
-        memcpy(leaving->solved, leaving->exact, n * d * sizeof *leaving->solved);
-        TRY(sums_solve(&model->evidence->ridge.sums, REAL_DOUBLE, n, leaving->solved));
+        memcpy(leaving->solved, leaving->exact, n * each * d * sizeof *leaving->solved);
+        TRY(sums_solve(&model->evidence->ridge.sums, REAL_DOUBLE, n * each, leaving->solved));
         for (size_t i = 0; i < n; i++) {
-            double spread = 0;
-            for (size_t j = 0; j < d; j++) {
-                spread += leaving->exact[i * d + j] * leaving->solved[i * d + j];
-            }
+            spread_rows(leaving, i);
             for (size_t c = system->first; c < system->last; c++) {
                 const size_t k = systems->order[c];
                 const int8_t label = label_of(leaving, first + i, k);
                 const double share = label == -1 && model->evidence->part_count ? model->options.alpha : 1;
-                const double h = fmin(share * leaving->weight[first + i] * spread, 1 - 1e-9);
-                float *score = &scores[(first + i) * classes + k];
-                *score = (float)(((double)*score - (label == 1 ? h : 0)) / (1 - h));
+                const double weight = share * leaving->weight[first + i];
+                if (weight > 0) {
+                    leave_image(leaving, weight, label == 1, k, leaving->scores + (first + i) * each * classes);
+                }
             }
         }
     }
@@ -94,18 +148,39 @@ done:
     return status;
 }
 
-/* Takes the lift out of the scores, or adds it. */
-static void lift_scores(const l3a_model *model, size_t rows, bool add, float *scores) {
-    const size_t classes = model->classes.count;
+/* The scores of all rows as the model is. */
+static l3a_status score_rows_now(struct leaving *leaving) {
+    l3a_model *model = leaving->model;
+    l3a_status status = L3A_OK;
+    const size_t classes = model->classes.count, count = leaving->features->rows, each = leaving->each;
+    float *scores = NULL;
+    TRY(allocate(model->context, leaving->images * each, classes * sizeof *scores, &scores));
+    for (size_t first = 0, n; first < count; first += n) {
+        n = count - first < leaving->images ? count - first : leaving->images;
+        TRY(l3a_features_read(leaving->features, NULL, first, n, leaving->values));
+        TRY(score_features(model->context, &model->layer, &model->solution, 1, leaving->values, n * each, scores, NULL));
+        for (size_t i = 0; i < n * each * classes; i++) {
+            leaving->scores[first * each * classes + i] = (double)scores[i];
+        }
+    }
+done:
+    release(model->context, scores);
+    return status;
+}
+
+/* Takes the lift out of the scores of rows, or adds it. */
+static void lift_scores(const struct leaving *leaving, bool add) {
+    const l3a_model *model = leaving->model;
+    const size_t classes = model->classes.count, rows = leaving->features->rows * leaving->each;
     const double lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count);
     const double share = add ? lift : -lift / (1 + lift * (double)classes);
     for (size_t i = 0; i < rows && lift > 0; i++) {
-        double sum = 0;
+        double *scores = leaving->scores + i * classes, sum = 0;
         for (size_t k = 0; k < classes; k++) {
-            sum += (double)scores[i * classes + k];
+            sum += scores[k];
         }
         for (size_t k = 0; k < classes; k++) {
-            scores[i * classes + k] += (float)(share * sum);
+            scores[k] += share * sum;
         }
     }
 }
@@ -115,21 +190,29 @@ static l3a_status prepare(struct leaving *leaving) {
     l3a_features *features = leaving->features;
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    const size_t d = model_dim(model), classes = model->classes.count;
-    leaving->rows = features->rows < SCORE_ROWS ? features->rows : SCORE_ROWS;
+    const size_t d = model_dim(model), classes = model->classes.count, each = leaving->each;
+    const size_t most = images_of_rows(SCORE_ROWS, leaving->views);
+    leaving->images = features->rows < most ? features->rows : most;
     TRY(allocate(context, classes, sizeof *leaving->column, &leaving->column));
     for (size_t k = 0; k < classes; k++) {
         const size_t at = text_list_find(&features->classes, model->classes.items[k]);
         leaving->column[k] = at < features->classes.count ? at : SIZE_MAX;
     }
-    TRY(allocate(context, leaving->rows, model->width * sizeof *leaving->values, &leaving->values));
-    TRY(allocate(context, leaving->rows, d * sizeof *leaving->exact, &leaving->exact));
-    TRY(allocate(context, leaving->rows, d * sizeof *leaving->solved, &leaving->solved));
-    TRY(allocate(context, features->rows, sizeof *leaving->weight, &leaving->weight));
+    const struct array list[] = {
+        {&leaving->values, leaving->images, model_image(model) * sizeof *leaving->values, false},
+        {&leaving->exact, leaving->images * each, d * sizeof *leaving->exact, false},
+        {&leaving->solved, leaving->images * each, d * sizeof *leaving->solved, false},
+        {&leaving->weight, features->rows, sizeof *leaving->weight, false},
+        {&leaving->spread, each, each * sizeof *leaving->spread, false},
+        {&leaving->left, each, each * sizeof *leaving->left, false},
+        {&leaving->rest, each, sizeof *leaving->rest, false},
+        {&leaving->scores, features->rows * each, classes * sizeof *leaving->scores, false},
+    };
+    TRY(arrays_allocate(context, list, sizeof list / sizeof list[0]));
     for (size_t i = 0; i < features->rows; i++) {
         leaving->weight[i] = weight_of(leaving, i);
     }
-    leaving->expanded = (struct block){.context = context, .layer = &model->layer, .capacity = leaving->rows};
+    leaving->expanded = (struct block){.context = context, .layer = &model->layer, .capacity = leaving->images * each};
     TRY(block_create(&leaving->expanded));
 done:
     return status;
@@ -137,11 +220,11 @@ done:
 
 static void leaving_free(struct leaving *leaving) {
     l3a_context *context = leaving->model->context;
-    release(context, leaving->column);
-    release(context, leaving->values);
-    release(context, leaving->weight);
-    release(context, leaving->exact);
-    release(context, leaving->solved);
+    void *const owned[] = {leaving->column, leaving->values, leaving->weight, leaving->exact, leaving->solved,
+                           leaving->spread, leaving->left,   leaving->rest,   leaving->scores};
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
+        release(context, owned[i]);
+    }
     block_free(&leaving->expanded);
 }
 
@@ -149,7 +232,8 @@ l3a_status l3a_model_leave_out(l3a_model *model, l3a_features *features, float *
     REQUIRE(model, model, features, scores);
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    struct leaving leaving = {.model = model, .features = features};
+    const size_t views = (size_t)model->options.views;
+    struct leaving leaving = {.model = model, .features = features, .views = views, .each = view_rows(views)};
     struct systems systems = {0};
     TRY(check_state(model, false));
     TRY(l3a_model_accepts(model, features));
@@ -158,20 +242,20 @@ l3a_status l3a_model_leave_out(l3a_model *model, l3a_features *features, float *
             features->path);
     TRY(model_ready(model));
     TRY(prepare(&leaving));
-    for (size_t first = 0, n; first < features->rows; first += n) {
-        n = features->rows - first < leaving.rows ? features->rows - first : leaving.rows;
-        TRY(l3a_features_read(features, NULL, first, n, leaving.values));
-        TRY(l3a_model_score(model, leaving.values, n, scores + first * model->classes.count));
-    }
-    lift_scores(model, features->rows, false, scores);
+    TRY(score_rows_now(&leaving));
+    lift_scores(&leaving, false);
     TRY(ridge_use_inverse(&model->evidence->ridge, false));
     TRY(model_sum_parts(model));
     TRY(systems_find(context, model->evidence->parts, model->evidence->part_count,
                      model->evidence->part_count ? model->options.alpha : 1, model->classes.count, &systems));
     for (size_t s = 0; s < systems.count; s++) {
-        TRY(leave_out(&leaving, &systems, &systems.items[s], scores));
+        TRY(leave_out(&leaving, &systems, &systems.items[s]));
     }
-    lift_scores(model, features->rows, true, scores);
+    lift_scores(&leaving, true);
+    combine_views(REAL_DOUBLE, leaving.scores, features->rows, views, model->classes.count, leaving.scores, NULL);
+    for (size_t i = 0; i < features->rows * model->classes.count; i++) {
+        scores[i] = (float)leaving.scores[i];
+    }
 done:
     systems_free(context, &systems);
     leaving_free(&leaving);

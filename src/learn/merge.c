@@ -66,8 +66,8 @@ bool has_chosen_gamma(const l3a_model *model) {
 }
 
 static l3a_status compare_settings(const l3a_model *model, const l3a_model *other) {
-    static const char *const names[] = {"dim",  "seed",          "gamma",       "gamma-from", "precision", "alpha",
-                                        "lift", "skip-features", "keep-phases", "weights",    "scaling",   "pseudo"};
+    static const char *const names[] = {"dim",           "seed",        "gamma",   "gamma-from", "precision", "alpha", "lift",
+                                        "skip-features", "keep-phases", "weights", "scaling",    "pseudo",    "views"};
     l3a_status status = L3A_OK;
     l3a_context *context = model->context;
     FAIL_IF(model->width != other->width, context, L3A_ERROR_MISMATCH, "merge models that learned features of the same backbone",

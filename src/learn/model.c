@@ -152,8 +152,8 @@ done:
 
 l3a_status l3a_model_set_option(l3a_model *model, const char *name, const char *value) {
     REQUIRE(model, model, name, value);
-    static const char *const fixed[] = {"dim",   "seed", "gamma",         "gamma-from", "precision",
-                                        "alpha", "lift", "skip-features", "weights",    "scaling"};
+    static const char *const fixed[] = {"dim",  "seed",          "gamma",   "gamma-from", "precision", "alpha",
+                                        "lift", "skip-features", "weights", "scaling",    "views"};
     l3a_status status = L3A_OK;
     struct model_options changed = model->options;
     TRY(model_options_set(model->context, &changed, name, value));
@@ -420,12 +420,15 @@ l3a_status l3a_model_set_record(l3a_model *model, const char *key, const char *v
 l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores) {
     REQUIRE(model, model, features, scores);
     const l3a_status status = model_ready(model);
-    return status == L3A_OK ? score_features(model->context, &model->layer, &model->solution, features, rows, scores) : status;
+    return status == L3A_OK ? score_features(model->context, &model->layer, &model->solution, (size_t)model->options.views,
+                                             features, rows, scores, NULL)
+                            : status;
 }
 
 l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features) {
     REQUIRE(model, model, features);
-    return check_provenance(model->context, model->width, &model->record_keys, &model->record_values, features);
+    return check_provenance(model->context, model->width, (size_t)model->options.views, &model->record_keys, &model->record_values,
+                            features);
 }
 
 l3a_status model_keep_provenance(l3a_model *model, const l3a_features *features) {
@@ -455,10 +458,11 @@ static l3a_status hand_over(l3a_model *model, const struct pass *pass, bool surv
     l3a_status status = L3A_OK;
     float *values = NULL;
     int8_t *labels = NULL;
-    TRY(allocate(context, READ_ROWS, model->width * sizeof *values, &values));
-    TRY(allocate(context, READ_ROWS, pass->column_count, &labels));
-    for (size_t first = 0; first < pass->count; first += READ_ROWS) {
-        const size_t n = pass->count - first < READ_ROWS ? pass->count - first : READ_ROWS;
+    const size_t most = images_of_rows(READ_ROWS, (size_t)model->options.views);
+    TRY(allocate(context, most, model_image(model) * sizeof *values, &values));
+    TRY(allocate(context, most, pass->column_count, &labels));
+    for (size_t first = 0; first < pass->count; first += most) {
+        const size_t n = pass->count - first < most ? pass->count - first : most;
         TRY(report_progress(context, pass->stage, first, pass->count));
         TRY(l3a_features_read(pass->features, pass->rows + first, 0, n, values));
         if (survey) {

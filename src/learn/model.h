@@ -8,6 +8,7 @@
 #include "learn/part.h"
 #include "learn/pseudo_label.h"
 #include "learn/scorer.h"
+#include "learn/views.h"
 
 typedef enum model_state {
     MODEL_READY,
@@ -73,15 +74,15 @@ struct phase {
     const l3a_features *table; /* where the rows come from; NULL: the caller passes them */
     const size_t *table_rows;  /* their numbers in the table */
 
-    /* A block of rows: how many fit, and how many wait to be learned together. */
+    /* A block of images: how many fit, and how many wait to be learned together. An image has V rows (views.h). */
     size_t block, staged;
-    float *features;                       /* [block x k] */
+    float *features;                       /* [block x V x k] */
     int8_t *own;                           /* [block x the phase's classes]: the labels that were given */
     int8_t *labels;                        /* [block x classes], true and pseudo */
-    void *scores;                          /* [block x old classes] */
+    void *scores;                          /* [block x old classes], with room for [block x V x old classes] */
     bool scored;                           /* a group has filled them in */
-    double *weight;                        /* ω */
-    double *targets;                       /* [block x classes]: ŷ */
+    double *weight;                        /* [block x V]: what each row counts */
+    double *targets;                       /* [block x V x classes]: ŷ */
     struct block *rows_of_block, own_rows; /* the expanded block, and where it is unless the models of a group share it */
     double expand_seconds;
 };
@@ -110,6 +111,11 @@ struct l3a_model {
 
 static inline size_t model_dim(const l3a_model *model) {
     return model->evidence->ridge.sums.dim;
+}
+
+/* Numbers in the features of an image. */
+static inline size_t model_image(const l3a_model *model) {
+    return view_rows((size_t)model->options.views) * model->width;
 }
 
 /* As l3a_model_create() and l3a_model_plan(). */
@@ -167,13 +173,16 @@ l3a_status phase_finish(l3a_model *model);
 /* The size of a phase to be learned. */
 struct phase_size {
     size_t old, all; /* classes before it, and including it */
-    uint64_t rows;
-    uint64_t parts; /* phases kept apart before it */
-    bool inverse;   /* the phase before was learned by recursion */
+    uint64_t rows;   /* images */
+    uint64_t parts;  /* phases kept apart before it */
+    bool inverse;    /* the phase before was learned by recursion */
 };
 
-/* Whether a phase of `rows` rows is learned by recursion. */
-bool chooses_recursion(const l3a_context *context, const struct model_options *options, uint64_t dim, uint64_t rows, bool inverse);
+/* Whether a phase of so many images is learned by recursion. */
+bool chooses_recursion(const l3a_context *context, const struct model_options *options, uint64_t dim, uint64_t images,
+                       bool inverse);
+/* Images that are processed at a time, of so many. */
+size_t block_images(const struct model_options *options, uint64_t images);
 /* The largest number of phases that are kept apart while `phases` phases are learned. */
 uint64_t kept_phases(const struct model_options *options, uint64_t phases);
 /* Peak memory in bytes, including the model's own, while a phase is learned, and while rows are scored. */
@@ -191,7 +200,7 @@ uint64_t model_memory(const l3a_model *model);
 enum { READ_ROWS = 512, SCORE_ROWS = 1024 };
 /* Bytes of the arrays of a phase: of its block, and of its columns. `phase` need not be in progress. */
 enum { BLOCK_ARRAYS = 6, COLUMN_ARRAYS = 2 };
-void list_block(struct phase *phase, size_t block, size_t width, size_t old, size_t all, real type, bool pseudo,
+void list_block(struct phase *phase, const struct model_options *options, size_t block, size_t width, size_t old, size_t all,
                 struct array *list);
 void list_columns(struct phase *phase, size_t dim, size_t all, struct array *list);
 

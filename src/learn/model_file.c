@@ -15,7 +15,7 @@
  * Version 1 had no parts and no label_weight, version 2 had no class_weight, and both had fewer settings. Version 4 can have parts
  * whose judged sets are not those of phases: there a line of `parts` goes on with the number of images and the judged classes, as
  * in "1 250 0-3,7". There every phase belongs to one part. In version 5, where images can also be taught, it need not. A model
- * whose parts are phases is written as version 3. */
+ * whose parts are phases is written as version 3. Version 6 is version 5 with views: its model takes several rows for an image. */
 #include "base/number.h"
 #include "base/settings.h"
 #include "format/safetensors.h"
@@ -28,7 +28,7 @@
 #include <string.h>
 
 static const char format_name[] = "l3a-model", record_prefix[] = "record.";
-enum { VERSION = 5, VERSION_OF_JUDGED_PHASES = 4, VERSION_OF_PHASES = 3 };
+enum { VERSION = 6, VERSION_WITHOUT_VIEWS = 5, VERSION_OF_JUDGED_PHASES = 4, VERSION_OF_PHASES = 3 };
 
 /* The rows of the sums, one after another. */
 struct sums_source {
@@ -164,10 +164,13 @@ static void describe_part(const struct part *part, bool judged, text_builder *te
 static l3a_status describe_model(const l3a_model *model, text_list *keys, text_list *values) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    const bool only_phases = has_only_phases(model);
+    const bool only_phases = model->options.views == 1 && has_only_phases(model);
     text_builder classes = {.context = context}, phases = {.context = context}, parts = {.context = context};
     TRY(add_metadata(context, keys, values, "format", "%s", format_name));
-    TRY(add_metadata(context, keys, values, "version", "%d", only_phases ? VERSION_OF_PHASES : VERSION));
+    TRY(add_metadata(context, keys, values, "version", "%d",
+                     model->options.views > 1 ? VERSION
+                     : only_phases            ? VERSION_OF_PHASES
+                                              : VERSION_WITHOUT_VIEWS));
     TRY(add_metadata(context, keys, values, "width", "%zu", model->width));
     for (size_t i = 0; i < model->classes.count; i++) {
         text_builder_print(&classes, "%s%s", i ? "\n" : "", model->classes.items[i]);

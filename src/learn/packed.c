@@ -9,13 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VERSION = 1, LONGEST_NAME = 200 };
+enum { VERSION = 2, VERSION_WITHOUT_VIEWS = 1, LONGEST_NAME = 200 };
 static const char format_name[] = "l3a-packed", record_prefix[] = "record.";
 const char packed_backbone_prefix[] = "backbone.";
 
-/* The settings that define the layer. */
-static const char *const layer_settings[] = {"dim", "seed", "precision", "skip-features"};
-enum { LAYER_SETTINGS = sizeof layer_settings / sizeof layer_settings[0] };
+/* The settings that define the rows. Version 1 does not have the last one. */
+static const char *const row_settings[] = {"dim", "seed", "precision", "skip-features", "views"};
+
+static size_t row_setting_count(int version) {
+    return sizeof row_settings / sizeof row_settings[0] - (version == VERSION_WITHOUT_VIEWS);
+}
 
 /* ---- Writing ---- */
 
@@ -29,14 +32,15 @@ static l3a_status describe(const l3a_model *model, const struct packing *packing
     text_builder classes = {.context = context};
     l3a_status status = L3A_OK;
     char text[256];
+    const int version = model->options.views > 1 ? VERSION : VERSION_WITHOUT_VIEWS;
     TRY(add_text(context, keys, values, "format", format_name));
-    snprintf(text, sizeof text, "%d", VERSION);
+    snprintf(text, sizeof text, "%d", version);
     TRY(add_text(context, keys, values, "version", text));
     snprintf(text, sizeof text, "%zu", model->width);
     TRY(add_text(context, keys, values, "width", text));
-    for (size_t i = 0; i < LAYER_SETTINGS; i++) {
-        model_options_get(&model->options, layer_settings[i], text, sizeof text);
-        TRY(add_text(context, keys, values, layer_settings[i], text));
+    for (size_t i = 0; i < row_setting_count(version); i++) {
+        model_options_get(&model->options, row_settings[i], text, sizeof text);
+        TRY(add_text(context, keys, values, row_settings[i], text));
     }
     for (size_t i = 0; i < model->classes.count; i++) {
         text_builder_print(&classes, "%s%s", i ? "\n" : "", model->classes.items[i]);
@@ -206,31 +210,31 @@ bool packed_recognise(const safetensors *file) {
     return format && strcmp(format, format_name) == 0;
 }
 
-static l3a_status check_version(const safetensors *file) {
+static l3a_status check_version(const safetensors *file, int *known) {
     const char *version = safetensors_metadata(file, "version");
-    uint64_t number;
+    uint64_t number = 0;
     l3a_status status = L3A_OK;
-    FAIL_IF(!version || !integer_parse(version, strlen(version), &number) || number != VERSION, file->context, L3A_ERROR_VERSION,
-            "use the version of l3a that wrote it, or a newer one",
+    FAIL_IF(!version || !integer_parse(version, strlen(version), &number) || !number || number > VERSION, file->context,
+            L3A_ERROR_VERSION, "use the version of l3a that wrote it, or a newer one",
             "%s: version %s of packed models is not known; the latest known version is %d", file->input.path,
             version ? version : "(none)", VERSION);
+    *known = (int)number;
     FAIL_IF(!file->summed, file->context, L3A_ERROR_CHECKSUM, "the file is damaged: copy or make it again",
             "%s: the packed model has no checksums", file->input.path);
 done:
     return status;
 }
 
-/* Only the settings that define the layer are read; the others keep their defaults. */
-static l3a_status load_layer(const safetensors *file, struct model_options *options, size_t *width) {
+/* Only the settings that define the rows are read; the others keep their defaults. */
+static l3a_status load_settings(const safetensors *file, int version, struct model_options *options, size_t *width) {
     const char *text = safetensors_metadata(file, "width");
     uint64_t number = 0;
     l3a_status status = L3A_OK;
     model_options_default(options);
-    for (size_t i = 0; i < LAYER_SETTINGS; i++) {
-        const char *value = safetensors_metadata(file, layer_settings[i]);
-        FAIL_IF(!value, file->context, L3A_ERROR_FORMAT, damaged, "%s: setting '%s' is missing", file->input.path,
-                layer_settings[i]);
-        if (model_options_set(file->context, options, layer_settings[i], value) != L3A_OK) {
+    for (size_t i = 0; i < row_setting_count(version); i++) {
+        const char *value = safetensors_metadata(file, row_settings[i]);
+        FAIL_IF(!value, file->context, L3A_ERROR_FORMAT, damaged, "%s: setting '%s' is missing", file->input.path, row_settings[i]);
+        if (model_options_set(file->context, options, row_settings[i], value) != L3A_OK) {
             return fail_in(file->context, L3A_ERROR_FORMAT, "%s", file->input.path);
         }
     }
@@ -315,11 +319,13 @@ l3a_status packed_load(const safetensors *file, const struct scorer *before, str
     struct scorer *made = NULL;
     double *coefficients = NULL;
     size_t width = 0;
+    int version = 0;
     l3a_status status = L3A_OK;
-    TRY(check_version(file));
-    TRY(load_layer(file, &options, &width));
+    TRY(check_version(file, &version));
+    TRY(load_settings(file, version, &options, &width));
     TRY(scorer_begin(context, &made));
     made->packed = true;
+    made->views = (size_t)options.views;
     TRY(load_texts(file, made));
     const size_t dim = learned_width(&options, width), classes = made->classes.count;
     TRY(load_coefficients(file, dim, classes, &coefficients));

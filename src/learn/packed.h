@@ -7,8 +7,9 @@
  *   thresholds  [K]      F64
  *   backbone.NAME        the tensors of the backbone's checkpoint, if it is packed too; F32 or F16
  *
- * and metadata: format, version, width, classes (one per line), the settings that define the layer (dim, seed, precision,
- * skip-features), and `record.KEY` for how features are made.
+ * and metadata: format, version, width, classes (one per line), the settings that define the rows (dim, seed, precision,
+ * skip-features and, from version 2 on, views), and `record.KEY` for how features are made. A model without views is packed as
+ * version 1.
  *
  * Rounding. In float16 the scale of a column is a power of two that puts its largest coefficient between 2^14 and 2^15, so that
  * coefficients up to 2^28 times smaller keep 11 bits. The score of a row x changes by at most Σ |x_i| (2^-11 |w_i| + scale 2^-25).

@@ -18,18 +18,25 @@ static size_t old_classes(const l3a_model *model) {
     return model->classes.count;
 }
 
+/* Rows of an image. */
+static size_t views_of(const l3a_model *model) {
+    return view_rows((size_t)model->options.views);
+}
+
 static bool uses_pseudo_labels(const l3a_model *model) {
     return model->options.pseudo != L3A_PSEUDO_OFF && old_classes(model) > 0;
 }
 
-void list_block(struct phase *phase, size_t block, size_t width, size_t old, size_t all, real type, bool pseudo,
+void list_block(struct phase *phase, const struct model_options *options, size_t block, size_t width, size_t old, size_t all,
                 struct array *list) {
-    list[0] = (struct array){&phase->features, block, width * sizeof *phase->features, false};
+    const size_t rows = block * view_rows((size_t)options->views);
+    const bool pseudo = options->pseudo != L3A_PSEUDO_OFF && old;
+    list[0] = (struct array){&phase->features, rows, width * sizeof *phase->features, false};
     list[1] = (struct array){&phase->own, block, all - old, false};
     list[2] = (struct array){&phase->labels, block, all, true};
-    list[3] = (struct array){&phase->scores, pseudo ? block : 0, old * real_size(type), false};
-    list[4] = (struct array){&phase->weight, block, sizeof *phase->weight, false};
-    list[5] = (struct array){&phase->targets, block, all * sizeof *phase->targets, false};
+    list[3] = (struct array){&phase->scores, pseudo ? rows : 0, old * real_size(options_real(options)), false};
+    list[4] = (struct array){&phase->weight, rows, sizeof *phase->weight, false};
+    list[5] = (struct array){&phase->targets, rows, all * sizeof *phase->targets, false};
 }
 
 void list_columns(struct phase *phase, size_t dim, size_t all, struct array *list) {
@@ -39,7 +46,7 @@ void list_columns(struct phase *phase, size_t dim, size_t all, struct array *lis
 
 static void free_block(l3a_model *model) {
     struct array list[BLOCK_ARRAYS];
-    list_block(&model->phase, 0, 0, 0, 0, REAL_SINGLE, false, list);
+    list_block(&model->phase, &model->options, 0, 0, 0, 0, list);
     arrays_release(model->context, list, BLOCK_ARRAYS);
     block_free(&model->phase.own_rows);
     model->phase.rows_of_block = NULL;
@@ -204,7 +211,6 @@ done:
 l3a_status phase_prepare_block(l3a_model *model, struct block *shared) {
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
-    const uint64_t most = model->options.block;
     const size_t all = phase->classes.count;
     struct array list[BLOCK_ARRAYS];
     if (phase->block) {
@@ -213,15 +219,14 @@ l3a_status phase_prepare_block(l3a_model *model, struct block *shared) {
     phase->recursive =
         chooses_recursion(model->context, &model->options, model_dim(model), phase->rows, model->evidence->ridge.inverse);
     TRY(shared ? model_ready_solution(model) : model_ready(model));
-    phase->block = phase->rows < most ? (size_t)(phase->rows ? phase->rows : 1) : (size_t)most;
-    list_block(phase, phase->block, model->width, old_classes(model), all, options_real(&model->options), uses_pseudo_labels(model),
-               list);
+    phase->block = block_images(&model->options, phase->rows);
+    list_block(phase, &model->options, phase->block, model->width, old_classes(model), all, list);
     TRY(arrays_allocate(model->context, list, BLOCK_ARRAYS));
     phase->rows_of_block = shared;
     if (!shared) {
         phase->own_rows = (struct block){.context = model->context,
                                          .layer = &model->layer,
-                                         .capacity = phase->block,
+                                         .capacity = phase->block * views_of(model),
                                          .columns = all,
                                          .recursive = phase->recursive};
         TRY(block_create(&phase->own_rows));
@@ -235,16 +240,16 @@ done:
 }
 
 static l3a_status check_features(const l3a_model *model, const float *features, size_t rows) {
-    const size_t bad = find_non_finite(features, rows * model->width);
-    return bad == rows * model->width ? L3A_OK
-                                      : fail(model->context, L3A_ERROR_DATA, "omit the row, or compute its features again",
-                                             "row %zu, column %zu: the feature is %s", bad / model->width, bad % model->width,
-                                             isnan(features[bad]) ? "not a number" : "infinite");
+    const size_t each = model_image(model), bad = find_non_finite(features, rows * each);
+    return bad == rows * each ? L3A_OK
+                              : fail(model->context, L3A_ERROR_DATA, "omit the row, or compute its features again",
+                                     "row %zu, column %zu: the feature is %s", bad / each, bad % each,
+                                     isnan(features[bad]) ? "not a number" : "infinite");
 }
 
 static void measure_scale(const l3a_model *model, struct feature_scale *scale, const float *features, size_t rows) {
-    const size_t k = model->width;
-    for (size_t i = 0; i < rows; i++, scale->rows++) {
+    const size_t k = model->width, each = views_of(model);
+    for (size_t i = 0; i < rows * each; i++, scale->rows++) {
         const float *row = features + i * k;
         double sum = 0;
         size_t column = 0;
@@ -255,7 +260,7 @@ static void measure_scale(const l3a_model *model, struct feature_scale *scale, c
         scale->sum += sum;
         if (sum > scale->largest) {
             scale->largest = sum;
-            scale->row = scale->rows;
+            scale->row = scale->rows / each;
             scale->column = column;
             scale->value = row[column];
         }
@@ -284,11 +289,23 @@ done:
     return status;
 }
 
-l3a_status phase_survey_expanded(l3a_model *model) {
+/* The scores of old classes for the images of the expanded block. */
+static l3a_status score_block(l3a_model *model, size_t images) {
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
     TRY(block_score(phase->rows_of_block, &model->solution, phase->scores));
-    survey_add(&phase->survey, options_real(&model->options), phase->scores, phase->rows_of_block->count, old_classes(model));
+    combine_views(options_real(&model->options), phase->scores, images, (size_t)model->options.views, old_classes(model),
+                  phase->scores, NULL);
+done:
+    return status;
+}
+
+l3a_status phase_survey_expanded(l3a_model *model) {
+    struct phase *phase = &model->phase;
+    l3a_status status = L3A_OK;
+    const size_t images = phase->rows_of_block->count / views_of(model);
+    TRY(score_block(model, images));
+    survey_add(&phase->survey, options_real(&model->options), phase->scores, images, old_classes(model));
 done:
     return status;
 }
@@ -308,7 +325,7 @@ l3a_status l3a_phase_survey(l3a_model *model, const float *features, size_t rows
     TRY(phase_prepare_block(model, NULL));
     for (size_t first = 0; first < rows; first += phase->block) {
         const size_t n = rows - first < phase->block ? rows - first : phase->block;
-        TRY(block_expand(phase->rows_of_block, features + first * model->width, n));
+        TRY(block_expand(phase->rows_of_block, features + first * model_image(model), n * views_of(model)));
         TRY(phase_survey_expanded(model));
     }
 done:
@@ -393,7 +410,7 @@ l3a_status phase_prepare(l3a_model *model, struct block *rows) {
         TRY(prepare_parts(model));
     }
     if (model->options.gamma == 0 && model->options.gamma_from == L3A_GAMMA_FROM_IMAGES && !phase->sample.values) {
-        TRY(gamma_sample_create(context, model->width, all, phase->all_rows, &phase->sample));
+        TRY(gamma_sample_create(context, model->width, (size_t)model->options.views, all, phase->all_rows, &phase->sample));
     }
     TRY(ridge_use_inverse(ridge, phase->recursive));
     if (phase->recursive) {
@@ -411,23 +428,22 @@ done:
     return status;
 }
 
-/* Computes ω, and ŷ as numbers. */
-static void weigh_rows(l3a_model *model, const float *features, size_t rows) {
+/* Computes ω of the images, and of each row its weight, and ŷ as numbers. */
+static void weigh_rows(l3a_model *model, const float *features, size_t images) {
     struct phase *phase = &model->phase;
-    const size_t all = phase->classes.count;
+    const size_t all = phase->classes.count, each = views_of(model);
     const uint64_t done = phase->first_row + phase->info.images + phase->info.skipped;
-    for (size_t i = 0; i < rows; i++) {
+    for (size_t i = 0; i < images; i++) {
         const int8_t *labels = phase->labels + i * all;
         const double weight = sample_weight(labels, phase->class_weight, all);
-        phase->weight[i] = weight;
         phase->info.skipped += weight == 0;
         phase->info.images += weight > 0;
         for (size_t k = 0; k < all; k++) {
-            phase->targets[i * all + k] = labels[k] == 1;
             phase->label_weight[k] += labels[k] == 1 ? weight : 0;
         }
+        spread_image(weight, labels, all, (size_t)model->options.views, phase->weight + i * each, phase->targets + i * each * all);
         if (phase->sample.values) {
-            gamma_sample_offer(&phase->sample, done + i, features + i * model->width, weight, labels);
+            gamma_sample_offer(&phase->sample, done + i, features + i * model_image(model), weight, labels);
         }
     }
 }
@@ -442,7 +458,7 @@ l3a_status phase_label(l3a_model *model, const float *features, size_t count) {
     }
     if (uses_pseudo_labels(model)) {
         if (!phase->scored) {
-            TRY(block_score(phase->rows_of_block, &model->solution, phase->scores));
+            TRY(score_block(model, count));
         }
         phase->scored = false;
         phase->info.pseudo_labels +=
@@ -471,7 +487,7 @@ static l3a_status work_on_block(l3a_model *model) {
     if (!phase->staged) {
         return L3A_OK;
     }
-    TRY(block_expand(phase->rows_of_block, phase->features, phase->staged));
+    TRY(block_expand(phase->rows_of_block, phase->features, phase->staged * views_of(model)));
     phase->expand_seconds += clock_seconds() - start;
     TRY(phase_label(model, phase->features, phase->staged));
     TRY(phase_add(model));
@@ -485,7 +501,7 @@ l3a_status l3a_phase_learn(l3a_model *model, const float *features, const int8_t
     REQUIRE(model, model, features, labels);
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
-    const size_t k = model->width, own = phase->classes.count - old_classes(model);
+    const size_t k = model_image(model), own = phase->classes.count - old_classes(model);
     TRY(check_state(model, true));
     TRY(check_labels(model, labels, rows));
     TRY(check_features(model, features, rows));
@@ -601,8 +617,8 @@ done:
 static l3a_status find_gamma(l3a_model *model) {
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
-    struct block rows = {.context = model->context, .layer = phase->rows_of_block->layer, .capacity = phase->sample.capacity};
-    const bool fits = phase->rows_of_block->capacity >= phase->sample.capacity;
+    struct block rows = {.context = model->context, .layer = phase->rows_of_block->layer, .capacity = phase->sample.rows};
+    const bool fits = phase->rows_of_block->capacity >= phase->sample.rows;
     if (!fits) {
         TRY(block_create(&rows));
     }

@@ -13,7 +13,9 @@ static uint64_t larger(uint64_t left, uint64_t right) {
 
 /* With solver auto, the recursion starts with a phase of few rows and is used until a phase has many: turning A into R costs as
  * much as three solves, but later phases of few rows then need no solve. Processes that learn together add up sums. */
-bool chooses_recursion(const l3a_context *context, const struct model_options *options, uint64_t dim, uint64_t rows, bool inverse) {
+bool chooses_recursion(const l3a_context *context, const struct model_options *options, uint64_t dim, uint64_t images,
+                       bool inverse) {
+    const uint64_t rows = images * view_rows((size_t)options->views);
     if (!learns_alone(context)) {
         return false;
     }
@@ -26,6 +28,11 @@ bool chooses_recursion(const l3a_context *context, const struct model_options *o
         return false;
     }
     return inverse ? rows < dim : 16 * rows <= dim;
+}
+
+size_t block_images(const struct model_options *options, uint64_t images) {
+    const size_t most = images_of_rows((size_t)options->block, (size_t)options->views);
+    return images < most ? (size_t)(images ? images : 1) : most;
 }
 
 uint64_t kept_phases(const struct model_options *options, uint64_t phases) {
@@ -51,13 +58,15 @@ static uint64_t held_bytes(const l3a_context *context, const struct model_option
 static uint64_t learning_bytes(l3a_context *context, const struct model_options *options, size_t width,
                                const struct phase_size *phase, bool recursive) {
     const struct layer layer = {.algebra = algebra_of(context), .shape = model_layer_shape(options, width)};
-    const size_t block = phase->rows < options->block ? (size_t)phase->rows : (size_t)options->block;
-    const struct block rows = {
-        .context = context, .layer = &layer, .capacity = block, .columns = phase->all, .recursive = recursive};
+    const size_t block = block_images(options, phase->rows);
+    const struct block rows = {.context = context,
+                               .layer = &layer,
+                               .capacity = block * view_rows((size_t)options->views),
+                               .columns = phase->all,
+                               .recursive = recursive};
     struct phase none;
     struct array list[BLOCK_ARRAYS];
-    list_block(&none, block, width, phase->old, phase->all, options_real(options), options->pseudo != L3A_PSEUDO_OFF && phase->old,
-               list);
+    list_block(&none, options, block, width, phase->old, phase->all, list);
     return arrays_bytes(list, BLOCK_ARRAYS) + layer.algebra->block_bytes(&rows);
 }
 
@@ -74,10 +83,11 @@ uint64_t phase_memory(l3a_context *context, const struct model_options *options,
     list_columns(&none, d, phase->all, columns);
     const uint64_t held = held_bytes(context, options, width, phase->old, recursive ? 0 : phase->all) +
                           phase->rows * sizeof(size_t) + arrays_bytes(columns, COLUMN_ARRAYS);
-    const uint64_t reading = READ_ROWS * (uint64_t)(width * sizeof(float) + phase->all - phase->old);
+    const size_t views = (size_t)options->views, image = view_rows(views) * width;
+    const uint64_t reading = images_of_rows(READ_ROWS, views) * (uint64_t)(image * sizeof(float) + phase->all - phase->old);
     const bool chooses = options->gamma == 0 && options->gamma_from == L3A_GAMMA_FROM_IMAGES;
-    const uint64_t sample = chooses ? gamma_sample_bytes(width, phase->all, phase->rows) : 0;
-    const uint64_t trial = chooses ? choose_gamma_bytes(width, phase->all, phase->rows, options_real(options)) : 0;
+    const uint64_t sample = chooses ? gamma_sample_bytes(width, views, phase->all, phase->rows) : 0;
+    const uint64_t trial = chooses ? choose_gamma_bytes(width, views, phase->all, phase->rows, options_real(options)) : 0;
     const uint64_t old =
         options->pseudo != L3A_PSEUDO_OFF || phase->old ? algebra->solution_bytes(d, phase->old, options_real(options)) : 0;
     const uint64_t learning = learning_bytes(context, options, width, phase, recursive) + sample + larger(reading, trial);
@@ -90,12 +100,14 @@ uint64_t phase_memory(l3a_context *context, const struct model_options *options,
 uint64_t score_memory(const l3a_context *context, const struct model_options *options, size_t width, size_t classes, uint64_t parts,
                       uint64_t rows) {
     const struct layer layer = {.algebra = algebra_of(context), .shape = model_layer_shape(options, width)};
-    const struct block block = {.layer = &layer, .capacity = SCORE_ROWS};
-    const uint64_t exact = options_real(options) == REAL_DOUBLE ? SCORE_ROWS * (uint64_t)classes * sizeof(double) : 0;
+    const size_t views = (size_t)options->views, images = images_of_rows(SCORE_ROWS, views), most = images * view_rows(views);
+    const struct block block = {.layer = &layer, .capacity = most};
+    const bool apart = options_real(options) == REAL_DOUBLE || views > 1;
+    const uint64_t wide = apart ? most * (uint64_t)classes * real_size(options_real(options)) : 0;
     return held_bytes(context, options, width, classes, 0) +
            layer.algebra->solution_bytes(layer_columns(&layer.shape), classes, options_real(options)) +
            (keeps_phases(options) ? parts * scatter_bytes(context, options, width) : 0) + layer.algebra->block_bytes(&block) +
-           exact + SCORE_ROWS * (uint64_t)width * sizeof(float) + rows * (sizeof(size_t) + classes * (sizeof(float) + 1));
+           wide + most * (uint64_t)width * sizeof(float) + rows * (sizeof(size_t) + classes * (sizeof(float) + 1));
 }
 
 /* How the classes are divided into phases is not known here, so memory is the larger of two cases: a first phase with all classes,
@@ -115,8 +127,9 @@ l3a_status model_plan(l3a_context *context, const struct model_options *options,
     plan->memory =
         larger(phase_memory(context, options, width, &first), phase_memory(context, &chosen, width, &later)) - plan->phase;
     plan->file = (uint64_t)((apart ? 0 : matrix) + 16 * d * K);
-    plan->row_flops = 2 * k * d + (options->solver == L3A_SOLVER_RECURSIVE ? 4 : 1) * d * d + 4 * d * K;
-    plan->score_flops = 2 * k * d + 2 * d * K;
+    const double V = (double)view_rows((size_t)options->views);
+    plan->row_flops = V * (2 * k * d + (options->solver == L3A_SOLVER_RECURSIVE ? 4 : 1) * d * d + 4 * d * K);
+    plan->score_flops = V * (2 * k * d + 2 * d * K);
     plan->solve_flops = options->solver == L3A_SOLVER_RECURSIVE ? 0 : d * d * d / 3 + (search ? 80 : 2) * d * d * K;
 done:
     return status;

@@ -3,6 +3,7 @@
 #include "data/features.h"
 #include "learn/model.h"
 #include "learn/packed.h"
+#include "learn/views.h"
 
 #include <string.h>
 
@@ -32,37 +33,43 @@ void shared_layer_free(struct shared_layer *shared) {
     }
 }
 
-l3a_status score_expanded(const struct block *rows, const struct solution *solution, double *exact, float *scores) {
+/* Scores of the images whose rows are expanded. wide: room for [rows x columns] numbers; NULL: they go straight to the scores. */
+static l3a_status score_images(const struct block *rows, const struct solution *solution, size_t views, void *wide, float *scores,
+                               uint16_t *best) {
     l3a_status status = L3A_OK;
-    const bool single = solution->type == REAL_SINGLE;
-    TRY(block_score(rows, solution, single ? (void *)scores : exact));
-    for (size_t i = 0; !single && i < rows->count * solution->columns; i++) {
-        scores[i] = (float)exact[i];
+    const size_t images = rows->count / view_rows(views);
+    void *made = wide ? wide : scores;
+    TRY(block_score(rows, solution, made));
+    combine_views(solution->type, made, images, views, solution->columns, made, best);
+    for (size_t i = 0; wide && i < images * solution->columns; i++) {
+        scores[i] = (float)real_get(solution->type, wide, i);
     }
 done:
     return status;
 }
 
-l3a_status score_features(l3a_context *context, const struct layer *layer, const struct solution *solution, const float *features,
-                          size_t rows, float *scores) {
+l3a_status score_features(l3a_context *context, const struct layer *layer, const struct solution *solution, size_t views,
+                          const float *features, size_t images, float *scores, uint16_t *best) {
     l3a_status status = L3A_OK;
-    const size_t k = layer->shape.width, classes = solution->columns, block = rows < SCORE_ROWS ? rows : SCORE_ROWS;
-    struct block expanded = {.context = context, .layer = layer, .capacity = block};
-    double *exact = NULL;
+    const size_t each = view_rows(views), k = each * layer->shape.width, classes = solution->columns;
+    const size_t most = images_of_rows(SCORE_ROWS, views), block = images < most ? images : most;
+    struct block expanded = {.context = context, .layer = layer, .capacity = block * each};
+    void *wide = NULL;
     FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn or teach a class first", "the model has learned no class yet");
-    const size_t bad = find_non_finite(features, rows * k);
-    FAIL_IF(bad < rows * k, context, L3A_ERROR_DATA, NULL, "row %zu, column %zu: the feature is not finite", bad / k, bad % k);
+    const size_t bad = find_non_finite(features, images * k);
+    FAIL_IF(bad < images * k, context, L3A_ERROR_DATA, NULL, "row %zu, column %zu: the feature is not finite", bad / k, bad % k);
     TRY(block_create(&expanded));
-    if (solution->type == REAL_DOUBLE) {
-        TRY(allocate(context, block, classes * sizeof *exact, &exact));
+    if (solution->type == REAL_DOUBLE || views > 1) {
+        TRY(allocate(context, block * each, classes * real_size(solution->type), &wide));
     }
-    for (size_t first = 0; first < rows; first += block) {
-        TRY(block_expand(&expanded, features + first * k, rows - first < block ? rows - first : block));
-        TRY(score_expanded(&expanded, solution, exact, scores + first * classes));
+    for (size_t first = 0; first < images; first += block) {
+        const size_t n = images - first < block ? images - first : block;
+        TRY(block_expand(&expanded, features + first * k, n * each));
+        TRY(score_images(&expanded, solution, views, wide, scores + first * classes, best ? best + first * classes : NULL));
     }
 done:
     block_free(&expanded);
-    release(context, exact);
+    release(context, wide);
     return status;
 }
 
@@ -71,7 +78,20 @@ static const char *find_record(const text_list *keys, const text_list *values, c
     return index < values->count ? values->items[index] : NULL;
 }
 
-l3a_status check_provenance(l3a_context *context, size_t width, const text_list *keys, const text_list *values,
+static l3a_status check_views(l3a_context *context, size_t views, const l3a_features *features) {
+    l3a_status status = L3A_OK;
+    FAIL_IF(features->views > 1 && views == 1, context, L3A_ERROR_MISMATCH,
+            "use features of whole pictures, use 1 view of these, or learn a model with these views (setting views)",
+            "%s: the features have %zu views, but the model was learned from whole pictures", features->path, features->views);
+    FAIL_IF(features->views == 1 && views > 1, context, L3A_ERROR_MISMATCH, "extract the features with the views of the model",
+            "%s: the features are those of whole pictures, but the model was learned with %zu views", features->path, views);
+    FAIL_IF(features->views != views, context, L3A_ERROR_MISMATCH, "use features with the views of the model",
+            "%s: the features have %zu views, but the model was learned with %zu", features->path, features->views, views);
+done:
+    return status;
+}
+
+l3a_status check_provenance(l3a_context *context, size_t width, size_t views, const text_list *keys, const text_list *values,
                             const l3a_features *features) {
     l3a_status status = L3A_OK;
     FAIL_IF(features->width != width, context, L3A_ERROR_MISMATCH, "use features of the backbone that the model was learned with",
@@ -81,6 +101,7 @@ l3a_status check_provenance(l3a_context *context, size_t width, const text_list 
         mine[i] = find_record(keys, values, provenance[i]);
         theirs[i] = l3a_features_record(features, provenance[i]);
     }
+    TRY(check_views(context, views, features));
     const size_t i = provenance_conflict(mine, theirs);
     FAIL_IF(i < PROVENANCE, context, L3A_ERROR_MISMATCH,
             "use features made with the backbone and the preprocessing that the model was learned with",
@@ -141,6 +162,7 @@ l3a_status scorer_create(l3a_model *model, const struct scorer *before, struct s
     struct scorer *made = NULL;
     l3a_status status = L3A_OK;
     TRY(scorer_begin(context, &made));
+    made->views = (size_t)model->options.views;
     if (!model->shared_layer) {
         TRY(scorer_take_layer(made, &model->options, model->width, before));
         model->shared_layer = shared_layer_keep(made->layer);
@@ -205,9 +227,10 @@ const char *scorer_record(const struct scorer *scorer, const char *key) {
 }
 
 l3a_status scorer_accepts(l3a_context *context, const struct scorer *scorer, const l3a_features *features) {
-    return check_provenance(context, scorer_width(scorer), &scorer->record_keys, &scorer->record_values, features);
+    return check_provenance(context, scorer_width(scorer), scorer->views, &scorer->record_keys, &scorer->record_values, features);
 }
 
-l3a_status scorer_score(l3a_context *context, const struct scorer *scorer, const float *features, size_t rows, float *scores) {
-    return score_features(context, &scorer->layer->layer, &scorer->solution, features, rows, scores);
+l3a_status scorer_score(l3a_context *context, const struct scorer *scorer, const float *features, size_t images, float *scores,
+                        uint16_t *best) {
+    return score_features(context, &scorer->layer->layer, &scorer->solution, scorer->views, features, images, scores, best);
 }

@@ -24,6 +24,7 @@ struct scorer {
     l3a_context *context; /* of the thread that made it; only its memory functions are used later */
     atomic_size_t users;
     struct shared_layer *layer;
+    size_t views;             /* of the images that it scores */
     struct solution solution; /* none if there is no class */
     text_list classes;
     double *thresholds; /* [classes] */
@@ -49,8 +50,10 @@ static inline size_t scorer_width(const struct scorer *scorer) {
 const char *scorer_record(const struct scorer *scorer, const char *key);
 /* As l3a_model_accepts(). */
 l3a_status scorer_accepts(l3a_context *context, const struct scorer *scorer, const l3a_features *features);
-/* scores [rows x classes] of features [rows x width] */
-l3a_status scorer_score(l3a_context *context, const struct scorer *scorer, const float *features, size_t rows, float *scores);
+/* scores [images x classes] of features [images x V x width]. best: the crop that speaks for each class, as in combine_views();
+ * NULL: not wanted. */
+l3a_status scorer_score(l3a_context *context, const struct scorer *scorer, const float *features, size_t images, float *scores,
+                        uint16_t *best);
 
 /* Steps of making one: an empty scorer; its layer, as in scorer_create(); and whether there is memory for it, which must be checked
  * before a file may decide how much is allocated. */
@@ -60,14 +63,12 @@ l3a_status scorer_take_layer(struct scorer *scorer, const struct model_options *
 l3a_status scorer_check_memory(l3a_context *context, const struct model_options *options, size_t width, size_t classes);
 
 /* What models and scorers have in common. */
-l3a_status score_features(l3a_context *context, const struct layer *layer, const struct solution *solution, const float *features,
-                          size_t rows, float *scores);
-/* Scores of rows that are expanded already; exact: room for [rows x columns] doubles, unused in single precision. */
-l3a_status score_expanded(const struct block *rows, const struct solution *solution, double *exact, float *scores);
+l3a_status score_features(l3a_context *context, const struct layer *layer, const struct solution *solution, size_t views,
+                          const float *features, size_t images, float *scores, uint16_t *best);
 /* Checks that no class name of a file is empty or listed twice. */
 l3a_status check_class_names(l3a_context *context, const text_list *classes, const char *path);
-/* Checks that features of this width and with these records could be learned together with the table's. */
-l3a_status check_provenance(l3a_context *context, size_t width, const text_list *keys, const text_list *values,
+/* Checks that features of this width, with these views and records could be learned together with the table's. */
+l3a_status check_provenance(l3a_context *context, size_t width, size_t views, const text_list *keys, const text_list *values,
                             const l3a_features *features);
 
 #endif

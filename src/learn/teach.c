@@ -43,14 +43,15 @@ struct lesson {
     double *residual;     /* [d x classes]: what the lesson adds to C - M W; NULL: not wanted */
     uint64_t pseudo_labels;
 
-    /* A block of rows. */
-    size_t *rows;
+    /* A block of images. Each has V rows (views.h). */
+    size_t block, views, each; /* images in it; V is `each` */
+    size_t *rows;              /* their numbers in the table */
     float *values;
-    int8_t *given;  /* [rows x columns] */
-    int8_t *labels; /* [rows x classes]: 1 present, 0 absent, -1 not judged */
-    int8_t *pseudo; /* [rows x old classes] */
-    void *scores;   /* [rows x old classes] */
-    double *weight, *targets;
+    int8_t *given;            /* [block x columns] */
+    int8_t *labels;           /* [block x classes]: 1 present, 0 absent, -1 not judged */
+    int8_t *pseudo;           /* [block x old classes] */
+    void *scores;             /* [block x V x old classes] */
+    double *weight, *targets; /* of rows */
     struct block expanded;
 };
 
@@ -220,17 +221,18 @@ static l3a_status prepare_block(struct lesson *lesson) {
     l3a_model *model = lesson->model;
     l3a_status status = L3A_OK;
     const size_t old = old_classes(lesson), all = lesson->classes.count, columns = lesson->taught->column_count;
-    const size_t n = lesson->taught->row_count < LESSON_ROWS ? lesson->taught->row_count : LESSON_ROWS;
+    const size_t most = images_of_rows(LESSON_ROWS, lesson->views), count = lesson->taught->row_count;
+    const size_t n = count < most ? count : most, rows = n * lesson->each;
     const bool pseudo = uses_pseudo_labels(lesson), scored = pseudo || model->evidence->end.known;
     const struct array list[LESSON_ARRAYS] = {
         {&lesson->rows, n, sizeof *lesson->rows, false},
-        {&lesson->values, n, model->width * sizeof *lesson->values, false},
+        {&lesson->values, n, model_image(model) * sizeof *lesson->values, false},
         {&lesson->given, n, columns, false},
         {&lesson->labels, n, all, false},
         {&lesson->pseudo, pseudo ? n : 0, old, false},
-        {&lesson->scores, scored ? n : 0, old * real_size(options_real(&model->options)), false},
-        {&lesson->weight, n, sizeof *lesson->weight, false},
-        {&lesson->targets, n, all * sizeof *lesson->targets, false},
+        {&lesson->scores, scored ? rows : 0, old * real_size(options_real(&model->options)), false},
+        {&lesson->weight, rows, sizeof *lesson->weight, false},
+        {&lesson->targets, rows, all * sizeof *lesson->targets, false},
     };
     TRY(model_ready(model));
     TRY(arrays_allocate(model->context, list, LESSON_ARRAYS));
@@ -238,8 +240,9 @@ static l3a_status prepare_block(struct lesson *lesson) {
         lesson->lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count);
         TRY(allocate_zeroed(model->context, model_dim(model), all * sizeof *lesson->residual, &lesson->residual));
     }
+    lesson->block = n;
     lesson->expanded = (struct block){
-        .context = model->context, .layer = &model->layer, .capacity = n, .columns = all, .recursive = lesson->recursive};
+        .context = model->context, .layer = &model->layer, .capacity = rows, .columns = all, .recursive = lesson->recursive};
     TRY(block_create(&lesson->expanded));
 done:
     return status;
@@ -292,6 +295,7 @@ static l3a_status give_pseudo_labels(struct lesson *lesson, size_t n) {
     l3a_status status = L3A_OK;
     const size_t old = old_classes(lesson), all = lesson->classes.count;
     TRY(block_score(&lesson->expanded, &model->solution, lesson->scores));
+    combine_views(options_real(&model->options), lesson->scores, n, lesson->views, old, lesson->scores, NULL);
     pseudo_label(options_real(&model->options), lesson->scores, n, old, model->options.eta, lesson->pseudo, old);
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < old; k++) {
@@ -320,9 +324,9 @@ static void weigh_rows(struct lesson *lesson, const struct part *judged, size_t 
             sum += lesson->class_weight[judged->judged[j]];
         }
         weight = shows ? weight : judged->judged_count ? sum / (double)judged->judged_count : none;
-        lesson->weight[i] = weight;
+        spread_image(weight, labels, all, lesson->views, lesson->weight + i * lesson->each,
+                     lesson->targets + i * lesson->each * all);
         for (size_t k = 0; k < all; k++) {
-            lesson->targets[i * all + k] = labels[k] == 1;
             lesson->next.label_weight[k] += labels[k] == 1 ? lesson->sign * weight : 0;
         }
     }
@@ -346,7 +350,7 @@ static l3a_status load_block(struct lesson *lesson, const struct part *judged, s
             }
         }
     }
-    TRY(block_expand(&lesson->expanded, lesson->values, n));
+    TRY(block_expand(&lesson->expanded, lesson->values, n * lesson->each));
     if (uses_pseudo_labels(lesson)) {
         TRY(give_pseudo_labels(lesson, n));
     }
@@ -373,7 +377,7 @@ static l3a_status add_residual(struct lesson *lesson) {
         }
         for (size_t k = 0; k < all; k++) {
             const double score = k < old ? (double)scores[k] - share * sum : 0;
-            const int8_t label = lesson->labels[i * all + k];
+            const int8_t label = lesson->labels[i / lesson->each * all + k];
             lesson->targets[i * all + k] = label == -1 ? -model->options.alpha * score : (label == 1) - score;
         }
     }
@@ -392,7 +396,7 @@ static l3a_status sum_section(struct lesson *lesson, struct section *section) {
         TRY(scatter_add(scatter, &model->evidence->parts[section->mine].sums));
     }
     for (size_t first = section->first, n; first < section->last; first += n) {
-        n = section->last - first < LESSON_ROWS ? section->last - first : LESSON_ROWS;
+        n = section->last - first < lesson->block ? section->last - first : lesson->block;
         TRY(report_progress(model->context, lesson->sign > 0 ? "teach" : "undo", first, lesson->taught->row_count));
         TRY(load_block(lesson, &section->part, first, n));
         if (apart) {
@@ -409,7 +413,7 @@ static l3a_status sum_section(struct lesson *lesson, struct section *section) {
     }
     section->part.images = section->last - section->first;
     if (apart && lesson->sign < 0) {
-        TRY(scatter_tidy(scatter, model->evidence->parts[section->mine].images - section->part.images));
+        TRY(scatter_tidy(scatter, (model->evidence->parts[section->mine].images - section->part.images) * lesson->each));
     }
 done:
     return status;
@@ -589,7 +593,8 @@ done:
 
 l3a_status model_teach(l3a_model *model, const struct taught *taught, double sign, l3a_teach_report *report) {
     l3a_status status = L3A_OK;
-    struct lesson lesson = {.model = model, .taught = taught, .sign = sign};
+    const size_t views = (size_t)model->options.views;
+    struct lesson lesson = {.model = model, .taught = taught, .sign = sign, .views = views, .each = view_rows(views)};
     const size_t before = model->classes.count;
     TRY(check_state(model, false));
     TRY(l3a_model_accepts(model, taught->features));

@@ -54,11 +54,12 @@ l3a_status evaluation_score(struct evaluation *evaluation, size_t classifiers, s
     l3a_status status = L3A_OK;
     const size_t count = evaluation->count, classes = evaluation->classes;
     float *values = NULL, **blocks = NULL;
-    TRY(allocate(context, BLOCK_ROWS, features->width * sizeof *values, &values));
+    const size_t each = view_rows(features->views), most = each < BLOCK_ROWS ? BLOCK_ROWS / each : 1;
+    TRY(allocate(context, most, features_row(features) * sizeof *values, &values));
     TRY(allocate(context, classifiers, sizeof *blocks, &blocks));
     TRY(allocate(context, classifiers * count, classes * sizeof *evaluation->scores, &evaluation->scores));
-    for (size_t first = 0; first < count; first += BLOCK_ROWS) {
-        const size_t n = count - first < BLOCK_ROWS ? count - first : BLOCK_ROWS;
+    for (size_t first = 0; first < count; first += most) {
+        const size_t n = count - first < most ? count - first : most;
         TRY(report_progress(context, "evaluate", first, count));
         TRY(l3a_features_read(features, evaluation->rows + first, 0, n, values));
         for (size_t i = 0; i < classifiers; i++) {

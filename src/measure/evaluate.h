@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 
-/* Scores rows for every classifier: scores[i] is [rows x classes] of classifier i. */
+/* Scores rows, which are images, for every classifier: scores[i] is [rows x classes] of classifier i. */
 typedef l3a_status score_rows(void *state, const float *features, size_t rows, float *const *scores);
 
 struct evaluation {

@@ -120,8 +120,8 @@ static l3a_status compare_block(const struct pack *pack, const struct scorer *pa
     const size_t classes = packed->classes.count;
     l3a_status status = L3A_OK;
     TRY(l3a_features_read(pack->options.features, NULL, first, rows, space->values));
-    TRY(scorer_score(pack->context, pack->scorer, space->values, rows, space->before));
-    TRY(scorer_score(pack->context, packed, space->values, rows, space->after));
+    TRY(scorer_score(pack->context, pack->scorer, space->values, rows, space->before, NULL));
+    TRY(scorer_score(pack->context, packed, space->values, rows, space->after, NULL));
     for (size_t i = 0; i < rows * classes; i++) {
         const double before = (double)space->before[i], after = (double)space->after[i];
         const double threshold = packed->thresholds[i % classes];

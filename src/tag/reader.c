@@ -68,7 +68,7 @@ static l3a_status make_scores(l3a_reader *reader, const struct scorer *edition, 
                               float **scores) {
     l3a_status status = L3A_OK;
     TRY(allocate(reader->context, rows, edition->classes.count * sizeof **scores, scores));
-    TRY(scorer_score(reader->context, edition, features, rows, *scores));
+    TRY(scorer_score(reader->context, edition, features, rows, *scores, NULL));
 done:
     return status;
 }

@@ -169,7 +169,7 @@ static void check_scores(l3a_context *context, l3a_model *model, l3a_pack_type t
     assert_ok(context, scorer_load(context, packed, NULL, &scorer));
     assert_true(scorer->packed && !scorer->has_backbone);
     assert_ok(context, l3a_model_score(model, values, ROWS, before));
-    assert_ok(context, scorer_score(context, scorer, values, ROWS, after));
+    assert_ok(context, scorer_score(context, scorer, values, ROWS, after, NULL));
     for (size_t i = 0; i < ROWS * MANY; i++) {
         largest = fmax(largest, fabs((double)before[i] - (double)after[i]));
     }
@@ -234,7 +234,7 @@ static void any_size_of_coefficients_fits(void **state) {
     assert_ok(context, l3a_pack_write(context, path, NULL, packed, NULL));
     assert_ok(context, scorer_load(context, packed, NULL, &scorer));
     assert_ok(context, l3a_model_score(model, row, 1, before));
-    assert_ok(context, scorer_score(context, scorer, row, 1, after));
+    assert_ok(context, scorer_score(context, scorer, row, 1, after, NULL));
     for (size_t k = 0; k < CLASSES; k++) {
         assert_true(fabsf(before[k] - after[k]) <= 1e-2F * fabsf(before[k]));
     }
@@ -701,14 +701,14 @@ static void a_scorer_needs_no_sums(void **state) {
     assert_ok(context, l3a_model_load(context, model_file, &model));
     assert_ok(context, scorer_load(context, path, NULL, &scorer));
     assert_ok(context, l3a_model_score(model, row, 1, scores[0]));
-    assert_ok(context, scorer_score(context, scorer, row, 1, scores[1]));
+    assert_ok(context, scorer_score(context, scorer, row, 1, scores[1], NULL));
     assert_memory_equal(scores[0], scores[1], sizeof scores[0]);
     l3a_model_thresholds(model, thresholds);
     assert_memory_equal(scorer->thresholds, thresholds, sizeof thresholds);
     assert_ok(context, scorer_load(context, path, scorer, &again));
     assert_ptr_equal(again->layer, scorer->layer);
     scorer_free(scorer);
-    assert_ok(context, scorer_score(context, again, row, 1, scores[1]));
+    assert_ok(context, scorer_score(context, again, row, 1, scores[1], NULL));
     assert_memory_equal(scores[0], scores[1], sizeof scores[0]);
     scorer_free(again);
     l3a_model_free(model);
@@ -748,7 +748,7 @@ static void a_scorer_knows_the_parts(void **state) {
     l3a_model_thresholds(model, thresholds);
     assert_memory_equal(scorer->thresholds, thresholds, sizeof thresholds);
     assert_ok(context, l3a_model_score(model, values, 1, scores[0]));
-    assert_ok(context, scorer_score(context, scorer, values, 1, scores[1]));
+    assert_ok(context, scorer_score(context, scorer, values, 1, scores[1], NULL));
     assert_memory_equal(scores[0], scores[1], sizeof scores[0]);
     scorer_free(scorer);
     l3a_model_free(model);

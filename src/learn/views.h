@@ -1,0 +1,35 @@
+/* Views in learning and scoring (SPEC §7; base/views.h says what a view is). An image with c crops has V = 1 + c rows: x_0 of the
+ * whole picture, and x_1 … x_c of the crops.
+ *
+ *   learning   x_0 has the image's weight ω, each crop ω/c, and all of them the image's labels
+ *   scoring    s = (s_0 + λ max(s_1, …, s_c)) / (1 + λ)     λ = 2
+ *
+ * An object that is small in the whole picture is large in one of the crops, and that crop speaks for its class. Dividing by 1 + λ
+ * keeps the scale of scores, so thresholds mean the same with and without views. Everything that is a sum over images stays one, so
+ * merging, forgetting and teaching are as exact as without views. Without views V = 1, and s = s_0. */
+#ifndef L3A_LEARN_VIEWS_H
+#define L3A_LEARN_VIEWS_H
+
+#include "base/matrix.h"
+#include "base/views.h"
+
+#define VIEW_SHARE 2.0 /* λ */
+
+/* Images whose rows together are at most `rows`, but at least one. */
+static inline size_t images_of_rows(size_t rows, size_t views) {
+    const size_t images = rows / view_rows(views);
+    return images ? images : 1;
+}
+
+/* The weight of a row of an image whose weight is ω. */
+static inline double view_weight(double weight, size_t view, size_t views) {
+    return view ? weight / (double)views : weight;
+}
+
+/* What the rows of an image count, from its weight ω and its labels: weights [V], targets [V x classes]. */
+void spread_image(double weight, const int8_t *labels, size_t classes, size_t views, double *weights, double *targets);
+/* Combines the scores of rows [images x V x columns] into those of images [images x columns], which may be the same array. best:
+ * the crop with the highest score, 0 without views, [images x columns]; NULL: not wanted. */
+void combine_views(real type, const void *rows, size_t images, size_t views, size_t columns, void *scores, uint16_t *best);
+
+#endif
