@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "method/options.h"
-#include "method/view_scores.h"
+#include "learn/views.h"
 
 /* One phase, as a learner sees it. Classes are numbered in the run's order. */
 struct lesson {
