@@ -590,14 +590,14 @@ typedef struct l3a_axis {
 
 typedef struct l3a_experiment_options {
     size_t size;                 /* sizeof the struct */
-    l3a_features *train, *test;  /* both are needed; everything else has a default */
+    l3a_features *train, *test;  /* both are needed, with the same views; everything else has a default */
     const char *protocol;        /* as in l3a_protocol_parse(); NULL: B0-C10 */
     const char *class_order;     /* as in l3a_class_order(); NULL: lexicographic */
     const char *const *methods;  /* names from l3a_method_at(), of methods that run */
     size_t method_count;         /* 0: only l3a */
     const uint64_t *seeds;       /* of the random layer; used instead of the setting seed */
     size_t seed_count;           /* 0: only 2025 */
-    const l3a_options *settings; /* copied; NULL: the defaults */
+    const l3a_options *settings; /* copied; NULL: the defaults. The setting views is that of the tables */
     const l3a_axis *axes;        /* the settings that vary */
     size_t axis_count;
     int grid;              /* 1: a grid even if no setting varies; 0: a grid if some setting varies, otherwise a run */

@@ -162,8 +162,9 @@ extern volatile sig_atomic_t interrupted;
 
 /* Whether a path ends in .npy. */
 bool is_npy(const char *path);
-/* Opens a feature file, or .npy files. */
-l3a_status open_features(l3a_context *context, const char *path, const char *labels, const char *names, l3a_features **features);
+/* Opens a feature file, or .npy files, and uses only the views that --views asks for, if it is given. */
+l3a_status open_features(const struct arguments *arguments, const char *path, const char *labels, const char *names,
+                         l3a_features **features);
 
 /* Reads --pool, --size, --mean, --std and --filter. If one is invalid, explains on stderr and returns false. */
 bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options *options);

@@ -9,6 +9,7 @@ const struct option eval_options[] = {
     {"features", "FILE", "features with labels to measure on"},
     {"labels", "Y.npy", "labels, if --features is a .npy file"},
     {"names", "FILE", "class names, one per line, for .npy files"},
+    {"views", "N", "use only these views of the features [all that there are]"},
     {"all-pictures", NULL, "count pictures that show none of the model's classes, too"},
     {"theta", "X", "predict a class where 1 / (1 + exp(-score)) is above X [the model's thresholds]"},
     {"format", "table|json|csv", "output format [table]"},
@@ -94,8 +95,7 @@ int eval_command(struct arguments *arguments) {
         status = l3a_model_set_option(model, "thresholds", "fixed");
     }
     if (status == L3A_OK) {
-        status = open_features(arguments->context, features_path, argument(arguments, "labels"), argument(arguments, "names"),
-                               &features);
+        status = open_features(arguments, features_path, argument(arguments, "labels"), argument(arguments, "names"), &features);
     }
     if (status == L3A_OK) {
         precisions = calloc(l3a_model_class_count(model) + 1, sizeof *precisions);

@@ -9,6 +9,7 @@ const struct option forget_options[] = {
     {"features", "FILE", "images to forget: the same features and labels that were learned"},
     {"labels", "Y.npy", "labels, if --features is a .npy file"},
     {"names", "FILE", "class names, one per line, for .npy files"},
+    {"views", "N", "use only these views of the features [all that there are]"},
     {"wait", NULL, "wait while another process changes the model, rather than fail"},
     {"o", "FILE", "where to save the model [overwrite MODEL]"},
     {NULL, NULL, NULL},
@@ -17,8 +18,7 @@ const struct option forget_options[] = {
 static l3a_status forget_images(const struct arguments *arguments, l3a_model *model, const char *path, int *exact) {
     l3a_features *features = NULL;
     uint64_t images = 0;
-    l3a_status status =
-        open_features(arguments->context, path, argument(arguments, "labels"), argument(arguments, "names"), &features);
+    l3a_status status = open_features(arguments, path, argument(arguments, "labels"), argument(arguments, "names"), &features);
     if (status == L3A_OK) {
         status = l3a_model_forget_images(model, features, &images, exact);
     }

@@ -16,8 +16,8 @@ const struct option learn_options[] = {
     {NULL, NULL, NULL},
 };
 
-/* Creates a model with the settings of a method and those on the command line. */
-static l3a_status make_model(const struct arguments *arguments, size_t width, l3a_model **model) {
+/* Creates a model with the settings of a method and those on the command line, for images with the views of these. */
+static l3a_status make_model(const struct arguments *arguments, const l3a_features *features, l3a_model **model) {
     const char *method = argument(arguments, "method");
     l3a_options *options = NULL;
     l3a_status status = make_settings(arguments, &options);
@@ -25,16 +25,19 @@ static l3a_status make_model(const struct arguments *arguments, size_t width, l3
         status = l3a_method_options(arguments->context, method, options);
     }
     if (status == L3A_OK) {
-        status = l3a_model_create(arguments->context, width, options, model);
+        status = l3a_options_set_integer(arguments->context, options, "views", l3a_features_views(features));
+    }
+    if (status == L3A_OK) {
+        status = l3a_model_create(arguments->context, l3a_features_width(features), options, model);
     }
     l3a_options_free(options);
     return status == L3A_OK && method ? l3a_model_set_record(*model, "method", method) : status;
 }
 
-static l3a_status open_model(const struct arguments *arguments, const char *path, size_t width, l3a_model **model) {
+static l3a_status open_model(const struct arguments *arguments, const char *path, const l3a_features *features, l3a_model **model) {
     l3a_status status = L3A_OK;
     if (access(path, F_OK) && errno == ENOENT) {
-        return make_model(arguments, width, model);
+        return make_model(arguments, features, model);
     }
     status = l3a_model_load(arguments->context, path, model);
     for (size_t i = 0; status == L3A_OK && i < arguments->setting_count; i++) {
@@ -154,12 +157,12 @@ int learn_command(struct arguments *arguments) {
         return EXIT_USAGE;
     }
     l3a_status status =
-        open_features(arguments->context, features_path, argument(arguments, "labels"), argument(arguments, "names"), &features);
+        open_features(arguments, features_path, argument(arguments, "labels"), argument(arguments, "names"), &features);
     if (status == L3A_OK) {
         status = l3a_lock_take(arguments->context, path, argument(arguments, "wait") != NULL, &lock);
     }
     if (status == L3A_OK) {
-        status = open_model(arguments, path, l3a_features_width(features), &model);
+        status = open_model(arguments, path, features, &model);
     }
     const bool fits = status != L3A_OK || has_method(arguments, model);
     if (status == L3A_OK && fits) {

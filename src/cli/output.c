@@ -312,7 +312,32 @@ bool is_npy(const char *path) {
     return length > 4 && strcmp(path + length - 4, ".npy") == 0;
 }
 
-l3a_status open_features(l3a_context *context, const char *path, const char *labels, const char *names, l3a_features **features) {
-    return is_npy(path) ? l3a_features_open_npy(context, path, labels, names, features)
-                        : l3a_features_open(context, path, features);
+/* The value of --views, as an option or as a setting; NULL if it is not given, or if a sweep is asked to vary it. */
+static const char *given_views(const struct arguments *arguments) {
+    const char *given = argument(arguments, "views");
+    for (size_t i = 0; !given && i < arguments->setting_count; i++) {
+        const bool found = strcmp(arguments->setting_names[i], "views") == 0 && !strchr(arguments->setting_values[i], ',');
+        given = found ? arguments->setting_values[i] : NULL;
+    }
+    return given;
+}
+
+l3a_status open_features(const struct arguments *arguments, const char *path, const char *labels, const char *names,
+                         l3a_features **features) {
+    const char *views = given_views(arguments);
+    l3a_context *context = arguments->context;
+    l3a_options *options = NULL;
+    l3a_status status =
+        is_npy(path) ? l3a_features_open_npy(context, path, labels, names, features) : l3a_features_open(context, path, features);
+    if (status == L3A_OK && views) {
+        status = l3a_options_create(context, &options);
+    }
+    if (status == L3A_OK && views) {
+        status = l3a_options_set(context, options, "views", views);
+    }
+    if (status == L3A_OK && views) {
+        status = l3a_features_use_views(*features, (size_t)l3a_options_integer(options, "views"));
+    }
+    l3a_options_free(options);
+    return status;
 }

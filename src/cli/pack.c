@@ -11,6 +11,7 @@ const struct option pack_options[] = {
     {"backbone", "FILE", "where the backbone is, if it is not where the model last found it"},
     {"backbone-type", "float32|float16", "how the backbone is stored [float32]"},
     {"features", "FILE", "measure how far packing moves the scores of these features"},
+    {"views", "N", "use only these views of the features [all that there are]"},
     {NULL, NULL, NULL},
 };
 
@@ -43,7 +44,7 @@ int pack_command(struct arguments *arguments) {
     options.backbone = argument(arguments, "backbone");
     options.half_backbone = strcmp(backbone, "float16") == 0;
     if (argument(arguments, "features")) {
-        status = open_features(arguments->context, argument(arguments, "features"), NULL, NULL, &options.features);
+        status = open_features(arguments, argument(arguments, "features"), NULL, NULL, &options.features);
     }
     if (status == L3A_OK) {
         status = l3a_pack_write(arguments->context, arguments->positionals[0], &options, path, &report);

@@ -7,6 +7,7 @@
 const struct option predict_options[] = {
     {"backbone", "FILE", "checkpoint that made the features the model was trained on"},
     {"features", "FILE", "tag the rows of a feature file instead of pictures; labels are not needed"},
+    {"views", "N", "use only these views of the features, with --features [all that there are]"},
     {"top", "N", "print the N classes with the highest scores"},
     {"threshold", "X", "print the classes with a score above this [the model's thresholds]"},
     {"format", "table|json|csv", "output format [table]"},
@@ -93,9 +94,9 @@ static l3a_status print_rows(const struct view *view, const l3a_model *model, co
 
 static l3a_status predict_rows(l3a_model *model, l3a_features *features, struct view view) {
     enum { BLOCK = 512 };
-    const size_t rows = l3a_features_rows(features), classes = l3a_model_class_count(model);
-    float *values = calloc(BLOCK * l3a_features_width(features), sizeof *values),
-          *scores = calloc(BLOCK * classes + 1, sizeof *scores);
+    const size_t rows = l3a_features_rows(features), classes = l3a_model_class_count(model),
+                 row = l3a_view_rows(l3a_features_views(features)) * l3a_features_width(features);
+    float *values = calloc(BLOCK * row, sizeof *values), *scores = calloc(BLOCK * classes + 1, sizeof *scores);
     double *thresholds = calloc(classes + 1, sizeof *thresholds);
     l3a_status status = values && scores && thresholds ? l3a_model_accepts(model, features) : L3A_ERROR_MEMORY;
     for (size_t i = 0; i < rows; i++) {
@@ -181,7 +182,7 @@ static int predict_features(const struct arguments *arguments, struct view view)
     l3a_features *features = NULL;
     l3a_status status = l3a_model_load(arguments->context, arguments->positionals[0], &model);
     if (status == L3A_OK) {
-        status = open_features(arguments->context, argument(arguments, "features"), NULL, NULL, &features);
+        status = open_features(arguments, argument(arguments, "features"), NULL, NULL, &features);
     }
     if (status == L3A_OK) {
         status = predict_rows(model, features, view);
@@ -212,6 +213,9 @@ int predict_command(struct arguments *arguments) {
     }
     if (pictures == rows) {
         return complain(arguments, "give either --backbone with pictures, or --features");
+    }
+    if (pictures && argument(arguments, "views")) {
+        return complain(arguments, "--views is about feature files; pictures get the views that the model was learned with");
     }
     if (rows && !pictures_only_unused(arguments)) {
         return EXIT_USAGE;

@@ -24,11 +24,15 @@ const struct option run_options[] = {
 
 static void print_plan(FILE *to, const struct arguments *arguments, const struct request *request, const l3a_experiment *run,
                        const l3a_workload *plan) {
-    char memory[32], file[32], dim[32];
+    char memory[32], file[32], dim[32], crops[32] = "";
+    const size_t views = l3a_features_views(request->options.train);
     uint64_t rows = 0;
     l3a_options_get(request->settings, "dim", dim, sizeof dim);
-    fprintf(to, "plan: %zu %s in %zu %s, features %zu wide, dim %s\n", plan->classes, plural(plan->classes, "class", "classes"),
-            plan->phases, plural(plan->phases, "phase", "phases"), l3a_features_width(request->options.train), dim);
+    if (views > 1) {
+        snprintf(crops, sizeof crops, "%zu views, ", views);
+    }
+    fprintf(to, "plan: %zu %s in %zu %s, %sfeatures %zu wide, dim %s\n", plan->classes, plural(plan->classes, "class", "classes"),
+            plan->phases, plural(plan->phases, "phase", "phases"), crops, l3a_features_width(request->options.train), dim);
     for (size_t t = 0; t < plan->phases; t++) {
         l3a_protocol_phase phase = {.size = sizeof phase};
         l3a_experiment_phase(run, t, &phase);

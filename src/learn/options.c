@@ -44,7 +44,9 @@ static const struct setting settings[] = {
             "number of phases kept apart, older ones are folded; 0: all if alpha is below 1, else none"),
     CHOICE(gamma_from, "gamma-from", "images|sums", "images",
            "gamma auto is chosen from the images of the first phase, or from the sums whenever they change"),
-    INTEGER(views, "views", 1, 1000, "1", "1: the whole picture alone; 5, 9 or 14: and so many crops of it"),
+    INTEGER(views, "views", 1, 1000, "1",
+            "1: the whole picture alone; 5, 9 or 14: and so many crops of it; unless given, run, sweep and learn use what the "
+            "features have"),
     INTEGER(privacy_limit, "privacy-limit", 0, LARGEST_INTEGER, "64", "warn about phases with fewer images; 0: never"),
 };
 

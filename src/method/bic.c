@@ -10,6 +10,9 @@
  * by itself would not do: α and β would turn the scores of new classes into log-odds, whatever those of old classes are, and
  * hardly any would reach the threshold that suits a head trained with the asymmetric loss (docs/methods-gradient.md has numbers).
  *
+ * With views, s is the combined score of an image, the one that is measured. For α > 0, combining α s + β of its rows gives α times
+ * the combined s plus β, so the two numbers correct combined scores exactly.
+ *
  * Since the head is linear, the correction is a change of its coefficients. It changes which classes count as predicted, but not
  * the order of a class's scores, so it affects AP only through later phases. */
 #include "method/head.h"
@@ -71,14 +74,15 @@ done:
 /* Scores of all classes on held-out images, and the distribution t of each image's labels. */
 struct held_scores {
     size_t count, classes, old;
-    float *inputs; /* of one image */
+    float *inputs, *rows; /* of one image: the inputs and the scores of its views */
     float *scores, *targets;
 };
 
 /* labels: of `classes` classes, from class `first` on. An image without any is skipped. */
-static void add_scores(const struct head *head, const float *stored, const int8_t *labels, size_t first, size_t classes,
+static void add_scores(const struct head *head, const float *image, const int8_t *labels, size_t first, size_t classes,
                        struct held_scores *held) {
     float *targets = held->targets + held->count * held->classes;
+    const size_t views = view_rows(head->views);
     size_t present = 0;
     for (size_t k = 0; k < classes; k++) {
         present += labels[k] == 1;
@@ -89,9 +93,9 @@ static void add_scores(const struct head *head, const float *stored, const int8_
     for (size_t k = 0; k < classes; k++) {
         targets[first + k] = (float)(labels[k] == 1) / (float)present;
     }
-    head_expand(head, stored, 1, held->inputs);
-    head_multiply(head, head->coefficients, held->classes, held->inputs, 1, held->scores + held->count * held->classes,
-                  held->classes);
+    head_expand(head, image, views, held->inputs);
+    head_multiply(head, head->coefficients, held->classes, held->inputs, views, held->rows, held->classes);
+    combine_views(REAL_SINGLE, held->rows, 1, head->views, held->classes, held->scores + held->count * held->classes, NULL);
     held->count++;
 }
 
@@ -183,19 +187,21 @@ static l3a_status measure_bias(struct head *head, const struct rows *rows, doubl
     const size_t capacity = held_in_memory(memory) + bic->held.count;
     TRY(allocate(head->context, capacity, head->classes * sizeof *held.scores, &held.scores));
     TRY(allocate_zeroed(head->context, capacity, head->classes * sizeof *held.targets, &held.targets));
-    TRY(allocate(head->context, 1, head->inputs * sizeof *held.inputs, &held.inputs));
+    TRY(allocate(head->context, view_rows(head->views), head->inputs * sizeof *held.inputs, &held.inputs));
+    TRY(allocate(head->context, view_rows(head->views), head->classes * sizeof *held.rows, &held.rows));
     for (size_t i = 0; i < bic->held.count; i++) {
-        add_scores(head, bic->held.features + i * head->stored, bic->held.labels + i * rows->classes, head->old, rows->classes,
+        add_scores(head, head_view(head, bic->held.features, i, 0), bic->held.labels + i * rows->classes, head->old, rows->classes,
                    &held);
     }
     for (size_t i = 0; i < memory->count; i++) {
         if (memory_holds_out(memory, i)) {
-            add_scores(head, memory->features + i * head->stored, memory->labels + i * head->classes, 0, head->old, &held);
+            add_scores(head, head_view(head, memory->features, i, 0), memory->labels + i * head->classes, 0, head->old, &held);
         }
     }
     fit(&held, at);
 done:
     release(head->context, held.inputs);
+    release(head->context, held.rows);
     release(head->context, held.scores);
     release(head->context, held.targets);
     return status;

@@ -4,7 +4,7 @@
  * where z are the scores that the head gave an image in the step that stored it, and λ is the paper's α. An image is offered to
  * the reservoir once, in the last pass over its phase, because the paper's images are a stream that is seen once. The authors'
  * program, which makes several passes, offers it in each; scores stored early are then those of an untrained head
- * (docs/methods-gradient.md). */
+ * (docs/methods-gradient.md). With views, z are the scores of the row that was shown in that step, and this row is shown again. */
 #include "method/head.h"
 
 #include <string.h>
@@ -12,7 +12,8 @@
 struct derpp {
     struct head head;
     float *scores; /* [capacity x classes], as stored */
-    size_t *known; /* [capacity]: how many classes were known when a row was stored */
+    size_t *known; /* [capacity]: how many classes were known when an image was stored */
+    size_t *views; /* [capacity]: which view of it was shown then */
 };
 
 /* The second draw does not use labels. */
@@ -41,6 +42,7 @@ static l3a_status prepare(struct head *head, struct rows *rows) {
     release(head->context, derpp->scores);
     derpp->scores = scores;
     if (!derpp->known) {
+        TRY(allocate_zeroed(head->context, head->memory.capacity, sizeof *derpp->views, &derpp->views));
         TRY(allocate_zeroed(head->context, head->memory.capacity, sizeof *derpp->known, &derpp->known));
     }
 done:
@@ -54,20 +56,27 @@ static void offer(struct head *head, const struct rows *rows, const size_t *show
         if (slot != SIZE_MAX) {
             memcpy(derpp->scores + slot * head->classes, batch->scores + i * head->classes, head->classes * sizeof(float));
             derpp->known[slot] = head->classes;
+            derpp->views[slot] = batch->views[i];
         }
     }
+}
+
+static size_t kept_view(const struct head *head, size_t slot) {
+    return ((const struct derpp *)head)->views[slot];
 }
 
 static void release_all(struct head *head) {
     struct derpp *derpp = (struct derpp *)head;
     release(head->context, derpp->scores);
     release(head->context, derpp->known);
+    release(head->context, derpp->views);
 }
 
 static const struct head_rules rules = {.size = sizeof(struct derpp),
                                         .replays = 2,
                                         .apart = true,
                                         .prepare = prepare,
+                                        .kept_view = kept_view,
                                         .score_terms = match_scores,
                                         .stepped = offer,
                                         .release = release_all};

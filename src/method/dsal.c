@@ -11,8 +11,12 @@
  *   s = x·w + ratio · x'·w'
  *
  * so a ratio of 0 is acil. The paper chooses a ratio for each data set; its program starts from 1. As in acil, a class counts as
- * predicted above logit(theta). */
+ * predicted above logit(theta).
+ *
+ * With views, both streams learn every row of an image with its weight (learn/views.h), the second one the residual of that row. s
+ * is the score of a row; an image is scored by its rows, as everywhere. */
 #include "learn/model.h"
+#include "learn/scorer.h"
 #include "measure/metrics.h"
 #include "method/method.h"
 #include "method/regression.h"
@@ -55,24 +59,36 @@ done:
     return status;
 }
 
-static l3a_status take(void *argument, const float *features, const int8_t *labels, size_t rows) {
+/* Scores of rows, each by itself. */
+static l3a_status score_main(const struct dsal *dsal, const float *features, size_t rows, float *scores) {
+    const l3a_model *main = dsal->main;
+    const l3a_status status = model_ready(dsal->main);
+    return status == L3A_OK ? score_features(dsal->context, &main->layer, &main->solution, 1, features, rows, scores, NULL)
+                            : status;
+}
+
+static l3a_status take(void *argument, const float *features, const int8_t *labels, size_t images) {
     struct dsal *dsal = argument;
     l3a_context *context = dsal->context;
     l3a_status status = L3A_OK;
     const size_t all = dsal->second.classes, first = dsal->second.first, own = all - first;
+    const size_t views = (size_t)dsal->settings.model.views, each = view_rows(views), rows = images * each;
     float *scores = NULL;
-    double *targets = NULL;
+    double *weights = NULL, *targets = NULL;
     TRY(allocate(context, rows, all * sizeof *scores, &scores));
+    TRY(allocate(context, rows, sizeof *weights, &weights));
     TRY(allocate(context, rows, own * sizeof *targets, &targets));
-    TRY(l3a_model_score(dsal->main, features, rows, scores));
-    for (size_t i = 0; i < rows; i++) {
-        for (size_t k = 0; k < own; k++) {
-            targets[i * own + k] = (labels[i * own + k] == 1) - (double)scores[i * all + first + k];
-        }
+    TRY(score_main(dsal, features, rows, scores));
+    for (size_t i = 0; i < images; i++) {
+        spread_image(1, labels + i * own, own, views, weights + i * each, targets + i * each * own);
     }
-    TRY(regression_add(&dsal->second, features, targets, rows));
+    for (size_t i = 0; i < rows * own; i++) {
+        targets[i] -= (double)scores[i / own * all + first + i % own];
+    }
+    TRY(regression_add(&dsal->second, features, weights, targets, rows));
 done:
     release(context, scores);
+    release(context, weights);
     release(context, targets);
     return status;
 }
@@ -89,12 +105,17 @@ done:
     return status;
 }
 
-static l3a_status score(void *state, const float *features, size_t rows, float *scores) {
+static l3a_status score(void *state, const float *features, size_t images, float *scores) {
     struct dsal *dsal = state;
     l3a_status status = L3A_OK;
-    TRY(l3a_model_score(dsal->main, features, rows, scores));
-    TRY(regression_score(&dsal->second, features, rows, dsal->settings.method.ratio, 1, scores));
+    const size_t views = (size_t)dsal->settings.model.views, rows = images * view_rows(views), classes = dsal->second.classes;
+    float *row_scores = NULL;
+    TRY(allocate(dsal->context, rows, classes * sizeof *row_scores, &row_scores));
+    TRY(score_main(dsal, features, rows, row_scores));
+    TRY(regression_score(&dsal->second, features, rows, dsal->settings.method.ratio, 1, row_scores));
+    combine_views(REAL_SINGLE, row_scores, images, views, classes, scores, NULL);
 done:
+    release(dsal->context, row_scores);
     return status;
 }
 

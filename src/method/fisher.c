@@ -1,14 +1,19 @@
-/* F[k, j] = mean over rows of pₖ (1 − pₖ) zⱼ², p = σ(W z): a product of two matrices, one block of rows at a time. */
+/* F[k, j] = mean over images of Σ over their views of ω pₖ (1 − pₖ) zⱼ², p = σ(W z), with the ω that the views of an image are
+ * drawn with in training (train.c): a product of two matrices, one block of rows at a time. */
 #include "method/fisher.h"
 
 #include "base/vector_math.h"
 
 enum { BLOCK = 1024 };
 
-static void to_variances(float *scores, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const float p = sigmoid(scores[i]);
-        scores[i] = p * (1 - p);
+/* Scores of rows become ω p (1 − p). `first` is the number of the first row. */
+static void to_variances(const struct head *head, size_t first, size_t rows, float *scores) {
+    for (size_t i = 0; i < rows; i++) {
+        const float weight = (float)view_share((first + i) % view_rows(head->views), head->views);
+        for (size_t k = 0; k < head->classes; k++) {
+            const float p = sigmoid(scores[i * head->classes + k]);
+            scores[i * head->classes + k] = weight * (p * (1 - p));
+        }
     }
 }
 
@@ -19,11 +24,12 @@ l3a_status fisher_diagonal(const struct head *head, const struct rows *rows, flo
     TRY(allocate_zeroed(context, head->classes, head->inputs * sizeof *sum, &sum));
     TRY(allocate(context, BLOCK, head->classes * sizeof *variances, &variances));
     TRY(allocate(context, BLOCK, head->inputs * sizeof *inputs, &inputs));
-    for (size_t first = 0; first < rows->count; first += BLOCK) {
-        const size_t count = rows->count - first < BLOCK ? rows->count - first : BLOCK;
+    const size_t all = rows->count * view_rows(head->views);
+    for (size_t first = 0; first < all; first += BLOCK) {
+        const size_t count = all - first < BLOCK ? all - first : BLOCK;
         head_expand(head, rows->features + first * head->stored, count, inputs);
         head_multiply(head, head->coefficients, head->classes, inputs, count, variances, head->classes);
-        to_variances(variances, count * head->classes);
+        to_variances(head, first, count, variances);
         for (size_t i = 0; i < count * head->inputs; i++) {
             inputs[i] *= inputs[i];
         }

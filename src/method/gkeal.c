@@ -12,14 +12,19 @@
  * does to that of ReLU(c B), where the entries of B have variance 1/3k. So one γ suits both, and acil and gkeal can be compared in
  * one table.
  *
+ * With views, the centres are whole pictures, so σ and γ' depend on those alone. Every row of an image is learned, with its weight
+ * (learn/views.h).
+ *
  * As in acil, a class counts as predicted above logit(theta). */
 #include "base/random.h"
+#include "data/features.h"
 #include "learn/model.h"
 #include "measure/metrics.h"
 #include "method/method.h"
 #include "method/regression.h"
 
 #include <math.h>
+#include <string.h>
 
 struct gkeal {
     l3a_context *context;
@@ -106,6 +111,25 @@ done:
     return status;
 }
 
+/* Reads the first row of each image. */
+static l3a_status read_whole_pictures(l3a_features *features, const size_t *rows, size_t count, float *values) {
+    l3a_context *context = features->context;
+    l3a_status status = L3A_OK;
+    const size_t k = features->width, image = features_row(features);
+    float *images = NULL;
+    TRY(allocate(context, READ_ROWS, image * sizeof *images, &images));
+    for (size_t first = 0; first < count; first += READ_ROWS) {
+        const size_t n = count - first < READ_ROWS ? count - first : READ_ROWS;
+        TRY(l3a_features_read(features, rows + first, 0, n, images));
+        for (size_t i = 0; i < n; i++) {
+            memcpy(values + (first + i) * k, images + i * image, k * sizeof *values);
+        }
+    }
+done:
+    release(context, images);
+    return status;
+}
+
 static l3a_status make_kernels(struct gkeal *gkeal, const struct lesson *lesson) {
     l3a_context *context = gkeal->context;
     const l3a_options *settings = &gkeal->settings;
@@ -118,7 +142,7 @@ static l3a_status make_kernels(struct gkeal *gkeal, const struct lesson *lesson)
     const size_t m = count < settings->model.dim ? count : (size_t)settings->model.dim;
     draw(rows, count, m, settings->model.seed);
     TRY(allocate(context, m, k * sizeof *centres, &centres));
-    TRY(l3a_features_read(lesson->train, rows, 0, m, centres));
+    TRY(read_whole_pictures(lesson->train, rows, m, centres));
     TRY(measure_centres(gkeal, centres, m, &square, &spread));
     const double rate = 1 / (4 * settings->method.kernel_width * settings->method.kernel_width * spread);
     FAIL_IF(!(spread > 0 && isfinite(rate) && rate > 0), context, L3A_ERROR_DATA,
@@ -135,18 +159,23 @@ done:
     return status;
 }
 
-static l3a_status take(void *argument, const float *features, const int8_t *labels, size_t rows) {
-    struct regression *regression = argument;
-    const size_t own = regression->classes - regression->first;
+static l3a_status take(void *argument, const float *features, const int8_t *labels, size_t images) {
+    struct gkeal *gkeal = argument;
+    struct regression *regression = &gkeal->regression;
+    l3a_context *context = gkeal->context;
     l3a_status status = L3A_OK;
-    double *targets = NULL;
-    TRY(allocate(regression->context, rows, own * sizeof *targets, &targets));
-    for (size_t i = 0; i < rows * own; i++) {
-        targets[i] = labels[i] == 1;
+    const size_t own = regression->classes - regression->first, views = (size_t)gkeal->settings.model.views;
+    const size_t each = view_rows(views), rows = images * each;
+    double *weights = NULL, *targets = NULL;
+    TRY(allocate(context, rows, sizeof *weights, &weights));
+    TRY(allocate(context, rows, own * sizeof *targets, &targets));
+    for (size_t i = 0; i < images; i++) {
+        spread_image(1, labels + i * own, own, views, weights + i * each, targets + i * each * own);
     }
-    TRY(regression_add(regression, features, targets, rows));
+    TRY(regression_add(regression, features, weights, targets, rows));
 done:
-    release(regression->context, targets);
+    release(context, weights);
+    release(context, targets);
     return status;
 }
 
@@ -157,15 +186,24 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
         TRY(make_kernels(gkeal, lesson));
     }
     TRY(regression_begin(&gkeal->regression, lesson->last - lesson->first));
-    TRY(lesson_read(lesson, "learn", (size_t)gkeal->settings.model.block, take, &gkeal->regression, &outcome->images));
+    TRY(lesson_read(lesson, "learn", (size_t)gkeal->settings.model.block, take, gkeal, &outcome->images));
     TRY(regression_end(&gkeal->regression));
 done:
     return status;
 }
 
-static l3a_status score(void *state, const float *features, size_t rows, float *scores) {
+static l3a_status score(void *state, const float *features, size_t images, float *scores) {
     const struct gkeal *gkeal = state;
-    return regression_score(&gkeal->regression, features, rows, 1, 0, scores);
+    const struct regression *regression = &gkeal->regression;
+    l3a_status status = L3A_OK;
+    const size_t views = (size_t)gkeal->settings.model.views, rows = images * view_rows(views);
+    float *row_scores = NULL;
+    TRY(allocate(gkeal->context, rows, regression->classes * sizeof *row_scores, &row_scores));
+    TRY(regression_score(regression, features, rows, 1, 0, row_scores));
+    combine_views(REAL_SINGLE, row_scores, images, views, regression->classes, scores, NULL);
+done:
+    release(gkeal->context, row_scores);
+    return status;
 }
 
 static void thresholds_of(const void *state, double *thresholds) {

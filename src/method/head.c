@@ -59,7 +59,9 @@ l3a_status head_create(l3a_context *context, const struct head_rules *rules, con
     head->theta = settings->method.head_theta;
     head->seed = settings->model.seed;
     head->random.seed = random_bits(settings->model.seed, STREAM_ORDER);
-    head->inputs = head->stored = head->memory.inputs = width + 1;
+    head->views = (size_t)settings->model.views;
+    head->inputs = head->stored = width + 1;
+    head->memory.inputs = view_rows(head->views) * head->stored;
     if (settings->method.head_input == L3A_HEAD_INPUT_LAYER) {
         TRY(create_layer(head, &settings->model, width));
     }
@@ -127,21 +129,21 @@ static void rows_free(l3a_context *context, struct rows *rows) {
 static l3a_status rows_read(l3a_context *context, const struct lesson *lesson, struct rows *rows) {
     l3a_status status = L3A_OK;
     l3a_features *train = lesson->train;
-    const size_t width = train->width;
+    const size_t width = train->width, views = view_rows(train->views), images = images_of_rows(READ_ROWS, train->views);
     size_t *chosen = NULL;
     float *block = NULL;
     TRY(lesson_rows(lesson, &chosen, &rows->count));
-    rows->inputs = width + 1;
+    rows->inputs = views * (width + 1);
     rows->classes = lesson->last - lesson->first;
     TRY(allocate(context, rows->count, rows->inputs * sizeof *rows->features, &rows->features));
     TRY(allocate(context, rows->count, rows->classes, &rows->labels));
-    TRY(allocate(context, READ_ROWS, width * sizeof *block, &block));
+    TRY(allocate(context, images, features_row(train) * sizeof *block, &block));
     features_gather_labels(train, chosen, rows->count, lesson->columns + lesson->first, rows->classes, rows->labels);
-    for (size_t first = 0; first < rows->count; first += READ_ROWS) {
-        const size_t count = rows->count - first < READ_ROWS ? rows->count - first : READ_ROWS;
+    for (size_t first = 0; first < rows->count; first += images) {
+        const size_t count = rows->count - first < images ? rows->count - first : images;
         TRY(l3a_features_read(train, chosen + first, 0, count, block));
-        for (size_t i = 0; i < count; i++) {
-            float *row = rows->features + (first + i) * rows->inputs;
+        for (size_t i = 0; i < count * views; i++) {
+            float *row = rows->features + (first * views + i) * (width + 1);
             memcpy(row, block + i * width, width * sizeof *row);
             row[width] = 1;
         }
@@ -220,8 +222,7 @@ static void add_scores(const struct head *head, const float *inputs, size_t stri
                     head->coefficients, head->inputs, 1, scores, head->classes);
 }
 
-l3a_status head_score(void *state, const float *features, size_t rows, float *scores) {
-    const struct head *head = state;
+static l3a_status score_views(const struct head *head, const float *features, size_t rows, float *scores) {
     const size_t width = head->stored - 1;
     l3a_status status = L3A_OK;
     float *inputs = NULL;
@@ -242,6 +243,19 @@ l3a_status head_score(void *state, const float *features, size_t rows, float *sc
     }
 done:
     release(head->context, inputs);
+    return status;
+}
+
+l3a_status head_score(void *state, const float *features, size_t images, float *scores) {
+    const struct head *head = state;
+    const size_t rows = images * view_rows(head->views);
+    l3a_status status = L3A_OK;
+    float *row_scores = NULL;
+    TRY(allocate(head->context, rows, head->classes * sizeof *row_scores, &row_scores));
+    TRY(score_views(head, features, rows, row_scores));
+    combine_views(REAL_SINGLE, row_scores, images, head->views, head->classes, scores, NULL);
+done:
+    release(head->context, row_scores);
     return status;
 }
 

@@ -3,12 +3,14 @@
  * A method is a set of rules: settings, hooks into the training of a phase, and a struct that begins with a struct head. Its file
  * also defines the learner, whose functions other than create() are the head's.
  *
- * Rows of a phase and of a replay memory are stored as features with a 1 appended. The inputs of the head are computed from them
- * one batch at a time, so a head on the random layer never keeps a phase's expanded rows. */
+ * Images of a phase and of a replay memory are stored as the features of each of their views, with a 1 appended to each. A step
+ * sees one view of an image (train.c). The inputs of the head are computed one batch at a time, so a head on the random layer never
+ * keeps a phase's expanded rows. */
 #ifndef L3A_HEAD_H
 #define L3A_HEAD_H
 
 #include "algebra/algebra.h"
+#include "base/views.h"
 #include "method/loss.h"
 #include "method/method.h"
 #include "method/optimiser.h"
@@ -24,6 +26,7 @@ struct batch {
     float *targets;           /* [rows x classes], 0 if a label was not given */
     float *scale;             /* [rows], of the loss on the targets */
     size_t *slots;            /* [rows], slots of replayed rows in the memory */
+    size_t *views;            /* [rows], which view of its image a row is */
     float *scores;            /* [rows x classes] */
     float *old;               /* [rows x old classes]: scores of the head before the phase; distilling methods only */
     float *gradient;          /* with respect to the scores */
@@ -56,6 +59,8 @@ struct head_rules {
     enum distillation distils;
     /* Called before a phase is trained, when the head already has its new classes. May remove rows. */
     l3a_status (*prepare)(struct head *head, struct rows *rows);
+    /* Which view of a slot the last draw from the memory shows; NULL: one drawn at random, as everywhere else. */
+    size_t (*kept_view)(const struct head *head, size_t slot);
     /* Add terms to the gradient with respect to the scores, and with respect to the coefficients. */
     void (*score_terms)(const struct head *head, struct batch *batch);
     void (*coefficient_terms)(struct head *head, float *gradient);
@@ -83,7 +88,8 @@ struct head {
     struct stream random;
     struct head_layer layer;
     float layer_scale;       /* of its outputs */
-    size_t stored;           /* numbers in a stored row: the features and a 1 */
+    size_t views;            /* of an image */
+    size_t stored;           /* numbers in a stored view: the features and a 1; an image has view_rows(views) of them */
     size_t inputs;           /* numbers in an input of the head: the same, or those of the layer */
     size_t total_classes;    /* of the whole run */
     size_t classes;          /* seen so far, including those of the phase */
@@ -111,14 +117,20 @@ void head_free(void *state);
         (void)method;                                                                                                              \
         return head_create(context, &(rules), &tuning, settings, width, state);                                                    \
     }                                                                                                                              \
-    const struct learner name##_learner = {                                                                                        \
-        name##_create, head_learn, head_score, head_thresholds, head_free, false, HEAD_SETTINGS, "|dim|skip-features|", false}
+    const struct learner name##_learner = {name##_create, head_learn, head_score,    head_thresholds,                              \
+                                           head_free,     false,      HEAD_SETTINGS, "|dim|skip-features|",                        \
+                                           false,         true}
 
-/* Computes inputs [rows x inputs] from stored rows; the two may be one array if the input is the features. */
+/* Computes inputs [rows x inputs] from stored views; the two may be one array if the input is the features. */
 void head_expand(const struct head *head, const float *stored, size_t rows, float *inputs);
 /* Computes scores [rows x classes], in an array of `stride` columns, from such inputs. */
 void head_multiply(const struct head *head, const float *coefficients, size_t classes, const float *inputs, size_t rows,
                    float *scores, size_t stride);
+/* Where a view of an image is, in the features of a phase or of a memory. */
+static inline const float *head_view(const struct head *head, const float *images, size_t image, size_t view) {
+    return images + (image * view_rows(head->views) + view) * head->stored;
+}
+
 /* Widens *array from [old x inputs] to [classes x inputs]; new numbers are 0. */
 l3a_status head_widen(const struct head *head, float **array);
 /* Images the memory may hold in all, and per class. */

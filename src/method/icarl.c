@@ -5,7 +5,8 @@
  *
  * Herding (the paper's algorithm 4): with features φ scaled to length 1 and their mean μ over the class's images, the n-th
  * exemplar is the image that brings the mean of the first n closest to μ: the one with the largest φᵀ(n μ − Σ φ chosen), since all
- * have length 1. An image that several classes choose is kept once. φ are the features, whatever the head's input is. */
+ * have length 1. An image that several classes choose is kept once. φ are the features, whatever the head's input is;
+ * with views, those of the whole picture. */
 #include "method/head.h"
 
 #include <math.h>
@@ -14,7 +15,8 @@
 struct herd {
     l3a_context *context;
     const struct rows *rows;
-    float *lengths; /* of each row's features, without the appended 1 */
+    size_t width;   /* of the features */
+    float *lengths; /* of each image's */
     size_t *members;
     size_t count;             /* rows of the class */
     double *mean, *direction; /* μ, and n μ − Σ φ chosen */
@@ -32,7 +34,7 @@ static void herd_free(struct herd *herd) {
 static double along(const struct herd *herd, size_t row, const double *direction) {
     const float *features = herd->rows->features + row * herd->rows->inputs;
     double sum = 0;
-    for (size_t j = 0; j + 1 < herd->rows->inputs; j++) {
+    for (size_t j = 0; j < herd->width; j++) {
         sum += (double)features[j] * direction[j];
     }
     return sum / (double)herd->lengths[row];
@@ -40,22 +42,22 @@ static double along(const struct herd *herd, size_t row, const double *direction
 
 static void add_scaled(const struct herd *herd, size_t row, double scale, double *to) {
     const float *features = herd->rows->features + row * herd->rows->inputs;
-    for (size_t j = 0; j + 1 < herd->rows->inputs; j++) {
+    for (size_t j = 0; j < herd->width; j++) {
         to[j] += scale * (double)features[j] / (double)herd->lengths[row];
     }
 }
 
-static l3a_status herd_create(l3a_context *context, const struct rows *rows, struct herd *herd) {
+static l3a_status herd_create(l3a_context *context, const struct rows *rows, size_t width, struct herd *herd) {
     l3a_status status = L3A_OK;
-    *herd = (struct herd){.context = context, .rows = rows};
+    *herd = (struct herd){.context = context, .rows = rows, .width = width};
     TRY(allocate(context, rows->count, sizeof *herd->lengths, &herd->lengths));
     TRY(allocate(context, rows->count, sizeof *herd->members, &herd->members));
     TRY(allocate(context, rows->count, sizeof *herd->chosen, &herd->chosen));
-    TRY(allocate(context, rows->inputs, sizeof *herd->mean, &herd->mean));
-    TRY(allocate(context, rows->inputs, sizeof *herd->direction, &herd->direction));
+    TRY(allocate(context, width, sizeof *herd->mean, &herd->mean));
+    TRY(allocate(context, width, sizeof *herd->direction, &herd->direction));
     for (size_t i = 0; i < rows->count; i++) {
         double square = 0;
-        for (size_t j = 0; j + 1 < rows->inputs; j++) {
+        for (size_t j = 0; j < width; j++) {
             square += (double)rows->features[i * rows->inputs + j] * (double)rows->features[i * rows->inputs + j];
         }
         herd->lengths[i] = square > 0 ? (float)sqrt(square) : 1;
@@ -67,7 +69,7 @@ done:
 static void gather_class(struct herd *herd, size_t k) {
     const struct rows *rows = herd->rows;
     herd->count = 0;
-    memset(herd->mean, 0, rows->inputs * sizeof *herd->mean);
+    memset(herd->mean, 0, herd->width * sizeof *herd->mean);
     for (size_t i = 0; i < rows->count; i++) {
         if (rows->labels[i * rows->classes + k] == 1) {
             herd->members[herd->count++] = i;
@@ -81,11 +83,11 @@ static void gather_class(struct herd *herd, size_t k) {
 /* Marks the class's exemplars in `kept`. */
 static void choose(struct herd *herd, size_t wanted, bool *kept) {
     memset(herd->chosen, 0, herd->rows->count * sizeof *herd->chosen);
-    memset(herd->direction, 0, herd->rows->inputs * sizeof *herd->direction);
+    memset(herd->direction, 0, herd->width * sizeof *herd->direction);
     for (size_t n = 0; n < wanted && n < herd->count; n++) {
         size_t best = herd->rows->count;
         double most = 0;
-        for (size_t j = 0; j < herd->rows->inputs; j++) {
+        for (size_t j = 0; j < herd->width; j++) {
             herd->direction[j] += herd->mean[j];
         }
         for (size_t i = 0; i < herd->count; i++) {
@@ -107,7 +109,7 @@ static l3a_status keep_exemplars(struct head *head, const struct rows *rows) {
     bool *kept = NULL;
     herd.context = head->context;
     TRY(allocate_zeroed(head->context, rows->count, sizeof *kept, &kept));
-    TRY(herd_create(head->context, rows, &herd));
+    TRY(herd_create(head->context, rows, head->stored - 1, &herd));
     for (size_t k = 0; k < rows->classes; k++) {
         gather_class(&herd, k);
         choose(&herd, head_memory_of_class(head), kept);

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "method/options.h"
+#include "learn/views.h"
 
 /* One phase, as a learner sees it. Classes are numbered in the run's order. */
 struct lesson {
@@ -29,8 +30,8 @@ struct learner {
     l3a_status (*create)(l3a_context *context, const struct method *method, const l3a_options *settings, size_t width,
                          void **state);
     l3a_status (*learn)(void *state, const struct lesson *lesson, struct outcome *outcome);
-    /* scores [rows x classes learned so far], as l3a.h defines them */
-    l3a_status (*score)(void *state, const float *features, size_t rows, float *scores);
+    /* scores [images x classes learned so far] of features [images x rows of an image x width], as l3a.h defines them */
+    l3a_status (*score)(void *state, const float *features, size_t images, float *scores);
     /* The score above which each class learned so far counts as predicted. */
     void (*thresholds)(const void *state, double *thresholds);
     void (*free)(void *state);
@@ -40,6 +41,7 @@ struct learner {
     const char *settings;
     const char *layer_settings; /* those that it also depends on if head-input is layer; NULL: none */
     bool needs_gamma;           /* gamma must be a number, not auto */
+    bool holds_images;          /* the features of all images of a lesson are in memory while it is learned */
 };
 
 /* Which labels a lesson may use. */
@@ -70,12 +72,18 @@ l3a_status lesson_members(const struct lesson *lesson, size_t **rows, size_t *co
 /* Those of them that are labelled with at least one of the new classes. The others only show a crowd of one; without a
  * pseudo-label they have weight 0 and teach nothing, in every method. */
 l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count);
-/* Receives some rows of a lesson, with the labels of its new classes [rows x new classes]. */
-typedef l3a_status lesson_block(void *argument, const float *features, const int8_t *labels, size_t rows);
-/* Passes the labelled rows of a lesson to `take`, at most `block` at a time, and never more than the first time. *images: their
- * number. */
+/* Receives some images of a lesson: features [images x rows of an image x width], and the labels of its new classes [images x new
+ * classes]. */
+typedef l3a_status lesson_block(void *argument, const float *features, const int8_t *labels, size_t images);
+/* Passes the labelled images of a lesson to `take`, with at most `block` rows of features at a time but at least one image, and
+ * never more than the first time. *images: their number. */
 l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t block, lesson_block *take, void *argument,
                        uint64_t *images);
+
+/* The weight of a row of an image if they are scaled to sum to 1. */
+static inline double view_share(size_t view, size_t views) {
+    return view_weight(1, view, views) / (views > 1 ? 2 : 1);
+}
 
 /* The learn function of joint-masked, for the state of analytic_learner. */
 l3a_status learn_masked(void *state, const struct lesson *lesson, struct outcome *outcome);

@@ -169,6 +169,9 @@ static bool is_about_phases(const char *name) {
 bool method_looks_at(const struct method *method, const l3a_options *settings, const char *name, const char *value) {
     const struct learner *learner = method->learner;
     char text[64];
+    if (strcmp(name, "views") == 0) {
+        return true; /* which rows an image has */
+    }
     if (learner->settings) {
         const bool layer = settings->method.head_input == L3A_HEAD_INPUT_LAYER;
         return lists(learner->settings, name) || (layer && lists(learner->layer_settings, name));
@@ -254,8 +257,9 @@ l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t bl
     float *values = NULL;
     int8_t *labels = NULL;
     TRY(lesson_rows(lesson, &rows, &count));
+    block = images_of_rows(block, train->views);
     block = block < count ? block : count;
-    TRY(allocate(context, block, train->width * sizeof *values, &values));
+    TRY(allocate(context, block, features_row(train) * sizeof *values, &values));
     TRY(allocate(context, block, classes, &labels));
     for (size_t first = 0; first < count; first += block) {
         const size_t n = count - first < block ? count - first : block;

@@ -13,17 +13,11 @@ done:
     return status;
 }
 
-static void free_rows(struct regression *regression) {
-    block_free(&regression->rows);
-    release(regression->context, regression->ones);
-    regression->ones = NULL;
-}
-
 void regression_free(struct regression *regression) {
     if (!regression->context) {
         return;
     }
-    free_rows(regression);
+    block_free(&regression->rows);
     release(regression->context, regression->cross);
     solution_free(&regression->solution);
     ridge_free(&regression->ridge);
@@ -37,20 +31,17 @@ l3a_status regression_begin(struct regression *regression, size_t new_classes) {
     return sums_begin(&regression->ridge.sums, new_classes);
 }
 
-l3a_status regression_add(struct regression *regression, const float *features, const double *targets, size_t count) {
+l3a_status regression_add(struct regression *regression, const float *features, const double *weights, const double *targets,
+                          size_t count) {
     l3a_context *context = regression->context;
     l3a_status status = L3A_OK;
-    if (!regression->ones) {
+    if (!regression->rows.held) {
         regression->rows = (struct block){
             .context = context, .layer = &regression->layer, .capacity = count, .columns = regression->classes - regression->first};
         TRY(block_create(&regression->rows));
-        TRY(allocate(context, count, sizeof *regression->ones, &regression->ones));
-        for (size_t i = 0; i < count; i++) {
-            regression->ones[i] = 1;
-        }
     }
     TRY(block_expand(&regression->rows, features, count));
-    TRY(sums_add(&regression->ridge.sums, &regression->rows, 1, regression->ones, targets));
+    TRY(sums_add(&regression->ridge.sums, &regression->rows, 1, weights, targets));
 done:
     return status;
 }
@@ -86,7 +77,7 @@ l3a_status regression_end(struct regression *regression) {
     const size_t d = regression->ridge.sums.dim;
     const double start = clock_seconds();
     double *coefficients = NULL;
-    free_rows(regression);
+    block_free(&regression->rows);
     solution_free(&regression->solution);
     TRY(keep(regression));
     TRY(allocate(context, d, regression->classes * sizeof *coefficients, &coefficients));

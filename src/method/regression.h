@@ -1,6 +1,6 @@
-/* Ridge regression without weights, phase after phase, on the rows of any layer, for methods with a layer of their own:
+/* Ridge regression, phase after phase, on the rows of any layer, for methods with a layer of their own:
  *
- *   A += Xᵀ X     C += Xᵀ Y     (A + γI) W = C
+ *   A += Xᵀ Ω X     C += Xᵀ Ω Y     (A + γI) W = C
  *
  * Targets of old classes on new rows are 0, so a phase adds only to its own columns of C. */
 #ifndef L3A_REGRESSION_H
@@ -16,7 +16,6 @@ struct regression {
     double *cross;            /* C [d x classes] */
     struct solution solution; /* W */
     struct block rows;        /* of the phase in progress */
-    double *ones;             /* ω of each row */
 };
 
 /* regression_free() may be called afterwards, even after a failure. */
@@ -24,8 +23,9 @@ l3a_status regression_create(l3a_context *context, const struct layer_shape *sha
 void regression_free(struct regression *regression);
 /* Begins a phase with new classes. */
 l3a_status regression_begin(struct regression *regression, size_t new_classes);
-/* features [count x width], targets [count x new classes]. No call of a phase has more rows than its first. */
-l3a_status regression_add(struct regression *regression, const float *features, const double *targets, size_t count);
+/* features [count x width], weights ω [count], targets [count x new classes]. No call of a phase has more rows than its first. */
+l3a_status regression_add(struct regression *regression, const float *features, const double *weights, const double *targets,
+                          size_t count);
 l3a_status regression_end(struct regression *regression);
 /* scores [count x classes] = keep · scores + scale · X W */
 l3a_status regression_score(const struct regression *regression, const float *features, size_t count, double scale, double keep,

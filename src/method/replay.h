@@ -5,12 +5,12 @@
 #include "base/memory.h"
 #include "method/stream.h"
 
-/* The training rows of a phase. */
+/* The training images of a phase. */
 struct rows {
-    size_t count, inputs;
-    size_t classes;  /* that are new in the phase */
-    float *features; /* [count x inputs]; the last number of a row is 1 */
-    int8_t *labels;  /* [count x classes]; 1: present */
+    size_t count, inputs; /* images, and numbers in each: the features of its views, with a 1 after those of each */
+    size_t classes;       /* that are new in the phase */
+    float *features;      /* [count x inputs] */
+    int8_t *labels;       /* [count x classes]; 1: present */
 };
 
 struct memory {

@@ -16,7 +16,12 @@
  *
  * s is the log-odds of the class under two Gaussians with one covariance (½ an image is added on both sides to keep it finite).
  * 1 / (1 + exp(-s)) is a probability, and the class is predicted if it is above theta. A class without an image, or without a
- * rest, has w = 0. The paper scores single labels and omits the prior, which does not affect AP. Everything is float64. */
+ * rest, has w = 0. The paper scores single labels and omits the prior, which does not affect AP. Everything is float64.
+ *
+ * With views, the rows of an image share its weight of 1: ½ is the whole picture's, and each crop has ½/views. These are the
+ * proportions of ridge regression (learn/views.h); and since N and n are still numbers of images and the sums Σ z and Σ z zᵀ are
+ * weighted, the formulas above hold as they are, with means and covariances over weighted rows. Each row is scored by s, and an
+ * image by its rows, as everywhere. */
 #include "algebra/ridge.h"
 #include "measure/metrics.h"
 #include "method/method.h"
@@ -27,11 +32,11 @@ struct slda {
     l3a_context *context;
     l3a_options settings;
     size_t width, classes;
-    double *moments;      /* the lower triangle of Σ z zᵀ [k x k] */
+    double *moments;      /* the lower triangle of Σ ω z zᵀ [k x k] */
     double images;        /* N */
-    double *sum;          /* Σ z */
+    double *sum;          /* Σ ω z */
     double *counts;       /* n */
-    double *class_sums;   /* Σ z of each class [classes x k] */
+    double *class_sums;   /* Σ ω z of each class [classes x k] */
     double *coefficients; /* w [k x classes] */
     double *bias;
 };
@@ -70,35 +75,43 @@ done:
 struct pass {
     struct slda *slda;
     size_t first; /* of the lesson's classes */
-    double *wide; /* allocated for the first block, which is never smaller than later ones */
+    double *wide; /* √ω z, allocated for the first block, which is never smaller than later ones */
 };
 
-static l3a_status take(void *argument, const float *features, const int8_t *labels, size_t rows) {
+/* Adds a row to the sums of z, and of the classes with label 1. */
+static void add_row(struct slda *slda, size_t first, const float *z, double weight, const int8_t *labels) {
+    const size_t k = slda->width;
+    for (size_t j = 0; j < k; j++) {
+        slda->sum[j] += weight * (double)z[j];
+    }
+    for (size_t c = first; c < slda->classes; c++) {
+        double *sum = slda->class_sums + c * k;
+        for (size_t j = 0; labels[c - first] == 1 && j < k; j++) {
+            sum[j] += weight * (double)z[j];
+        }
+    }
+}
+
+static l3a_status take(void *argument, const float *features, const int8_t *labels, size_t images) {
     struct pass *pass = argument;
     struct slda *slda = pass->slda;
     l3a_status status = L3A_OK;
-    const size_t k = slda->width, own = slda->classes - pass->first;
+    const size_t k = slda->width, own = slda->classes - pass->first, views = (size_t)slda->settings.model.views;
+    const size_t each = view_rows(views), rows = images * each;
     if (!pass->wide) {
         TRY(allocate(slda->context, rows, k * sizeof *pass->wide, &pass->wide));
     }
     for (size_t i = 0; i < rows; i++) {
-        const float *z = features + i * k;
+        const double weight = view_share(i % each, views), root = sqrt(weight);
+        add_row(slda, pass->first, features + i * k, weight, labels + i / each * own);
         for (size_t j = 0; j < k; j++) {
-            pass->wide[i * k + j] = (double)z[j];
-            slda->sum[j] += (double)z[j];
-        }
-        for (size_t c = 0; c < own; c++) {
-            if (labels[i * own + c] != 1) {
-                continue;
-            }
-            double *sum = slda->class_sums + (pass->first + c) * k;
-            slda->counts[pass->first + c]++;
-            for (size_t j = 0; j < k; j++) {
-                sum[j] += (double)z[j];
-            }
+            pass->wide[i * k + j] = root * (double)features[i * k + j];
         }
     }
-    slda->images += (double)rows;
+    for (size_t i = 0; i < images * own; i++) {
+        slda->counts[pass->first + i % own] += labels[i] == 1;
+    }
+    slda->images += (double)images;
     matrix_rank_update(slda->context->threads, REAL_DOUBLE, false, k, rows, 1, pass->wide, k, 1, slda->moments, k);
 done:
     return status;
@@ -202,11 +215,11 @@ done:
     return status;
 }
 
-static l3a_status score(void *state, const float *features, size_t rows, float *scores) {
+static l3a_status score(void *state, const float *features, size_t images, float *scores) {
     const struct slda *slda = state;
     l3a_context *context = slda->context;
     l3a_status status = L3A_OK;
-    const size_t k = slda->width, all = slda->classes;
+    const size_t k = slda->width, all = slda->classes, views = (size_t)slda->settings.model.views, rows = images * view_rows(views);
     double *wide = NULL, *exact = NULL;
     TRY(allocate(context, rows, k * sizeof *wide, &wide));
     TRY(allocate(context, rows, all * sizeof *exact, &exact));
@@ -215,7 +228,11 @@ static l3a_status score(void *state, const float *features, size_t rows, float *
     }
     matrix_multiply(context->threads, REAL_DOUBLE, false, false, rows, all, k, 1, wide, k, slda->coefficients, all, 0, exact, all);
     for (size_t i = 0; i < rows * all; i++) {
-        scores[i] = (float)(exact[i] + slda->bias[i % all]);
+        exact[i] += slda->bias[i % all];
+    }
+    combine_views(REAL_DOUBLE, exact, images, views, all, exact, NULL);
+    for (size_t i = 0; i < images * all; i++) {
+        scores[i] = (float)exact[i];
     }
 done:
     release(context, wide);

@@ -4,6 +4,11 @@
  * classes seen. Adam starts anew, with a one-cycle rate. A label that the phase does not give, that of an old class, counts as 0
  * in the loss, as in the comparisons this follows; this is why a head that is merely trained further forgets.
  *
+ * With views, an image that enters a step does so as one of its rows: as the whole picture with probability ½, else as one of its
+ * crops, all equally likely. The expected gradient is that of all its rows with weights ½ and ½/views, which are the rows and the
+ * proportions that closed forms learn from (learn/views.h), and a step costs no more than without views. Without views nothing is
+ * drawn.
+ *
  * Replay adds to each batch as many rows from the memory, drawn without replacement. For methods published as training on the
  * union of phase and memory, the memory's rows are shuffled among the phase's instead.
  *
@@ -31,6 +36,7 @@ static void workspace_free(const struct head *head, struct workspace *work) {
                             batch->targets,
                             batch->scale,
                             batch->slots,
+                            batch->views,
                             batch->scores,
                             batch->old,
                             batch->gradient,
@@ -59,6 +65,7 @@ static l3a_status batch_create(const struct head *head, struct batch *batch) {
     TRY(allocate(context, capacity, pairs, &batch->gradient));
     TRY(allocate(context, capacity, sizeof(float), &batch->scale));
     TRY(allocate(context, capacity, sizeof *batch->slots, &batch->slots));
+    TRY(allocate(context, capacity, sizeof *batch->views, &batch->views));
     if (head->rules->distils != DISTIL_NONE) {
         TRY(allocate(context, capacity, head->old * sizeof(float), &batch->old));
     }
@@ -86,10 +93,20 @@ done:
     return status;
 }
 
-static void add_fresh(const struct head *head, const struct rows *rows, size_t row, struct batch *batch) {
+static size_t draw_view(struct head *head) {
+    const size_t crops = head->views, drawn = crops > 1 ? stream_below(&head->random, 2 * crops) : 0;
+    return drawn < crops ? 0 : drawn - crops + 1;
+}
+
+static void add_view(const struct head *head, const float *images, size_t image, size_t view, struct batch *batch) {
+    memcpy(batch->stored + batch->rows * head->stored, head_view(head, images, image, view), head->stored * sizeof(float));
+    batch->views[batch->rows] = view;
+}
+
+static void add_fresh(struct head *head, const struct rows *rows, size_t row, struct batch *batch) {
     const int8_t *labels = rows->labels + row * rows->classes;
     float *targets = batch->targets + batch->rows * head->classes;
-    memcpy(batch->stored + batch->rows * head->stored, rows->features + row * head->stored, head->stored * sizeof(float));
+    add_view(head, rows->features, row, draw_view(head), batch);
     memset(targets, 0, head->old * sizeof *targets);
     for (size_t k = 0; k < rows->classes; k++) {
         targets[head->old + k] = labels[k] == 1;
@@ -97,10 +114,10 @@ static void add_fresh(const struct head *head, const struct rows *rows, size_t r
     batch->rows++;
 }
 
-static void add_kept(const struct head *head, size_t slot, struct batch *batch) {
+static void add_kept(const struct head *head, size_t slot, size_t view, struct batch *batch) {
     const struct memory *memory = &head->memory;
     const int8_t *labels = memory->labels + slot * head->classes;
-    memcpy(batch->stored + batch->rows * head->stored, memory->features + slot * head->stored, head->stored * sizeof(float));
+    add_view(head, memory->features, slot, view, batch);
     for (size_t k = 0; k < head->classes; k++) {
         batch->targets[batch->rows * head->classes + k] = labels[k];
     }
@@ -121,7 +138,7 @@ static void fill_batch(struct head *head, const struct rows *rows, const struct 
         if (work->order[i] < rows->count) {
             add_fresh(head, rows, work->order[i], batch);
         } else {
-            add_kept(head, work->joined[work->order[i] - rows->count], batch);
+            add_kept(head, work->joined[work->order[i] - rows->count], draw_view(head), batch);
         }
     }
     batch->fresh = batch->last = batch->rows;
@@ -129,8 +146,10 @@ static void fill_batch(struct head *head, const struct rows *rows, const struct 
     for (size_t i = 0; i < head->rules->replays; i++) {
         batch->last = batch->rows;
         const size_t drawn = memory_draw(&head->memory, &head->random, head->batch, batch->slots + batch->rows);
+        const bool same = head->rules->kept_view && i + 1 == head->rules->replays;
         for (size_t j = 0; j < drawn; j++) {
-            add_kept(head, batch->slots[batch->rows], batch);
+            const size_t slot = batch->slots[batch->rows];
+            add_kept(head, slot, same ? head->rules->kept_view(head, slot) : draw_view(head), batch);
         }
         set_scale(batch, head->rules->apart ? batch->last : 0);
     }

@@ -88,6 +88,16 @@ uint64_t team_memory(const l3a_experiment *experiment, const struct model_option
                         experiment->phases);
 }
 
+/* The features of a lesson's images, all of them at a time, with a number for the bias in each row. */
+static uint64_t held_images(const l3a_experiment *experiment, const struct method *method) {
+    const l3a_features *train = experiment->options.train;
+    uint64_t most = 0;
+    for (size_t t = 0; t < phases_of(experiment, method); t++) {
+        raise(&most, lesson_images(experiment, method, t));
+    }
+    return most * view_rows(train->views) * (train->width + 1) * sizeof(float);
+}
+
 /* The plan of one point by itself, with the labels of both tables. */
 static l3a_status plan_point(const l3a_experiment *experiment, const struct point *point, l3a_plan *plan) {
     const l3a_experiment_options *options = &experiment->options;
@@ -96,6 +106,9 @@ static l3a_status plan_point(const l3a_experiment *experiment, const struct poin
     if (point->method->learner->is_model) {
         plan->memory = model_peak(experiment, point);
         plan->file += kept_phases(&point->settings.model, phases_of(experiment, point->method)) * plan->phase;
+    }
+    if (point->method->learner->holds_images) {
+        plan->memory += held_images(experiment, point->method);
     }
     plan->memory += features_label_bytes(options->train) + features_label_bytes(options->test);
 done:
@@ -119,7 +132,8 @@ static l3a_status plan_team(const l3a_experiment *experiment, const struct team 
                             l3a_workload *plan) {
     const struct point *first = team_point(experiment, team, 0);
     const l3a_experiment_options *options = &experiment->options;
-    const double d = (double)learned_width(&first->settings.model, options->train->width);
+    const double d = (double)learned_width(&first->settings.model, options->train->width),
+                 V = (double)view_rows(options->train->views);
     l3a_status status = L3A_OK;
     l3a_plan own = {.size = sizeof own};
     TRY(plan_point(experiment, first, &own));
@@ -131,8 +145,8 @@ static l3a_status plan_team(const l3a_experiment *experiment, const struct team 
     plan->flops += (double)options->seed_count * point_flops(experiment, first->method, &own);
     for (size_t i = 1; i < team->count; i++) {
         const bool same = settings[i].weights == settings[i - 1].weights && settings[i].scaling == settings[i - 1].scaling;
-        own.score_flops = 2 * d * (double)experiment->classes;
-        own.row_flops = own.score_flops + (same ? 0.1 * d * d : d * d);
+        own.score_flops = V * 2 * d * (double)experiment->classes;
+        own.row_flops = own.score_flops + V * (same ? 0.1 * d * d : d * d);
         plan->flops += (double)options->seed_count * point_flops(experiment, first->method, &own);
     }
 done:

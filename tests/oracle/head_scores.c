@@ -27,6 +27,7 @@ static l3a_status open_job(struct job *job, char **arguments, int count) {
     options_default(&job->options);
     TRY(l3a_features_open(job->context, arguments[1], &job->train));
     TRY(l3a_features_open(job->context, arguments[2], &job->test));
+    job->options.model.views = l3a_features_views(job->train);
     job->method = method_find(arguments[3]);
     job->classes = l3a_features_class_count(job->train);
     job->step = (size_t)strtoul(arguments[4], NULL, 10);
@@ -55,7 +56,7 @@ static l3a_status learn_and_score(const struct job *job) {
         bounds[phases + 1] = bounds[phases] + job->step < job->classes ? bounds[phases] + job->step : job->classes;
         phases++;
     }
-    TRY(allocate(job->context, rows, job->test->width * sizeof *features, &features));
+    TRY(allocate(job->context, rows, features_row(job->test) * sizeof *features, &features));
     TRY(allocate(job->context, rows, job->classes * sizeof *scores, &scores));
     TRY(l3a_features_read(job->test, NULL, 0, rows, features));
     for (size_t t = 0; t < phases; t++) {

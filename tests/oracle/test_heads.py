@@ -2,7 +2,7 @@
 
 The formulas are those of docs/methods-gradient.md and the papers named there, written as plainly as they can be (penalties as a sum
 over phases, choices by trying each); what is random follows the rule that the document states. The command is compared as well, by the
-metrics of `finetune` and `joint-sgd`.
+metrics of `finetune` and `joint-sgd`. With views, an image has several rows of features: the whole picture and its crops.
 
 Tolerance: the program computes in float32, with 2^-24 = 6e-8 relative error in each operation. A few hundred steps of Adam carry that
 along, so that scores agree to about 1e-5 of the largest; 1e-4 is allowed. An error in a formula, a draw or a choice shows as 1e-2 and
@@ -75,6 +75,11 @@ class Stream:
             order[i], order[j] = order[j], order[i]
         return order
 
+    def view(self, crops):
+        """Half of the time the whole picture, else one of the crops; without crops, nothing is drawn."""
+        drawn = self.below(2 * crops) if crops else 0
+        return 0 if drawn < crops or not crops else drawn - crops + 1
+
     def draw(self, items, count):
         items = list(items)
         for i in range(min(count, len(items))):
@@ -107,10 +112,11 @@ def one_cycle(step, steps, highest):
 
 
 class Kept:
-    """One image of a memory: its features, and the labels it was given, by class."""
+    """One image of a memory: the features of its views, and the labels it was given, by class."""
 
-    def __init__(self, features, labels, first):
-        self.features, self.first, self.labels = features, first, labels
+    def __init__(self, views, labels, first):
+        self.views, self.first, self.labels = views, first, labels
+        self.features = views[0]
 
     def targets(self, classes):
         y = np.zeros(classes)
@@ -184,22 +190,31 @@ class Head:
 
     def slope(self, batch):
         classes = len(self.weights)
-        parts = [batch] + [self.random.draw(self.memory, self.set["batch"]) for _ in range(self.draws)]
+        parts, shown, self.shown_views = [batch], [], [self.draw_view(kept) for kept in batch]
+        shown.append([kept.views[v] for kept, v in zip(batch, self.shown_views)])
+        for _ in range(self.draws):
+            parts.append(self.random.draw(self.memory, self.set["batch"]))
+            shown.append([kept.views[self.draw_view(kept)] for kept in parts[-1]])
+        first = shown[0]
         if not self.apart:
-            parts = [sum(parts, [])]
+            parts, shown = [sum(parts, [])], [sum(shown, [])]
         slope = 0
-        for part in parts:
+        for part, rows in zip(parts, shown):
             if part:
-                x = self.inputs(np.array([kept.features for kept in part]))
+                x = self.inputs(np.array(rows))
                 s = x @ self.weights.T
                 g = loss_slope(self.set["loss"], s, np.array([kept.targets(classes) for kept in part]))
                 if self.distils and self.old:
-                    soft = sigmoid(s[:, :self.old]) - sigmoid(x @ self.before.T)
+                    # one product for both, so that the difference is exactly 0 where it should be: Adam makes steps of rounding errors
+                    soft = sigmoid(x @ self.weights[:self.old].T) - sigmoid(x @ self.before.T)
                     share = self.old / (classes - self.old) if self.distils == "too" else 1
                     g[:, :self.old] = self.set["lambda"] * share * soft + (g[:, :self.old] if self.distils == "too" else 0)
                 slope = slope + self.part_slope(x, g)
-        self.shown_scores = self.inputs(np.array([kept.features for kept in batch])) @ self.weights.T
+        self.shown_scores = self.inputs(np.array(first)) @ self.weights.T
         return slope
+
+    def draw_view(self, kept):
+        return self.random.view(len(kept.views) - 1)
 
     def is_held(self, slot):
         return False
@@ -216,8 +231,10 @@ class Head:
     def finish(self, rows):
         pass
 
-    def scores(self, features):
-        return self.inputs(features) @ self.weights.T
+    def scores(self, images):
+        """Of images [count, views, width]: the whole picture once, the best crop twice."""
+        scores = np.stack([self.inputs(views) @ self.weights.T for views in images])
+        return (scores[:, 0] + 2 * scores[:, 1:].max(1)) / 3 if scores.shape[1] > 1 else scores[:, 0]
 
 
 # ---- The methods ----
@@ -242,9 +259,13 @@ class EWC(Head):
         return slope
 
     def finish(self, rows):
-        x = self.inputs(np.array([row.features for row in rows]))
-        p = sigmoid(x @ self.weights.T)
-        self.phases.append(((p * (1 - p)).T @ x ** 2 / len(x), self.weights.copy()))
+        fisher, crops = 0, len(rows[0].views) - 1
+        for v in range(1 + crops):
+            x = self.inputs(np.array([row.views[v] for row in rows]))
+            p = sigmoid(x @ self.weights.T)
+            chance = 1 if not crops else 0.5 if v == 0 else 0.5 / crops
+            fisher = fisher + chance * (p * (1 - p)).T @ x ** 2 / len(x)
+        self.phases.append((fisher, self.weights.copy()))
 
 
 class OEWC(EWC):
@@ -286,7 +307,7 @@ class ER(Head):
     def stepped(self, batch, slope, moved, last_pass):
         for i, kept in enumerate(batch if last_pass else []):
             self.offered += 1
-            kept.stored = self.shown_scores[i]
+            kept.stored, kept.stored_view = self.shown_scores[i], self.shown_views[i]
             if len(self.memory) < self.slots():
                 self.memory.append(kept)
             else:
@@ -296,14 +317,14 @@ class ER(Head):
 
 
 class DERpp(ER):
-    """A draw with its labels, whose loss has a mean of its own, and another with the scores it was stored with."""
+    """A draw with its labels, whose loss has a mean of its own, and another with the scores it was stored with, of the same view."""
     apart = True
 
     def slope(self, batch):
         slope = super().slope(batch)
         drawn = self.random.draw(self.memory, self.set["batch"])
         if drawn:
-            x = self.inputs(np.array([kept.features for kept in drawn]))
+            x = self.inputs(np.array([kept.views[kept.stored_view] for kept in drawn]))
             far = x @ self.weights.T
             for row, kept in zip(far, drawn):
                 row[:len(kept.stored)] -= kept.stored
@@ -350,7 +371,7 @@ class BiC(Head):
         slope = np.array([at[0] - 1, at[1]])
         for kept in images:
             y = kept.targets(len(self.weights))
-            s = self.scores(kept.features)[0]
+            s = self.scores(kept.views[None])[0]
             u = np.where(np.arange(len(s)) < self.old, s, at[0] * s + at[1])
             excess = (np.exp(u) / np.exp(u).sum() - y / y.sum())[self.old:]
             slope += [excess @ s[self.old:], excess.sum()]
@@ -456,15 +477,19 @@ METHODS = {"finetune": Head, "joint-sgd": Head, "lwf": LwF, "ewc": EWC, "oewc": 
 
 # ---- The comparison ----
 
-def draw_data(rng, directions, rows):
+def draw_data(rng, directions, rows, crops=0):
+    """Features [rows, 1 + crops, WIDTH]; a crop has some of the image's classes."""
     labels = rng.random((rows, CLASSES)) < 0.25
     features = labels @ directions + rng.normal(size=(rows, WIDTH))
-    return features.astype(np.float32), labels.astype(np.int8)
+    cropped = [(labels & (rng.random(labels.shape) < 0.6)) @ directions + rng.normal(size=(rows, WIDTH)) for _ in range(crops)]
+    return np.stack([features, *cropped], 1).astype(np.float32), labels.astype(np.int8)
 
 
 def save(path, features, labels):
+    features = features[:, 0] if features.shape[1] == 1 else features
     parts = [features.tobytes(), labels.tobytes()]
-    header = {"__metadata__": {"classes": "\n".join(f"class{k}" for k in range(CLASSES))},
+    views = {"views": str(features.shape[1] - 1)} if features.ndim == 3 else {}
+    header = {"__metadata__": {"classes": "\n".join(f"class{k}" for k in range(CLASSES)), **views},
               "features": {"dtype": "F32", "shape": list(features.shape), "data_offsets": [0, len(parts[0])]},
               "labels": {"dtype": "I8", "shape": list(labels.shape), "data_offsets": [len(parts[0]), len(parts[0]) + len(parts[1])]}}
     text = json.dumps(header).encode()
@@ -544,6 +569,17 @@ def main():
             compare(folder, method, train, test, memory_per="run", memory=17, loss="bce")
         for method in "finetune", "ewc", "bic":
             compare(folder, method, train, test, head_input="layer", skip_features="on", loss="bce")
+        compare_command(folder, train, test)
+    train, test = draw_data(rng, directions, 150, crops=3), draw_data(rng, directions, 60, crops=3)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        save(folder / "train.safetensors", *train)
+        save(folder / "test.safetensors", *test)
+        print("3 crops:")
+        for method in METHODS:
+            compare(folder, method, train, test)
+        compare(folder, "bic", train, test, head_input="layer")
+        compare(folder, "ewc", train, test, head_input="layer")
         compare_command(folder, train, test)
     print("failed:", failed)
     sys.exit(failed > 0)

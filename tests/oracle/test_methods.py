@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Every closed-form method against NumPy: each phase solved afresh from all rows seen, by other formulas than the program's.
 
-On made-up features, and on a slice of the shared COCO features where they are; in double precision. Then the limits in which one method
-becomes another."""
+On made-up features, with and without views, and on a slice of the shared COCO features where they are; in double precision. Then the
+limits in which one method becomes another.
+
+With views, an image is several rows of every solution: the whole picture with weight 1, and each of c crops with weight 1/c. It is scored
+by the whole picture and the best crop, 1 : 2."""
 import csv
 import json
 import os
@@ -30,7 +33,7 @@ OPTIONS = {"gamma": GAMMA, "seed": SEED, "theta": THETA, "eta": ETA, "ratio": RA
 
 
 class Data:
-    """Training and test rows in a folder, as .npy files."""
+    """Training and test images in a folder, as .npy files: [images, width], or [images, views, width]."""
 
     def __init__(self, folder, train, labels, test, test_labels):
         self.folder, self.train, self.test = Path(folder), train.astype(np.float32), test.astype(np.float32)
@@ -39,6 +42,29 @@ class Data:
         for name, values in ("x", self.train), ("y", self.labels), ("xt", self.test), ("yt", self.test_labels):
             np.save(self.folder / f"{name}.npy", values)
         (self.folder / "names.txt").write_text("".join(f"class{k:03d}\n" for k in range(labels.shape[1])))
+        self.views = 1 if self.train.ndim == 2 else self.train.shape[1]
+        self.width = self.train.shape[-1]
+        self.row_weights = np.array([1.0] + [1 / (self.views - 1) for _ in range(self.views - 1)])
+
+    def rows_of(self, images):
+        """The rows of these training images, one after another."""
+        return self.train[images].reshape(-1, self.width)
+
+    def per_row(self, values):
+        """What is said of each image, said of each of its rows."""
+        return np.repeat(values, self.views, 0)
+
+    def weigh(self, omega):
+        """The weights of the rows of images with these weights."""
+        return (np.asarray(omega)[:, None] * self.row_weights).ravel()
+
+    def combine(self, scores):
+        """The scores of images, from those of their rows."""
+        scores = scores.reshape(-1, self.views, scores.shape[1])
+        return (scores[:, 0] + 2 * scores[:, 1:].max(1)) / 3 if self.views > 1 else scores[:, 0]
+
+    def test_scores(self, score):
+        return self.combine(score(self.test.reshape(-1, self.width)))
 
     def start(self, out, methods, protocol, dim, **settings):
         settings = {**OPTIONS, **{name.replace("_", "-"): value for name, value in settings.items()}}
@@ -103,7 +129,7 @@ def row_weights(y, counts, kind):
 
 def analytic(data, protocol, dim, gamma=GAMMA, weights="none", pseudo=False, expand=None):
     """l3a and its variants: all rows so far, with the labels and weights they had in their phase."""
-    layer = random_layer(data.train.shape[1], dim, SEED)
+    layer = random_layer(data.width, dim, SEED)
     expand = expand or (lambda z: np.maximum(z.astype(float) @ layer, 0))
     classes = data.labels.shape[1]
     x, y, omega, counts, w, out = [], [], [], np.zeros(0), None, []
@@ -112,57 +138,58 @@ def analytic(data, protocol, dim, gamma=GAMMA, weights="none", pseudo=False, exp
         counts = np.append(counts, truth.sum(0))
         target = np.zeros((len(rows), classes))
         target[:, low:high] = truth
-        x.append(expand(data.train[rows]))
+        x.append(expand(data.rows_of(rows)))
         made = 0
         if pseudo and low:
-            target[:, :low] = x[-1] @ w > np.log(ETA / (1 - ETA))
+            target[:, :low] = data.combine(x[-1] @ w) > np.log(ETA / (1 - ETA))
             made = int(target[:, :low].sum())
-        y.append(target)
-        omega.append(row_weights(target[:, :high], counts, weights))
+        y.append(data.per_row(target))
+        omega.append(data.weigh(row_weights(target[:, :high], counts, weights)))
         w = ridge(np.vstack(x), np.vstack(y)[:, :high], np.concatenate(omega), gamma)
-        out.append((expand(data.test) @ w, len(rows), made))
+        out.append((data.test_scores(lambda z: expand(z) @ w), len(rows), made))
     return out
 
 
 def joint(data, protocol, dim, weights="sqrt"):
-    layer = random_layer(data.train.shape[1], dim, SEED)
+    layer = random_layer(data.width, dim, SEED)
     y = (data.labels == 1).astype(float)
     rows = np.flatnonzero(y.any(1))
-    x = np.maximum(data.train.astype(float) @ layer, 0)
-    w = ridge(x[rows], y[rows], row_weights(y[rows], y[rows].sum(0), weights), GAMMA)
-    return [(np.maximum(data.test.astype(float) @ layer, 0) @ w, len(rows), 0)]
+    x = np.maximum(data.rows_of(rows).astype(float) @ layer, 0)
+    w = ridge(x, data.per_row(y[rows]), data.weigh(row_weights(y[rows], y[rows].sum(0), weights)), GAMMA)
+    return [(data.test_scores(lambda z: np.maximum(z.astype(float) @ layer, 0) @ w), len(rows), 0)]
 
 
 def joint_masked(data, protocol, dim, weights="sqrt"):
-    layer = random_layer(data.train.shape[1], dim, SEED)
+    layer = random_layer(data.width, dim, SEED)
     shown = [(rows, low, high) for low, high, rows in lessons(data, protocol)]
-    x = np.vstack([np.maximum(data.train[rows].astype(float) @ layer, 0) for rows, *_ in shown])
-    y = np.zeros((len(x), data.labels.shape[1]))
+    x = np.vstack([np.maximum(data.rows_of(rows).astype(float) @ layer, 0) for rows, *_ in shown])
+    y = np.zeros((sum(len(rows) for rows, *_ in shown), data.labels.shape[1]))
     start = 0
     for rows, low, high in shown:
         y[start:start + len(rows), low:high] = data.labels[rows, low:high] == 1
         start += len(rows)
-    w = ridge(x, y, row_weights(y, y.sum(0), weights), GAMMA)
-    return [(np.maximum(data.test.astype(float) @ layer, 0) @ w, len(x), 0)]
+    w = ridge(x, data.per_row(y), data.weigh(row_weights(y, y.sum(0), weights)), GAMMA)
+    return [(data.test_scores(lambda z: np.maximum(z.astype(float) @ layer, 0) @ w), len(y), 0)]
 
 
 def dsal(data, protocol, dim):
-    layer = random_layer(data.train.shape[1], dim, SEED)
+    layer = random_layer(data.width, dim, SEED)
     relu, tanh = (lambda z: np.maximum(z.astype(float) @ layer, 0)), (lambda z: np.tanh(z.astype(float) @ layer))
     classes = data.labels.shape[1]
-    x, y, second, rest, out = [], [], [], [], []
+    x, y, omega, second, rest, out = [], [], [], [], [], []
     for low, high, rows in lessons(data, protocol):
         target = np.zeros((len(rows), classes))
         target[:, low:high] = data.labels[rows, low:high] == 1
-        x.append(relu(data.train[rows]))
-        y.append(target)
-        main = ridge(np.vstack(x), np.vstack(y), np.ones(sum(map(len, x))), GAMMA)
-        residual = np.zeros((len(rows), classes))
-        residual[:, low:high] = (target - x[-1] @ main)[:, low:high]
-        second.append(tanh(data.train[rows]))
+        x.append(relu(data.rows_of(rows)))
+        y.append(data.per_row(target))
+        omega.append(data.weigh(np.ones(len(rows))))
+        main = ridge(np.vstack(x), np.vstack(y), np.concatenate(omega), GAMMA)
+        residual = np.zeros_like(y[-1])
+        residual[:, low:high] = (y[-1] - x[-1] @ main)[:, low:high]
+        second.append(tanh(data.rows_of(rows)))
         rest.append(residual)
-        extra = ridge(np.vstack(second), np.vstack(rest), np.ones(sum(map(len, second))), GAMMA)
-        out.append(((relu(data.test) @ main + RATIO * tanh(data.test) @ extra)[:, :high], len(rows), 0))
+        extra = ridge(np.vstack(second), np.vstack(rest), np.concatenate(omega), GAMMA)
+        out.append((data.test_scores(lambda z: (relu(z) @ main + RATIO * tanh(z) @ extra)[:, :high]), len(rows), 0))
     return out
 
 
@@ -172,7 +199,7 @@ def gkeal(data, protocol, dim, width=WIDTH, gamma=GAMMA):
     for i, bits in enumerate(random_bits(SEED, wanted)):
         j = i + bits % (len(rows) - i)
         rows[i], rows[j] = rows[j], rows[i]
-    centres = data.train[rows[:wanted]].astype(float)
+    centres = data.rows_of(rows[:wanted])[::data.views].astype(float)
     between = ((centres[:, None] - centres[None]) ** 2).sum(2)
     sigma = width * np.sqrt(between.mean())
 
@@ -184,28 +211,33 @@ def gkeal(data, protocol, dim, width=WIDTH, gamma=GAMMA):
 
 
 def slda(data, protocol, dim, shrinkage=SHRINKAGE):
-    """Each class by itself: its rows, the rest, and the covariance within the two."""
+    """Each class by itself: its rows, the rest, and the covariance within the two. Of n images, the prior is about n."""
     rows, marks, out = np.zeros(0, int), [], []
     for low, high, own in lessons(data, protocol):
         rows = np.append(rows, own)
         for k in range(low, high):
             marks.append((len(rows) - len(own), data.labels[own, k] == 1))
-        z = data.train[rows].astype(float)
-        spread = np.trace(np.cov(z.T, bias=True)) / z.shape[1]
+        z, omega = data.rows_of(rows).astype(float), data.weigh(np.ones(len(rows)))
+
+        def about(chosen):
+            return np.average(z[chosen], 0, omega[chosen]), np.cov(z[chosen].T, bias=True, aweights=omega[chosen])
+
+        spread = np.trace(about(slice(None))[1]) / z.shape[1]
         scores = []
         for start, present in marks:
-            shows = np.zeros(len(z), bool)
+            shows = np.zeros(len(rows), bool)
             shows[start:start + len(present)] = present
-            near, far = z[shows], z[~shows]
-            prior = np.log((len(near) + 0.5) / (len(far) + 0.5))
-            if not len(near) or not len(far):
-                scores.append(np.full(len(data.test), prior))
+            n, rest = shows.sum(), len(rows) - shows.sum()
+            prior = np.log((n + 0.5) / (rest + 0.5))
+            if not n or not rest:
+                scores.append(np.full(data.test[..., 0].size, prior))
                 continue
-            within = (np.cov(near.T, bias=True) * len(near) + np.cov(far.T, bias=True) * len(far)) / len(z)
+            (near, near_spread), (far, far_spread) = about(data.per_row(shows)), about(~data.per_row(shows))
+            within = (near_spread * n + far_spread * rest) / len(rows)
             shrunk = (1 - shrinkage) * within + shrinkage * spread * np.eye(len(within))
-            w = np.linalg.solve(shrunk, near.mean(0) - far.mean(0))
-            scores.append(data.test @ w - w @ (near.mean(0) + far.mean(0)) / 2 + prior)
-        out.append((np.stack(scores, 1), len(own), 0))
+            w = np.linalg.solve(shrunk, near - far)
+            scores.append((data.test @ w).ravel() - w @ (near + far) / 2 + prior)
+        out.append((data.combine(np.stack(scores, 1)), len(own), 0))
     return out
 
 
@@ -214,8 +246,8 @@ ORACLES = {"l3a": lambda *a: analytic(*a, weights="sqrt", pseudo=True), "l3a-no-
            "air": lambda *a: analytic(*a, weights="inv"), "dsal": dsal, "gkeal": gkeal, "slda": slda}
 
 
-def compare_all(name, data, protocol, dim):
-    found = data.run(list(ORACLES), protocol, dim)
+def compare_all(name, data, protocol, dim, **settings):
+    found = data.run(list(ORACLES), protocol, dim, **settings)
     worst = 0
     for method, oracle in ORACLES.items():
         expected = oracle(data, protocol, dim)
@@ -235,6 +267,24 @@ def made_up(folder, rng, rows=420, test_rows=300, width=16, classes=9):
         labels = rng.random((count, classes)) < np.linspace(0.08, 0.4, classes)
         labels[np.arange(count), rng.integers(0, classes, count)] = True
         return labels @ directions * 0.5 + rng.normal(size=(count, width)), labels
+
+    return Data(folder, *draw(rows), *draw(test_rows))
+
+
+def with_crops(folder, rng, crops, rows=300, test_rows=200, width=12, classes=7):
+    """A crop shows one of the image's classes, or none."""
+    directions = rng.normal(size=(classes, width))
+
+    def draw(count):
+        labels = rng.random((count, classes)) < 0.25
+        labels[np.arange(count), rng.integers(0, classes, count)] = True
+        views = rng.normal(size=(count, 1 + crops, width))
+        views[:, 0] += labels @ directions * 0.5
+        for i in range(count):
+            for v in range(1, 1 + crops):
+                shown = rng.choice(np.append(np.flatnonzero(labels[i]), -1))
+                views[i, v] += directions[shown] * 0.8 if shown >= 0 else 0
+        return views, labels
 
     return Data(folder, *draw(rows), *draw(test_rows))
 
@@ -350,6 +400,10 @@ def main():
         data = made_up(folder / "made", rng)
         compare_all("made up, B0-C3", data, "B0-C3", 64)
         compare_all("made up, B1-C4, first phase of fewer rows than dim", data, "B1-C4", 120)
+        crops = with_crops(folder / "crops", np.random.default_rng(6), 5)
+        compare_all("made up, 5 crops, B0-C3", crops, "B0-C3", 64)
+        compare_all("made up, 3 crops, blocks smaller than an image", with_crops(folder / "three", np.random.default_rng(7), 3), "B1-C2", 40,
+                    block=2)
         limits(folder, data, rng)
         saturation(folder, rng)
         discriminant(data)

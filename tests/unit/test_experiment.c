@@ -307,12 +307,54 @@ static void missing_arrays_are_refused(void **state) {
     l3a_context_free(context);
 }
 
+static void the_views_are_those_of_both_tables(void **state) {
+    (void)state;
+    enum { IMAGES = ROWS / 3 };
+    static const char *const values[] = {"1", "2"}, *const methods[] = {"slda", "finetune"};
+    const l3a_axis axis = {"views", values, 2};
+    l3a_context *context = make_context(1);
+    l3a_features *whole = make_table(context), *crops = NULL;
+    l3a_options settings;
+    l3a_experiment_options options = small(whole, &settings);
+    l3a_experiment *experiment = NULL;
+    l3a_workload plan = {.size = sizeof plan}, plain = plan;
+    assert_ok(context, l3a_features_wrap_views(context, table.values, table.labels, IMAGES, 2, WIDTH, names, CLASSES, &crops));
+    options.test = crops;
+    assert_fails(context, l3a_experiment_create(context, &options, &experiment), L3A_ERROR_MISMATCH, "1 view of each image, but");
+    options.train = crops;
+    assert_ok(context, l3a_options_set(context, &settings, "views", "3"));
+    assert_fails(context, l3a_experiment_create(context, &options, &experiment), L3A_ERROR_MISMATCH, "views is 3, but");
+    assert_ok(context, l3a_options_set(context, &settings, "views", "2"));
+    options.axes = &axis;
+    options.axis_count = 1;
+    assert_fails(context, l3a_experiment_create(context, &options, &experiment), L3A_ERROR_OPTION, "views cannot be an axis");
+    options.axis_count = 0;
+    options.methods = methods;
+    options.method_count = 2;
+    experiment = run(context, &options);
+    assert_ok(context, l3a_experiment_plan(experiment, &plan));
+    assert_true(l3a_results_at(l3a_experiment_results(experiment, 0), 0)->train_images <= IMAGES);
+    l3a_experiment_free(experiment);
+    experiment = NULL;
+    assert_ok(context, l3a_features_use_views(crops, 1));
+    assert_fails(context, l3a_experiment_create(context, &options, &experiment), L3A_ERROR_MISMATCH, "views is 2, but");
+    assert_ok(context, l3a_options_set(context, &settings, "views", "1"));
+    assert_ok(context, l3a_experiment_create(context, &options, &experiment));
+    assert_ok(context, l3a_experiment_plan(experiment, &plain));
+    assert_true(plan.memory > plain.memory); /* a head holds all views */
+    l3a_experiment_free(experiment);
+    l3a_features_free(whole);
+    l3a_features_free(crops);
+    l3a_context_free(context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_left_out_has_a_default), cmocka_unit_test(a_run_has_the_results_of_a_grid),
-        cmocka_unit_test(points_are_methods_with_values), cmocka_unit_test(phases_have_their_classes_and_images),
-        cmocka_unit_test(there_may_be_many_phases),       cmocka_unit_test(structs_may_have_other_sizes),
-        cmocka_unit_test(what_is_missing_is_refused),     cmocka_unit_test(missing_arrays_are_refused),
+        cmocka_unit_test(what_is_left_out_has_a_default),     cmocka_unit_test(a_run_has_the_results_of_a_grid),
+        cmocka_unit_test(points_are_methods_with_values),     cmocka_unit_test(phases_have_their_classes_and_images),
+        cmocka_unit_test(there_may_be_many_phases),           cmocka_unit_test(structs_may_have_other_sizes),
+        cmocka_unit_test(what_is_missing_is_refused),         cmocka_unit_test(missing_arrays_are_refused),
+        cmocka_unit_test(the_views_are_those_of_both_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

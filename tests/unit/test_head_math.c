@@ -342,19 +342,29 @@ static void stored_scores_pull_by_their_squared_distance(void **state) {
     struct head *head = make_head("der++", &derpp_learner, 0.5);
     enum { REPLAYED = 8, FRESH = 2, STORED = 20 };
     float scores[STORED * CLASSES], stored[STORED * OLD], gradient[STORED * CLASSES];
-    size_t slots[STORED];
-    struct batch batch = {
-        .fresh = STORED, .last = STORED, .rows = STORED, .slots = slots, .scores = stored, .gradient = gradient, .last_pass = true};
+    size_t slots[STORED], views[STORED];
+    struct batch batch = {.fresh = STORED,
+                          .last = STORED,
+                          .rows = STORED,
+                          .slots = slots,
+                          .views = views,
+                          .scores = stored,
+                          .gradient = gradient,
+                          .last_pass = true};
     fill_table(70, ROWS, &table);
     widen(head, OLD, &rows);
     for (size_t i = 0; i < STORED; i++) {
         slots[i] = i;
+        views[i] = i % 4;
     }
     for (size_t i = 0; i < STORED * OLD; i++) {
         stored[i] = (float)near_uniform(72, i, -2, 2);
     }
     head->rules->stepped(head, &rows, slots, &batch); /* the reservoir has room, so that row i is in slot i */
     assert_int_equal(head->memory.count, STORED);
+    for (size_t i = 0; i < STORED; i++) {
+        assert_int_equal(head->rules->kept_view(head, i), i % 4);
+    }
     rows.classes = NEW;
     widen(head, NEW, &rows);
     batch = (struct batch){
