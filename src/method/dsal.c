@@ -61,8 +61,9 @@ done:
 
 /* Scores of rows, each by itself. */
 static l3a_status score_main(const struct dsal *dsal, const float *features, size_t rows, float *scores) {
+    const l3a_model *main = dsal->main;
     const l3a_status status = model_ready(dsal->main);
-    return status == L3A_OK ? score_features(dsal->context, &dsal->main->layer, &dsal->main->solution, features, rows, scores)
+    return status == L3A_OK ? score_features(dsal->context, &main->layer, &main->solution, 1, features, rows, scores, NULL)
                             : status;
 }
 
