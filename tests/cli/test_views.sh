@@ -76,7 +76,7 @@ check 'a line for each tag of each image' test "$(wc -l <"$work/stdout")" -eq $(
 expect 0 '' l3a info "$work/model"
 check 'info says the views of a model' grep -q '^  views: 14$' "$work/stdout"
 expect 0 '' l3a info "$crops/train.safetensors"
-check 'info says the views of a table' grep -q '^  views: 14$' "$work/stdout"
+check 'info says the views of a table' grep -q '^  views: 14 (rows of an image: the whole picture and 14 crops)$' "$work/stdout"
 expect 0 '' l3a learn "$work/five.model" "${train[@]}" --views 5 --classes class00,class01 --dim 64
 expect 0 '' l3a info "$work/five.model"
 check 'a model of some views' grep -q '^  views: 5$' "$work/stdout"
