@@ -184,7 +184,10 @@ done:
  *
  * f is two thirds. With thresholds `taught` it is (0.76 - 0.3 u/(N + 50)) n/(n + 1) for a class with n of the N images: with few
  * images the scores of these images are further above those of others, and among pictures that show none of the classes, a higher
- * threshold pays off. The more such images were taught, at least u = N - Σ n, the less it needs to be (docs/teaching.md). */
+ * threshold pays off. The more such images were taught, at least u = N - Σ n, the less it needs to be (docs/teaching.md).
+ *
+ * With views, the sums only know the mean score of all rows of these images, where the crops together count as much as the whole
+ * picture; views_level() says how far above it the combined score is. */
 static double taught_share(const l3a_model *model) {
     double images = 0, shown = 0;
     for (size_t i = 0; i < model->evidence->part_count; i++) {
@@ -203,7 +206,8 @@ void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
     const size_t classes = model->classes.count;
     const double fixed = logit(model->options.theta),
                  lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count),
-                 share = lift / (1 + lift * (double)classes), taught = taught_share(model);
+                 share = lift / (1 + lift * (double)classes), taught = taught_share(model),
+                 level = views_level((size_t)model->options.views);
     double sum = 0;
     size_t known = 0;
     memset(thresholds, 0, classes * sizeof *thresholds);
@@ -221,7 +225,7 @@ void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
     }
     for (size_t k = 0; k < classes; k++) {
         const bool fits = thresholds[k] > 0 && model->label_weight[k] > 0 && model->counts[k];
-        thresholds[k] = fits ? thresholds[k] / model->label_weight[k] : fixed;
+        thresholds[k] = fits ? level * thresholds[k] / model->label_weight[k] : fixed;
         sum += fits ? thresholds[k] : 0;
         known += fits;
     }

@@ -1,6 +1,11 @@
 #include "learn/views.h"
 
+#include <math.h>
 #include <string.h>
+
+double views_level(size_t views) {
+    return views > 1 ? 0.5 * (1 + 0.09 * log((double)views)) : 1;
+}
 
 void spread_image(double weight, const int8_t *labels, size_t classes, size_t views, double *weights, double *targets) {
     for (size_t v = 0; v < view_rows(views); v++) {

@@ -3,8 +3,8 @@
  *   teach_steps WIDTH setting=value … -- STEP …
  *
  * A step is  +FILE  to teach a feature file,  -FILE  to take it back,  =FILE  to save the model,  @FILE  to load it,  &FILE  to
- * merge a model,  ~OLD:NEW  to rename a class, or  ?FEATURES:FILE  to write the scores without each row as float32. After each step
- * that can say so, a line tells whether it was exact. */
+ * merge a model,  ~OLD:NEW  to rename a class, ?FEATURES:FILE  to write the scores without each row as float32, or  !FEATURES:FILE
+ * to write the scores as they are. After each step that can say so, a line tells whether it was exact. */
 #include "l3a/l3a.h"
 
 #include <stdio.h>
@@ -49,7 +49,18 @@ static l3a_status rename_class(char *names) {
     return status;
 }
 
-static l3a_status leave_out(char *paths) {
+static l3a_status score(l3a_features *features, float *scores) {
+    const size_t rows = l3a_features_rows(features);
+    float *values = malloc(rows * l3a_view_rows(l3a_features_views(features)) * l3a_features_width(features) * sizeof *values);
+    l3a_status status = values ? l3a_features_read(features, NULL, 0, rows, values) : L3A_ERROR_MEMORY;
+    if (status == L3A_OK) {
+        status = l3a_model_score(model, values, rows, scores);
+    }
+    free(values);
+    return status;
+}
+
+static l3a_status write_scores(char *paths, int without) {
     char *to = strchr(paths, ':');
     l3a_features *features = NULL;
     *to++ = 0;
@@ -58,7 +69,7 @@ static l3a_status leave_out(char *paths) {
     float *scores = malloc(count * sizeof *scores + 1);
     FILE *file = fopen(to, "wb");
     if (status == L3A_OK && scores && file) {
-        status = l3a_model_leave_out(model, features, scores);
+        status = without ? l3a_model_leave_out(model, features, scores) : score(features, scores);
         fwrite(scores, sizeof *scores, count, file);
     }
     if (file) {
@@ -80,7 +91,8 @@ static l3a_status step(char *text) {
         return l3a_model_load(context, text + 1, &model);
     case '&': return merge(text + 1);
     case '~': return rename_class(text + 1);
-    case '?': return leave_out(text + 1);
+    case '?': return write_scores(text + 1, 1);
+    case '!': return write_scores(text + 1, 0);
     default: return L3A_ERROR_ARGUMENT;
     }
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Teaching any images of any classes in any order, against NumPy (SPEC section 6): one system for each class, summed image by image."""
+"""Teaching any images of any classes in any order, with and without views, against NumPy (SPEC sections 6 and 7): one system for each
+class, summed row by row."""
 import json
 import os
 import subprocess
@@ -29,14 +30,26 @@ def table(path, x, y, names=NAMES):
     """Images with the columns in a random order; columns that nobody was judged for are left out half of the time."""
     columns = [k for k in range(len(names)) if (y[:, k] != -1).any() or random.random() < 0.5]
     random.shuffle(columns)
+    x = x[:, 0] if x.shape[1] == 1 else x
     feature_file.save(path, {"features": np.ascontiguousarray(x, np.float32), "labels": np.ascontiguousarray(y[:, columns], np.int8)},
                       {"classes": "\n".join(names[k] for k in columns)})
     return path
 
 
 def expand(x, dim, skip):
-    wide = np.maximum(x.astype(float) @ random_layer(x.shape[1], dim, 2025), 0)
-    return np.hstack([wide, x]) if skip else wide
+    """[images, rows of an image, d]"""
+    wide = np.maximum(x.astype(float) @ random_layer(x.shape[-1], dim, 2025), 0)
+    return np.concatenate([wide, x], -1) if skip else wide
+
+
+def spread(w, rows):
+    """The weights of rows [images, rows of an image], from those of images."""
+    return w[:, None] * np.array([1] + [1 / max(1, rows - 1)] * (rows - 1))
+
+
+def combine(s):
+    """Scores [images, classes] from those of rows [images, rows of an image, classes]."""
+    return s[:, 0] if s.shape[1] == 1 else (s[:, 0] + 2 * s[:, 1:].max(1)) / 3
 
 
 def weigh(y, v):
@@ -48,20 +61,23 @@ def weigh(y, v):
 
 def solve(x, y, gamma, alpha, lift, w, skip=False, dim=DIM):
     """Coefficients [d, classes], without and with the lift, and the matrix of each class."""
-    x = expand(x, dim, skip)
+    each = x.shape[1]
+    x, w = expand(x, dim, skip).reshape(len(x) * each, -1), spread(w, each).ravel()
     matrices, out = [], []
     for k in range(y.shape[1]):
-        share = w * np.where(y[:, k] != -1, 1, alpha)
+        label = np.repeat(y[:, k], each)
+        share = w * np.where(label != -1, 1, alpha)
         matrices.append(gamma * np.eye(x.shape[1]) + (x.T * share) @ x)
-        out.append(np.linalg.solve(matrices[-1], (w * (y[:, k] == 1)) @ x))
+        out.append(np.linalg.solve(matrices[-1], (w * (label == 1)) @ x))
     sets = {tuple(row != -1) for row in y}
     t = sum(not any(o != s and all(b or not a for a, b in zip(o, s)) for o in sets) for s in sets)
     plain = np.array(out).T
     return plain, plain + lift * (t - 1) / (t + 8) * plain.sum(1, keepdims=True), matrices
 
 
-def images(count, classes=8, kind=None):
-    x = random.normal(size=(count, WIDTH)).astype(np.float32)
+def images(count, classes=8, kind=None, settings=PLAIN):
+    views = settings.get("views", 1)
+    x = random.normal(size=(count, 1 + views * (views > 1), WIDTH)).astype(np.float32)
     y = (random.random((count, classes)) < 0.4).astype(np.int8)
     for row in y:
         draw = random.random() if kind is None else kind
@@ -94,14 +110,17 @@ def compare(path, x, y, settings, what):
 
 
 SETTINGS = {"plain": PLAIN, "apart": {**PLAIN, "alpha": 0.3, "lift": 0.1}, "skip": {**PLAIN, "alpha": 0.5, "skip-features": "on", "gamma": 0.5},
-            "mixed": {**PLAIN, "precision": "mixed", "alpha": 0.3, "lift": 0.1, "gamma": 5}, "recursive": {**PLAIN, "solver": "recursive"}, "kept": {**PLAIN, "keep-phases": 1000, "lift": 0.05}}
+            "mixed": {**PLAIN, "precision": "mixed", "alpha": 0.3, "lift": 0.1, "gamma": 5}, "recursive": {**PLAIN, "solver": "recursive"}, "kept": {**PLAIN, "keep-phases": 1000, "lift": 0.05},
+            "views": {**PLAIN, "alpha": 0.3, "lift": 0.1, "views": 3}, "views in one sum": {**PLAIN, "views": 5, "skip-features": "on"},
+            "views, mixed": {**PLAIN, "precision": "mixed", "alpha": 0.3, "lift": 0.1, "gamma": 5, "views": 2},
+            "views, recursive": {**PLAIN, "solver": "recursive", "views": 2}}
 
 
 def any_order(folder):
     """Every order and division into lessons gives the model of everything at once, and that of NumPy."""
     for name, settings in SETTINGS.items():
         for trial in range(4):
-            x, y = images(int(random.integers(3, 60)))
+            x, y = images(int(random.integers(3, 60)), settings=settings)
             whole, parts = folder / "whole.model", folder / "parts.model"
             says = steps(settings, f"+{table(folder / 'all', x, y)}", f"={whole}")
             check(says[0].startswith("1 "), f"{name}: exact: {says}")
@@ -118,13 +137,13 @@ def undo(folder):
     """What is taught and taken back leaves nothing, whatever came in between."""
     for name, settings in SETTINGS.items():
         for trial in range(4):
-            x, y = images(30)
+            x, y = images(30, settings=settings)
             y[:, 6:] = -1  # classes that only the lesson brings
             y[(y == -1).all(1), 0] = 1
-            more_x, more_y = images(int(random.integers(1, 20)))
+            more_x, more_y = images(int(random.integers(1, 20)), settings=settings)
             base, after = folder / "base.model", folder / "after.model"
             first, lesson = table(folder / "first", x, y), table(folder / "lesson", more_x, more_y)
-            third = table(folder / "third", *images(5))
+            third = table(folder / "third", *images(5, settings=settings))
             steps(settings, f"+{first}", f"={base}", f"+{lesson}", f"-{lesson}", f"={after}")
             compare(after, x, y, settings, f"{name}: taken back")
             (one, classes, about), (other, again, _) = model_of(base), model_of(after)
@@ -140,7 +159,7 @@ def merging(folder):
     """Models that were taught different things merge to the model of the union."""
     for name, settings in SETTINGS.items():
         for trial in range(4):
-            (x, y), (other_x, other_y) = images(25), images(15)
+            (x, y), (other_x, other_y) = images(25, settings=settings), images(15, settings=settings)
             one, two, union = folder / "one.model", folder / "two.model", folder / "union.model"
             steps(settings, f"+{table(folder / 'a', x, y)}", f"={one}")
             steps(settings, f"+{table(folder / 'b', other_x, other_y)}", f"={two}")
@@ -152,9 +171,10 @@ def merging(folder):
 def phases(folder):
     """Phases that are taught equal phases that are learned, with every kind of class weight."""
     command = BUILD / "l3a"
-    for weights, scaling in (("none", "normalised"), ("sqrt", "normalised"), ("sqrt", "literal"), ("log", "normalised")):
-        settings = {**PLAIN, "alpha": 0.3, "lift": 0.1, "weights": weights, "scaling": scaling}
-        x, y = images(80, kind=1)
+    for weights, scaling, views in (("none", "normalised", 1), ("sqrt", "normalised", 1), ("sqrt", "literal", 1), ("log", "normalised", 1),
+                                    ("none", "normalised", 3), ("sqrt", "normalised", 3)):
+        settings = {**PLAIN, "alpha": 0.3, "lift": 0.1, "weights": weights, "scaling": scaling, "views": views}
+        x, y = images(80, kind=1, settings=settings)
         learned, taught, lessons = folder / "learned.model", folder / "taught.model", []
         learned.unlink(missing_ok=True)
         for first in range(0, 8, 2):
@@ -162,11 +182,11 @@ def phases(folder):
             own = np.full(y[rows].shape, -1, np.int8)
             own[:, first:first + 2] = y[rows, first:first + 2]
             lessons.append(f"+{table(folder / f'phase{first}', x[rows], own)}")
-            np.save(folder / "x.npy", x), np.save(folder / "y.npy", y)
+            np.save(folder / "x.npy", x if views > 1 else x[:, 0]), np.save(folder / "y.npy", y)
             (folder / "names").write_text("\n".join(NAMES) + "\n")
             subprocess.run([command, "learn", learned, "--features", folder / "x.npy", "--labels", folder / "y.npy", "--names",
                             folder / "names", "--classes", ",".join(NAMES[first:first + 2]), "--quiet",
-                            *(() if first else [v for k, w in settings.items() for v in (f"--{k}", str(w))])], check=True, capture_output=True)
+                            *(() if first else [v for k, w in settings.items() if (k, w) != ("views", 1) for v in (f"--{k}", str(w))])], check=True, capture_output=True)
         steps(settings, *lessons, f"={taught}")
         (one, classes, _), (other, again, _) = model_of(learned), model_of(taught)
         off = np.abs(other["weights"][:, [again.index(c) for c in classes]] - one["weights"]).max() / np.abs(one["weights"]).max()
@@ -176,7 +196,7 @@ def phases(folder):
 def left_out(folder):
     """The scores without each image are those of a model that is solved without it."""
     for name, settings in SETTINGS.items():
-        x, y = images(30)
+        x, y = images(30, settings=settings)
         where = table(folder / "all", x, y)
         steps(settings, f"+{where}", f"={folder / 'model'}", f"?{where}:{folder / 'scores'}")
         _, classes, _ = model_of(folder / "model")
@@ -189,20 +209,21 @@ def left_out(folder):
             plain, _, _ = solve(x[rest], y[rest][:, order], settings["gamma"], settings.get("alpha", 1), 0, np.ones(rest.sum()), skip)
             t = sum(not any(o != s and all(b or not a for a, b in zip(o, s)) for o in sets) for s in sets)
             plain = plain + settings.get("lift", 0) * (t - 1) / (t + 8) * plain.sum(1, keepdims=True)
-            worst = max(worst, np.abs(expand(x[i:i + 1], DIM, skip) @ plain - scores[i]).max())
+            worst = max(worst, np.abs(combine(expand(x[i:i + 1], DIM, skip) @ plain) - scores[i]).max())
         check(worst < (2e-6 if settings["precision"] == "double" else 2e-3), f"{name}: scores without the image are off by {worst:.1e}")
 
 
 def chosen(folder):
     """Gamma from the sums, and the thresholds of taught models, by the formulas of docs/teaching.md; the order does not matter."""
-    settings = {**PLAIN, "alpha": 0.3, "gamma": "auto", "gamma-from": "sums", "thresholds": "taught"}
-    for count, classes in ((3, 2), (40, 1), (40, 5), (200, 8)):
-        x, y = images(count, kind=1)
+    for count, classes, views in ((40, 5, 3), (3, 2, 1), (40, 1, 1), (40, 5, 1), (200, 8, 1)):
+        settings = {**PLAIN, "alpha": 0.3, "gamma": "auto", "gamma-from": "sums", "thresholds": "taught", "views": views}
+        x, y = images(count, kind=1, settings=settings)
         y[:, classes:] = -1
         half = table(folder / "first", x[::2], y[::2]), table(folder / "second", x[1::2], y[1::2])
         says = steps(settings, f"+{half[0]}", f"+{half[1]}", f"={folder / 'one'}")
         again = steps(settings, f"+{half[1]}", f"+{half[0]}", f"={folder / 'two'}")
-        m = (expand(x, DIM, False) ** 2).sum() / count
+        m = (spread(np.ones(count), x.shape[1])[:, :, None] * expand(x, DIM, False) ** 2).sum() / count
+        level = (1 + 0.09 * np.log(views)) / 2 if views > 1 else 1
         gamma = 10 ** (round(4 * np.log10(m * (1 + 8 / classes) * count / (count + 15))) / 4)
         check(says[-1].split()[0] == "1" and abs(float(says[-1].split()[3]) / gamma - 1) < 1e-12, f"gamma of {count} images: {says} {gamma}")
         check(says[-1].split()[3] == again[-1].split()[3], "the order does not matter")
@@ -215,22 +236,22 @@ def chosen(folder):
             n = tensors["counts"][k]
             mean = tensors["cross"][:, k] @ tensors["weights"][:, k] / n if n else 0
             share = 0.76 - 0.3 * max(0, count - tensors["counts"].sum()) / (count + 50)
-            check(not n or abs(shown[name] - share * n / (n + 1) * mean) < 1e-4, f"threshold of {name}")
+            check(not n or abs(shown[name] - level * share * n / (n + 1) * mean) < 1e-4, f"threshold of {name}")
     check("does not know how many images" in steps({**PLAIN, "gamma": "auto", "gamma-from": "sums"}, code=1), "one sum has no such gamma")
     check("needs a phase" in steps({**PLAIN, "gamma": "auto"}, f"+{half[0]}", code=1), "a lesson is no phase")
 
 
 def renaming(folder):
-    x, y = images(30)
     for name, settings in SETTINGS.items():
+        x, y = images(30, settings=settings)
         before, after = folder / "before.model", folder / "after.model"
         steps(settings, f"+{table(folder / 'all', x, y)}", f"={before}", "~class a:Ähre", f"={after}")
         (one, classes, _), (other, again, _) = model_of(before), model_of(after)
         check([("Ähre" if c == "class a" else c) for c in classes] == again and (one["weights"] == other["weights"]).all(), f"{name}: renamed")
     # two tags for one thing, never judged together
     settings = SETTINGS["apart"]
+    (x, y), (other_x, other_y) = images(30), images(20)
     y[:, 1] = -1
-    other_x, other_y = images(20)
     other_y[:, 0] = -1
     other_y[(other_y == -1).all(1), 1] = 1
     y[(y == -1).all(1), 0] = 1
@@ -252,10 +273,16 @@ def refusals(folder):
                         ("has no class", [f"-{good}"]), ("the model has no class 'zebra'", [f"+{good}", "~zebra:horse"]),
                         ("empty name", [f"+{good}", "~class a:"])):
         check(words in steps(settings, *what, code=1), words)
+    more = table(folder / "more", *images(10, settings={"views": 3}))
+    check("the model was learned from whole pictures" in steps(settings, f"+{good}", f"+{more}", code=1), "views are refused without them")
+    check("those of whole pictures" in steps({**settings, "views": 3}, f"+{more}", f"+{good}", code=1), "and the reverse")
+    check("have 3 views, but the model was learned with 2" in steps({**settings, "views": 2}, f"+{more}", code=1), "and others")
+    steps(settings, f"+{good}", f"={folder / 'one'}"), steps({**settings, "views": 3}, f"+{more}", f"={folder / 'two'}")
+    check("views is 1 in one model and 3 in the other" in steps(settings, f"@{folder / 'one'}", f"&{folder / 'two'}", code=1), "merging")
 
 
 def golden(folder):
-    """The cases of the reference program that have no views."""
+    """The cases of the reference program."""
     path = SHARED / "golden" / "parts.json"
     if not path.exists():
         print("skipped: golden/parts.json is not there")
@@ -263,18 +290,20 @@ def golden(folder):
     sys.path.insert(0, str(SHARED / "reference"))
     import parts_reference
     for case in json.loads(path.read_text())["cases"]:
-        if case["crops"]:
-            continue
-        made = parts_reference.example(case["example_seed"], case["images"], case["width"], case["classes"], 0, case["era"])
-        x = np.array([image["rows"][0] for image in made], np.float32)
+        made = parts_reference.example(case["example_seed"], case["images"], case["width"], case["classes"], case["crops"], case["era"])
+        x = np.array([image["rows"] for image in made], np.float32)
         y = np.array([[int(k in image["present"]) if k in image["judged"] else -1 for k in range(case["classes"])] for image in made], np.int8)
         settings = {**PLAIN, "dim": case["dim"], "seed": case["layer_seed"], "gamma": case["gamma"], "alpha": case["alpha"],
-                    "lift": case["lift"], "skip-features": "on" if case["skip"] else "off", **({"keep-phases": 99} if case["lift"] else {})}
-        steps(settings, f"+{table(folder / 'case', x, y)}", f"={folder / 'case.model'}", width=case["width"])
+                    "lift": case["lift"], "skip-features": "on" if case["skip"] else "off", "views": case["crops"] or 1, **({"keep-phases": 99} if case["lift"] else {})}
+        where = table(folder / "case", x, y)
+        steps(settings, f"+{where}", f"={folder / 'case.model'}", f"!{where}:{folder / 'scores'}", width=case["width"])
         tensors, classes, _ = model_of(folder / "case.model")
         expected = np.array(case["weights"])[:, [NAMES.index(c) for c in classes]]
         off = np.abs(tensors["weights"] - expected).max() / np.abs(expected).max()
         check(off < 2e-6, f"golden case {case['example_seed']}: off by {off:.1e}")  # its features are float64, ours float32
+        scores = np.fromfile(folder / "scores", np.float32).reshape(len(x), -1)[:5]
+        expected = np.array(case["scores_of_first_five"])[:, [NAMES.index(c) for c in classes]]
+        check(np.abs(scores - expected).max() < 2e-6, f"golden case {case['example_seed']}: scores are off by {np.abs(scores - expected).max():.1e}")
 
 
 def main():
