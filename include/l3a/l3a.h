@@ -390,7 +390,7 @@ L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);
  */
 L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count);
 /* Computes scores [rows x classes of the model] for features [rows x width]; of a model with the setting `views` above 1, for
- * [rows x l3a_view_rows(views) x width]. */
+ * [rows x l3a_view_rows(views) x width]. If the setting `score-views` is not 0, it is what counts here. */
 L3A_PUBLIC l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores);
 /* Computes the metrics on the rows that show at least one of the model's classes. The table must have all of these classes.
  * average_precision gets one number per class of the model; NULL: not wanted. */
@@ -405,9 +405,11 @@ typedef struct l3a_evaluate_options {
  * lower on all images, and closer to what a person sees who tags any pictures. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_model_evaluate_with(l3a_model *model, l3a_features *features, const l3a_evaluate_options *options,
                                               l3a_metrics *metrics, double *average_precision);
-/* Says whether the table can be used with the model: L3A_OK, or L3A_ERROR_MISMATCH if the width differs, or a record of how the
- * features were made that both have. */
+/* Says whether the model can learn from the table: L3A_OK, or L3A_ERROR_MISMATCH if the width or the views differ, or a record of
+ * how the features were made that both have. */
 L3A_PUBLIC l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features);
+/* The same for scoring, where the setting `score-views` can say that images have other views. Since 0.4. */
+L3A_PUBLIC l3a_status l3a_model_accepts_to_score(l3a_model *model, const l3a_features *features);
 
 /* ---- Model: what it holds ------------------------------------------------------------------------------------------- */
 typedef struct l3a_phase_info {
@@ -590,14 +592,14 @@ typedef struct l3a_axis {
 
 typedef struct l3a_experiment_options {
     size_t size;                 /* sizeof the struct */
-    l3a_features *train, *test;  /* both are needed, with the same views; everything else has a default */
+    l3a_features *train, *test;  /* both are needed; everything else has a default */
     const char *protocol;        /* as in l3a_protocol_parse(); NULL: B0-C10 */
     const char *class_order;     /* as in l3a_class_order(); NULL: lexicographic */
     const char *const *methods;  /* names from l3a_method_at(), of methods that run */
     size_t method_count;         /* 0: only l3a */
     const uint64_t *seeds;       /* of the random layer; used instead of the setting seed */
     size_t seed_count;           /* 0: only 2025 */
-    const l3a_options *settings; /* copied; NULL: the defaults. The setting views is that of the tables */
+    const l3a_options *settings; /* copied; NULL: the defaults. views and score-views are those of the tables */
     const l3a_axis *axes;        /* the settings that vary */
     size_t axis_count;
     int grid;              /* 1: a grid even if no setting varies; 0: a grid if some setting varies, otherwise a run */

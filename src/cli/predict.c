@@ -98,7 +98,7 @@ static l3a_status predict_rows(l3a_model *model, l3a_features *features, struct 
                  row = l3a_view_rows(l3a_features_views(features)) * l3a_features_width(features);
     float *values = calloc(BLOCK * row, sizeof *values), *scores = calloc(BLOCK * classes + 1, sizeof *scores);
     double *thresholds = calloc(classes + 1, sizeof *thresholds);
-    l3a_status status = values && scores && thresholds ? l3a_model_accepts(model, features) : L3A_ERROR_MEMORY;
+    l3a_status status = values && scores && thresholds ? l3a_model_accepts_to_score(model, features) : L3A_ERROR_MEMORY;
     for (size_t i = 0; i < rows; i++) {
         widen(&view, l3a_features_id(features, i) ? l3a_features_id(features, i) : "");
     }

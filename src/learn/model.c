@@ -184,7 +184,10 @@ done:
  *
  * f is two thirds. With thresholds `taught` it is (0.76 - 0.3 u/(N + 50)) n/(n + 1) for a class with n of the N images: with few
  * images the scores of these images are further above those of others, and among pictures that show none of the classes, a higher
- * threshold pays off. The more such images were taught, at least u = N - Σ n, the less it needs to be (docs/teaching.md). */
+ * threshold pays off. The more such images were taught, at least u = N - Σ n, the less it needs to be (docs/teaching.md).
+ *
+ * With views, the sums only know the mean score of all rows of these images, where the crops together count as much as the whole
+ * picture; views_level() says how far above it the combined score is. */
 static double taught_share(const l3a_model *model) {
     double images = 0, shown = 0;
     for (size_t i = 0; i < model->evidence->part_count; i++) {
@@ -203,7 +206,8 @@ void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
     const size_t classes = model->classes.count;
     const double fixed = logit(model->options.theta),
                  lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count),
-                 share = lift / (1 + lift * (double)classes), taught = taught_share(model);
+                 share = lift / (1 + lift * (double)classes), taught = taught_share(model),
+                 level = views_level((size_t)model->options.views, scored_views(&model->options));
     double sum = 0;
     size_t known = 0;
     memset(thresholds, 0, classes * sizeof *thresholds);
@@ -221,7 +225,7 @@ void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
     }
     for (size_t k = 0; k < classes; k++) {
         const bool fits = thresholds[k] > 0 && model->label_weight[k] > 0 && model->counts[k];
-        thresholds[k] = fits ? thresholds[k] / model->label_weight[k] : fixed;
+        thresholds[k] = fits ? level * thresholds[k] / model->label_weight[k] : fixed;
         sum += fits ? thresholds[k] : 0;
         known += fits;
     }
@@ -420,7 +424,7 @@ l3a_status l3a_model_set_record(l3a_model *model, const char *key, const char *v
 l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores) {
     REQUIRE(model, model, features, scores);
     const l3a_status status = model_ready(model);
-    return status == L3A_OK ? score_features(model->context, &model->layer, &model->solution, (size_t)model->options.views,
+    return status == L3A_OK ? score_features(model->context, &model->layer, &model->solution, scored_views(&model->options),
                                              features, rows, scores, NULL)
                             : status;
 }
@@ -428,6 +432,12 @@ l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows,
 l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features) {
     REQUIRE(model, model, features);
     return check_provenance(model->context, model->width, (size_t)model->options.views, &model->record_keys, &model->record_values,
+                            features);
+}
+
+l3a_status l3a_model_accepts_to_score(l3a_model *model, const l3a_features *features) {
+    REQUIRE(model, model, features);
+    return check_provenance(model->context, model->width, scored_views(&model->options), &model->record_keys, &model->record_values,
                             features);
 }
 
@@ -636,7 +646,7 @@ l3a_status l3a_model_evaluate_with(l3a_model *model, l3a_features *features, con
     TRY(CHECK_SIZED(context, metrics));
     TRY(READ_SIZED(context, options, chosen));
     FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn or teach a class first", "the model has learned no class yet");
-    TRY(l3a_model_accepts(model, features));
+    TRY(l3a_model_accepts_to_score(model, features));
     TRY(allocate(context, classes, sizeof *columns, &columns));
     TRY(features_columns(features, (const char *const *)model->classes.items, classes, columns));
     TRY((chosen.all_images ? evaluation_begin_all : evaluation_begin)(features, columns, classes, &evaluation));

@@ -81,12 +81,12 @@ static const char *find_record(const text_list *keys, const text_list *values, c
 static l3a_status check_views(l3a_context *context, size_t views, const l3a_features *features) {
     l3a_status status = L3A_OK;
     FAIL_IF(features->views > 1 && views == 1, context, L3A_ERROR_MISMATCH,
-            "use features of whole pictures, use 1 view of these, or learn a model with these views (setting views)",
-            "%s: the features have %zu views, but the model was learned from whole pictures", features->path, features->views);
+            "use features of whole pictures, use 1 view of these, or a model with these views (settings views and score-views)",
+            "%s: the features have %zu views, but the model takes whole pictures", features->path, features->views);
     FAIL_IF(features->views == 1 && views > 1, context, L3A_ERROR_MISMATCH, "extract the features with the views of the model",
-            "%s: the features are those of whole pictures, but the model was learned with %zu views", features->path, views);
+            "%s: the features are those of whole pictures, but the model takes %zu views", features->path, views);
     FAIL_IF(features->views != views, context, L3A_ERROR_MISMATCH, "use features with the views of the model",
-            "%s: the features have %zu views, but the model was learned with %zu", features->path, features->views, views);
+            "%s: the features have %zu views, but the model takes %zu", features->path, features->views, views);
 done:
     return status;
 }
@@ -162,7 +162,7 @@ l3a_status scorer_create(l3a_model *model, const struct scorer *before, struct s
     struct scorer *made = NULL;
     l3a_status status = L3A_OK;
     TRY(scorer_begin(context, &made));
-    made->views = (size_t)model->options.views;
+    made->views = scored_views(&model->options);
     if (!model->shared_layer) {
         TRY(scorer_take_layer(made, &model->options, model->width, before));
         model->shared_layer = shared_layer_keep(made->layer);
