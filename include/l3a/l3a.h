@@ -160,6 +160,8 @@ typedef struct l3a_tagger_options {
     const struct l3a_picture_options *picture_options;   /* the same */
     size_t batch; /* pictures that l3a_reader_tag_files() computes at a time, up to 1024; 0: 16. With 1, it gives a picture the same
                    * scores as l3a_reader_tag_file() to the last bit. */
+    size_t views; /* of the pictures that are tagged: 1, 5, 9 or 14, whatever the model was taught with; 0: as its settings `views`
+                   * and `score-views` say. More are more accurate and take longer. Since 0.4. */
 } l3a_tagger_options;
 
 /* Loads a model or, since 0.3, a packed model (l3a_pack_write()), and opens its backbone. A backbone or preprocessing other than

@@ -128,8 +128,8 @@ int extract_command(struct arguments *arguments) {
     l3a_dataset_options reading = {.size = sizeof reading};
     l3a_backbone *backbone = NULL;
     l3a_dataset *dataset = NULL;
-    const char *views = argument_choice(arguments, "views", "1|5|9|14", "1");
-    if (!path || !views || !backbone_arguments(arguments, &options)) {
+    size_t views;
+    if (!path || !views_argument(arguments, &views) || !backbone_arguments(arguments, &options)) {
         return EXIT_USAGE;
     }
     if (argument(arguments, "float16") && argument(arguments, "float32")) {
@@ -143,8 +143,7 @@ int extract_command(struct arguments *arguments) {
     if (status == L3A_OK) {
         status = l3a_backbone_open(arguments->context, checkpoint, &options, &backbone);
     }
-    const int code = status == L3A_OK ? execute(arguments, backbone, dataset, (size_t)strtoul(views, NULL, 10), path)
-                                      : explain(arguments, status);
+    const int code = status == L3A_OK ? execute(arguments, backbone, dataset, views ? views : 1, path) : explain(arguments, status);
     l3a_backbone_free(backbone);
     l3a_dataset_free(dataset);
     return code;

@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool views_argument(const struct arguments *arguments, size_t *views) {
+    const char *given = argument(arguments, "views"), *known = given ? argument_choice(arguments, "views", "1|5|9|14", "1") : "0";
+    *views = known ? strtoul(known, NULL, 10) : 0;
+    return known != NULL;
+}
+
 bool tag_choice_arguments(const struct arguments *arguments, struct tag_choice *choice) {
     *choice = (struct tag_choice){.threshold = NAN};
     if (!argument_integer(arguments, "top", 1, 1000000, &choice->top) ||

@@ -350,9 +350,9 @@ int teach_command(struct arguments *arguments) {
     const char *format = argument_choice(arguments, "format", "table|json", "table");
     struct lists lists = {0};
     l3a_lesson *lesson = NULL;
-    size_t skipped = 0;
+    size_t skipped = 0, views;
     int code = EXIT_USAGE;
-    if (!format || !argument_choice(arguments, "views", "1|5|9|14", "1") || !arguments_fit(arguments)) {
+    if (!format || !views_argument(arguments, &views) || !arguments_fit(arguments)) {
         return EXIT_USAGE;
     }
     if (lists_parse(arguments, &lists)) {

@@ -199,15 +199,12 @@ static double taught_share(const l3a_model *model) {
     return 0.76 - 0.3 * fmax(0, images - shown) / (images + 50);
 }
 
-void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
-    if (!model || !thresholds) {
-        return;
-    }
+void model_thresholds(const l3a_model *model, size_t views, double *thresholds) {
     const size_t classes = model->classes.count;
     const double fixed = logit(model->options.theta),
                  lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count),
                  share = lift / (1 + lift * (double)classes), taught = taught_share(model),
-                 level = views_level((size_t)model->options.views, scored_views(&model->options));
+                 level = views_level((size_t)model->options.views, views);
     double sum = 0;
     size_t known = 0;
     memset(thresholds, 0, classes * sizeof *thresholds);
@@ -231,6 +228,12 @@ void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
     }
     for (size_t k = 0; known && model->options.thresholds == L3A_THRESHOLDS_GLOBAL && k < classes; k++) {
         thresholds[k] = sum / (double)known;
+    }
+}
+
+void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
+    if (model && thresholds) {
+        model_thresholds(model, scored_views(&model->options), thresholds);
     }
 }
 

@@ -229,7 +229,7 @@ l3a_status tagger_open_backbone(l3a_tagger *tagger, const l3a_tagger_options *op
     } else {
         TRY(open_remembered(tagger, chosen));
     }
-    TRY(tagger_set_loading(tagger, edition->views));
+    TRY(tagger_loading(tagger, edition->views, &tagger->loading));
 done:
     return status;
 }

@@ -34,8 +34,9 @@ struct teaching {
     l3a_lesson_options options;
     l3a_history *history;
     l3a_model *model;
-    size_t width;    /* numbers of a picture: those of all views */
-    float *features; /* [pictures x width] */
+    size_t width;               /* numbers of a picture: those of all views */
+    l3a_loader_options loading; /* as the tagger's, but with the views that are learned */
+    float *features;            /* [pictures x width] */
     struct plan *plans;
     text_list classes; /* of the model, then new ones */
     size_t *places;    /* of the lesson's classes among them; SIZE_MAX: no picture shows it */
@@ -82,7 +83,7 @@ static l3a_status read_files(struct teaching *teaching, const char *const *paths
     const size_t batch = count < tagger->batch ? count : tagger->batch;
     struct intake intake = {0};
     l3a_status status = L3A_OK;
-    TRY(intake_open(teaching->context, tagger->backbone, &tagger->loading, paths, count, batch, &intake));
+    TRY(intake_open(teaching->context, tagger->backbone, &teaching->loading, paths, count, batch, &intake));
     for (size_t first = 0; first < count; first += batch) {
         size_t good = 0;
         TRY(intake_next(&intake, count - first < batch ? count - first : batch));
@@ -120,11 +121,11 @@ done:
 static l3a_status read_memory(struct teaching *teaching) {
     l3a_context *context = teaching->context;
     const l3a_backbone_info *info = l3a_backbone_describe(teaching->tagger->backbone);
-    const size_t views = view_rows(teaching->tagger->loading.views);
+    const size_t views = view_rows(teaching->loading.views);
     struct preparer preparer;
     float *planes = NULL, *features = NULL;
     l3a_status status = L3A_OK;
-    preparer_start(context, &teaching->tagger->loading, &preparer);
+    preparer_start(context, &teaching->loading, &preparer);
     TRY(allocate(context, views, 3 * info->size * info->size * sizeof *planes, &planes));
     TRY(allocate(context, teaching->width, sizeof *features, &features));
     for (size_t i = 0; i < teaching->lesson->count; i++) {
@@ -551,6 +552,7 @@ static l3a_status prepare(struct teaching *teaching, struct entry **entry) {
         TRY(lesson_marks(teaching->lesson, "was", &was, &teaching->was, &teaching->was_count, &teaching->was_complete));
     }
     teaching->width = model_image(teaching->model);
+    TRY(tagger_loading(teaching->tagger, teaching->model->options.views, &teaching->loading));
     TRY(allocate_zeroed(context, count, sizeof *teaching->plans, &teaching->plans));
     TRY(allocate(context, count, teaching->width * sizeof *teaching->features, &teaching->features));
     TRY(history_known(teaching->history, &teaching->known, &teaching->known_count));

@@ -85,7 +85,7 @@ expect 0 '' l3a predict "$work/five.model" "${test[@]}" --views 5
 make_features "$work/some" --rows 50 --test-rows 1 --views 14 --ids # the first rows of the training table
 expect 0 '' l3a forget "$work/five.model" --features "$work/some/train.safetensors" --views 5 -o "$work/forgotten"
 expect 2 'views must be a whole number' l3a eval "$work/five.model" "${test[@]}" --views 5,9
-expect 2 'about feature files' l3a predict "$work/model" --backbone b --views 5 picture.jpg
+expect 2 'is not one of 1|5|9|14' l3a predict "$work/model" --backbone b --views 6 picture.jpg
 
 # a model takes images with its own views only
 expect 0 '' l3a learn "$work/plain.model" --features "$plain/train.safetensors" --classes class00,class01 --dim 64
