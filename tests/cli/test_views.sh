@@ -92,11 +92,11 @@ expect 0 '' l3a learn "$work/plain.model" --features "$plain/train.safetensors" 
 for command in learn eval predict forget; do
     classes=()
     [ $command = learn ] && classes=(--classes class04)
-    expect 2 'the features are those of whole pictures, but the model was learned with 14 views' l3a $command "$work/model" \
+    expect 2 'the features are those of whole pictures, but the model takes 14 views' l3a $command "$work/model" \
         --features "$plain/train.safetensors" "${classes[@]}"
-    expect 2 'the features have 14 views, but the model was learned from whole pictures' l3a $command "$work/plain.model" "${train[@]}" \
+    expect 2 'the features have 14 views, but the model takes whole pictures' l3a $command "$work/plain.model" "${train[@]}" \
         "${classes[@]}"
-    expect 2 'the features have 14 views, but the model was learned with 5' l3a $command "$work/five.model" "${train[@]}" "${classes[@]}"
+    expect 2 'the features have 14 views, but the model takes 5' l3a $command "$work/five.model" "${train[@]}" "${classes[@]}"
 done
 expect 2 'views: the model was created with 14, and cannot change to 5' l3a learn "$work/model" "${train[@]}" --views 5 --classes class04
 expect 0 '' l3a eval "$work/plain.model" "${test[@]}" --views 1
