@@ -141,7 +141,7 @@ expect 2 '--pool is for a new model' teach tags.l3a more/good.png --tags disc --
 expect 2 "--views: '3' is not one of 1|5|9|14" teach views.l3a 'folders:by tag' --backbone backbone.safetensors --views 3
 check 'nothing was made' test ! -e views.l3a
 expect 0 '' teach views.l3a 'folders:by tag' --backbone backbone.safetensors --dim 64 --precision double --views 5
-shows 'taught 20 pictures; new tags: Streifen ü, disc'
+shows 'taught 20 pictures; new tags: Streifen ü, disc' '100 %'
 check 'six times the features are kept' test "$(stat -c %s views.l3a.history)" -gt "$((4 * $(stat -c %s direct.l3a.history)))"
 cp views.l3a before
 cp views.l3a.history before.history
