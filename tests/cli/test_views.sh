@@ -52,6 +52,10 @@ expect 2 "$crops/train.safetensors has 14 views of each image, but $plain/test.s
 expect 2 'has 1 view of each image, but' l3a sweep --train "$plain/train.safetensors" --test "$fewer/test.safetensors" --protocol B0-C2 -o "$work/none"
 check 'nothing was made' test ! -e "$work/none"
 
+expect 0 'plan: 6 classes in 3 phases, 1 view to learn and 14 to score' run_on "$crops" --method slda,finetune --views 1 --score-views 14 -o \
+    "$work/scored"
+check 'no warning of --score-views' sh -c "! grep -q warning '$work/stderr'"
+
 # sweep
 sweep_on() { l3a sweep --train "$crops/train.safetensors" --test "$crops/test.safetensors" --protocol B0-C2 --dim 64 --quiet "$@"; }
 expect 0 '' sweep_on --gamma 10,1000 --method l3a,l3a-no-pl -o "$work/sweep"
@@ -92,11 +96,11 @@ expect 0 '' l3a learn "$work/plain.model" --features "$plain/train.safetensors" 
 for command in learn eval predict forget; do
     classes=()
     [ $command = learn ] && classes=(--classes class04)
-    expect 2 'the features are those of whole pictures, but the model was learned with 14 views' l3a $command "$work/model" \
+    expect 2 'the features are those of whole pictures, but the model takes 14 views' l3a $command "$work/model" \
         --features "$plain/train.safetensors" "${classes[@]}"
-    expect 2 'the features have 14 views, but the model was learned from whole pictures' l3a $command "$work/plain.model" "${train[@]}" \
+    expect 2 'the features have 14 views, but the model takes whole pictures' l3a $command "$work/plain.model" "${train[@]}" \
         "${classes[@]}"
-    expect 2 'the features have 14 views, but the model was learned with 5' l3a $command "$work/five.model" "${train[@]}" "${classes[@]}"
+    expect 2 'the features have 14 views, but the model takes 5' l3a $command "$work/five.model" "${train[@]}" "${classes[@]}"
 done
 expect 2 'views: the model was created with 14, and cannot change to 5' l3a learn "$work/model" "${train[@]}" --views 5 --classes class04
 expect 0 '' l3a eval "$work/plain.model" "${test[@]}" --views 1
