@@ -40,10 +40,10 @@ check 'crops help l3a+' /usr/bin/python3 -c 'import sys; sys.exit(float(sys.argv
 expect 0 '' run_on "$plain" --quiet --method $methods -o "$work/same"
 check '--views 1 is a table without views' diff <(metrics "$work/whole") <(metrics "$work/same")
 expect 0 'plan: 6 classes in 3 phases, 5 views, features 24 wide' run_on "$crops" --method l3a --views 5 -o "$work/five"
+check 'no warning of --views' sh -c "! grep -q 'views.*no effect' '$work/stderr'"
 check 'the record says which' grep -q '"views": 5,' "$work/five/run.json"
 expect 2 'has views = 5, but this one has views = 14' l3a run --resume -o "$work/five" --views 14
 expect 0 '' l3a run --quiet --resume -o "$work/five"
-check 'no warning of --views' sh -c "! grep -q warning '$work/stderr'"
 expect 2 "$fewer/train.safetensors" run_on "$fewer" --views 9 -o "$work/none"
 expect 2 "$plain/train.safetensors" run_on "$plain" --views 5 -o "$work/none"
 expect 2 'views must be a whole number' run_on "$crops" --views some -o "$work/none"
@@ -51,6 +51,10 @@ expect 2 "$crops/train.safetensors has 14 views of each image, but $plain/test.s
     "$crops/train.safetensors" --test "$plain/test.safetensors" --protocol B0-C2 -o "$work/none"
 expect 2 'has 1 view of each image, but' l3a sweep --train "$plain/train.safetensors" --test "$fewer/test.safetensors" --protocol B0-C2 -o "$work/none"
 check 'nothing was made' test ! -e "$work/none"
+
+expect 0 'plan: 6 classes in 3 phases, 1 view to learn and 14 to score' run_on "$crops" --method slda,finetune --views 1 --score-views 14 -o \
+    "$work/scored"
+check 'no warning of --score-views' sh -c "! grep -q 'views.*no effect' '$work/stderr'"
 
 # sweep
 sweep_on() { l3a sweep --train "$crops/train.safetensors" --test "$crops/test.safetensors" --protocol B0-C2 --dim 64 --quiet "$@"; }
