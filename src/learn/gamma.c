@@ -1,39 +1,28 @@
 #include "learn/gamma.h"
 
 #include "base/memory.h"
-#include "learn/views.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 100, MAKING = 1, TRYING = 3 };
+enum { FEW = 100, MAKING = 1, TRYING = 2 };
 
-/* The shape of a sample. */
-static struct gamma_sample sample_shape(size_t width, size_t views, size_t classes, uint64_t images) {
-    const size_t most = images_of_rows(views > 1 ? 2 * GAMMA_ROWS : GAMMA_ROWS, views);
-    const size_t capacity = images < most ? (size_t)images : most;
-    return (struct gamma_sample){.width = width,
-                                 .views = views,
-                                 .classes = classes,
-                                 .capacity = capacity,
-                                 .rows = capacity * view_rows(views),
-                                 .images = images};
+static size_t sample_size(uint64_t images) {
+    return images < GAMMA_ROWS ? (size_t)images : GAMMA_ROWS;
 }
 
 size_t gamma_sample_numbers(const struct gamma_sample *sample) {
-    return sample->rows * (sample->width + 1 + sample->classes);
+    return sample->capacity * (sample->width + 1 + sample->classes);
 }
 
-uint64_t gamma_sample_bytes(size_t width, size_t views, size_t classes, uint64_t images) {
-    const struct gamma_sample sample = sample_shape(width, views, classes, images);
-    return gamma_sample_numbers(&sample) * sizeof *sample.values;
+uint64_t gamma_sample_bytes(size_t width, size_t classes, uint64_t images) {
+    return (uint64_t)sample_size(images) * (width + 1 + classes) * sizeof(double);
 }
 
-l3a_status gamma_sample_create(l3a_context *context, size_t width, size_t views, size_t classes, uint64_t images,
-                               struct gamma_sample *sample) {
-    *sample = sample_shape(width, views, classes, images);
+l3a_status gamma_sample_create(l3a_context *context, size_t width, size_t classes, uint64_t images, struct gamma_sample *sample) {
+    *sample = (struct gamma_sample){.width = width, .classes = classes, .capacity = sample_size(images), .images = images};
     return allocate_zeroed(context, gamma_sample_numbers(sample), sizeof *sample->values, &sample->values);
 }
 
@@ -43,41 +32,36 @@ void gamma_sample_free(l3a_context *context, struct gamma_sample *sample) {
 }
 
 static double *sample_weights(const struct gamma_sample *sample) {
-    return sample->values + sample->rows * sample->width;
+    return sample->values + sample->capacity * sample->width;
 }
 
 static double *sample_targets(const struct gamma_sample *sample) {
-    return sample_weights(sample) + sample->rows;
+    return sample_weights(sample) + sample->capacity;
 }
 
 /* The sample is spread evenly over all images. */
 void gamma_sample_offer(const struct gamma_sample *sample, uint64_t index, const float *features, double weight,
                         const int8_t *labels) {
     const uint64_t n = sample->capacity, slot = index * n / sample->images;
-    const size_t each = view_rows(sample->views), first = (size_t)slot * each, width = sample->width;
     if ((index + 1) * n / sample->images == slot) {
         return;
     }
-    for (size_t j = 0; j < each * width; j++) {
-        sample->values[first * width + j] = (double)features[j];
+    for (size_t j = 0; j < sample->width; j++) {
+        sample->values[slot * sample->width + j] = (double)features[j];
     }
-    for (size_t v = 0; v < each; v++) {
-        const double own = view_weight(weight, v, sample->views);
-        sample_weights(sample)[first + v] = own;
-        for (size_t k = 0; k < sample->classes; k++) {
-            sample_targets(sample)[k * sample->rows + first + v] = labels[k] == 1 ? sqrt(own) : 0;
-        }
+    sample_weights(sample)[slot] = weight;
+    for (size_t k = 0; k < sample->classes; k++) {
+        sample_targets(sample)[k * n + slot] = labels[k] == 1 ? sqrt(weight) : 0;
     }
 }
 
 struct trial {
     l3a_context *context;
     const struct gamma_sample *sample;
-    size_t n, each; /* rows, and those of an image */
+    size_t n;
     double *gram;   /* X̃X̃ᵀ */
     double *factor; /* U with UᵀU = H⁻¹, then U⁻¹ */
     double *errors; /* [classes x n] */
-    double *block;  /* [each x each]: H_ii, then its factors */
     float *features;
 };
 
@@ -91,54 +75,16 @@ static void list_trying(struct trial *trial, size_t classes, struct array *list)
     const size_t n = trial->n;
     list[0] = (struct array){&trial->factor, n, n * sizeof *trial->factor, false};
     list[1] = (struct array){&trial->errors, classes, n * sizeof *trial->errors, false};
-    list[2] = (struct array){&trial->block, trial->each, trial->each * sizeof *trial->block, false};
 }
 
-uint64_t choose_gamma_bytes(size_t width, size_t views, size_t classes, uint64_t images, real type) {
-    struct trial none = {.n = sample_shape(width, views, classes, images).rows, .each = view_rows(views)};
+uint64_t choose_gamma_bytes(size_t width, size_t classes, uint64_t images, real type) {
+    struct trial none = {.n = sample_size(images)};
     struct array making[MAKING], trying[TRYING];
     const uint64_t square = (uint64_t)none.n * none.n;
     list_making(&none, width, making);
     list_trying(&none, classes, trying);
     const uint64_t before = arrays_bytes(making, MAKING) + square * real_size(type), after = arrays_bytes(trying, TRYING);
     return square * sizeof *none.gram + (before > after ? before : after);
-}
-
-/* H_ii = L D Lᵀ of the image whose rows begin at `first`, from H = U⁻¹U⁻ᵀ: L below the diagonal, D on it. */
-static void factor_image(const struct trial *trial, size_t first) {
-    const size_t n = trial->n, each = trial->each;
-    double *block = trial->block;
-    for (size_t a = 0; a < each; a++) {
-        for (size_t b = 0; b <= a; b++) {
-            double sum = 0;
-            for (size_t j = first + a; j < n; j++) {
-                sum += trial->factor[(first + a) * n + j] * trial->factor[(first + b) * n + j];
-            }
-            for (size_t c = 0; c < b; c++) {
-                sum -= block[a * each + c] * block[b * each + c] * block[c * each + c];
-            }
-            block[a * each + b] = a == b ? sum : sum / block[b * each + b];
-        }
-    }
-}
-
-/* ‖ H_ii⁻¹ e ‖², e being the rows of an image in (H Ỹ) of a class, which are overwritten. */
-static double error_of_image(const struct trial *trial, double *e) {
-    const size_t each = trial->each;
-    double error = 0;
-    for (size_t a = 0; a < each; a++) {
-        for (size_t c = 0; c < a; c++) {
-            e[a] -= trial->block[a * each + c] * e[c];
-        }
-    }
-    for (size_t a = each; a-- > 0;) {
-        e[a] /= trial->block[a * each + a];
-        for (size_t c = a + 1; c < each; c++) {
-            e[a] -= trial->block[c * each + a] * e[c];
-        }
-        error += e[a] * e[a];
-    }
-    return error;
 }
 
 /* E(γ); infinite if it cannot be computed. */
@@ -160,10 +106,14 @@ static double left_out_error(const struct trial *trial, double gamma) {
     if (!matrix_invert_factor(threads, n, trial->factor, n)) {
         return INFINITY;
     }
-    for (size_t first = 0; first < n; first += trial->each) {
-        factor_image(trial, first);
+    for (size_t i = 0; i < n; i++) {
+        double diagonal = 0; /* of H = U⁻¹U⁻ᵀ */
+        for (size_t j = i; j < n; j++) {
+            diagonal += trial->factor[i * n + j] * trial->factor[i * n + j];
+        }
         for (size_t k = 0; k < classes; k++) {
-            error += error_of_image(trial, trial->errors + k * n + first);
+            const double left_out = trial->errors[k * n + i] / diagonal;
+            error += left_out * left_out;
         }
     }
     return isfinite(error) ? error : INFINITY;
@@ -181,13 +131,12 @@ static double two_digits(double value) {
     return strtod(text, NULL);
 }
 
-/* Over images. */
 static double mean_diagonal(const struct trial *trial) {
     double sum = 0;
     for (size_t i = 0; i < trial->n; i++) {
         sum += trial->gram[i * trial->n + i];
     }
-    return sum / (double)trial->sample->capacity;
+    return sum / (double)trial->n;
 }
 
 /* The γ with the least E; infinite if none can be computed. */
@@ -211,13 +160,13 @@ static double descend(const struct trial *trial) {
     return isfinite(middle) ? pow(10, fmax(low, at + 0.5 * lowest(left, middle, right))) : INFINITY;
 }
 
-/* Whether any class is present in some images and absent from others. */
+/* Whether any class is present in some rows and absent from others. */
 static bool has_contrast(const struct gamma_sample *sample) {
     bool contrast = false;
     for (size_t k = 0; k < sample->classes; k++) {
         size_t shown = 0;
         for (size_t i = 0; i < sample->capacity; i++) {
-            shown += sample_targets(sample)[k * sample->rows + i * view_rows(sample->views)] != 0;
+            shown += sample_targets(sample)[k * sample->capacity + i] != 0;
         }
         contrast = contrast || (shown && shown < sample->capacity);
     }
@@ -227,7 +176,7 @@ static bool has_contrast(const struct gamma_sample *sample) {
 l3a_status choose_gamma(struct block *rows, const struct gamma_sample *sample, double *gamma) {
     l3a_context *context = rows->context;
     l3a_status status = L3A_OK;
-    struct trial trial = {.context = context, .sample = sample, .n = sample->rows, .each = view_rows(sample->views)};
+    struct trial trial = {.context = context, .sample = sample, .n = sample->capacity};
     const size_t n = trial.n;
     struct array making[MAKING], trying[TRYING];
     list_making(&trial, sample->width, making);
@@ -241,8 +190,7 @@ l3a_status choose_gamma(struct block *rows, const struct gamma_sample *sample, d
     TRY(block_gram(rows, sample_weights(sample), trial.gram));
     arrays_release(context, making, MAKING);
     TRY(arrays_allocate(context, trying, TRYING));
-    const double chosen =
-        two_digits(sample->capacity < FEW || !has_contrast(sample) ? 0.1 * mean_diagonal(&trial) : descend(&trial));
+    const double chosen = two_digits(n < FEW || !has_contrast(sample) ? 0.1 * mean_diagonal(&trial) : descend(&trial));
     FAIL_IF(!(isfinite(chosen) && chosen > 0), context, L3A_ERROR_NUMERIC, "give a number for gamma, or scale the features",
             "no gamma can be chosen from these features");
     *gamma = chosen;

@@ -410,7 +410,7 @@ l3a_status phase_prepare(l3a_model *model, struct block *rows) {
         TRY(prepare_parts(model));
     }
     if (model->options.gamma == 0 && model->options.gamma_from == L3A_GAMMA_FROM_IMAGES && !phase->sample.values) {
-        TRY(gamma_sample_create(context, model->width, (size_t)model->options.views, all, phase->all_rows, &phase->sample));
+        TRY(gamma_sample_create(context, model->width, all, phase->all_rows, &phase->sample));
     }
     TRY(ridge_use_inverse(ridge, phase->recursive));
     if (phase->recursive) {
@@ -617,8 +617,8 @@ done:
 static l3a_status find_gamma(l3a_model *model) {
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
-    struct block rows = {.context = model->context, .layer = phase->rows_of_block->layer, .capacity = phase->sample.rows};
-    const bool fits = phase->rows_of_block->capacity >= phase->sample.rows;
+    struct block rows = {.context = model->context, .layer = phase->rows_of_block->layer, .capacity = phase->sample.capacity};
+    const bool fits = phase->rows_of_block->capacity >= phase->sample.capacity;
     if (!fits) {
         TRY(block_create(&rows));
     }

@@ -86,8 +86,8 @@ uint64_t phase_memory(l3a_context *context, const struct model_options *options,
     const size_t views = (size_t)options->views, image = view_rows(views) * width;
     const uint64_t reading = images_of_rows(READ_ROWS, views) * (uint64_t)(image * sizeof(float) + phase->all - phase->old);
     const bool chooses = options->gamma == 0 && options->gamma_from == L3A_GAMMA_FROM_IMAGES;
-    const uint64_t sample = chooses ? gamma_sample_bytes(width, views, phase->all, phase->rows) : 0;
-    const uint64_t trial = chooses ? choose_gamma_bytes(width, views, phase->all, phase->rows, options_real(options)) : 0;
+    const uint64_t sample = chooses ? gamma_sample_bytes(width, phase->all, phase->rows) : 0;
+    const uint64_t trial = chooses ? choose_gamma_bytes(width, phase->all, phase->rows, options_real(options)) : 0;
     const uint64_t old =
         options->pseudo != L3A_PSEUDO_OFF || phase->old ? algebra->solution_bytes(d, phase->old, options_real(options)) : 0;
     const uint64_t learning = learning_bytes(context, options, width, phase, recursive) + sample + larger(reading, trial);

@@ -76,7 +76,7 @@ static l3a_status choose(l3a_context *context, real type, const struct table *ta
     assert_ok(context, layer_create(context, &shape, &layer));
     struct block rows = {.context = context, .layer = &layer, .capacity = table->rows};
     assert_ok(context, block_create(&rows));
-    assert_ok(context, gamma_sample_create(context, DIM, 1, CLASSES, table->rows, &sample));
+    assert_ok(context, gamma_sample_create(context, DIM, CLASSES, table->rows, &sample));
     for (size_t i = 0; i < table->rows; i++) {
         float x[DIM];
         int8_t y[CLASSES];
@@ -147,7 +147,7 @@ static void a_sample_is_spread_evenly_and_never_too_large(void **state) {
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         const uint64_t rows = sizes[s], expected = rows < GAMMA_ROWS ? rows : GAMMA_ROWS;
         struct gamma_sample sample;
-        assert_ok(context, gamma_sample_create(context, 1, 1, 1, rows, &sample));
+        assert_ok(context, gamma_sample_create(context, 1, 1, rows, &sample));
         assert_int_equal(sample.capacity, expected);
         for (uint64_t i = 0; i < rows; i++) {
             const float number = (float)(i + 1);
