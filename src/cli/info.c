@@ -57,7 +57,10 @@ static void print_records(const l3a_file *file) {
     const char *key, *value;
     for (size_t i = 0; l3a_file_record(file, i, &key, &value), key; i++) {
         const bool told = strcmp(l3a_file_kind(file), "model") == 0 && strcmp(key, "phases") == 0;
-        if (strncmp(key, "xxh3.", 5) != 0 && !told) {
+        const bool crops = strcmp(l3a_file_kind(file), "features") == 0 && strcmp(key, "views") == 0 && strcmp(value, "1") != 0;
+        if (crops) {
+            printf("  views: %s (rows of an image: the whole picture and %s crops)\n", value, value);
+        } else if (strncmp(key, "xxh3.", 5) != 0 && !told) {
             print_record(key, value);
         }
     }

@@ -4,8 +4,8 @@
 #define L3A_METHOD_H
 
 #include "base/memory.h"
-#include "method/options.h"
 #include "learn/views.h"
+#include "method/options.h"
 
 /* One phase, as a learner sees it. Classes are numbered in the run's order. */
 struct lesson {

@@ -318,6 +318,7 @@ static void the_views_are_those_of_both_tables(void **state) {
     l3a_experiment_options options = small(whole, &settings);
     l3a_experiment *experiment = NULL;
     l3a_workload plan = {.size = sizeof plan}, plain = plan;
+    settings.model.block = 3; /* rows: one image of three, or three of one */
     assert_ok(context, l3a_features_wrap_views(context, table.values, table.labels, IMAGES, 2, WIDTH, names, CLASSES, &crops));
     options.test = crops;
     assert_fails(context, l3a_experiment_create(context, &options, &experiment), L3A_ERROR_MISMATCH, "1 view of each image, but");

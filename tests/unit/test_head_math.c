@@ -753,6 +753,45 @@ static void random_exemplars_are_so_many_of_each_class(void **state) {
     head_free(head);
 }
 
+/* Of the views that steps showed, as whole picture and as each crop. */
+enum { CROPS = 3 };
+static size_t shown_views[1 + CROPS];
+
+static void count_views(struct head *head, const struct rows *rows, const size_t *shown, const struct batch *batch) {
+    (void)rows;
+    for (size_t i = 0; i < batch->rows; i++) {
+        shown_views[batch->views[i]]++;
+        /* the row is that view of that image: its first feature says which */
+        assert_true(batch->stored[i * head->stored] == (float)(shown[i] * (1 + CROPS) + batch->views[i]));
+    }
+}
+
+static void a_step_shows_the_whole_picture_half_of_the_time(void **state) {
+    (void)state;
+    static const struct head_rules rules = {.size = sizeof(struct head), .stepped = count_views};
+    static const struct tuning tuning = {.epochs = 200, .first_rate = 1e-3, .rate = 1e-3};
+    static float features[ROWS * (1 + CROPS) * INPUTS];
+    static int8_t labels[ROWS * OLD];
+    struct rows rows = {ROWS, (1 + CROPS) * INPUTS, OLD, features, labels};
+    l3a_options options;
+    void *made = NULL;
+    for (size_t i = 0; i < ROWS * (1 + CROPS); i++) {
+        features[i * INPUTS] = (float)i;
+        features[i * INPUTS + WIDTH] = 1;
+    }
+    options_default(&options);
+    options.model.views = CROPS;
+    assert_ok(context, head_create(context, &rules, &tuning, &options, WIDTH, &made));
+    ((struct head *)made)->total_classes = CLASSES;
+    assert_ok(context, head_learn_rows(made, &rows));
+    const double draws = 200.0 * ROWS;
+    for (size_t v = 0; v <= CROPS; v++) {
+        const double share = v ? 0.5 / CROPS : 0.5;
+        assert_near((double)shown_views[v] / draws, share, 4 * sqrt(share * (1 - share) / draws));
+    }
+    head_free(made);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exp_and_log_are_those_of_libm),
@@ -773,6 +812,7 @@ int main(void) {
         cmocka_unit_test(a_reservoir_is_a_fair_sample_of_the_stream),
         cmocka_unit_test(memory_is_counted_for_each_class_or_in_all),
         cmocka_unit_test(random_exemplars_are_so_many_of_each_class),
+        cmocka_unit_test(a_step_shows_the_whole_picture_half_of_the_time),
     };
     context = make_context(1);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
