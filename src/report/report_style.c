@@ -127,8 +127,8 @@ const char report_box_style[] =
     ".boxes figure{position:relative}\n"
     ".boxes img{object-fit:contain}\n"
     ".box{position:absolute;left:0;top:0;width:100%;aspect-ratio:4/3;pointer-events:none;opacity:var(--on)}\n"
-    ".box rect{width:100%;height:100%;fill:none;vector-effect:non-scaling-stroke;stroke:#000;stroke-width:8}\n"
-    ".box rect+rect{stroke:#fff;stroke-width:5.5}.box rect+rect+rect{stroke:#000;stroke-width:2}\n"
+    ".box rect{width:100%;height:100%;fill:none;vector-effect:non-scaling-stroke;stroke:#000;stroke-width:7}\n"
+    ".box rect+rect{stroke:#fff;stroke-width:5}.box rect+rect+rect{stroke:#000;stroke-width:2}\n"
     ".boxes .tag{--on:0;outline:0;box-shadow:0 0 0 calc(var(--on)*1px)}\n"
     ".boxes .tag:first-child,.boxes .tag:hover,.boxes .tag:focus{--on:1}\n"
     ".tags:has(.tag:hover) .tag:not(:hover),.tags:not(:has(.tag:hover)):has(.tag:focus) .tag:not(:focus){--on:0}\n";

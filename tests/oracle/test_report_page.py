@@ -104,7 +104,7 @@ def check_boxes(browser, folder, views):
 
 
 def check_drawn(browser, work, boxes):
-    """On black and on white pictures, a line from inside to outside crosses light and dark pixels."""
+    """On black and on white pictures, each side of a box stands out."""
     path = os.path.join(work, "page.png")
     browser.evaluate("scrollTo(0, 0)")
     browser.screenshot(path)
@@ -115,7 +115,7 @@ def check_drawn(browser, work, boxes):
         inside = pixels[(top + bottom) // 2, (left + right) // 2]
         for line in (pixels[(top + bottom) // 2, left:left + 6], pixels[(top + bottom) // 2, right - 6:right],
                      pixels[top:top + 6, (left + right) // 2], pixels[bottom - 6:bottom, (left + right) // 2]):
-            assert line.max() > 200 and line.min() < 130, (box, line)
+            assert line.max() - line.min() > 100, (box, line)
         grounds.add(bool(inside > 128))
     assert grounds == {False, True}, grounds
 
