@@ -22,8 +22,8 @@ static void use_packed(const uint8_t *bytes, size_t count) {
     l3a_context *context = context_over(bytes, count);
     struct scorer *scorer = NULL, *again = NULL;
     l3a_tagger *tagger = NULL;
-    if (scorer_load(context, "model.packed", NULL, &scorer) == L3A_OK) {
-        must(scorer_load(context, "model.packed", scorer, &again) == L3A_OK && again->layer == scorer->layer);
+    if (scorer_load(context, "model.packed", 0, NULL, &scorer) == L3A_OK) {
+        must(scorer_load(context, "model.packed", 0, scorer, &again) == L3A_OK && again->layer == scorer->layer);
         for (size_t k = 0; k < scorer->classes.count; k++) {
             must(scorer->classes.items[k][0] && strcmp(scorer->classes.items[k], again->classes.items[k]) == 0);
         }

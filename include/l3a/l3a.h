@@ -160,13 +160,15 @@ typedef struct l3a_tagger_options {
     const struct l3a_picture_options *picture_options;   /* the same */
     size_t batch; /* pictures that l3a_reader_tag_files() computes at a time, up to 1024; 0: 16. With 1, it gives a picture the same
                    * scores as l3a_reader_tag_file() to the last bit. */
+    size_t views; /* of the pictures that are tagged: 1, 5, 9 or 14, whatever the model was taught with; 0: as its settings `views`
+                   * and `score-views` say. More are more accurate and take longer. Since 0.4. */
 } l3a_tagger_options;
 
 /* Loads a model or, since 0.3, a packed model (l3a_pack_write()), and opens its backbone. A backbone or preprocessing other than
  * the model was learned with is L3A_ERROR_MISMATCH, as far as the model has a record of it. NULL options: the defaults. A model
  * that was taught pictures records where its backbone is: relative to the model's own folder, and as an absolute path. If it is in
  * neither place, the call fails with L3A_ERROR_NOT_FOUND; if the model has no such record, with L3A_ERROR_ARGUMENT. Strings and
- * structs in the options are copied. */
+ * structs in the options are copied. Pictures get the views of the model (since 0.4), which must be 1, 5, 9 or 14. */
 L3A_PUBLIC l3a_status l3a_tagger_open(l3a_context *context, const char *model_path, const l3a_tagger_options *options,
                                       l3a_tagger **tagger);
 /* Loads the model again from its path. Calls of readers that are in progress end with the old model; later ones use the new one. If
@@ -212,6 +214,12 @@ L3A_PUBLIC float l3a_tags_score(const l3a_tags *tags, size_t index);
 L3A_PUBLIC double l3a_tags_threshold(const l3a_tags *tags, size_t index);
 /* 1 if the score is above the threshold, else 0. */
 L3A_PUBLIC int l3a_tags_predicted(const l3a_tags *tags, size_t index);
+/* The crop of the picture that scored highest, from 1 to the model's `views`; 0 without views, and for tags from
+ * l3a_tags_create(). Since 0.4. */
+L3A_PUBLIC size_t l3a_tags_view(const l3a_tags *tags, size_t index);
+/* Where that crop is in the picture, as in l3a_view_box(). Returns 1; 0, and leaves the box alone, if there is no crop. Since 0.4.
+ */
+L3A_PUBLIC int l3a_tags_box(const l3a_tags *tags, size_t index, double box[4]);
 /* Tags from scores that l3a_model_score() has computed, for features that did not come from a reader. scores and thresholds have
  * one number per class of the model; l3a_model_thresholds() gives the thresholds. */
 L3A_PUBLIC l3a_status l3a_tags_create(const struct l3a_model *model, const float *scores, const double *thresholds,
@@ -384,7 +392,7 @@ L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);
  */
 L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count);
 /* Computes scores [rows x classes of the model] for features [rows x width]; of a model with the setting `views` above 1, for
- * [rows x l3a_view_rows(views) x width]. */
+ * [rows x l3a_view_rows(views) x width]. If the setting `score-views` is not 0, it is what counts here. */
 L3A_PUBLIC l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores);
 /* Computes the metrics on the rows that show at least one of the model's classes. The table must have all of these classes.
  * average_precision gets one number per class of the model; NULL: not wanted. */
@@ -399,9 +407,11 @@ typedef struct l3a_evaluate_options {
  * lower on all images, and closer to what a person sees who tags any pictures. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_model_evaluate_with(l3a_model *model, l3a_features *features, const l3a_evaluate_options *options,
                                               l3a_metrics *metrics, double *average_precision);
-/* Says whether the table can be used with the model: L3A_OK, or L3A_ERROR_MISMATCH if the width differs, or a record of how the
- * features were made that both have. */
+/* Says whether the model can learn from the table: L3A_OK, or L3A_ERROR_MISMATCH if the width or the views differ, or a record of
+ * how the features were made that both have. */
 L3A_PUBLIC l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features);
+/* The same for scoring, where the setting `score-views` can say that images have other views. Since 0.4. */
+L3A_PUBLIC l3a_status l3a_model_accepts_to_score(l3a_model *model, const l3a_features *features);
 
 /* ---- Model: what it holds ------------------------------------------------------------------------------------------- */
 typedef struct l3a_phase_info {
@@ -584,14 +594,14 @@ typedef struct l3a_axis {
 
 typedef struct l3a_experiment_options {
     size_t size;                 /* sizeof the struct */
-    l3a_features *train, *test;  /* both are needed, with the same views; everything else has a default */
+    l3a_features *train, *test;  /* both are needed; everything else has a default */
     const char *protocol;        /* as in l3a_protocol_parse(); NULL: B0-C10 */
     const char *class_order;     /* as in l3a_class_order(); NULL: lexicographic */
     const char *const *methods;  /* names from l3a_method_at(), of methods that run */
     size_t method_count;         /* 0: only l3a */
     const uint64_t *seeds;       /* of the random layer; used instead of the setting seed */
     size_t seed_count;           /* 0: only 2025 */
-    const l3a_options *settings; /* copied; NULL: the defaults. The setting views is that of the tables */
+    const l3a_options *settings; /* copied; NULL: the defaults. views and score-views are those of the tables */
     const l3a_axis *axes;        /* the settings that vary */
     size_t axis_count;
     int grid;              /* 1: a grid even if no setting varies; 0: a grid if some setting varies, otherwise a run */

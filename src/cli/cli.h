@@ -166,6 +166,13 @@ bool is_npy(const char *path);
 l3a_status open_features(const struct arguments *arguments, const char *path, const char *labels, const char *names,
                          l3a_features **features);
 
+/* The same for images that are only scored: --score-views counts instead of --views, if it is given. */
+l3a_status open_features_to_score(const struct arguments *arguments, const char *path, const char *labels, const char *names,
+                                  l3a_features **features);
+
+/* Reads --views 1|5|9|14 of a command that sees pictures; 0 if it is not given. If it is invalid, explains on stderr and returns
+ * false. */
+bool views_argument(const struct arguments *arguments, size_t *views);
 /* Reads --pool, --size, --mean, --std and --filter. If one is invalid, explains on stderr and returns false. */
 bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options *options);
 

@@ -85,7 +85,7 @@ static int open_tables(const struct arguments *arguments, l3a_experiment_options
     const char *names = argument(arguments, "names"), *train = argument(arguments, "train"), *test = argument(arguments, "test");
     l3a_status status = open_features(arguments, train, argument(arguments, "train-labels"), names, &options->train);
     if (status == L3A_OK) {
-        status = open_features(arguments, test, argument(arguments, "test-labels"), names, &options->test);
+        status = open_features_to_score(arguments, test, argument(arguments, "test-labels"), names, &options->test);
     }
     const int code = explain(arguments, status);
     hint_at_moved_data(arguments, status);

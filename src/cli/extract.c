@@ -15,7 +15,9 @@ const struct option extract_options[] = {
     {"mean", "X or R,G,B", "mean to subtract, from 0 to 1 [the network family's]"},
     {"std", "X or R,G,B", "standard deviation to divide by [the network family's]"},
     {"filter", "bilinear|bicubic", "filter for resizing pictures [bilinear]"},
-    {"float16", NULL, "store features as float16 instead of float32"},
+    {"views", "1|5|9|14", "1: the whole picture; more: also so many crops of it, each with features of its own [1]"},
+    {"float16", NULL, "store features as float16; the default with views"},
+    {"float32", NULL, "store features as float32; the default without views"},
     {"orient", NULL, "rotate pictures according to their EXIF orientation"},
     {"strict", NULL, "stop at the first picture that cannot be read, instead of skipping it"},
     {NULL, NULL, NULL},
@@ -77,18 +79,18 @@ bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options 
     return true;
 }
 
-static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3a_dataset *dataset, const char *path) {
+static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3a_dataset *dataset, size_t views,
+                   const char *path) {
+    const bool half = argument(arguments, "float16") || (views > 1 && !argument(arguments, "float32"));
     const l3a_picture_options picture = {.size = sizeof picture, .orient = argument(arguments, "orient") != NULL};
-    const l3a_extract_options options = {.size = sizeof options,
-                                         .half = argument(arguments, "float16") != NULL,
-                                         .strict = argument(arguments, "strict") != NULL,
-                                         .picture = &picture};
+    const l3a_extract_options options = {
+        .size = sizeof options, .half = half, .strict = argument(arguments, "strict") != NULL, .picture = &picture, .views = views};
     l3a_extract_report report = {.size = sizeof report};
     const l3a_backbone_info *info = l3a_backbone_describe(backbone);
     progress_clear();
     if (!arguments->quiet) {
-        fprintf(stderr, "%s (%s), %.2f GFLOP per picture, features %zu wide; %s\n", info->name, info->engine, info->flops * 1e-9,
-                info->width, info->preprocess);
+        fprintf(stderr, "%s (%s), %.2f GFLOP per picture, features %zu wide; %s\n", info->name, info->engine,
+                info->flops * 1e-9 * (double)l3a_view_rows(views), info->width, info->preprocess);
     }
     const l3a_status status = l3a_extract(arguments->context, backbone, dataset, &options, path, &report);
     if (status == L3A_ERROR_CANCELLED) {
@@ -99,8 +101,15 @@ static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3
     if (status != L3A_OK) {
         return explain(arguments, status);
     }
-    printf("%s: %zu %s of %zu features in %.1f s", path, report.rows, plural(report.rows, "row", "rows"), info->width,
-           report.seconds);
+    printf("%s: %zu %s of ", path, report.rows, plural(report.rows, "row", "rows"));
+    if (views > 1) {
+        printf("%zu x ", l3a_view_rows(views));
+    }
+    printf("%zu features", info->width);
+    if (views > 1) {
+        printf(" (%zu views)", views);
+    }
+    printf(" in %.1f s", report.seconds);
     if (report.resumed) {
         printf(", %zu of them from an earlier run", report.resumed);
     }
@@ -119,8 +128,12 @@ int extract_command(struct arguments *arguments) {
     l3a_dataset_options reading = {.size = sizeof reading};
     l3a_backbone *backbone = NULL;
     l3a_dataset *dataset = NULL;
-    if (!path || !backbone_arguments(arguments, &options)) {
+    size_t views;
+    if (!path || !views_argument(arguments, &views) || !backbone_arguments(arguments, &options)) {
         return EXIT_USAGE;
+    }
+    if (argument(arguments, "float16") && argument(arguments, "float32")) {
+        return complain(arguments, "--float16 and --float32 exclude each other");
     }
     if (arguments->positional_count) {
         return complain(arguments, "'%s' is not expected here", arguments->positionals[0]);
@@ -130,7 +143,7 @@ int extract_command(struct arguments *arguments) {
     if (status == L3A_OK) {
         status = l3a_backbone_open(arguments->context, checkpoint, &options, &backbone);
     }
-    const int code = status == L3A_OK ? execute(arguments, backbone, dataset, path) : explain(arguments, status);
+    const int code = status == L3A_OK ? execute(arguments, backbone, dataset, views ? views : 1, path) : explain(arguments, status);
     l3a_backbone_free(backbone);
     l3a_dataset_free(dataset);
     return code;

@@ -312,19 +312,19 @@ bool is_npy(const char *path) {
     return length > 4 && strcmp(path + length - 4, ".npy") == 0;
 }
 
-/* The value of --views, as an option or as a setting; NULL if it is not given, or if a sweep is asked to vary it. */
-static const char *given_views(const struct arguments *arguments) {
-    const char *given = argument(arguments, "views");
+/* The value of --views or --score-views, as an option or as a setting; NULL if it is not given, or if a sweep is asked to vary it.
+ */
+static const char *given_views(const struct arguments *arguments, const char *name) {
+    const char *given = argument(arguments, name);
     for (size_t i = 0; !given && i < arguments->setting_count; i++) {
-        const bool found = strcmp(arguments->setting_names[i], "views") == 0 && !strchr(arguments->setting_values[i], ',');
+        const bool found = strcmp(arguments->setting_names[i], name) == 0 && !strchr(arguments->setting_values[i], ',');
         given = found ? arguments->setting_values[i] : NULL;
     }
     return given;
 }
 
-l3a_status open_features(const struct arguments *arguments, const char *path, const char *labels, const char *names,
-                         l3a_features **features) {
-    const char *views = given_views(arguments);
+static l3a_status open_with_views(const struct arguments *arguments, const char *path, const char *labels, const char *names,
+                                  const char *views, l3a_features **features) {
     l3a_context *context = arguments->context;
     l3a_options *options = NULL;
     l3a_status status =
@@ -340,4 +340,16 @@ l3a_status open_features(const struct arguments *arguments, const char *path, co
     }
     l3a_options_free(options);
     return status;
+}
+
+l3a_status open_features(const struct arguments *arguments, const char *path, const char *labels, const char *names,
+                         l3a_features **features) {
+    return open_with_views(arguments, path, labels, names, given_views(arguments, "views"), features);
+}
+
+l3a_status open_features_to_score(const struct arguments *arguments, const char *path, const char *labels, const char *names,
+                                  l3a_features **features) {
+    const char *views = given_views(arguments, "score-views");
+    const bool given = views && strcmp(views, "0") != 0;
+    return open_with_views(arguments, path, labels, names, given ? views : given_views(arguments, "views"), features);
 }

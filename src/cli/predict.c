@@ -7,7 +7,7 @@
 const struct option predict_options[] = {
     {"backbone", "FILE", "checkpoint that made the features the model was trained on"},
     {"features", "FILE", "tag the rows of a feature file instead of pictures; labels are not needed"},
-    {"views", "N", "use only these views of the features, with --features [all that there are]"},
+    {"views", "1|5|9|14", "views of the pictures [as the model says]; with --features, use only these of them"},
     {"top", "N", "print the N classes with the highest scores"},
     {"threshold", "X", "print the classes with a score above this [the model's thresholds]"},
     {"format", "table|json|csv", "output format [table]"},
@@ -98,7 +98,7 @@ static l3a_status predict_rows(l3a_model *model, l3a_features *features, struct 
                  row = l3a_view_rows(l3a_features_views(features)) * l3a_features_width(features);
     float *values = calloc(BLOCK * row, sizeof *values), *scores = calloc(BLOCK * classes + 1, sizeof *scores);
     double *thresholds = calloc(classes + 1, sizeof *thresholds);
-    l3a_status status = values && scores && thresholds ? l3a_model_accepts(model, features) : L3A_ERROR_MEMORY;
+    l3a_status status = values && scores && thresholds ? l3a_model_accepts_to_score(model, features) : L3A_ERROR_MEMORY;
     for (size_t i = 0; i < rows; i++) {
         widen(&view, l3a_features_id(features, i) ? l3a_features_id(features, i) : "");
     }
@@ -158,7 +158,9 @@ static int predict_pictures(const struct arguments *arguments, struct view view)
     const l3a_picture_options picture = {.size = sizeof picture, .orient = argument(arguments, "orient") != NULL};
     struct list pictures = {0};
     l3a_tagger *tagger = NULL;
-    if (!backbone_arguments(arguments, &backbone) || !list_pictures(arguments, &pictures) || interrupted) {
+    size_t views = 0;
+    if (!backbone_arguments(arguments, &backbone) || !views_argument(arguments, &views) || !list_pictures(arguments, &pictures) ||
+        interrupted) {
         list_free(&pictures);
         return interrupted ? EXIT_INTERRUPTED : EXIT_USAGE;
     }
@@ -169,7 +171,8 @@ static int predict_pictures(const struct arguments *arguments, struct view view)
                                         .backbone = argument(arguments, "backbone"),
                                         .backbone_options = &backbone,
                                         .picture_options = &picture,
-                                        .batch = 1}; /* the tags of a picture do not depend on its neighbours */
+                                        .batch = 1, /* the tags of a picture do not depend on its neighbours */
+                                        .views = views};
     const l3a_status status = l3a_tagger_open(arguments->context, arguments->positionals[0], &options, &tagger);
     const int code = status == L3A_OK ? tag_listed(arguments, tagger, &view, &pictures) : explain(arguments, status);
     l3a_tagger_free(tagger);
@@ -213,9 +216,6 @@ int predict_command(struct arguments *arguments) {
     }
     if (pictures == rows) {
         return complain(arguments, "give either --backbone with pictures, or --features");
-    }
-    if (pictures && argument(arguments, "views")) {
-        return complain(arguments, "--views is about feature files; pictures get the views that the model was learned with");
     }
     if (rows && !pictures_only_unused(arguments)) {
         return EXIT_USAGE;

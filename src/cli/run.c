@@ -24,11 +24,13 @@ const struct option run_options[] = {
 
 static void print_plan(FILE *to, const struct arguments *arguments, const struct request *request, const l3a_experiment *run,
                        const l3a_workload *plan) {
-    char memory[32], file[32], dim[32], crops[32] = "";
-    const size_t views = l3a_features_views(request->options.train);
+    char memory[32], file[32], dim[32], crops[64] = "";
+    const size_t views = l3a_features_views(request->options.train), scored = l3a_features_views(request->options.test);
     uint64_t rows = 0;
     l3a_options_get(request->settings, "dim", dim, sizeof dim);
-    if (views > 1) {
+    if (views != scored) {
+        snprintf(crops, sizeof crops, "%zu %s to learn and %zu to score, ", views, plural(views, "view", "views"), scored);
+    } else if (views > 1) {
         snprintf(crops, sizeof crops, "%zu views, ", views);
     }
     fprintf(to, "plan: %zu %s in %zu %s, %sfeatures %zu wide, dim %s\n", plan->classes, plural(plan->classes, "class", "classes"),

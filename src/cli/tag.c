@@ -13,6 +13,7 @@ const struct option tag_options[] = {
     {"json", NULL, "the same as --format json"},
     {"top", "N", "give every picture the N tags with the highest scores"},
     {"threshold", "X", "give tags with a score above this [the model's thresholds]"},
+    {"views", "1|5|9|14", "look at so many crops of each picture, too: slower, but finds small things [as the model was taught]"},
     {"sort", "given|name|uncertain", "order of the pictures; uncertain: first those whose tags are most in doubt [given]"},
     {"xmp", NULL, "also write the tags to an XMP file beside each picture, and keep what is in it"},
     {"xmp-replace", NULL, "the same, and remove tags that the model knows but did not give"},
@@ -440,11 +441,14 @@ int tag_command(struct arguments *arguments) {
     l3a_picture_options picture = {.size = sizeof picture};
     l3a_pictures *pictures = NULL;
     l3a_tagger *tagger = NULL;
+    size_t views = 0;
     int code = EXIT_USAGE;
-    if (read_arguments(arguments, &run, &picture) && find_pictures(arguments, &pictures, &code)) {
+    if (read_arguments(arguments, &run, &picture) && views_argument(arguments, &views) &&
+        find_pictures(arguments, &pictures, &code)) {
         const l3a_tagger_options options = {.size = sizeof options,
                                             .backbone = argument(arguments, "backbone"),
-                                            .picture_options = argument(arguments, "orient") ? &picture : NULL};
+                                            .picture_options = argument(arguments, "orient") ? &picture : NULL,
+                                            .views = views};
         const l3a_status status = l3a_tagger_open(arguments->context, arguments->positionals[0], &options, &tagger);
         run.pictures = pictures;
         code = status != L3A_OK ? explain(arguments, status) : run.output ? tag_to_file(&run, tagger) : tag_found(&run, tagger);

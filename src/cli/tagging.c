@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool views_argument(const struct arguments *arguments, size_t *views) {
+    const char *given = argument(arguments, "views"), *known = given ? argument_choice(arguments, "views", "1|5|9|14", "1") : "0";
+    *views = known ? strtoul(known, NULL, 10) : 0;
+    return known != NULL;
+}
+
 bool tag_choice_arguments(const struct arguments *arguments, struct tag_choice *choice) {
     *choice = (struct tag_choice){.threshold = NAN};
     if (!argument_integer(arguments, "top", 1, 1000000, &choice->top) ||
@@ -36,12 +42,17 @@ void write_tags(FILE *to, const struct tag_choice *choice, const l3a_tags *tags)
 
 void write_json_tags(FILE *to, const struct tag_choice *choice, const l3a_tags *tags, const char *key) {
     size_t count = 0;
+    double box[4];
     fputs("[", to);
     for (size_t i = 0; i < l3a_tags_count(tags); i++) {
         if (tag_is_chosen(choice, tags, i)) {
             fprintf(to, "%s{\"%s\": ", count++ ? ", " : "", key);
             write_json_string(to, l3a_tags_name(tags, i));
-            fprintf(to, ", \"score\": %.4f}", (double)l3a_tags_score(tags, i));
+            fprintf(to, ", \"score\": %.4f", (double)l3a_tags_score(tags, i));
+            if (l3a_tags_box(tags, i, box)) {
+                fprintf(to, ", \"box\": [%.4g, %.4g, %.4g, %.4g]", box[0], box[1], box[2], box[3]);
+            }
+            fputs("}", to);
         }
     }
     fputs("]", to);

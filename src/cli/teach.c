@@ -25,6 +25,7 @@ const struct option teach_options[] = {
     {"weights", "sqrt|inv|log|none", "new model: class weights; with none, the order of teaching does not matter [none]"},
     {"precision", "mixed|double", "new model: float32 products in float64 sums, or float64 throughout [mixed]"},
     {"seed", "N", "new model: seed of the random layer [2025]"},
+    {"views", "1|5|9|14", "new model: 1: the whole picture; more: also so many crops of it, for small things in it [1]"},
     {"pool", "cls|mean|cls+mean", "new model: as in extract"},
     {"size", "N", "new model: as in extract"},
     {"no-orient", NULL, "new model: leave pictures as stored, instead of rotating them by their EXIF orientation"},
@@ -33,7 +34,7 @@ const struct option teach_options[] = {
 };
 
 /* Options that only a new model has. */
-static const char *const settings[] = {"dim", "gamma", "weights", "precision", "seed"};
+static const char *const settings[] = {"dim", "gamma", "weights", "precision", "seed", "views"};
 enum { TEACH_SETTINGS = sizeof settings / sizeof settings[0] };
 
 /* The lists on the command line. */
@@ -349,9 +350,9 @@ int teach_command(struct arguments *arguments) {
     const char *format = argument_choice(arguments, "format", "table|json", "table");
     struct lists lists = {0};
     l3a_lesson *lesson = NULL;
-    size_t skipped = 0;
+    size_t skipped = 0, views;
     int code = EXIT_USAGE;
-    if (!format || !arguments_fit(arguments)) {
+    if (!format || !views_argument(arguments, &views) || !arguments_fit(arguments)) {
         return EXIT_USAGE;
     }
     if (lists_parse(arguments, &lists)) {

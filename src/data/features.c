@@ -193,7 +193,7 @@ done:
 }
 
 l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_features **features) {
-    static const uint64_t any[3] = {0, 0, 0};
+    static const uint64_t any[2] = {0, 0};
     l3a_status status = L3A_OK;
     l3a_features *made = NULL;
     safetensors file = {0};
@@ -203,7 +203,7 @@ l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_feature
     TRY(safetensors_open(context, path, &file));
     TRY(safetensors_verify(&file));
     values = safetensors_find(&file, "features");
-    TRY(safetensors_expect(&file, "features", values && values->rank == 3 ? 3 : 2, any, &values));
+    TRY(values ? L3A_OK : safetensors_expect(&file, "features", 2, any, &values));
     TRY(take_shape(made, values, safetensors_metadata(&file, views_record)));
     const char *classes = safetensors_metadata(&file, "classes");
     if (classes) {

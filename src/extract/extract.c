@@ -1,7 +1,8 @@
 /* Extraction: runs the pictures of a data set through a backbone and writes a feature file.
  *
- * PATH.part holds a header of 32 bytes (the name of the format, the identity of the work, the width) and then one record per
- * picture, in order: the checksum of the picture's file, a float that says whether it could be read, and its features. Records are
+ * PATH.part holds a header of 32 bytes (the name of the format, the identity of the work, the numbers of a picture, which tell its
+ * views) and then one record per picture, in order: the checksum of the picture's file, a float that says whether it could be read,
+ * and its features, those of all views. Records are
  * written batch by batch, so the length of the file says how far an earlier extraction got. Resuming compares the checksums with
  * the current pictures, and extracts a batch again if one of its pictures has changed. At the end, the feature file is written
  * from the records in one step. */
@@ -39,6 +40,7 @@ struct extraction {
     char *part;
     int file;
     size_t rows, held; /* pictures; records in the part file from an earlier extraction */
+    size_t views, row; /* views; numbers of a picture: those of all views */
     size_t record;     /* bytes */
     size_t *todo;      /* the first picture of each batch to extract */
     size_t todo_count;
@@ -79,10 +81,10 @@ static l3a_status read_part(const struct extraction *e, uint64_t offset, void *b
 }
 
 static void make_head(const struct extraction *e, char head[HEAD]) {
-    const uint64_t id = identity(e), width = e->info->width;
+    const uint64_t id = identity(e), row = e->row;
     memcpy(head, part_name, sizeof part_name);
     memcpy(head + 16, &id, sizeof id);
-    memcpy(head + 24, &width, sizeof width);
+    memcpy(head + 24, &row, sizeof row);
 }
 
 /* The number of pictures in the batch that begins with picture `first`. */
@@ -239,17 +241,16 @@ static l3a_status judge_batch(const struct extraction *e, const struct intake *i
 }
 
 static l3a_status write_batch(const struct extraction *e, size_t first, const struct intake *intake) {
-    const size_t width = e->info->width;
     const float *features = intake->features;
     memset(e->records, 0, intake->count * e->record);
     for (size_t i = 0; i < intake->count; i++) {
         const struct arrival *arrival = &intake->arrivals[i];
-        float *record = e->records + i * (RECORD_HEAD + width);
+        float *record = e->records + i * (RECORD_HEAD + e->row);
         memcpy(record, &arrival->checksum, sizeof arrival->checksum);
         record[RECORD_HEAD - 1] = arrival->status == L3A_OK ? READ : UNREADABLE;
         if (arrival->status == L3A_OK) {
-            memcpy(record + RECORD_HEAD, features, width * sizeof *record);
-            features += width;
+            memcpy(record + RECORD_HEAD, features, e->row * sizeof *record);
+            features += e->row;
         }
     }
     return write_part(e, HEAD + first * e->record, e->records, intake->count * e->record);
@@ -261,13 +262,12 @@ static l3a_status extract_todo(struct extraction *e) {
     l3a_loader_options options;
     struct intake intake = {0};
     size_t done = 0;
-    loader_options_for(e->info, &e->picture, &options);
+    loader_options_for(e->info, &e->picture, e->views, &options);
     TRY(intake_open(context, e->backbone, &options, e->todo_paths, e->todo_rows, BATCH, &intake));
     for (size_t i = 0; i < e->todo_count; i++) {
         TRY(report_progress(context, "extract", done, e->todo_rows));
-        TRY(intake_load(&intake, batch_size(e, e->todo[i])));
+        TRY(intake_next(&intake, batch_size(e, e->todo[i])));
         TRY(judge_batch(e, &intake));
-        TRY(intake_run(&intake));
         TRY(write_batch(e, e->todo[i], &intake));
         done += intake.count;
     }
@@ -301,14 +301,14 @@ done:
 static l3a_status fill_rows(void *argument, uint64_t offset, void *bytes, size_t count) {
     struct extraction *e = argument;
     l3a_status status = L3A_OK;
-    const size_t width = e->info->width, size = e->options.half ? sizeof(uint16_t) : sizeof(float), row_bytes = width * size;
+    const size_t row_bytes = e->row * (e->options.half ? sizeof(uint16_t) : sizeof(float));
     char *to = bytes;
     while (count) {
         const size_t row = (size_t)(offset / row_bytes), within = (size_t)(offset % row_bytes);
         const size_t part = count < row_bytes - within ? count : row_bytes - within;
-        TRY(read_part(e, HEAD + e->good[row] * e->record + RECORD_HEAD * sizeof(float), e->features, width * sizeof *e->features));
+        TRY(read_part(e, HEAD + e->good[row] * e->record + RECORD_HEAD * sizeof(float), e->features, e->row * sizeof *e->features));
         if (e->options.half) {
-            halves_of_floats(e->features, (uint16_t *)(void *)e->records, width);
+            halves_of_floats(e->features, (uint16_t *)(void *)e->records, e->row);
         }
         memcpy(to, (const char *)(e->options.half ? e->records : e->features) + within, part);
         to += part;
@@ -350,6 +350,7 @@ static l3a_status write_features(struct extraction *e) {
     text_builder names = {.context = context}, ids = {.context = context}, bad = {.context = context};
     int8_t *labels = NULL, *members = NULL;
     struct backbone_record record;
+    char views[32];
     backbone_record(e->info, e->picture.orient, &record);
     TRY(gather_good(e, l3a_dataset_labels(e->dataset), &labels));
     TRY(gather_good(e, l3a_dataset_members(e->dataset), &members));
@@ -373,8 +374,12 @@ static l3a_status write_features(struct extraction *e) {
     if (e->dataset->ignores_difficult) {
         TRY(text_record_set(context, &keys, &values, difficult_record, "ignore"));
     }
+    if (e->views > 1) {
+        snprintf(views, sizeof views, "%zu", e->views);
+        TRY(text_record_set(context, &keys, &values, views_record, views));
+    }
     const tensor_source sources[] = {
-        {"features", e->options.half ? TENSOR_F16 : TENSOR_F32, 2, {e->good_count, e->info->width}, fill_rows, e},
+        features_source(e->good_count, e->views, e->info->width, e->options.half ? TENSOR_F16 : TENSOR_F32, fill_rows, e),
         {"labels", TENSOR_I8, 2, {e->good_count, classes}, fill_from_memory, labels},
         {"ids", TENSOR_U8, 1, {ids.length}, fill_from_memory, ids.text},
         {"members", TENSOR_I8, 2, {e->good_count, classes}, fill_from_memory, members}, /* left out if crowds is false */
@@ -403,7 +408,7 @@ static l3a_status extraction_prepare(struct extraction *e) {
     for (size_t i = 0; i < e->rows; i++) {
         e->paths[i] = l3a_dataset_path(e->dataset, i);
     }
-    TRY(allocate(context, e->info->width, sizeof *e->features, &e->features));
+    TRY(allocate(context, e->row, sizeof *e->features, &e->features));
     TRY(allocate(context, BATCH, e->record, &e->records));
 done:
     return status;
@@ -440,7 +445,10 @@ static l3a_status extract(l3a_context *context, l3a_backbone *backbone, l3a_data
     if (report) {
         TRY(CHECK_SIZED(context, report));
     }
-    e.record = (RECORD_HEAD + e.info->width) * sizeof(float);
+    e.views = e.options.views ? e.options.views : 1;
+    FAIL_IF(!views_known(e.views), context, L3A_ERROR_ARGUMENT, "use 1, 5, 9 or 14", "pictures cannot have %zu views", e.views);
+    e.row = view_rows(e.views) * e.info->width;
+    e.record = (RECORD_HEAD + e.row) * sizeof(float);
     TRY(extraction_prepare(&e));
     TRY(open_part(&e));
     TRY(list_todo(&e));

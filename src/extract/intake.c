@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-void loader_options_for(const l3a_backbone_info *info, const l3a_picture_options *picture, l3a_loader_options *options) {
+void loader_options_for(const l3a_backbone_info *info, const l3a_picture_options *picture, size_t views,
+                        l3a_loader_options *options) {
     *options = (l3a_loader_options){.size = sizeof *options};
     options->width = options->height = info->size;
     options->filter = info->filter;
     options->picture = picture;
+    options->views = views ? views : 1;
     memcpy(options->mean, info->mean, sizeof options->mean);
     memcpy(options->deviation, info->deviation, sizeof options->deviation);
 }
@@ -21,10 +23,11 @@ l3a_status intake_open(l3a_context *context, l3a_backbone *backbone, const l3a_l
                        size_t count, size_t batch, struct intake *intake) {
     const l3a_backbone_info *info = l3a_backbone_describe(backbone);
     l3a_status status = L3A_OK;
-    *intake = (struct intake){.context = context, .backbone = backbone};
+    const size_t views = view_rows(options->views), room = views + INTAKE_RUN - 1, most = batch * views;
+    *intake = (struct intake){.context = context, .backbone = backbone, .views = views, .room = room < most ? room : most};
     TRY(allocate(context, batch, sizeof *intake->arrivals, &intake->arrivals));
-    TRY(allocate(context, batch, 3 * info->size * info->size * sizeof *intake->planes, &intake->planes));
-    TRY(allocate(context, batch, info->width * sizeof *intake->features, &intake->features));
+    TRY(allocate(context, intake->room, 3 * info->size * info->size * sizeof *intake->planes, &intake->planes));
+    TRY(allocate(context, most, info->width * sizeof *intake->features, &intake->features));
     TRY(l3a_loader_create(context, paths, count, options, &intake->loader));
 done:
     if (status != L3A_OK) {
@@ -33,29 +36,50 @@ done:
     return status;
 }
 
-l3a_status intake_load(struct intake *intake, size_t count) {
+/* Runs the network over the first views that planes holds. */
+static l3a_status run(struct intake *intake, size_t count) {
     const l3a_backbone_info *info = l3a_backbone_describe(intake->backbone);
-    const size_t picture = 3 * info->size * info->size;
-    intake->good = intake->count = 0;
-    while (intake->count < count) {
-        struct arrival *arrival = &intake->arrivals[intake->count++];
-        size_t index;
-        arrival->status = l3a_loader_next(intake->loader, &index, intake->planes + intake->good * picture);
-        arrival->checksum = loader_checksum(intake->loader);
-        intake->good += arrival->status == L3A_OK;
-        if (arrival->status == L3A_ERROR_CANCELLED || arrival->status == L3A_ERROR_MEMORY) {
-            return arrival->status;
-        }
-        if (arrival->status != L3A_OK) {
-            memcpy(arrival->error_text, intake->context->error_text, sizeof arrival->error_text);
-            memcpy(arrival->error_hint, intake->context->error_hint, sizeof arrival->error_hint);
-        }
+    const size_t view = 3 * info->size * info->size;
+    l3a_status status = L3A_OK;
+    TRY(l3a_backbone_run(intake->backbone, intake->planes, count, intake->features + intake->done * info->width));
+    intake->done += count;
+    intake->held -= count;
+    memmove(intake->planes, intake->planes + count * view, intake->held * view * sizeof *intake->planes);
+done:
+    return status;
+}
+
+/* Loads the next picture. Fails only if memory runs out or an event cancels it. */
+static l3a_status load(struct intake *intake, struct arrival *arrival) {
+    const l3a_backbone_info *info = l3a_backbone_describe(intake->backbone);
+    size_t index;
+    arrival->status = l3a_loader_next(intake->loader, &index, intake->planes + intake->held * 3 * info->size * info->size);
+    arrival->checksum = loader_checksum(intake->loader);
+    if (arrival->status == L3A_ERROR_CANCELLED || arrival->status == L3A_ERROR_MEMORY) {
+        return arrival->status;
+    }
+    if (arrival->status == L3A_OK) {
+        intake->good++;
+        intake->held += intake->views;
+    } else {
+        memcpy(arrival->error_text, intake->context->error_text, sizeof arrival->error_text);
+        memcpy(arrival->error_hint, intake->context->error_hint, sizeof arrival->error_hint);
     }
     return L3A_OK;
 }
 
-l3a_status intake_run(struct intake *intake) {
-    return intake->good ? l3a_backbone_run(intake->backbone, intake->planes, intake->good, intake->features) : L3A_OK;
+l3a_status intake_next(struct intake *intake, size_t count) {
+    l3a_status status = L3A_OK;
+    intake->good = intake->count = intake->held = intake->done = 0;
+    while (intake->count < count) {
+        TRY(load(intake, &intake->arrivals[intake->count++]));
+        if (intake->held >= INTAKE_RUN) {
+            TRY(run(intake, intake->held / INTAKE_RUN * INTAKE_RUN));
+        }
+    }
+    TRY(run(intake, intake->held));
+done:
+    return status;
 }
 
 void intake_close(struct intake *intake) {

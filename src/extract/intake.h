@@ -3,9 +3,10 @@
 #ifndef L3A_INTAKE_H
 #define L3A_INTAKE_H
 
-#include "base/context.h"
+#include "base/views.h"
 
-enum { INTAKE_BATCH = 16 };
+/* Pictures in a batch, unless the caller wants another number; and views that the network computes at a time. */
+enum { INTAKE_BATCH = 16, INTAKE_RUN = 16 };
 
 /* The outcome of reading a picture. */
 struct arrival {
@@ -21,19 +22,21 @@ struct intake {
     l3a_loader *loader;
     size_t count, good;       /* pictures in the batch, and those that could be read */
     struct arrival *arrivals; /* of the batch */
-    float *planes, *features; /* of the good ones, one after another */
+    float *planes;            /* of the good ones, those views that the network has not seen */
+    float *features;          /* of the good ones, one after another: [good x rows of an image x width] */
+    size_t views, room, held; /* rows of an image; views for which planes has room, and those it holds */
+    size_t done;              /* views of the batch that have features */
 };
 
-/* How to load pictures for a network. */
-void loader_options_for(const l3a_backbone_info *info, const l3a_picture_options *picture, l3a_loader_options *options);
+/* How to load pictures for a network. views: 0 is 1. */
+void loader_options_for(const l3a_backbone_info *info, const l3a_picture_options *picture, size_t views,
+                        l3a_loader_options *options);
 
 /* batch: the largest batch that will be loaded. The paths must outlive the intake. */
 l3a_status intake_open(l3a_context *context, l3a_backbone *backbone, const l3a_loader_options *options, const char *const *paths,
                        size_t count, size_t batch, struct intake *intake);
-/* Loads the next pictures. Fails only if memory runs out or an event cancels it. */
-l3a_status intake_load(struct intake *intake, size_t count);
-/* Computes the features of the pictures just loaded. */
-l3a_status intake_run(struct intake *intake);
+/* Loads the next pictures and computes their features. A picture's features depend on the batch it is in, in their last bits. */
+l3a_status intake_next(struct intake *intake, size_t count);
 void intake_close(struct intake *intake);
 
 /* How the features of a network are recorded, in the order of `provenance` (features.h). */

@@ -23,8 +23,8 @@ enum { CHANNELS = 3, THREAD_LIMIT = 1024 };
 
 struct slot {
     bool ready;
-    struct raster picture;
-    uint64_t checksum; /* of the file */
+    struct raster picture; /* its views */
+    uint64_t checksum;     /* of the file */
     l3a_status status;
     char error_text[sizeof((l3a_context *)0)->error_text];
     char error_hint[sizeof((l3a_context *)0)->error_hint];
@@ -63,6 +63,7 @@ static l3a_status complete_options(l3a_loader *loader) {
     options->picture = &loader->picture;
     options->width = options->width ? options->width : 224;
     options->height = options->height ? options->height : 224;
+    options->views = options->views ? options->views : 1;
     for (size_t c = 0; c < CHANNELS; c++) {
         options->deviation[c] = options->deviation[c] != 0 ? options->deviation[c] : 1;
     }
@@ -119,16 +120,17 @@ static l3a_status make_slots(l3a_loader *loader) {
     const l3a_loader_options *options = &loader->options;
     const uint64_t asked = loader->context->options.memory_limit, limit = asked ? asked : machine_memory_available();
     const size_t wanted = options->ahead ? options->ahead : 2 * loader->worker_count;
+    const size_t views = view_rows(options->views);
     uint64_t pixels, bytes;
     loader->ahead = loader->worker_count == 1 ? 1 : wanted < loader->count ? wanted : loader->count;
     FAIL_IF(!multiply_sizes(options->width, options->height, &pixels) ||
-                !multiply_sizes(pixels, CHANNELS * loader->ahead, &bytes) || (limit && bytes > limit),
+                !multiply_sizes(pixels, CHANNELS * views * loader->ahead, &bytes) || (limit && bytes > limit),
             loader->context, L3A_ERROR_MEMORY, "use a smaller size or fewer pictures ahead",
             "decoding %zu pictures of %zu x %zu pixels ahead does not fit the memory limit", loader->ahead, options->width,
             options->height);
     TRY(allocate_zeroed(loader->context, loader->ahead, sizeof *loader->slots, &loader->slots));
     for (size_t i = 0; i < loader->ahead; i++) {
-        TRY(raster_shape(loader->context, &loader->slots[i].picture, options->width, options->height));
+        TRY(raster_shape(loader->context, &loader->slots[i].picture, options->width, views * options->height));
     }
 done:
     return status;

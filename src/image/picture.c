@@ -46,6 +46,12 @@ done:
     return status;
 }
 
+void raster_trim(l3a_context *context, struct raster *raster) {
+    if (raster->capacity > KEPT) {
+        raster_free(context, raster);
+    }
+}
+
 void raster_free(l3a_context *context, struct raster *raster) {
     release(context, raster->pixels);
     memset(raster, 0, sizeof *raster);
@@ -160,12 +166,8 @@ void picture_reader_trim(struct picture_reader *reader) {
         reader->file = NULL;
         reader->file_capacity = 0;
     }
-    if (reader->decoded.capacity > KEPT) {
-        raster_free(reader->context, &reader->decoded);
-    }
-    if (reader->turned.capacity > KEPT) {
-        raster_free(reader->context, &reader->turned);
-    }
+    raster_trim(reader->context, &reader->decoded);
+    raster_trim(reader->context, &reader->turned);
 }
 
 void picture_reader_free(struct picture_reader *reader) {

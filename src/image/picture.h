@@ -15,6 +15,8 @@ struct raster {
 
 /* Makes room for width x height pixels, whose values are undefined. */
 l3a_status raster_shape(l3a_context *context, struct raster *raster, size_t width, size_t height);
+/* Frees the memory if it is large: such pictures are rare. */
+void raster_trim(l3a_context *context, struct raster *raster);
 void raster_free(l3a_context *context, struct raster *raster);
 
 struct picture_bytes {

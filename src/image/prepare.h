@@ -1,7 +1,12 @@
-/* From a picture's bytes to the numbers that a network takes: decode, resize, scale and centre. Loaders and readers share this. */
+/* From a picture's bytes to the numbers that a network takes: decode, crop, resize, scale and centre. Loaders and readers share
+ * this.
+ *
+ * A picture is decoded once, whatever the views. The views lie below each other in one raster of the options' width and
+ * view_rows(views) times their height. */
 #ifndef L3A_PREPARE_H
 #define L3A_PREPARE_H
 
+#include "base/views.h"
 #include "image/resize.h"
 
 /* One thread's buffers, reused from picture to picture. */
@@ -9,16 +14,17 @@ struct preparer {
     l3a_loader_options options;
     float scale[3], offset[3]; /* a byte v becomes v · scale + offset */
     struct picture_reader reader;
+    struct raster crop;
     struct resizer resizer;
 };
 
 l3a_status check_loader_options(l3a_context *context, const l3a_loader_options *options);
 /* The options have been checked. */
 void preparer_start(l3a_context *context, const l3a_loader_options *options, struct preparer *preparer);
-/* Decodes a picture and resizes it. */
+/* Decodes a picture and resizes its views. */
 l3a_status preparer_read(struct preparer *preparer, const char *path, struct raster *resized);
 l3a_status preparer_decode(struct preparer *preparer, const char *name, const void *bytes, size_t count, struct raster *resized);
-/* Scales and centres a resized picture: planes [3 x height x width]. */
+/* Scales and centres the resized views: planes [views x 3 x height x width]. */
 void preparer_deliver(const struct preparer *preparer, const struct raster *resized, float *planes);
 void preparer_free(struct preparer *preparer);
 

@@ -26,7 +26,7 @@
 
 #include <string.h>
 
-enum { CHANNELS = 3, SIDE_LIMIT = 1 << 24, KEPT = 32 << 20 };
+enum { CHANNELS = 3, SIDE_LIMIT = 1 << 24 };
 
 static double triangle(double x) {
     x = x < 0 ? -x : x;
@@ -263,9 +263,7 @@ void resizer_trim(struct resizer *resizer) {
             axis_free(resizer->context, &resizer->y[i]);
         }
     }
-    if (resizer->between.capacity > KEPT) {
-        raster_free(resizer->context, &resizer->between);
-    }
+    raster_trim(resizer->context, &resizer->between);
 }
 
 void resizer_free(struct resizer *resizer) {

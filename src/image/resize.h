@@ -40,7 +40,8 @@ size_t picture_kernels_usable(const kernel_table *tables[KERNEL_TABLES]);
 /* The fastest of them. */
 const kernel_table *picture_kernels(void);
 
-enum { AXES = 32 };
+/* A prime, so that a picture of 640 pixels and its crops of 384 and 288 have slots of their own. */
+enum { AXES = 61 };
 
 /* One thread's buffers. Start from zeroes, with a context and kernels set. */
 struct resizer {

@@ -32,7 +32,8 @@ struct member {
 struct group {
     l3a_context *context;
     size_t width, block; /* of features; images */
-    size_t views, each;  /* rows of an image */
+    size_t views, each;  /* of an image that is learned: its views, and its rows */
+    size_t scored;       /* views of an image that is scored */
     struct member *members;
     size_t count;
     struct block rows; /* of the phase in progress */
@@ -63,7 +64,8 @@ static enum role role_of(const struct model_options *members, size_t index) {
 bool group_accepts(const struct model_options *first, const struct model_options *other) {
     return first->solver != L3A_SOLVER_RECURSIVE && other->solver != L3A_SOLVER_RECURSIVE && first->dim == other->dim &&
            first->seed == other->seed && first->precision == other->precision && first->block == other->block &&
-           first->skip_features == other->skip_features && first->views == other->views;
+           first->skip_features == other->skip_features && first->views == other->views &&
+           scored_views(first) == scored_views(other);
 }
 
 /* How few pseudo-labels the settings give. */
@@ -184,7 +186,8 @@ l3a_status group_create(l3a_context *context, const struct model_options *member
                            .width = width,
                            .block = block_images(members, UINT64_MAX),
                            .views = (size_t)members->views,
-                           .each = view_rows((size_t)members->views)};
+                           .each = view_rows((size_t)members->views),
+                           .scored = scored_views(members)};
     TRY(allocate_zeroed(context, count, sizeof *made->members, &made->members));
     made->count = count;
     for (size_t i = 0; i < count; i++) {
@@ -514,7 +517,8 @@ l3a_status group_score(struct group *group, const float *features, size_t rows, 
     l3a_context *context = group->context;
     l3a_status status = L3A_OK;
     const size_t classes = group->members[0].model->classes.count, columns = group->count * classes;
-    struct block expanded = {.context = context, .layer = &group->members[0].model->layer, .capacity = rows * group->each};
+    struct block expanded = {
+        .context = context, .layer = &group->members[0].model->layer, .capacity = rows * view_rows(group->scored)};
     void *all = NULL;
     TRY(join_solutions(group));
     const real type = group->together.type;
@@ -522,7 +526,7 @@ l3a_status group_score(struct group *group, const float *features, size_t rows, 
     TRY(allocate(context, expanded.capacity, columns * real_size(type), &all));
     TRY(block_expand(&expanded, features, expanded.capacity));
     TRY(block_score(&expanded, &group->together, all));
-    combine_views(type, all, rows, group->views, columns, all, NULL);
+    combine_views(type, all, rows, group->scored, columns, all, NULL);
     for (size_t v = 0; v < group->count; v++) {
         for (size_t i = 0; i < rows * classes; i++) {
             scores[v][i] = (float)real_get(type, all, i / classes * columns + v * classes + i % classes);

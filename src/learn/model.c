@@ -199,15 +199,12 @@ static double taught_share(const l3a_model *model) {
     return 0.76 - 0.3 * fmax(0, images - shown) / (images + 50);
 }
 
-void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
-    if (!model || !thresholds) {
-        return;
-    }
+void model_thresholds(const l3a_model *model, size_t views, double *thresholds) {
     const size_t classes = model->classes.count;
     const double fixed = logit(model->options.theta),
                  lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count),
                  share = lift / (1 + lift * (double)classes), taught = taught_share(model),
-                 level = views_level((size_t)model->options.views);
+                 level = views_level((size_t)model->options.views, views);
     double sum = 0;
     size_t known = 0;
     memset(thresholds, 0, classes * sizeof *thresholds);
@@ -231,6 +228,12 @@ void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
     }
     for (size_t k = 0; known && model->options.thresholds == L3A_THRESHOLDS_GLOBAL && k < classes; k++) {
         thresholds[k] = sum / (double)known;
+    }
+}
+
+void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
+    if (model && thresholds) {
+        model_thresholds(model, scored_views(&model->options), thresholds);
     }
 }
 
@@ -424,7 +427,7 @@ l3a_status l3a_model_set_record(l3a_model *model, const char *key, const char *v
 l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows, float *scores) {
     REQUIRE(model, model, features, scores);
     const l3a_status status = model_ready(model);
-    return status == L3A_OK ? score_features(model->context, &model->layer, &model->solution, (size_t)model->options.views,
+    return status == L3A_OK ? score_features(model->context, &model->layer, &model->solution, scored_views(&model->options),
                                              features, rows, scores, NULL)
                             : status;
 }
@@ -432,6 +435,12 @@ l3a_status l3a_model_score(l3a_model *model, const float *features, size_t rows,
 l3a_status l3a_model_accepts(l3a_model *model, const l3a_features *features) {
     REQUIRE(model, model, features);
     return check_provenance(model->context, model->width, (size_t)model->options.views, &model->record_keys, &model->record_values,
+                            features);
+}
+
+l3a_status l3a_model_accepts_to_score(l3a_model *model, const l3a_features *features) {
+    REQUIRE(model, model, features);
+    return check_provenance(model->context, model->width, scored_views(&model->options), &model->record_keys, &model->record_values,
                             features);
 }
 
@@ -640,7 +649,7 @@ l3a_status l3a_model_evaluate_with(l3a_model *model, l3a_features *features, con
     TRY(CHECK_SIZED(context, metrics));
     TRY(READ_SIZED(context, options, chosen));
     FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn or teach a class first", "the model has learned no class yet");
-    TRY(l3a_model_accepts(model, features));
+    TRY(l3a_model_accepts_to_score(model, features));
     TRY(allocate(context, classes, sizeof *columns, &columns));
     TRY(features_columns(features, (const char *const *)model->classes.items, classes, columns));
     TRY((chosen.all_images ? evaluation_begin_all : evaluation_begin)(features, columns, classes, &evaluation));

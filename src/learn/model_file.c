@@ -164,13 +164,14 @@ static void describe_part(const struct part *part, bool judged, text_builder *te
 static l3a_status describe_model(const l3a_model *model, text_list *keys, text_list *values) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    const bool only_phases = model->options.views == 1 && has_only_phases(model);
+    const bool views = model->options.views > 1 || model->options.score_views > 1;
+    const bool only_phases = !views && has_only_phases(model);
     text_builder classes = {.context = context}, phases = {.context = context}, parts = {.context = context};
     TRY(add_metadata(context, keys, values, "format", "%s", format_name));
     TRY(add_metadata(context, keys, values, "version", "%d",
-                     model->options.views > 1 ? VERSION
-                     : only_phases            ? VERSION_OF_PHASES
-                                              : VERSION_WITHOUT_VIEWS));
+                     views         ? VERSION
+                     : only_phases ? VERSION_OF_PHASES
+                                   : VERSION_WITHOUT_VIEWS));
     TRY(add_metadata(context, keys, values, "width", "%zu", model->width));
     for (size_t i = 0; i < model->classes.count; i++) {
         text_builder_print(&classes, "%s%s", i ? "\n" : "", model->classes.items[i]);
@@ -306,8 +307,8 @@ static uint64_t first_version(const char *name) {
     static const struct {
         const char *name;
         uint64_t version;
-    } newer[] = {{"alpha", 2},         {"skip-features", 2}, {"thresholds", 2}, {"keep-phases", 2},
-                 {"privacy-limit", 2}, {"lift", 3},          {"gamma-from", 5}, {"views", 6}};
+    } newer[] = {{"alpha", 2}, {"skip-features", 2}, {"thresholds", 2}, {"keep-phases", 2}, {"privacy-limit", 2},
+                 {"lift", 3},  {"gamma-from", 5},    {"views", 6},      {"score-views", 6}};
     for (size_t i = 0; i < sizeof newer / sizeof newer[0]; i++) {
         if (strcmp(name, newer[i].name) == 0) {
             return newer[i].version;

@@ -47,6 +47,7 @@ static const struct setting settings[] = {
     INTEGER(views, "views", 1, 1000, "1",
             "1: the whole picture alone; 5, 9 or 14: and so many crops of it; unless given, run, sweep and learn use what the "
             "features have"),
+    INTEGER(score_views, "score-views", 0, 1000, "0", "views of images that are scored; 0: those that are learned"),
     INTEGER(privacy_limit, "privacy-limit", 0, LARGEST_INTEGER, "64", "warn about phases with fewer images; 0: never"),
 };
 

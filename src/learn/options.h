@@ -42,7 +42,8 @@ struct model_options {
                                 * one that suits few images and pictures that show no class */
     uint64_t keep_phases;      /* number of phases kept apart; older ones are folded; 0: all if alpha is below 1, else none */
     l3a_gamma_from gamma_from; /* the images of the first phase, and then kept; or the sums, again whenever they change */
-    uint64_t views;            /* of each image (base/views.h) */
+    uint64_t views;            /* of each image that is learned (base/views.h) */
+    uint64_t score_views;      /* of each image that is scored; 0: the same */
     uint64_t privacy_limit;    /* warn about phases or classes with fewer images; 0: never */
     uint64_t given;            /* settings that were given by name: bit i is line i of the table */
 };
@@ -69,6 +70,11 @@ static inline struct model_options model_options_of(const l3a_options *options) 
 
 /* Checks that a model can have these settings together. */
 l3a_status options_fit(l3a_context *context, const struct model_options *options);
+
+/* The views of an image that is scored. */
+static inline size_t scored_views(const struct model_options *options) {
+    return (size_t)(options->score_views ? options->score_views : options->views);
+}
 
 /* Whether a model with these settings keeps the sums of phases apart. */
 static inline bool keeps_phases(const struct model_options *options) {

@@ -32,14 +32,16 @@ static l3a_status describe(const l3a_model *model, const struct packing *packing
     text_builder classes = {.context = context};
     l3a_status status = L3A_OK;
     char text[256];
-    const int version = model->options.views > 1 ? VERSION : VERSION_WITHOUT_VIEWS;
+    struct model_options options = model->options;
+    options.views = scored_views(&options); /* nothing else is done with it */
+    const int version = options.views > 1 ? VERSION : VERSION_WITHOUT_VIEWS;
     TRY(add_text(context, keys, values, "format", format_name));
     snprintf(text, sizeof text, "%d", version);
     TRY(add_text(context, keys, values, "version", text));
     snprintf(text, sizeof text, "%zu", model->width);
     TRY(add_text(context, keys, values, "width", text));
     for (size_t i = 0; i < row_setting_count(version); i++) {
-        model_options_get(&model->options, row_settings[i], text, sizeof text);
+        model_options_get(&options, row_settings[i], text, sizeof text);
         TRY(add_text(context, keys, values, row_settings[i], text));
     }
     for (size_t i = 0; i < model->classes.count; i++) {

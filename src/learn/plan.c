@@ -100,7 +100,7 @@ uint64_t phase_memory(l3a_context *context, const struct model_options *options,
 uint64_t score_memory(const l3a_context *context, const struct model_options *options, size_t width, size_t classes, uint64_t parts,
                       uint64_t rows) {
     const struct layer layer = {.algebra = algebra_of(context), .shape = model_layer_shape(options, width)};
-    const size_t views = (size_t)options->views, images = images_of_rows(SCORE_ROWS, views), most = images * view_rows(views);
+    const size_t views = scored_views(options), images = images_of_rows(SCORE_ROWS, views), most = images * view_rows(views);
     const struct block block = {.layer = &layer, .capacity = most};
     const bool apart = options_real(options) == REAL_DOUBLE || views > 1;
     const uint64_t wide = apart ? most * (uint64_t)classes * real_size(options_real(options)) : 0;
@@ -129,7 +129,7 @@ l3a_status model_plan(l3a_context *context, const struct model_options *options,
     plan->file = (uint64_t)((apart ? 0 : matrix) + 16 * d * K);
     const double V = (double)view_rows((size_t)options->views);
     plan->row_flops = V * (2 * k * d + (options->solver == L3A_SOLVER_RECURSIVE ? 4 : 1) * d * d + 4 * d * K);
-    plan->score_flops = V * (2 * k * d + 2 * d * K);
+    plan->score_flops = (double)view_rows(scored_views(options)) * (2 * k * d + 2 * d * K);
     plan->solve_flops = options->solver == L3A_SOLVER_RECURSIVE ? 0 : d * d * d / 3 + (search ? 80 : 2) * d * d * K;
 done:
     return status;

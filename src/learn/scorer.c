@@ -81,12 +81,12 @@ static const char *find_record(const text_list *keys, const text_list *values, c
 static l3a_status check_views(l3a_context *context, size_t views, const l3a_features *features) {
     l3a_status status = L3A_OK;
     FAIL_IF(features->views > 1 && views == 1, context, L3A_ERROR_MISMATCH,
-            "use features of whole pictures, use 1 view of these, or learn a model with these views (setting views)",
-            "%s: the features have %zu views, but the model was learned from whole pictures", features->path, features->views);
+            "use features of whole pictures, use 1 view of these, or a model with these views (settings views and score-views)",
+            "%s: the features have %zu views, but the model takes whole pictures", features->path, features->views);
     FAIL_IF(features->views == 1 && views > 1, context, L3A_ERROR_MISMATCH, "extract the features with the views of the model",
-            "%s: the features are those of whole pictures, but the model was learned with %zu views", features->path, views);
+            "%s: the features are those of whole pictures, but the model takes %zu views", features->path, views);
     FAIL_IF(features->views != views, context, L3A_ERROR_MISMATCH, "use features with the views of the model",
-            "%s: the features have %zu views, but the model was learned with %zu", features->path, features->views, views);
+            "%s: the features have %zu views, but the model takes %zu", features->path, features->views, views);
 done:
     return status;
 }
@@ -157,12 +157,12 @@ done:
     return status;
 }
 
-l3a_status scorer_create(l3a_model *model, const struct scorer *before, struct scorer **scorer) {
+l3a_status scorer_create(l3a_model *model, size_t views, const struct scorer *before, struct scorer **scorer) {
     l3a_context *context = model->context;
     struct scorer *made = NULL;
     l3a_status status = L3A_OK;
     TRY(scorer_begin(context, &made));
-    made->views = (size_t)model->options.views;
+    made->views = views ? views : scored_views(&model->options);
     if (!model->shared_layer) {
         TRY(scorer_take_layer(made, &model->options, model->width, before));
         model->shared_layer = shared_layer_keep(made->layer);
@@ -176,7 +176,7 @@ l3a_status scorer_create(l3a_model *model, const struct scorer *before, struct s
     }
     TRY(copy_texts(context, &model->classes, &made->classes));
     TRY(allocate(context, model->classes.count, sizeof *made->thresholds, &made->thresholds));
-    l3a_model_thresholds(model, made->thresholds);
+    model_thresholds(model, made->views, made->thresholds);
     TRY(copy_texts(context, &model->record_keys, &made->record_keys));
     TRY(copy_texts(context, &model->record_values, &made->record_values));
     *scorer = made;
@@ -186,20 +186,26 @@ done:
     return status;
 }
 
-l3a_status scorer_load(l3a_context *context, const char *path, const struct scorer *before, struct scorer **scorer) {
+l3a_status scorer_load(l3a_context *context, const char *path, size_t views, const struct scorer *before, struct scorer **scorer) {
     safetensors file = {0};
     l3a_model *model = NULL;
+    struct scorer *made = NULL;
     l3a_status status = L3A_OK;
     TRY(safetensors_open(context, path, &file));
     if (packed_recognise(&file)) {
-        TRY(packed_load(&file, before, scorer));
+        TRY(packed_load(&file, before, &made));
+        FAIL_IF(views && views != made->views, context, L3A_ERROR_MISMATCH, "omit the views, or pack the model again with them",
+                "%s: %zu views are wanted, but the model was packed with %zu", path, views, made->views);
     } else {
         TRY(model_load_to_score(context, path, &model));
-        TRY(scorer_create(model, before, scorer));
+        TRY(scorer_create(model, views, before, &made));
     }
+    *scorer = made;
+    made = NULL;
 done:
     safetensors_close(&file);
     l3a_model_free(model);
+    scorer_free(made);
     return status;
 }
 

@@ -33,11 +33,12 @@ struct scorer {
     bool has_backbone; /* in the same file */
 };
 
-/* Makes a scorer of the model as it is now. The layer is that of the model, or of `before` if it has the same shape. before may be
- * NULL. */
-l3a_status scorer_create(l3a_model *model, const struct scorer *before, struct scorer **scorer);
-/* Reads only what scoring needs of a model file or a packed file, and verifies only that. */
-l3a_status scorer_load(l3a_context *context, const char *path, const struct scorer *before, struct scorer **scorer);
+/* Makes a scorer of the model as it is now, for images with these views; 0: those that its settings say. The layer is that of the
+ * model, or of `before` if it has the same shape. before may be NULL. */
+l3a_status scorer_create(l3a_model *model, size_t views, const struct scorer *before, struct scorer **scorer);
+/* Reads only what scoring needs of a model file or a packed file, and verifies only that. A packed file has thresholds for its own
+ * views only. */
+l3a_status scorer_load(l3a_context *context, const char *path, size_t views, const struct scorer *before, struct scorer **scorer);
 /* Adds a user, who lets go with scorer_free(). */
 struct scorer *scorer_keep(struct scorer *scorer);
 void scorer_free(struct scorer *scorer);

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-double views_level(size_t views) {
-    return views > 1 ? 0.5 * (1 + 0.09 * log((double)views)) : 1;
+double views_level(size_t learned, size_t scored) {
+    return (learned > 1 ? 0.5 : 1) * (1 + 0.045 * log((double)(learned * scored)));
 }
 
 void spread_image(double weight, const int8_t *labels, size_t classes, size_t views, double *weights, double *targets) {

@@ -4,6 +4,8 @@
  *   learning   x_0 has the image's weight ω, each crop ω/c, and all of them the image's labels
  *   scoring    s = (s_0 + λ max(s_1, …, s_c)) / (1 + λ)     λ = 2
  *
+ * c may be different in learning and scoring (the settings `views` and `score-views`): most of the gain comes from scoring.
+ *
  * An object that is small in the whole picture is large in one of the crops, and that crop speaks for its class. Dividing by 1 + λ
  * keeps the scale of scores, so thresholds mean the same with and without views. Everything that is a sum over images stays one, so
  * merging, forgetting and teaching are as exact as without views. Without views V = 1, and s = s_0. */
@@ -15,10 +17,11 @@
 
 #define VIEW_SHARE 2.0 /* λ */
 
-/* The mean of s over the images of a class, divided by Σ (weight of a row) (score of the row) / Σ ω over their rows. The maximum is
- * no function of sums, but it is (1 + 0.09 ln c)/2 times that within a few percent, whatever the class, γ and data set: fitted on
- * training images of VOC and COCO (docs/views.md). 1 without views. */
-double views_level(size_t views);
+/* The level of s over the images of a class, divided by Σ (weight of a row) (score of the row) / Σ ω over their rows, for images
+ * with these views in learning and in scoring. The maximum is no function of sums, but with c crops in learning and c' in scoring,
+ * s is 1 + 0.045 ln(c c') times the mean score of the whole picture and of the mean crop, within a few percent, whatever the class,
+ * γ and data set: fitted on training images of VOC and COCO (docs/views.md). 1 without views. */
+double views_level(size_t learned, size_t scored);
 /* Images whose rows together are at most `rows`, but at least one. */
 static inline size_t images_of_rows(size_t rows, size_t views) {
     const size_t images = rows / view_rows(views);

@@ -108,7 +108,7 @@ done:
 static l3a_status score(void *state, const float *features, size_t images, float *scores) {
     struct dsal *dsal = state;
     l3a_status status = L3A_OK;
-    const size_t views = (size_t)dsal->settings.model.views, rows = images * view_rows(views), classes = dsal->second.classes;
+    const size_t views = scored_views(&dsal->settings.model), rows = images * view_rows(views), classes = dsal->second.classes;
     float *row_scores = NULL;
     TRY(allocate(dsal->context, rows, classes * sizeof *row_scores, &row_scores));
     TRY(score_main(dsal, features, rows, row_scores));

@@ -196,7 +196,7 @@ static l3a_status score(void *state, const float *features, size_t images, float
     const struct gkeal *gkeal = state;
     const struct regression *regression = &gkeal->regression;
     l3a_status status = L3A_OK;
-    const size_t views = (size_t)gkeal->settings.model.views, rows = images * view_rows(views);
+    const size_t views = scored_views(&gkeal->settings.model), rows = images * view_rows(views);
     float *row_scores = NULL;
     TRY(allocate(gkeal->context, rows, regression->classes * sizeof *row_scores, &row_scores));
     TRY(regression_score(regression, features, rows, 1, 0, row_scores));

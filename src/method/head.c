@@ -60,6 +60,7 @@ l3a_status head_create(l3a_context *context, const struct head_rules *rules, con
     head->seed = settings->model.seed;
     head->random.seed = random_bits(settings->model.seed, STREAM_ORDER);
     head->views = (size_t)settings->model.views;
+    head->scored = scored_views(&settings->model);
     head->inputs = head->stored = width + 1;
     head->memory.inputs = view_rows(head->views) * head->stored;
     if (settings->method.head_input == L3A_HEAD_INPUT_LAYER) {
@@ -248,12 +249,12 @@ done:
 
 l3a_status head_score(void *state, const float *features, size_t images, float *scores) {
     const struct head *head = state;
-    const size_t rows = images * view_rows(head->views);
+    const size_t rows = images * view_rows(head->scored);
     l3a_status status = L3A_OK;
     float *row_scores = NULL;
     TRY(allocate(head->context, rows, head->classes * sizeof *row_scores, &row_scores));
     TRY(score_views(head, features, rows, row_scores));
-    combine_views(REAL_SINGLE, row_scores, images, head->views, head->classes, scores, NULL);
+    combine_views(REAL_SINGLE, row_scores, images, head->scored, head->classes, scores, NULL);
 done:
     release(head->context, row_scores);
     return status;

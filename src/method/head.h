@@ -88,7 +88,7 @@ struct head {
     struct stream random;
     struct head_layer layer;
     float layer_scale;       /* of its outputs */
-    size_t views;            /* of an image */
+    size_t views, scored;    /* of an image that is learned, and of one that is scored */
     size_t stored;           /* numbers in a stored view: the features and a 1; an image has view_rows(views) of them */
     size_t inputs;           /* numbers in an input of the head: the same, or those of the layer */
     size_t total_classes;    /* of the whole run */

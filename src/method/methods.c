@@ -169,7 +169,7 @@ static bool is_about_phases(const char *name) {
 bool method_looks_at(const struct method *method, const l3a_options *settings, const char *name, const char *value) {
     const struct learner *learner = method->learner;
     char text[64];
-    if (strcmp(name, "views") == 0) {
+    if (strcmp(name, "views") == 0 || strcmp(name, "score-views") == 0) {
         return true; /* which rows an image has */
     }
     if (learner->settings) {

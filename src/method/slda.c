@@ -219,7 +219,8 @@ static l3a_status score(void *state, const float *features, size_t images, float
     const struct slda *slda = state;
     l3a_context *context = slda->context;
     l3a_status status = L3A_OK;
-    const size_t k = slda->width, all = slda->classes, views = (size_t)slda->settings.model.views, rows = images * view_rows(views);
+    const size_t k = slda->width, all = slda->classes, views = scored_views(&slda->settings.model),
+                 rows = images * view_rows(views);
     double *wide = NULL, *exact = NULL;
     TRY(allocate(context, rows, k * sizeof *wide, &wide));
     TRY(allocate(context, rows, all * sizeof *exact, &exact));

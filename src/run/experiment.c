@@ -31,10 +31,6 @@ static l3a_status check_tables(l3a_context *context, l3a_features *train, l3a_fe
     FAIL_IF(!train || !test, context, L3A_ERROR_ARGUMENT, NULL, "an experiment needs a training and a test table");
     FAIL_IF(train->width != test->width, context, L3A_ERROR_MISMATCH, "extract both with the same backbone",
             "%s has features %zu wide, but %s has features %zu wide", train->path, train->width, test->path, test->width);
-    FAIL_IF(train->views != test->views, context, L3A_ERROR_MISMATCH,
-            "extract both with the same views, or use only the views that both have (setting views)",
-            "%s has %zu %s of each image, but %s has %zu", train->path, train->views, train->views == 1 ? "view" : "views",
-            test->path, test->views);
     FAIL_IF(!train->labels, context, L3A_ERROR_DATA,
             "give the training labels in a second .npy file, or use a feature file that contains labels", "%s: no labels",
             train->path);
@@ -106,10 +102,19 @@ done:
     return status;
 }
 
-/* The models and the tables have the same views. */
+/* The models have the views of the tables. */
 static l3a_status choose_views(l3a_experiment *experiment) {
-    const l3a_features *train = experiment->options.train;
+    const l3a_features *train = experiment->options.train, *test = experiment->options.test;
+    const uint64_t scored = experiment->settings.model.score_views;
     l3a_status status = L3A_OK;
+    FAIL_IF(!scored && train->views != test->views, experiment->context, L3A_ERROR_MISMATCH,
+            "extract both with the same views, use only the views that both have (setting views), or say that test images have "
+            "other views (setting score-views)",
+            "%s has %zu %s of each image, but %s has %zu", train->path, train->views, train->views == 1 ? "view" : "views",
+            test->path, test->views);
+    FAIL_IF(scored && scored != test->views, experiment->context, L3A_ERROR_MISMATCH,
+            "omit the setting, or narrow the test table with l3a_features_use_views()",
+            "score-views is %" PRIu64 ", but %s has %zu", scored, test->path, test->views);
     FAIL_IF(l3a_options_given(&experiment->settings, "views") && experiment->settings.model.views != train->views,
             experiment->context, L3A_ERROR_MISMATCH, "omit the setting, or narrow both tables with l3a_features_use_views()",
             "views is %" PRIu64 ", but %s has %zu", experiment->settings.model.views, train->path, train->views);

@@ -133,7 +133,7 @@ static l3a_status plan_team(const l3a_experiment *experiment, const struct team 
     const struct point *first = team_point(experiment, team, 0);
     const l3a_experiment_options *options = &experiment->options;
     const double d = (double)learned_width(&first->settings.model, options->train->width),
-                 V = (double)view_rows(options->train->views);
+                 learned = (double)view_rows(options->train->views), scored = (double)view_rows(options->test->views);
     l3a_status status = L3A_OK;
     l3a_plan own = {.size = sizeof own};
     TRY(plan_point(experiment, first, &own));
@@ -145,8 +145,8 @@ static l3a_status plan_team(const l3a_experiment *experiment, const struct team 
     plan->flops += (double)options->seed_count * point_flops(experiment, first->method, &own);
     for (size_t i = 1; i < team->count; i++) {
         const bool same = settings[i].weights == settings[i - 1].weights && settings[i].scaling == settings[i - 1].scaling;
-        own.score_flops = V * 2 * d * (double)experiment->classes;
-        own.row_flops = own.score_flops + V * (same ? 0.1 * d * d : d * d);
+        own.score_flops = scored * 2 * d * (double)experiment->classes;
+        own.row_flops = learned * (2 * d * (double)experiment->classes + (same ? 0.1 * d * d : d * d));
         plan->flops += (double)options->seed_count * point_flops(experiment, first->method, &own);
     }
 done:

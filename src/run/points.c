@@ -66,8 +66,9 @@ l3a_status check_axes(l3a_context *context, const l3a_experiment_options *option
         FAIL_IF(!axis->count, context, L3A_ERROR_OPTION, "give at least one value", "%s has no values", axis->name);
         FAIL_IF(strcmp(axis->name, "seed") == 0, context, L3A_ERROR_OPTION, "list the seeds in the options of the experiment",
                 "seed cannot be an axis of a grid");
-        FAIL_IF(strcmp(axis->name, "views") == 0, context, L3A_ERROR_OPTION, "make a grid for each number of views",
-                "views cannot be an axis of a grid: all its points use the same rows of the features");
+        FAIL_IF(strcmp(axis->name, "views") == 0 || strcmp(axis->name, "score-views") == 0, context, L3A_ERROR_OPTION,
+                "make a grid for each number of views",
+                "%s cannot be an axis of a grid: all its points use the same rows of the features", axis->name);
         for (size_t j = 0; j < axis->count; j++) {
             l3a_options tried = *settings;
             TRY(set_value(context, &tried, axis->name, axis->values[j]));

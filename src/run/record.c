@@ -94,7 +94,8 @@ l3a_status record_identity(l3a_context *context, const l3a_experiment_options *o
         const l3a_option_info *info = l3a_option_at(i);
         char value[64];
         l3a_options_get(options->settings, info->name, value, sizeof value);
-        if (strcmp(info->name, "seed") == 0 || (strcmp(info->name, "views") == 0 && strcmp(value, "1") == 0)) {
+        if (strcmp(info->name, "seed") == 0 || (strcmp(info->name, "views") == 0 && strcmp(value, "1") == 0) ||
+            (strcmp(info->name, "score-views") == 0 && strcmp(value, "0") == 0)) {
             continue; /* without views, a record is what it was before there were any */
         }
         text_builder_print(text, "    ");

@@ -229,7 +229,7 @@ l3a_status tagger_open_backbone(l3a_tagger *tagger, const l3a_tagger_options *op
     } else {
         TRY(open_remembered(tagger, chosen));
     }
-    loader_options_for(l3a_backbone_describe(tagger->backbone), &tagger->picture, &tagger->loading);
+    TRY(tagger_loading(tagger, edition->views, &tagger->loading));
 done:
     return status;
 }

@@ -130,6 +130,22 @@ done:
     return status;
 }
 
+/* Checks that the entries have the features that the model takes. */
+static l3a_status check_widths(const l3a_history *history) {
+    const size_t width = model_image(*history->model);
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < history->count; i++) {
+        const struct entry *entry = history->entries[i];
+        FAIL_IF(entry->row_count && entry->width != width, history->context, L3A_ERROR_MISMATCH,
+                "restore the file from a backup, or move it away: then teaching continues, but what was taught before cannot be "
+                "undone",
+                "%s: lesson %" PRIu64 " has %zu numbers for each picture, but the model takes %zu", history->journal.path,
+                entry->number, entry->width, width);
+    }
+done:
+    return status;
+}
+
 static l3a_status find_start(l3a_history *history) {
     const l3a_model *model = *history->model;
     const bool empty = l3a_model_class_count(model) == 0;
@@ -143,6 +159,7 @@ static l3a_status find_start(l3a_history *history) {
     }
     TRY(find_entries(history, &position));
     TRY(check_damage(history, &position));
+    TRY(check_widths(history));
     const bool reaches_start = history->count ? history->entries[0]->from_nothing : empty;
     history->gap = reaches_start ? no_gap : history->base_number ? gap_missing : gap_other;
 done:
@@ -238,8 +255,9 @@ static l3a_status move_rows(const l3a_history *history, l3a_model *model, const 
     }
     TRY(allocate(context, last - first, entry->width * sizeof *features, &features));
     TRY(journal_features(&history->journal, entry, first, last - first, features));
-    TRY(l3a_features_wrap(context, features, entry->labels + first * entry->classes.count, last - first, entry->width,
-                          (const char *const *)entry->classes.items, entry->classes.count, &table));
+    TRY(l3a_features_wrap_views(context, features, entry->labels + first * entry->classes.count, last - first,
+                                (size_t)model->options.views, model->width, (const char *const *)entry->classes.items,
+                                entry->classes.count, &table));
     TRY(back ? l3a_model_unteach(model, table, report) : l3a_model_teach(model, table, report));
 done:
     l3a_features_free(table);
@@ -484,7 +502,7 @@ static l3a_status fill_merge(const l3a_history *history, struct entry *entry, co
     l3a_context *context = history->context;
     int8_t *labels = NULL;
     l3a_status status = L3A_OK;
-    entry->width = count ? l3a_model_width(*history->model) : 0;
+    entry->width = count ? model_image(*history->model) : 0;
     TRY(allocate_zeroed(context, 2 * count, sizeof *entry->rows, &entry->rows));
     entry->row_count = 2 * count;
     entry->back_count = count;

@@ -221,7 +221,7 @@ done:
 
 /* ---- What to expect ---- */
 
-/* All pictures that the model knows, as a table: features [count x width] and labels [count x classes]. */
+/* All pictures that the model knows, as a table: features [count x numbers of a picture] and labels [count x classes]. */
 struct review {
     struct known *pictures;
     size_t count, classes;
@@ -266,7 +266,7 @@ done:
 static l3a_status review_make(const l3a_history *history, struct review *review) {
     l3a_context *context = history->context;
     l3a_model *model = *history->model;
-    const size_t width = l3a_model_width(model);
+    const size_t width = model_image(model);
     l3a_status status = L3A_OK;
     review->classes = model->classes.count;
     TRY(history_known(history, &review->pictures, &review->count));
@@ -276,8 +276,8 @@ static l3a_status review_make(const l3a_history *history, struct review *review)
     TRY(allocate(context, review->classes, sizeof *review->thresholds, &review->thresholds));
     TRY(gather_features(history, review, width));
     if (review->count) {
-        TRY(l3a_features_wrap(context, review->features, review->labels, review->count, width,
-                              (const char *const *)model->classes.items, review->classes, &review->table));
+        TRY(l3a_features_wrap_views(context, review->features, review->labels, review->count, (size_t)model->options.views,
+                                    model->width, (const char *const *)model->classes.items, review->classes, &review->table));
         TRY(l3a_model_leave_out(model, review->table, review->scores));
     }
     l3a_model_thresholds(model, review->thresholds);

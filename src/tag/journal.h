@@ -4,7 +4,7 @@
  *   records, one after the other:
  *     "l3a-hist", bytes of the description, bytes of the features, XXH3-64 of each, XXH3-64 of these 40 bytes    48 bytes
  *     description                                what an entry says, apart from features (journal.c)
- *     features [rows x width]                    float32
+ *     features [rows x width]                    float32; with views, the width counts the numbers of all views
  *
  * Numbers are little-endian. Records are only ever added at the end and cut off there, so a process that is killed leaves at most
  * an incomplete last record. A record names its parent, the state of the model that it was applied to. The model file has the id of
@@ -34,7 +34,8 @@ struct entry {
     text_list classes; /* the new ones come last; of a rename, the old and the new name */
     size_t new_classes;
     struct pictured *rows; /* first those that were taken back */
-    size_t row_count, back_count, width;
+    size_t row_count, back_count;
+    size_t width;            /* numbers of a row: those of all views of the picture */
     int8_t *labels;          /* [rows x classes] */
     float *features;         /* [rows x width]; NULL: in the file */
     uint64_t offset, length; /* of the record in the file; length 0: it is not there yet */

@@ -93,7 +93,7 @@ static l3a_status write_packed(struct pack *pack) {
     TRY(model_load_to_score(pack->context, pack->model_path, &pack->model));
     FAIL_IF(!pack->model->classes.count, pack->context, L3A_ERROR_STATE, "learn a class first", "%s: the model has no class yet",
             pack->model_path);
-    TRY(scorer_create(pack->model, NULL, &pack->scorer));
+    TRY(scorer_create(pack->model, 0, NULL, &pack->scorer));
     if (pack->options.features) {
         TRY(scorer_accepts(pack->context, pack->scorer, pack->options.features));
     }
@@ -139,8 +139,8 @@ static l3a_status compare(const struct pack *pack, l3a_pack_report *report) {
     struct scorer *packed = NULL;
     struct comparison space = {0};
     l3a_status status = L3A_OK;
-    TRY(scorer_load(context, pack->path, pack->scorer, &packed));
-    TRY(allocate(context, BLOCK, features->width * sizeof *space.values, &space.values));
+    TRY(scorer_load(context, pack->path, 0, pack->scorer, &packed));
+    TRY(allocate(context, BLOCK, features_row(features) * sizeof *space.values, &space.values));
     TRY(allocate(context, BLOCK, packed->classes.count * sizeof *space.before, &space.before));
     TRY(allocate(context, BLOCK, packed->classes.count * sizeof *space.after, &space.after));
     for (size_t first = 0; first < features->rows; first += BLOCK) {

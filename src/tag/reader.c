@@ -13,7 +13,8 @@ struct l3a_reader {
     l3a_backbone *backbone;
     /* For single pictures. */
     struct preparer preparer;
-    struct raster picture;
+    struct raster picture; /* its views, and their numbers: */
+    size_t views;
     float *planes, *features;
 };
 
@@ -29,10 +30,11 @@ l3a_status l3a_reader_create(l3a_tagger *tagger, l3a_reader **reader) {
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     made->tagger = tagger;
+    made->views = view_rows(tagger->loading.views);
     preparer_start(context, &tagger->loading, &made->preparer);
     TRY(backbone_share(context, tagger->backbone, &made->backbone));
-    TRY(allocate(context, 3 * info->size * info->size, sizeof *made->planes, &made->planes));
-    TRY(allocate(context, info->width, sizeof *made->features, &made->features));
+    TRY(allocate(context, made->views, 3 * info->size * info->size * sizeof *made->planes, &made->planes));
+    TRY(allocate(context, made->views, info->width * sizeof *made->features, &made->features));
     *reader = made;
     return L3A_OK;
 done:
@@ -64,27 +66,47 @@ const char *l3a_reader_error_hint(const l3a_reader *reader) {
     return l3a_error_hint(reader ? reader->context : NULL);
 }
 
-static l3a_status make_scores(l3a_reader *reader, const struct scorer *edition, const float *features, size_t rows,
-                              float **scores) {
+/* Scores of pictures, and the crops that scored highest: [pictures x classes]. */
+struct results {
+    float *scores;
+    uint16_t *crops;
+};
+
+static l3a_status make_results(l3a_reader *reader, const struct scorer *edition, const float *features, size_t pictures,
+                               struct results *results) {
     l3a_status status = L3A_OK;
-    TRY(allocate(reader->context, rows, edition->classes.count * sizeof **scores, scores));
-    TRY(scorer_score(reader->context, edition, features, rows, *scores, NULL));
+    TRY(allocate(reader->context, pictures, edition->classes.count * sizeof *results->scores, &results->scores));
+    TRY(allocate(reader->context, pictures, edition->classes.count * sizeof *results->crops, &results->crops));
+    TRY(scorer_score(reader->context, edition, features, pictures, results->scores, results->crops));
 done:
     return status;
+}
+
+static void results_free(l3a_reader *reader, struct results *results) {
+    release(reader->context, results->scores);
+    release(reader->context, results->crops);
+}
+
+/* Makes the tags of one of the pictures. */
+static l3a_status make_tags(l3a_reader *reader, const struct scorer *edition, const struct results *results, size_t picture,
+                            l3a_tags **tags) {
+    const size_t first = picture * edition->classes.count;
+    const struct picture_scores own = {results->scores + first, results->crops + first, edition->views};
+    return tags_create(reader->context, &edition->classes, &own, edition->thresholds, tags);
 }
 
 /* Tags the picture that was prepared. */
 static l3a_status tag_prepared(l3a_reader *reader, l3a_tags **tags) {
     struct scorer *edition = tagger_borrow(reader->tagger);
-    float *scores = NULL;
+    struct results results = {0};
     l3a_status status = L3A_OK;
     preparer_deliver(&reader->preparer, &reader->picture, reader->planes);
-    TRY(l3a_backbone_run(reader->backbone, reader->planes, 1, reader->features));
-    TRY(make_scores(reader, edition, reader->features, 1, &scores));
-    TRY(tags_create(reader->context, &edition->classes, scores, edition->thresholds, tags));
+    TRY(l3a_backbone_run(reader->backbone, reader->planes, reader->views, reader->features));
+    TRY(make_results(reader, edition, reader->features, 1, &results));
+    TRY(make_tags(reader, edition, &results, 0, tags));
 done:
     scorer_free(edition);
-    release(reader->context, scores);
+    results_free(reader, &results);
     return status;
 }
 
@@ -117,16 +139,16 @@ struct delivery {
 };
 
 /* Passes the pictures of a batch to the callback. */
-static l3a_status deliver(l3a_reader *reader, const struct scorer *edition, const struct intake *intake, const float *scores,
-                          struct delivery *delivery) {
+static l3a_status deliver(l3a_reader *reader, const struct scorer *edition, const struct intake *intake,
+                          const struct results *results, struct delivery *delivery) {
     l3a_context *context = reader->context;
+    size_t good = 0;
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < intake->count; i++) {
         const struct arrival *arrival = &intake->arrivals[i];
         l3a_tags *tags = NULL;
         if (arrival->status == L3A_OK) {
-            TRY(tags_create(context, &edition->classes, scores, edition->thresholds, &tags));
-            scores += edition->classes.count;
+            TRY(make_tags(reader, edition, results, good++, &tags));
         } else {
             fail(context, arrival->status, arrival->error_hint, "%s", arrival->error_text);
         }
@@ -140,16 +162,15 @@ done:
 
 static l3a_status tag_batch(l3a_reader *reader, const struct scorer *edition, struct intake *intake, size_t count,
                             struct delivery *delivery) {
-    float *scores = NULL;
+    struct results results = {0};
     l3a_status status = L3A_OK;
-    TRY(intake_load(intake, count));
-    TRY(intake_run(intake));
+    TRY(intake_next(intake, count));
     if (intake->good) {
-        TRY(make_scores(reader, edition, intake->features, intake->good, &scores));
+        TRY(make_results(reader, edition, intake->features, intake->good, &results));
     }
-    TRY(deliver(reader, edition, intake, scores, delivery));
+    TRY(deliver(reader, edition, intake, &results, delivery));
 done:
-    release(reader->context, scores);
+    results_free(reader, &results);
     return status;
 }
 

@@ -8,6 +8,7 @@
 #include "image/picture.h"
 #include "learn/model.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { LARGEST_BATCH = 1024 };
@@ -19,15 +20,26 @@ struct scorer *tagger_borrow(l3a_tagger *tagger) {
     return edition;
 }
 
-/* Checks that the edition's features came from this backbone: it must accept a table that the backbone has signed. */
+l3a_status tagger_loading(const l3a_tagger *tagger, uint64_t views, l3a_loader_options *loading) {
+    l3a_status status = L3A_OK;
+    FAIL_IF(!views_known((size_t)views), tagger->context, L3A_ERROR_OPTION,
+            "use features from files, or a model with 1, 5, 9 or 14 views",
+            "%s: the model has %" PRIu64 " views, which cannot be made from a picture", tagger->path, views);
+    loader_options_for(l3a_backbone_describe(tagger->backbone), &tagger->picture, (size_t)views, loading);
+done:
+    return status;
+}
+
+/* Checks that the edition's features came from this backbone: it must accept a table of pictures as the tagger loads them, which
+ * the backbone has signed. */
 static l3a_status check_backbone(const l3a_tagger *tagger, const struct scorer *edition) {
     l3a_context *context = tagger->context;
-    const size_t width = l3a_backbone_describe(tagger->backbone)->width;
+    const size_t width = l3a_backbone_describe(tagger->backbone)->width, views = tagger->loading.views;
     float *values = NULL;
     l3a_features *features = NULL;
     l3a_status status = L3A_OK;
-    TRY(allocate_zeroed(context, width, sizeof *values, &values));
-    TRY(l3a_features_wrap(context, values, NULL, 1, width, NULL, 0, &features));
+    TRY(allocate_zeroed(context, view_rows(views), width * sizeof *values, &values));
+    TRY(l3a_features_wrap_views(context, values, NULL, 1, views, width, NULL, 0, &features));
     TRY(l3a_backbone_sign(tagger->backbone, tagger->picture.orient, features));
     TRY(scorer_accepts(context, edition, features));
 done:
@@ -49,7 +61,7 @@ static void exchange(l3a_tagger *tagger, struct scorer *edition) {
 static l3a_status publish(l3a_tagger *tagger, l3a_model *model) {
     struct scorer *edition = NULL;
     l3a_status status = L3A_OK;
-    TRY(scorer_create(model, tagger->current, &edition));
+    TRY(scorer_create(model, tagger->views, tagger->current, &edition));
     TRY(check_backbone(tagger, edition));
     exchange(tagger, edition);
     edition = NULL;
@@ -98,6 +110,7 @@ static l3a_status tagger_start(l3a_context *context, const char *path, const l3a
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     made->batch = options->batch ? options->batch : INTAKE_BATCH;
+    made->views = options->views;
     TRY(make_lock(made));
     TRY(copy_text(context, path, strlen(path), &made->path));
     *tagger = made;
@@ -114,7 +127,7 @@ l3a_status l3a_tagger_open(l3a_context *context, const char *model_path, const l
     NEED(context, context, model_path, tagger);
     TRY(READ_SIZED(context, options, chosen));
     TRY(tagger_start(context, model_path, &chosen, &made));
-    TRY(scorer_load(context, model_path, NULL, &made->current));
+    TRY(scorer_load(context, model_path, made->views, NULL, &made->current));
     TRY(tagger_open_backbone(made, &chosen));
     TRY(check_backbone(made, made->current));
     *tagger = made;
@@ -135,7 +148,7 @@ static l3a_status make_model(l3a_tagger *tagger, const l3a_options *settings) {
         TRY(l3a_model_set_record(tagger->model, provenance[i], record.values[i]));
     }
     TRY(tagger_remember_backbone(tagger->model, tagger->path, tagger->backbone_path));
-    TRY(scorer_create(tagger->model, NULL, &tagger->current));
+    TRY(scorer_create(tagger->model, tagger->views, NULL, &tagger->current));
 done:
     return status;
 }
@@ -156,7 +169,8 @@ l3a_status l3a_tagger_create(l3a_context *context, const char *model_path, const
     TRY(tagger_start(context, model_path, &chosen, &made));
     TRY(picture_options_read(context, chosen.picture_options, &made->picture));
     TRY(l3a_backbone_open(context, chosen.backbone, chosen.backbone_options, &made->backbone));
-    loader_options_for(l3a_backbone_describe(made->backbone), &made->picture, &made->loading);
+    const struct model_options own = model_options_of(settings);
+    TRY(tagger_loading(made, made->views ? made->views : scored_views(&own), &made->loading));
     TRY(copy_text(context, chosen.backbone, strlen(chosen.backbone), &made->backbone_path));
     TRY(make_model(made, settings));
     *tagger = made;
@@ -170,7 +184,7 @@ l3a_status l3a_tagger_reload(l3a_tagger *tagger) {
     REQUIRE(tagger, tagger);
     struct scorer *loaded = NULL;
     l3a_status status = L3A_OK;
-    TRY(scorer_load(tagger->context, tagger->path, tagger->current, &loaded));
+    TRY(scorer_load(tagger->context, tagger->path, tagger->views, tagger->current, &loaded));
     TRY(check_backbone(tagger, loaded));
     exchange(tagger, loaded);
     loaded = NULL;

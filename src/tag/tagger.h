@@ -18,7 +18,8 @@ struct l3a_tagger {
     l3a_backbone *backbone;
     char *backbone_path; /* NULL: it is in the packed file */
     l3a_picture_options picture;
-    l3a_loader_options loading;
+    size_t views;               /* of pictures to tag; 0: as the model says */
+    l3a_loader_options loading; /* of pictures to tag */
     size_t batch;
     l3a_model *model;     /* the writer's; NULL: not needed yet */
     l3a_history *history; /* of that model; NULL: not needed yet */
@@ -36,6 +37,9 @@ l3a_status tagger_model(l3a_tagger *tagger, l3a_model **model);
 /* Makes the model as it is now the edition that readers see. Calls in progress end with the one they began with. After a failure,
  * readers still see the old one. */
 l3a_status tagger_publish(l3a_tagger *tagger);
+
+/* How pictures are loaded: as the backbone and the picture options say, and with these views. */
+l3a_status tagger_loading(const l3a_tagger *tagger, uint64_t views, l3a_loader_options *loading);
 
 /* backbone_path.c: */
 /* Opens the backbone that the options name, or else the one that the records of the current edition lead to. */

@@ -1,6 +1,7 @@
 /* Tags are one block of memory that needs nothing else: a head, an entry for each class, and the names. */
 #include "tag/tags.h"
 
+#include "base/views.h"
 #include "learn/model.h"
 
 #include <stdlib.h>
@@ -11,12 +12,13 @@ struct entry {
     size_t class;
     float score;
     double threshold;
+    size_t view;
 };
 
 struct l3a_tags {
     void (*release)(void *user, void *memory);
     void *memory_user;
-    size_t count;
+    size_t count, views;
     struct entry entries[];
 };
 
@@ -25,8 +27,8 @@ static int compare(const void *left, const void *right) {
     return a->score > b->score ? -1 : a->score < b->score ? 1 : a->class < b->class ? -1 : 1;
 }
 
-l3a_status tags_create(l3a_context *context, const text_list *classes, const float *scores, const double *thresholds,
-                       l3a_tags **tags) {
+l3a_status tags_create(l3a_context *context, const text_list *classes, const struct picture_scores *picture,
+                       const double *thresholds, l3a_tags **tags) {
     const size_t count = classes->count;
     size_t length = 0;
     l3a_tags *made = NULL;
@@ -38,10 +40,15 @@ l3a_status tags_create(l3a_context *context, const text_list *classes, const flo
     made->release = context->options.release;
     made->memory_user = context->options.memory_user;
     made->count = count;
+    made->views = picture->views;
     char *names = (char *)&made->entries[count];
     for (size_t k = 0; k < count; k++) {
         const size_t bytes = strlen(classes->items[k]) + 1;
-        made->entries[k] = (struct entry){memcpy(names, classes->items[k], bytes), k, scores[k], thresholds[k]};
+        made->entries[k] = (struct entry){.name = memcpy(names, classes->items[k], bytes),
+                                          .class = k,
+                                          .score = picture->scores[k],
+                                          .threshold = thresholds[k],
+                                          .view = picture->crops ? picture->crops[k] : 0};
         names += bytes;
     }
     qsort(made->entries, count, sizeof made->entries[0], compare);
@@ -52,7 +59,8 @@ done:
 
 l3a_status l3a_tags_create(const l3a_model *model, const float *scores, const double *thresholds, l3a_tags **tags) {
     REQUIRE(model, model, scores, thresholds, tags);
-    return tags_create(model->context, &model->classes, scores, thresholds, tags);
+    const struct picture_scores picture = {.scores = scores, .views = 1};
+    return tags_create(model->context, &model->classes, &picture, thresholds, tags);
 }
 
 size_t l3a_tags_count(const l3a_tags *tags) {
@@ -83,6 +91,15 @@ double l3a_tags_threshold(const l3a_tags *tags, size_t index) {
 int l3a_tags_predicted(const l3a_tags *tags, size_t index) {
     const struct entry *entry = entry_at(tags, index);
     return (double)entry->score > entry->threshold;
+}
+
+size_t l3a_tags_view(const l3a_tags *tags, size_t index) {
+    return entry_at(tags, index)->view;
+}
+
+int l3a_tags_box(const l3a_tags *tags, size_t index, double box[4]) {
+    const size_t view = l3a_tags_view(tags, index);
+    return view && l3a_view_box(tags->views, view, box);
 }
 
 void l3a_tags_free(l3a_tags *tags) {

@@ -34,8 +34,9 @@ struct teaching {
     l3a_lesson_options options;
     l3a_history *history;
     l3a_model *model;
-    size_t width;
-    float *features; /* [pictures x width] */
+    size_t width;               /* numbers of a picture: those of all views */
+    l3a_loader_options loading; /* as the tagger's, but with the views that are learned */
+    float *features;            /* [pictures x width] */
     struct plan *plans;
     text_list classes; /* of the model, then new ones */
     size_t *places;    /* of the lesson's classes among them; SIZE_MAX: no picture shows it */
@@ -82,11 +83,10 @@ static l3a_status read_files(struct teaching *teaching, const char *const *paths
     const size_t batch = count < tagger->batch ? count : tagger->batch;
     struct intake intake = {0};
     l3a_status status = L3A_OK;
-    TRY(intake_open(teaching->context, tagger->backbone, &tagger->loading, paths, count, batch, &intake));
+    TRY(intake_open(teaching->context, tagger->backbone, &teaching->loading, paths, count, batch, &intake));
     for (size_t first = 0; first < count; first += batch) {
         size_t good = 0;
-        TRY(intake_load(&intake, count - first < batch ? count - first : batch));
-        TRY(intake_run(&intake));
+        TRY(intake_next(&intake, count - first < batch ? count - first : batch));
         for (size_t i = 0; i < intake.count; i++) {
             TRY(keep_outcome(teaching, indices[first + i], &intake.arrivals[i], intake.features + good * teaching->width));
             good += intake.arrivals[i].status == L3A_OK;
@@ -107,7 +107,7 @@ static l3a_status read_bytes(struct teaching *teaching, struct preparer *prepare
     FAIL_IF(arrival.status == L3A_ERROR_MEMORY, context, L3A_ERROR_MEMORY, NULL, "%s: not enough memory", picture->path);
     if (arrival.status == L3A_OK) {
         preparer_deliver(preparer, &raster, planes);
-        TRY(l3a_backbone_run(teaching->tagger->backbone, planes, 1, features));
+        TRY(l3a_backbone_run(teaching->tagger->backbone, planes, view_rows(preparer->options.views), features));
     } else {
         memcpy(arrival.error_text, context->error_text, sizeof arrival.error_text);
     }
@@ -121,12 +121,13 @@ done:
 static l3a_status read_memory(struct teaching *teaching) {
     l3a_context *context = teaching->context;
     const l3a_backbone_info *info = l3a_backbone_describe(teaching->tagger->backbone);
+    const size_t views = view_rows(teaching->loading.views);
     struct preparer preparer;
     float *planes = NULL, *features = NULL;
     l3a_status status = L3A_OK;
-    preparer_start(context, &teaching->tagger->loading, &preparer);
-    TRY(allocate(context, 3 * info->size * info->size, sizeof *planes, &planes));
-    TRY(allocate(context, info->width, sizeof *features, &features));
+    preparer_start(context, &teaching->loading, &preparer);
+    TRY(allocate(context, views, 3 * info->size * info->size * sizeof *planes, &planes));
+    TRY(allocate(context, teaching->width, sizeof *features, &features));
     for (size_t i = 0; i < teaching->lesson->count; i++) {
         if (teaching->lesson->pictures[i].bytes) {
             TRY(read_bytes(teaching, &preparer, i, planes, features));
@@ -550,7 +551,8 @@ static l3a_status prepare(struct teaching *teaching, struct entry **entry) {
         TRY(READ_SIZED(context, teaching->options.was, was));
         TRY(lesson_marks(teaching->lesson, "was", &was, &teaching->was, &teaching->was_count, &teaching->was_complete));
     }
-    teaching->width = l3a_backbone_describe(teaching->tagger->backbone)->width;
+    teaching->width = model_image(teaching->model);
+    TRY(tagger_loading(teaching->tagger, teaching->model->options.views, &teaching->loading));
     TRY(allocate_zeroed(context, count, sizeof *teaching->plans, &teaching->plans));
     TRY(allocate(context, count, teaching->width * sizeof *teaching->features, &teaching->features));
     TRY(history_known(teaching->history, &teaching->known, &teaching->known_count));

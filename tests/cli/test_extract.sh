@@ -27,12 +27,12 @@ check "info knows the network" bash -c "'$l3a' info '$backbone' | grep -q 'backb
 check "info is JSON for a backbone, too" bash -c "'$l3a' info --format json '$backbone' | /usr/bin/python3 -c 'import json, sys; assert json.load(sys.stdin)[\"backbone\"][\"width\"] == 192'"
 check "half precision takes half the room" bash -c "$(declare -f extract); l3a='$l3a' backbone='$backbone'; extract --float16 -o half.safetensors && '$l3a' info half.safetensors | grep -q 'features F16'"
 
-# kill_extraction FILE: killed after at least a batch of 16 pictures, and before all
+# kill_extraction FILE [BYTES OPTION...]: killed after at least a batch of 16 pictures, and before all
 kill_extraction() {
-  "$l3a" extract --backbone "$backbone" --data list:list.csv --quiet -o "$1" > /dev/null 2>&1 &
+  "$l3a" extract --backbone "$backbone" --data "list:${list:-list.csv}" --quiet -o "$1" "${@:3}" > /dev/null 2>&1 &
   local process=$!
-  for _ in $(seq 200); do
-    [ "$(stat -c %s "$1.part" 2>/dev/null || echo 0)" -gt 13000 ] && break
+  for _ in $(seq 500); do
+    [ "$(stat -c %s "$1.part" 2>/dev/null || echo 0)" -gt "${2:-13000}" ] && break
     sleep 0.02
   done
   kill -9 $process 2>/dev/null
@@ -72,6 +72,57 @@ cp second.jpg "$second"
 expect 0 "was written by an older version" extract_aloud -o old.safetensors
 check "an old part file gives nothing" test "$(grep -c 'done before' "$work/stdout")" = 0
 check "and the whole is right" cmp all.safetensors old.safetensors
+
+# views: 24 pictures, so that every view is computed in a full batch of the network
+head -25 list.csv > few.csv
+views() { "$l3a" extract --backbone "$backbone" --data list:few.csv --quiet "$@"; }
+check "the whole picture alone" views -o whole.safetensors --views 1
+check "with five crops" views -o five.safetensors --views 5 --float32
+check "with nine crops" views -o nine.safetensors --views 9 --float32
+expect 0 "" views -o fourteen.safetensors --views 14 --float32
+shows "fourteen.safetensors: 24 rows of 15 x 192 features (14 views) in"
+expect 0 "" views -o half_five.safetensors --views 5
+check "what the files contain" /usr/bin/python3 - <<'END'
+import json
+import numpy
+
+def read(name):
+    data = open(name + ".safetensors", "rb").read()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    about = header["features"]
+    first, last = about["data_offsets"]
+    values = numpy.frombuffer(data[8 + size + first : 8 + size + last], {"F32": "<f4", "F16": "<f2"}[about["dtype"]])
+    return values.reshape(about["shape"]), header
+
+def record(header):
+    return header["__metadata__"].get("views")
+
+whole, five, nine, fourteen, half = (read(name) for name in ("whole", "five", "nine", "fourteen", "half_five"))
+assert [array.shape for array, _ in (whole, five, nine, fourteen)] == [(24, 192), (24, 6, 192), (24, 10, 192), (24, 15, 192)]
+assert [record(header) for _, header in (whole, five, nine, fourteen, half)] == [None, "5", "9", "14", "5"]
+assert whole[0].dtype == five[0].dtype == numpy.float32 and half[0].dtype == numpy.float16
+assert five[1]["labels"]["shape"] == whole[1]["labels"]["shape"] == [24, 3]
+assert numpy.array_equal(fourteen[0][:, 0], whole[0]), "view 0 is not the whole picture"
+assert numpy.array_equal(fourteen[0][:, :6], five[0]), "14 views do not begin with those of 5"
+assert numpy.array_equal(fourteen[0][:, 6:], nine[0][:, 1:]), "14 views do not end with those of 9"
+assert numpy.array_equal(half[0], five[0].astype(numpy.float16))
+for view in range(1, 15):
+    assert numpy.abs(fourteen[0][:, view] - whole[0]).max() > 0.1, f"view {view} looks like the whole picture"
+END
+list=few.csv kill_extraction resumed.safetensors 70000 --views 5
+check "a killed extraction with views leaves no feature file" test ! -e resumed.safetensors
+cp resumed.safetensors.part other.safetensors.part
+expect 0 "" views -o resumed.safetensors --views 5
+shows "from an earlier run"
+check "and gives the same bytes" cmp half_five.safetensors resumed.safetensors
+expect 0 "" views -o other.safetensors --views 9 --float32
+check "a part file with other views is of no use" test "$(grep -c 'from an earlier run' "$work/stdout")" = 0
+check "and does no harm" cmp nine.safetensors other.safetensors
+expect 2 "--views: '3' is not one of 1|5|9|14" views -o no.safetensors --views 3
+expect 2 "--views: '' is not one of" views -o no.safetensors --views ""
+expect 2 "--float16 and --float32 exclude each other" views -o no.safetensors --views 5 --float16 --float32
+check "nothing was written" test ! -e no.safetensors
 
 cp list.csv broken.csv
 head -c 1000 "pictures/$(ls pictures | head -1)" > pictures/cut.jpg

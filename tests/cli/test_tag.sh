@@ -190,6 +190,34 @@ expect 0 '' l3a tag upright-model turned.png --backbone "$demo" --orient 1
 expect 2 'oriented' l3a tag upright-model turned.png --backbone "$demo" --orient 0
 expect 2 'oriented' l3a tag model turned.png --backbone "$demo" --orient 1
 
+# Views: a crop speaks for each tag
+l3a teach cropped --list list.csv --backbone "$demo" --dim 256 --views 5 --quiet >said || fail 'teach --views' said
+expect 0 '' l3a tag cropped mixed --top 2 --json
+holds 'a box for each tag' "
+sides = {(0.0, 0.6), (0.2, 0.8), (0.4, 1.0)}
+assert all(len(row['tags']) == 2 for row in data)
+boxes = [tag['box'] for row in data for tag in row['tags']]
+assert all((left, right) in sides and (top, bottom) in sides for left, top, right, bottom in boxes), boxes
+assert len(set(map(tuple, boxes))) > 1, boxes
+assert [row['tags'][0]['tag'] for row in (data[0], data[-1])] == ['Scheibe & Co', 'stripes'], data"
+cp stdout with_views
+expect 0 '' tag mixed --top 2 --json
+holds 'none without views' "assert not any('box' in tag for row in data for tag in row['tags'])"
+expect 0 '' l3a tag cropped mixed/z.jpg --top 2 --json
+holds 'one picture alone' "
+old = [row for row in json.load(open('with_views')) if row['path'] == 'mixed/z.jpg'][0]
+assert [(tag['tag'], tag['box'], round(tag['score'], 2)) for tag in old['tags']] == [(tag['tag'], tag['box'], round(tag['score'], 2)) for tag in data[0]['tags']]"
+expect 0 '' l3a pack cropped -o packed --with-backbone
+expect 0 '' l3a tag packed mixed --top 2 --json
+holds 'a packed model has the same views' "
+old = json.load(open('with_views'))
+assert [[(tag['tag'], tag['box']) for tag in row['tags']] for row in old] == [[(tag['tag'], tag['box']) for tag in row['tags']] for row in data]
+assert all(abs(a['score'] - b['score']) < 0.01 for x, y in zip(old, data) for a, b in zip(x['tags'], y['tags']))"
+l3a extract --backbone "$demo" --data list:list.csv -o cropped_features --views 5 --orient --quiet >said || fail 'extract --views' said
+expect 0 '' l3a pack cropped -o packed2 --features cropped_features
+shows '70 images: the largest change of a score is'
+expect 2 'views' l3a pack cropped -o packed3 --features oriented
+
 # Arguments
 expect 2 'name a model file and at least one picture or folder' tag
 expect 2 'cannot be used together' tag mixed --top 1 --threshold 0

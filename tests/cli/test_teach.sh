@@ -137,6 +137,39 @@ expect 2 'another width needs every picture again' teach tags.l3a more/good.png 
 expect 2 'the model was made with --seed 2025, which cannot be changed to 7' teach tags.l3a more/good.png --tags disc --seed 7
 expect 2 '--pool is for a new model' teach tags.l3a more/good.png --tags disc --pool mean
 
+# ---- Views ----
+expect 2 "--views: '3' is not one of 1|5|9|14" teach views.l3a 'folders:by tag' --backbone backbone.safetensors --views 3
+check 'nothing was made' test ! -e views.l3a
+expect 0 '' teach views.l3a 'folders:by tag' --backbone backbone.safetensors --dim 64 --precision double --views 5
+shows 'taught 20 pictures; new tags: Streifen ü, disc' '100 %'
+check 'six times the features are kept' test "$(stat -c %s views.l3a.history)" -gt "$((4 * $(stat -c %s direct.l3a.history)))"
+cp views.l3a before
+cp views.l3a.history before.history
+expect 0 '' teach views.l3a taught/2?.png --tags ring
+shows 'taught 10 pictures; new tag: ring'
+check 'a lesson changes something' bash -c '! cmp -s views.l3a before'
+expect 0 '' l3a undo views.l3a
+shows 'undone: lesson 2, 10 pictures'
+check 'a lesson with views is undone' same_tags views.l3a before
+expect 0 '' teach views.l3a 'photos/discs, red/00.png' --tags 'Streifen ü' --instead
+expect 0 '' l3a history views.l3a
+shows 'Streifen ü 1; replaced the old tags' 'can take everything back'
+expect 0 '' l3a undo views.l3a
+check 'a correction with views is undone' same_tags views.l3a before
+expect 0 '' teach views.l3a taught/6?.png --tags disc,ring
+expect 0 '' l3a rename views.l3a ring disc
+expect 0 '' l3a undo views.l3a
+expect 0 '' l3a undo views.l3a
+check 'merging with views is undone' same_tags views.l3a before
+expect 0 '' teach views.l3a more/good.png --tags disc --views 5
+expect 0 '' l3a undo views.l3a
+expect 2 'the model was made with --views 5, which cannot be changed to 14' teach views.l3a more/good.png --tags disc --views 14
+expect 2 'the model was made with --views 1, which cannot be changed to 5' teach direct.l3a more/good.png --tags disc --views 5
+expect 0 'learned again from the history, 32 wide instead of 64' l3a teach views.l3a more/good.png --tags disc --dim 32
+expect 0 '' l3a undo views.l3a
+expect 0 '' teach views32.l3a 'folders:by tag' --backbone backbone.safetensors --dim 32 --precision double --views 5
+check 'another width keeps the views' same_tags views.l3a views32.l3a
+
 # ---- Without a history ----
 expect 2 'there is no history of what was taught before' l3a undo tags.l3a
 expect 2 'the history does not say how this picture was taught' teach tags.l3a 'photos/discs, red/00.png' --tags 'Streifen ü' --instead

@@ -40,10 +40,10 @@ check 'crops help l3a+' /usr/bin/python3 -c 'import sys; sys.exit(float(sys.argv
 expect 0 '' run_on "$plain" --quiet --method $methods -o "$work/same"
 check '--views 1 is a table without views' diff <(metrics "$work/whole") <(metrics "$work/same")
 expect 0 'plan: 6 classes in 3 phases, 5 views, features 24 wide' run_on "$crops" --method l3a --views 5 -o "$work/five"
+check 'no warning of --views' sh -c "! grep -q 'views.*no effect' '$work/stderr'"
 check 'the record says which' grep -q '"views": 5,' "$work/five/run.json"
 expect 2 'has views = 5, but this one has views = 14' l3a run --resume -o "$work/five" --views 14
 expect 0 '' l3a run --quiet --resume -o "$work/five"
-check 'no warning of --views' sh -c "! grep -q warning '$work/stderr'"
 expect 2 "$fewer/train.safetensors" run_on "$fewer" --views 9 -o "$work/none"
 expect 2 "$plain/train.safetensors" run_on "$plain" --views 5 -o "$work/none"
 expect 2 'views must be a whole number' run_on "$crops" --views some -o "$work/none"
@@ -51,6 +51,10 @@ expect 2 "$crops/train.safetensors has 14 views of each image, but $plain/test.s
     "$crops/train.safetensors" --test "$plain/test.safetensors" --protocol B0-C2 -o "$work/none"
 expect 2 'has 1 view of each image, but' l3a sweep --train "$plain/train.safetensors" --test "$fewer/test.safetensors" --protocol B0-C2 -o "$work/none"
 check 'nothing was made' test ! -e "$work/none"
+
+expect 0 'plan: 6 classes in 3 phases, 1 view to learn and 14 to score' run_on "$crops" --method slda,finetune --views 1 --score-views 14 -o \
+    "$work/scored"
+check 'no warning of --score-views' sh -c "! grep -q 'views.*no effect' '$work/stderr'"
 
 # sweep
 sweep_on() { l3a sweep --train "$crops/train.safetensors" --test "$crops/test.safetensors" --protocol B0-C2 --dim 64 --quiet "$@"; }
@@ -85,18 +89,18 @@ expect 0 '' l3a predict "$work/five.model" "${test[@]}" --views 5
 make_features "$work/some" --rows 50 --test-rows 1 --views 14 --ids # the first rows of the training table
 expect 0 '' l3a forget "$work/five.model" --features "$work/some/train.safetensors" --views 5 -o "$work/forgotten"
 expect 2 'views must be a whole number' l3a eval "$work/five.model" "${test[@]}" --views 5,9
-expect 2 'about feature files' l3a predict "$work/model" --backbone b --views 5 picture.jpg
+expect 2 'is not one of 1|5|9|14' l3a predict "$work/model" --backbone b --views 6 picture.jpg
 
 # a model takes images with its own views only
 expect 0 '' l3a learn "$work/plain.model" --features "$plain/train.safetensors" --classes class00,class01 --dim 64
 for command in learn eval predict forget; do
     classes=()
     [ $command = learn ] && classes=(--classes class04)
-    expect 2 'the features are those of whole pictures, but the model was learned with 14 views' l3a $command "$work/model" \
+    expect 2 'the features are those of whole pictures, but the model takes 14 views' l3a $command "$work/model" \
         --features "$plain/train.safetensors" "${classes[@]}"
-    expect 2 'the features have 14 views, but the model was learned from whole pictures' l3a $command "$work/plain.model" "${train[@]}" \
+    expect 2 'the features have 14 views, but the model takes whole pictures' l3a $command "$work/plain.model" "${train[@]}" \
         "${classes[@]}"
-    expect 2 'the features have 14 views, but the model was learned with 5' l3a $command "$work/five.model" "${train[@]}" "${classes[@]}"
+    expect 2 'the features have 14 views, but the model takes 5' l3a $command "$work/five.model" "${train[@]}" "${classes[@]}"
 done
 expect 2 'views: the model was created with 14, and cannot change to 5' l3a learn "$work/model" "${train[@]}" --views 5 --classes class04
 expect 0 '' l3a eval "$work/plain.model" "${test[@]}" --views 1

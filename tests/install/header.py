@@ -19,8 +19,8 @@ def functions(text):
         parameters = []
         for parameter in " ".join(listed.split()).split(","):
             if parameter.strip() != "void":
-                kind, own = re.fullmatch(r"(.*?)(\w+)", parameter.strip()).groups()
-                parameters.append((kind.strip(), own))
+                kind, own, array = re.fullmatch(r"(.*?)(\w+)(\[\d+\])?", parameter.strip()).groups()
+                parameters.append((kind.strip() + " *" * bool(array), own))
         found.append((" ".join(declared.split()), name, parameters))
     return found
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Pictures against Pillow, byte for byte: every format, real pictures, hundreds of sizes, and all EXIF orientations.
+"""Pictures against Pillow, byte for byte: every format, real pictures, hundreds of sizes, all EXIF orientations, and views.
 
 The library is called as a program would, through libl3a.so. The resizing part runs twice: with the library as it is built,
 which takes the vector loops on a processor that has them, and with a copy built here without them, which also lacks libwebp and
@@ -58,7 +58,7 @@ class Picture(Sized):
 class LoaderOptions(Sized):
     _fields_ = [("size", ctypes.c_size_t), ("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("filter", ctypes.c_int),
                 ("mean", ctypes.c_float * 3), ("deviation", ctypes.c_float * 3), ("picture", ctypes.POINTER(Options)),
-                ("ahead", ctypes.c_size_t)]
+                ("ahead", ctypes.c_size_t), ("views", ctypes.c_size_t)]
 
 
 class Library:
@@ -448,6 +448,49 @@ def test_loader(library):
     return f"{len(chosen)} pictures through the loader"
 
 
+def view_boxes(views, width, height):
+    """The boxes of src/base/views.h in whole numbers: a side of 0.6 or 0.45, rounded, and its place, rounded; halves go up."""
+    def span(side, twentieths, halves):
+        size = max(1, (twentieths * side + 10) // 20)
+        start = (halves * (side - size) + 1) // 2
+        return start, start + size
+
+    corners = [(12, x, y) for x, y in ((0, 0), (2, 0), (0, 2), (2, 2), (1, 1))]
+    grid = [(9, x, y) for y in range(3) for x in range(3)]
+    for share, x, y in [(20, 0, 0)] + {1: [], 5: corners, 9: grid, 14: corners + grid}[views]:
+        (left, right), (top, bottom) = span(width, share, x), span(height, share, y)
+        yield left, top, right, bottom
+
+
+def test_views(library, folder, real):
+    """Crops through the loader, which delivers bytes if the deviation is 1/255."""
+    shapes = [(1, 1), (2, 7), (5, 3), (1, 40), (10, 10), (30, 1), (33, 47), (224, 224), (373, 498), (500, 375), (640, 480), (4000, 2011)]
+    paths = [os.path.join(folder, f"{width}x{height}.png") for width, height in shapes]
+    for path, (width, height) in zip(paths, shapes):
+        noise(width, height).save(path, compress_level=1)
+    paths += real
+    count = 0
+    for views in (1, 5, 9, 14):
+        for filter, method in FILTERS.items():
+            options = LoaderOptions(width=64, height=56, filter=filter, deviation=(1 / 255,) * 3, views=views)
+            loader, index = ctypes.c_void_p(), ctypes.c_size_t()
+            array = (ctypes.c_char_p * len(paths))(*[path.encode() for path in paths])
+            library.check(library.c.l3a_loader_create(library.context, array, ctypes.c_size_t(len(paths)), ctypes.byref(options),
+                                                      ctypes.byref(loader)))
+            planes = numpy.empty((1 if views == 1 else 1 + views, 3, 56, 64), numpy.float32)
+            for path in paths:
+                library.check(library.c.l3a_loader_next(loader, ctypes.byref(index), planes.ctypes.data_as(ctypes.POINTER(ctypes.c_float))))
+                found, picture = numpy.rint(planes), pillow(path)
+                assert numpy.abs(planes - found).max() < 1e-3, path
+                for view, box in enumerate(view_boxes(views, *picture.size)):
+                    same(f"{path}, view {view} of {views}, filter {filter}", found[view].transpose(1, 2, 0).astype(numpy.uint8),
+                         picture.crop(box).resize((64, 56), method))
+                    count += 1
+                assert view + 1 == len(planes), views
+            library.c.l3a_loader_free(loader)
+    return f"{count} views of {len(paths)} pictures, {os.path.basename(library.path)}"
+
+
 def main():
     library = Library(os.path.join(build, "libl3a.so"))
     with tempfile.TemporaryDirectory() as folder:
@@ -458,12 +501,15 @@ def main():
         plain = plain_library(folder)
         print(test_sizes(plain))
         print(test_without_libraries(plain, folder))
+        print(test_views(library, folder, []))
+        print(test_views(plain, folder, []))
         if not photographs:
             skip(f"the rest needs {shared}/data/voc2007-small")
         print(test_photographs(library))
         print(test_webp_photographs(library, folder))
         print(test_photographs(plain))
         print(test_loader(library))
+        print(test_views(library, folder, photographs[::500]))
 
 
 main()

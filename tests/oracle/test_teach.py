@@ -274,9 +274,9 @@ def refusals(folder):
                         ("empty name", [f"+{good}", "~class a:"])):
         check(words in steps(settings, *what, code=1), words)
     more = table(folder / "more", *images(10, settings={"views": 3}))
-    check("the model was learned from whole pictures" in steps(settings, f"+{good}", f"+{more}", code=1), "views are refused without them")
+    check("the model takes whole pictures" in steps(settings, f"+{good}", f"+{more}", code=1), "views are refused without them")
     check("those of whole pictures" in steps({**settings, "views": 3}, f"+{more}", f"+{good}", code=1), "and the reverse")
-    check("have 3 views, but the model was learned with 2" in steps({**settings, "views": 2}, f"+{more}", code=1), "and others")
+    check("have 3 views, but the model takes 2" in steps({**settings, "views": 2}, f"+{more}", code=1), "and others")
     steps(settings, f"+{good}", f"={folder / 'one'}"), steps({**settings, "views": 3}, f"+{more}", f"={folder / 'two'}")
     check("views is 1 in one model and 3 in the other" in steps(settings, f"@{folder / 'one'}", f"&{folder / 'two'}", code=1), "merging")
 

@@ -985,6 +985,7 @@ static l3a_status extract_one(struct stage *stage) {
     snprintf(name, sizeof name, "list:%s", input.pictures);
     l3a_extract_options options = {.size = sizeof options};
     options.strict = 1;
+    options.views = 5;
     l3a_status status = l3a_dataset_open(stage->context, name, NULL, &stage->dataset);
     if (status == L3A_OK) {
         status = l3a_backbone_open(stage->context, input.backbone, NULL, &stage->backbone);

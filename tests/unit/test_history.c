@@ -1,5 +1,5 @@
 /* The history of a model: what it keeps, undo, corrections, merging, other widths, models that something else has changed, damaged
- * files, and a process that ends between any two operations on files. */
+ * files, and a process that ends between any two operations on files. All of it without views, and again with views. */
 #include "support.h"
 
 #include "base/file.h"
@@ -16,7 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WIDTH = 6, ROWS = 7, DIM = 12, PROBES = 5, MOST = 8 };
+enum { WIDTH = 6, ROWS = 7, DIM = 12, PROBES = 5, MOST = 8, LARGEST_IMAGE = 6 * WIDTH };
+
+static size_t views = 1;
 
 static char *folder, *model_path, *history_path, *copy_path;
 
@@ -40,11 +42,24 @@ static int remove_folder_of_test(void **state) {
 
 /* ---- Models and entries ---- */
 
+/* Numbers of an image. */
+static size_t image(void) {
+    return view_rows(views) * WIDTH;
+}
+
+static l3a_features *wrap(l3a_context *context, const float *features, const int8_t *labels, size_t rows,
+                          const char *const *classes, size_t count) {
+    l3a_features *table = NULL;
+    assert_ok(context, l3a_features_wrap_views(context, features, labels, rows, views, WIDTH, classes, count, &table));
+    return table;
+}
+
 static l3a_model *new_model(l3a_context *context, size_t dim) {
     l3a_options options;
     l3a_model *model = NULL;
     options_default(&options);
     options.model.dim = dim;
+    options.model.views = views;
     options.model.gamma = 0.7;
     options.model.alpha = 0.3;
     options.model.lift = 0.1;
@@ -65,11 +80,11 @@ static struct entry *lesson(l3a_context *context, uint64_t seed, const char *con
     }
     entry->new_classes = new_classes;
     entry->row_count = entry->pictures = ROWS;
-    entry->width = WIDTH;
+    entry->width = image();
     assert_ok(context, allocate_zeroed(context, ROWS, sizeof *entry->rows, &entry->rows));
     assert_ok(context, allocate(context, ROWS, count, &entry->labels));
-    assert_ok(context, allocate(context, ROWS * WIDTH, sizeof *entry->features, &entry->features));
-    random_table(seed, ROWS, WIDTH, count, 3, entry->features, entry->labels);
+    assert_ok(context, allocate(context, ROWS * image(), sizeof *entry->features, &entry->features));
+    random_table(seed, ROWS, image(), count, 3, entry->features, entry->labels);
     for (size_t i = 0; i < ROWS; i++) {
         char path[64];
         snprintf(path, sizeof path, "/photos/ü %llu/%zu.jpg", (unsigned long long)seed, i);
@@ -87,9 +102,9 @@ static void teach(l3a_history *history, struct entry *entry, bool keep) {
 
 /* Scores of the same few images, class by class in the order of names, so that the order of classes does not matter. */
 static void probe_scores(l3a_context *context, l3a_model *model, const char *const *classes, size_t count, double *scores) {
-    float features[PROBES * WIDTH], own[PROBES * MOST];
+    float features[PROBES * LARGEST_IMAGE], own[PROBES * MOST];
     int8_t labels[PROBES];
-    random_table(99, PROBES, WIDTH, 1, 1, features, labels);
+    random_table(99, PROBES, image(), 1, 1, features, labels);
     assert_int_equal(l3a_model_class_count(model), count);
     if (!count) {
         return;
@@ -105,7 +120,9 @@ static void probe_scores(l3a_context *context, l3a_model *model, const char *con
 }
 
 static void assert_same_scores(l3a_context *context, l3a_model *left, l3a_model *right, const char *const *classes, size_t count) {
-    double a[PROBES * MOST], b[PROBES * MOST];
+    double a[PROBES * MOST], b[PROBES * MOST], thresholds[2][MOST];
+    l3a_model_thresholds(left, thresholds[0]);
+    l3a_model_thresholds(right, thresholds[1]);
     probe_scores(context, left, classes, count, a);
     probe_scores(context, right, classes, count, b);
     for (size_t i = 0; i < PROBES * count; i++) {
@@ -117,6 +134,7 @@ static void assert_same_scores(l3a_context *context, l3a_model *left, l3a_model 
             assert_true(fabs(left->coefficients[i * count + l] - right->coefficients[i * count + r]) < 1e-9);
         }
         assert_int_equal(l3a_model_class_images(left, l), l3a_model_class_images(right, r));
+        assert_true(fabs(thresholds[0][l] - thresholds[1][r]) < 1e-9);
     }
 }
 
@@ -138,9 +156,8 @@ static l3a_model *model_of(l3a_context *context, size_t lessons, size_t dim) {
     l3a_model *model = new_model(context, dim);
     for (size_t i = 1; i <= lessons; i++) {
         struct entry *entry = lesson(context, i, three, i, 1);
-        l3a_features *table = NULL;
+        l3a_features *table = wrap(context, entry->features, entry->labels, ROWS, three, i);
         l3a_teach_report report = {.size = sizeof report};
-        assert_ok(context, l3a_features_wrap(context, entry->features, entry->labels, ROWS, WIDTH, three, i, &table));
         assert_ok(context, l3a_model_teach(model, table, &report));
         l3a_features_free(table);
         entry_free(context, entry);
@@ -320,7 +337,7 @@ static struct entry *correction(l3a_context *context, const l3a_history *history
     entry->rows[0].row = 1;
     for (size_t i = 0; i < 2; i++) {
         entry->rows[i].checksum = first->rows[1].checksum;
-        memcpy(entry->features + i * WIDTH, first->features + WIDTH, WIDTH * sizeof(float));
+        memcpy(entry->features + i * image(), first->features + image(), image() * sizeof(float));
         entry->labels[i] = (int8_t)(i ? !first->labels[1] : first->labels[1]);
     }
     return entry;
@@ -363,14 +380,13 @@ static l3a_model *merged_model(l3a_context *context) {
     for (size_t i = 1; i <= 3; i++) {
         struct entry *entry = lesson(context, i, three, i, 1);
         int8_t labels[ROWS * 2];
-        l3a_features *table = NULL;
         l3a_teach_report report = {.size = sizeof report};
         for (size_t j = 0; j < ROWS; j++) {
             const int8_t *own = entry->labels + j * i;
             labels[2 * j] = (int8_t)(own[0] == 1 || (i > 1 && own[1] == 1));
             labels[2 * j + 1] = (int8_t)(i > 2 ? own[2] : -1);
         }
-        assert_ok(context, l3a_features_wrap(context, entry->features, labels, ROWS, WIDTH, two, 2, &table));
+        l3a_features *table = wrap(context, entry->features, labels, ROWS, two, 2);
         assert_ok(context, l3a_model_teach(model, table, &report));
         l3a_features_free(table);
         entry_free(context, entry);
@@ -611,6 +627,33 @@ static void damaged_histories(void **state) {
     free(bytes);
     l3a_history_free(history);
     l3a_model_free(model);
+    l3a_context_free(context);
+}
+
+/* The history of a model with other views. */
+static void features_of_another_width(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL, *other = NULL;
+    l3a_history *history = three_lessons(context, &model), *opened = NULL;
+    const size_t own = views;
+    char text[64];
+    (void)state;
+    assert_ok(context, l3a_history_save(history));
+    views = 14;
+    other = new_model(context, DIM);
+    views = own;
+    assert_ok(context, l3a_model_set_record(other, "lesson", l3a_model_record(model, "lesson")));
+    snprintf(text, sizeof text, "lesson 1 has %zu numbers for each picture, but the model takes %d", image(), 15 * WIDTH);
+    /* Whatever the record says, the fingerprint is another one. */
+    assert_ok(context, history_begin(context, model_path, &other, &opened));
+    assert_int_equal(l3a_history_count(opened), 0);
+    l3a_history_free(opened);
+    model->options.views = 14; /* as if the file had been made to look right */
+    assert_fails(context, history_begin(context, model_path, &model, &opened), L3A_ERROR_MISMATCH, text);
+    model->options.views = own;
+    l3a_history_free(history);
+    l3a_model_free(model);
+    l3a_model_free(other);
     l3a_context_free(context);
 }
 
@@ -874,21 +917,19 @@ static void expect_by_hand(l3a_context *context, const struct entry *entry, size
     double shown = 0, predicted = 0, right = 0;
     for (size_t i = 0; i < ROWS; i++) {
         l3a_model *model = new_model(context, DIM);
-        l3a_features *table = NULL;
         l3a_teach_report report = {.size = sizeof report};
-        float features[ROWS * WIDTH], scores[MOST];
+        float features[ROWS * LARGEST_IMAGE], scores[MOST];
         int8_t labels[ROWS * MOST];
         size_t rows = 0;
         for (size_t j = 0; j < ROWS; j++) {
             if (j != i) {
-                memcpy(features + rows * WIDTH, entry->features + j * WIDTH, WIDTH * sizeof(float));
+                memcpy(features + rows * image(), entry->features + j * image(), image() * sizeof(float));
                 memcpy(labels + rows++ * classes, entry->labels + j * classes, classes);
             }
         }
-        assert_ok(context, l3a_features_wrap(context, features, labels, rows, WIDTH, (const char *const *)entry->classes.items,
-                                             classes, &table));
+        l3a_features *table = wrap(context, features, labels, rows, (const char *const *)entry->classes.items, classes);
         assert_ok(context, l3a_model_teach(model, table, &report));
-        assert_ok(context, l3a_model_score(model, entry->features + i * WIDTH, 1, scores));
+        assert_ok(context, l3a_model_score(model, entry->features + i * image(), 1, scores));
         const bool tagged = (double)scores[class] > thresholds[class];
         shown += entry->labels[i * classes + class] == 1;
         predicted += tagged;
@@ -910,7 +951,9 @@ static void what_to_expect(void **state) {
     assert_ok(context, history_begin(context, model_path, &model, &history));
     struct entry *entry = lesson(context, 11, three, 2, 2);
     for (size_t i = 0; i < ROWS; i++) { /* features that tell something */
-        entry->features[i * WIDTH] = entry->labels[2 * i] ? 2 : -2;
+        for (size_t view = 0; view < view_rows(views); view++) {
+            entry->features[i * image() + view * WIDTH] = entry->labels[2 * i] ? 2 : -2;
+        }
     }
     teach(history, entry, true);
     assert_ok(context, l3a_history_expect(history, precision, recall, shown, judged));
@@ -969,6 +1012,7 @@ int main(void) {
         TEST(a_model_without_its_history),
         TEST(a_file_that_was_replaced_meanwhile),
         TEST(damaged_histories),
+        TEST(features_of_another_width),
         TEST(files_that_are_no_history),
         TEST(a_process_that_ends_while_it_teaches),
         TEST(a_process_that_ends_while_it_undoes),
@@ -978,5 +1022,7 @@ int main(void) {
         TEST(what_to_expect),
         TEST(nothing_to_expect),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests_name("without views", tests, NULL, NULL);
+    views = 5;
+    return failed + cmocka_run_group_tests_name("with views", tests, NULL, NULL);
 }

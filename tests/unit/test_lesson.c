@@ -1,5 +1,5 @@
 /* Lessons, and a tagger that is taught: judged sets, names, contradictions, pictures that cannot be read or were taught before,
- * corrections, and readers that see the new model. */
+ * corrections, and readers that see the new model. All of it without views, and again with views. */
 #include "support.h"
 
 #include "base/memory.h"
@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 enum { PICTURES = 9, WIDTH = 64 };
+
+static size_t views = 1;
 
 static char *folder, *backbone, *model_path, *pictures[PICTURES], *broken, *copy;
 
@@ -103,6 +105,7 @@ static l3a_tagger *new_tagger(l3a_context *context) {
     assert_ok(context, l3a_options_set(context, settings, "dim", "32"));
     assert_ok(context, l3a_options_set(context, settings, "precision", "double"));
     assert_ok(context, l3a_options_set(context, settings, "gamma", "0.5"));
+    assert_ok(context, l3a_options_set(context, settings, "views", views > 1 ? "14" : "1"));
     assert_ok(context, l3a_lesson_settings(context, settings));
     assert_ok(context, l3a_tagger_create(context, model_path, settings, &options, &tagger));
     l3a_options_free(settings);
@@ -313,11 +316,13 @@ static void pictures_in_memory(void **state) {
     assert_string_equal(entry->rows[1].path, pictures[1]);
     assert_string_equal(entry->rows[1].relative, "bild ä 1.jpg");
     /* The features are those that the file has. */
-    float from_bytes[WIDTH];
-    memcpy(from_bytes, entry->features, sizeof from_bytes);
+    float from_bytes[15 * WIDTH];
+    const size_t bytes_of_one = l3a_view_rows(views) * WIDTH * sizeof(float);
+    assert_int_equal(entry->width, l3a_view_rows(views) * WIDTH);
+    memcpy(from_bytes, entry->features, bytes_of_one);
     assert_ok(context, l3a_tagger_undo(tagger, NULL));
     teach(tagger, pictures[0], "cat", "", "", 0);
-    assert_memory_equal(from_bytes, tagger->history->entries[0]->features, sizeof from_bytes);
+    assert_memory_equal(from_bytes, tagger->history->entries[0]->features, bytes_of_one);
     l3a_lesson_free(lesson);
     l3a_tagger_free(tagger);
     l3a_context_free(context);
@@ -540,6 +545,10 @@ static void models_that_cannot_be_made(void **state) {
     write_bytes(model_path, "?", 1);
     assert_fails(context, l3a_tagger_create(context, model_path, settings, &options, &tagger), L3A_ERROR_EXISTS, "a file already");
     unlink(model_path);
+    assert_ok(context, l3a_options_set(context, settings, "views", "7"));
+    assert_fails(context, l3a_tagger_create(context, model_path, settings, &options, &tagger), L3A_ERROR_OPTION,
+                 "the model has 7 views, which cannot be made from a picture");
+    assert_ok(context, l3a_options_set(context, settings, "views", "1"));
     assert_fails(context, l3a_tagger_create(context, model_path, settings, &none, &tagger), L3A_ERROR_ARGUMENT, "needs a backbone");
     assert_fails(context, l3a_tagger_create(context, nowhere, settings, &options, &tagger), L3A_ERROR_NOT_FOUND, "no/such");
     free(nowhere);
@@ -566,5 +575,7 @@ int main(void) {
         TEST(readers_see_what_was_taught),
         TEST(models_that_cannot_be_made),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests_name("without views", tests, NULL, NULL);
+    views = 14;
+    return failed + cmocka_run_group_tests_name("with views", tests, NULL, NULL);
 }

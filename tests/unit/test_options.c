@@ -31,42 +31,16 @@ static l3a_options defaults(void) {
 
 static const struct {
     const char *name, *value;
-} default_texts[] = {{"dim", "8192"},
-                     {"seed", "2025"},
-                     {"gamma", "1000"},
-                     {"weights", "sqrt"},
-                     {"scaling", "normalised"},
-                     {"pseudo", "fixed"},
-                     {"eta", "0.7"},
-                     {"tau", "2.9"},
-                     {"total-classes", "0"},
-                     {"theta", "0.525"},
-                     {"precision", "mixed"},
-                     {"solver", "auto"},
-                     {"store", "float64"},
-                     {"block", "4096"},
-                     {"alpha", "1"},
-                     {"lift", "0"},
-                     {"skip-features", "off"},
-                     {"thresholds", "fixed"},
-                     {"keep-phases", "0"},
-                     {"gamma-from", "images"},
-                     {"views", "1"},
-                     {"privacy-limit", "64"},
-                     {"ratio", "1"},
-                     {"kernel-width", "0.5"},
-                     {"shrinkage", "1e-4"},
-                     {"loss", "asl"},
-                     {"epochs", "0"},
-                     {"batch", "0"},
-                     {"first-rate", "0"},
-                     {"rate", "0"},
-                     {"lambda", "0"},
-                     {"memory", "0"},
-                     {"memory-per", "method"},
-                     {"head-input", "features"},
-                     {"head-theta", "0.8"}};
-enum { SETTINGS = sizeof default_texts / sizeof default_texts[0], MODEL_SETTINGS = 22 };
+} default_texts[] = {
+    {"dim", "8192"},        {"seed", "2025"},         {"gamma", "1000"},       {"weights", "sqrt"},      {"scaling", "normalised"},
+    {"pseudo", "fixed"},    {"eta", "0.7"},           {"tau", "2.9"},          {"total-classes", "0"},   {"theta", "0.525"},
+    {"precision", "mixed"}, {"solver", "auto"},       {"store", "float64"},    {"block", "4096"},        {"alpha", "1"},
+    {"lift", "0"},          {"skip-features", "off"}, {"thresholds", "fixed"}, {"keep-phases", "0"},     {"gamma-from", "images"},
+    {"views", "1"},         {"score-views", "0"},     {"privacy-limit", "64"}, {"ratio", "1"},           {"kernel-width", "0.5"},
+    {"shrinkage", "1e-4"},  {"loss", "asl"},          {"epochs", "0"},         {"batch", "0"},           {"first-rate", "0"},
+    {"rate", "0"},          {"lambda", "0"},          {"memory", "0"},         {"memory-per", "method"}, {"head-input", "features"},
+    {"head-theta", "0.8"}};
+enum { SETTINGS = sizeof default_texts / sizeof default_texts[0], MODEL_SETTINGS = 23 };
 
 static bool is_for_comparison(const char *name) {
     static const char *const names[] = {"ratio", "kernel-width", "shrinkage", "loss",       "epochs",     "batch",     "first-rate",
@@ -103,6 +77,7 @@ static void every_field_gets_its_default(void **state) {
     assert_int_equal(options.model.thresholds, L3A_THRESHOLDS_FIXED);
     assert_int_equal(options.model.keep_phases, 0);
     assert_int_equal(options.model.views, 1);
+    assert_int_equal(options.model.score_views, 0);
     assert_int_equal(options.model.privacy_limit, 64);
     assert_true(options.method.ratio == 1);
     assert_true(options.method.kernel_width == 0.5);
@@ -373,6 +348,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
                                             {"keep-phases", "7"},
                                             {"gamma-from", "sums"},
                                             {"views", "13"},
+                                            {"score-views", "15"},
                                             {"privacy-limit", "65"},
                                             {"ratio", "2"},
                                             {"kernel-width", "0.125"},
@@ -411,6 +387,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
     expected.model.keep_phases = 7;
     expected.model.gamma_from = L3A_GAMMA_FROM_SUMS;
     expected.model.views = 13;
+    expected.model.score_views = 15;
     expected.model.privacy_limit = 65;
     expected.method.ratio = 2;
     expected.method.kernel_width = 0.125;

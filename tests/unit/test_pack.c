@@ -166,7 +166,7 @@ static void check_scores(l3a_context *context, l3a_model *model, l3a_pack_type t
     double largest = 0, thresholds[MANY];
     assert_ok(context, l3a_model_save(model, path));
     assert_ok(context, l3a_pack_write(context, path, &options, packed, &report));
-    assert_ok(context, scorer_load(context, packed, NULL, &scorer));
+    assert_ok(context, scorer_load(context, packed, 0, NULL, &scorer));
     assert_true(scorer->packed && !scorer->has_backbone);
     assert_ok(context, l3a_model_score(model, values, ROWS, before));
     assert_ok(context, scorer_score(context, scorer, values, ROWS, after, NULL));
@@ -232,7 +232,7 @@ static void any_size_of_coefficients_fits(void **state) {
     }
     assert_ok(context, l3a_model_save(model, path));
     assert_ok(context, l3a_pack_write(context, path, NULL, packed, NULL));
-    assert_ok(context, scorer_load(context, packed, NULL, &scorer));
+    assert_ok(context, scorer_load(context, packed, 0, NULL, &scorer));
     assert_ok(context, l3a_model_score(model, row, 1, before));
     assert_ok(context, scorer_score(context, scorer, row, 1, after, NULL));
     for (size_t k = 0; k < CLASSES; k++) {
@@ -699,13 +699,13 @@ static void a_scorer_needs_no_sums(void **state) {
     }
     assert_fails(context, l3a_model_load(context, path, &model), L3A_ERROR_CHECKSUM, "gram");
     assert_ok(context, l3a_model_load(context, model_file, &model));
-    assert_ok(context, scorer_load(context, path, NULL, &scorer));
+    assert_ok(context, scorer_load(context, path, 0, NULL, &scorer));
     assert_ok(context, l3a_model_score(model, row, 1, scores[0]));
     assert_ok(context, scorer_score(context, scorer, row, 1, scores[1], NULL));
     assert_memory_equal(scores[0], scores[1], sizeof scores[0]);
     l3a_model_thresholds(model, thresholds);
     assert_memory_equal(scorer->thresholds, thresholds, sizeof thresholds);
-    assert_ok(context, scorer_load(context, path, scorer, &again));
+    assert_ok(context, scorer_load(context, path, 0, scorer, &again));
     assert_ptr_equal(again->layer, scorer->layer);
     scorer_free(scorer);
     assert_ok(context, scorer_score(context, again, row, 1, scores[1], NULL));
@@ -744,7 +744,7 @@ static void a_scorer_knows_the_parts(void **state) {
     assert_ok(context, l3a_model_learn(model, table, class_names + 1, CLASSES - 1));
     assert_int_equal(l3a_model_part_count(model), 2);
     assert_ok(context, l3a_model_save(model, path));
-    assert_ok(context, scorer_load(context, path, NULL, &scorer));
+    assert_ok(context, scorer_load(context, path, 0, NULL, &scorer));
     l3a_model_thresholds(model, thresholds);
     assert_memory_equal(scorer->thresholds, thresholds, sizeof thresholds);
     assert_ok(context, l3a_model_score(model, values, 1, scores[0]));

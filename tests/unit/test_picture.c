@@ -443,12 +443,12 @@ static void test_loader_no_memory(void **state) {
     (void)state;
     struct folder folder = make_folder_of_pictures();
     for (int threads = 1; threads <= 3; threads += 2) {
-        for (int failing = 0; failing < 60; failing++) {
+        for (int failing = 0; failing < 100; failing++) {
             struct memory memory = {0};
             l3a_context *context = counted_context(&memory, threads);
             l3a_loader *loader = NULL;
-            float planes[3 * SIDE * SIDE];
-            l3a_loader_options options = {.size = sizeof options};
+            float planes[6 * 3 * SIDE * SIDE];
+            l3a_loader_options options = {.size = sizeof options, .views = failing % 2 ? 5 : 1};
             size_t index = 0, errors = 0;
             options.width = options.height = SIDE;
             atomic_store(&memory.left, failing);
@@ -477,6 +477,10 @@ static void test_loader_arguments(void **state) {
     options.deviation[1] = -1;
     assert_fails(context, l3a_loader_create(context, paths, 1, &options, &loader), L3A_ERROR_ARGUMENT, "deviation -1");
     options.deviation[1] = 0;
+    options.views = 3;
+    assert_fails(context, l3a_loader_create(context, paths, 1, &options, &loader), L3A_ERROR_ARGUMENT, "cannot have 3 views");
+    assert_string_equal(l3a_error_hint(context), "use 1, 5, 9 or 14");
+    options.views = 14;
     options.width = SIZE_MAX;
     assert_fails(context, l3a_loader_create(context, paths, 1, &options, &loader), L3A_ERROR_ARGUMENT, "x 224");
     options.width = options.height = 1 << 24;

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "tag/tagger.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -333,6 +334,141 @@ static void tags_of_given_scores(void **state) {
     assert_fails(context, l3a_tags_create(model, scores, thresholds, NULL), L3A_ERROR_ARGUMENT, "NULL");
     l3a_tags_free(tags);
     l3a_model_free(model);
+    l3a_context_free(context);
+}
+
+/* ---- Views ---- */
+
+enum { CROPS = 5, ROWS_OF_IMAGE = CROPS + 1, CROPPED = 9 };
+
+/* A model of the pictures with five crops each. */
+static void save_model_with_views(l3a_context *context, const char *table_path, const char *path) {
+    char name[600];
+    const l3a_extract_options extracting = {.size = sizeof extracting, .views = CROPS};
+    l3a_dataset *dataset = NULL;
+    l3a_backbone *backbone = NULL;
+    l3a_features *table = NULL;
+    l3a_model *model = NULL;
+    l3a_options options;
+    snprintf(name, sizeof name, "list:%s", input.list);
+    assert_ok(context, l3a_dataset_open(context, name, NULL, &dataset));
+    assert_ok(context, l3a_backbone_open(context, input.backbone, NULL, &backbone));
+    assert_ok(context, l3a_extract(context, backbone, dataset, &extracting, table_path, NULL));
+    assert_ok(context, l3a_features_open(context, table_path, &table));
+    options_default(&options);
+    options.model.dim = 96;
+    options.model.gamma = 1;
+    options.model.views = CROPS;
+    assert_ok(context, l3a_model_create(context, WIDTH, &options, &model));
+    assert_ok(context, l3a_model_learn(model, table, class_names, CLASSES));
+    assert_ok(context, l3a_model_save(model, path));
+    l3a_model_free(model);
+    l3a_features_free(table);
+    l3a_backbone_free(backbone);
+    l3a_dataset_free(dataset);
+}
+
+/* The score of a picture from those of its rows, and the crop that spoke for each class. The score of an image of which all rows
+ * are the same is that of the row. */
+static void combine_by_hand(l3a_context *context, l3a_model *model, const float *features, double *scores, size_t *crops) {
+    float same[ROWS_OF_IMAGE * WIDTH], rows[ROWS_OF_IMAGE][CLASSES];
+    for (size_t view = 0; view < ROWS_OF_IMAGE; view++) {
+        for (size_t i = 0; i < ROWS_OF_IMAGE; i++) {
+            memcpy(same + i * WIDTH, features + view * WIDTH, WIDTH * sizeof *same);
+        }
+        assert_ok(context, l3a_model_score(model, same, 1, rows[view]));
+    }
+    for (size_t k = 0; k < CLASSES; k++) {
+        crops[k] = 1;
+        for (size_t view = 2; view < ROWS_OF_IMAGE; view++) {
+            crops[k] = rows[view][k] > rows[crops[k]][k] ? view : crops[k];
+        }
+        scores[k] = ((double)rows[0][k] + 2 * (double)rows[crops[k]][k]) / 3;
+    }
+}
+
+static void assert_tags_by_hand(const l3a_tags *tags, const double *scores, const size_t *crops) {
+    double box[4], expected[4];
+    assert_int_equal(l3a_tags_count(tags), CLASSES);
+    for (size_t i = 0; i < CLASSES; i++) {
+        const size_t class = l3a_tags_class(tags, i);
+        assert_true(fabs((double)l3a_tags_score(tags, i) - scores[class]) < 1e-5);
+        assert_int_equal(l3a_tags_view(tags, i), crops[class]);
+        assert_int_equal(l3a_tags_box(tags, i, box), 1);
+        assert_int_equal(l3a_view_box(CROPS, crops[class], expected), 1);
+        assert_memory_equal(box, expected, sizeof box);
+    }
+    assert_int_equal(l3a_tags_view(tags, CLASSES), 0);
+    assert_int_equal(l3a_tags_box(tags, CLASSES, box), 0);
+}
+
+struct by_hand {
+    double scores[CROPPED][CLASSES];
+    size_t crops[CROPPED][CLASSES];
+};
+
+static int compare_with_hand(size_t index, l3a_status status, const l3a_tags *tags, void *user) {
+    const struct by_hand *by_hand = user;
+    assert_int_equal(status, L3A_OK);
+    assert_tags_by_hand(tags, by_hand->scores[index], by_hand->crops[index]);
+    return 0;
+}
+
+static void views_of_a_picture(void **state) {
+    static struct by_hand by_hand;
+    l3a_context *context = make_context(1);
+    char *table_path = path_in(input.folder, "views.safetensors"), *model_path = path_in(input.folder, "views.l3a");
+    float features[ROWS_OF_IMAGE * WIDTH];
+    l3a_features *table = NULL;
+    l3a_model *model = NULL;
+    bool varied = false;
+    (void)state;
+    save_model_with_views(context, table_path, model_path);
+    assert_ok(context, l3a_features_open(context, table_path, &table));
+    assert_ok(context, l3a_model_load(context, model_path, &model));
+    l3a_tagger *tagger = open_tagger(context, model_path, 4);
+    l3a_reader *reader = make_reader(tagger);
+    for (size_t i = 0; i < CROPPED; i++) {
+        l3a_tags *tags = NULL;
+        assert_ok(context, l3a_features_read(table, NULL, i, 1, features));
+        combine_by_hand(context, model, features, by_hand.scores[i], by_hand.crops[i]);
+        varied = varied || by_hand.crops[i][0] != by_hand.crops[0][0];
+        assert_int_equal(l3a_reader_tag_file(reader, input.pictures[i], &tags), L3A_OK);
+        assert_tags_by_hand(tags, by_hand.scores[i], by_hand.crops[i]);
+        l3a_tags_free(tags);
+    }
+    assert_true(varied); /* not always the same crop */
+    assert_int_equal(l3a_reader_tag_files(reader, (const char *const *)input.pictures, CROPPED, compare_with_hand, &by_hand),
+                     L3A_OK);
+    l3a_reader_free(reader);
+    l3a_tagger_free(tagger);
+    l3a_model_free(model);
+    l3a_features_free(table);
+    free(table_path);
+    free(model_path);
+    l3a_context_free(context);
+}
+
+/* A model with other views cannot take the place of the tagger's. */
+static void reload_with_other_views(void **state) {
+    l3a_context *context = make_context(1);
+    char *table_path = path_in(input.folder, "views2.safetensors"), *model_path = path_in(input.folder, "changes.l3a");
+    l3a_tags *tags = NULL;
+    double box[4];
+    (void)state;
+    save_model(context, CLASSES, model_path);
+    l3a_tagger *tagger = open_tagger(context, model_path, 0);
+    l3a_reader *reader = make_reader(tagger);
+    save_model_with_views(context, table_path, model_path);
+    assert_fails(context, l3a_tagger_reload(tagger), L3A_ERROR_MISMATCH, "views");
+    assert_int_equal(l3a_reader_tag_file(reader, input.pictures[0], &tags), L3A_OK);
+    assert_int_equal(l3a_tags_view(tags, 0), 0);
+    assert_int_equal(l3a_tags_box(tags, 0, box), 0);
+    l3a_tags_free(tags);
+    l3a_reader_free(reader);
+    l3a_tagger_free(tagger);
+    free(table_path);
+    free(model_path);
     l3a_context_free(context);
 }
 
@@ -770,6 +906,8 @@ int main(void) {
                                        cmocka_unit_test(one_picture_from_file_and_memory),
                                        cmocka_unit_test(tags_are_sorted_and_complete),
                                        cmocka_unit_test(tags_of_given_scores),
+                                       cmocka_unit_test(views_of_a_picture),
+                                       cmocka_unit_test(reload_with_other_views),
                                        cmocka_unit_test(what_does_not_fit_is_refused),
                                        cmocka_unit_test(options_of_an_older_header),
                                        cmocka_unit_test(null_is_an_argument_error),

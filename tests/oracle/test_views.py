@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+"""Images with several rows, against NumPy (SPEC section 7): phases with pseudo-labels, class weights and thresholds, the choice of gamma,
+merging and forgetting, scores, metrics, and tables of which only some views are used. test_teach.py has lessons with views."""
+import csv
+import json
+import math
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import feature_file
+from support import check, finish, l3a, random_layer
+
+WIDTH, DIM, CLASSES = 6, 30, 6
+NAMES = [f"class{k}" for k in range(CLASSES)]
+random = np.random.default_rng(15)
+
+
+def make(count, views):
+    """Crops that show one class of their image each, so that the best crop matters."""
+    y = (random.random((count, CLASSES)) < 0.3).astype(np.int8)
+    y[y.sum(1) == 0, 0] = 1
+    centres = np.random.default_rng(3).normal(size=(CLASSES, WIDTH))
+    x = random.normal(size=(count, 1 + views, WIDTH))
+    for i in range(count):
+        x[i, 0] += y[i] @ centres / y[i].sum()
+        for v in range(1, 1 + views):
+            x[i, v] += 2 * centres[random.choice(np.flatnonzero(y[i]))]
+    return x.astype(np.float32), y
+
+
+def save(path, x, y, kind=np.float32):
+    feature_file.save(path, {"features": x.astype(kind), "labels": y}, {"classes": "\n".join(NAMES), "views": str(x.shape[1] - 1)})
+    return path
+
+
+def expand(x, skip=False):
+    wide = np.maximum(x.astype(float) @ random_layer(x.shape[-1], DIM, 2025), 0)
+    return np.concatenate([wide, x], -1) if skip else wide
+
+
+def combine(s):
+    return (s[:, 0] + 2 * s[:, 1:].max(1)) / 3
+
+
+def row_weights(w, x):
+    return w[:, None] * np.array([1] + [1 / (x.shape[1] - 1)] * (x.shape[1] - 1))
+
+
+def dynamic(scores, target):
+    """KRT's rule: eta moves from 0.8 in steps of 0.005 until the mean number of labels is within 0.1 of the target."""
+    made = lambda step: (scores > math.log(step / (200 - step))).sum() / len(scores)
+    at = best = 160
+    for _ in range(101):
+        if abs(made(at) - target) < abs(made(best) - target):
+            best = at
+        if abs(made(at) - target) <= 0.1 or (made(at) > target and at == 199) or (made(at) <= target and at == 1):
+            break
+        at += 1 if made(at) > target else -1
+    return best / 200
+
+
+class Reference:
+    """A model without parts, that learns phase after phase."""
+
+    def __init__(self, gamma, weights="sqrt", pseudo="fixed", eta=0.7, tau=2.9):
+        self.gamma, self.weights, self.pseudo, self.eta, self.tau = gamma, weights, pseudo, eta, tau
+        self.a, self.c, self.w = np.zeros((DIM, DIM)), np.zeros((DIM, 0)), np.zeros((DIM, 0))
+        self.f, self.label_weight, self.phases = np.zeros(0), np.zeros(0), []
+
+    def learn(self, x, y, first, last):
+        rows = (y[:, first:last] == 1).any(1)
+        x, own = x[rows], y[rows, first:last] == 1
+        big = expand(x)
+        labels, eta = np.hstack([np.zeros((len(x), first), bool), own]), 0
+        if first and self.pseudo != "off":
+            scores = combine(big @ self.w)
+            eta = self.eta if self.pseudo == "fixed" else dynamic(scores, self.tau * first / last)
+            labels[:, :first] = scores > math.log(eta / (1 - eta))
+        self.f = np.concatenate([self.f, own.sum(0)])
+        v = np.ones(last) if self.weights == "none" else self.f ** -0.5 * last / (self.f ** -0.5).sum()
+        w = (labels @ v) / labels.sum(1)
+        share = row_weights(w, x)
+        self.c = np.hstack([self.c, np.zeros((DIM, last - first))])
+        self.label_weight = np.concatenate([self.label_weight, np.zeros(last - first)]) + w @ labels
+        for view in range(x.shape[1]):
+            self.a += (big[:, view].T * share[:, view]) @ big[:, view]
+            self.c += (big[:, view].T * share[:, view]) @ labels
+        self.w = np.linalg.solve(self.a + self.gamma * np.eye(DIM), self.c)
+        self.phases.append((labels[:, :first].sum(), eta))
+
+
+def learn(model, path, settings, first, last):
+    given = [] if first else [v for k, w in settings.items() for v in (f"--{k}", w)]
+    l3a("learn", model, "--features", path, "--classes", ",".join(NAMES[first:last]), "--quiet", *given)
+
+
+def close(one, other, what, limit=1e-9):
+    off = np.abs(one - other).max() / (np.abs(other).max() or 1) if one.shape == other.shape else np.inf
+    check(off < limit, f"{what} is off by {off:.1e}")
+
+
+def precision(scores, labels):
+    order = np.argsort(-scores, kind="stable")
+    hit = labels[order] == 1
+    return float((np.cumsum(hit)[hit] / (np.flatnonzero(hit) + 1)).mean())
+
+
+def phases(folder):
+    """Pseudo-labels, counts, class weights, sums, thresholds, scores and metrics after every phase."""
+    test_x, test_y = make(90, 4)
+    test = save(folder / "test", test_x, test_y)
+    for name, weights, pseudo, solver, limit in (("plain", "sqrt", "fixed", "sums", 1e-9), ("without weights", "none", "fixed", "sums", 1e-9),
+                                                 ("dynamic", "sqrt", "dynamic", "sums", 1e-9), ("without pseudo-labels", "sqrt", "off", "sums", 1e-9),
+                                                 ("recursive", "sqrt", "fixed", "recursive", 1e-8)):
+        x, y = make(150, 4)
+        path, model = save(folder / "train", x, y), folder / f"{name}.model"
+        settings = {"dim": DIM, "gamma": 3, "precision": "double", "weights": weights, "pseudo": pseudo, "eta": 0.6, "solver": solver, "block": 64,
+                    "thresholds": "per-class"}
+        reference = Reference(3, weights, pseudo, 0.6)
+        for first in range(0, CLASSES, 2):
+            learn(model, path, settings, first, first + 2)
+            reference.learn(x, y, first, first + 2)
+            tensors, about = feature_file.load(model)
+            close(tensors["weights"], reference.w, f"{name}: W after {first + 2} classes", limit)
+            close(tensors["cross"], reference.c, f"{name}: C after {first + 2} classes", limit)
+            close(tensors["label_weight"], reference.label_weight, f"{name}: the weights of labels", limit)
+            check((tensors["counts"] == reference.f).all(), f"{name}: counts are those of images")
+            check(about["views"] == "4" and about["version"] == "6", f"{name}: the file says so")
+        told = [line.split() for line in about["phases"].split("\n")]
+        check([(int(p[4]), float(p[5])) for p in told] == [(int(n), e) for n, e in reference.phases], f"{name}: pseudo-labels {told} {reference.phases}")
+        check(pseudo == "off" or sum(n for n, _ in reference.phases) > 20, f"{name}: there are pseudo-labels")
+        scores = combine(expand(test_x) @ reference.w)
+        measured = json.loads(l3a("eval", model, "--features", test, "--format", "json").stdout)
+        expected = 100 * np.mean([precision(scores[:, k], test_y[:, k]) for k in range(CLASSES)])
+        check(abs(measured["mAP"] - expected) < 1e-4, f"{name}: mAP {measured['mAP']} instead of {expected}")
+        level = (1 + 0.09 * math.log(4)) / 2 * 2 / 3
+        threshold = level * (reference.c * reference.w).sum(0) / reference.label_weight
+        hit, real = scores > threshold, test_y == 1
+        f1 = 2 * (hit & real).sum(0) / (hit.sum(0) + real.sum(0))
+        check(abs(measured["CF1"] - 100 * f1.mean()) < 1e-4, f"{name}: CF1 {measured['CF1']} instead of {100 * f1.mean()}")
+        rows = csv.DictReader(l3a("predict", model, "--features", test, "--top", CLASSES, "--format", "csv").stdout.splitlines())
+        told = {(int(row["id"].split()[-1]), row["class"]): float(row["score"]) for row in rows}
+        off = max(abs(told[i, NAMES[k]] - scores[i, k]) for i in range(len(scores)) for k in range(CLASSES))
+        check(len(told) == scores.size and off < 1e-4, f"{name}: predicted scores are off by {off:.1e}")
+
+
+def scored(folder):
+    """Images that are scored with other views than they are learned with: more, fewer, or none."""
+    x, y = make(150, 14)
+    test_x, test_y = make(90, 14)
+    test = save(folder / "test", test_x, test_y)
+    chosen_rows = {1: [0], 5: range(6), 9: [0, *range(6, 15)], 14: range(15)}
+    for learned, given in ((1, 14), (5, 14), (14, 5), (9, 1)):
+        rows, model = list(chosen_rows[learned]), folder / f"scored {learned} {given}.model"
+        own = x[:, rows] if learned > 1 else np.stack([x[:, 0], x[:, 0]], 1)  # the reference needs a crop: twice the picture at half the weight
+        reference = Reference(3 if learned > 1 else 6, "none", "off")
+        reference.learn(own, y, 0, CLASSES)
+        l3a("learn", model, "--features", save(folder / "train", x, y), "--views", learned, "--score-views", given, "--classes", ",".join(NAMES),
+            "--dim", DIM, "--gamma", 3, "--precision", "double", "--weights", "none", "--pseudo", "off", "--thresholds", "per-class", "--quiet")
+        close(feature_file.load(model)[0]["weights"], reference.w, f"learned with {learned} views: W")
+        scores = expand(test_x[:, list(chosen_rows[given])]) @ reference.w
+        scores = combine(scores) if given > 1 else scores[:, 0]
+        measured = json.loads(l3a("eval", model, "--features", test, "--views", given, "--format", "json").stdout)
+        expected = 100 * np.mean([precision(scores[:, k], test_y[:, k]) for k in range(CLASSES)])
+        check(abs(measured["mAP"] - expected) < 1e-4, f"{learned} and {given} views: mAP {measured['mAP']} instead of {expected}")
+        mean = (reference.c * reference.w).sum(0) / reference.label_weight / 2
+        hit, real = scores > (1 + 0.045 * math.log(learned * given)) * 2 / 3 * mean, test_y == 1
+        f1 = 2 * (hit & real).sum(0) / (hit.sum(0) + real.sum(0))
+        check(abs(measured["CF1"] - 100 * f1.mean()) < 1e-4, f"{learned} and {given} views: CF1 {measured['CF1']} instead of {100 * f1.mean()}")
+        words = l3a("eval", model, "--features", test, "--views", learned, code=2).stderr
+        check("the model takes" in words, f"the views that were learned are not those that are scored: {words}")
+        l3a("learn", model, "--features", folder / "train", "--views", learned, "--score-views", 0, "--classes", "class0,class1", "--quiet")
+        l3a("eval", model, "--features", test, "--views", learned)
+    shared = ["run", "--train", folder / "train", "--test", test, "--protocol", "B0-C2", "--dim", DIM, "--quiet"]
+    check("score-views" in l3a(*shared[:2], save(folder / "few", x[:, :6], y), *shared[3:], "-o", folder / "no", code=2).stderr, "two tables")
+    methods = "l3a,l3a+,joint,joint-masked,slda,gkeal,dsal,finetune,er"
+    l3a(*shared, "--views", 1, "--score-views", 14, "--method", methods, "--epochs", 2, "-o", folder / "run")
+    l3a("run", "--resume", "--quiet", "-o", folder / "run")
+    check('"score-views": 14' in (folder / "run" / "run.json").read_text(), "the record says so")
+    with open(folder / "run" / "metrics.csv", newline="") as table:
+        check(len({row["method"] for row in csv.DictReader(table)}) == 9, "all methods ran")
+    check("cannot be an axis" in l3a("sweep", *shared[1:], "--score-views", "5,14", "-o", folder / "no", code=2).stderr, "no axis")
+
+
+def chosen(folder):
+    """Gamma auto: the error of every image without its rows, by solving again without it, is near its least."""
+    x, y = make(120, 3)
+    model = folder / "auto.model"
+    learn(model, save(folder / "train", x, y), {"dim": DIM, "gamma": "auto", "precision": "double", "weights": "none"}, 0, 2)
+    gamma = float(feature_file.load(model)[1]["gamma"])
+    rows = (y[:, :2] == 1).any(1)
+    big, labels = expand(x[rows]), (y[rows, :2] == 1).astype(float)
+    share = row_weights(np.ones(rows.sum()), x[rows])
+    check(rows.sum() < 100 or gamma > 0, "gamma")
+
+    def error(at):
+        a = sum((big[:, v].T * share[:, v]) @ big[:, v] for v in range(4)) + at * np.eye(DIM)
+        c, total = sum((big[:, v].T * share[:, v]) @ labels for v in range(4)), 0
+        for i in range(len(big)):
+            own = share[i][:, None] * big[i]
+            w = np.linalg.solve(a - big[i].T @ own, c - own.sum(0)[:, None] * labels[i])
+            total += (share[i][:, None] * (big[i] @ w - labels[i]) ** 2).sum()
+        return total
+
+    level = np.log10((share[:, :, None] * big ** 2).sum() / len(big))
+    if rows.sum() < 100:
+        check(abs(gamma / (0.1 * 10 ** level) - 1) < 0.05, f"with few images gamma is a tenth of the mean: {gamma}")
+        return
+    errors = [error(10 ** at) for at in np.arange(level - 2, level + 4, 0.05)]
+    check(error(gamma) - min(errors) <= 0.02 * (max(errors) - min(errors)), f"gamma {gamma}: {error(gamma)}, the least is {min(errors)}")
+
+
+def taking_back(folder):
+    """Images and phases that are forgotten, and models that are merged, equal models that learned the rest or the union."""
+    x, y = make(120, 3)
+    path, plain = save(folder / "train", x, y), {"dim": DIM, "gamma": 2, "precision": "double", "weights": "none", "pseudo": "off", "privacy-limit": 0}
+    half = save(folder / "half", x[:60], y[:60]), save(folder / "other", x[60:], y[60:])
+    for name, settings in (("one sum", plain), ("apart", {**plain, "alpha": 0.3, "lift": 0.1})):
+        models = {key: folder / f"{name} {key}.model" for key in ("all", "one", "two", "back", "merged")}
+        for key, rows in (("all", path), ("one", half[0]), ("two", half[1])):
+            for first in range(0, CLASSES, 3):
+                learn(models[key], rows, settings, first, first + 3)
+        l3a("forget", models["all"], "--features", half[1], "-o", models["back"], "--quiet")
+        l3a("merge", models["one"], models["two"], "-o", models["merged"], "--quiet")
+        for left, right in (("back", "one"), ("merged", "all")):
+            one, other = feature_file.load(models[left])[0], feature_file.load(models[right])[0]
+            check(one.keys() == other.keys(), f"{name}: {left}: {sorted(one)} {sorted(other)}")
+            for key in other:
+                close(one[key], other[key], f"{name}: {left} {key}")
+    l3a("forget", models["all"], "--phase", 2, "-o", models["back"], "--quiet")
+    learn(models["merged"].with_suffix(".first"), path, settings, 0, 3)
+    close(feature_file.load(models["back"])[0]["weights"], feature_file.load(models["merged"].with_suffix(".first"))[0]["weights"], "a phase forgotten")
+
+
+def together(folder):
+    """The points of a sweep, which learn together, are those of separate runs."""
+    train, test = save(folder / "train", *make(150, 4)), save(folder / "test", *make(80, 4))
+    shared = ["--train", train, "--test", test, "--protocol", "B0-C2", "--dim", DIM, "--precision", "double", "--quiet"]
+    l3a("sweep", *shared, "--method", "l3a", "--gamma", "1,10", "--eta", "0.55,0.7,dynamic", "-o", folder / "sweep")
+    with open(folder / "sweep" / "sweep.csv", newline="") as table:
+        points = list(csv.DictReader(table))
+    check(len(points) == 18, f"{len(points)} rows of a sweep")
+    for gamma in "1", "10":
+        for eta in "0.55", "0.7", "dynamic":
+            where = folder / f"run {gamma} {eta}"
+            l3a("run", *shared, "--gamma", gamma, *(["--pseudo", "dynamic"] if eta == "dynamic" else ["--eta", eta]), "-o", where)
+            with open(where / "metrics.csv", newline="") as table:
+                rows = list(csv.DictReader(table))
+            own = [p for p in points if p["gamma"] == gamma and p["eta"] == eta]
+            same = [abs(float(a["mAP"]) - float(b["mAP"])) < 1e-6 and a["pseudo_labels"] == b["pseudo_labels"] for a, b in zip(own, rows)]
+            check(len(own) == len(rows) == sum(same), f"gamma {gamma}, eta {eta}: {own} {rows}")
+
+
+def some_views(folder):
+    """Of 14 views, 5 are those after the whole picture, 9 those after them; and float16 files are what their numbers are."""
+    x, y = make(100, 14)
+    x = x.astype(np.float16)
+    whole = save(folder / "whole", x, y, np.float16)
+    for views, rows in ((14, range(15)), (5, range(6)), (9, [0, *range(6, 15)]), (1, [0])):
+        own = x[:, list(rows)].astype(np.float32)
+        feature_file.save(folder / "own", {"features": own if views > 1 else own[:, 0], "labels": y}, {"classes": "\n".join(NAMES)})
+        models = [folder / f"{kind} {views}.model" for kind in ("some", "own")]
+        for model, path, given in ((models[0], whole, ["--views", views]), (models[1], folder / "own", [])):
+            l3a("learn", model, "--features", path, "--classes", "class0,class1", "--dim", DIM, "--gamma", 1, "--quiet", *given)
+        one, other = (feature_file.load(model)[0] for model in models)
+        check(all((one[key] == other[key]).all() for key in other), f"{views} of 14 views")
+
+
+def refusals(folder):
+    x, y = make(20, 3)
+    path = save(folder / "good", x, y)
+    about = {"classes": "\n".join(NAMES)}
+    for what, features, record in (("an image has 2 views", x[:, :2], {}), ("the record says 5 views, but an image has 4 rows", x, {"views": "5"}),
+                                   ("4 dimensions", x[:, :, None], {}), ("no features", x[:, :0], {})):
+        feature_file.save(folder / "bad", {"features": np.ascontiguousarray(features), "labels": y}, {**about, **record})
+        check(what in l3a("learn", folder / "no.model", "--features", folder / "bad", "--classes", "class0", code=2).stderr, what)
+    np.save(folder / "fortran.npy", np.asfortranarray(x)), np.save(folder / "y.npy", y)
+    check("C order" in l3a("learn", folder / "no.model", "--features", folder / "fortran.npy", "--labels", folder / "y.npy", "--classes",
+                           "class 0", code=2).stderr, "Fortran order")
+    check("but the table has 3" in l3a("learn", folder / "no.model", "--features", path, "--classes", "class0", "--views", 5, code=2).stderr, "other views")
+    x[7, 2, 4] = np.nan
+    check("row 7, view 2, column 4" in l3a("learn", folder / "no.model", "--features", save(folder / "nan", x, y), "--classes", "class0", code=2).stderr,
+          "a number that is none")
+    check(not (folder / "no.model").exists(), "nothing was made")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        for part in (phases, scored, chosen, taking_back, together, some_views, refusals):
+            part(Path(name))
+    return finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
