@@ -41,6 +41,7 @@ static void print_head(const struct report *report, text_builder *to) {
     print_title(report, to);
     html_raw(to, "</title>\n<style>\n");
     html_raw(to, report_style);
+    html_raw(to, report->has_boxes ? report_box_style : "");
     html_raw(to, "</style>\n</head>\n<body>\n");
     svg_markers(to);
     html_raw(to, "<header><p>Learning classes in phases: a report by l3a</p><h1>");

@@ -43,6 +43,7 @@ struct report {
     struct series *series;
     size_t series_count;
     text_builder page, links; /* the body, and the list of its sections */
+    bool has_boxes;           /* on pictures: the page needs report_box_style */
 };
 
 l3a_status report_load(struct report *report, const char *const *folders, size_t count);
@@ -77,6 +78,6 @@ void report_legend(struct report *report);
 void numbers_begin(struct report *report);
 void numbers_end(struct report *report);
 
-extern const char report_style[];
+extern const char report_style[], report_box_style[];
 
 #endif

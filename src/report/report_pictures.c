@@ -1,18 +1,22 @@
-/* Some test pictures with their true and predicted classes, if the pictures are available. */
+/* Some test pictures with their true and predicted classes, if the pictures are available; with views, also with the crop that
+ * spoke for a class, as a box on the picture. The picture and the drawing of the box fill the same frame, and both are fitted into
+ * it whole and in the centre, so the box lies where the crop was, whatever the size of the page. */
 #include "base/file.h"
 #include "base/number.h"
+#include "base/views.h"
 #include "data/dataset.h"
 #include "format/csv.h"
 #include "image/picture.h"
 #include "report/report.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { WIDE = 240, HIGH = 180, QUALITY = 78, TAGS = 256, WRONG_TAGS = 5 };
 
-/* Runs before 0.2 have the probability of a class instead of its score. */
+/* Runs before 0.2 have the probability of a class instead of its score. Those with views have the column `view` after it. */
 static const char samples_header[] = "id,class,true,predicted,";
 
 struct pictures {
@@ -20,6 +24,8 @@ struct pictures {
     l3a_dataset *dataset;
     text_index rows; /* of the data set, by id */
     size_t shown;
+    size_t views;         /* 1: no box is shown */
+    size_t width, height; /* of the last thumbnail */
 };
 
 /* A failure that does not mean that pictures are missing or damaged. */
@@ -95,6 +101,8 @@ static l3a_status print_thumbnail(struct pictures *p, const char *path) {
     html_print(page, "<img alt=\"\" width=\"%zu\" height=\"%zu\" src=\"data:image/jpeg;base64,", width, height);
     html_base64(page, bytes, length);
     html_raw(page, "\">");
+    p->width = width;
+    p->height = height;
 done:
     release(context, bytes);
     l3a_picture_free(context, &picture);
@@ -108,7 +116,14 @@ static void begin_section(struct pictures *p) {
     html_raw(&p->report->page,
              "<p class=\"tags\"><span class=\"tag hit\">predicted and present</span> <span class=\"tag missed\">present, "
              "not predicted</span> <span class=\"tag wrong\">predicted, not present</span> with the model’s "
-             "score.</p>\n<div class=\"strip\">\n");
+             "score.</p>\n");
+    if (p->views > 1) {
+        html_raw(&p->report->page, "<p>The box on a picture is the crop that spoke for its first class: of all crops, the one with "
+                                   "the highest score. Point at another class, or tap it, to see the crop that spoke for "
+                                   "that one.</p>\n");
+        p->report->has_boxes = true;
+    }
+    html_print(&p->report->page, "<div class=\"strip%s\">\n", p->views > 1 ? " boxes" : "");
 }
 
 /* Prints the figure of an id, up to its tags; prints nothing if the picture cannot be read. */
@@ -141,6 +156,7 @@ struct tag {
     const char *name; /* in the file's text */
     bool there, predicted;
     double score;
+    size_t view; /* that spoke for the class; 0: unknown */
 };
 
 /* Classes that are present come first, then the others, each by falling score. */
@@ -151,18 +167,51 @@ static int compare_tags(const void *left, const void *right) {
                                   : strcmp(a->name, b->name);
 }
 
-static void print_tags(text_builder *page, struct tag *tags, size_t count) {
+/* Where a crop is: "top left". */
+static const char *place_of(const double box[4]) {
+    static const char *const places[3][3] = {{"top left", "top centre", "top right"},
+                                             {"centre left", "centre", "centre right"},
+                                             {"bottom left", "bottom centre", "bottom right"}};
+    const double left = box[0], right = 1 - box[2], top = box[1], bottom = 1 - box[3];
+    return places[fabs(top - bottom) < 0.01 ? 1 : top < bottom ? 0 : 2][fabs(left - right) < 0.01 ? 1 : left < right ? 0 : 2];
+}
+
+/* The inner svg cuts off the outer half of each line, so that the box ends where the crop does, even at the edge of the picture. */
+static void print_box(const struct pictures *p, const double box[4], const char *words) {
+    const double wide = (double)p->width, high = (double)p->height;
+    html_print(&p->report->page,
+               "<svg class=\"box\" role=\"img\" aria-label=\"%s\" viewBox=\"0 0 %zu %zu\"><svg x=\"%.2f\" y=\"%.2f\" "
+               "width=\"%.2f\" height=\"%.2f\"><rect/><rect/><rect/></svg></svg>",
+               words, p->width, p->height, box[0] * wide, box[1] * high, (box[2] - box[0]) * wide, (box[3] - box[1]) * high);
+}
+
+static void print_tag(const struct pictures *p, const struct tag *tag) {
+    text_builder *page = &p->report->page;
+    char words[96];
+    double box[4];
+    const bool boxed = p->views > 1 && tag->view && l3a_view_box(p->views, tag->view, box);
+    html_print(page, "<span class=\"tag %s\"", !tag->there ? "wrong" : tag->predicted ? "hit" : "missed");
+    if (boxed) {
+        snprintf(words, sizeof words, "The crop that spoke for it: %s, %.0f %% of each side", place_of(box),
+                 100 * (box[2] - box[0]));
+        html_print(page, " tabindex=\"0\" title=\"%s\"", words);
+    }
+    html_print(page, ">%s <small>%.2f</small>", tag->name, tag->score);
+    if (boxed) {
+        print_box(p, box, words);
+    }
+    html_raw(page, "</span> ");
+}
+
+static void print_tags(const struct pictures *p, struct tag *tags, size_t count) {
+    text_builder *page = &p->report->page;
     size_t wrong = 0;
     qsort(tags, count, sizeof *tags, compare_tags);
     for (size_t i = 0; i < count; i++) {
         const struct tag *tag = &tags[i];
         wrong += !tag->there;
         if (wrong <= WRONG_TAGS) {
-            html_print(page, "<span class=\"tag %s\">%s <small>%.2f</small></span> ",
-                       !tag->there      ? "wrong"
-                       : tag->predicted ? "hit"
-                                        : "missed",
-                       tag->name, tag->score);
+            print_tag(p, tag);
         }
     }
     if (wrong > WRONG_TAGS) {
@@ -176,9 +225,14 @@ static l3a_status take_tags(struct csv *csv, struct tag *tags, size_t *count, bo
     l3a_status status = L3A_OK;
     const char *id = csv->fields[0];
     for (*count = 0; *more && strcmp(csv->fields[0], id) == 0;) {
-        if (csv->count == 5 && *count < TAGS) {
+        if ((csv->count == 5 || csv->count == 6) && *count < TAGS) {
             struct tag *tag = &tags[*count];
-            *tag = (struct tag){csv->fields[1], strcmp(csv->fields[2], "1") == 0, strcmp(csv->fields[3], "1") == 0, 0};
+            uint64_t view = 0;
+            const bool known = csv->count == 6 && integer_parse(csv->fields[5], strlen(csv->fields[5]), &view) && view <= SIZE_MAX;
+            *tag = (struct tag){.name = csv->fields[1],
+                                .there = strcmp(csv->fields[2], "1") == 0,
+                                .predicted = strcmp(csv->fields[3], "1") == 0,
+                                .view = known ? (size_t)view : 0};
             *count += number_parse(csv->fields[4], strlen(csv->fields[4]), &tag->score);
         }
         TRY(csv_next_row(csv, more));
@@ -188,7 +242,6 @@ done:
 }
 
 static l3a_status print_samples(struct pictures *p, const struct report_run *run, struct csv *csv) {
-    text_builder *page = &p->report->page;
     l3a_status status = L3A_OK;
     bool more = true;
     TRY(csv_next_row(csv, &more));
@@ -203,16 +256,27 @@ static l3a_status print_samples(struct pictures *p, const struct report_run *run
         TRY(begin_figure(p, id, &begun));
         TRY(take_tags(csv, tags, &count, &more));
         if (begun) {
-            print_tags(page, tags, count);
-            html_raw(page, "</figcaption></figure>\n");
+            print_tags(p, tags, count);
+            html_raw(&p->report->page, "</figcaption></figure>\n");
         }
     }
     if (p->shown) {
-        html_raw(page, "</div>\n");
+        html_raw(&p->report->page, "</div>\n");
         section_end(p->report);
     }
 done:
     return status;
+}
+
+/* The views of a run whose samples have the column `view` and whose crops are known; otherwise 1. */
+static size_t views_shown(const struct report_run *run, const char *text, size_t header) {
+    static const char column[] = ",view\n";
+    const char *recorded = run_record(run, "run.views");
+    const size_t length = sizeof column - 1;
+    uint64_t views;
+    const bool there = header >= length && strncmp(text + header - length, column, length) == 0 &&
+                       integer_parse(recorded, strlen(recorded), &views) && views <= SIZE_MAX && views_known((size_t)views);
+    return there ? (size_t)views : 1;
 }
 
 l3a_status report_pictures(struct report *report) {
@@ -227,6 +291,7 @@ l3a_status report_pictures(struct report *report) {
             tables_read(context, &report->runs[i].results->tables, report->runs[i].folder, "samples.csv", &path, &text, &length);
         if (status == L3A_OK && text && strncmp(text, samples_header, strlen(samples_header)) == 0) {
             const size_t header = strcspn(text, "\n") + (strchr(text, '\n') != NULL);
+            p.views = views_shown(&report->runs[i], text, header);
             csv_begin(&csv, context, path, text + header, length - header);
             status = print_samples(&p, &report->runs[i], &csv);
         }

@@ -119,3 +119,16 @@ const char report_style[] =
     ".tiles{grid-template-columns:repeat(6,1fr)}.scroll{overflow:visible}table{font-size:11px}th,td{padding-right:8px}"
     ".help{min-width:0}details:not([open]){display:none}.strip{grid-template-columns:repeat(6,1fr)}"
     ".strip .tags{font-size:9px}}\n";
+
+/* A picture is shown whole, and the drawing of a box lies on top of it; at first that of the first class, then that of the class
+ * pointed at or tapped. Three lines make the box, which is then clear on light and dark pictures: dark, white, dark. They are twice
+ * as wide as they show, because the outer half is cut off. A box that is not shown is still there for screen readers. */
+const char report_box_style[] =
+    ".boxes figure{position:relative}\n"
+    ".boxes img{object-fit:contain}\n"
+    ".box{position:absolute;left:0;top:0;width:100%;aspect-ratio:4/3;pointer-events:none;opacity:var(--on)}\n"
+    ".box rect{width:100%;height:100%;fill:none;vector-effect:non-scaling-stroke;stroke:#000;stroke-width:7}\n"
+    ".box rect+rect{stroke:#fff;stroke-width:5}.box rect+rect+rect{stroke:#000;stroke-width:2}\n"
+    ".boxes .tag{--on:0;outline:0;box-shadow:0 0 0 calc(var(--on)*1px)}\n"
+    ".boxes .tag:first-child,.boxes .tag:hover,.boxes .tag:focus{--on:1}\n"
+    ".tags:has(.tag:hover) .tag:not(:hover),.tags:not(:has(.tag:hover)):has(.tag:focus) .tag:not(:focus){--on:0}\n";

@@ -111,5 +111,7 @@ uint64_t team_memory(const l3a_experiment *experiment, const struct model_option
 
 /* job.c. Learns the phases of a job that are missing. */
 l3a_status run_job(l3a_experiment *experiment, struct job *job);
+/* Scores images for every point of the job's team: scores[i] is [images x classes learned so far] of point i. */
+l3a_status job_score(const struct job *job, const float *features, size_t images, float *const *scores);
 
 #endif

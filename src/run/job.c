@@ -56,10 +56,13 @@ done:
     return status;
 }
 
-static l3a_status score(void *argument, const float *features, size_t rows, float *const *scores) {
-    const struct job *job = argument;
-    return job->group ? group_score(job->group, features, rows, scores)
-                      : job->method->learner->score(job->state, features, rows, scores[0]);
+l3a_status job_score(const struct job *job, const float *features, size_t images, float *const *scores) {
+    return job->group ? group_score(job->group, features, images, scores)
+                      : job->method->learner->score(job->state, features, images, scores[0]);
+}
+
+static l3a_status score(void *job, const float *features, size_t rows, float *const *scores) {
+    return job_score(job, features, rows, scores);
 }
 
 /* The metrics of a point, and the mAP of the first phase's classes and of the new ones. If all classes are learned at once, the new

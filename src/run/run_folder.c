@@ -11,6 +11,7 @@
  * beginning. */
 #include "base/file.h"
 #include "base/number.h"
+#include "data/features.h"
 #include "format/csv.h"
 #include "measure/metrics.h"
 #include "run/experiment.h"
@@ -89,30 +90,103 @@ done:
     return status;
 }
 
-/* samples.csv: evenly spaced test images, with the classes that are true or predicted. */
-static l3a_status write_samples(const l3a_experiment *run, const struct evaluation *evaluation, const double *thresholds) {
+/* The crops that speak for the classes of an image. */
+struct speakers {
+    float *rows, *same, *scores; /* of the image, V times one of them, and the scores of that */
+    float *highest;              /* of a crop, for each class … */
+    size_t *views;               /* … and whose it is */
+};
+
+static l3a_status speakers_begin(const struct evaluation *evaluation, struct speakers *speakers) {
+    const l3a_features *features = evaluation->features;
+    l3a_context *context = features->context;
     l3a_status status = L3A_OK;
-    text_builder text = {.context = run->context};
-    const size_t count = evaluation->count, classes = evaluation->classes, samples = count < SAMPLES ? count : SAMPLES;
-    text_builder_print(&text, "id,class,true,predicted,score\n");
-    for (size_t i = 0; i < samples; i++) {
-        const size_t at = (2 * i + 1) * count / (2 * samples);
-        for (size_t k = 0; k < classes; k++) {
-            const double score = (double)evaluation_scores(evaluation, 0)[at * classes + k];
-            const int8_t label = evaluation->labels[at * classes + k];
-            char number[NUMBER_TEXT];
-            if (label == 1 || score > thresholds[k]) {
-                csv_print_field(&text, l3a_features_id(evaluation->features, evaluation->rows[at]));
-                text_builder_print(&text, ",");
-                csv_print_field(&text, run->names[k]);
-                text_builder_print(&text, ",%d,%d,%s\n", label, score > thresholds[k],
-                                   number_format(round(1e4 * score) / 1e4, number));
+    const size_t classes = evaluation->classes;
+    TRY(allocate(context, features_row(features), sizeof(float), &speakers->rows));
+    TRY(allocate(context, features_row(features), sizeof(float), &speakers->same));
+    TRY(allocate(context, classes, sizeof(float), &speakers->scores));
+    TRY(allocate(context, classes, sizeof(float), &speakers->highest));
+    TRY(allocate(context, classes, sizeof *speakers->views, &speakers->views));
+done:
+    return status;
+}
+
+static void speakers_free(l3a_context *context, struct speakers *speakers) {
+    release(context, speakers->rows);
+    release(context, speakers->same);
+    release(context, speakers->scores);
+    release(context, speakers->highest);
+    release(context, speakers->views);
+}
+
+/* Finds the crop with the highest score for each class. A learner scores whole images, (s_0 + λ max s_v)/(1 + λ); but an image
+ * whose rows are all the same crop has the score of this crop. */
+static l3a_status find_speakers(const struct job *job, const struct evaluation *evaluation, size_t at, struct speakers *speakers) {
+    l3a_features *features = evaluation->features;
+    l3a_status status = L3A_OK;
+    const size_t width = features->width, rows = view_rows(features->views);
+    TRY(l3a_features_read(features, &evaluation->rows[at], 0, 1, speakers->rows));
+    for (size_t v = 1; v < rows; v++) {
+        for (size_t i = 0; i < rows; i++) {
+            memcpy(speakers->same + i * width, speakers->rows + v * width, width * sizeof(float));
+        }
+        TRY(job_score(job, speakers->same, 1, &speakers->scores));
+        for (size_t k = 0; k < evaluation->classes; k++) {
+            if (v == 1 || speakers->scores[k] > speakers->highest[k]) {
+                speakers->highest[k] = speakers->scores[k];
+                speakers->views[k] = v;
             }
         }
     }
-    const struct table_text table = {"samples.csv", &text};
-    TRY(tables_write(run->context, &run->points[0].results->tables, run->options.folder, &table, 1));
 done:
+    return status;
+}
+
+/* The lines of an image: the classes that are true or predicted; views: the crop that speaks for each class, NULL without views. */
+static void print_sample(const l3a_experiment *run, const struct evaluation *evaluation, size_t at, const double *thresholds,
+                         const size_t *views, text_builder *text) {
+    const size_t classes = evaluation->classes;
+    for (size_t k = 0; k < classes; k++) {
+        const double score = (double)evaluation_scores(evaluation, 0)[at * classes + k];
+        const int8_t label = evaluation->labels[at * classes + k];
+        char number[NUMBER_TEXT];
+        if (label == 1 || score > thresholds[k]) {
+            csv_print_field(text, l3a_features_id(evaluation->features, evaluation->rows[at]));
+            text_builder_print(text, ",");
+            csv_print_field(text, run->names[k]);
+            text_builder_print(text, ",%d,%d,%s", label, score > thresholds[k], number_format(round(1e4 * score) / 1e4, number));
+            if (views) {
+                text_builder_print(text, ",%zu", views[k]);
+            }
+            text_builder_print(text, "\n");
+        }
+    }
+}
+
+/* samples.csv: evenly spaced test images. */
+static l3a_status write_samples(const l3a_experiment *run, const struct job *job, const struct evaluation *evaluation,
+                                const double *thresholds) {
+    l3a_context *context = run->context;
+    l3a_status status = L3A_OK;
+    text_builder text = {.context = context};
+    struct speakers speakers = {0};
+    const size_t count = evaluation->count, samples = count < SAMPLES ? count : SAMPLES;
+    const bool cropped = evaluation->features->views > 1;
+    text_builder_print(&text, "id,class,true,predicted,score%s\n", cropped ? ",view" : "");
+    if (cropped) {
+        TRY(speakers_begin(evaluation, &speakers));
+    }
+    for (size_t i = 0; i < samples; i++) {
+        const size_t at = (2 * i + 1) * count / (2 * samples);
+        if (cropped) {
+            TRY(find_speakers(job, evaluation, at, &speakers));
+        }
+        print_sample(run, evaluation, at, thresholds, speakers.views, &text);
+    }
+    const struct table_text table = {"samples.csv", &text};
+    TRY(tables_write(context, &run->points[0].results->tables, run->options.folder, &table, 1));
+done:
+    speakers_free(context, &speakers);
     text_builder_free(&text);
     return status;
 }
@@ -128,7 +202,7 @@ static l3a_status look(const l3a_experiment *run, const struct job *job, const s
                            *curves));
     }
     if (job->first && run->options.folder && l3a_features_id(evaluation->features, 0)) {
-        TRY(write_samples(run, evaluation, thresholds));
+        TRY(write_samples(run, job, evaluation, thresholds));
     }
 done:
     return status;

@@ -60,6 +60,39 @@ def make_tables(folder, names=NAMES, rows=(700, 240), width=24, pictures=True):
     return made
 
 
+def crop_boxes(views):
+    """Left, top and side of each crop, as shares of the picture (SPEC section 7)."""
+    corners = [(0, 0, 0.6), (0.4, 0, 0.6), (0, 0.4, 0.6), (0.4, 0.4, 0.6), (0.2, 0.2, 0.6)]
+    grid = [(left, top, 0.45) for top in (0, 0.275, 0.55) for left in (0, 0.275, 0.55)]
+    return {5: corners, 9: grid, 14: corners + grid}[views]
+
+
+def make_view_tables(folder, views, names=NAMES, rows=(300, 60), width=24):
+    """Tables like those above, with crops: each class of an image is large in one of them. The test pictures are black or white, wide or
+    high. Returns the test features, and for each test image and class the crop that has it."""
+    rng = np.random.default_rng(6)
+    centres = rng.normal(size=(len(names), width))
+    os.makedirs(os.path.join(folder, "test"))
+    for split, count in zip(("train", "test"), rows):
+        labels = (rng.random((count, len(names))) < 0.15).astype("i1")
+        labels[np.arange(count), rng.integers(0, len(names), count)] = 1
+        crops = rng.integers(1, views + 1, labels.shape)
+        features = rng.normal(scale=0.3, size=(count, views + 1, width))
+        features[:, 0] += labels @ centres
+        for i, k in np.argwhere(labels):
+            features[i, crops[i, k]] += 2 * centres[k]
+        features = features.astype("<f4")
+        ids = [f"{split}/{i:04d} \"<i>&.png" for i in range(count)]
+        save_table(os.path.join(folder, f"{split}.safetensors"), features, labels, ids, names, views=str(views),
+                   data="list:" + os.path.join(folder, "pictures.csv"), split="")
+    for i, name in enumerate(ids):
+        size = [(640, 480), (300, 500), (900, 200), (7, 5), (60, 400)][i % 5]
+        Image.new("RGB", size, "white" if i % 2 else "black").save(os.path.join(folder, name))
+    with open(os.path.join(folder, "pictures.csv"), "w") as file:
+        file.write("path,labels\n" + "".join('"' + name.replace('"', '""') + '",x\n' for name in ids))
+    return features, crops
+
+
 def run(*arguments, code=0):
     done = subprocess.run([L3A, *arguments], capture_output=True, text=True)
     assert done.returncode == code, f"exit {done.returncode} instead of {code}: {arguments}\n{done.stderr}"

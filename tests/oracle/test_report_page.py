@@ -1,10 +1,13 @@
 """Reports in a browser, at the widths of a phone, a tablet and a desk, and on paper: nothing is fetched, nothing complains, no text lies on
-another, is cut off or leaves its card. Without Chromium the test is skipped, or fails if L3A_BROWSER=required, as in CI."""
+another, is cut off or leaves its card. Boxes lie on the crops that spoke, and can be seen. Without Chromium the test is skipped, or fails if L3A_BROWSER=required, as in CI."""
+import csv
 import os
 import sys
 import tempfile
 
 import chromium
+import numpy as np
+from PIL import Image
 
 # The rectangles of all text that shows, and what is wrong with them. Tables may scroll sideways; all else has to fit.
 CHECK = """(() => {
@@ -57,6 +60,66 @@ def check(browser, path, width, sections, dark=False, media=""):
     return seen["ground"]
 
 
+# Every class with a box: its picture and name, the box in shares of the picture as it is shown, and how visible it is.
+BOXES = """[...document.querySelectorAll('.boxes figure')].flatMap(figure => {
+  const image = figure.querySelector('img'), frame = image.getBoundingClientRect();
+  const scale = Math.min(frame.width / image.naturalWidth, frame.height / image.naturalHeight);
+  const width = scale * image.naturalWidth, height = scale * image.naturalHeight;
+  const left = frame.left + (frame.width - width) / 2, top = frame.top + (frame.height - height) / 2;
+  return [...figure.querySelectorAll('.tag')].map(tag => {
+    const box = tag.querySelector('.box rect'), at = box.getBBox(), matrix = box.getScreenCTM();
+    const from = new DOMPoint(at.x, at.y).matrixTransform(matrix), to = new DOMPoint(at.x + at.width, at.y + at.height).matrixTransform(matrix);
+    const place = tag.getBoundingClientRect(), share = [(from.x - left) / width, (from.y - top) / height, (to.x - left) / width, (to.y - top) / height];
+    return {id: figure.title, name: tag.firstChild.data.trim(), share, pixels: [from.x + scrollX, from.y + scrollY, to.x + scrollX, to.y + scrollY],
+            smallest: Math.min(width, height), shows: +getComputedStyle(tag.querySelector('.box')).opacity, words: tag.title,
+            tag: [place.left + 6 + scrollX, place.top + place.height / 2 + scrollY]};
+  });
+})"""
+
+
+def check_boxes(browser, folder, views):
+    """At the place of the crop in samples.csv, inside the picture, one per picture, and that of another class if pointed at or focused."""
+    from report_runs import crop_boxes, on_page
+    with open(os.path.join(folder, "samples.csv"), newline="", encoding="utf-8") as file:
+        spoke = {(row["id"], on_page(row["class"]).strip()): int(row["view"]) for row in csv.DictReader(file)}
+    seen = browser.evaluate(BOXES)
+    assert len(seen) > 18 and len({box["id"] for box in seen}) == 18, len(seen)
+    for box in seen:
+        left, top, side = crop_boxes(views)[spoke[box["id"], box["name"]] - 1]
+        off = np.abs(np.array(box["share"]) - [left, top, left + side, top + side]).max()
+        assert off * box["smallest"] < 0.6, (box, left, top, side)  # pixels
+        assert min(box["share"]) > -1e-2 and max(box["share"]) < 1 + 1e-2 and box["words"].startswith("The crop that spoke for it: "), box
+    firsts = [i for i in range(len(seen)) if i == 0 or seen[i - 1]["id"] != seen[i]["id"]]
+    assert [i for i, box in enumerate(seen) if box["shows"] == 1] == firsts and {box["shows"] for box in seen} == {0, 1}
+    second = next(i for i in range(1, len(seen)) if i not in firsts)
+    expected = [second if i == second - 1 else i for i in firsts]
+    browser.evaluate(f"document.querySelectorAll('.boxes .tag')[{second}].focus()")
+    assert [i for i, box in enumerate(browser.evaluate(BOXES)) if box["shows"]] == expected, "focus"
+    browser.evaluate(f"document.activeElement.blur(); scrollTo(0, {seen[second]['tag'][1] - 300})")
+    shift = browser.evaluate("[scrollX, scrollY]")
+    browser.ask("Input.dispatchMouseEvent", type="mouseMoved", x=seen[second]["tag"][0] - shift[0], y=seen[second]["tag"][1] - shift[1])
+    assert [i for i, box in enumerate(browser.evaluate(BOXES)) if box["shows"]] == expected, "pointed at"
+    browser.ask("Input.dispatchMouseEvent", type="mouseMoved", x=0, y=0)
+    return [seen[i] for i in firsts]
+
+
+def check_drawn(browser, work, boxes):
+    """On black and on white pictures, each side of a box stands out."""
+    path = os.path.join(work, "page.png")
+    browser.evaluate("scrollTo(0, 0)")
+    browser.screenshot(path)
+    pixels = np.asarray(Image.open(path).convert("L"), int)
+    grounds = set()
+    for box in (b for b in boxes if b["smallest"] > 60):
+        left, top, right, bottom = (int(round(n)) for n in box["pixels"])
+        inside = pixels[(top + bottom) // 2, (left + right) // 2]
+        for line in (pixels[(top + bottom) // 2, left:left + 6], pixels[(top + bottom) // 2, right - 6:right],
+                     pixels[top:top + 6, (left + right) // 2], pixels[bottom - 6:bottom, (left + right) // 2]):
+            assert line.max() - line.min() > 100, (box, line)
+        grounds.add(bool(inside > 128))
+    assert grounds == {False, True}, grounds
+
+
 def main():
     if os.environ.get("L3A_SANITIZE"):
         print("skipped: the page is the same with sanitizers")
@@ -65,10 +128,14 @@ def main():
         required = os.environ.get("L3A_BROWSER") == "required"
         print(f"{'FAILED' if required else 'skipped'}: Chromium is not installed; 'tools/install-packages browser' installs it")
         return 1 if required else 77
-    from report_runs import NAMES, make_run, make_tables, run
-    with tempfile.TemporaryDirectory() as work, chromium.Chromium() as browser:
+    from report_runs import NAMES, make_run, make_tables, make_view_tables, run
+    with tempfile.TemporaryDirectory() as work, chromium.Chromium(deadline=240) as browser:
         make_tables(work)
         odd = make_run(work, "odd", "--protocol", "B0-C4", "--method", "l3a,acil,joint", "--seed", "1,2")
+        crops = os.path.join(work, "crops")
+        os.mkdir(crops)
+        make_view_tables(crops, 14)
+        crops = make_run(crops, "run", "--protocol", "B0-C4")
         many = os.path.join(work, "many")
         os.mkdir(many)
         make_tables(many, [f"class number {k}" for k in range(79)] + ["toothbrush"], rows=(800, 300), pictures=False)
@@ -83,13 +150,17 @@ def main():
         for width in (390, 820, 1400):
             for dark in (False, True):
                 grounds.add(check(browser, os.path.join(odd, "report.html"), width, whole, dark))
+                check(browser, os.path.join(crops, "report.html"), width, whole, dark)
+                check_drawn(browser, work, check_boxes(browser, crops, 14))
             check(browser, os.path.join(many, "report.html"), width, [s for s in published if s != "pictures"])
             check(browser, both, width, published)
         assert len(grounds) == 2, grounds
         check(browser, os.path.join(odd, "report.html"), 760, whole, media="print")
         browser.print(os.path.join(work, "page.pdf"))
         assert os.path.getsize(os.path.join(work, "page.pdf")) > 20000
-        print(f"three pages at three widths, {len(methods)} methods at most")
+        check(browser, os.path.join(crops, "report.html"), 760, whole, media="print")
+        check_boxes(browser, crops, 14)
+        print(f"four pages at three widths, {len(methods)} methods at most")
     return 0
 
 

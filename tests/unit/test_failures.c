@@ -4,6 +4,7 @@
 #include "support.h"
 
 #include "base/file.h"
+#include "data/features.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -284,7 +285,7 @@ static l3a_status create_probed_context(l3a_context **context) {
 /* Files that all scenarios read. */
 static struct {
     char *folder;
-    char *table, *run_table, *npy_values, *npy_labels, *npy_names, *model, *apart, *early, *late, *few, *run;
+    char *table, *run_table, *npy_values, *npy_labels, *npy_names, *model, *apart, *early, *late, *few, *run, *crops;
     char *backbone, *picture, *pictures, *tags;
 } input;
 
@@ -349,6 +350,19 @@ static void save_table(l3a_context *context, const char *path, const float *valu
     assert_ok(context, l3a_features_set_record(table, "backbone", "none"));
     assert_ok(context, l3a_features_set_record(table, "pool", "mean"));
     assert_ok(context, l3a_features_save(table, path));
+    l3a_features_free(table);
+}
+
+/* Two crops, and names of the pictures. */
+static void save_crops(l3a_context *context, const float *values, const int8_t *labels) {
+    l3a_features *table = NULL;
+    assert_ok(context, l3a_features_wrap_views(context, values, labels, FEW, 2, WIDTH, class_names, CLASSES, &table));
+    for (size_t i = 0; i < FEW; i++) {
+        char id[24];
+        assert_ok(context, text_list_add(context, &table->ids, id, (size_t)snprintf(id, sizeof id, "%zu.png", i)));
+    }
+    input.crops = path_in(input.folder, "crops.safetensors");
+    assert_ok(context, l3a_features_save(table, input.crops));
     l3a_features_free(table);
 }
 
@@ -443,6 +457,7 @@ static int make_inputs(void **state) {
     save_model_of_phases(context, &options, 0, STEP, input.early);
     save_model_of_phases(context, &options, STEP, CLASSES, input.late);
     save_table(context, input.few, values, labels, FEW);
+    save_crops(context, values, labels);
     save_tagger(context);
     l3a_context_free(context);
     return 0;
@@ -452,7 +467,7 @@ static int remove_inputs(void **state) {
     (void)state;
     char *const paths[] = {input.table,    input.run_table, input.npy_values, input.npy_labels, input.npy_names, input.model,
                            input.run,      input.apart,     input.early,      input.late,       input.few,       kept,
-                           input.backbone, input.picture,   input.pictures,   input.tags};
+                           input.backbone, input.picture,   input.pictures,   input.tags,       input.crops};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         free(paths[i]);
     }
@@ -744,6 +759,40 @@ static l3a_status run_others(struct stage *stage) {
     options.method_count = sizeof methods / sizeof methods[0];
     options.settings = &settings;
     return status == L3A_OK ? run_experiment(stage, &options) : status;
+}
+
+/* With crops, of which samples.csv says who spoke. */
+static l3a_status run_with_crops(struct stage *stage, int resume) {
+    l3a_status status = L3A_OK;
+    const l3a_options settings = small_options();
+    l3a_experiment_options options = {.size = sizeof options};
+    if (!stage->train) {
+        status = l3a_features_open(stage->context, input.crops, &stage->train);
+    }
+    options.train = options.test = stage->train;
+    options.protocol = "B0-C4";
+    options.settings = &settings;
+    options.folder = stage->path;
+    options.resume = resume;
+    options.no_report = 1;
+    return status == L3A_OK ? run_experiment(stage, &options) : status;
+}
+
+static l3a_status run_crops(struct stage *stage) {
+    return run_with_crops(stage, 0);
+}
+
+static void check_crops(struct stage *stage, l3a_status status) {
+    static const char header[] = "id,class,true,predicted,score,view\n";
+    size_t size;
+    if (status != L3A_OK) {
+        assert_ok(stage->context, run_with_crops(stage, 1));
+    }
+    char *path = path_in(stage->path, "samples.csv"), *bytes = read_bytes(path, &size);
+    require(size >= sizeof header && memcmp(bytes, header, sizeof header - 1) == 0, "samples.csv has no views");
+    same_as_undisturbed(bytes, size);
+    free(bytes);
+    free(path);
 }
 
 static l3a_status run_afresh(struct stage *stage) {
@@ -1071,6 +1120,7 @@ static const struct scenario scenarios[] = {
     {"forget a phase", NULL, forget_phase, check_changed, false},
     {"forget images", NULL, forget_images, check_changed, false},
     {"run", NULL, run_afresh, check_run, true},
+    {"run with crops", NULL, run_crops, check_crops, true},
     {"run other methods", NULL, run_others, check_others, false},
     {"resume in the first model", run_one_phase, run_resumed, check_run, true},
     {"resume in a partial model", run_three_phases, run_resumed, check_run, true},
