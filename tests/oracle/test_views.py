@@ -263,7 +263,7 @@ def refusals(folder):
     check("C order" in l3a("learn", folder / "no.model", "--features", folder / "fortran.npy", "--labels", folder / "y.npy", "--classes",
                            "class 0", code=2).stderr, "Fortran order")
     check("but the table has 3" in l3a("learn", folder / "no.model", "--features", path, "--classes", "class0", "--views", 5, code=2).stderr, "other views")
-    x[7, 2, 4] = np.nan
+    x[7, 2, 4], y[7, 0] = np.nan, 1
     check("row 7, view 2, column 4" in l3a("learn", folder / "no.model", "--features", save(folder / "nan", x, y), "--classes", "class0", code=2).stderr,
           "a number that is none")
     check(not (folder / "no.model").exists(), "nothing was made")
