@@ -9,7 +9,7 @@ const struct option eval_options[] = {
     {"features", "FILE", "features with labels to measure on"},
     {"labels", "Y.npy", "labels, if --features is a .npy file"},
     {"names", "FILE", "class names, one per line, for .npy files"},
-    {"views", "N", "use only these views of the features [all that there are]"},
+    {"views", "N", "score with these views of the features, whatever the model was learned with [as the model says]"},
     {"all-pictures", NULL, "count pictures that show none of the model's classes, too"},
     {"theta", "X", "predict a class where 1 / (1 + exp(-score)) is above X [the model's thresholds]"},
     {"format", "table|json|csv", "output format [table]"},
@@ -75,7 +75,8 @@ static void print_programs(const l3a_model *model, const l3a_metrics *m, const d
 
 int eval_command(struct arguments *arguments) {
     const char *features_path = argument_needed(arguments, "features");
-    const char *format = argument_choice(arguments, "format", "table|json|csv", "table"), *theta = argument(arguments, "theta");
+    const char *format = argument_choice(arguments, "format", "table|json|csv", "table"), *theta = argument(arguments, "theta"),
+               *views = argument(arguments, "views");
     l3a_features *features = NULL;
     l3a_model *model = NULL;
     double *precisions = NULL;
@@ -93,6 +94,9 @@ int eval_command(struct arguments *arguments) {
     }
     if (status == L3A_OK && theta) {
         status = l3a_model_set_option(model, "thresholds", "fixed");
+    }
+    if (status == L3A_OK && views) {
+        status = l3a_model_set_option(model, "score-views", views);
     }
     if (status == L3A_OK) {
         status = open_features(arguments, features_path, argument(arguments, "labels"), argument(arguments, "names"), &features);

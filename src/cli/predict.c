@@ -7,7 +7,7 @@
 const struct option predict_options[] = {
     {"backbone", "FILE", "checkpoint that made the features the model was trained on"},
     {"features", "FILE", "tag the rows of a feature file instead of pictures; labels are not needed"},
-    {"views", "1|5|9|14", "views of the pictures [as the model says]; with --features, use only these of them"},
+    {"views", "N", "score with these views, whatever the model was learned with; of pictures 1, 5, 9 or 14 [as the model says]"},
     {"top", "N", "print the N classes with the highest scores"},
     {"threshold", "X", "print the classes with a score above this [the model's thresholds]"},
     {"format", "table|json|csv", "output format [table]"},
@@ -183,7 +183,11 @@ static int predict_pictures(const struct arguments *arguments, struct view view)
 static int predict_features(const struct arguments *arguments, struct view view) {
     l3a_model *model = NULL;
     l3a_features *features = NULL;
+    const char *views = argument(arguments, "views");
     l3a_status status = l3a_model_load(arguments->context, arguments->positionals[0], &model);
+    if (status == L3A_OK && views) {
+        status = l3a_model_set_option(model, "score-views", views);
+    }
     if (status == L3A_OK) {
         status = open_features(arguments, argument(arguments, "features"), NULL, NULL, &features);
     }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 double views_level(size_t learned, size_t scored) {
-    return (learned > 1 ? 0.5 : 1) * (1 + 0.045 * log((double)(learned * scored)));
+    return (learned > 1 ? 0.5 : 1) * (1 + 0.05 * log((double)(learned * scored)));
 }
 
 void spread_image(double weight, const int8_t *labels, size_t classes, size_t views, double *weights, double *targets) {

@@ -19,7 +19,7 @@
 
 /* The level of s over the images of a class, divided by Σ (weight of a row) (score of the row) / Σ ω over their rows, for images
  * with these views in learning and in scoring. The maximum is no function of sums, but with c crops in learning and c' in scoring,
- * s is 1 + 0.045 ln(c c') times the mean score of the whole picture and of the mean crop, within a few percent, whatever the class,
+ * s is 1 + 0.05 ln(c c') times the mean score of the whole picture and of the mean crop, within a few percent, whatever the class,
  * γ and data set: fitted on training images of VOC and COCO (docs/views.md). 1 without views. */
 double views_level(size_t learned, size_t scored);
 /* Images whose rows together are at most `rows`, but at least one. */

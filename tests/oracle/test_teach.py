@@ -223,7 +223,7 @@ def chosen(folder):
         says = steps(settings, f"+{half[0]}", f"+{half[1]}", f"={folder / 'one'}")
         again = steps(settings, f"+{half[1]}", f"+{half[0]}", f"={folder / 'two'}")
         m = (spread(np.ones(count), x.shape[1])[:, :, None] * expand(x, DIM, False) ** 2).sum() / count
-        level = (1 + 0.09 * np.log(views)) / 2 if views > 1 else 1
+        level = (1 + 0.1 * np.log(views)) / 2 if views > 1 else 1
         gamma = 10 ** (round(4 * np.log10(m * (1 + 8 / classes) * count / (count + 15))) / 4)
         check(says[-1].split()[0] == "1" and abs(float(says[-1].split()[3]) / gamma - 1) < 1e-12, f"gamma of {count} images: {says} {gamma}")
         check(says[-1].split()[3] == again[-1].split()[3], "the order does not matter")
