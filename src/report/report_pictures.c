@@ -268,10 +268,10 @@ done:
     return status;
 }
 
-/* The views of a run whose samples have the column `view` and whose crops are known; otherwise 1. */
+/* The views that test images have in a run whose samples have the column `view` and whose crops are known; otherwise 1. */
 static size_t views_shown(const struct report_run *run, const char *text, size_t header) {
     static const char column[] = ",view\n";
-    const char *recorded = run_record(run, "run.views");
+    const char *scored = run_record(run, "run.score-views"), *recorded = scored[0] ? scored : run_record(run, "run.views");
     const size_t length = sizeof column - 1;
     uint64_t views;
     const bool there = header >= length && strncmp(text + header - length, column, length) == 0 &&

@@ -140,6 +140,15 @@ def main():
                 assert not boxes(Page(os.path.join(folder, "report.html")))
             else:
                 check_page(folder, views)
+        for learned, scored in (1, 14), (5, 9), (14, 1):
+            folder = make_run(os.path.join(work, "14"), f"{learned}-{scored}", "--protocol", "B0-C4", "--views", str(learned), "--score-views", str(scored))
+            if scored == 1:
+                assert samples(folder)[0] == OLD
+                check_no_trace(Page(os.path.join(folder, "report.html")))
+            else:
+                features = tables[14][0]
+                check_column(folder, features if scored == 14 else features[:, [0, *range(6, 15)]])
+                check_page(folder, scored)
         check_bad_views(os.path.join(work, "14", "l3a"), work)
         plain = os.path.join(work, "plain")
         os.mkdir(plain)
