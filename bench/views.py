@@ -6,8 +6,8 @@
         --backbone FILE     the checkpoint [$L3A_BACKBONE, or backbones/vit_tiny_patch16_224.safetensors in $L3A_SHARED]
         L3A_BUILD, L3A_SHARED  the build folder, and the folder with data/voc2007-small and data/coco2014-small
 
-  accuracy  `l3a run` with l3a, l3a+ and joint at d = 2048 and gamma auto: VOC B0-C4, COCO B0-C10; learned and scored with 1, 5, 9 and 14 views, and
-            learned with 1 and 5 and scored with 14. The mean over seeds of the last mAP, CF1 and OF1, the seconds of all phases, and what the
+  accuracy  `l3a run` with l3a, l3a+ and joint at d = 2048, gamma auto and thresholds per-class: VOC B0-C4, COCO B0-C10; learned and scored with 1, 5,
+            9 and 14 views, and learned with 1 and 5 and scored with 14. The mean over seeds of the last mAP, CF1 and OF1, the seconds of all phases, and what the
             features take on the disk.
   pairs     the last mAP of l3a+ for all pairs of views in learning and scoring (--pairs)
   extract   `l3a extract` of the same 64 pictures with 1, 5, 9 and 14 views, in turns
@@ -66,7 +66,7 @@ def measure(options, name, learned, scored, methods):
     train, test = tables(options, name)
     with tempfile.TemporaryDirectory() as folder:
         l3a("run", "--train", train, "--test", test, "--protocol", SETS[name][3], "--method", ",".join(methods), "--seed",
-            ",".join(map(str, options.seeds)), "--dim", 256 if options.quick else 2048, "--gamma", "auto", "--views", learned, "--score-views", scored,
+            ",".join(map(str, options.seeds)), "--dim", 256 if options.quick else 2048, "--gamma", "auto", "--thresholds", "per-class", "--views", learned, "--score-views", scored,
             "--quiet", "-o", f"{folder}/run")
         with open(f"{folder}/run/metrics.csv", newline="") as file:
             rows = list(csv.DictReader(file))
