@@ -97,8 +97,9 @@ static void print_left_out(const l3a_lesson *lesson) {
 static void print_learned(const struct arguments *arguments, const l3a_model *model, const l3a_teach_report *report,
                           const l3a_history *history) {
     const size_t tags = l3a_model_class_count(model);
+    const char *dim = argument(arguments, "dim");
     if (!report->images) {
-        printf("nothing new was taught; %s is as it was\n", arguments->positionals[0]);
+        printf("nothing new was taught; %s %s%s\n", arguments->positionals[0], dim ? "has dim " : "is as it was", dim ? dim : "");
         return;
     }
     printf("taught %" PRIu64 " %s", report->images, plural(report->images, "picture", "pictures"));

@@ -132,6 +132,10 @@ shows 'taught 1 picture'
 expect 0 '' l3a undo narrow.l3a
 expect 0 '' teach direct.l3a 'folders:by tag' --backbone backbone.safetensors --dim 32 --precision double
 check 'as if it had been so from the start' same_tags narrow.l3a direct.l3a
+cp direct.l3a again.l3a
+cp direct.l3a.history again.l3a.history
+expect 0 '' l3a teach again.l3a 'folders:by tag' --dim 16
+shows 'nothing new was taught; again.l3a has dim 16'
 rm tags.l3a.history
 expect 2 'another width needs every picture again' teach tags.l3a more/good.png --tags disc --dim 32
 expect 2 'the model was made with --seed 2025, which cannot be changed to 7' teach tags.l3a more/good.png --tags disc --seed 7
