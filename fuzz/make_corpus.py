@@ -58,6 +58,9 @@ def feature_files():
     keep("features", "good", safetensors([("features", "F32", values), ("labels", "I8", labels), ("ids", "U8", ids)], records))
     keep("features", "good_half", safetensors([("features", "F16", values.astype("f2")), ("labels", "I8", labels)], records))
     keep("features", "good_double", safetensors([("features", "F64", values.astype("f8"))], {}))
+    crops = np.arange(4 * 15 * 2, dtype="f4").reshape(4, 15, 2) / 7
+    for name, rows, views in (("good_views", crops, "14"), ("good_few_views", crops[:, :4], "3"), ("bad_views", crops, "9"), ("bad_two_views", crops[:, :2], "1")):
+        keep("features", name, safetensors([("features", "F16", rows.astype("f2")), ("labels", "I8", labels)], {**records, "views": views}))
     keep("features", "bad_nan", safetensors([("features", "F32", values * np.nan), ("labels", "I8", labels)], records))
     keep("features", "bad_label", safetensors([("features", "F32", values), ("labels", "I8", labels * 2)], records))
     keep("features", "bad_ids", safetensors([("features", "F32", values), ("ids", "U8", ids[:6])], records))

@@ -305,7 +305,8 @@ l3a_context *context_over_folder(const uint8_t *bytes, size_t count) {
 }
 
 float *read_table(l3a_features *features) {
-    const size_t rows = l3a_features_rows(features), width = l3a_features_width(features);
+    const size_t rows = l3a_features_rows(features);
+    const size_t width = l3a_view_rows(l3a_features_views(features)) * l3a_features_width(features);
     if (rows > ROWS_LIMIT || width > ROWS_LIMIT / rows) {
         return NULL;
     }

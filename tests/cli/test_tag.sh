@@ -213,6 +213,18 @@ holds 'a packed model has the same views' "
 old = json.load(open('with_views'))
 assert [[(tag['tag'], tag['box']) for tag in row['tags']] for row in old] == [[(tag['tag'], tag['box']) for tag in row['tags']] for row in data]
 assert all(abs(a['score'] - b['score']) < 0.01 for x, y in zip(old, data) for a, b in zip(x['tags'], y['tags']))"
+expect 0 '' l3a tag packed mixed --top 2 --json --views 5
+expect 2 'packed with 5' l3a tag packed mixed --views 14
+
+# Pictures can be tagged with other views than the model was taught with
+expect 0 '' tag mixed --top 2 --json --views 14
+holds 'crops of a model without them' "assert len(data) > 1 and all('box' in tag for row in data for tag in row['tags'])"
+expect 0 '' l3a tag cropped mixed --top 2 --json --views 1
+holds 'a model with crops without them' "assert not any('box' in tag for row in data for tag in row['tags'])"
+expect 2 "--views: '6' is not one of 1|5|9|14" tag mixed --views 6
+before=$(cksum <cropped)
+expect 0 '' l3a tag cropped mixed --views 14
+check 'the model stays as it was' test "$(cksum <cropped)" = "$before"
 l3a extract --backbone "$demo" --data list:list.csv -o cropped_features --views 5 --orient --quiet >said || fail 'extract --views' said
 expect 0 '' l3a pack cropped -o packed2 --features cropped_features
 shows '70 images: the largest change of a score is'

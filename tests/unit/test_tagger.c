@@ -449,6 +449,54 @@ static void views_of_a_picture(void **state) {
     l3a_context_free(context);
 }
 
+/* Pictures can be tagged with other views than the model learned; the model itself does not change. */
+static void other_views_than_the_model_learned(void **state) {
+    l3a_context *context = make_context(1);
+    char *path = path_in(input.folder, "whole.l3a");
+    const l3a_tagger_options options = {.size = sizeof options, .backbone = input.backbone, .views = CROPS},
+                             wrong = {.size = sizeof wrong, .backbone = input.backbone, .views = 6};
+    l3a_model *model = NULL;
+    l3a_tagger *tagger = NULL;
+    l3a_tags *whole = NULL, *cropped = NULL;
+    char views[32];
+    (void)state;
+    save_model(context, CLASSES, path);
+    assert_ok(context, l3a_model_load(context, path, &model));
+    assert_ok(context, l3a_model_set_option(model, "thresholds", "per-class"));
+    assert_ok(context, l3a_model_save(model, path));
+    l3a_model_free(model);
+    assert_fails(context, l3a_tagger_open(context, path, &wrong, &tagger), L3A_ERROR_OPTION, "6 views");
+    l3a_tagger *plain = open_tagger(context, path, 0);
+    l3a_reader *reader = make_reader(plain);
+    assert_int_equal(l3a_reader_tag_file(reader, input.pictures[0], &whole), L3A_OK);
+    l3a_reader_free(reader);
+    assert_ok(context, l3a_tagger_open(context, path, &options, &tagger));
+    reader = make_reader(tagger);
+    assert_int_equal(l3a_reader_tag_file(reader, input.pictures[0], &cropped), L3A_OK);
+    for (size_t i = 0; i < CLASSES; i++) {
+        size_t j = 0;
+        while (l3a_tags_class(whole, j) != l3a_tags_class(cropped, i)) {
+            j++;
+        }
+        const double ratio = l3a_tags_threshold(cropped, i) / l3a_tags_threshold(whole, j);
+        assert_true(fabs(ratio - (1 + 0.05 * log(CROPS))) < 1e-12);
+        assert_true(l3a_tags_view(cropped, i) >= 1 && l3a_tags_view(cropped, i) <= CROPS && l3a_tags_view(whole, j) == 0);
+    }
+    l3a_options *settings = NULL;
+    assert_ok(context, l3a_options_create(context, &settings));
+    assert_ok(context, l3a_model_options(l3a_tagger_model(tagger), settings));
+    l3a_options_get(settings, "score-views", views, sizeof views);
+    assert_string_equal(views, "0");
+    l3a_options_free(settings);
+    l3a_tags_free(whole);
+    l3a_tags_free(cropped);
+    l3a_reader_free(reader);
+    l3a_tagger_free(tagger);
+    l3a_tagger_free(plain);
+    free(path);
+    l3a_context_free(context);
+}
+
 /* A model with other views cannot take the place of the tagger's. */
 static void reload_with_other_views(void **state) {
     l3a_context *context = make_context(1);
@@ -907,6 +955,7 @@ int main(void) {
                                        cmocka_unit_test(tags_are_sorted_and_complete),
                                        cmocka_unit_test(tags_of_given_scores),
                                        cmocka_unit_test(views_of_a_picture),
+                                       cmocka_unit_test(other_views_than_the_model_learned),
                                        cmocka_unit_test(reload_with_other_views),
                                        cmocka_unit_test(what_does_not_fit_is_refused),
                                        cmocka_unit_test(options_of_an_older_header),
