@@ -13,13 +13,11 @@ scores, lift = 0.1, after t phases (VOC B0-C4, COCO B0-C10). *joint* learns all 
 are learned, and the other third is measured, another one for each seed. No test table is read for it."""
 import argparse
 import functools
-import sys
 from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "oracle"))
-import feature_file  # noqa: E402
+from teaching_study import average_precision, feature_file, head, line, slashed, splitmix
 
 SETS = {"VOC": ("voc-trainval", "voc-test", 4), "COCO": ("coco-train2014", "coco-val2014", 10)}
 CROPS = {1: [], 5: list(range(1, 6)), 9: list(range(6, 15)), 14: list(range(1, 15))}
@@ -58,13 +56,7 @@ def split(given, name, seed, held):
 
 @functools.lru_cache(8)
 def random_layer(width, dim, seed):
-    with np.errstate(over="ignore"):  # SplitMix64
-        r = np.uint64(seed) + np.arange(1, width * dim + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        r = (r ^ (r >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        r = (r ^ (r >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        r = r ^ (r >> np.uint64(31))
-    uniform = (r >> np.uint64(40)).astype(float) / (1 << 24)
-    return ((2 * uniform - 1) / np.sqrt(width)).reshape(width, dim).astype(np.float32)
+    return ((2 * splitmix(seed, width * dim) - 1) / np.sqrt(width)).reshape(width, dim).astype(np.float32)
 
 
 def expand(z, dim, seed, skip=True):
@@ -139,31 +131,11 @@ def combine(scores, share=2.0):
     return scores[:, 0] if scores.shape[1] == 1 else (scores[:, 0] + share * scores[:, 1:].max(1)) / (1 + share)
 
 
-def mean_ap(scores, y):
-    hits = np.take_along_axis(y, np.argsort(-scores, 0, "stable"), 0)
-    precision = hits.cumsum(0) / np.arange(1, len(y) + 1)[:, None]
-    return 100 * np.mean((hits * precision).sum(0) / np.maximum(y.sum(0), 1))
-
-
 def f1(scores, y, thresholds):
     """CF1 and OF1."""
     tagged = scores > thresholds
     right, both = (tagged & y).sum(0), tagged.sum(0) + y.sum(0)
     return 100 * np.array([np.mean(2 * right / np.maximum(both, 1)), 2 * right.sum() / max(both.sum(), 1)])
-
-
-def line(*cells):
-    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
-
-
-def head(*cells):
-    print()
-    line(*cells)
-    print("|---|" + "---:|" * (len(cells) - 1))
-
-
-def slashed(values, digits=2):
-    return " / ".join(f"{v:.{digits}f}" for v in values)
 
 
 # ---- thresholds -----------------------------------------------------------------------------------------------------------------------
@@ -220,8 +192,8 @@ def table_thresholds(given):
             table = np.array([np.mean([list(r[rule].values()) for r in found[name, views]], 0) for name in SETS])  # [sets, constants, 2]
             at = (table.max(1, keepdims=True) - table).sum((0, 2)).argmin()
             best[views] = list(found["VOC", views][0][rule])[at]
-            cells.update({(name, views): slashed(row[at]) for name, row in zip(SETS, table)})
-        line(rule, slashed(best.values()), *(cells[key] for key in found))
+            cells.update({(name, views): slashed(row[at], 2) for name, row in zip(SETS, table)})
+        line(rule, slashed(best.values(), 2), *(cells[key] for key in found))
 
 
 # ---- the other tables -----------------------------------------------------------------------------------------------------------------
@@ -249,7 +221,7 @@ def table_combine(given):
             parts = learned_sums(given, name, "l3a+", seed, given.dim, True)
             for views in 5, 9, 14:
                 s = view_scores(z, lifted(*solve(parts, views, given.gamma)), given.dim, seed, views)
-                columns.setdefault((name, views), []).append({way: mean_ap(c, y) for way, c in combinations(s)})
+                columns.setdefault((name, views), []).append({way: average_precision(c, y) for way, c in combinations(s)})
     head("", *(f"{name} {views}" for name, views in columns))
     means = [{way: np.mean([f[way] for f in found]) for way in found[0]} for found in columns.values()]
     for at, way in enumerate(means[0]):
@@ -293,7 +265,7 @@ def table_gamma(given):
                 chosen[-1] += [left_out_gamma(given, name, seed, views, 4096)] if views > 1 else chosen[-1]
                 solutions = [lifted(*solve(parts, views, g)) for g in [*grid, *chosen[-1]]]
                 s = combine(view_scores(z, np.hstack(solutions), given.dim, seed, views))
-                found.append([mean_ap(own, y) for own in np.split(s, len(solutions), 1)])
+                found.append([average_precision(own, y) for own in np.split(s, len(solutions), 1)])
             *maps, whole, every = np.mean(found, 0)
             shown = [", ".join(f"{c:,.0f}" for c in column) for column in zip(*chosen)]
             line(f"{name} {views}", *(f"{v:.2f}" for v in maps), shown[0], f"{whole:.2f}", shown[1], f"{every:.2f}")
@@ -310,7 +282,7 @@ def table_width(given):
             for seed in given.seeds:
                 _, (z, y) = split(given, name, seed, False)
                 parts = learned_sums(given, name, "joint", seed, dim, False)
-                found.append([mean_ap(combine(view_scores(z, solve(parts, views, given.gamma, float if dim < 8192 else np.float32)[0], dim, seed, views)), y)
+                found.append([average_precision(combine(view_scores(z, solve(parts, views, given.gamma, float if dim < 8192 else np.float32)[0], dim, seed, views)), y)
                               for views in (1, 14)])
             cells += [f"{v:.2f}" for v in np.mean(found, 0)]
         line(dim, *cells)
@@ -332,7 +304,7 @@ def grid_choices(scores, rng):
         yield "as many at random", rng.random((count, 9)).argsort(1) < chosen.sum(1)[:, None]
     best = scores[:, :6].max((1, 2))
     for share in 0.25, 0.5, 0.75:
-        yield f"all for the {share:.0%} of the pictures that score lowest", np.repeat((best <= np.quantile(best, share))[:, None], 9, 1)
+        yield f"all for the {100 * share:.0f} % of the pictures that score lowest", np.repeat((best <= np.quantile(best, share))[:, None], 9, 1)
         yield "all for as many pictures at random", np.repeat((rng.permutation(count) < share * count)[:, None], 9, 1)
     yield "all (14 views)", np.ones((count, 9), bool)
 
@@ -348,7 +320,7 @@ def table_region(given):
             s = view_scores(z, lifted(*solve(parts, 14, given.gamma)), given.dim, seed, 14)
             for at, (way, chosen) in enumerate(grid_choices(s, np.random.default_rng(seed))):
                 seen = np.concatenate([s[:, :6], np.where(chosen[:, :, None], s[:, 6:], -np.inf)], 1)
-                found.setdefault((at, way), {}).setdefault(name, []).append((mean_ap(combine(seen), y), 6 + chosen.sum(1).mean()))
+                found.setdefault((at, way), {}).setdefault(name, []).append((average_precision(combine(seen), y), 6 + chosen.sum(1).mean()))
     head("grid crops", *(f"{name} {what}" for name in SETS for what in ("mAP", "rows")))
     for (_, way), sets in found.items():
         line(way, *(f"{v:.{digits}f}" for name in SETS for v, digits in zip(np.mean(sets[name], 0), (2, 1))))
@@ -376,7 +348,7 @@ def plain(given, name, seed, views, source, gamma=1000, eta=0.7):
             x = (x * np.sqrt(share * omega[:, None, None].astype(np.float32))).reshape(-1, given.dim)
             gram += x.T @ x
         solution = np.linalg.solve(gram + gamma * np.eye(given.dim), cross[:, :last])
-    return mean_ap(combine(view_scores(z_test, solution, given.dim, seed, views, skip=False)), y_test), made, right
+    return average_precision(combine(view_scores(z_test, solution, given.dim, seed, views, skip=False)), y_test), made, right
 
 
 def table_pseudo(given):
@@ -387,7 +359,7 @@ def table_pseudo(given):
         cells = []
         for name in SETS:
             last, made, right = np.mean([plain(given, name, seed, 14, source) for seed in given.seeds], 0)
-            cells += [f"{last:.2f}", f"{made:.0f}", f"{right / made:.0%}" if made else "–"]
+            cells += [f"{last:.2f}", f"{made:.0f}", f"{100 * right / made:.0f} %" if made else "–"]
         line(label, *cells)
 
 
