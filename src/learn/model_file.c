@@ -719,6 +719,8 @@ static l3a_status load_classes(const safetensors *file, l3a_model *model) {
     TRY(load_records(file, model));
     if (file_version(file) > 1) {
         TRY(load_part_list(file, model));
+    } else if (keeps_phases(&model->options)) {
+        return fail_model(file, "version 1 cannot keep phases apart, but a setting says so");
     }
     TRY(load_class_numbers(file, "label_weight", 2, -INFINITY, model, &model->label_weight));
     TRY(load_class_numbers(file, "class_weight", 3, model->options.weights == L3A_WEIGHTS_NONE, model, &model->class_weight));
