@@ -601,6 +601,8 @@ l3a_status model_teach(l3a_model *model, const struct taught *taught, double sig
     TRY(check_lesson(&lesson));
     TRY(check_labels(&lesson));
     TRY(place_classes(&lesson));
+    FAIL_IF(!lesson.classes.count, model->context, L3A_ERROR_DATA, "take back only images that were taught",
+            "the model knows no class, so there is nothing to take back");
     TRY(make_sections(&lesson));
     TRY(model_check_memory(model->context, &model->options, model->width, lesson.classes.count,
                            model->evidence->part_count + lesson.section_count, model_memory(model)));

@@ -273,6 +273,8 @@ def refusals(folder):
                         ("has no class", [f"-{good}"]), ("the model has no class 'zebra'", [f"+{good}", "~zebra:horse"]),
                         ("empty name", [f"+{good}", "~class a:"])):
         check(words in steps(settings, *what, code=1), words)
+    absent = table(folder / "absent", x, np.zeros_like(y))
+    check("nothing to take back" in steps(SETTINGS["plain"], f"-{absent}", code=1), "a model that knows no class")
     more = table(folder / "more", *images(10, settings={"views": 3}))
     check("the model takes whole pictures" in steps(settings, f"+{good}", f"+{more}", code=1), "views are refused without them")
     check("those of whole pictures" in steps({**settings, "views": 3}, f"+{more}", f"+{good}", code=1), "and the reverse")
