@@ -7,10 +7,11 @@
         L3A_BUILD, L3A_SHARED  the build folder, and the folder with data/voc2007-small and data/coco2014-small
 
   accuracy  `l3a run` with l3a, l3a+ and joint at d = 2048, gamma auto and thresholds per-class: VOC B0-C4, COCO B0-C10; learned and scored with 1, 5,
-            9 and 14 views, and learned with 1 and 5 and scored with 14. The mean over seeds of the last mAP, CF1 and OF1, the seconds of all phases, and what the
-            features take on the disk.
+            9 and 14 views, and learned with 1 and 5 and scored with 14. The mean over seeds of the last mAP, CF1 and OF1, the seconds of all phases, and
+            what the features take on the disk.
   pairs     the last mAP of l3a+ for all pairs of views in learning and scoring (--pairs)
-  extract   `l3a extract` of the same 64 pictures with 1, 5, 9 and 14 views, in turns
+  extract   `l3a extract` of the same 64 pictures with 1, 5, 9 and 14 views, in turns; and how far the features of these pictures in FOLDER, which may
+            have been made elsewhere, are from those with 14 views
 
 The pictures of data/voc2007-small were shrunk to 224 pixels; data/coco2014-small has 3,000 training and 2,000 test pictures of COCO, squashed to
 256 x 256. A missed target is printed; it is not an error."""
@@ -24,9 +25,14 @@ import sys
 import tempfile
 import time
 
+import numpy as np
+
 from measured import conditions, load, report, spread
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "tests", "oracle"))
+import feature_file  # noqa: E402
+
 BUILD = os.path.abspath(os.environ.get("L3A_BUILD", os.path.join(HERE, "..", "build")))
 SHARED = os.path.abspath(os.environ.get("L3A_SHARED", os.path.join(HERE, "..", "..", "shared")))
 SETS = {"VOC": ("voc:{}/data/voc2007-small/VOCdevkit", "trainval", "test", "B0-C4"),
@@ -66,8 +72,8 @@ def measure(options, name, learned, scored, methods):
     train, test = tables(options, name)
     with tempfile.TemporaryDirectory() as folder:
         l3a("run", "--train", train, "--test", test, "--protocol", SETS[name][3], "--method", ",".join(methods), "--seed",
-            ",".join(map(str, options.seeds)), "--dim", 256 if options.quick else 2048, "--gamma", "auto", "--thresholds", "per-class", "--views", learned, "--score-views", scored,
-            "--quiet", "-o", f"{folder}/run")
+            ",".join(map(str, options.seeds)), "--dim", 256 if options.quick else 2048, "--gamma", "auto", "--thresholds", "per-class",
+            "--views", learned, "--score-views", scored, "--quiet", "-o", f"{folder}/run")
         with open(f"{folder}/run/metrics.csv", newline="") as file:
             rows = list(csv.DictReader(file))
     found = {}
@@ -114,6 +120,19 @@ def pairs(options):
             print(f"| {learned} | {' | '.join(cells)} |", flush=True)
 
 
+def compare(options, path):
+    """The features of a file against those of the same pictures in the COCO test table."""
+    table = os.path.join(options.features, "coco-val2014.safetensors")
+    if not os.path.exists(table):
+        return
+    (own, _), (kept, _) = feature_file.load(path), feature_file.load(table)
+    row_of = {name: row for row, name in enumerate(feature_file.ids(kept))}
+    rows = [row_of[os.path.splitext(name)[0].split("_")[-1]] for name in feature_file.ids(own)]
+    ours, theirs = own["features"].astype(float), kept["features"][rows].astype(float)
+    print(f"{len(rows)} pictures with all their views, {table}: the largest difference is {abs(ours - theirs).max():.4f}; float16 has steps of "
+          f"{abs(np.spacing(own['features'])).max():.4f} at the largest feature, {abs(ours).max():.1f}")
+
+
 def extract(options):
     """Of each number of views: seconds and bytes for a picture."""
     source = os.path.join(SHARED, "data", "coco2014-small", "val2014")
@@ -130,7 +149,8 @@ def extract(options):
                     f"{folder}/{views}.safetensors")
                 seconds.setdefault(views, []).append((time.perf_counter() - start) / len(names))
                 sizes[views] = os.path.getsize(f"{folder}/{views}.safetensors") / len(names)
-                os.remove(f"{folder}/{views}.safetensors")
+                os.replace(f"{folder}/{views}.safetensors", f"{folder}/last")
+        compare(options, f"{folder}/last")
     print("\n| views | pictures/s | times the seconds of 1 view | rows of an image | bytes of a picture (float16) |\n|---|---|---|---|---|")
     for views, values in seconds.items():
         ratios = [own / one for own, one in zip(values, seconds[1])]

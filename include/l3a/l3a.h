@@ -168,7 +168,8 @@ typedef struct l3a_tagger_options {
  * the model was learned with is L3A_ERROR_MISMATCH, as far as the model has a record of it. NULL options: the defaults. A model
  * that was taught pictures records where its backbone is: relative to the model's own folder, and as an absolute path. If it is in
  * neither place, the call fails with L3A_ERROR_NOT_FOUND; if the model has no such record, with L3A_ERROR_ARGUMENT. Strings and
- * structs in the options are copied. Pictures get the views of the model (since 0.4), which must be 1, 5, 9 or 14. */
+ * structs in the options are copied. Pictures get the views that the options or else the model's settings say (since 0.4):
+ * 1, 5, 9 or 14. */
 L3A_PUBLIC l3a_status l3a_tagger_open(l3a_context *context, const char *model_path, const l3a_tagger_options *options,
                                       l3a_tagger **tagger);
 /* Loads the model again from its path. Calls of readers that are in progress end with the old model; later ones use the new one. If
@@ -214,7 +215,7 @@ L3A_PUBLIC float l3a_tags_score(const l3a_tags *tags, size_t index);
 L3A_PUBLIC double l3a_tags_threshold(const l3a_tags *tags, size_t index);
 /* 1 if the score is above the threshold, else 0. */
 L3A_PUBLIC int l3a_tags_predicted(const l3a_tags *tags, size_t index);
-/* The crop of the picture that scored highest, from 1 to the model's `views`; 0 without views, and for tags from
+/* The crop of the picture with the highest score for the class, counted from 1; 0 without views, and for tags from
  * l3a_tags_create(). Since 0.4. */
 L3A_PUBLIC size_t l3a_tags_view(const l3a_tags *tags, size_t index);
 /* Where that crop is in the picture, as in l3a_view_box(). Returns 1; 0, and leaves the box alone, if there is no crop. Since 0.4.

@@ -17,6 +17,11 @@ bool views_known(size_t views) {
     return views == 1 || views == CORNERS || views == GRID || views == CORNERS + GRID;
 }
 
+bool views_within(size_t views, size_t stored, size_t *first) {
+    *first = views == GRID && stored == CORNERS + GRID ? 1 + CORNERS : 1;
+    return views == 1 || views == stored || (stored == CORNERS + GRID && (views == CORNERS || views == GRID));
+}
+
 static const struct crop *find_crop(size_t views, size_t index) {
     if (views == GRID) {
         return &grid[index];

@@ -9,8 +9,8 @@
  * Feature tables that were not made by l3a may have any other number of crops from 2 on. `views` means the number in the first
  * column everywhere: 1, or the number of crops.
  *
- * A crop of a picture of W pixels across is w = ⌊0.6 W + ½⌋ pixels wide, at least 1, and begins at pixel ⌊f (W - w) + ½⌋ with f =
- * 0, ½ or 1; the same holds down. */
+ * A crop that has the share p of each side of a picture W pixels wide is w = ⌊p W + ½⌋ pixels wide, at least 1, and begins at
+ * pixel ⌊f (W - w) + ½⌋ with f = 0, ½ or 1. Heights are computed in the same way. */
 #ifndef L3A_VIEWS_H
 #define L3A_VIEWS_H
 
@@ -28,6 +28,8 @@ struct view_box {
 
 /* Whether pictures can be cropped like this: 1, 5, 9 or 14. */
 bool views_known(size_t views);
+/* Whether images with `stored` views also have these: 1 are in any, 5 and 9 in 14. *first: the row of their first crop. */
+bool views_within(size_t views, size_t stored, size_t *first);
 /* The pixels of a view of a picture; views_known(views), view < view_rows(views). */
 struct view_box view_box(size_t views, size_t view, size_t width, size_t height);
 

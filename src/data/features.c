@@ -430,8 +430,8 @@ size_t l3a_features_views(const l3a_features *features) {
 l3a_status l3a_features_use_views(l3a_features *features, size_t views) {
     l3a_status status = L3A_OK;
     NEED(features ? features->context : NULL, features);
-    const bool corners_and_grid = features->stored == 14 && (views == 5 || views == 9);
-    FAIL_IF(views != 1 && views != features->stored && !corners_and_grid, features->context, L3A_ERROR_MISMATCH,
+    size_t first;
+    FAIL_IF(!views_within(views, features->stored, &first), features->context, L3A_ERROR_MISMATCH,
             features->stored == 1 ? "extract the features with views" : "use those that it has, or 1; of 14, also 5 or 9",
             "%s: %zu views are wanted, but the table has %zu", features->path, views, features->stored);
     features->views = views;
@@ -490,9 +490,9 @@ size_t find_non_finite(const float *values, size_t count) {
     return count;
 }
 
-/* Copies rows that lie next to each other in the table. */
-static l3a_status read_run(l3a_features *features, size_t start, size_t run, size_t first, size_t count, float *values,
-                           size_t stride) {
+/* Copies the numbers [first, first + count) of rows that lie next to each other in the table. */
+static l3a_status read_part(l3a_features *features, size_t start, size_t run, size_t first, size_t count, float *values,
+                            size_t stride) {
     const size_t stored = view_rows(features->stored) * features->width;
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < run; i++) {
@@ -507,13 +507,15 @@ done:
     return status;
 }
 
-/* The same with some of the views: the whole picture, and crops that lie next to each other. */
+/* The views in use, of rows that have more: the whole picture, and crops that lie next to each other. */
 static l3a_status read_some_views(l3a_features *features, size_t start, size_t run, float *values) {
-    const size_t k = features->width, row = features_row(features), skipped = features->views == 9 ? 1 + 5 : 1;
+    const size_t k = features->width, row = features_row(features);
+    size_t first;
     l3a_status status = L3A_OK;
-    TRY(read_run(features, start, run, 0, k, values, row));
+    views_within(features->views, features->stored, &first);
+    TRY(read_part(features, start, run, 0, k, values, row));
     if (features->views > 1) {
-        TRY(read_run(features, start, run, skipped * k, features->views * k, values + k, row));
+        TRY(read_part(features, start, run, first * k, features->views * k, values + k, row));
     }
 done:
     return status;

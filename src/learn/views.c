@@ -16,8 +16,7 @@ void spread_image(double weight, const int8_t *labels, size_t classes, size_t vi
     }
 }
 
-/* In single precision, so that the loop over classes can be vectorised. */
-static void combine_single(const float *restrict whole, size_t views, size_t columns, float *scores) {
+static void combine_single(const float *whole, size_t views, size_t columns, float *scores) {
     const float share = (float)VIEW_SHARE;
     for (size_t k = 0; k < columns; k++) {
         float most = whole[columns + k];
@@ -28,7 +27,7 @@ static void combine_single(const float *restrict whole, size_t views, size_t col
     }
 }
 
-static void combine_double(const double *restrict whole, size_t views, size_t columns, double *scores) {
+static void combine_double(const double *whole, size_t views, size_t columns, double *scores) {
     for (size_t k = 0; k < columns; k++) {
         double most = whole[columns + k];
         for (size_t v = 2; v <= views; v++) {

@@ -23,8 +23,8 @@ struct scorer *tagger_borrow(l3a_tagger *tagger) {
 l3a_status tagger_loading(const l3a_tagger *tagger, uint64_t views, l3a_loader_options *loading) {
     l3a_status status = L3A_OK;
     FAIL_IF(!views_known((size_t)views), tagger->context, L3A_ERROR_OPTION,
-            "use features from files, or a model with 1, 5, 9 or 14 views",
-            "%s: the model has %" PRIu64 " views, which cannot be made from a picture", tagger->path, views);
+            "use 1, 5, 9 or 14; models with other views can score features from files",
+            "%s: pictures cannot have %" PRIu64 " views", tagger->path, views);
     loader_options_for(l3a_backbone_describe(tagger->backbone), &tagger->picture, (size_t)views, loading);
 done:
     return status;
