@@ -1,7 +1,8 @@
 """The command on a pseudo-terminal, and counted checks."""
-import fcntl, os, pty, struct, subprocess, termios
+import fcntl, os, pty, struct, subprocess, termios, threading
 
 L3A = os.path.join(os.environ["L3A_BUILD"], "l3a")
+END = b"\0the end\0"  # written to the terminal by the test itself, after the command's last byte
 counts = {"passed": 0, "failed": 0}
 
 
@@ -27,22 +28,26 @@ def set_columns(terminal, columns):
 
 
 def run_on_terminal(arguments, columns=80, then=None, **changes):
-    """The exit code, and the bytes that were written to a terminal. It gets `then` columns once a bar is there, marked by a zero byte."""
+    """The exit code, and the bytes that were written to a terminal. It gets `then` columns once a bar is there, marked by a zero byte.
+
+    The terminal stays open until everything has been read: one that its last writer closes can lose what was not yet read."""
     ours, its = pty.openpty()
     set_columns(ours, columns)
     process = subprocess.Popen([L3A, *arguments], stdin=its, stdout=its, stderr=its, env=environment(**changes))
-    os.close(its)
+
+    def mark_the_end():
+        process.wait()
+        os.write(its, END)
+
+    watcher = threading.Thread(target=mark_the_end)
+    watcher.start()
     said = b""
-    while True:
-        try:
-            more = os.read(ours, 65536)
-        except OSError:
-            break
-        if not more:
-            break
-        said += more
+    while not said.endswith(END):
+        said += os.read(ours, 65536)
         if then and b"rows/s" in said:
             set_columns(ours, then)
             said, then = said + b"\0", None
+    watcher.join()
+    os.close(its)
     os.close(ours)
-    return process.wait(), said
+    return process.returncode, said[: -len(END)]
