@@ -160,7 +160,9 @@ extern const struct algebra cpu_algebra;
 const struct algebra *algebra_of(const l3a_context *context);
 
 /* Numbers in a row of a layer. */
-size_t layer_columns(const struct layer_shape *shape);
+static inline size_t layer_columns(const struct layer_shape *shape) {
+    return shape->dim + (shape->skip ? shape->width : 0);
+}
 /* Creating functions leave nothing behind if they fail. A struct of zeros may be freed. */
 l3a_status layer_create(l3a_context *context, const struct layer_shape *shape, struct layer *layer);
 void layer_free(struct layer *layer);

@@ -271,6 +271,7 @@ static void test_status_names(void **state) {
         [L3A_ERROR_STATE] = "L3A_ERROR_STATE",
         [L3A_ERROR_CANCELLED] = "L3A_ERROR_CANCELLED",
         [L3A_ERROR_EXISTS] = "L3A_ERROR_EXISTS",
+        [L3A_ERROR_DEVICE] = "L3A_ERROR_DEVICE",
     };
     assert_int_equal(sizeof names / sizeof names[0], 17);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
