@@ -28,7 +28,7 @@ struct l3a_context {
     l3a_context_options options;
     int threads;
     const struct file_operations *files;
-    const struct algebra *algebra; /* the back end of the sums; NULL: the processor */
+    const struct algebra *algebra;   /* the back end of the sums; NULL: the processor */
     const struct l3a_plugin *plugin; /* that brought it; NULL: none */
     void *device;                    /* the plug-in's: what it keeps for this context */
     char device_name[32];            /* a copy of the options' */

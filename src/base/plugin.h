@@ -1,5 +1,5 @@
-/* Devices that a plug-in brings. The base library needs none of their libraries: it looks for libl3a-NAME.so when a context asks for
- * the device NAME, next to itself or in the folder L3A_PLUGIN_PATH, never in the current folder.
+/* Devices that a plug-in brings. The base library needs none of their libraries: it looks for libl3a-NAME.so when a context asks
+ * for the device NAME, next to itself or in the folder L3A_PLUGIN_PATH, never in the current folder.
  *
  * A plug-in shares the private structs of the library, so both must come from the same version. It exports one function,
  * l3a_plugin_NAME(version), which returns NULL for a version other than its own. It uses nothing of the library but the functions
@@ -13,8 +13,8 @@
 enum { PLUGIN_VERSION = L3A_VERSION_NUMBER * 100 + 1 };
 
 struct plugin_host {
-    __attribute__((format(printf, 4, 5))) l3a_status (*fail)(l3a_context *context, l3a_status status, const char *hint,
-                                                             const char *format, ...);
+    __attribute__((format(printf, 4, 5)))
+    l3a_status (*fail)(l3a_context *context, l3a_status status, const char *hint, const char *format, ...);
     l3a_status (*allocate)(l3a_context *context, size_t count, size_t size, void *memory);
     void (*release)(l3a_context *context, void *memory);
 };

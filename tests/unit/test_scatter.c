@@ -113,8 +113,8 @@ static void each(void (*check)(struct world *)) {
         if (back_ends[n % back_end_count] == &naive_algebra && dims[n / back_end_count / 2] > 150) {
             continue; /* it is slow, and has no blocks */
         }
-        open_world(&w, back_ends[n % back_end_count], n / back_end_count % 2 ? REAL_SINGLE : REAL_DOUBLE, dims[n / back_end_count / 2],
-                   1 + (int)(n / back_end_count % 3));
+        open_world(&w, back_ends[n % back_end_count], n / back_end_count % 2 ? REAL_SINGLE : REAL_DOUBLE,
+                   dims[n / back_end_count / 2], 1 + (int)(n / back_end_count % 3));
         check(&w);
         close_world(&w);
     }

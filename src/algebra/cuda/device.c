@@ -142,22 +142,20 @@ static l3a_status find_device(l3a_context *context, const struct plugin_host *ho
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
     const cudaError_t code = cudaGetDeviceCount(&count);
-    REFUSE_IF(!driver, "install NVIDIA's driver, or use the processor", "cuda:%d: there is no NVIDIA driver",
-            number);
+    REFUSE_IF(!driver, "install NVIDIA's driver, or use the processor", "cuda:%d: there is no NVIDIA driver", number);
     REFUSE_IF(code == cudaErrorInsufficientDriver, "install a newer driver, or use the processor",
-            "cuda:%d: the driver is too old: it is for CUDA %d.%d, and the plug-in needs %d.%d", number, driver / 1000,
-            driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
-    REFUSE_IF(code == cudaErrorNoDevice || (code == cudaSuccess && number >= count),
-            "choose another device, or use the processor", "cuda:%d: there %s %d CUDA device%s", number, count == 1 ? "is" : "are",
-            count, count == 1 ? "" : "s");
-    REFUSE_IF(code != cudaSuccess, "look at what nvidia-smi says, or use the processor", "cuda:%d: %s (%s)",
-            number, cudaGetErrorString(code), cudaGetErrorName(code));
+              "cuda:%d: the driver is too old: it is for CUDA %d.%d, and the plug-in needs %d.%d", number, driver / 1000,
+              driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    REFUSE_IF(code == cudaErrorNoDevice || (code == cudaSuccess && number >= count), "choose another device, or use the processor",
+              "cuda:%d: there %s %d CUDA device%s", number, count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
+    REFUSE_IF(code != cudaSuccess, "look at what nvidia-smi says, or use the processor", "cuda:%d: %s (%s)", number,
+              cudaGetErrorString(code), cudaGetErrorName(code));
     const cudaError_t found = cudaGetDeviceProperties(properties, number);
-    REFUSE_IF(found != cudaSuccess, "look at what nvidia-smi says, or use the processor",
-            "cuda:%d: %s (%s)", number, cudaGetErrorString(found), cudaGetErrorName(found));
+    REFUSE_IF(found != cudaSuccess, "look at what nvidia-smi says, or use the processor", "cuda:%d: %s (%s)", number,
+              cudaGetErrorString(found), cudaGetErrorName(found));
     REFUSE_IF(properties->major < 8, "use a newer device, or the processor",
-            "cuda:%d: %s is too old: it has compute capability %d.%d, and the plug-in needs 8.0", number, properties->name,
-            properties->major, properties->minor);
+              "cuda:%d: %s is too old: it has compute capability %d.%d, and the plug-in needs 8.0", number, properties->name,
+              properties->major, properties->minor);
 done:
     return status;
 }

@@ -95,8 +95,8 @@ cudaError_t kernel_squares(cudaStream_t stream, real type, size_t rows, size_t w
     return cudaGetLastError();
 }
 
-cudaError_t kernel_finish(cudaStream_t stream, real type, enum layer_kind kind, size_t rows, size_t dim, size_t width, size_t columns,
-                          const float *z, void *x) {
+cudaError_t kernel_finish(cudaStream_t stream, real type, enum layer_kind kind, size_t rows, size_t dim, size_t width,
+                          size_t columns, const float *z, void *x) {
     return each(stream, rows, columns, [=] __device__(size_t i, size_t j) {
         const size_t at = i * columns + j;
         if (j >= dim) {
@@ -175,8 +175,7 @@ cudaError_t kernel_make_triangle(cudaStream_t stream, size_t d, real type, const
 }
 
 cudaError_t kernel_add_numbers(cudaStream_t stream, size_t count, real type, void *to, real from_type, const void *from) {
-    return each_number(stream, count,
-                       [=] __device__(size_t i) { put(type, to, i, get(type, to, i) + get(from_type, from, i)); });
+    return each_number(stream, count, [=] __device__(size_t i) { put(type, to, i, get(type, to, i) + get(from_type, from, i)); });
 }
 
 cudaError_t kernel_narrow(cudaStream_t stream, size_t d, const double *square, float *to) {
@@ -203,7 +202,8 @@ cudaError_t kernel_triangle_diagonal(cudaStream_t stream, real type, size_t d, d
     return each_number(stream, d, [=] __device__(size_t i) { to[i] += scale * get(type, triangle, triangle_at(i, i)); });
 }
 
-cudaError_t kernel_root_diagonal(cudaStream_t stream, real type, size_t rows, size_t d, double scale, const void *root, double *to) {
+cudaError_t kernel_root_diagonal(cudaStream_t stream, real type, size_t rows, size_t d, double scale, const void *root,
+                                 double *to) {
     return each_number(stream, d, [=] __device__(size_t j) {
         double sum = 0;
         for (size_t i = 0; i < rows; i++) {
@@ -244,6 +244,5 @@ cudaError_t kernel_pivot_rows(cudaStream_t stream, real type, size_t d, const vo
 
 cudaError_t kernel_pivot_columns(cudaStream_t stream, size_t rows, size_t d, const double *x, const size_t *pivots, size_t count,
                                  double *to) {
-    return each(stream, rows, count,
-                [=] __device__(size_t i, size_t n) { to[i * count + n] = x[i * d + pivots[n]]; });
+    return each(stream, rows, count, [=] __device__(size_t i, size_t n) { to[i * count + n] = x[i * d + pivots[n]]; });
 }

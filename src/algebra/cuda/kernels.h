@@ -18,8 +18,8 @@ cudaError_t kernel_shift(cudaStream_t stream, real type, size_t rows, size_t wid
 /* sums [rows] = ‖x‖² */
 cudaError_t kernel_squares(cudaStream_t stream, real type, size_t rows, size_t width, const void *x, double *sums);
 /* From z B to x, in place: the layer's function, then columns - dim features. */
-cudaError_t kernel_finish(cudaStream_t stream, real type, enum layer_kind kind, size_t rows, size_t dim, size_t width, size_t columns,
-                          const float *z, void *x);
+cudaError_t kernel_finish(cudaStream_t stream, real type, enum layer_kind kind, size_t rows, size_t dim, size_t width,
+                          size_t columns, const float *z, void *x);
 /* From -2 z·c to exp(-rate ‖z - c‖²), in place; own [rows] = ‖z‖², square [dim] = ‖c‖² */
 cudaError_t kernel_finish_kernels(cudaStream_t stream, real type, size_t rows, size_t dim, double rate, const double *own,
                                   const double *square, void *x);

@@ -82,11 +82,11 @@ l3a_status device_solve(struct device *device, real type, bool transposed, size_
         return L3A_OK;
     }
     if (type == REAL_SINGLE) {
-        TRY_BLAS(device, cublasStrsm(device->blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, operation, CUBLAS_DIAG_NON_UNIT, (int)n,
-                                     (int)rows, &narrow_one, factor, (int)n, b, (int)n));
+        TRY_BLAS(device, cublasStrsm(device->blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, operation, CUBLAS_DIAG_NON_UNIT,
+                                     (int)n, (int)rows, &narrow_one, factor, (int)n, b, (int)n));
     } else {
-        TRY_BLAS(device, cublasDtrsm(device->blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, operation, CUBLAS_DIAG_NON_UNIT, (int)n,
-                                     (int)rows, &one, factor, (int)n, b, (int)n));
+        TRY_BLAS(device, cublasDtrsm(device->blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, operation, CUBLAS_DIAG_NON_UNIT,
+                                     (int)n, (int)rows, &one, factor, (int)n, b, (int)n));
     }
 done:
     return status;

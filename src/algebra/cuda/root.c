@@ -1,6 +1,6 @@
-/* Roots of stored sums, by Cholesky's method with pivots: algebra/cpu/root.c has the mathematics, and algebra/pivots.h the part that
- * the processor does here as well. For each block of pivots, the diagonal [d] and the block [PIVOTS x PIVOTS] cross the boundary;
- * everything else stays on the device. */
+/* Roots of stored sums, by Cholesky's method with pivots: algebra/cpu/root.c has the mathematics, and algebra/pivots.h the part
+ * that the processor does here as well. For each block of pivots, the diagonal [d] and the block [PIVOTS x PIVOTS] cross the
+ * boundary; everything else stays on the device. */
 #include "algebra/cuda/cuda.h"
 
 #include "algebra/pivots.h"
@@ -73,8 +73,8 @@ static l3a_status make_diagonal(struct search *search, double *largest) {
         const double number = search->diagonal[i];
         *largest = number <= *largest ? *largest : isfinite(number) ? number : INFINITY;
     }
-    TRY_CUDA(device, kernel_root_diagonal(device->stream, REAL_DOUBLE, search->subtracted_rows, d, -1, search->subtracted,
-                                          search->left));
+    TRY_CUDA(device,
+             kernel_root_diagonal(device->stream, REAL_DOUBLE, search->subtracted_rows, d, -1, search->subtracted, search->left));
     TRY(device_get(device, search->diagonal, search->left, d * sizeof(double)));
 done:
     return status;
@@ -103,8 +103,7 @@ static l3a_status make_rows(struct search *search) {
     if (scatter->is_root) {
         TRY_CUDA(device, cudaMemsetAsync(search->rows, 0, n * d * sizeof(double), device->stream));
     } else {
-        TRY_CUDA(device,
-                 kernel_pivot_rows(device->stream, scatter->type, d, scatter->held, search->indices, n, search->rows));
+        TRY_CUDA(device, kernel_pivot_rows(device->stream, scatter->type, d, scatter->held, search->indices, n, search->rows));
     }
     TRY(add_term(search, search->held, scatter->rows, 1));
     TRY(add_term(search, search->subtracted, search->subtracted_rows, -1));
@@ -166,8 +165,8 @@ done:
 
 /* Turns A into a root of at most `most` rows. tolerance: a share of the largest element of the diagonal. If there is no such root,
  * nothing has changed. */
-static l3a_status find_root(struct scatter *scatter, const double *subtracted, size_t subtracted_rows, size_t most, double tolerance,
-                            bool *found) {
+static l3a_status find_root(struct scatter *scatter, const double *subtracted, size_t subtracted_rows, size_t most,
+                            double tolerance, bool *found) {
     struct search search = {.device = device_of(scatter->context),
                             .scatter = scatter,
                             .subtracted = subtracted,

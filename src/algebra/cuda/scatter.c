@@ -256,8 +256,8 @@ static l3a_status add_products(struct device *device, const struct scatter *tria
     TRY(device_allocate_zeroed(device, d, d * sizeof *square, &square));
     TRY(cuda_block_take(device, rows, weight, fabs(sign), count, REAL_DOUBLE, x));
     TRY(device_rank_update(device, d, count, 1, x, 0, square));
-    TRY_CUDA(device, kernel_make_triangle(device->stream, d, triangle->type, triangle->held, sign < 0 ? -1 : 1, square,
-                                          triangle->held));
+    TRY_CUDA(device,
+             kernel_make_triangle(device->stream, d, triangle->type, triangle->held, sign < 0 ? -1 : 1, square, triangle->held));
 done:
     device_release(device, x);
     device_release(device, square);

@@ -45,7 +45,8 @@ static bool has_weight(const struct block *rows, const double *weight) {
     return i < rows->count;
 }
 
-/* The rows may change as soon as a call returns. If they belong to another context, its stream knows nothing of the work on them. */
+/* The rows may change as soon as a call returns. If they belong to another context, its stream knows nothing of the work on them.
+ */
 static l3a_status end_rows(struct device *device, const struct block *rows) {
     return rows->context->device == device ? L3A_OK : device_wait(device);
 }
@@ -104,8 +105,8 @@ l3a_status cuda_sums_join(struct sums *sums, const struct sums *from) {
     l3a_status status = L3A_OK;
     TRY(device_follow(device, from->context));
     TRY_CUDA(device, kernel_add_square(device->stream, sums->dim, 1, held->halves[ADDED], 1, others->halves[ADDED]));
-    TRY_CUDA(device, kernel_add_numbers(device->stream, sums->dim * held->columns, REAL_DOUBLE, held->cross, REAL_DOUBLE,
-                                        others->cross));
+    TRY_CUDA(device,
+             kernel_add_numbers(device->stream, sums->dim * held->columns, REAL_DOUBLE, held->cross, REAL_DOUBLE, others->cross));
     TRY(device_wait(device));
 done:
     return status;
