@@ -9,7 +9,11 @@
  *
  * All work of a context goes to its stream. Calls that give numbers to the processor wait for them, others do not; what they
  * report late, the next call that waits reports. Objects of one context may be read by the work of another: whoever changes them
- * waits, or the reader does. Work space comes from the context's memory pool and goes back when the call returns. */
+ * waits, or the reader does. Work space comes from the context's memory pool and goes back when the call returns.
+ *
+ * What goes to the device passes through pinned memory in slots, so that a call returns while the device still works on earlier
+ * ones. Features have a stream of their own and two places in a block, so that those of the next block arrive while this one is
+ * being added. */
 #ifndef L3A_ALGEBRA_CUDA_H
 #define L3A_ALGEBRA_CUDA_H
 
@@ -21,18 +25,21 @@
 #include <cuda_runtime_api.h>
 #include <cusolverDn.h>
 
-enum { UPDATE_ROWS = 512 };
+enum { UPDATE_ROWS = 512, SLOTS = 16, SLOT_BYTES = 4 << 20 };
 
 /* What a context keeps. */
 struct device {
     l3a_context *context;
     const struct plugin_host *host;
     int number;
-    cudaStream_t stream;
+    cudaStream_t stream, copier; /* copier: for features, ahead of the work */
     cudaMemPool_t pool;
     cublasHandle_t blas;
     cusolverDnHandle_t solver;
-    int *info; /* where cuSOLVER says how it ended */
+    int *info;                 /* where cuSOLVER says how it ended */
+    char *pinned;              /* SLOTS x SLOT_BYTES; NULL until the first copy that needs it */
+    cudaEvent_t copied[SLOTS]; /* the slot is free again */
+    size_t next_slot;
 };
 
 struct cuda_layer {
@@ -42,8 +49,10 @@ struct cuda_layer {
 };
 
 struct cuda_block {
-    void *expanded;  /* X [capacity x d] */
-    float *features; /* z [capacity x width] */
+    void *expanded;                /* X [capacity x d] */
+    float *features[2];            /* z [capacity x width], of this call and of the one before */
+    cudaEvent_t ready[2], used[2]; /* they have arrived, and are no longer needed */
+    int turn;
     void *wide;      /* z in the layer's type, less the mean for kernels; NULL if z is used as it is */
     double *squares; /* kernels: ‖z - mean‖² */
 };
@@ -68,8 +77,9 @@ l3a_status device_check_solver(struct device *device, cusolverStatus_t code, con
 l3a_status device_allocate(struct device *device, size_t count, size_t size, void *memory);
 l3a_status device_allocate_zeroed(struct device *device, size_t count, size_t size, void *memory);
 void device_release(struct device *device, void *memory);
-/* Copies to the device, whose work waits for it, and from it, which waits for its work. */
+/* Copies to the device, whose work waits for it, and from it, which waits for its work. `from` may change when it returns. */
 l3a_status device_put(struct device *device, void *to, const void *from, size_t bytes);
+l3a_status device_put_on(struct device *device, cudaStream_t stream, void *to, const void *from, size_t bytes);
 l3a_status device_get(struct device *device, void *to, const void *from, size_t bytes);
 /* Allocates and copies. */
 l3a_status device_copy_of(struct device *device, const void *from, size_t bytes, void *memory);

@@ -88,13 +88,41 @@ void device_release(struct device *device, void *memory) {
     }
 }
 
-l3a_status device_put(struct device *device, void *to, const void *from, size_t bytes) {
+static l3a_status make_slots(struct device *device) {
     l3a_status status = L3A_OK;
-    if (bytes) {
-        TRY_CUDA(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, device->stream));
+    for (size_t i = 0; i < SLOTS && !device->copied[i]; i++) {
+        TRY_CUDA(device, cudaEventCreateWithFlags(&device->copied[i], cudaEventDisableTiming));
+    }
+    if (!device->pinned) {
+        TRY_CUDA(device, cudaHostAlloc((void **)&device->pinned, (size_t)SLOTS * SLOT_BYTES, cudaHostAllocDefault));
     }
 done:
     return status;
+}
+
+/* CUDA copies few bytes at once, from any memory. */
+l3a_status device_put_on(struct device *device, cudaStream_t stream, void *to, const void *from, size_t bytes) {
+    enum { FEW = 1 << 15 };
+    l3a_status status = L3A_OK;
+    if (bytes && bytes <= FEW) {
+        TRY_CUDA(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream));
+        return L3A_OK;
+    }
+    TRY(make_slots(device));
+    for (size_t done = 0; done < bytes; done += SLOT_BYTES) {
+        const size_t slot = device->next_slot++ % SLOTS, count = bytes - done < SLOT_BYTES ? bytes - done : SLOT_BYTES;
+        char *pinned = device->pinned + slot * SLOT_BYTES;
+        TRY_CUDA(device, cudaEventSynchronize(device->copied[slot]));
+        memcpy(pinned, (const char *)from + done, count);
+        TRY_CUDA(device, cudaMemcpyAsync((char *)to + done, pinned, count, cudaMemcpyHostToDevice, stream));
+        TRY_CUDA(device, cudaEventRecord(device->copied[slot], stream));
+    }
+done:
+    return status;
+}
+
+l3a_status device_put(struct device *device, void *to, const void *from, size_t bytes) {
+    return device_put_on(device, device->stream, to, from, bytes);
 }
 
 l3a_status device_get(struct device *device, void *to, const void *from, size_t bytes) {
@@ -167,6 +195,7 @@ static l3a_status open_parts(struct device *device) {
     l3a_status status = L3A_OK;
     TRY_CUDA(device, cudaSetDevice(device->number));
     TRY_CUDA(device, cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking));
+    TRY_CUDA(device, cudaStreamCreateWithFlags(&device->copier, cudaStreamNonBlocking));
     TRY_CUDA(device, cudaMemPoolCreate(&device->pool, &wanted));
     TRY_CUDA(device, cudaMemPoolSetAttribute(device->pool, cudaMemPoolAttrReleaseThreshold, &keep));
     TRY_BLAS(device, cublasCreate(&device->blas));
@@ -189,11 +218,21 @@ void device_close_number(l3a_context *context, void *opened) {
         cublasDestroy(device->blas);
     }
     device_release(device, device->info);
+    for (size_t i = 0; i < SLOTS && device->copied[i]; i++) {
+        cudaEventSynchronize(device->copied[i]);
+        cudaEventDestroy(device->copied[i]);
+    }
+    if (device->pinned) {
+        cudaFreeHost(device->pinned);
+    }
     if (device->stream) {
         cudaStreamSynchronize(device->stream);
     }
     if (device->pool) {
         cudaMemPoolDestroy(device->pool);
+    }
+    if (device->copier) {
+        cudaStreamDestroy(device->copier);
     }
     if (device->stream) {
         cudaStreamDestroy(device->stream);

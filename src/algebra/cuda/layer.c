@@ -71,9 +71,14 @@ l3a_status cuda_block_create(struct block *rows) {
     l3a_status status = L3A_OK;
     TRY(device->host->allocate(rows->context, 1, sizeof *held, &rows->held));
     held = rows->held;
-    *held = (struct cuda_block){NULL, NULL, NULL, NULL};
+    *held = (struct cuda_block){.turn = 0};
     TRY(device_allocate(device, n, layer_columns(shape) * size, &held->expanded));
-    TRY(device_allocate(device, n, shape->width * sizeof *held->features, &held->features));
+    for (size_t i = 0; i < 2; i++) {
+        TRY(device_allocate(device, n, shape->width * sizeof(float), &held->features[i]));
+        TRY_CUDA(device, cudaEventCreateWithFlags(&held->ready[i], cudaEventDisableTiming));
+        TRY_CUDA(device, cudaEventCreateWithFlags(&held->used[i], cudaEventDisableTiming));
+        TRY_CUDA(device, cudaEventRecord(held->used[i], device->stream)); /* from here on there is memory for them */
+    }
     if (kernels || shape->type == REAL_DOUBLE) {
         TRY(device_allocate(device, n, shape->width * size, &held->wide));
     }
@@ -87,38 +92,63 @@ done:
 void cuda_block_free(struct block *rows) {
     struct device *device = device_of(rows->context);
     struct cuda_block *held = rows->held;
+    cudaStreamSynchronize(device->copier);
+    for (size_t i = 0; i < 2; i++) {
+        device_release(device, held->features[i]);
+        if (held->ready[i]) {
+            cudaEventDestroy(held->ready[i]);
+        }
+        if (held->used[i]) {
+            cudaEventDestroy(held->used[i]);
+        }
+    }
     device_release(device, held->expanded);
-    device_release(device, held->features);
     device_release(device, held->wide);
     device_release(device, held->squares);
     device->host->release(rows->context, held);
 }
 
-l3a_status cuda_block_expand(struct block *rows, const float *features) {
-    struct device *device = device_of(rows->context);
+/* X from features z that are on the device. */
+static l3a_status expand(struct device *device, const struct block *rows, const float *z) {
     const struct layer_shape *shape = &rows->layer->shape;
     const struct cuda_layer *layer = rows->layer->held;
     const struct cuda_block *held = rows->held;
     const size_t k = shape->width, d = shape->dim, columns = layer_columns(shape), n = rows->count;
     const bool kernels = shape->kind == LAYER_KERNELS;
     l3a_status status = L3A_OK;
-    TRY(device_put(device, held->features, features, n * k * sizeof *features));
     if (shape->kind == LAYER_NONE) {
-        TRY_CUDA(device, kernel_shift(device->stream, shape->type, n, k, held->features, NULL, held->expanded));
+        TRY_CUDA(device, kernel_shift(device->stream, shape->type, n, k, z, NULL, held->expanded));
         return L3A_OK;
     }
     if (held->wide) {
-        TRY_CUDA(device, kernel_shift(device->stream, shape->type, n, k, held->features, layer->mean, held->wide));
+        TRY_CUDA(device, kernel_shift(device->stream, shape->type, n, k, z, layer->mean, held->wide));
     }
-    TRY(device_multiply(device, shape->type, false, kernels, n, d, k, kernels ? -2 : 1, held->wide ? held->wide : held->features, k,
-                        layer->matrix, kernels ? k : d, 0, held->expanded, columns));
+    TRY(device_multiply(device, shape->type, false, kernels, n, d, k, kernels ? -2 : 1, held->wide ? held->wide : (const void *)z,
+                        k, layer->matrix, kernels ? k : d, 0, held->expanded, columns));
     if (kernels) {
         TRY_CUDA(device, kernel_squares(device->stream, shape->type, n, k, held->wide, held->squares));
         TRY_CUDA(device, kernel_finish_kernels(device->stream, shape->type, n, d, shape->rate, held->squares, layer->square,
                                                held->expanded));
     } else {
-        TRY_CUDA(device, kernel_finish(device->stream, shape->type, shape->kind, n, d, k, columns, held->features, held->expanded));
+        TRY_CUDA(device, kernel_finish(device->stream, shape->type, shape->kind, n, d, k, columns, z, held->expanded));
     }
+done:
+    return status;
+}
+
+/* The features go where those of the call before last were, and need not wait for the work of the last. */
+l3a_status cuda_block_expand(struct block *rows, const float *features) {
+    struct device *device = device_of(rows->context);
+    struct cuda_block *held = rows->held;
+    l3a_status status = L3A_OK;
+    const int turn = held->turn = !held->turn;
+    TRY_CUDA(device, cudaStreamWaitEvent(device->copier, held->used[turn], 0));
+    TRY(device_put_on(device, device->copier, held->features[turn], features,
+                      rows->count * rows->layer->shape.width * sizeof *features));
+    TRY_CUDA(device, cudaEventRecord(held->ready[turn], device->copier));
+    TRY_CUDA(device, cudaStreamWaitEvent(device->stream, held->ready[turn], 0));
+    TRY(expand(device, rows, held->features[turn]));
+    TRY_CUDA(device, cudaEventRecord(held->used[turn], device->stream));
 done:
     return status;
 }
