@@ -153,6 +153,33 @@ static void contexts_share_objects(void **state) {
     l3a_context_free(context);
 }
 
+/* More than the pinned memory holds at a time, there and back. */
+static void large_copies_arrive_whole(void **state) {
+    (void)state;
+    enum { LARGE = 4300 };
+    const size_t numbers = (size_t)triangle_numbers(0, LARGE);
+    double *values = malloc(numbers * sizeof *values), *back = malloc(numbers * sizeof *back), trace, sum = 0;
+    l3a_context *context = context_on("cuda");
+    struct sums sums;
+    for (size_t i = 0; i < numbers; i++) {
+        values[i] = value(8, i);
+    }
+    for (size_t i = 0; i < LARGE; i++) {
+        sum += values[triangle_numbers(0, i) + i];
+    }
+    assert_ok(context, sums_create(context, LARGE, &sums));
+    assert_ok(context, sums_write(&sums, ADDED, 0, LARGE, values));
+    assert_ok(context, sums_copy(&sums, KEPT));
+    assert_ok(context, sums_read(&sums, KEPT, 0, LARGE, back));
+    assert_memory_equal(values, back, numbers * sizeof *values);
+    assert_ok(context, sums_trace(&sums, &trace));
+    assert_true(trace == sum);
+    sums_free(&sums);
+    l3a_context_free(context);
+    free(values);
+    free(back);
+}
+
 static void too_large_sums_are_told(void **state) {
     (void)state;
     l3a_context *context = context_on("cuda");
@@ -178,8 +205,8 @@ static void devices_are_described(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_are_the_same_bit_by_bit), cmocka_unit_test(sums_are_those_of_the_processor),
-        cmocka_unit_test(contexts_share_objects),         cmocka_unit_test(too_large_sums_are_told),
-        cmocka_unit_test(devices_are_described),
+        cmocka_unit_test(contexts_share_objects),         cmocka_unit_test(large_copies_arrive_whole),
+        cmocka_unit_test(too_large_sums_are_told),        cmocka_unit_test(devices_are_described),
     };
     return find_cuda() ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
 }

@@ -2,7 +2,7 @@
  * neither has is in kernels.cu. These files are the plug-in libl3a-cuda.so; the library itself knows base/plugin.h.
  *
  * cuBLAS thinks in columns: a row-major matrix [n x d] is its d x n matrix with the leading dimension d. Of a symmetric matrix, the
- * lower triangle in rows is the upper one in columns.
+ * upper triangle in rows is the lower one in columns. Squares have that one, because cuSOLVER factors it twice as fast.
  *
  * Rows are float32 if the layer's type is single, and expanded in float32, never TF32. Everything that is summed over rows is
  * computed in float64, from rows that were scaled in float64: on the devices this is made for, that is as fast as float32.

@@ -88,6 +88,8 @@ void device_release(struct device *device, void *memory) {
     }
 }
 
+enum { FEW = 1 << 15 }; /* bytes that CUDA copies at once, from any memory */
+
 static l3a_status make_slots(struct device *device) {
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < SLOTS && !device->copied[i]; i++) {
@@ -100,9 +102,7 @@ done:
     return status;
 }
 
-/* CUDA copies few bytes at once, from any memory. */
 l3a_status device_put_on(struct device *device, cudaStream_t stream, void *to, const void *from, size_t bytes) {
-    enum { FEW = 1 << 15 };
     l3a_status status = L3A_OK;
     if (bytes && bytes <= FEW) {
         TRY_CUDA(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream));
@@ -125,9 +125,33 @@ l3a_status device_put(struct device *device, void *to, const void *from, size_t 
     return device_put_on(device, device->stream, to, from, bytes);
 }
 
+/* Some slots are on their way while one is copied out. */
+static l3a_status get_by_slots(struct device *device, char *to, const char *from, size_t bytes) {
+    const size_t first = device->next_slot, most = (size_t)SLOTS / 2 * SLOT_BYTES;
+    l3a_status status = L3A_OK;
+    TRY(make_slots(device));
+    device->next_slot += (bytes + SLOT_BYTES - 1) / SLOT_BYTES;
+    for (size_t done = 0, sent = 0; done < bytes; done += SLOT_BYTES) {
+        for (; sent < bytes && sent - done < most; sent += SLOT_BYTES) {
+            const size_t slot = (first + sent / SLOT_BYTES) % SLOTS, count = bytes - sent < SLOT_BYTES ? bytes - sent : SLOT_BYTES;
+            TRY_CUDA(device, cudaEventSynchronize(device->copied[slot]));
+            TRY_CUDA(device, cudaMemcpyAsync(device->pinned + slot * SLOT_BYTES, from + sent, count, cudaMemcpyDeviceToHost,
+                                             device->stream));
+            TRY_CUDA(device, cudaEventRecord(device->copied[slot], device->stream));
+        }
+        const size_t slot = (first + done / SLOT_BYTES) % SLOTS;
+        TRY_CUDA(device, cudaEventSynchronize(device->copied[slot]));
+        memcpy(to + done, device->pinned + slot * SLOT_BYTES, bytes - done < SLOT_BYTES ? bytes - done : SLOT_BYTES);
+    }
+done:
+    return status;
+}
+
 l3a_status device_get(struct device *device, void *to, const void *from, size_t bytes) {
     l3a_status status = L3A_OK;
-    if (bytes) {
+    if (bytes > FEW) {
+        TRY(get_by_slots(device, to, from, bytes));
+    } else if (bytes) {
         TRY_CUDA(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, device->stream));
     }
     TRY(device_wait(device));

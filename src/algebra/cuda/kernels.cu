@@ -24,8 +24,13 @@ __device__ double uniform(uint64_t seed, uint64_t index) {
     return (double)((z ^ (z >> 31)) >> 40) * 0x1p-24;
 }
 
+/* Where element (i, j ≤ i) of a symmetric matrix is: in a packed triangle, and in a square, which has the upper triangle. */
 __device__ size_t triangle_at(size_t i, size_t j) {
     return i * (i + 1) / 2 + j;
+}
+
+__device__ size_t square_at(size_t d, size_t i, size_t j) {
+    return j * d + i;
 }
 
 template <class Body> __global__ void each_element(size_t rows, size_t columns, Body body) {
@@ -133,7 +138,7 @@ cudaError_t kernel_pack(cudaStream_t stream, size_t d, size_t first, size_t coun
     return each(stream, count, first + count, [=] __device__(size_t n, size_t j) {
         const size_t i = first + n;
         if (j <= i) {
-            packed[triangle_at(i, j) - triangle_at(first, 0)] = square[i * d + j];
+            packed[triangle_at(i, j) - triangle_at(first, 0)] = square[square_at(d, i, j)];
         }
     });
 }
@@ -142,14 +147,14 @@ cudaError_t kernel_unpack(cudaStream_t stream, size_t d, size_t first, size_t co
     return each(stream, count, first + count, [=] __device__(size_t n, size_t j) {
         const size_t i = first + n;
         if (j <= i) {
-            square[i * d + j] = packed[triangle_at(i, j) - triangle_at(first, 0)];
+            square[square_at(d, i, j)] = packed[triangle_at(i, j) - triangle_at(first, 0)];
         }
     });
 }
 
 cudaError_t kernel_add_square(cudaStream_t stream, size_t d, double keep, double *to, double scale, const double *from) {
     return each(stream, d, d, [=] __device__(size_t i, size_t j) {
-        if (j <= i) {
+        if (j >= i) {
             const size_t at = i * d + j;
             to[at] = (keep == 0 ? 0 : keep * to[at]) + (scale == 0 ? 0 : scale * from[at]);
         }
@@ -159,7 +164,7 @@ cudaError_t kernel_add_square(cudaStream_t stream, size_t d, double keep, double
 cudaError_t kernel_add_triangle(cudaStream_t stream, size_t d, double scale, real type, const void *triangle, double *square) {
     return each(stream, d, d, [=] __device__(size_t i, size_t j) {
         if (j <= i) {
-            square[i * d + j] += scale * get(type, triangle, triangle_at(i, j));
+            square[square_at(d, i, j)] += scale * get(type, triangle, triangle_at(i, j));
         }
     });
 }
@@ -169,7 +174,7 @@ cudaError_t kernel_make_triangle(cudaStream_t stream, size_t d, real type, const
     return each(stream, d, d, [=] __device__(size_t i, size_t j) {
         if (j <= i) {
             const size_t at = triangle_at(i, j);
-            put(type, to, at, (from ? get(type, from, at) : 0) + scale * square[i * d + j]);
+            put(type, to, at, (from ? get(type, from, at) : 0) + scale * square[square_at(d, i, j)]);
         }
     });
 }
@@ -180,7 +185,7 @@ cudaError_t kernel_add_numbers(cudaStream_t stream, size_t count, real type, voi
 
 cudaError_t kernel_narrow(cudaStream_t stream, size_t d, const double *square, float *to) {
     return each(stream, d, d, [=] __device__(size_t i, size_t j) {
-        if (j <= i) {
+        if (j >= i) {
             to[i * d + j] = (float)square[i * d + j];
         }
     });

@@ -26,7 +26,7 @@ done:
 l3a_status device_rank_update(struct device *device, size_t d, size_t rows, double scale, const double *x, double keep,
                               double *square) {
     l3a_status status = L3A_OK;
-    TRY_BLAS(device, cublasDsyrk(device->blas, CUBLAS_FILL_MODE_UPPER, CUBLAS_OP_N, (int)d, (int)rows, &scale, x, (int)d, &keep,
+    TRY_BLAS(device, cublasDsyrk(device->blas, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, (int)d, (int)rows, &scale, x, (int)d, &keep,
                                  square, (int)d));
 done:
     return status;
@@ -36,7 +36,7 @@ l3a_status device_multiply_symmetric(struct device *device, size_t rows, size_t 
                                      double keep, double *c) {
     l3a_status status = L3A_OK;
     if (rows) {
-        TRY_BLAS(device, cublasDsymm(device->blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, (int)d, (int)rows, &scale, s, (int)d,
+        TRY_BLAS(device, cublasDsymm(device->blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, (int)d, (int)rows, &scale, s, (int)d,
                                      a, (int)d, &keep, c, (int)d));
     }
 done:
@@ -52,7 +52,7 @@ static l3a_status read_info(struct device *device, bool *good) {
 }
 
 l3a_status device_factor(struct device *device, real type, size_t d, void *square, bool *definite) {
-    const cublasFillMode_t fill = CUBLAS_FILL_MODE_UPPER;
+    const cublasFillMode_t fill = CUBLAS_FILL_MODE_LOWER;
     const int n = (int)d;
     l3a_status status = L3A_OK;
     void *work = NULL;
@@ -73,8 +73,8 @@ done:
 }
 
 l3a_status device_solve(struct device *device, real type, bool transposed, size_t rows, size_t n, const void *factor, void *b) {
-    /* b in columns is n x rows: Uᵀ from the left for b U⁻¹ */
-    const cublasOperation_t operation = transposed ? CUBLAS_OP_N : CUBLAS_OP_T;
+    /* in columns, b is n x rows and the factor is L = Uᵀ: L from the left for b U⁻¹ */
+    const cublasOperation_t operation = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const double one = 1;
     const float narrow_one = 1;
     l3a_status status = L3A_OK;
@@ -82,10 +82,10 @@ l3a_status device_solve(struct device *device, real type, bool transposed, size_
         return L3A_OK;
     }
     if (type == REAL_SINGLE) {
-        TRY_BLAS(device, cublasStrsm(device->blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, operation, CUBLAS_DIAG_NON_UNIT,
+        TRY_BLAS(device, cublasStrsm(device->blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, operation, CUBLAS_DIAG_NON_UNIT,
                                      (int)n, (int)rows, &narrow_one, factor, (int)n, b, (int)n));
     } else {
-        TRY_BLAS(device, cublasDtrsm(device->blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, operation, CUBLAS_DIAG_NON_UNIT,
+        TRY_BLAS(device, cublasDtrsm(device->blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, operation, CUBLAS_DIAG_NON_UNIT,
                                      (int)n, (int)rows, &one, factor, (int)n, b, (int)n));
     }
 done:
@@ -95,8 +95,8 @@ done:
 l3a_status device_solve_columns(struct device *device, size_t n, size_t columns, const double *factor, double *b) {
     const double one = 1;
     l3a_status status = L3A_OK;
-    if (n && columns) { /* b in columns is columns x n: U from the right */
-        TRY_BLAS(device, cublasDtrsm(device->blas, CUBLAS_SIDE_RIGHT, CUBLAS_FILL_MODE_UPPER, CUBLAS_OP_N, CUBLAS_DIAG_NON_UNIT,
+    if (n && columns) { /* in columns, b is columns x n: Lᵀ from the right */
+        TRY_BLAS(device, cublasDtrsm(device->blas, CUBLAS_SIDE_RIGHT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_T, CUBLAS_DIAG_NON_UNIT,
                                      (int)columns, (int)n, &one, factor, (int)n, b, (int)columns));
     }
 done:
@@ -104,7 +104,7 @@ done:
 }
 
 l3a_status device_invert(struct device *device, size_t d, double *factor, bool *regular) {
-    const cublasFillMode_t fill = CUBLAS_FILL_MODE_UPPER;
+    const cublasFillMode_t fill = CUBLAS_FILL_MODE_LOWER;
     const int n = (int)d;
     l3a_status status = L3A_OK;
     double *work = NULL;

@@ -127,9 +127,9 @@ static l3a_status add_to_root(struct search *search) {
     size_t order[PIVOTS];
     l3a_status status = L3A_OK;
     const size_t added = pivots_factor(search->block, n, search->most - search->count, search->tolerance, order);
-    for (size_t i = 0; i < added; i++) { /* the lower triangle of a square holds Uᵀ */
-        for (size_t j = 0; j <= i; j++) {
-            factor[i * added + j] = search->block[j * PIVOTS + i];
+    for (size_t i = 0; i < added; i++) {
+        for (size_t j = i; j < added; j++) {
+            factor[i * added + j] = search->block[i * PIVOTS + j];
         }
     }
     TRY(device_put(device, search->factor, factor, added * added * sizeof *factor));
