@@ -27,9 +27,16 @@ static void check(const struct bench *bench, l3a_status status) {
     }
 }
 
-static void check_cuda(int code) {
-    if (code) {
-        fprintf(stderr, "bench_gpu: error %d of CUDA\n", code);
+static void check_cuda(cudaError_t code) {
+    if (code != cudaSuccess) {
+        fprintf(stderr, "bench_gpu: CUDA: %s\n", cudaGetErrorString(code));
+        exit(1);
+    }
+}
+
+static void check_blas(cublasStatus_t code) {
+    if (code != CUBLAS_STATUS_SUCCESS) {
+        fprintf(stderr, "bench_gpu: cuBLAS: %s\n", cublasGetStatusString(code));
         exit(1);
     }
 }
@@ -94,7 +101,7 @@ static double measure_bare(const struct bench *b) {
     float *z, *layer, *x;
     double *wide, *y, *a, *cross;
     cublasHandle_t blas;
-    check_cuda((int)cublasCreate(&blas));
+    check_blas(cublasCreate(&blas));
     check_cuda(cudaMalloc((void **)&z, b->block * b->width * sizeof *z));
     check_cuda(cudaMalloc((void **)&layer, b->dim * b->width * sizeof *layer));
     check_cuda(cudaMalloc((void **)&x, b->block * b->dim * sizeof *x));
@@ -115,9 +122,9 @@ static double measure_bare(const struct bench *b) {
     check_cuda(cudaMemset(cross, 0, b->dim * b->classes * sizeof *cross));
     double before = 0;
     for (size_t i = 0; i < b->blocks + 1; i++) {
-        check_cuda((int)cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, d, n, k, &one, layer, d, z, k, &zero, x, d));
-        check_cuda((int)cublasDsyrk(blas, CUBLAS_FILL_MODE_UPPER, CUBLAS_OP_N, d, n, &wide_one, wide, d, &wide_one, a, d));
-        check_cuda((int)cublasDgemm(blas, CUBLAS_OP_N, CUBLAS_OP_T, c, d, n, &wide_one, y, c, wide, d, &wide_one, cross, c));
+        check_blas(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, d, n, k, &one, layer, d, z, k, &zero, x, d));
+        check_blas(cublasDsyrk(blas, CUBLAS_FILL_MODE_UPPER, CUBLAS_OP_N, d, n, &wide_one, wide, d, &wide_one, a, d));
+        check_blas(cublasDgemm(blas, CUBLAS_OP_N, CUBLAS_OP_T, c, d, n, &wide_one, y, c, wide, d, &wide_one, cross, c));
         if (i == 0) { /* the first is to warm up */
             check_cuda(cudaDeviceSynchronize());
             before = clock_seconds();

@@ -24,7 +24,10 @@ file(GLOB cuda_sources CONFIGURE_DEPENDS src/algebra/cuda/*.c)
 add_library(l3a_cuda MODULE ${cuda_sources} src/algebra/pivots.c ${kernels})
 target_include_directories(l3a_cuda PRIVATE include src)
 target_link_libraries(l3a_cuda PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cusolver stdc++ m)
-target_link_options(l3a_cuda PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map LINKER:--no-undefined)
+target_link_options(l3a_cuda PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
+if(NOT L3A_SANITIZE) # the sanitizers' functions come from the program
+  target_link_options(l3a_cuda PRIVATE LINKER:--no-undefined)
+endif()
 set_target_properties(l3a_cuda PROPERTIES OUTPUT_NAME l3a-cuda LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map
   INSTALL_RPATH_USE_LINK_PATH ON)
 install(TARGETS l3a_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
