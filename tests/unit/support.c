@@ -21,7 +21,7 @@ const struct algebra *find_cuda(void) {
     } else {
         context = make_context(1);
         assert_int_not_equal(l3a_device_describe(context, "cuda", text, sizeof text), L3A_OK);
-        print_message("CUDA was skipped: %s\n", l3a_error_text(context));
+        print_message("skipped: the back end of CUDA: %s\n", l3a_error_text(context));
     }
     l3a_context_free(context);
     return algebra;
