@@ -261,4 +261,20 @@ static inline uint64_t triangle_numbers(uint64_t first, uint64_t count) {
     return (first + count) * (first + count + 1) / 2 - first * (first + 1) / 2;
 }
 
+/* How many rows of a triangle, from row `first` on, have at most STRIP_NUMBERS numbers together; at least one. Reading and writing
+ * so many at a time takes few calls, each of which may wait for a device. */
+enum { STRIP_NUMBERS = 1 << 17 };
+static inline size_t strip_rows(size_t dim, size_t first) {
+    size_t count = 1;
+    while (first + count < dim && triangle_numbers(first, count + 1) <= STRIP_NUMBERS) {
+        count++;
+    }
+    return count;
+}
+
+/* The most numbers that such a strip has. */
+static inline size_t strip_numbers(size_t dim) {
+    return dim > STRIP_NUMBERS ? dim : STRIP_NUMBERS;
+}
+
 #endif
