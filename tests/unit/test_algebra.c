@@ -592,6 +592,59 @@ static void models_are_the_same_on_either_back_end(void **state) {
     remove_folder(folder);
 }
 
+/* ---- Strips ---- */
+
+static void strips_cover_a_triangle(void **state) {
+    (void)state;
+    static const size_t dims[] = {1, 2, 511, 512, 513, 4000, STRIP_NUMBERS, STRIP_NUMBERS + 3};
+    for (size_t n = 0; n < sizeof dims / sizeof dims[0]; n++) {
+        uint64_t numbers = 0;
+        size_t row = 0;
+        for (size_t count; row < dims[n]; row += count) {
+            count = strip_rows(dims[n], row);
+            assert_true(triangle_numbers(row, count) <= strip_numbers(dims[n]));
+            numbers += triangle_numbers(row, count);
+        }
+        assert_int_equal(row, dims[n]);
+        assert_int_equal(numbers, triangle_numbers(0, dims[n]));
+    }
+}
+
+/* A model whose sums take several strips is loaded as it was saved, in either type. */
+static void large_sums_are_saved_and_loaded(void **state) {
+    (void)state;
+    static const struct setting large[] = {{{"dim", "store"}, {"700", "float64"}}, {{"dim", "store"}, {"700", "float32"}}};
+    static float features[IMAGES * WIDTH];
+    static int8_t labels[IMAGES * CLASSES];
+    static double row[700], again[700];
+    char *folder = make_temporary_folder(), *path = path_in(folder, "model");
+    random_table(5, IMAGES, WIDTH, CLASSES, 4, features, labels);
+    for (size_t n = 0; n < 2 * back_end_count; n++) {
+        l3a_context *context = context_with(back_ends[n / 2]);
+        l3a_features *table = NULL;
+        l3a_model *loaded = NULL;
+        assert_ok(context, l3a_features_wrap(context, features, labels, IMAGES, WIDTH, names, CLASSES, &table));
+        l3a_model *model = back_ends[n / 2] == &naive_algebra ? NULL : learn(context, table, &large[n % 2]);
+        if (model) { /* the naive one is slow */
+            assert_ok(context, l3a_model_save(model, path));
+            assert_ok(context, l3a_model_load(context, path, &loaded));
+        }
+        for (size_t i = 0; model && i < 700; i++) {
+            assert_ok(context, l3a_model_matrix(model, i, 1, row));
+            assert_ok(context, l3a_model_matrix(loaded, i, 1, again));
+            for (size_t j = 0; j < 700; j++) {
+                assert_true(again[j] == (n % 2 ? (double)(float)row[j] : row[j]));
+            }
+        }
+        l3a_model_free(loaded);
+        l3a_model_free(model);
+        l3a_features_free(table);
+        l3a_context_free(context);
+    }
+    free(path);
+    remove_folder(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_are_their_formulas),
@@ -605,6 +658,8 @@ int main(void) {
         cmocka_unit_test(the_recursion_is_the_solution),
         cmocka_unit_test(rows_are_scored_and_compared),
         cmocka_unit_test(models_are_the_same_on_either_back_end),
+        cmocka_unit_test(strips_cover_a_triangle),
+        cmocka_unit_test(large_sums_are_saved_and_loaded),
     };
     back_ends[back_end_count] = find_cuda();
     back_end_count += back_ends[back_end_count] != NULL;
