@@ -158,7 +158,7 @@ static const struct manual manuals[] = {
      "-o, "
      "its paths are relative to the folder of FILE, or absolute. JSON is an array with one object per picture.\n"
      "--views 5, 9 or 14 also looks at so many crops of each picture, and scores a tag by the whole picture and its best crop. "
-     "That finds smaller things, whatever the model was taught with, but takes six, ten or fifteen times as long. JSON then has the "
+     "That finds smaller things, whatever the model was taught with, but takes about 6, 9 or 14 times as long. JSON then has the "
      "box of the crop that fits each tag best: left, top, right and bottom, from 0 to 1.\n"
      "--sort uncertain starts with the picture whose tags are most in doubt: one of its scores is closest to the threshold of the "
      "tag. These are the most useful to check and to teach next. The output also names the tag that is in doubt.\n"
