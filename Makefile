@@ -1,5 +1,6 @@
 # The front door. Everything happens in $(BUILD); CMake does the work.
 #   make            the command at build/l3a, the library at build/libl3a.so and build/libl3a.a
+#   make cuda       the plug-in for NVIDIA devices at build/libl3a-cuda.so; plain make builds it where nvcc is installed
 #   make demo       draw pictures, learn them in phases, tag some: build/demo
 #   make test       all tests, and what was skipped and why (CC=clang, SANITIZE=address,undefined and BUILD=folder for the other jobs of CI)
 #   make fuzz       libFuzzer targets; make fuzz-long runs all of them for half an hour (FUZZ_SECONDS=60 for less)
@@ -16,11 +17,17 @@ MAKEFLAGS += --no-print-directory
 configure = cmake -S . -B $(BUILD) -DCMAKE_C_COMPILER=$(CC) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DL3A_SANITIZE=$(SANITIZE) \
             -DL3A_WERROR=$(WERROR) > $(BUILD).log || { cat $(BUILD).log; exit 1; }
 
-.PHONY: all demo test bench fuzz fuzz-long install uninstall format clean
+.PHONY: all cuda demo test bench fuzz fuzz-long install uninstall format clean
 all:
 	@tools/install-packages build
 	@$(configure)
 	@cmake --build $(BUILD) -j $(JOBS)
+
+cuda:
+	@tools/install-packages build
+	@$(configure)
+	@cmake -S . -B $(BUILD) -DL3A_CUDA=ON > $(BUILD).log || { cat $(BUILD).log; exit 1; }
+	@cmake --build $(BUILD) -j $(JOBS) --target l3a_cuda
 
 demo: all
 	@rm -rf $(BUILD)/demo

@@ -73,7 +73,8 @@ typedef enum l3a_status {
     L3A_ERROR_NUMERIC = 13,   /* the system of equations could not be solved */
     L3A_ERROR_STATE = 14,     /* a call at the wrong time */
     L3A_ERROR_CANCELLED = 15, /* the event callback asked to stop */
-    L3A_ERROR_EXISTS = 16     /* would overwrite something */
+    L3A_ERROR_EXISTS = 16,    /* would overwrite something */
+    L3A_ERROR_DEVICE = 17     /* a GPU cannot be used, or failed; since 0.5 */
 } l3a_status;
 
 /* "L3A_ERROR_IO" and so on; never NULL. */
@@ -122,6 +123,9 @@ typedef struct l3a_context_options {
     l3a_sum_callback *sum; /* NULL: this process learns alone */
     void *sum_user;
     size_t process, processes; /* with sum: the number of this process, from 0, and how many there are */
+    const char *device;        /* where models learn and score: "cpu"; "cuda" or "cuda:N" for a GPU, by the plug-in libl3a-cuda.so,
+                                * which is looked for next to the library or in the folder L3A_PLUGIN_PATH; NULL or "auto": the
+                                * processor. Copied. Since 0.5. */
 } l3a_context_options;
 
 /* NULL options: the defaults. On failure there is no context to hold a text, only the status. If the matrix library does not know
@@ -135,6 +139,9 @@ L3A_PUBLIC int l3a_context_threads(const l3a_context *context);
 L3A_PUBLIC const char *l3a_error_text(const l3a_context *context);
 /* What to do about it, or "". */
 L3A_PUBLIC const char *l3a_error_hint(const l3a_context *context);
+/* Describes a device, by a name as in the options; NULL: "auto". If a context for it cannot be created, this fails with the same
+ * status, and the text of the context that is passed says why. The text is cut to capacity. Since 0.5. */
+L3A_PUBLIC l3a_status l3a_device_describe(l3a_context *context, const char *device, char *text, size_t capacity);
 
 /* ---- Tagger ---------------------------------------------------------------------------------------------------------
  * A model with its backbone: from a picture to its tags. examples/tag.c is a complete program.

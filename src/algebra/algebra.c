@@ -11,10 +11,6 @@ const struct algebra *algebra_of(const l3a_context *context) {
     return context->algebra ? context->algebra : &cpu_algebra;
 }
 
-size_t layer_columns(const struct layer_shape *shape) {
-    return shape->dim + (shape->skip ? shape->width : 0);
-}
-
 struct entries {
     const struct layer_shape *shape;
     void *values;

@@ -160,7 +160,9 @@ extern const struct algebra cpu_algebra;
 const struct algebra *algebra_of(const l3a_context *context);
 
 /* Numbers in a row of a layer. */
-size_t layer_columns(const struct layer_shape *shape);
+static inline size_t layer_columns(const struct layer_shape *shape) {
+    return shape->dim + (shape->skip ? shape->width : 0);
+}
 /* Creating functions leave nothing behind if they fail. A struct of zeros may be freed. */
 l3a_status layer_create(l3a_context *context, const struct layer_shape *shape, struct layer *layer);
 void layer_free(struct layer *layer);
@@ -257,6 +259,22 @@ l3a_status scatter_tidy(struct scatter *scatter, uint64_t rows);
 /* Numbers in the rows [first, first + count) of a triangle; all of it: triangle_numbers(0, dim). */
 static inline uint64_t triangle_numbers(uint64_t first, uint64_t count) {
     return (first + count) * (first + count + 1) / 2 - first * (first + 1) / 2;
+}
+
+/* How many rows of a triangle, from row `first` on, have at most STRIP_NUMBERS numbers together; at least one. Reading and writing
+ * so many at a time takes few calls, each of which may wait for a device. */
+enum { STRIP_NUMBERS = 1 << 17 };
+static inline size_t strip_rows(size_t dim, size_t first) {
+    size_t count = 1;
+    while (first + count < dim && triangle_numbers(first, count + 1) <= STRIP_NUMBERS) {
+        count++;
+    }
+    return count;
+}
+
+/* The most numbers that such a strip has. */
+static inline size_t strip_numbers(size_t dim) {
+    return dim > STRIP_NUMBERS ? dim : STRIP_NUMBERS;
 }
 
 #endif

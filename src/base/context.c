@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/matrix.h"
+#include "base/plugin.h"
 #include "base/sized.h"
 
 #include <stdio.h>
@@ -36,7 +37,8 @@ const char *l3a_status_name(l3a_status status) {
                                         "L3A_ERROR_NUMERIC",
                                         "L3A_ERROR_STATE",
                                         "L3A_ERROR_CANCELLED",
-                                        "L3A_ERROR_EXISTS"};
+                                        "L3A_ERROR_EXISTS",
+                                        "L3A_ERROR_DEVICE"};
     const size_t index = (size_t)status;
     return index < sizeof names / sizeof names[0] ? names[index] : "unknown status";
 }
@@ -76,15 +78,19 @@ static void warn_of_slow_kernels(l3a_context *context) {
 
 l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **context) {
     l3a_context_options chosen;
+    l3a_context *made;
     if (!context || READ_SIZED(NULL, options, chosen) != L3A_OK || chosen.threads < 0 || !chosen.allocate != !chosen.release ||
         (chosen.sum && (chosen.process >= chosen.processes || chosen.processes > INT32_MAX))) {
         return L3A_ERROR_ARGUMENT;
+    }
+    if (chosen.device && strlen(chosen.device) >= sizeof made->device_name) {
+        return L3A_ERROR_OPTION;
     }
     if (!chosen.allocate) {
         chosen.allocate = default_allocate;
         chosen.release = default_release;
     }
-    l3a_context *made = chosen.allocate(chosen.memory_user, sizeof *made);
+    made = chosen.allocate(chosen.memory_user, sizeof *made);
     if (!made) {
         return L3A_ERROR_MEMORY;
     }
@@ -92,6 +98,14 @@ l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **
     made->options = chosen;
     made->threads = chosen.threads ? chosen.threads : machine_processors();
     made->files = &posix_files;
+    if (chosen.device) {
+        made->options.device = strcpy(made->device_name, chosen.device);
+    }
+    const l3a_status status = device_open(made);
+    if (status != L3A_OK) {
+        l3a_context_free(made);
+        return status;
+    }
     warn_of_slow_kernels(made);
     *context = made;
     return L3A_OK;
@@ -111,6 +125,7 @@ l3a_status context_fork(const l3a_context *context, int threads, l3a_context **m
 
 void l3a_context_free(l3a_context *context) {
     if (context) {
+        device_close(context);
         context->options.release(context->options.memory_user, context);
     }
 }

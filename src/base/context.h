@@ -12,6 +12,7 @@
 
 struct file_operations;
 struct algebra;
+struct l3a_plugin;
 
 /* The seconds that each stage has taken since `count` was last set to 0. */
 enum { STAGE_LIMIT = 16 };
@@ -27,7 +28,10 @@ struct l3a_context {
     l3a_context_options options;
     int threads;
     const struct file_operations *files;
-    const struct algebra *algebra; /* the back end of the sums; NULL: the processor */
+    const struct algebra *algebra;   /* the back end of the sums; NULL: the processor */
+    const struct l3a_plugin *plugin; /* that brought it; NULL: none */
+    void *device;                    /* the plug-in's: what it keeps for this context */
+    char device_name[32];            /* a copy of the options' */
     char error_text[1024];
     char error_hint[512];
     struct stages stages;
@@ -35,7 +39,7 @@ struct l3a_context {
 };
 
 /* A context for the work of another thread, with an error text of its own: the same memory functions, memory limit, files
- * and back end, and no events. */
+ * and back end, with a handle of its own to the same device, and no events. */
 l3a_status context_fork(const l3a_context *context, int threads, l3a_context **made);
 
 /* Records an error and returns its status. hint may be NULL. A NULL context has no room for the text. */

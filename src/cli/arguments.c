@@ -12,6 +12,7 @@
 
 const struct option common_options[] = {
     {"threads", "N", "number of threads [all processors]"},
+    {"device", "NAME", "where to learn and score: cpu, cuda or cuda:N [cpu]"},
     {"quiet", NULL, "print results only: no progress, no messages"},
     {"help", NULL, "show this text"},
     {NULL, NULL, NULL},
@@ -116,6 +117,8 @@ static int store_shared(struct arguments *arguments, const char *name, const cha
     } else if (strcmp(name, "help") == 0) {
         print_help(stdout, arguments->command);
         arguments->command = NULL;
+    } else if (strcmp(name, "device") == 0) {
+        arguments->device = value;
     } else {
         char *end;
         const long number = strtol(value, &end, 10);

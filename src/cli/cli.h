@@ -89,6 +89,7 @@ struct arguments {
     const char *setting_names[SETTINGS], *setting_values[SETTINGS];
     size_t setting_count;
     bool quiet;
+    const char *device;                  /* --device; NULL: it was not given */
     const char *program;                 /* what to type to start this program again */
     const char *line;                    /* the command line as typed or, with --resume, as recorded in the folder */
     const char *directory;               /* the directory that its relative paths start from */

@@ -25,6 +25,16 @@ const struct option doctor_options[] = {
     {NULL, NULL, NULL},
 };
 
+static void print_device(l3a_context *context) {
+    char text[256];
+    if (l3a_device_describe(context, "cuda", text, sizeof text) == L3A_OK) {
+        printf("device       cuda: %s; --device cuda uses it\n", text);
+    } else {
+        printf("device       none: %s\n", l3a_error_text(context));
+        printf("             %s\n", l3a_error_hint(context));
+    }
+}
+
 int doctor_command(struct arguments *arguments) {
     l3a_machine machine = {.size = sizeof machine};
     l3a_plan plan = {.size = sizeof plan};
@@ -51,6 +61,7 @@ int doctor_command(struct arguments *arguments) {
         printf("             chosen by OPENBLAS_CORETYPE=%s; set it for your own programs that use the library, too\n",
                getenv("OPENBLAS_CORETYPE"));
     }
+    print_device(arguments->context);
     status = l3a_machine_speed(arguments->context, &single, &exact);
     if (status != L3A_OK) {
         return explain(arguments, status);

@@ -134,11 +134,24 @@ static char *command_line(int count, char **texts) {
     return line;
 }
 
+/* A context that could not be created has no text; one for the processor can say what is wrong with the device. */
+static int explain_device(struct arguments *arguments) {
+    char text[256];
+    if (l3a_context_create(NULL, &arguments->context) != L3A_OK) {
+        return complain(arguments, "out of memory");
+    }
+    const l3a_status status = l3a_device_describe(arguments->context, arguments->device, text, sizeof text);
+    const int code = status == L3A_OK ? complain(arguments, "out of memory on the device") : explain(arguments, status);
+    l3a_context_free(arguments->context);
+    return code;
+}
+
 static int execute(struct arguments *arguments, l3a_context_options *options) {
     progress_start(arguments->quiet);
     options->on_event = show_event;
+    options->device = arguments->device;
     if (l3a_context_create(options, &arguments->context) != L3A_OK) {
-        return complain(arguments, "out of memory");
+        return explain_device(arguments);
     }
     const int code = arguments->command->run(arguments);
     progress_clear();

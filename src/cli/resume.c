@@ -102,6 +102,7 @@ static int add_recorded(struct arguments *arguments, const char *folder, const c
         if (code == EXIT_DONE && recorded.command) {
             merge(arguments, &recorded, directory);
             *threads = *threads ? *threads : recorded_threads;
+            arguments->device = arguments->device ? arguments->device : recorded.device;
             arguments->line = line;
             arguments->directory = directory;
             arguments->resumed = true;

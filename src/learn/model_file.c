@@ -33,11 +33,17 @@ enum { VERSION = 6, VERSION_WITHOUT_VIEWS = 5, VERSION_OF_JUDGED_PHASES = 4, VER
 /* The rows of the sums, one after another. */
 struct sums_source {
     const struct sums *sums;
-    size_t element;  /* bytes */
-    double *numbers; /* the row of the next byte: a chunk begins where the last one ended */
-    size_t row;
-    uint64_t row_start;
+    size_t element;    /* bytes */
+    double *numbers;   /* the strip of rows with the next byte: a chunk begins where the last one ended */
+    size_t row, count; /* of the strip */
+    uint64_t strip_start;
 };
+
+static l3a_status read_strip(struct sums_source *source) {
+    source->row += source->count;
+    source->count = strip_rows(source->sums->dim, source->row);
+    return sums_read(source->sums, KEPT, source->row, source->count, source->numbers);
+}
 
 /* Chunks are requested in order; each covers a run of rows. */
 static l3a_status fill_from_sums(void *argument, uint64_t offset, void *bytes, size_t count) {
@@ -45,16 +51,16 @@ static l3a_status fill_from_sums(void *argument, uint64_t offset, void *bytes, s
     l3a_status status = L3A_OK;
     char *to = bytes;
     if (!offset) {
-        TRY(sums_read(source->sums, KEPT, 0, 1, source->numbers));
+        TRY(read_strip(source));
     }
     while (count) {
-        const uint64_t row_bytes = (uint64_t)(source->row + 1) * source->element;
-        if (offset == source->row_start + row_bytes) {
-            source->row_start += row_bytes;
-            TRY(sums_read(source->sums, KEPT, ++source->row, 1, source->numbers));
+        const uint64_t strip_bytes = triangle_numbers(source->row, source->count) * source->element;
+        if (offset == source->strip_start + strip_bytes) {
+            source->strip_start += strip_bytes;
+            TRY(read_strip(source));
             continue;
         }
-        const size_t within = (size_t)(offset - source->row_start), left = (size_t)(row_bytes - within);
+        const size_t within = (size_t)(offset - source->strip_start), left = (size_t)(strip_bytes - within);
         const size_t size = (left < count ? left : count) / source->element * source->element;
         for (size_t i = 0; i < size / source->element; i++) {
             const real type = source->element == sizeof(float) ? REAL_SINGLE : REAL_DOUBLE;
@@ -247,7 +253,7 @@ static l3a_status list_sums(const l3a_model *model, struct sums_source *whole, s
                                               {triangle_numbers(0, model_dim(model))},
                                               fill_from_sums,
                                               whole};
-        TRY(allocate(model->context, model_dim(model), sizeof *whole->numbers, &whole->numbers));
+        TRY(allocate(model->context, strip_numbers(model_dim(model)), sizeof *whole->numbers, &whole->numbers));
     }
 done:
     return status;
@@ -397,25 +403,27 @@ static l3a_status load_triangle(const safetensors *file, l3a_model *model) {
     const size_t d = model_dim(model);
     const struct tensor *tensor;
     char *bytes = NULL;
-    double *row = NULL;
+    double *rows = NULL;
     model->evidence->ridge.inverse = safetensors_find(file, "inverse") != NULL;
     TRY(find_triangle(file, d, &tensor));
     if (tensor->type != TENSOR_F64 && tensor->type != TENSOR_F32) {
         return fail_model(file, "the matrix must be F64 or F32");
     }
     const size_t size = tensor_type_size(tensor->type);
-    TRY(allocate(file->context, d, size, &bytes));
-    TRY(allocate(file->context, d, sizeof *row, &row));
+    TRY(allocate(file->context, strip_numbers(d), size, &bytes));
+    TRY(allocate(file->context, strip_numbers(d), sizeof *rows, &rows));
     uint64_t offset = tensor->offset;
-    for (size_t i = 0; i < d; i++) {
-        TRY(input_read(&file->input, offset, bytes, (i + 1) * size));
-        tensor_to_double(tensor->type, bytes, row, i + 1);
-        TRY(sums_write(&model->evidence->ridge.sums, KEPT, i, 1, row));
-        offset += (i + 1) * size;
+    for (size_t i = 0, count; i < d; i += count) {
+        count = strip_rows(d, i);
+        const size_t numbers = (size_t)triangle_numbers(i, count);
+        TRY(input_read(&file->input, offset, bytes, numbers * size));
+        tensor_to_double(tensor->type, bytes, rows, numbers);
+        TRY(sums_write(&model->evidence->ridge.sums, KEPT, i, count, rows));
+        offset += numbers * size;
     }
 done:
     release(file->context, bytes);
-    release(file->context, row);
+    release(file->context, rows);
     return status;
 }
 

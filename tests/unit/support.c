@@ -1,5 +1,6 @@
 #include "support.h"
 
+#include "algebra/algebra.h"
 #include "base/random.h"
 #include "format/safetensors.h"
 #include "image/picture.h"
@@ -9,6 +10,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+const struct algebra *find_cuda(void) {
+    const l3a_context_options options = {.size = sizeof options, .device = "cuda"};
+    const struct algebra *algebra = NULL;
+    l3a_context *context = NULL;
+    char text[200];
+    if (l3a_context_create(&options, &context) == L3A_OK) {
+        algebra = context->algebra;
+    } else {
+        context = make_context(1);
+        assert_int_not_equal(l3a_device_describe(context, "cuda", text, sizeof text), L3A_OK);
+        print_message("skipped: the back end of CUDA: %s\n", l3a_error_text(context));
+    }
+    l3a_context_free(context);
+    return algebra;
+}
+
+const char *device_of_back_end(const struct algebra *algebra) {
+    return strcmp(algebra->name, "cuda") ? NULL : "cuda";
+}
 
 l3a_context *make_context(int threads) {
     l3a_context_options options = {.size = sizeof options};

@@ -14,6 +14,10 @@
 
 /* A context that the test frees. threads 0: all. */
 l3a_context *make_context(int threads);
+/* The back end of the first CUDA device. Without one: NULL, after printing why. */
+const struct algebra *find_cuda(void);
+/* The name of the device for a context whose objects have this back end; NULL: the processor. */
+const char *device_of_back_end(const struct algebra *algebra);
 /* A copy of the model's settings. */
 l3a_options options_of(const l3a_model *model);
 /* Fails with the error's text and hint. */

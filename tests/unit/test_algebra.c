@@ -1,4 +1,5 @@
-/* The operations of algebra/algebra.h, by each back end: the processor's, and a naive one that no other file of the library knows.
+/* The operations of algebra/algebra.h, by each back end: the processor's, a naive one that no other file of the library knows, and
+ * that of a CUDA device if there is one.
  * Expected values are computed here from the formulas. Models learn the same on both. */
 #include "support.h"
 
@@ -15,15 +16,18 @@
 
 enum { WIDTH = 5, MOST = 70, ROWS = 23, COLUMNS = 3 };
 
-static const struct algebra *const back_ends[] = {&cpu_algebra, &naive_algebra};
-enum { BACK_ENDS = sizeof back_ends / sizeof back_ends[0] };
+enum { MOST_BACK_ENDS = 3 };
+static const struct algebra *back_ends[MOST_BACK_ENDS] = {&cpu_algebra, &naive_algebra};
+static size_t back_end_count = 2;
 
 static double value(uint64_t seed, size_t i) {
     return 2 * random_uniform(seed, i) - 1;
 }
 
 static l3a_context *context_with(const struct algebra *algebra) {
-    l3a_context *context = make_context(2);
+    const l3a_context_options options = {.size = sizeof options, .threads = 2, .device = device_of_back_end(algebra)};
+    l3a_context *context = NULL;
+    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
     context->algebra = algebra;
     return context;
 }
@@ -82,13 +86,13 @@ static void close_world(struct world *w) {
 /* Runs a check for each back end and both types, on layers of several widths. */
 static void each(void (*check)(struct world *), bool recursive) {
     static const size_t dims[] = {1, 7, 64};
-    for (size_t n = 0; n < BACK_ENDS * 2 * 3; n++) {
+    for (size_t n = 0; n < back_end_count * 2 * 3; n++) {
         struct world w;
-        const struct layer_shape shape = {.type = n / BACK_ENDS % 2 ? REAL_SINGLE : REAL_DOUBLE,
-                                          .dim = dims[n / BACK_ENDS / 2],
-                                          .skip = n / BACK_ENDS / 2 == 1,
+        const struct layer_shape shape = {.type = n / back_end_count % 2 ? REAL_SINGLE : REAL_DOUBLE,
+                                          .dim = dims[n / back_end_count / 2],
+                                          .skip = n / back_end_count / 2 == 1,
                                           .seed = 9};
-        open_world(&w, back_ends[n % BACK_ENDS], shape, recursive);
+        open_world(&w, back_ends[n % back_end_count], shape, recursive);
         check(&w);
         close_world(&w);
     }
@@ -140,7 +144,7 @@ static void check_layer(const struct algebra *algebra, enum layer_kind kind, boo
 
 static void layers_are_their_formulas(void **state) {
     (void)state;
-    for (size_t b = 0; b < BACK_ENDS; b++) {
+    for (size_t b = 0; b < back_end_count; b++) {
         for (int kind = LAYER_RELU; kind <= LAYER_NONE; kind++) {
             check_layer(back_ends[b], (enum layer_kind)kind, false, REAL_SINGLE);
             check_layer(back_ends[b], (enum layer_kind)kind, false, REAL_DOUBLE);
@@ -553,10 +557,10 @@ static void models_are_the_same_on_either_back_end(void **state) {
     char *folder = make_temporary_folder(), *path = path_in(folder, "model");
     random_table(5, IMAGES, WIDTH, CLASSES, 4, features, labels);
     for (size_t s = 0; s < sizeof settings / sizeof settings[0]; s++) {
-        l3a_context *contexts[BACK_ENDS];
-        l3a_model *models[BACK_ENDS];
-        l3a_features *tables[BACK_ENDS];
-        for (size_t b = 0; b < BACK_ENDS; b++) {
+        l3a_context *contexts[MOST_BACK_ENDS];
+        l3a_model *models[MOST_BACK_ENDS];
+        l3a_features *tables[MOST_BACK_ENDS];
+        for (size_t b = 0; b < back_end_count; b++) {
             l3a_features *few = NULL;
             l3a_model *loaded = NULL;
             uint64_t images;
@@ -575,12 +579,67 @@ static void models_are_the_same_on_either_back_end(void **state) {
             l3a_model_free(loaded);
             l3a_features_free(few);
         }
-        compare_models(models[0], models[1]);
-        for (size_t b = 0; b < BACK_ENDS; b++) {
+        for (size_t b = 1; b < back_end_count; b++) {
+            compare_models(models[0], models[b]);
+        }
+        for (size_t b = 0; b < back_end_count; b++) {
             l3a_model_free(models[b]);
             l3a_features_free(tables[b]);
             l3a_context_free(contexts[b]);
         }
+    }
+    free(path);
+    remove_folder(folder);
+}
+
+/* ---- Strips ---- */
+
+static void strips_cover_a_triangle(void **state) {
+    (void)state;
+    static const size_t dims[] = {1, 2, 511, 512, 513, 4000, STRIP_NUMBERS, STRIP_NUMBERS + 3};
+    for (size_t n = 0; n < sizeof dims / sizeof dims[0]; n++) {
+        uint64_t numbers = 0;
+        size_t row = 0;
+        for (size_t count; row < dims[n]; row += count) {
+            count = strip_rows(dims[n], row);
+            assert_true(triangle_numbers(row, count) <= strip_numbers(dims[n]));
+            numbers += triangle_numbers(row, count);
+        }
+        assert_int_equal(row, dims[n]);
+        assert_int_equal(numbers, triangle_numbers(0, dims[n]));
+    }
+}
+
+/* A model whose sums take several strips is loaded as it was saved, in either type. */
+static void large_sums_are_saved_and_loaded(void **state) {
+    (void)state;
+    static const struct setting large[] = {{{"dim", "store"}, {"700", "float64"}}, {{"dim", "store"}, {"700", "float32"}}};
+    static float features[IMAGES * WIDTH];
+    static int8_t labels[IMAGES * CLASSES];
+    static double row[700], again[700];
+    char *folder = make_temporary_folder(), *path = path_in(folder, "model");
+    random_table(5, IMAGES, WIDTH, CLASSES, 4, features, labels);
+    for (size_t n = 0; n < 2 * back_end_count; n++) {
+        l3a_context *context = context_with(back_ends[n / 2]);
+        l3a_features *table = NULL;
+        l3a_model *loaded = NULL;
+        assert_ok(context, l3a_features_wrap(context, features, labels, IMAGES, WIDTH, names, CLASSES, &table));
+        l3a_model *model = back_ends[n / 2] == &naive_algebra ? NULL : learn(context, table, &large[n % 2]);
+        if (model) { /* the naive one is slow */
+            assert_ok(context, l3a_model_save(model, path));
+            assert_ok(context, l3a_model_load(context, path, &loaded));
+        }
+        for (size_t i = 0; model && i < 700; i++) {
+            assert_ok(context, l3a_model_matrix(model, i, 1, row));
+            assert_ok(context, l3a_model_matrix(loaded, i, 1, again));
+            for (size_t j = 0; j < 700; j++) {
+                assert_true(again[j] == (n % 2 ? (double)(float)row[j] : row[j]));
+            }
+        }
+        l3a_model_free(loaded);
+        l3a_model_free(model);
+        l3a_features_free(table);
+        l3a_context_free(context);
     }
     free(path);
     remove_folder(folder);
@@ -599,6 +658,10 @@ int main(void) {
         cmocka_unit_test(the_recursion_is_the_solution),
         cmocka_unit_test(rows_are_scored_and_compared),
         cmocka_unit_test(models_are_the_same_on_either_back_end),
+        cmocka_unit_test(strips_cover_a_triangle),
+        cmocka_unit_test(large_sums_are_saved_and_loaded),
     };
+    back_ends[back_end_count] = find_cuda();
+    back_end_count += back_ends[back_end_count] != NULL;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

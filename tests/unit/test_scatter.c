@@ -12,8 +12,9 @@
 
 enum { WIDTH = 16, ROWS = 200, COLUMNS = 3 };
 
-static const struct algebra *const back_ends[] = {&cpu_algebra, &naive_algebra};
-enum { BACK_ENDS = sizeof back_ends / sizeof back_ends[0] };
+enum { MOST_BACK_ENDS = 3 };
+static const struct algebra *back_ends[MOST_BACK_ENDS] = {&cpu_algebra, &naive_algebra};
+static size_t back_end_count = 2;
 
 static struct { size_t now, most, number, seen; } memory; /* the allocation of that number fails */
 
@@ -62,6 +63,7 @@ static void open_world(struct world *w, const struct algebra *algebra, real type
     memset(w, 0, sizeof *w);
     memset(&memory, 0, sizeof memory);
     options.threads = threads;
+    options.device = device_of_back_end(algebra);
     assert_int_equal(l3a_context_create(&options, &w->context), L3A_OK);
     w->context->algebra = algebra;
     w->d = d;
@@ -106,13 +108,13 @@ static void close_world(struct world *w) {
 /* Runs a check for each back end and both types. Panels, strips and blocks of pivots have 32 to 128 rows. */
 static void each(void (*check)(struct world *)) {
     static const size_t dims[] = {1, 2, 12, 64, 150, 301};
-    for (size_t n = 0; n < BACK_ENDS * 2 * 6; n++) {
+    for (size_t n = 0; n < back_end_count * 2 * 6; n++) {
         struct world w;
-        if (back_ends[n % BACK_ENDS] == &naive_algebra && dims[n / BACK_ENDS / 2] > 150) {
+        if (back_ends[n % back_end_count] == &naive_algebra && dims[n / back_end_count / 2] > 150) {
             continue; /* it is slow, and has no blocks */
         }
-        open_world(&w, back_ends[n % BACK_ENDS], n / BACK_ENDS % 2 ? REAL_SINGLE : REAL_DOUBLE, dims[n / BACK_ENDS / 2],
-                   1 + (int)(n % 3));
+        open_world(&w, back_ends[n % back_end_count], n / back_end_count % 2 ? REAL_SINGLE : REAL_DOUBLE,
+                   dims[n / back_end_count / 2], 1 + (int)(n / back_end_count % 3));
         check(&w);
         close_world(&w);
     }
@@ -760,5 +762,7 @@ int main(void) {
         cmocka_unit_test(fifty_small_parts_take_memory_for_their_rows),
         cmocka_unit_test(scatters_survive_every_failure),
     };
+    back_ends[back_end_count] = find_cuda();
+    back_end_count += back_ends[back_end_count] != NULL;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,18 +15,13 @@
  * share of the largest diagonal element before. */
 #include "algebra/cpu/cpu.h"
 
+#include "algebra/pivots.h"
 #include "base/memory.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { PIVOTS = 64, STRIP = 256, ARRAYS = 6 };
-
-/* A pivot is at least this share of the largest that its block began with. Smaller ones wait for a later block, because rounding
- * errors grow with the root of this number. */
-static const double least_share = 1.0 / 16;
-/* What may be left of the diagonal, in units of the tolerance, when R is complete. */
-static const double most_left = 64;
+enum { STRIP = 256, ARRAYS = 6 };
 
 /* X [rows x dim] in some type */
 struct term {
@@ -90,23 +85,8 @@ static double make_diagonal(const struct search *search) {
     return largest;
 }
 
-/* Chooses the largest elements of the diagonal above the tolerance, in descending order. */
 static void choose_pivots(struct search *search) {
-    size_t count = 0;
-    for (size_t i = 0; i < search->dim; i++) {
-        const double number = search->diagonal[i];
-        size_t at = count;
-        if (!(number > search->tolerance) || (count == PIVOTS && number <= search->diagonal[search->pivots[PIVOTS - 1]])) {
-            continue;
-        }
-        count += count < PIVOTS;
-        at = at < count ? at : count - 1;
-        for (; at && number > search->diagonal[search->pivots[at - 1]]; at--) {
-            search->pivots[at] = search->pivots[at - 1];
-        }
-        search->pivots[at] = i;
-    }
-    search->pivot_count = count;
+    search->pivot_count = pivots_choose(search->diagonal, search->dim, search->tolerance, search->pivots);
 }
 
 /* rows += sign · the pivots' rows of XᵀX */
@@ -148,60 +128,17 @@ static void make_rows(const struct search *search) {
     add_term(search, &found, -1);
 }
 
-static void swap(double *one, double *other) {
-    const double number = *one;
-    *one = *other;
-    *other = number;
-}
-
-/* The factor of the block, with pivots: order tells which of its rows each row of U is. Returns how many rows there are. */
-static size_t factor_block(const struct search *search, size_t *order) {
-    const size_t n = search->pivot_count, left = search->most - search->count;
-    double *block = search->block, least = search->tolerance;
-    size_t k = 0;
-    for (; k < n && k < left; k++) {
-        size_t next = k;
-        for (size_t i = k + 1; i < n; i++) {
-            next = block[i * PIVOTS + i] > block[next * PIVOTS + next] ? i : next;
-        }
-        const double pivot = block[next * PIVOTS + next];
-        least = k ? least : fmax(least, least_share * pivot);
-        if (!(pivot > least)) {
-            break;
-        }
-        for (size_t i = 0; i < n; i++) {
-            swap(&block[i * PIVOTS + k], &block[i * PIVOTS + next]);
-        }
-        for (size_t j = 0; j < n; j++) {
-            swap(&block[k * PIVOTS + j], &block[next * PIVOTS + j]);
-        }
-        const size_t moved = order[k];
-        order[k] = order[next];
-        order[next] = moved;
-        for (size_t j = k; j < n; j++) {
-            block[k * PIVOTS + j] /= sqrt(pivot);
-        }
-        for (size_t i = k + 1; i < n; i++) {
-            for (size_t j = k + 1; j < n; j++) {
-                block[i * PIVOTS + j] -= block[k * PIVOTS + i] * block[k * PIVOTS + j];
-            }
-        }
-    }
-    return k;
-}
-
 /* Adds the rows of R that the pivots give. The diagonal of S that is left is exact for the pivots. */
 static void add_to_root(struct search *search) {
     const size_t d = search->dim, n = search->pivot_count;
     double *root = search->root + search->count * d;
     size_t order[PIVOTS];
     for (size_t i = 0; i < n; i++) {
-        order[i] = i;
         for (size_t j = 0; j < n; j++) {
             search->block[i * PIVOTS + j] = search->rows[i * d + search->pivots[j]];
         }
     }
-    const size_t added = factor_block(search, order);
+    const size_t added = pivots_factor(search->block, n, search->most - search->count, search->tolerance, order);
     for (size_t i = 0; i < added; i++) {
         memcpy(root + i * d, search->rows + order[i] * d, d * sizeof *root);
     }
@@ -213,15 +150,6 @@ static void add_to_root(struct search *search) {
         search->diagonal[search->pivots[order[i]]] = i < added ? 0 : search->block[i * PIVOTS + i];
     }
     search->count += added;
-}
-
-/* Whether what is left of the diagonal is rounding error. */
-static bool is_complete(const struct search *search) {
-    size_t i = 0;
-    while (i < search->dim && fabs(search->diagonal[i]) <= most_left * search->tolerance) {
-        i++;
-    }
-    return i == search->dim;
 }
 
 /* Replaces the scatter by R. */
@@ -248,7 +176,7 @@ static l3a_status find_root(struct scatter *scatter, struct term subtracted, siz
         make_rows(&search);
         add_to_root(&search);
     }
-    *found = isfinite(search.tolerance) && is_complete(&search);
+    *found = isfinite(search.tolerance) && pivots_complete(search.diagonal, search.dim, search.tolerance);
     if (*found) {
         TRY(replace(scatter, &search));
     }

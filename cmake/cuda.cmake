@@ -1,0 +1,33 @@
+# The plug-in for NVIDIA devices. The host's compiler builds everything but the kernels, which are one file for nvcc, so the project
+# needs no second language. The library is not linked with it: base/plugin.c loads it.
+set(cuda_architectures "80;90" CACHE STRING "Compute capabilities that the plug-in has code for; newer ones use the PTX of the last")
+find_package(CUDAToolkit 12.0 QUIET)
+if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE OR NOT TARGET CUDA::cudart_static OR NOT TARGET CUDA::cublas OR NOT TARGET CUDA::cusolver)
+  if(L3A_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "the CUDA toolkit is missing: install nvcc 12 or later, cuBLAS and cuSOLVER, or use -DL3A_CUDA=OFF")
+  endif()
+  return()
+endif()
+
+set(kernels ${PROJECT_BINARY_DIR}/cuda_kernels.o)
+set(kernel_options -std=c++17 -O3 --extended-lambda -Xcompiler -fPIC,-fvisibility=hidden)
+foreach(architecture ${cuda_architectures})
+  list(APPEND kernel_options -gencode arch=compute_${architecture},code=sm_${architecture})
+endforeach()
+list(GET cuda_architectures -1 architecture)
+list(APPEND kernel_options -gencode arch=compute_${architecture},code=compute_${architecture})
+add_custom_command(OUTPUT ${kernels} DEPENDS src/algebra/cuda/kernels.cu src/algebra/cuda/kernels.h src/algebra/algebra.h
+  COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${kernel_options} -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src
+          -c ${PROJECT_SOURCE_DIR}/src/algebra/cuda/kernels.cu -o ${kernels} VERBATIM)
+
+file(GLOB cuda_sources CONFIGURE_DEPENDS src/algebra/cuda/*.c)
+add_library(l3a_cuda MODULE ${cuda_sources} src/algebra/pivots.c ${kernels})
+target_include_directories(l3a_cuda PRIVATE include src)
+target_link_libraries(l3a_cuda PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cusolver stdc++ m)
+target_link_options(l3a_cuda PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
+if(NOT L3A_SANITIZE) # the sanitizers' functions come from the program
+  target_link_options(l3a_cuda PRIVATE LINKER:--no-undefined)
+endif()
+set_target_properties(l3a_cuda PROPERTIES OUTPUT_NAME l3a-cuda LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map
+  INSTALL_RPATH_USE_LINK_PATH ON)
+install(TARGETS l3a_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -1,0 +1,105 @@
+/* The plug-in: its entry and its table of operations. */
+#include "algebra/cuda/cuda.h"
+
+/* What is on the device takes none of the processor's memory. */
+static uint64_t layer_bytes(const struct layer_shape *shape) {
+    (void)shape;
+    return 0;
+}
+
+static uint64_t block_bytes(const struct block *rows) {
+    (void)rows;
+    return 0;
+}
+
+static uint64_t sums_bytes(size_t dim, size_t columns) {
+    (void)dim;
+    (void)columns;
+    return 0;
+}
+
+static uint64_t scatter_bytes(size_t dim, real type, uint64_t rows) {
+    (void)dim;
+    (void)type;
+    (void)rows;
+    return 0;
+}
+
+static uint64_t solution_bytes(size_t dim, size_t columns, real type) {
+    (void)dim;
+    (void)columns;
+    (void)type;
+    return 0;
+}
+
+static uint64_t multiply_bytes(const l3a_context *context, size_t dim) {
+    (void)context;
+    (void)dim;
+    return 0;
+}
+
+static const struct algebra cuda_algebra = {
+    .name = "cuda",
+    .layer_create = cuda_layer_create,
+    .layer_free = cuda_layer_free,
+    .block_create = cuda_block_create,
+    .block_free = cuda_block_free,
+    .block_expand = cuda_block_expand,
+    .block_append = cuda_block_append,
+    .block_read = cuda_block_read,
+    .block_score = cuda_block_score,
+    .block_gram = cuda_block_gram,
+    .block_cross = cuda_block_cross,
+    .solution_create = cuda_solution_create,
+    .solution_free = cuda_solution_free,
+    .solution_set = cuda_solution_set,
+    .sums_create = cuda_sums_create,
+    .sums_free = cuda_sums_free,
+    .sums_begin = cuda_sums_begin,
+    .sums_add = cuda_sums_add,
+    .sums_add_cross = cuda_sums_add_cross,
+    .sums_join = cuda_sums_join,
+    .sums_keep = cuda_sums_keep,
+    .sums_cross = cuda_sums_cross,
+    .sums_read = cuda_sums_read,
+    .sums_write = cuda_sums_write,
+    .sums_total = cuda_sums_total,
+    .sums_add_scatter = cuda_sums_add_scatter,
+    .sums_trace = cuda_sums_trace,
+    .sums_copy = cuda_sums_copy,
+    .sums_factor = cuda_sums_factor,
+    .sums_solve = cuda_sums_solve,
+    .sums_multiply = cuda_sums_multiply,
+    .sums_invert = cuda_sums_invert,
+    .sums_update = cuda_sums_update,
+    .scatter_free = cuda_scatter_free,
+    .scatter_read = cuda_scatter_read,
+    .scatter_write = cuda_scatter_write,
+    .scatter_make_root = cuda_scatter_make_root,
+    .scatter_read_root = cuda_scatter_read_root,
+    .scatter_write_root = cuda_scatter_write_root,
+    .scatter_add = cuda_scatter_add,
+    .scatter_add_rows = cuda_scatter_add_rows,
+    .scatter_add_sums = cuda_scatter_add_sums,
+    .scatter_tidy = cuda_scatter_tidy,
+    .layer_bytes = layer_bytes,
+    .block_bytes = block_bytes,
+    .sums_bytes = sums_bytes,
+    .scatter_bytes = scatter_bytes,
+    .solution_bytes = solution_bytes,
+    .multiply_bytes = multiply_bytes,
+};
+
+static const struct l3a_plugin plugin = {
+    .algebra = &cuda_algebra,
+    .open = device_open_number,
+    .close = device_close_number,
+    .describe = device_describe_number,
+};
+
+/* The one function that is exported. */
+L3A_PUBLIC plugin_entry l3a_plugin_cuda;
+
+const struct l3a_plugin *l3a_plugin_cuda(uint32_t version) {
+    return version == PLUGIN_VERSION ? &plugin : NULL;
+}

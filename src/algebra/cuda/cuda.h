@@ -1,0 +1,187 @@
+/* The back end of a CUDA device: what its objects hold. Matrix products are those of cuBLAS, factors those of cuSOLVER, and what
+ * neither has is in kernels.cu. These files are the plug-in libl3a-cuda.so; the library itself knows base/plugin.h.
+ *
+ * cuBLAS thinks in columns: a row-major matrix [n x d] is its d x n matrix with the leading dimension d. Of a symmetric matrix, the
+ * upper triangle in rows is the lower one in columns. Squares have that one, because cuSOLVER factors it twice as fast.
+ *
+ * Rows are float32 if the layer's type is single, and expanded in float32, never TF32. Everything that is summed over rows is
+ * computed in float64, from rows that were scaled in float64: on the devices this is made for, that is as fast as float32.
+ *
+ * All work of a context goes to its stream. Calls that give numbers to the processor wait for them, others do not; what they
+ * report late, the next call that waits reports. Objects of one context may be read by the work of another: whoever changes them
+ * waits, or the reader does. Work space comes from the context's memory pool and goes back when the call returns.
+ *
+ * What goes to the device passes through pinned memory in slots, so that a call returns while the device still works on earlier
+ * ones. Features have a stream of their own and two places in a block, so that those of the next block arrive while this one is
+ * being added. */
+#ifndef L3A_ALGEBRA_CUDA_H
+#define L3A_ALGEBRA_CUDA_H
+
+#include "algebra/algebra.h"
+#include "algebra/cuda/kernels.h"
+#include "base/plugin.h"
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cusolverDn.h>
+
+enum { UPDATE_ROWS = 512, SLOTS = 16, SLOT_BYTES = 4 << 20 };
+
+/* What a context keeps. */
+struct device {
+    l3a_context *context;
+    const struct plugin_host *host;
+    int number;
+    cudaStream_t stream, copier; /* copier: for features, ahead of the work */
+    cudaMemPool_t pool;
+    cublasHandle_t blas;
+    cusolverDnHandle_t solver;
+    int *info;                 /* where cuSOLVER says how it ended */
+    char *pinned;              /* SLOTS x SLOT_BYTES; NULL until the first copy that needs it */
+    cudaEvent_t copied[SLOTS]; /* the slot is free again */
+    size_t next_slot;
+};
+
+struct cuda_layer {
+    void *matrix;   /* B [width x dim]; for kernels the centres - mean [dim x width]; in the layer's type */
+    double *mean;   /* kernels: of the centres */
+    double *square; /* kernels: ‖c - mean‖² */
+};
+
+struct cuda_block {
+    void *expanded;                /* X [capacity x d] */
+    float *features[2];            /* z [capacity x width], of this call and of the one before */
+    cudaEvent_t ready[2], used[2]; /* they have arrived, and are no longer needed */
+    int turn;
+    void *wide;      /* z in the layer's type, less the mean for kernels; NULL if z is used as it is */
+    double *squares; /* kernels: ‖z - mean‖² */
+};
+
+struct cuda_sums {
+    double *halves[2]; /* KEPT and ADDED, squares [d x d]; a factor in single precision takes the first half of ADDED */
+    double *cross;     /* C [d x columns]; NULL if no rows are being added */
+    size_t columns;
+};
+
+#define TRY_CUDA(device, call) TRY(device_check(device, call, #call))
+#define TRY_BLAS(device, call) TRY(device_check_blas(device, call, #call))
+#define TRY_SOLVER(device, call) TRY(device_check_solver(device, call, #call))
+
+/* device.c */
+/* The device of a context, made the one that the calling thread uses. */
+struct device *device_of(const l3a_context *context);
+l3a_status device_check(struct device *device, cudaError_t code, const char *call);
+l3a_status device_check_blas(struct device *device, cublasStatus_t code, const char *call);
+l3a_status device_check_solver(struct device *device, cusolverStatus_t code, const char *call);
+/* Memory of the device: count * size bytes, and at least one. *memory is NULL on failure. Its contents are unknown, or zeros. */
+l3a_status device_allocate(struct device *device, size_t count, size_t size, void *memory);
+l3a_status device_allocate_zeroed(struct device *device, size_t count, size_t size, void *memory);
+void device_release(struct device *device, void *memory);
+/* Copies to the device, whose work waits for it, and from it, which waits for its work. `from` may change when it returns. */
+l3a_status device_put(struct device *device, void *to, const void *from, size_t bytes);
+l3a_status device_put_on(struct device *device, cudaStream_t stream, void *to, const void *from, size_t bytes);
+l3a_status device_get(struct device *device, void *to, const void *from, size_t bytes);
+/* Allocates and copies. */
+l3a_status device_copy_of(struct device *device, const void *from, size_t bytes, void *memory);
+l3a_status device_wait(struct device *device);
+/* Waits for the work of another context, if it is another. */
+l3a_status device_follow(struct device *device, const l3a_context *other);
+l3a_status device_open_number(l3a_context *context, const struct plugin_host *host, int number, void **device);
+void device_close_number(l3a_context *context, void *device);
+l3a_status device_describe_number(l3a_context *context, const struct plugin_host *host, int number, char *text, size_t capacity);
+
+/* products.c: row-major, in columns for cuBLAS */
+/* c [m x n] = scale · op(a) op(b) + keep · c; as matrix_multiply() */
+l3a_status device_multiply(struct device *device, real type, bool transpose_a, bool transpose_b, size_t m, size_t n, size_t inner,
+                           double scale, const void *a, size_t a_stride, const void *b, size_t b_stride, double keep, void *c,
+                           size_t c_stride);
+/* square [d x d] = scale · xᵀx + keep · square, x [rows x d] */
+l3a_status device_rank_update(struct device *device, size_t d, size_t rows, double scale, const double *x, double keep,
+                              double *square);
+/* c [rows x d] = scale · a s + keep · c, s [d x d] */
+l3a_status device_multiply_symmetric(struct device *device, size_t rows, size_t d, double scale, const double *a, const double *s,
+                                     double keep, double *c);
+/* In place: a square becomes its factor. */
+l3a_status device_factor(struct device *device, real type, size_t d, void *square, bool *definite);
+/* b [rows x n] = b U⁻¹, or b U⁻ᵀ if transposed, where U is the factor of a square [n x n] */
+l3a_status device_solve(struct device *device, real type, bool transposed, size_t rows, size_t n, const void *factor, void *b);
+/* b [n x columns] = U⁻ᵀ b */
+l3a_status device_solve_columns(struct device *device, size_t n, size_t columns, const double *factor, double *b);
+/* In place: U becomes (UᵀU)⁻¹. */
+l3a_status device_invert(struct device *device, size_t d, double *factor, bool *regular);
+
+/* layer.c */
+l3a_status cuda_layer_create(struct layer *layer);
+void cuda_layer_free(struct layer *layer);
+l3a_status cuda_block_create(struct block *rows);
+void cuda_block_free(struct block *rows);
+l3a_status cuda_block_expand(struct block *rows, const float *features);
+l3a_status cuda_block_append(struct block *rows, const struct block *from, const size_t *chosen, size_t count);
+l3a_status cuda_block_read(const struct block *rows, void *values);
+l3a_status cuda_block_score(const struct block *rows, const struct solution *solution, void *scores);
+l3a_status cuda_block_gram(struct block *rows, const double *weight, double *gram);
+l3a_status cuda_block_cross(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
+                            double *cross);
+l3a_status cuda_solution_create(struct solution *solution);
+void cuda_solution_free(struct solution *solution);
+l3a_status cuda_solution_set(struct solution *solution, const double *coefficients);
+/* made [count x d] = √ω x of the rows [first, first + count), in double precision; weight NULL: x. To be released. */
+l3a_status cuda_block_scaled(struct device *device, const struct block *rows, size_t first, size_t count, const double *weight,
+                             double **made);
+/* made [count x columns] = √ω y, or y if weight is NULL. To be released. */
+l3a_status cuda_targets_scaled(struct device *device, const double *targets, size_t count, size_t columns, const double *weight,
+                               double **made);
+
+/* sums.c */
+l3a_status cuda_sums_create(struct sums *sums);
+void cuda_sums_free(struct sums *sums);
+l3a_status cuda_sums_begin(struct sums *sums, size_t columns);
+l3a_status cuda_sums_add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets);
+l3a_status cuda_sums_add_cross(struct sums *sums, struct block *rows, const double *targets);
+l3a_status cuda_sums_join(struct sums *sums, const struct sums *from);
+l3a_status cuda_sums_keep(struct sums *sums, double sign);
+l3a_status cuda_sums_cross(struct sums *sums, double sign, double *cross);
+l3a_status cuda_sums_read(const struct sums *sums, enum half half, size_t first, size_t count, double *values);
+l3a_status cuda_sums_write(struct sums *sums, enum half half, size_t first, size_t count, const double *values);
+l3a_status cuda_sums_total(struct sums *sums, const struct scatter *const *scatters, size_t count);
+l3a_status cuda_sums_add_scatter(struct sums *sums, double sign, const struct scatter *scatter);
+l3a_status cuda_sums_trace(const struct sums *sums, double *trace);
+l3a_status cuda_sums_copy(struct sums *sums, enum half to);
+
+/* factor.c */
+l3a_status cuda_sums_factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
+                            double share, double shift, double *trace, bool *definite);
+l3a_status cuda_sums_solve(const struct sums *sums, real type, size_t count, void *rows);
+l3a_status cuda_sums_multiply(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count,
+                              double share, const double *x, size_t rows, double *y);
+l3a_status cuda_sums_invert(struct sums *sums, double shift, bool *regular);
+l3a_status cuda_sums_update(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
+                            double *coefficients, bool *definite);
+
+/* scatter.c */
+void cuda_scatter_free(struct scatter *scatter);
+l3a_status cuda_scatter_read(const struct scatter *scatter, uint64_t first, size_t count, void *values);
+l3a_status cuda_scatter_write(struct scatter *scatter, uint64_t first, size_t count, const void *values);
+l3a_status cuda_scatter_make_root(struct scatter *scatter, size_t rows);
+l3a_status cuda_scatter_read_root(const struct scatter *scatter, size_t first, size_t count, void *values);
+l3a_status cuda_scatter_write_root(struct scatter *scatter, size_t first, size_t count, const void *values);
+l3a_status cuda_scatter_add(struct scatter *scatter, const struct scatter *from);
+l3a_status cuda_scatter_add_rows(struct scatter *scatter, const struct block *rows, double sign, const double *weight);
+l3a_status cuda_scatter_add_sums(struct scatter *scatter, const struct sums *sums, double sign);
+/* A root becomes a triangle. */
+l3a_status cuda_scatter_expand(struct scatter *scatter);
+/* made [rows x d]: the root in double precision; NULL if there are no rows. To be released. */
+l3a_status cuda_root_widened(struct device *device, const struct scatter *scatter, double **made);
+/* square += scale · A, whatever the scatter is kept as */
+l3a_status cuda_scatter_add_to(struct device *device, const struct scatter *scatter, double scale, double *square);
+/* √(scale ω) x of the `count` rows with a weight above 0. */
+l3a_status cuda_block_take(struct device *device, const struct block *rows, const double *weight, double scale, size_t count,
+                           real type, void *to);
+
+/* root.c */
+l3a_status cuda_scatter_tidy(struct scatter *scatter, uint64_t rows);
+/* As cpu_root_subtract(). */
+l3a_status cuda_root_subtract(struct scatter *scatter, const struct block *rows, double scale, const double *weight, size_t count,
+                              bool *found);
+
+#endif

@@ -1,0 +1,253 @@
+#include "algebra/cuda/kernels.h"
+
+namespace {
+
+enum { THREADS = 256, WARP = 32, MOST_ROWS = 32768, LINE = 1 << 20 };
+
+__device__ double get(real type, const void *values, size_t index) {
+    return type == REAL_SINGLE ? (double)((const float *)values)[index] : ((const double *)values)[index];
+}
+
+__device__ void put(real type, void *values, size_t index, double number) {
+    if (type == REAL_SINGLE) {
+        ((float *)values)[index] = (float)number;
+    } else {
+        ((double *)values)[index] = number;
+    }
+}
+
+/* The same as random_uniform(). */
+__device__ double uniform(uint64_t seed, uint64_t index) {
+    uint64_t z = seed + (index + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return (double)((z ^ (z >> 31)) >> 40) * 0x1p-24;
+}
+
+/* Where element (i, j ≤ i) of a symmetric matrix is: in a packed triangle, and in a square, which has the upper triangle. */
+__device__ size_t triangle_at(size_t i, size_t j) {
+    return i * (i + 1) / 2 + j;
+}
+
+__device__ size_t square_at(size_t d, size_t i, size_t j) {
+    return j * d + i;
+}
+
+template <class Body> __global__ void each_element(size_t rows, size_t columns, Body body) {
+    for (size_t i = blockIdx.y; i < rows; i += gridDim.y) {
+        for (size_t j = (size_t)blockIdx.x * blockDim.x + threadIdx.x; j < columns; j += (size_t)gridDim.x * blockDim.x) {
+            body(i, j);
+        }
+    }
+}
+
+/* body(i, j) for every element of a matrix. */
+template <class Body> cudaError_t each(cudaStream_t stream, size_t rows, size_t columns, Body body) {
+    if (!rows || !columns) {
+        return cudaSuccess;
+    }
+    const dim3 grid((unsigned)((columns + THREADS - 1) / THREADS), (unsigned)(rows < MOST_ROWS ? rows : MOST_ROWS));
+    each_element<<<grid, THREADS, 0, stream>>>(rows, columns, body);
+    return cudaGetLastError();
+}
+
+/* body(i) for every element of an array. */
+template <class Body> cudaError_t each_number(cudaStream_t stream, size_t count, Body body) {
+    return each(stream, (count + LINE - 1) / LINE, count < LINE ? count : LINE, [=] __device__(size_t i, size_t j) {
+        if (i * LINE + j < count) {
+            body(i * LINE + j);
+        }
+    });
+}
+
+/* One warp sums a row, always in the same order. */
+__global__ void sum_squares(real type, size_t rows, size_t width, const void *x, double *sums) {
+    for (size_t i = blockIdx.x; i < rows; i += gridDim.x) {
+        double sum = 0;
+        for (size_t j = threadIdx.x; j < width; j += WARP) {
+            const double value = get(type, x, i * width + j);
+            sum += value * value;
+        }
+        for (int step = WARP / 2; step; step /= 2) {
+            sum += __shfl_down_sync(0xffffffff, sum, (unsigned)step);
+        }
+        if (threadIdx.x == 0) {
+            sums[i] = sum;
+        }
+    }
+}
+
+} // namespace
+
+cudaError_t kernel_entries(cudaStream_t stream, real type, uint64_t seed, size_t width, size_t dim, void *values) {
+    const double root = sqrt((double)width);
+    return each(stream, width, dim, [=] __device__(size_t i, size_t j) {
+        put(type, values, i * dim + j, (double)(float)((2 * uniform(seed, i * dim + j) - 1) / root));
+    });
+}
+
+cudaError_t kernel_shift(cudaStream_t stream, real type, size_t rows, size_t width, const float *z, const double *mean, void *to) {
+    return each(stream, rows, width, [=] __device__(size_t i, size_t j) {
+        put(type, to, i * width + j, (double)z[i * width + j] - (mean ? mean[j] : 0));
+    });
+}
+
+cudaError_t kernel_squares(cudaStream_t stream, real type, size_t rows, size_t width, const void *x, double *sums) {
+    if (!rows) {
+        return cudaSuccess;
+    }
+    sum_squares<<<(unsigned)(rows < MOST_ROWS ? rows : MOST_ROWS), WARP, 0, stream>>>(type, rows, width, x, sums);
+    return cudaGetLastError();
+}
+
+cudaError_t kernel_finish(cudaStream_t stream, real type, enum layer_kind kind, size_t rows, size_t dim, size_t width,
+                          size_t columns, const float *z, void *x) {
+    return each(stream, rows, columns, [=] __device__(size_t i, size_t j) {
+        const size_t at = i * columns + j;
+        if (j >= dim) {
+            put(type, x, at, (double)z[i * width + j - dim]);
+        } else if (kind == LAYER_RELU) {
+            const double value = get(type, x, at);
+            put(type, x, at, value > 0 ? value : 0);
+        } else if (kind == LAYER_TANH && type == REAL_SINGLE) {
+            ((float *)x)[at] = tanhf(((float *)x)[at]);
+        } else if (kind == LAYER_TANH) {
+            ((double *)x)[at] = tanh(((double *)x)[at]);
+        }
+    });
+}
+
+cudaError_t kernel_finish_kernels(cudaStream_t stream, real type, size_t rows, size_t dim, double rate, const double *own,
+                                  const double *square, void *x) {
+    return each(stream, rows, dim, [=] __device__(size_t i, size_t j) {
+        const double distance = own[i] + square[j] + get(type, x, i * dim + j);
+        const double exponent = distance > 0 ? -rate * distance : 0;
+        put(type, x, i * dim + j, type == REAL_SINGLE ? (double)expf((float)exponent) : exp(exponent));
+    });
+}
+
+cudaError_t kernel_take(cudaStream_t stream, size_t count, size_t width, real from_type, const void *from, const size_t *chosen,
+                        const double *scale, real type, void *to) {
+    return each(stream, count, width, [=] __device__(size_t i, size_t j) {
+        const double value = get(from_type, from, (chosen ? chosen[i] : i) * width + j);
+        put(type, to, i * width + j, scale ? scale[i] * value : value);
+    });
+}
+
+cudaError_t kernel_pack(cudaStream_t stream, size_t d, size_t first, size_t count, const double *square, double *packed) {
+    return each(stream, count, first + count, [=] __device__(size_t n, size_t j) {
+        const size_t i = first + n;
+        if (j <= i) {
+            packed[triangle_at(i, j) - triangle_at(first, 0)] = square[square_at(d, i, j)];
+        }
+    });
+}
+
+cudaError_t kernel_unpack(cudaStream_t stream, size_t d, size_t first, size_t count, const double *packed, double *square) {
+    return each(stream, count, first + count, [=] __device__(size_t n, size_t j) {
+        const size_t i = first + n;
+        if (j <= i) {
+            square[square_at(d, i, j)] = packed[triangle_at(i, j) - triangle_at(first, 0)];
+        }
+    });
+}
+
+cudaError_t kernel_add_square(cudaStream_t stream, size_t d, double keep, double *to, double scale, const double *from) {
+    return each(stream, d, d, [=] __device__(size_t i, size_t j) {
+        if (j >= i) {
+            const size_t at = i * d + j;
+            to[at] = (keep == 0 ? 0 : keep * to[at]) + (scale == 0 ? 0 : scale * from[at]);
+        }
+    });
+}
+
+cudaError_t kernel_add_triangle(cudaStream_t stream, size_t d, double scale, real type, const void *triangle, double *square) {
+    return each(stream, d, d, [=] __device__(size_t i, size_t j) {
+        if (j <= i) {
+            square[square_at(d, i, j)] += scale * get(type, triangle, triangle_at(i, j));
+        }
+    });
+}
+
+cudaError_t kernel_make_triangle(cudaStream_t stream, size_t d, real type, const void *from, double scale, const double *square,
+                                 void *to) {
+    return each(stream, d, d, [=] __device__(size_t i, size_t j) {
+        if (j <= i) {
+            const size_t at = triangle_at(i, j);
+            put(type, to, at, (from ? get(type, from, at) : 0) + scale * square[square_at(d, i, j)]);
+        }
+    });
+}
+
+cudaError_t kernel_add_numbers(cudaStream_t stream, size_t count, real type, void *to, real from_type, const void *from) {
+    return each_number(stream, count, [=] __device__(size_t i) { put(type, to, i, get(type, to, i) + get(from_type, from, i)); });
+}
+
+cudaError_t kernel_narrow(cudaStream_t stream, size_t d, const double *square, float *to) {
+    return each(stream, d, d, [=] __device__(size_t i, size_t j) {
+        if (j >= i) {
+            to[i * d + j] = (float)square[i * d + j];
+        }
+    });
+}
+
+cudaError_t kernel_shift_diagonal(cudaStream_t stream, real type, size_t d, double shift, void *square) {
+    const double added = type == REAL_SINGLE ? (double)(float)shift : shift;
+    return each_number(stream, d, [=] __device__(size_t i) {
+        const size_t at = i * d + i;
+        put(type, square, at, get(type, square, at) + added);
+    });
+}
+
+cudaError_t kernel_diagonal(cudaStream_t stream, real type, size_t d, double scale, const void *square, double *to) {
+    return each_number(stream, d, [=] __device__(size_t i) { to[i] += scale * get(type, square, i * d + i); });
+}
+
+cudaError_t kernel_triangle_diagonal(cudaStream_t stream, real type, size_t d, double scale, const void *triangle, double *to) {
+    return each_number(stream, d, [=] __device__(size_t i) { to[i] += scale * get(type, triangle, triangle_at(i, i)); });
+}
+
+cudaError_t kernel_root_diagonal(cudaStream_t stream, real type, size_t rows, size_t d, double scale, const void *root,
+                                 double *to) {
+    return each_number(stream, d, [=] __device__(size_t j) {
+        double sum = 0;
+        for (size_t i = 0; i < rows; i++) {
+            const double number = get(type, root, i * d + j);
+            sum += number * number;
+        }
+        to[j] += scale * sum;
+    });
+}
+
+cudaError_t kernel_product_numbers(cudaStream_t stream, real type, size_t rows, size_t d, const void *root, uint64_t first,
+                                   size_t count, void *to) {
+    return each_number(stream, count, [=] __device__(size_t n) {
+        const size_t at = first + n;
+        size_t i = (size_t)((sqrt(8 * (double)at + 1) - 1) / 2);
+        while (triangle_at(i, 0) > at) {
+            i--;
+        }
+        while (triangle_at(i + 1, 0) <= at) {
+            i++;
+        }
+        const size_t j = at - triangle_at(i, 0);
+        double sum = 0;
+        for (size_t r = 0; r < rows; r++) {
+            sum += get(type, root, r * d + i) * get(type, root, r * d + j);
+        }
+        put(type, to, n, sum);
+    });
+}
+
+cudaError_t kernel_pivot_rows(cudaStream_t stream, real type, size_t d, const void *triangle, const size_t *pivots, size_t count,
+                              double *to) {
+    return each(stream, count, d, [=] __device__(size_t n, size_t i) {
+        const size_t p = pivots[n];
+        to[n * d + i] = get(type, triangle, i > p ? triangle_at(i, p) : triangle_at(p, i));
+    });
+}
+
+cudaError_t kernel_pivot_columns(cudaStream_t stream, size_t rows, size_t d, const double *x, const size_t *pivots, size_t count,
+                                 double *to) {
+    return each(stream, rows, count, [=] __device__(size_t i, size_t n) { to[i * count + n] = x[i * d + pivots[n]]; });
+}

@@ -1,0 +1,132 @@
+#include "base/plugin.h"
+
+#include "base/memory.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_LIMIT = 4096, NAME_LIMIT = 16, MOST_DEVICES = 1000 };
+
+static const struct plugin_host host = {fail, allocate, release};
+
+/* "cuda:1" is a kind and a number. */
+struct device_name {
+    char kind[NAME_LIMIT];
+    int number;
+};
+
+static bool is_processor(const char *name) {
+    return !name || !strcmp(name, "auto") || !strcmp(name, "cpu");
+}
+
+static l3a_status read_name(l3a_context *context, const char *text, struct device_name *name) {
+    l3a_status status = L3A_OK;
+    const size_t length = strcspn(text, ":");
+    char *end = NULL;
+    *name = (struct device_name){.number = 0};
+    FAIL_IF(length != 4 || memcmp(text, "cuda", 4) != 0, context, L3A_ERROR_OPTION, "use auto, cpu, cuda or cuda:N",
+            "device: there is no '%.40s'", text);
+    memcpy(name->kind, text, length);
+    if (text[length]) {
+        const long number = strtol(text + length + 1, &end, 10);
+        FAIL_IF(text[length + 1] < '0' || text[length + 1] > '9' || *end || number > MOST_DEVICES, context, L3A_ERROR_OPTION,
+                "use cuda for the first device, or cuda:1 for the second", "device: '%.40s' has no number of a device", text);
+        name->number = (int)number;
+    }
+done:
+    return status;
+}
+
+/* The folder of the file that this function is in, the library or a program that contains it. */
+static bool own_folder(char *folder, size_t capacity) {
+    Dl_info info;
+    char *path = dladdr((const void *)&host, &info) && info.dli_fname ? realpath(info.dli_fname, NULL) : NULL;
+    char *slash = path ? strrchr(path, '/') : NULL;
+    const bool fits = slash && (size_t)(slash - path) < capacity;
+    if (fits) {
+        snprintf(folder, capacity, "%.*s", (int)(slash - path), path);
+    }
+    free(path);
+    return fits;
+}
+
+static l3a_status find_plugin(l3a_context *context, const char *kind, char *path, size_t capacity) {
+    l3a_status status = L3A_OK;
+    char folder[PATH_LIMIT];
+    const char *given = secure_getenv("L3A_PLUGIN_PATH");
+    FAIL_IF(given && given[0] != '/', context, L3A_ERROR_OPTION, "set it to the full path of the folder that has the plug-ins",
+            "L3A_PLUGIN_PATH: '%.200s' is no full path", given);
+    FAIL_IF(!given && !own_folder(folder, sizeof folder), context, L3A_ERROR_NOT_FOUND,
+            "set L3A_PLUGIN_PATH to the folder that has the plug-ins", "device %s: the library's own folder is unknown", kind);
+    const int length = snprintf(path, capacity, "%s/libl3a-%s.so", given ? given : folder, kind);
+    FAIL_IF(length < 0 || (size_t)length >= capacity, context, L3A_ERROR_OPTION, NULL, "device %s: the path is too long", kind);
+done:
+    return status;
+}
+
+/* The plug-in stays loaded until the process ends: the libraries that it brings do not survive being unloaded. */
+static l3a_status load_plugin(l3a_context *context, const char *kind, const struct l3a_plugin **plugin) {
+    l3a_status status = L3A_OK;
+    char path[PATH_LIMIT + 32], symbol[NAME_LIMIT + 16];
+    plugin_entry *entry = NULL;
+    void *library = NULL;
+    TRY(find_plugin(context, kind, path, sizeof path));
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    FAIL_IF(!library, context, L3A_ERROR_NOT_FOUND, "build it with 'make cuda', or set L3A_PLUGIN_PATH to the folder that has it",
+            "device %s: cannot load the plug-in: %s", kind, dlerror());
+    snprintf(symbol, sizeof symbol, "l3a_plugin_%s", kind);
+    void *found = dlsym(library, symbol);
+    FAIL_IF(!found, context, L3A_ERROR_FORMAT, "build the plug-in again", "%s: not a plug-in of this library: it has no %s()", path,
+            symbol);
+    memcpy(&entry, &found, sizeof entry);
+    *plugin = entry(PLUGIN_VERSION);
+    FAIL_IF(!*plugin, context, L3A_ERROR_VERSION, "build and install the library and its plug-ins together",
+            "%s: the plug-in of another version; the library is version " L3A_VERSION, path);
+done:
+    if (library) {
+        dlclose(library);
+    }
+    return status;
+}
+
+l3a_status device_open(l3a_context *context) {
+    l3a_status status = L3A_OK;
+    struct device_name name;
+    const struct l3a_plugin *plugin;
+    if (is_processor(context->options.device)) {
+        return L3A_OK;
+    }
+    TRY(read_name(context, context->options.device, &name));
+    TRY(load_plugin(context, name.kind, &plugin));
+    TRY(plugin->open(context, &host, name.number, &context->device));
+    context->plugin = plugin;
+    context->algebra = plugin->algebra;
+done:
+    return status;
+}
+
+void device_close(l3a_context *context) {
+    if (context->plugin) {
+        context->plugin->close(context, context->device);
+    }
+    context->plugin = NULL;
+    context->device = NULL;
+}
+
+l3a_status l3a_device_describe(l3a_context *context, const char *device, char *text, size_t capacity) {
+    l3a_status status = L3A_OK;
+    struct device_name name;
+    const struct l3a_plugin *plugin;
+    NEED(context, context, text);
+    if (is_processor(device)) {
+        snprintf(text, capacity, "the processor, %d threads", context->threads);
+        return L3A_OK;
+    }
+    TRY(read_name(context, device, &name));
+    TRY(load_plugin(context, name.kind, &plugin));
+    TRY(plugin->describe(context, &host, name.number, text, capacity));
+done:
+    return status;
+}

@@ -1,0 +1,38 @@
+/* Devices that a plug-in brings. The base library needs none of their libraries: it looks for libl3a-NAME.so when a context asks
+ * for the device NAME, next to itself or in the folder L3A_PLUGIN_PATH, never in the current folder.
+ *
+ * A plug-in shares the private structs of the library, so both must come from the same version. It exports one function,
+ * l3a_plugin_NAME(version), which returns NULL for a version other than its own. It uses nothing of the library but the functions
+ * in struct plugin_host. */
+#ifndef L3A_PLUGIN_H
+#define L3A_PLUGIN_H
+
+#include "base/context.h"
+
+/* The second number changes whenever struct algebra, a struct that it names or one of this file does. */
+enum { PLUGIN_VERSION = L3A_VERSION_NUMBER * 100 + 1 };
+
+struct plugin_host {
+    __attribute__((format(printf, 4, 5)))
+    l3a_status (*fail)(l3a_context *context, l3a_status status, const char *hint, const char *format, ...);
+    l3a_status (*allocate)(l3a_context *context, size_t count, size_t size, void *memory);
+    void (*release)(l3a_context *context, void *memory);
+};
+
+struct l3a_plugin {
+    const struct algebra *algebra;
+    /* Opens a device, by its number from 0, for the objects of a context. Nothing is left behind if it fails. */
+    l3a_status (*open)(l3a_context *context, const struct plugin_host *host, int number, void **device);
+    void (*close)(l3a_context *context, void *device);
+    /* What the device is: "NVIDIA H200, 139.8 GiB, …". */
+    l3a_status (*describe)(l3a_context *context, const struct plugin_host *host, int number, char *text, size_t capacity);
+};
+
+typedef const struct l3a_plugin *plugin_entry(uint32_t version);
+
+/* Gives the context the back end of its options.device. If this fails, the context's text says why the device cannot be used. */
+l3a_status device_open(l3a_context *context);
+/* Accepts a context without a device. */
+void device_close(l3a_context *context);
+
+#endif

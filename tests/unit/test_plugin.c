@@ -1,0 +1,90 @@
+/* Devices that cannot be used say why, whether or not this machine has one. */
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A context cannot be created, and a description fails in the same way, with the text. */
+static void check_refused(const char *device, l3a_status status, const char *contains) {
+    const l3a_context_options options = {.size = sizeof options, .device = device};
+    l3a_context *context = make_context(1), *made = NULL;
+    char text[200];
+    assert_int_equal(l3a_context_create(&options, &made), status);
+    assert_null(made);
+    assert_fails(context, l3a_device_describe(context, device, text, sizeof text), status, contains);
+    assert_true(*l3a_error_hint(context));
+    l3a_context_free(context);
+}
+
+static void the_processor_needs_no_plugin(void **state) {
+    (void)state;
+    static const char *const names[] = {NULL, "auto", "cpu"};
+    l3a_context *context = make_context(1);
+    char text[200];
+    assert_int_equal(setenv("L3A_PLUGIN_PATH", "/nowhere", 1), 0);
+    for (size_t i = 0; i < 3; i++) {
+        const l3a_context_options options = {.size = sizeof options, .device = names[i]};
+        l3a_context *made = NULL;
+        assert_int_equal(l3a_context_create(&options, &made), L3A_OK);
+        assert_null(made->algebra);
+        assert_ok(context, l3a_device_describe(context, names[i], text, sizeof text));
+        assert_non_null(strstr(text, "processor"));
+        l3a_context_free(made);
+    }
+    l3a_context_free(context);
+}
+
+static void unknown_names_are_refused(void **state) {
+    (void)state;
+    static const char *const names[] = {"",       "gpu",     "cud",     "cudax",   "CUDA",      "cuda:",
+                                        "cuda:x", "cuda:-1", "cuda:1x", "cuda: 1", "cuda:9999", "cuda:99999999999999999"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        check_refused(names[i], L3A_ERROR_OPTION, "device: ");
+    }
+    check_refused("cuda, or whatever else you have that is fast", L3A_ERROR_OPTION, "device: ");
+}
+
+static void plugins_are_found_by_full_path_alone(void **state) {
+    (void)state;
+    char *folder = make_temporary_folder(), *path = path_in(folder, "libl3a-cuda.so");
+    assert_int_equal(setenv("L3A_PLUGIN_PATH", folder, 1), 0);
+    check_refused("cuda", L3A_ERROR_NOT_FOUND, "cannot load the plug-in");
+    write_bytes(path, "no library", 10);
+    check_refused("cuda", L3A_ERROR_NOT_FOUND, path);
+    assert_int_equal(setenv("L3A_PLUGIN_PATH", ".", 1), 0);
+    check_refused("cuda", L3A_ERROR_OPTION, "no full path");
+    assert_int_equal(setenv("L3A_PLUGIN_PATH", "", 1), 0);
+    check_refused("cuda", L3A_ERROR_OPTION, "no full path");
+    assert_int_equal(unsetenv("L3A_PLUGIN_PATH"), 0); /* next to this program, not in the current folder */
+    assert_int_equal(chdir(folder), 0);
+    check_refused("cuda", L3A_ERROR_NOT_FOUND, "tests/libl3a-cuda.so");
+    assert_int_equal(chdir("/"), 0);
+    free(path);
+    remove_folder(folder);
+}
+
+static void plugins_of_another_version_are_refused(void **state) {
+    (void)state;
+    const char *folder = getenv("L3A_TEST_PLUGINS");
+    if (!folder) {
+        skip();
+    }
+    char *other = path_in(folder, "other_version"), *none = path_in(folder, "no_entry");
+    assert_int_equal(setenv("L3A_PLUGIN_PATH", other, 1), 0);
+    check_refused("cuda:1", L3A_ERROR_VERSION, "another version; the library is version " L3A_VERSION);
+    assert_int_equal(setenv("L3A_PLUGIN_PATH", none, 1), 0);
+    check_refused("cuda", L3A_ERROR_FORMAT, "it has no l3a_plugin_cuda()");
+    free(other);
+    free(none);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_processor_needs_no_plugin),
+        cmocka_unit_test(unknown_names_are_refused),
+        cmocka_unit_test(plugins_are_found_by_full_path_alone),
+        cmocka_unit_test(plugins_of_another_version_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
