@@ -96,6 +96,15 @@ struct solution {
 
 enum half { KEPT, ADDED };
 
+/* Where memory is taken. Scatters can be on a device or, as far as they do not fit, in the processor's memory: their back end
+ * decides when it allocates them. */
+enum place { PROCESSOR, DEVICE, EITHER, PLACE_COUNT };
+
+/* Bytes in each place. */
+struct footprint {
+    uint64_t in[PLACE_COUNT];
+};
+
 /* A back end. Every function but those that free can fail. Matrices that are passed are row-major and in the processor's memory.
  * The functions below say what each does. */
 struct algebra {
@@ -146,18 +155,24 @@ struct algebra {
     l3a_status (*scatter_add_rows)(struct scatter *scatter, const struct block *rows, double sign, const double *weight);
     l3a_status (*scatter_add_sums)(struct scatter *scatter, const struct sums *sums, double sign);
     l3a_status (*scatter_tidy)(struct scatter *scatter, uint64_t rows);
-    /* Bytes in the processor's memory that an object would take; of `sums`, with a second half of C of that many columns. */
-    uint64_t (*layer_bytes)(const struct layer_shape *shape);
-    uint64_t (*block_bytes)(const struct block *rows);
-    uint64_t (*sums_bytes)(size_t dim, size_t columns);
-    uint64_t (*scatter_bytes)(size_t dim, real type, uint64_t rows); /* a root if rows ≤ dim / 2 */
-    uint64_t (*solution_bytes)(size_t dim, size_t columns, real type);
-    uint64_t (*multiply_bytes)(const l3a_context *context, size_t dim);
+    /* Bytes that an object would take in a place, with the work space of what is done with it; of `sums`, with a second half of C
+     * of that many columns; of a product, with as many rows. */
+    uint64_t (*layer_bytes)(enum place place, const struct layer_shape *shape);
+    uint64_t (*block_bytes)(enum place place, const struct block *rows);
+    uint64_t (*sums_bytes)(enum place place, size_t dim, size_t columns);
+    uint64_t (*scatter_bytes)(enum place place, size_t dim, real type, uint64_t rows); /* a root if rows ≤ dim / 2 */
+    uint64_t (*solution_bytes)(enum place place, size_t dim, size_t columns, real type);
+    uint64_t (*multiply_bytes)(enum place place, const l3a_context *context, size_t dim, size_t rows);
 };
 
 extern const struct algebra cpu_algebra;
 /* The back end of a context. */
 const struct algebra *algebra_of(const l3a_context *context);
+
+/* Bytes in a place of what is in the processor's memory whatever the back end. */
+static inline uint64_t processor_bytes(enum place place, uint64_t bytes) {
+    return place == PROCESSOR ? bytes : 0;
+}
 
 /* Numbers in a row of a layer. */
 static inline size_t layer_columns(const struct layer_shape *shape) {

@@ -145,11 +145,12 @@ static void list_search(struct search *search, size_t d, size_t columns, struct 
     list[10] = (struct array){&search->going, columns, sizeof(size_t), false};
 }
 
-uint64_t parts_solve_bytes(const l3a_context *context, size_t dim, size_t columns) {
+uint64_t parts_solve_bytes(enum place place, const l3a_context *context, size_t dim, size_t columns) {
     struct search none;
     struct array list[SEARCH_ARRAYS];
     list_search(&none, dim, columns, list);
-    return arrays_bytes(list, SEARCH_ARRAYS) + algebra_of(context)->multiply_bytes(context, dim);
+    return processor_bytes(place, arrays_bytes(list, SEARCH_ARRAYS)) +
+           algebra_of(context)->multiply_bytes(place, context, dim, columns);
 }
 
 l3a_status parts_sum(struct sums *sums, const struct part *parts, size_t count) {
