@@ -1183,6 +1183,9 @@ typedef struct l3a_machine {
 L3A_PUBLIC l3a_status l3a_machine_query(l3a_context *context, l3a_machine *machine);
 /* Measures the floating-point operations per second of a matrix product; takes about a tenth of a second. */
 L3A_PUBLIC l3a_status l3a_machine_speed(l3a_context *context, double *single_precision, double *double_precision);
+/* The same for the context's device, with the operations that learning consists of: expanding features in single precision, and
+ * adding rows to the sums in double precision. Takes a few hundred MiB of its memory. Since 0.5. */
+L3A_PUBLIC l3a_status l3a_device_speed(l3a_context *context, double *single, double *exact);
 
 /* The random numbers of this library: number `index`, from 0, of the stream that starts at seed, uniform in [0, 1). It is the top
  * 24 bits of splitmix64's output. */
