@@ -105,14 +105,15 @@ l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **
     return L3A_OK;
 }
 
-l3a_status context_fork(const l3a_context *context, int threads, l3a_context **made) {
+l3a_status context_fork(const l3a_context *context, int threads, bool algebra, l3a_context **made) {
     l3a_context_options options = context->options;
+    options.device = algebra ? options.device : NULL;
     options.on_event = NULL;
     options.threads = threads;
     const l3a_status status = l3a_context_create(&options, made);
     if (status == L3A_OK) {
         (*made)->files = context->files;
-        (*made)->algebra = context->algebra;
+        (*made)->algebra = algebra ? context->algebra : NULL;
     }
     return status;
 }

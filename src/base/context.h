@@ -41,9 +41,9 @@ struct l3a_context {
     l3a_lock *locks; /* taken and not yet freed */
 };
 
-/* A context for the work of another thread, with an error text of its own: the same memory functions, memory limit, files
- * and back end, with a handle of its own to the same device, and no events. */
-l3a_status context_fork(const l3a_context *context, int threads, l3a_context **made);
+/* A context for the work of another thread, with an error text of its own: the same memory functions, memory limit and files, and no
+ * events. algebra: with the same back end and a handle of its own to the same device, which takes time and memory to open. */
+l3a_status context_fork(const l3a_context *context, int threads, bool algebra, l3a_context **made);
 
 /* Records an error and returns its status. hint may be NULL. A NULL context has no room for the text. */
 __attribute__((format(printf, 4, 5))) l3a_status fail(l3a_context *context, l3a_status status, const char *hint, const char *format,

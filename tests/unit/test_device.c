@@ -59,10 +59,14 @@ static void auto_uses_a_device_and_says_so(void **state) {
     assert_string_equal(context->algebra->name, "fake");
     assert_string_equal(notes.text, "using cuda:0: Fake 0");
     assert_int_equal(notes.count, 1);
-    assert_ok(context, context_fork(context, 1, &other));
+    assert_ok(context, context_fork(context, 1, true, &other));
     assert_string_equal(l3a_context_device(other), "cuda:0");
-    assert_int_equal(notes.count, 1);
     l3a_context_free(other);
+    assert_ok(context, context_fork(context, 1, false, &other)); /* for work without matrices */
+    assert_string_equal(l3a_context_device(other), "cpu");
+    assert_null(other->algebra);
+    l3a_context_free(other);
+    assert_int_equal(notes.count, 1);
     l3a_context_free(context);
     context = open_device("cuda", 0); /* chosen, not found: nothing to say */
     assert_string_equal(l3a_context_device(context), "cuda:0");

@@ -31,6 +31,7 @@ l3a_status device_memory_left(l3a_context *context, uint64_t *available) {
     uint64_t used = 0, reserved = 0;
     size_t unused = 0, all = 0;
     l3a_status status = L3A_OK;
+    TRY(device_wait(device)); /* what is being freed counts as free */
     TRY_CUDA(device, cudaMemGetInfo(&unused, &all));
     measure(device->pool, &used, &reserved);
     measure(device->stored, &used, &reserved);
@@ -42,19 +43,24 @@ done:
     return status;
 }
 
-/* Whether an allocation is to fail: it exceeds the limit that the user has set, or a test wants it. */
-static bool is_refused(struct device *device, size_t bytes) {
-    l3a_context *context = device->context;
-    const uint64_t limit = context->options.device_memory_limit;
+static bool exceeds_limit(const struct device *device, size_t bytes) {
+    const uint64_t limit = device->context->options.device_memory_limit;
     uint64_t used = 0, reserved = 0;
-    if (context->failing_allocation && !--context->failing_allocation) {
-        return true;
-    }
     if (limit) {
         measure(device->pool, &used, &reserved);
         measure(device->stored, &used, &reserved);
     }
     return limit && bytes > beyond(limit, used);
+}
+
+/* Whether an allocation is to fail: it exceeds the limit that the user has set, or a test wants it. What is being freed does not
+ * count. */
+static bool is_refused(struct device *device, size_t bytes) {
+    l3a_context *context = device->context;
+    if (context->failing_allocation && !--context->failing_allocation) {
+        return true;
+    }
+    return exceeds_limit(device, bytes) && (cudaStreamSynchronize(device->stream) != cudaSuccess || exceeds_limit(device, bytes));
 }
 
 /* If there is not enough, the pools give back what they keep, and it is tried once more. */
