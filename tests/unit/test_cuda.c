@@ -51,7 +51,7 @@ static void layers_are_the_same_bit_by_bit(void **state) {
 static void wide_rows_have_the_accuracy_of_float32(void **state) {
     (void)state;
     enum { WIDE = 2048, OUTPUTS = 130, COUNT = 70 };
-    static const size_t widths[] = {512, 513, 1000, WIDE};
+    static const size_t widths[] = {768, 769, 1000, WIDE};
     static float z[COUNT * WIDE], entries[WIDE * OUTPUTS], x[COUNT * OUTPUTS];
     l3a_context *context = context_on("cuda");
     for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
@@ -80,7 +80,7 @@ static void wide_rows_have_the_accuracy_of_float32(void **state) {
         }
         lean /= sqrt(size * COUNT * OUTPUTS);
         print_message("width %zu: rows differ by %.1e, and lean by %.1e\n", k, sqrt(gap / size), lean);
-        assert_true(sqrt(gap / size) < 1e-6);
+        assert_true(sqrt(gap / size) < 6e-7);
         block_free(&rows);
         layer_free(&layer);
     }
