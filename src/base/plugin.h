@@ -10,13 +10,14 @@
 #include "base/context.h"
 
 /* The second number changes whenever struct algebra, a struct that it names or one of this file does. */
-enum { PLUGIN_VERSION = L3A_VERSION_NUMBER * 100 + 2 };
+enum { PLUGIN_VERSION = L3A_VERSION_NUMBER * 100 + 3 };
 
 struct plugin_host {
     __attribute__((format(printf, 4, 5)))
     l3a_status (*fail)(l3a_context *context, l3a_status status, const char *hint, const char *format, ...);
     l3a_status (*allocate)(l3a_context *context, size_t count, size_t size, void *memory);
     void (*release)(l3a_context *context, void *memory);
+    void (*copy)(const l3a_context *context, void *to, const void *from, size_t bytes); /* memcpy() on all threads of the context */
 };
 
 struct l3a_plugin {

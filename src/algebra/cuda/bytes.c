@@ -1,35 +1,37 @@
 /* What objects take, for plans: on the device, and the little that they take of the processor's memory. With an object counts the
  * work space of what is done with it, so a plan that adds up the objects has enough for one operation at a time.
  *
- * An estimate is what cuSOLVER wants for a factor or an inverse: it says so only for matrices that exist. A quarter of a square is
- * more than it has asked for so far. */
+ * What cuSOLVER wants for a factor or an inverse is estimated: it says so only for matrices that exist. The estimate is a quarter of a
+ * square, besides the square that is there for other work. */
 #include "algebra/cuda/cuda.h"
 
 static uint64_t square_bytes(size_t dim) {
     return (uint64_t)dim * dim * sizeof(double);
 }
 
-/* B, or the centres with their mean and squares, which arrive in float32; on the processor, the slots for copies, once for all
- * objects of a context. */
+/* B, twice if it may be split; or the centres with their mean and squares, which arrive in float32. On the processor, the slots for
+ * copies, once for all objects of a context. */
 uint64_t cuda_layer_bytes(enum place place, const struct layer_shape *shape) {
+    const size_t copies = cuda_layer_splits(shape) ? 2 : 1;
     const uint64_t numbers = (uint64_t)shape->width * shape->dim;
     const uint64_t kernels =
         shape->kind == LAYER_KERNELS ? numbers * sizeof(float) + ((uint64_t)shape->width + shape->dim) * sizeof(double) : 0;
     switch (place) {
     case PROCESSOR: return (uint64_t)SLOTS * SLOT_BYTES;
-    case DEVICE: return shape->kind == LAYER_NONE ? 0 : numbers * real_size(shape->type) + kernels;
+    case DEVICE: return shape->kind == LAYER_NONE ? 0 : copies * numbers * real_size(shape->type) + kernels;
     case EITHER:
     case PLACE_COUNT: break;
     }
     return 0;
 }
 
-/* X and, twice, z; z in the layer's type. */
+/* X; z twice, and once more in the layer's type, or split. */
 static uint64_t rows_bytes(const struct block *rows) {
     const struct layer_shape *shape = &rows->layer->shape;
     const size_t size = real_size(shape->type);
-    const bool kernels = shape->kind == LAYER_KERNELS, wide = kernels || shape->type == REAL_DOUBLE;
-    const uint64_t row = layer_columns(shape) * size + 2 * shape->width * sizeof(float) + (wide ? shape->width * size : 0) +
+    const bool kernels = shape->kind == LAYER_KERNELS, split = cuda_layer_splits(shape);
+    const size_t copies = split ? 2 : kernels || shape->type == REAL_DOUBLE ? 1 : 0;
+    const uint64_t row = layer_columns(shape) * size + 2 * shape->width * sizeof(float) + copies * shape->width * size +
                          (kernels ? sizeof(double) : 0);
     return rows->capacity * row;
 }

@@ -84,6 +84,13 @@ done:
     return status;
 }
 
+/* Devices made for computing have fast float64 and tensor cores that multiply TF32 numbers eight times as fast as float32 numbers;
+ * those made for graphics have neither. */
+static bool has_tensors(int number) {
+    int ratio = 0;
+    return cudaDeviceGetAttribute(&ratio, cudaDevAttrSingleToDoublePrecisionPerfRatio, number) == cudaSuccess && ratio <= 2;
+}
+
 static l3a_status open_parts(struct device *device) {
     const struct cudaMemPoolProps wanted = {.allocType = cudaMemAllocationTypePinned,
                                             .location = {.type = cudaMemLocationTypeDevice, .id = device->number}};
@@ -146,7 +153,7 @@ l3a_status device_open_number(l3a_context *context, const struct plugin_host *ho
     struct device *device = NULL;
     TRY(find_device(context, host, number, &properties));
     TRY(host->allocate(context, 1, sizeof *device, &device));
-    *device = (struct device){.context = context, .host = host, .number = number};
+    *device = (struct device){.context = context, .host = host, .number = number, .has_tensors = has_tensors(number)};
     status = open_parts(device);
     if (status != L3A_OK) {
         device_close_number(context, device);

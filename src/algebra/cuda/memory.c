@@ -204,7 +204,7 @@ l3a_status device_put_on(struct device *device, cudaStream_t stream, void *to, c
         const size_t slot = device->next_slot++ % SLOTS, count = bytes - done < SLOT_BYTES ? bytes - done : SLOT_BYTES;
         char *pinned = device->pinned + slot * SLOT_BYTES;
         TRY_CUDA(device, cudaEventSynchronize(device->copied[slot]));
-        memcpy(pinned, (const char *)from + done, count);
+        device->host->copy(device->context, pinned, (const char *)from + done, count);
         TRY_CUDA(device, cudaMemcpyAsync((char *)to + done, pinned, count, cudaMemcpyDefault, stream));
         TRY_CUDA(device, cudaEventRecord(device->copied[slot], stream));
     }
@@ -232,7 +232,8 @@ static l3a_status get_by_slots(struct device *device, char *to, const char *from
         }
         const size_t slot = (first + done / SLOT_BYTES) % SLOTS;
         TRY_CUDA(device, cudaEventSynchronize(device->copied[slot]));
-        memcpy(to + done, device->pinned + slot * SLOT_BYTES, bytes - done < SLOT_BYTES ? bytes - done : SLOT_BYTES);
+        device->host->copy(device->context, to + done, device->pinned + slot * SLOT_BYTES,
+                           bytes - done < SLOT_BYTES ? bytes - done : SLOT_BYTES);
     }
 done:
     return status;
