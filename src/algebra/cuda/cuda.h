@@ -151,9 +151,6 @@ l3a_status cuda_sums_copy(struct sums *sums, enum half to);
 /* factor.c */
 l3a_status cuda_sums_factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
                             double share, double shift, double *trace, bool *definite);
-l3a_status cuda_sums_solve(const struct sums *sums, real type, size_t count, void *rows);
-l3a_status cuda_sums_multiply(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count,
-                              double share, const double *x, size_t rows, double *y);
 l3a_status cuda_sums_invert(struct sums *sums, double shift, bool *regular);
 l3a_status cuda_sums_update(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
                             double *coefficients, bool *definite);
@@ -183,5 +180,17 @@ l3a_status cuda_scatter_tidy(struct scatter *scatter, uint64_t rows);
 /* As cpu_root_subtract(). */
 l3a_status cuda_root_subtract(struct scatter *scatter, const struct block *rows, double scale, const double *weight, size_t count,
                               bool *found);
+
+/* vectors.c */
+l3a_status cuda_vectors_create(struct vectors *vectors, void *memory);
+void cuda_vectors_free(struct vectors *vectors);
+l3a_status cuda_vectors_put(struct vectors *vectors, size_t first, size_t count, const void *values);
+l3a_status cuda_vectors_get(const struct vectors *vectors, size_t first, size_t count, void *values);
+l3a_status cuda_vectors_combine(struct vectors *to, const size_t *to_rows, const double *keep, const struct vectors *from,
+                                const size_t *from_rows, const double *scale, size_t count);
+l3a_status cuda_vectors_dot(const struct dots *dots, size_t kinds, size_t count, double *results);
+l3a_status cuda_vectors_multiply(const struct sums *sums, double scale, double share, const struct mixture *mixtures, size_t count,
+                                 const struct vectors *x, struct vectors *y);
+l3a_status cuda_vectors_solve(const struct sums *sums, struct vectors *vectors, size_t first, size_t count);
 
 #endif
