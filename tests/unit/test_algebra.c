@@ -415,6 +415,306 @@ static void inverses_are_inverses(void **state) {
     each(check_inverse, false);
 }
 
+/* ---- Vectors ---- */
+
+enum { LONGEST = 300, VECTORS = 6, MIXED = 28 };
+static const size_t lengths[] = {1, 7, 33, LONGEST};
+
+/* Fills vectors with numbers of a seed, as their type rounds them. */
+static void fill_vectors(struct vectors *vectors, uint64_t seed, double *numbers) {
+    double *raw = calloc(vectors->count * vectors->dim + 1, sizeof *raw);
+    for (size_t i = 0; i < vectors->count * vectors->dim; i++) {
+        real_put(vectors->type, raw, i, value(seed, i));
+        numbers[i] = real_get(vectors->type, raw, i);
+    }
+    assert_ok(vectors->context, vectors_put(vectors, 0, vectors->count, raw));
+    free(raw);
+}
+
+static void compare_vectors(const struct vectors *vectors, const double *expected) {
+    double *raw = calloc(vectors->count * vectors->dim + 1, sizeof *raw);
+    assert_ok(vectors->context, vectors_get(vectors, 0, vectors->count, raw));
+    for (size_t i = 0; i < vectors->count * vectors->dim; i++) {
+        near(real_get(vectors->type, raw, i), expected[i], vectors->type == REAL_SINGLE ? 1e-6 : 1e-14);
+    }
+    free(raw);
+}
+
+static void spoil_row(struct vectors *vectors, size_t row) {
+    double nan[LONGEST] = {0};
+    for (size_t j = 0; j < vectors->dim; j++) {
+        real_put(vectors->type, nan, j, NAN);
+    }
+    assert_ok(vectors->context, vectors_put(vectors, row, 1, nan));
+}
+
+/* Combinations of lists that leave out rows, repeat them and put them in another order. A number that is not read may be anything.
+ */
+static void check_combinations(struct vectors *to, struct vectors *from, double *a, double *b) {
+    static const size_t to_rows[] = {4, 0, 2, 5}, from_rows[] = {1, 1, 3, 2};
+    static const double keep[] = {0.5, 0, -1, 0}, scale[] = {2, -3, 0, 0};
+    l3a_context *context = to->context;
+    const size_t d = to->dim;
+    spoil_row(to, 0);
+    spoil_row(to, 5);
+    spoil_row(from, 2);
+    spoil_row(from, 3);
+    assert_ok(context, vectors_combine(to, to_rows, keep, from, from_rows, scale, 4));
+    for (size_t j = 0; j < d; j++) {
+        a[4 * d + j] = 0.5 * a[4 * d + j] + 2 * b[d + j];
+        a[j] = -3 * b[d + j];
+        a[2 * d + j] *= -1;
+        a[5 * d + j] = 0;
+    }
+    compare_vectors(to, a);
+    fill_vectors(from, 12, b);
+    assert_ok(context, vectors_combine(to, NULL, NULL, from, NULL, NULL, 2)); /* a copy */
+    memcpy(a, b, 2 * d * sizeof *a);
+    compare_vectors(to, a);
+    assert_ok(context, vectors_combine(to, to_rows, NULL, to, to_rows, scale, 2)); /* each with itself */
+    for (size_t j = 0; j < d; j++) {
+        a[4 * d + j] *= 2;
+        a[j] *= -3;
+    }
+    compare_vectors(to, a);
+    assert_ok(context, vectors_combine(to, to_rows, keep, from, from_rows, scale, 0));
+    compare_vectors(to, a);
+}
+
+static void check_dots(const struct vectors *one, const struct vectors *other, const double *a, const double *b) {
+    static const size_t rows[] = {5, 0, 5, 3};
+    const struct dots dots[] = {{one, rows, other, NULL}, {other, rows, other, rows}, {one, NULL, one, NULL}};
+    double results[13] = {[12] = 42}, again[8];
+    const size_t d = one->dim;
+    assert_ok(one->context, vectors_dot(dots, 3, 4, results));
+    for (size_t n = 0; n < 12; n++) {
+        const double *left = n < 4 ? a + rows[n] * d : n < 8 ? b + rows[n - 4] * d : a + (n - 8) * d;
+        const double *right = n < 4 ? b + n * d : left;
+        double sum = 0;
+        for (size_t j = 0; j < d; j++) {
+            sum += left[j] * right[j];
+        }
+        near(results[n], sum, one->type == REAL_SINGLE ? 1e-4 : 1e-11);
+    }
+    assert_ok(one->context, vectors_dot(dots + 1, 1, 4, again)); /* the same whatever else is in the call */
+    assert_memory_equal(again, results + 4, 4 * sizeof *again);
+    assert_ok(one->context, vectors_dot(dots, 3, 0, results + 12));
+    assert_true(results[12] == 42);
+}
+
+/* More rows than a device takes at once, in the opposite order. */
+static void check_many_rows(l3a_context *context) {
+    enum { MANY = 300, SHORT = 3 };
+    static size_t rows[MANY];
+    static double numbers[MANY * SHORT], factors[MANY], results[MANY], reversed[MANY * SHORT];
+    struct vectors from, to;
+    assert_ok(context, vectors_create(context, SHORT, MANY, REAL_DOUBLE, &from));
+    assert_ok(context, vectors_create(context, SHORT, MANY, REAL_DOUBLE, &to));
+    fill_vectors(&from, 15, numbers);
+    for (size_t i = 0; i < MANY; i++) {
+        rows[i] = MANY - 1 - i;
+        factors[i] = (double)i;
+        for (size_t j = 0; j < SHORT; j++) {
+            reversed[rows[i] * SHORT + j] = (double)i * numbers[i * SHORT + j];
+        }
+    }
+    const struct dots dots = {&from, rows, &from, NULL};
+    assert_ok(context, vectors_combine(&to, rows, NULL, &from, NULL, factors, MANY));
+    compare_vectors(&to, reversed);
+    assert_ok(context, vectors_dot(&dots, 1, MANY, results));
+    for (size_t i = 0; i < MANY; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < SHORT; j++) {
+            sum += numbers[rows[i] * SHORT + j] * numbers[i * SHORT + j];
+        }
+        near(results[i], sum, 1e-14);
+    }
+    vectors_free(&from);
+    vectors_free(&to);
+}
+
+static void vectors_are_combined_and_compared(void **state) {
+    (void)state;
+    static double a[VECTORS * LONGEST], b[VECTORS * LONGEST];
+    for (size_t n = 0; n < back_end_count * 16; n++) {
+        l3a_context *context = context_with(back_ends[n / 16]);
+        const real types[] = {n % 2 ? REAL_SINGLE : REAL_DOUBLE, n / 2 % 2 ? REAL_SINGLE : REAL_DOUBLE};
+        struct vectors to, from;
+        assert_ok(context, vectors_create(context, lengths[n / 4 % 4], VECTORS, types[0], &to));
+        assert_ok(context, vectors_create(context, lengths[n / 4 % 4], VECTORS, types[1], &from));
+        fill_vectors(&to, 10, a);
+        fill_vectors(&from, 11, b);
+        check_combinations(&to, &from, a, b);
+        fill_vectors(&to, 13, a);
+        check_dots(&to, &from, a, b);
+        check_many_rows(context);
+        vectors_free(&to);
+        vectors_free(&from);
+        l3a_context_free(context);
+    }
+}
+
+/* Vectors in memory of the caller, wherever the back end keeps them. */
+static void vectors_may_borrow_memory(void **state) {
+    (void)state;
+    static const double factors[] = {2, 2};
+    for (size_t n = 0; n < back_end_count; n++) {
+        l3a_context *context = context_with(back_ends[n]);
+        double numbers[] = {1, 2, 3, 4, 5, 6, 42};
+        struct vectors vectors;
+        assert_ok(context, vectors_wrap(context, 3, 2, REAL_DOUBLE, numbers, &vectors));
+        assert_ok(context, vectors_combine(&vectors, NULL, factors, &vectors, NULL, factors, 2));
+        assert_ok(context, vectors_get(&vectors, 0, 2, numbers));
+        vectors_free(&vectors);
+        for (size_t i = 0; i < 6; i++) {
+            assert_true(numbers[i] == 4 * (double)(i + 1));
+        }
+        assert_true(numbers[6] == 42);
+        l3a_context_free(context);
+    }
+}
+
+/* Sums, two triangles and a root, and their full matrices. */
+struct products {
+    l3a_context *context;
+    size_t d;
+    struct sums sums;
+    struct scatter scatters[3];
+    double full[4][LONGEST * LONGEST];
+};
+
+static void open_products(struct products *p, const struct algebra *algebra, size_t d, real type) {
+    const size_t rows = d / 2 < 5 ? d / 2 : 5;
+    p->context = context_with(algebra);
+    p->d = d;
+    assert_ok(p->context, sums_create(p->context, d, &p->sums));
+    for (size_t m = 0; m < 3; m++) {
+        assert_ok(p->context, scatter_create(p->context, d, type, &p->scatters[m]));
+    }
+    for (size_t i = 0; i < d; i++) {
+        double row[LONGEST], raw[LONGEST];
+        for (size_t m = 0; m < 3; m++) {
+            for (size_t j = 0; j <= i; j++) {
+                row[j] = value(20 + m, i * (i + 1) / 2 + j) + (i == j ? (double)d : 0);
+                real_put(type, raw, j, row[j]);
+                p->full[m][i * d + j] = p->full[m][j * d + i] = m ? real_get(type, raw, j) : row[j];
+            }
+            assert_ok(p->context, m ? scatter_write(&p->scatters[m - 1], triangle_numbers(0, i), i + 1, raw)
+                                    : sums_write(&p->sums, KEPT, i, 1, row));
+        }
+    }
+    memset(p->full[3], 0, sizeof p->full[3]);
+    assert_ok(p->context, scatter_make_root(&p->scatters[2], rows));
+    for (size_t r = 0; r < rows; r++) {
+        double raw[LONGEST];
+        for (size_t j = 0; j < d; j++) {
+            real_put(type, raw, j, value(24, r * d + j));
+        }
+        assert_ok(p->context, scatter_write_root(&p->scatters[2], r, 1, raw));
+        for (size_t i = 0; i < d * d; i++) {
+            p->full[3][i] += real_get(type, raw, i / d) * real_get(type, raw, i % d);
+        }
+    }
+}
+
+static void close_products(struct products *p) {
+    for (size_t m = 0; m < 3; m++) {
+        scatter_free(&p->scatters[m]);
+    }
+    sums_free(&p->sums);
+    l3a_context_free(p->context);
+}
+
+/* Mixtures of every kind, some of more rows than are multiplied at once, and an empty one. */
+static void check_mixtures(struct products *p, double scale) {
+    static const size_t rows[] = {3, 0, 17, 5, 2, 1}, uses[] = {0, 1, 1, 4, 6, 0}; /* bits: which scatters */
+    static double x[(MIXED + 1) * LONGEST], y[(MIXED + 1) * LONGEST];
+    const struct scatter *lists[6][3];
+    struct mixture mixtures[6];
+    struct vectors from, to;
+    for (size_t m = 0; m < 6; m++) {
+        mixtures[m] = (struct mixture){.rows = rows[m], .scatters = lists[m]};
+        for (size_t i = 0; i < 3; i++) {
+            if (uses[m] >> i & 1) {
+                lists[m][mixtures[m].count++] = &p->scatters[i];
+            }
+        }
+    }
+    assert_ok(p->context, vectors_create(p->context, p->d, MIXED + 1, REAL_DOUBLE, &from));
+    assert_ok(p->context, vectors_create(p->context, p->d, MIXED + 1, REAL_DOUBLE, &to));
+    fill_vectors(&from, 25, x);
+    fill_vectors(&to, 26, y); /* the last row stays as it is */
+    assert_ok(p->context, vectors_multiply(&p->sums, scale, 0.7, mixtures, 6, &from, &to));
+    for (size_t m = 0, row = 0; m < 6; m++) {
+        for (size_t n = 0; n < rows[m]; n++, row++) {
+            for (size_t i = 0; i < p->d; i++) {
+                y[row * p->d + i] = 0;
+                for (size_t j = 0; j < p->d; j++) {
+                    double element = scale * p->full[0][i * p->d + j];
+                    for (size_t s = 0; s < 3; s++) {
+                        element += uses[m] >> s & 1 ? 0.7 * p->full[1 + s][i * p->d + j] : 0;
+                    }
+                    y[row * p->d + i] += element * x[row * p->d + j];
+                }
+            }
+        }
+    }
+    double *found = calloc((MIXED + 1) * p->d, sizeof *found);
+    assert_ok(p->context, vectors_get(&to, 0, MIXED + 1, found));
+    for (size_t i = 0; i < (MIXED + 1) * p->d; i++) {
+        near(found[i], y[i], i < MIXED * p->d ? 1e-13 * (double)(p->d * p->d + 10) : 0);
+    }
+    free(found);
+    vectors_free(&from);
+    vectors_free(&to);
+}
+
+/* Two of three vectors. */
+static void check_solutions(struct products *p, real type) {
+    const struct scatter *const scatters[] = {&p->scatters[0], &p->scatters[2]};
+    static double b[3 * LONGEST], x[3 * LONGEST];
+    double raw[LONGEST], trace;
+    struct vectors vectors;
+    bool good = false;
+    assert_ok(p->context, sums_factor(&p->sums, type, 0.3, scatters, 2, 0.7, 2, &trace, &good));
+    assert_true(good);
+    assert_ok(p->context, vectors_create(p->context, p->d, 3, type, &vectors));
+    fill_vectors(&vectors, 27, b);
+    assert_ok(p->context, vectors_solve(&p->sums, &vectors, 1, 2));
+    for (size_t r = 0; r < 3; r++) {
+        assert_ok(p->context, vectors_get(&vectors, r, 1, raw));
+        for (size_t j = 0; j < p->d; j++) {
+            x[r * p->d + j] = real_get(type, raw, j);
+        }
+    }
+    assert_memory_equal(x, b, p->d * sizeof *x);
+    for (size_t n = p->d; n < 3 * p->d; n++) {
+        const size_t i = n % p->d;
+        double sum = 2 * x[n];
+        for (size_t j = 0; j < p->d; j++) {
+            sum += (0.3 * p->full[0][i * p->d + j] + 0.7 * (p->full[1][i * p->d + j] + p->full[3][i * p->d + j])) * x[n - i + j];
+        }
+        near(sum, b[n],
+             type == REAL_SINGLE                  ? 1e-4
+             : p->scatters[2].type == REAL_SINGLE ? 1e-6
+                                                  : 1e-11); /* RᵀR may be in its type */
+    }
+    vectors_free(&vectors);
+}
+
+static void vectors_are_multiplied_and_solved(void **state) {
+    (void)state;
+    static struct products p;
+    for (size_t n = 0; n < back_end_count * 8; n++) {
+        open_products(&p, back_ends[n / 8], lengths[n / 2 % 4], n % 2 ? REAL_SINGLE : REAL_DOUBLE);
+        check_mixtures(&p, 0.3);
+        check_mixtures(&p, 0);
+        check_solutions(&p, REAL_DOUBLE);
+        check_solutions(&p, REAL_SINGLE);
+        close_products(&p);
+    }
+}
+
 /* The recursion from I/γ, in two steps, against the solution of the sums. */
 static void check_update(struct world *w) {
     double cross[MOST * COLUMNS] = {0}, coefficients[MOST * COLUMNS] = {0}, row[MOST] = {0};
@@ -655,6 +955,9 @@ int main(void) {
         cmocka_unit_test(systems_are_solved),
         cmocka_unit_test(single_factors_and_bad_matrices_are_told),
         cmocka_unit_test(inverses_are_inverses),
+        cmocka_unit_test(vectors_are_combined_and_compared),
+        cmocka_unit_test(vectors_may_borrow_memory),
+        cmocka_unit_test(vectors_are_multiplied_and_solved),
         cmocka_unit_test(the_recursion_is_the_solution),
         cmocka_unit_test(rows_are_scored_and_compared),
         cmocka_unit_test(models_are_the_same_on_either_back_end),
