@@ -715,6 +715,45 @@ static void vectors_are_multiplied_and_solved(void **state) {
     }
 }
 
+/* A factor in single precision that a device cuts into several blocks. */
+static void large_systems_are_solved(void **state) {
+    (void)state;
+    enum { LARGE = 1100 };
+    static double matrix[LARGE * LARGE], b[2 * LARGE], row[LARGE];
+    for (size_t n = 0; n < back_end_count; n++) {
+        l3a_context *context = context_with(back_ends[n]);
+        struct sums sums;
+        struct vectors vectors;
+        float x[2 * LARGE];
+        double trace;
+        bool good = false;
+        assert_ok(context, sums_create(context, LARGE, &sums));
+        for (size_t i = 0; i < LARGE; i++) {
+            for (size_t j = 0; j <= i; j++) {
+                row[j] = value(30, i * LARGE + j) + (i == j ? 100 : 0);
+                matrix[i * LARGE + j] = matrix[j * LARGE + i] = row[j];
+            }
+            assert_ok(context, sums_write(&sums, KEPT, i, 1, row));
+        }
+        assert_ok(context, sums_factor(&sums, REAL_SINGLE, 1, NULL, 0, 0, 5, &trace, &good));
+        assert_true(good);
+        assert_ok(context, vectors_create(context, LARGE, 2, REAL_SINGLE, &vectors));
+        fill_vectors(&vectors, 31, b);
+        assert_ok(context, vectors_solve(&sums, &vectors, 0, 2));
+        assert_ok(context, vectors_get(&vectors, 0, 2, x));
+        for (size_t i = 0; i < 2 * LARGE; i++) {
+            double sum = 5 * (double)x[i];
+            for (size_t j = 0; j < LARGE; j++) {
+                sum += matrix[i % LARGE * LARGE + j] * (double)x[i / LARGE * LARGE + j];
+            }
+            near(sum, b[i], 1e-4);
+        }
+        vectors_free(&vectors);
+        sums_free(&sums);
+        l3a_context_free(context);
+    }
+}
+
 /* The recursion from I/γ, in two steps, against the solution of the sums. */
 static void check_update(struct world *w) {
     double cross[MOST * COLUMNS] = {0}, coefficients[MOST * COLUMNS] = {0}, row[MOST] = {0};
@@ -958,6 +997,7 @@ int main(void) {
         cmocka_unit_test(vectors_are_combined_and_compared),
         cmocka_unit_test(vectors_may_borrow_memory),
         cmocka_unit_test(vectors_are_multiplied_and_solved),
+        cmocka_unit_test(large_systems_are_solved),
         cmocka_unit_test(the_recursion_is_the_solution),
         cmocka_unit_test(rows_are_scored_and_compared),
         cmocka_unit_test(models_are_the_same_on_either_back_end),

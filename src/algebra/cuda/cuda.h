@@ -26,7 +26,7 @@
 #include <cuda_runtime_api.h>
 #include <cusolverDn.h>
 
-enum { UPDATE_ROWS = 512, SLOTS = 16, SLOT_BYTES = 4 << 20, SPLIT_WIDTH = 768 };
+enum { UPDATE_ROWS = 512, SLOTS = 16, SLOT_BYTES = 4 << 20, SPLIT_WIDTH = 768, SOLVE_BLOCK = 512 };
 
 /* What a context keeps. */
 struct device {
@@ -60,8 +60,10 @@ struct cuda_block {
     double *squares; /* kernels: ‖z - mean‖² */
 };
 
+/* A factor in single precision takes half the memory of ADDED. After it come the inverses of the blocks on its diagonal, of
+ * SOLVE_BLOCK rows or the rest, one after another, in rows of SOLVE_BLOCK numbers or d if that is less (vectors.c). */
 struct cuda_sums {
-    double *halves[2]; /* KEPT and ADDED, squares [d x d]; a factor in single precision takes the first half of ADDED */
+    double *halves[2]; /* KEPT and ADDED, squares [d x d] */
     double *cross;     /* C [d x columns]; NULL if no rows are being added */
     size_t columns;
 };
@@ -110,9 +112,11 @@ l3a_status device_multiply_symmetric(struct device *device, size_t rows, size_t 
 /* In place: a square becomes its factor. */
 l3a_status device_factor(struct device *device, real type, size_t d, void *square, bool *definite);
 /* b [rows x n] = b U⁻¹, or b U⁻ᵀ if transposed, where U is the factor of a square [n x n] */
-l3a_status device_solve(struct device *device, real type, bool transposed, size_t rows, size_t n, const void *factor, void *b);
+l3a_status device_solve(struct device *device, bool transposed, size_t rows, size_t n, const double *factor, double *b);
 /* b [n x columns] = U⁻ᵀ b */
 l3a_status device_solve_columns(struct device *device, size_t n, size_t columns, const double *factor, double *b);
+/* inverses [d x block]: of the blocks of `block` rows, or the rest, on the diagonal of a factor in single precision */
+l3a_status device_invert_blocks(struct device *device, size_t d, size_t block, const float *factor, float *inverses);
 /* In place: U becomes (UᵀU)⁻¹. */
 l3a_status device_invert(struct device *device, size_t d, double *factor, bool *regular);
 
@@ -186,6 +190,15 @@ l3a_status cuda_scatter_tidy(struct scatter *scatter, uint64_t rows);
 /* As cpu_root_subtract(). */
 l3a_status cuda_root_subtract(struct scatter *scatter, const struct block *rows, double scale, const double *weight, size_t count,
                               bool *found);
+
+/* The inverses that follow a factor in single precision, and how many rows a block has. */
+static inline size_t solve_block(const struct sums *sums) {
+    return sums->dim < SOLVE_BLOCK ? sums->dim : SOLVE_BLOCK;
+}
+
+static inline float *factor_inverses(const struct sums *sums) {
+    return (float *)((const struct cuda_sums *)sums->held)->halves[ADDED] + sums->dim * sums->dim;
+}
 
 /* vectors.c */
 l3a_status cuda_vectors_create(struct vectors *vectors, void *memory);

@@ -66,6 +66,9 @@ l3a_status cuda_sums_factor(struct sums *sums, real type, double scale, const st
     if (*definite) {
         TRY(read_diagonal(device, type, d, factor, &sum, definite));
     }
+    if (*definite && type == REAL_SINGLE) {
+        TRY(device_invert_blocks(device, d, solve_block(sums), (const float *)factor, factor_inverses(sums)));
+    }
 done:
     device_release(device, work);
     return status;

@@ -382,6 +382,10 @@ cudaError_t kernel_shift_diagonal(cudaStream_t stream, real type, size_t d, doub
     });
 }
 
+cudaError_t kernel_identities(cudaStream_t stream, size_t d, size_t block, float *to) {
+    return each(stream, d, block, [=] __device__(size_t i, size_t j) { to[i * block + j] = i % block == j ? 1 : 0; });
+}
+
 cudaError_t kernel_diagonal(cudaStream_t stream, real type, size_t d, double scale, const void *square, double *to) {
     return each_number(stream, d, [=] __device__(size_t i) { to[i] += scale * get(type, square, i * d + i); });
 }

@@ -50,6 +50,9 @@ cudaError_t kernel_narrow(cudaStream_t stream, size_t d, const double *square, f
 /* Adds to the diagonal of a square. */
 cudaError_t kernel_shift_diagonal(cudaStream_t stream, real type, size_t d, double shift, void *square);
 
+/* to [d x block]: identity matrices of `block` rows, one below the other */
+cudaError_t kernel_identities(cudaStream_t stream, size_t d, size_t block, float *to);
+
 /* Diagonals [d]: to += scale · that of a square, of a triangle, of RᵀR. */
 cudaError_t kernel_diagonal(cudaStream_t stream, real type, size_t d, double scale, const void *square, double *to);
 cudaError_t kernel_triangle_diagonal(cudaStream_t stream, real type, size_t d, double scale, const void *triangle, double *to);

@@ -4,7 +4,14 @@
  * Products y = x (scale · A + share · Σ scatters). A is read once for all mixtures, by cuBLAS, which has no fast product of a few
  * rows and half a matrix. So the unused triangle of its square is made the mirror image of the other first. The triangles of
  * scatters are packed, and are read as they are: the work space for x times a triangle holds the share of each tile in each result,
- * and the shares are then added in order. */
+ * and the shares are then added in order.
+ *
+ * Solutions b (UᵀU)⁻¹ = b U⁻¹ U⁻ᵀ in single precision, which a search asks for at every step. Solving for a few rows at once would
+ * leave most of a device idle. So U is cut into blocks, of which those on the diagonal were inverted with the factor, and what
+ * remains are products:
+ *
+ *   z U = b    for k = 0, 1, …: z_k = b_k U_kk⁻¹, and b_j -= z_k U_kj for all j > k
+ *   x Uᵀ = z   for k = …, 1, 0: x_k = z_k U_kk⁻ᵀ, and z_j -= x_k U_jkᵀ for all j < k */
 #include "algebra/cuda/cuda.h"
 
 l3a_status cuda_vectors_create(struct vectors *vectors, void *memory) {
@@ -85,13 +92,43 @@ done:
     return status;
 }
 
+/* b [count x d] = b (UᵀU)⁻¹ */
+static l3a_status solve_by_blocks(struct device *device, const struct sums *sums, size_t count, float *b) {
+    const size_t d = sums->dim, block = solve_block(sums);
+    const float *factor = (const float *)((const struct cuda_sums *)sums->held)->halves[ADDED], *inverses = factor_inverses(sums);
+    float *z = NULL;
+    l3a_status status = L3A_OK;
+    TRY(device_allocate(device, count, d * sizeof *z, &z));
+    for (size_t k = 0; k < d; k += block) {
+        const size_t n = d - k < block ? d - k : block, after = k + n;
+        TRY(device_multiply(device, REAL_SINGLE, false, false, count, n, n, 1, b + k, d, inverses + k * block, block, 0, z + k, d));
+        TRY(device_multiply(device, REAL_SINGLE, false, false, count, d - after, n, -1, z + k, d, factor + k * d + after, d, 1,
+                            b + after, d));
+    }
+    for (size_t k = (d - 1) / block * block, n = d - k;; k -= block, n = block) {
+        TRY(device_multiply(device, REAL_SINGLE, false, true, count, n, n, 1, z + k, d, inverses + k * block, block, 0, b + k, d));
+        TRY(device_multiply(device, REAL_SINGLE, false, true, count, k, n, -1, b + k, d, factor + k, d, 1, z, d));
+        if (!k) {
+            break;
+        }
+    }
+done:
+    device_release(device, z);
+    return status;
+}
+
 l3a_status cuda_vectors_solve(const struct sums *sums, struct vectors *vectors, size_t first, size_t count) {
     struct device *device = device_of(sums->context);
     const double *factor = ((const struct cuda_sums *)sums->held)->halves[ADDED];
+    void *rows = row_of(vectors, first);
     l3a_status status = L3A_OK;
     TRY(device_follow(device, vectors->context));
-    TRY(device_solve(device, vectors->type, false, count, sums->dim, factor, row_of(vectors, first)));
-    TRY(device_solve(device, vectors->type, true, count, sums->dim, factor, row_of(vectors, first)));
+    if (vectors->type == REAL_SINGLE) {
+        TRY(solve_by_blocks(device, sums, count, rows));
+    } else {
+        TRY(device_solve(device, false, count, sums->dim, factor, rows));
+        TRY(device_solve(device, true, count, sums->dim, factor, rows));
+    }
 done:
     return status;
 }
