@@ -754,6 +754,100 @@ static void large_systems_are_solved(void **state) {
     }
 }
 
+/* ---- Searching ---- */
+
+enum { PARTS = 3, JUDGED = 2, SOUGHT = PARTS * JUDGED, SEARCH_DIM = 150 };
+
+/* Parts of a triangle, a root and a triangle, with their full matrices. Each judges two classes. */
+static void make_parts(l3a_context *context, struct part *parts, double full[PARTS][SEARCH_DIM * SEARCH_DIM]) {
+    static const size_t rows[PARTS] = {100, 20, 90};
+    for (size_t p = 0; p < PARTS; p++) {
+        struct scatter *scatter = &parts[p].sums;
+        float row[SEARCH_DIM];
+        assert_ok(context, part_create(context, SEARCH_DIM, REAL_SINGLE, p * JUDGED, (p + 1) * JUDGED, &parts[p]));
+        memset(full[p], 0, sizeof full[p]);
+        if (p == 1) {
+            assert_ok(context, scatter_make_root(scatter, rows[p]));
+        }
+        for (size_t n = 0; n < rows[p]; n++) {
+            for (size_t i = 0; i < SEARCH_DIM; i++) {
+                row[i] = (float)fmax(value(40 + p, n * SEARCH_DIM + i), 0);
+            }
+            for (size_t i = 0; i < SEARCH_DIM * SEARCH_DIM; i++) {
+                full[p][i] += (double)row[i / SEARCH_DIM] * (double)row[i % SEARCH_DIM];
+            }
+            if (p == 1) {
+                assert_ok(context, scatter_write_root(scatter, n, 1, row));
+            }
+        }
+        for (size_t i = 0; p != 1 && i < SEARCH_DIM; i++) {
+            for (size_t j = 0; j <= i; j++) {
+                row[j] = (float)full[p][i * SEARCH_DIM + j];
+            }
+            assert_ok(context, scatter_write(scatter, triangle_numbers(0, i), i + 1, row));
+        }
+    }
+}
+
+/* M_k w_k is near c_k for each class, with α = 0.3 and γ = 20. */
+static void check_found(double full[PARTS][SEARCH_DIM * SEARCH_DIM], const double *cross, const double *coefficients) {
+    for (size_t k = 0; k < SOUGHT; k++) {
+        double gap = 0, size = 0;
+        for (size_t i = 0; i < SEARCH_DIM; i++) {
+            double sum = 20 * coefficients[i * SOUGHT + k];
+            for (size_t j = 0; j < SEARCH_DIM; j++) {
+                for (size_t p = 0; p < PARTS; p++) {
+                    sum += (p == k / JUDGED ? 1 : 0.3) * full[p][i * SEARCH_DIM + j] * coefficients[j * SOUGHT + k];
+                }
+            }
+            gap += (sum - cross[i * SOUGHT + k]) * (sum - cross[i * SOUGHT + k]);
+            size += cross[i * SOUGHT + k] * cross[i * SOUGHT + k];
+        }
+        assert_true(sqrt(gap) <= 5e-3 * sqrt(size));
+    }
+}
+
+/* Conjugate gradients from 0, from the solution before, and from where they ended. */
+static void searches_find_the_solution(void **state) {
+    (void)state;
+    static double full[PARTS][SEARCH_DIM * SEARCH_DIM], cross[SEARCH_DIM * SOUGHT], first[SEARCH_DIM * SOUGHT];
+    for (size_t n = 0; n < back_end_count; n++) {
+        l3a_context *context = context_with(back_ends[n]);
+        double coefficients[SEARCH_DIM * SOUGHT] = {0};
+        struct part parts[PARTS];
+        struct ridge ridge;
+        struct search_end end = {.kept = true};
+        make_parts(context, parts, full);
+        assert_ok(context, ridge_create(context, SEARCH_DIM, 20, REAL_SINGLE, &ridge));
+        assert_ok(context, parts_sum(&ridge.sums, parts, PARTS));
+        for (int round = 0; round < 3; round++) {
+            for (size_t i = 0; i < SEARCH_DIM * SOUGHT; i++) {
+                const double before = round ? cross[i] : 0;
+                cross[i] = (round < 2 ? 1 + 0.2 * round : 1.21) * value(50, i) + (round ? 0.1 * value(51, i) : 0);
+                if (round == 2) {
+                    end.residual[i % SOUGHT * SEARCH_DIM + i / SOUGHT] += cross[i] - before;
+                }
+            }
+            end.known = round == 2;
+            assert_ok(context, parts_solve(&ridge, parts, PARTS, 0.3, 0, SOUGHT, cross, coefficients, &end));
+            assert_true(end.known && ridge.sums.factored && ridge.sums.factor_type == REAL_SINGLE); /* it was found by searching */
+            check_found(full, cross, coefficients);
+        }
+        for (size_t i = 0; i < SEARCH_DIM * SOUGHT; i++) {
+            near(coefficients[i], n ? first[i] : coefficients[i], 1e-4);
+        }
+        if (!n) {
+            memcpy(first, coefficients, sizeof first);
+        }
+        search_end_free(context, &end);
+        for (size_t p = 0; p < PARTS; p++) {
+            part_free(&parts[p]);
+        }
+        ridge_free(&ridge);
+        l3a_context_free(context);
+    }
+}
+
 /* The recursion from I/γ, in two steps, against the solution of the sums. */
 static void check_update(struct world *w) {
     double cross[MOST * COLUMNS] = {0}, coefficients[MOST * COLUMNS] = {0}, row[MOST] = {0};
@@ -998,6 +1092,7 @@ int main(void) {
         cmocka_unit_test(vectors_may_borrow_memory),
         cmocka_unit_test(vectors_are_multiplied_and_solved),
         cmocka_unit_test(large_systems_are_solved),
+        cmocka_unit_test(searches_find_the_solution),
         cmocka_unit_test(the_recursion_is_the_solution),
         cmocka_unit_test(rows_are_scored_and_compared),
         cmocka_unit_test(models_are_the_same_on_either_back_end),
