@@ -108,6 +108,7 @@ struct algebra {
     l3a_status (*block_append)(struct block *rows, const struct block *from, const size_t *chosen, size_t count);
     l3a_status (*block_read)(const struct block *rows, void *values);
     l3a_status (*block_score)(const struct block *rows, const struct solution *solution, void *scores);
+    l3a_status (*block_score_end)(const struct block *rows); /* NULL: the scores are there when block_score() returns */
     l3a_status (*block_gram)(struct block *rows, const double *weight, double *gram);
     l3a_status (*block_cross)(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
                               double *cross);
@@ -146,6 +147,7 @@ struct algebra {
     l3a_status (*scatter_add_rows)(struct scatter *scatter, const struct block *rows, double sign, const double *weight);
     l3a_status (*scatter_add_sums)(struct scatter *scatter, const struct sums *sums, double sign);
     l3a_status (*scatter_tidy)(struct scatter *scatter, uint64_t rows);
+    l3a_status (*rank)(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order);
     /* Bytes in the processor's memory that an object would take; of `sums`, with a second half of C of that many columns. */
     uint64_t (*layer_bytes)(const struct layer_shape *shape);
     uint64_t (*block_bytes)(const struct block *rows);
@@ -180,6 +182,9 @@ l3a_status block_append(struct block *rows, const struct block *from, const size
 l3a_status block_read(const struct block *rows, void *values);
 /* scores [count x columns] = X W, in the layer's type */
 l3a_status block_score(const struct block *rows, const struct solution *solution, void *scores);
+/* The same in two steps: the scores are there after the second. In between, the block must not change. */
+l3a_status block_score_begin(const struct block *rows, const struct solution *solution, void *scores);
+l3a_status block_score_end(const struct block *rows);
 /* gram [count x count] = Ω^½ X Xᵀ Ω^½; afterwards X is scaled */
 l3a_status block_gram(struct block *rows, const double *weight, double *gram);
 /* cross [d x columns] += sign · XᵀΩY; targets Y [count x columns] */
@@ -255,6 +260,10 @@ l3a_status scatter_add_sums(struct scatter *scatter, const struct sums *sums, do
 /* Makes what is stored depend on A alone. A triangle that is the sum of at most `rows` rows becomes a root of at most that many, if
  * that is at most dim / 2; it stays a triangle if it is no such sum. `rows` does not matter to a root, but 0 always makes A = 0. */
 l3a_status scatter_tidy(struct scatter *scatter, uint64_t rows);
+
+/* Sorts the images of each class by falling score, those with equal scores by their number; +0 and -0 are equal. scores [classes x
+ * rows], order [classes x rows]. There are at most INT32_MAX rows. */
+l3a_status rank_images(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order);
 
 /* Numbers in the rows [first, first + count) of a triangle; all of it: triangle_numbers(0, dim). */
 static inline uint64_t triangle_numbers(uint64_t first, uint64_t count) {

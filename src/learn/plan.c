@@ -70,8 +70,7 @@ static uint64_t learning_bytes(l3a_context *context, const struct model_options 
     return arrays_bytes(list, BLOCK_ARRAYS) + layer.algebra->block_bytes(&rows);
 }
 
-/* While a phase is learned, there are its block and the rows being read or the trials of gamma; when it ends, its part and what
- * solving takes. */
+/* While a phase is learned, there are its block and the trials of gamma; when it ends, its part and what solving takes. */
 uint64_t phase_memory(l3a_context *context, const struct model_options *options, size_t width, const struct phase_size *phase) {
     const size_t d = learned_width(options, width);
     const bool apart = keeps_phases(options), recursive = chooses_recursion(context, options, d, phase->rows, phase->inverse);
@@ -83,14 +82,12 @@ uint64_t phase_memory(l3a_context *context, const struct model_options *options,
     list_columns(&none, d, phase->all, columns);
     const uint64_t held = held_bytes(context, options, width, phase->old, recursive ? 0 : phase->all) +
                           phase->rows * sizeof(size_t) + arrays_bytes(columns, COLUMN_ARRAYS);
-    const size_t views = (size_t)options->views, image = view_rows(views) * width;
-    const uint64_t reading = images_of_rows(READ_ROWS, views) * (uint64_t)(image * sizeof(float) + phase->all - phase->old);
     const bool chooses = options->gamma == 0 && options->gamma_from == L3A_GAMMA_FROM_IMAGES;
     const uint64_t sample = chooses ? gamma_sample_bytes(width, phase->all, phase->rows) : 0;
     const uint64_t trial = chooses ? choose_gamma_bytes(width, phase->all, phase->rows, options_real(options)) : 0;
     const uint64_t old =
         options->pseudo != L3A_PSEUDO_OFF || phase->old ? algebra->solution_bytes(d, phase->old, options_real(options)) : 0;
-    const uint64_t learning = learning_bytes(context, options, width, phase, recursive) + sample + larger(reading, trial);
+    const uint64_t learning = learning_bytes(context, options, width, phase, recursive) + sample + trial;
     const uint64_t solving = recursive ? 0
                              : apart   ? parts_solve_bytes(context, d, phase->all)
                                        : (uint64_t)d * phase->all * sizeof(double);

@@ -44,6 +44,7 @@ const struct algebra cpu_algebra = {
     .scatter_add_rows = cpu_scatter_add_rows,
     .scatter_add_sums = cpu_scatter_add_sums,
     .scatter_tidy = cpu_scatter_tidy,
+    .rank = cpu_rank,
     .layer_bytes = cpu_layer_bytes,
     .block_bytes = cpu_block_bytes,
     .sums_bytes = cpu_sums_bytes,
