@@ -17,6 +17,7 @@ struct plugin_host {
     l3a_status (*fail)(l3a_context *context, l3a_status status, const char *hint, const char *format, ...);
     l3a_status (*allocate)(l3a_context *context, size_t count, size_t size, void *memory);
     void (*release)(l3a_context *context, void *memory);
+    void (*copy)(const l3a_context *context, void *to, const void *from, size_t bytes); /* memcpy() on all threads of the context */
 };
 
 struct l3a_plugin {

@@ -47,6 +47,46 @@ static void layers_are_the_same_bit_by_bit(void **state) {
     l3a_context_free(context);
 }
 
+/* Wide features are expanded on tensor cores, from split numbers. */
+static void wide_rows_have_the_accuracy_of_float32(void **state) {
+    (void)state;
+    enum { WIDE = 2048, OUTPUTS = 130, COUNT = 70 };
+    static const size_t widths[] = {768, 769, 1000, WIDE};
+    static float z[COUNT * WIDE], entries[WIDE * OUTPUTS], x[COUNT * OUTPUTS];
+    l3a_context *context = context_on("cuda");
+    for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
+        const size_t k = widths[w];
+        const struct layer_shape shape = {.kind = LAYER_RELU, .type = REAL_SINGLE, .width = k, .dim = OUTPUTS, .seed = w};
+        struct layer layer;
+        struct block rows = {.context = context, .layer = &layer, .capacity = COUNT};
+        double gap = 0, size = 0, lean = 0;
+        assert_ok(context, layer_create(context, &shape, &layer));
+        assert_ok(context, block_create(&rows));
+        for (size_t i = 0; i < COUNT * k; i++) {
+            z[i] = (float)value(w, i);
+        }
+        layer_entries(1, &shape, entries);
+        assert_ok(context, block_expand(&rows, z, COUNT));
+        assert_ok(context, block_read(&rows, x));
+        for (size_t i = 0; i < COUNT * OUTPUTS; i++) {
+            double sum = 0;
+            for (size_t j = 0; j < k; j++) {
+                sum += (double)z[i / OUTPUTS * k + j] * (double)entries[j * OUTPUTS + i % OUTPUTS];
+            }
+            const double error = (double)x[i] - (sum > 0 ? sum : 0);
+            gap += error * error;
+            size += sum > 0 ? sum * sum : 0;
+            lean += error;
+        }
+        lean /= sqrt(size * COUNT * OUTPUTS);
+        print_message("width %zu: rows differ by %.1e, and lean by %.1e\n", k, sqrt(gap / size), lean);
+        assert_true(sqrt(gap / size) < 6e-7);
+        block_free(&rows);
+        layer_free(&layer);
+    }
+    l3a_context_free(context);
+}
+
 /* A [DIM rows of the triangle] and C of random rows, in single precision, from blocks of a third of them. */
 static void learn_sums(const char *device, double *a, double *c) {
     static float z[ROWS * WIDTH];
@@ -204,9 +244,13 @@ static void devices_are_described(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_are_the_same_bit_by_bit), cmocka_unit_test(sums_are_those_of_the_processor),
-        cmocka_unit_test(contexts_share_objects),         cmocka_unit_test(large_copies_arrive_whole),
-        cmocka_unit_test(too_large_sums_are_told),        cmocka_unit_test(devices_are_described),
+        cmocka_unit_test(layers_are_the_same_bit_by_bit),
+        cmocka_unit_test(sums_are_those_of_the_processor),
+        cmocka_unit_test(contexts_share_objects),
+        cmocka_unit_test(large_copies_arrive_whole),
+        cmocka_unit_test(too_large_sums_are_told),
+        cmocka_unit_test(devices_are_described),
+        cmocka_unit_test(wide_rows_have_the_accuracy_of_float32),
     };
     return find_cuda() ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
 }

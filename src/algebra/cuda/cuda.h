@@ -4,8 +4,9 @@
  * cuBLAS thinks in columns: a row-major matrix [n x d] is its d x n matrix with the leading dimension d. Of a symmetric matrix, the
  * upper triangle in rows is the lower one in columns. Squares have that one, because cuSOLVER factors it twice as fast.
  *
- * Rows are float32 if the layer's type is single, and expanded in float32, never TF32. Everything that is summed over rows is
- * computed in float64, from rows that were scaled in float64: on the devices this is made for, that is as fast as float32.
+ * Rows are float32 if the layer's type is single, and expanded with the accuracy of float32 (products.c), never plain TF32.
+ * Everything that is summed over rows is computed in float64, from rows that were scaled in float64: on the devices this is made
+ * for, that is as fast as float32.
  *
  * All work of a context goes to its stream. Calls that give numbers to the processor wait for them, others do not; what they
  * report late, the next call that waits reports. Objects of one context may be read by the work of another: whoever changes them
@@ -25,13 +26,14 @@
 #include <cuda_runtime_api.h>
 #include <cusolverDn.h>
 
-enum { UPDATE_ROWS = 512, SLOTS = 16, SLOT_BYTES = 4 << 20 };
+enum { UPDATE_ROWS = 512, SLOTS = 16, SLOT_BYTES = 4 << 20, SPLIT_WIDTH = 768 };
 
 /* What a context keeps. */
 struct device {
     l3a_context *context;
     const struct plugin_host *host;
     int number;
+    bool has_tensors;            /* products of TF32 numbers are far faster than those of float32 numbers */
     cudaStream_t stream, copier; /* copier: for features, ahead of the work */
     cudaMemPool_t pool;
     cublasHandle_t blas;
@@ -44,6 +46,7 @@ struct device {
 
 struct cuda_layer {
     void *matrix;   /* B [width x dim]; for kernels the centres - mean [dim x width]; in the layer's type */
+    bool split;     /* instead, matrix is that of device_multiply_split(), [dim x 2 width] */
     double *mean;   /* kernels: of the centres */
     double *square; /* kernels: ‖c - mean‖² */
 };
@@ -53,7 +56,7 @@ struct cuda_block {
     float *features[2];            /* z [capacity x width], of this call and of the one before */
     cudaEvent_t ready[2], used[2]; /* they have arrived, and are no longer needed */
     int turn;
-    void *wide;      /* z in the layer's type, less the mean for kernels; NULL if z is used as it is */
+    void *wide; /* z in the layer's type, less the mean for kernels; or z split [capacity x 2 width]; NULL: z is used as it is */
     double *squares; /* kernels: ‖z - mean‖² */
 };
 
@@ -95,6 +98,9 @@ l3a_status device_describe_number(l3a_context *context, const struct plugin_host
 l3a_status device_multiply(struct device *device, real type, bool transpose_a, bool transpose_b, size_t m, size_t n, size_t inner,
                            double scale, const void *a, size_t a_stride, const void *b, size_t b_stride, double keep, void *c,
                            size_t c_stride);
+/* c [m x n] = a bᵀ with the accuracy of float32; a [m x 2 inner] and b [n x 2 inner] are split by kernel_split(), b in reverse */
+l3a_status device_multiply_split(struct device *device, size_t m, size_t n, size_t inner, const float *a, const float *b, float *c,
+                                 size_t c_stride);
 /* square [d x d] = scale · xᵀx + keep · square, x [rows x d] */
 l3a_status device_rank_update(struct device *device, size_t d, size_t rows, double scale, const double *x, double keep,
                               double *square);

@@ -113,7 +113,7 @@ l3a_status device_put_on(struct device *device, cudaStream_t stream, void *to, c
         const size_t slot = device->next_slot++ % SLOTS, count = bytes - done < SLOT_BYTES ? bytes - done : SLOT_BYTES;
         char *pinned = device->pinned + slot * SLOT_BYTES;
         TRY_CUDA(device, cudaEventSynchronize(device->copied[slot]));
-        memcpy(pinned, (const char *)from + done, count);
+        device->host->copy(device->context, pinned, (const char *)from + done, count);
         TRY_CUDA(device, cudaMemcpyAsync((char *)to + done, pinned, count, cudaMemcpyHostToDevice, stream));
         TRY_CUDA(device, cudaEventRecord(device->copied[slot], stream));
     }
@@ -141,7 +141,8 @@ static l3a_status get_by_slots(struct device *device, char *to, const char *from
         }
         const size_t slot = (first + done / SLOT_BYTES) % SLOTS;
         TRY_CUDA(device, cudaEventSynchronize(device->copied[slot]));
-        memcpy(to + done, device->pinned + slot * SLOT_BYTES, bytes - done < SLOT_BYTES ? bytes - done : SLOT_BYTES);
+        device->host->copy(device->context, to + done, device->pinned + slot * SLOT_BYTES,
+                           bytes - done < SLOT_BYTES ? bytes - done : SLOT_BYTES);
     }
 done:
     return status;
@@ -212,6 +213,13 @@ done:
     return status;
 }
 
+/* Devices made for computing have fast float64 and tensor cores that multiply TF32 numbers eight times as fast as float32 numbers;
+ * those made for graphics have neither. */
+static bool has_tensors(int number) {
+    int ratio = 0;
+    return cudaDeviceGetAttribute(&ratio, cudaDevAttrSingleToDoublePrecisionPerfRatio, number) == cudaSuccess && ratio <= 2;
+}
+
 static l3a_status open_parts(struct device *device) {
     const struct cudaMemPoolProps wanted = {.allocType = cudaMemAllocationTypePinned,
                                             .location = {.type = cudaMemLocationTypeDevice, .id = device->number}};
@@ -270,7 +278,7 @@ l3a_status device_open_number(l3a_context *context, const struct plugin_host *ho
     struct device *device = NULL;
     TRY(find_device(context, host, number, &properties));
     TRY(host->allocate(context, 1, sizeof *device, &device));
-    *device = (struct device){.context = context, .host = host, .number = number};
+    *device = (struct device){.context = context, .host = host, .number = number, .has_tensors = has_tensors(number)};
     status = open_parts(device);
     if (status != L3A_OK) {
         device_close_number(context, device);

@@ -2,7 +2,7 @@
 
 namespace {
 
-enum { THREADS = 256, WARP = 32, MOST_ROWS = 32768, LINE = 1 << 20 };
+enum { THREADS = 256, WARP = 32, MOST_ROWS = 32768, LINE = 1 << 20, FOUR = 4 };
 
 __device__ double get(real type, const void *values, size_t index) {
     return type == REAL_SINGLE ? (double)((const float *)values)[index] : ((const double *)values)[index];
@@ -22,6 +22,22 @@ __device__ double uniform(uint64_t seed, uint64_t index) {
     z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
     return (double)((z ^ (z >> 31)) >> 40) * 0x1p-24;
+}
+
+/* An entry of B. */
+__device__ float entry(uint64_t seed, uint64_t index, double root) {
+    return (float)((2 * uniform(seed, index) - 1) / root);
+}
+
+__device__ float positive(float value) {
+    return value > 0 ? value : 0;
+}
+
+/* The nearest TF32 number: 11 significant bits. */
+__device__ float narrowed(float value) {
+    uint32_t bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+    return __uint_as_float(bits);
 }
 
 /* Where element (i, j ≤ i) of a symmetric matrix is: in a packed triangle, and in a square, which has the upper triangle. */
@@ -81,8 +97,24 @@ __global__ void sum_squares(real type, size_t rows, size_t width, const void *x,
 
 cudaError_t kernel_entries(cudaStream_t stream, real type, uint64_t seed, size_t width, size_t dim, void *values) {
     const double root = sqrt((double)width);
-    return each(stream, width, dim, [=] __device__(size_t i, size_t j) {
-        put(type, values, i * dim + j, (double)(float)((2 * uniform(seed, i * dim + j) - 1) / root));
+    return each(stream, width, dim,
+                [=] __device__(size_t i, size_t j) { put(type, values, i * dim + j, (double)entry(seed, i * dim + j, root)); });
+}
+
+cudaError_t kernel_split_entries(cudaStream_t stream, uint64_t seed, size_t width, size_t dim, float *values) {
+    const double root = sqrt((double)width);
+    return each(stream, dim, width, [=] __device__(size_t j, size_t i) {
+        const float value = entry(seed, i * dim + j, root), high = narrowed(value);
+        values[2 * j * width + i] = narrowed(value - high);
+        values[(2 * j + 1) * width + i] = high;
+    });
+}
+
+cudaError_t kernel_split(cudaStream_t stream, size_t rows, size_t width, const float *z, float *to) {
+    return each(stream, rows, width, [=] __device__(size_t i, size_t j) {
+        const float value = z[i * width + j], high = narrowed(value);
+        to[2 * i * width + j] = high;
+        to[(2 * i + 1) * width + j] = narrowed(value - high);
     });
 }
 
@@ -102,6 +134,12 @@ cudaError_t kernel_squares(cudaStream_t stream, real type, size_t rows, size_t w
 
 cudaError_t kernel_finish(cudaStream_t stream, real type, enum layer_kind kind, size_t rows, size_t dim, size_t width,
                           size_t columns, const float *z, void *x) {
+    if (kind == LAYER_RELU && type == REAL_SINGLE && columns == dim && dim % FOUR == 0) {
+        return each_number(stream, rows * dim / FOUR, [=] __device__(size_t i) {
+            const float4 value = ((const float4 *)x)[i];
+            ((float4 *)x)[i] = make_float4(positive(value.x), positive(value.y), positive(value.z), positive(value.w));
+        });
+    }
     return each(stream, rows, columns, [=] __device__(size_t i, size_t j) {
         const size_t at = i * columns + j;
         if (j >= dim) {
@@ -128,6 +166,15 @@ cudaError_t kernel_finish_kernels(cudaStream_t stream, real type, size_t rows, s
 
 cudaError_t kernel_take(cudaStream_t stream, size_t count, size_t width, real from_type, const void *from, const size_t *chosen,
                         const double *scale, real type, void *to) {
+    if (from_type == REAL_SINGLE && type == REAL_DOUBLE && !chosen && width % FOUR == 0) {
+        return each(stream, count, width / FOUR, [=] __device__(size_t i, size_t j) {
+            const size_t at = i * width / FOUR + j;
+            const float4 value = ((const float4 *)from)[at];
+            const double factor = scale ? scale[i] : 1;
+            ((double2 *)to)[2 * at] = make_double2(factor * (double)value.x, factor * (double)value.y);
+            ((double2 *)to)[2 * at + 1] = make_double2(factor * (double)value.z, factor * (double)value.w);
+        });
+    }
     return each(stream, count, width, [=] __device__(size_t i, size_t j) {
         const double value = get(from_type, from, (chosen ? chosen[i] : i) * width + j);
         put(type, to, i * width + j, scale ? scale[i] * value : value);

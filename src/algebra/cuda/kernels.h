@@ -14,6 +14,10 @@ extern "C" {
 
 /* Layers. layer_entries(), bit by bit. */
 cudaError_t kernel_entries(cudaStream_t stream, real type, uint64_t seed, size_t width, size_t dim, void *values);
+/* The transposed layer, split: row j of values [dim x 2 width] is the rest of column j of B, then what TF32 holds of it. */
+cudaError_t kernel_split_entries(cudaStream_t stream, uint64_t seed, size_t width, size_t dim, float *values);
+/* Row i of to [rows x 2 width] is what TF32 holds of z, then the rest. */
+cudaError_t kernel_split(cudaStream_t stream, size_t rows, size_t width, const float *z, float *to);
 /* to [rows x width] = z - mean; mean NULL: z */
 cudaError_t kernel_shift(cudaStream_t stream, real type, size_t rows, size_t width, const float *z, const double *mean, void *to);
 /* sums [rows] = ‖x‖² */

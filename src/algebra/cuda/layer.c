@@ -28,6 +28,13 @@ done:
     return status;
 }
 
+/* Whether rows are expanded by split products. They are no more accurate than float32 arithmetic where features are narrow, and
+ * there expanding takes little time. */
+static bool splits(const struct device *device, const struct layer_shape *shape) {
+    return device->has_tensors && shape->type == REAL_SINGLE && shape->width >= SPLIT_WIDTH &&
+           (shape->kind == LAYER_RELU || shape->kind == LAYER_TANH);
+}
+
 /* The layer is ready when this returns, for the contexts of all threads. */
 l3a_status cuda_layer_create(struct layer *layer) {
     struct device *device = device_of(layer->context);
@@ -36,13 +43,15 @@ l3a_status cuda_layer_create(struct layer *layer) {
     l3a_status status = L3A_OK;
     TRY(device->host->allocate(layer->context, 1, sizeof *held, &layer->held));
     held = layer->held;
-    *held = (struct cuda_layer){NULL, NULL, NULL};
+    *held = (struct cuda_layer){.split = splits(device, shape)};
     if (shape->kind == LAYER_NONE) {
         return L3A_OK;
     }
-    TRY(device_allocate(device, shape->width, shape->dim * real_size(shape->type), &held->matrix));
+    TRY(device_allocate(device, shape->width, (held->split ? 2 : 1) * shape->dim * real_size(shape->type), &held->matrix));
     if (shape->kind == LAYER_KERNELS) {
         TRY(place_centres(device, shape, held));
+    } else if (held->split) {
+        TRY_CUDA(device, kernel_split_entries(device->stream, shape->seed, shape->width, shape->dim, held->matrix));
     } else {
         TRY_CUDA(device, kernel_entries(device->stream, shape->type, shape->seed, shape->width, shape->dim, held->matrix));
     }
@@ -66,7 +75,7 @@ l3a_status cuda_block_create(struct block *rows) {
     struct device *device = device_of(rows->context);
     const struct layer_shape *shape = &rows->layer->shape;
     const size_t size = real_size(shape->type), n = rows->capacity;
-    const bool kernels = shape->kind == LAYER_KERNELS;
+    const bool kernels = shape->kind == LAYER_KERNELS, split = ((const struct cuda_layer *)rows->layer->held)->split;
     struct cuda_block *held;
     l3a_status status = L3A_OK;
     TRY(device->host->allocate(rows->context, 1, sizeof *held, &rows->held));
@@ -79,8 +88,8 @@ l3a_status cuda_block_create(struct block *rows) {
         TRY_CUDA(device, cudaEventCreateWithFlags(&held->used[i], cudaEventDisableTiming));
         TRY_CUDA(device, cudaEventRecord(held->used[i], device->stream)); /* from here on there is memory for them */
     }
-    if (kernels || shape->type == REAL_DOUBLE) {
-        TRY(device_allocate(device, n, shape->width * size, &held->wide));
+    if (kernels || split || shape->type == REAL_DOUBLE) {
+        TRY(device_allocate(device, n, (split ? 2 : 1) * shape->width * size, &held->wide));
     }
     if (kernels) {
         TRY(device_allocate(device, n, sizeof *held->squares, &held->squares));
@@ -120,11 +129,17 @@ static l3a_status expand(struct device *device, const struct block *rows, const 
         TRY_CUDA(device, kernel_shift(device->stream, shape->type, n, k, z, NULL, held->expanded));
         return L3A_OK;
     }
-    if (held->wide) {
-        TRY_CUDA(device, kernel_shift(device->stream, shape->type, n, k, z, layer->mean, held->wide));
+    if (layer->split) {
+        TRY_CUDA(device, kernel_split(device->stream, n, k, z, held->wide));
+        TRY(device_multiply_split(device, n, d, k, held->wide, layer->matrix, held->expanded, columns));
+    } else {
+        if (held->wide) {
+            TRY_CUDA(device, kernel_shift(device->stream, shape->type, n, k, z, layer->mean, held->wide));
+        }
+        TRY(device_multiply(device, shape->type, false, kernels, n, d, k, kernels ? -2 : 1,
+                            held->wide ? held->wide : (const void *)z, k, layer->matrix, kernels ? k : d, 0, held->expanded,
+                            columns));
     }
-    TRY(device_multiply(device, shape->type, false, kernels, n, d, k, kernels ? -2 : 1, held->wide ? held->wide : (const void *)z,
-                        k, layer->matrix, kernels ? k : d, 0, held->expanded, columns));
     if (kernels) {
         TRY_CUDA(device, kernel_squares(device->stream, shape->type, n, k, held->wide, held->squares));
         TRY_CUDA(device, kernel_finish_kernels(device->stream, shape->type, n, d, shape->rate, held->squares, layer->square,
