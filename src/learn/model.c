@@ -653,7 +653,7 @@ l3a_status l3a_model_evaluate_with(l3a_model *model, l3a_features *features, con
     TRY((chosen.all_images ? evaluation_begin_all : evaluation_begin)(features, columns, classes, &evaluation));
     FAIL_IF(!memchr(evaluation.labels, 1, evaluation.count * classes), context, L3A_ERROR_DATA,
             "measure on images that show the model's classes", "%s: no image has any of the model's classes", features->path);
-    TRY(evaluation_score(&evaluation, 1, score_block, model));
+    TRY(evaluation_score(&evaluation, 1, score_ahead(context), score_block, model));
     TRY(allocate(context, classes, sizeof *thresholds, &thresholds));
     l3a_model_thresholds(model, thresholds);
     TRY(evaluation_measure(&evaluation, 0, thresholds, &own, average_precision));

@@ -71,6 +71,11 @@ done:
     return status;
 }
 
+size_t score_ahead(const l3a_context *context) {
+    enum { BLOCKS = 8 };
+    return algebra_of(context)->block_score_end ? BLOCKS : 1;
+}
+
 /* If the back end returns before its work is done, it expands one block while the scores of the block before are combined. */
 l3a_status score_features(l3a_context *context, const struct layer *layer, const struct solution *solution, size_t views,
                           const float *features, size_t images, float *scores, uint16_t *best) {
