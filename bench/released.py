@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The arithmetic of the authors' released program on the CPU, for comparison: what it computes in a phase, without its networks.
+"""The arithmetic of the authors' released program, for comparison: what it computes in a phase, without its networks.
 
 It works in batches of 64 rows. Each batch is expanded in float32; old classes get pseudo-labels from their scores; a Python loop over
 samples and labels computes the sample weights; the full weighted product is computed in float64 and added in place to float32 sums. The
@@ -31,7 +31,7 @@ def matrix_libraries():
 
 
 def sample_weights(labels, class_weight):
-    weights = torch.zeros(len(labels), dtype=torch.float64)
+    weights = torch.zeros(len(labels), dtype=torch.float64, device=labels.device)
     for i in range(len(labels)):
         total, count = 0.0, 0
         for k in range(labels.shape[1]):
@@ -52,8 +52,15 @@ def add_batch(features, labels, layer, old_weights, class_weight, gram, cross):
     cross += weighted @ labels.double()
 
 
+def clock(device):
+    """Seconds, when everything before is done."""
+    if device != "cpu":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
 def solve(gram, cross):
-    return torch.inverse(gram + GAMMA * torch.eye(len(gram))) @ cross
+    return torch.inverse(gram + GAMMA * torch.eye(len(gram), device=gram.device)) @ cross
 
 
 def main():
@@ -63,6 +70,7 @@ def main():
     parser.add_argument("--dim", type=int, default=8192)
     parser.add_argument("--classes", type=int, default=80)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu", help="where PyTorch computes: cpu, or cuda for a GPU")
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -76,25 +84,28 @@ def main():
     old_weights = 0.001 * torch.randn(options.dim, options.classes // 2)
     gram = torch.zeros(options.dim, options.dim)
     cross = torch.zeros(options.dim, options.classes)
+    features, labels, layer, class_weight, old_weights, gram, cross = [
+        tensor.to(options.device) for tensor in (features, labels, layer, class_weight, old_weights, gram, cross)]
 
     add_batch(features[:BATCH], labels[:BATCH], layer, old_weights, class_weight, gram, cross)
-    start = time.perf_counter()
+    start = clock(options.device)
     for first in range(0, options.rows, BATCH):
         rows = slice(first, first + BATCH)
         add_batch(features[rows], labels[rows], layer, old_weights, class_weight, gram, cross)
-    accumulated = time.perf_counter()
+    accumulated = clock(options.device)
     solve(gram, cross)
-    end = time.perf_counter()
+    end = clock(options.device)
 
     result = {
         "rows": options.rows, "width": options.width, "dim": options.dim, "classes": options.classes,
-        "threads": torch.get_num_threads(), "torch": torch.__version__, "matrices": matrix_libraries(),
+        "threads": torch.get_num_threads(), "torch": torch.__version__, "device": options.device,
+        "matrices": matrix_libraries() if options.device == "cpu" else torch.cuda.get_device_name(),
         "rows_per_second": options.rows / (accumulated - start), "inverse_seconds": end - accumulated,
     }
     if options.json:
         print(json.dumps(result))
     else:
-        print(f"PyTorch {result['torch']}, {result['threads']} threads, {result['matrices']}")
+        print(f"PyTorch {result['torch']}, {options.device}, {result['threads']} threads, {result['matrices']}")
         print(f"{result['rows_per_second']:.1f} rows/s, inverse {result['inverse_seconds']:.2f} s")
 
 
