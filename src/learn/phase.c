@@ -299,11 +299,12 @@ static l3a_status measure_features(const l3a_model *model, const float *features
     enum { PART = 1 << 15 };
     const size_t k = model->width, each = views_of(model), rows = images * each;
     l3a_status status = L3A_OK;
-    struct look look = {.width = k};
+    struct look look;
     for (size_t first = 0; first < rows; first += LOOKED_AT) {
         const size_t n = rows - first < LOOKED_AT ? rows - first : LOOKED_AT;
         size_t largest = n;
         look.features = features + first * k;
+        look.width = k;
         parallel_for(model->context->threads, n, k < PART ? PART / k : 1, look_at_rows, &look);
         for (size_t i = 0; i < n; i++) {
             if (!isfinite(look.squares[i])) {
