@@ -79,8 +79,22 @@ l3a_status block_read(const struct block *rows, void *values) {
     return rows->layer->algebra->block_read(rows, values);
 }
 
-l3a_status block_score(const struct block *rows, const struct solution *solution, void *scores) {
+l3a_status block_score_begin(const struct block *rows, const struct solution *solution, void *scores) {
     return rows->layer->algebra->block_score(rows, solution, scores);
+}
+
+l3a_status block_score_end(const struct block *rows) {
+    const struct algebra *algebra = rows->layer->algebra;
+    return algebra->block_score_end ? algebra->block_score_end(rows) : L3A_OK;
+}
+
+l3a_status block_score(const struct block *rows, const struct solution *solution, void *scores) {
+    const l3a_status status = block_score_begin(rows, solution, scores);
+    return status == L3A_OK ? block_score_end(rows) : status;
+}
+
+l3a_status rank_images(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order) {
+    return algebra_of(context)->rank(context, scores, rows, classes, order);
 }
 
 l3a_status block_gram(struct block *rows, const double *weight, double *gram) {

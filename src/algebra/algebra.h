@@ -134,6 +134,7 @@ struct algebra {
     l3a_status (*block_append)(struct block *rows, const struct block *from, const size_t *chosen, size_t count);
     l3a_status (*block_read)(const struct block *rows, void *values);
     l3a_status (*block_score)(const struct block *rows, const struct solution *solution, void *scores);
+    l3a_status (*block_score_end)(const struct block *rows); /* NULL: the scores are there when block_score() returns */
     l3a_status (*block_gram)(struct block *rows, const double *weight, double *gram);
     l3a_status (*block_cross)(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
                               double *cross);
@@ -179,6 +180,7 @@ struct algebra {
     l3a_status (*vectors_multiply)(const struct sums *sums, double scale, double share, const struct mixture *mixtures,
                                    size_t count, const struct vectors *x, struct vectors *y);
     l3a_status (*vectors_solve)(const struct sums *sums, struct vectors *vectors, size_t first, size_t count);
+    l3a_status (*rank)(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order);
     /* Bytes in the processor's memory that an object would take; of `sums`, with a second half of C of that many columns. */
     uint64_t (*layer_bytes)(const struct layer_shape *shape);
     uint64_t (*block_bytes)(const struct block *rows);
@@ -214,6 +216,9 @@ l3a_status block_append(struct block *rows, const struct block *from, const size
 l3a_status block_read(const struct block *rows, void *values);
 /* scores [count x columns] = X W, in the layer's type */
 l3a_status block_score(const struct block *rows, const struct solution *solution, void *scores);
+/* The same in two steps: the scores are there after the second. In between, the block must not change. */
+l3a_status block_score_begin(const struct block *rows, const struct solution *solution, void *scores);
+l3a_status block_score_end(const struct block *rows);
 /* gram [count x count] = Ω^½ X Xᵀ Ω^½; afterwards X is scaled */
 l3a_status block_gram(struct block *rows, const double *weight, double *gram);
 /* cross [d x columns] += sign · XᵀΩY; targets Y [count x columns] */
@@ -311,6 +316,9 @@ l3a_status vectors_multiply(const struct sums *sums, double scale, double share,
                             const struct vectors *x, struct vectors *y);
 /* Rows [first, first + count) = rows (UᵀU)⁻¹, in the type of the factor. */
 l3a_status vectors_solve(const struct sums *sums, struct vectors *vectors, size_t first, size_t count);
+/* Sorts the images of each class by falling score, those with equal scores by their number; +0 and -0 are equal. scores [classes x
+ * rows], order [classes x rows]. There are at most INT32_MAX rows. */
+l3a_status rank_images(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order);
 
 /* Numbers in the rows [first, first + count) of a triangle; all of it: triangle_numbers(0, dim). */
 static inline uint64_t triangle_numbers(uint64_t first, uint64_t count) {

@@ -721,6 +721,32 @@ static uint64_t no_multiply_bytes(const l3a_context *context, size_t dim, size_t
     return 0;
 }
 
+struct ranked {
+    float score;
+    uint32_t image;
+};
+
+static int compare_ranked(const void *left, const void *right) {
+    const struct ranked *a = left, *b = right;
+    return a->score != b->score ? (a->score < b->score ? 1 : -1) : (a->image > b->image) - (a->image < b->image);
+}
+
+static l3a_status rank(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order) {
+    (void)context;
+    struct ranked *ranked = calloc(rows + 1, sizeof *ranked);
+    for (size_t k = 0; k < classes; k++) {
+        for (size_t i = 0; i < rows; i++) {
+            ranked[i] = (struct ranked){scores[k * rows + i], (uint32_t)i};
+        }
+        qsort(ranked, rows, sizeof *ranked, compare_ranked);
+        for (size_t i = 0; i < rows; i++) {
+            order[k * rows + i] = ranked[i].image;
+        }
+    }
+    free(ranked);
+    return L3A_OK;
+}
+
 const struct algebra naive_algebra = {
     .name = "naive",
     .layer_create = layer_make,
@@ -771,6 +797,7 @@ const struct algebra naive_algebra = {
     .vectors_dot = dot,
     .vectors_multiply = multiply,
     .vectors_solve = solve,
+    .rank = rank,
     .layer_bytes = no_layer_bytes,
     .block_bytes = no_block_bytes,
     .sums_bytes = no_sums_bytes,

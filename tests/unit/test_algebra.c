@@ -884,6 +884,27 @@ static void the_recursion_is_the_solution(void **state) {
     each(check_update, true);
 }
 
+/* Two blocks are being scored at once; the second has the first's rows from 3 on. */
+static void check_scores_of_two(struct world *w, const struct solution *solution, const double *expected) {
+    const real type = w->layer.shape.type;
+    double first[ROWS * COLUMNS], second[ROWS * COLUMNS];
+    struct block other = {.context = w->context, .layer = &w->layer, .capacity = ROWS};
+    assert_ok(w->context, block_create(&other));
+    assert_ok(w->context, block_score_begin(&w->rows, solution, first));
+    assert_ok(w->context, block_expand(&other, w->z + 3 * WIDTH, ROWS - 3));
+    assert_ok(w->context, block_score_begin(&other, solution, second));
+    assert_ok(w->context, block_score_end(&w->rows));
+    for (size_t i = 0; i < ROWS * COLUMNS; i++) {
+        near(real_get(type, first, i), real_get(type, expected, i), w->tolerance);
+    }
+    assert_ok(w->context, block_score_end(&other));
+    for (size_t i = 0; i < (ROWS - 3) * COLUMNS; i++) {
+        near(real_get(type, second, i), real_get(type, expected, i + 3 * COLUMNS), w->tolerance);
+    }
+    assert_ok(w->context, block_score_begin(&other, solution, second)); /* and nobody waits for it */
+    block_free(&other);
+}
+
 static void check_scores(struct world *w) {
     struct solution solution;
     double coefficients[MOST * COLUMNS], raw[ROWS * COLUMNS], gram[ROWS * ROWS];
@@ -902,6 +923,7 @@ static void check_scores(struct world *w) {
             near(real_get(w->layer.shape.type, raw, i * COLUMNS + k), sum, w->tolerance);
         }
     }
+    check_scores_of_two(w, &solution, raw);
     assert_ok(w->context, block_gram(&w->rows, w->weight, gram));
     for (size_t a = 0; a < ROWS; a++) {
         for (size_t b = 0; b < ROWS; b++) {
@@ -1027,6 +1049,55 @@ static void models_are_the_same_on_either_back_end(void **state) {
 
 /* ---- Strips ---- */
 
+/* `levels` different scores, of both signs; some zeros are negative. */
+static void check_ranks(l3a_context *context, size_t rows, size_t classes, double levels) {
+    float *scores = malloc(rows * classes * sizeof *scores);
+    uint32_t *order = malloc(rows * classes * sizeof *order);
+    unsigned char *seen = malloc(rows);
+    for (size_t i = 0; i < rows * classes; i++) {
+        scores[i] = (float)(floor(value(31, i) * levels) / levels);
+        scores[i] = scores[i] == 0 && i % 2 ? -0.0F : scores[i];
+    }
+    if (rows > 10) {
+        scores[3] = INFINITY;
+        scores[5] = -INFINITY;
+        scores[7] = 1e-45F;
+    }
+    assert_ok(context, rank_images(context, scores, rows, classes, order));
+    for (size_t k = 0; k < classes; k++) {
+        const float *own = scores + k * rows;
+        memset(seen, 0, rows);
+        for (size_t n = 0; n < rows; n++) {
+            const uint32_t image = order[k * rows + n], before = order[k * rows + (n ? n - 1 : 0)];
+            if (image < rows) {
+                seen[image]++;
+            }
+            assert_true(!n || own[before] > own[image] || (own[before] == own[image] && before < image));
+        }
+        for (size_t i = 0; i < rows; i++) {
+            assert_int_equal(seen[i], 1);
+        }
+    }
+    free(scores);
+    free(order);
+    free(seen);
+}
+
+/* The last table is more than a device sorts at a time. */
+static void images_are_ranked(void **state) {
+    (void)state;
+    for (size_t i = 0; i < back_end_count; i++) {
+        l3a_context *context = context_with(back_ends[i]);
+        check_ranks(context, 1, 1, 10);
+        check_ranks(context, 1, 7, 10);
+        check_ranks(context, 2, 3, 1);
+        check_ranks(context, 1000, 5, 1e6);
+        check_ranks(context, 5000, 9, 20);
+        check_ranks(context, 900001, 5, 1e4);
+        l3a_context_free(context);
+    }
+}
+
 static void strips_cover_a_triangle(void **state) {
     (void)state;
     static const size_t dims[] = {1, 2, 511, 512, 513, 4000, STRIP_NUMBERS, STRIP_NUMBERS + 3};
@@ -1095,6 +1166,7 @@ int main(void) {
         cmocka_unit_test(searches_find_the_solution),
         cmocka_unit_test(the_recursion_is_the_solution),
         cmocka_unit_test(rows_are_scored_and_compared),
+        cmocka_unit_test(images_are_ranked),
         cmocka_unit_test(models_are_the_same_on_either_back_end),
         cmocka_unit_test(strips_cover_a_triangle),
         cmocka_unit_test(large_sums_are_saved_and_loaded),

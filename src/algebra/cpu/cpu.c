@@ -50,6 +50,7 @@ const struct algebra cpu_algebra = {
     .vectors_dot = cpu_vectors_dot,
     .vectors_multiply = cpu_vectors_multiply,
     .vectors_solve = cpu_vectors_solve,
+    .rank = cpu_rank,
     .layer_bytes = cpu_layer_bytes,
     .block_bytes = cpu_block_bytes,
     .sums_bytes = cpu_sums_bytes,

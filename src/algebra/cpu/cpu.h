@@ -125,6 +125,9 @@ l3a_status cpu_scatter_expand(struct scatter *scatter);
 /* √(scale ω) x of the rows [*next, …) with a weight above 0, at most `most`; returns how many there are, and moves *next on. */
 size_t cpu_block_take(const struct block *rows, const double *weight, double scale, size_t *next, size_t most, real type, void *to);
 
+/* rank.c */
+l3a_status cpu_rank(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order);
+
 /* root.c */
 l3a_status cpu_scatter_tidy(struct scatter *scatter, uint64_t rows);
 /* Subtracts scale · Σ ω x xᵀ from a root; `count` rows have a weight above 0. *found: whether a root is left; otherwise nothing has

@@ -14,7 +14,7 @@
  *
  * What goes to the device passes through pinned memory in slots, so that a call returns while the device still works on earlier
  * ones. Features have a stream of their own and two places in a block, so that those of the next block arrive while this one is
- * being added. */
+ * being added. Scores leave on that stream too, while the device works on. */
 #ifndef L3A_ALGEBRA_CUDA_H
 #define L3A_ALGEBRA_CUDA_H
 
@@ -58,6 +58,10 @@ struct cuda_block {
     int turn;
     void *wide; /* z in the layer's type, less the mean for kernels; or z split [capacity x 2 width]; NULL: z is used as it is */
     double *squares; /* kernels: ‖z - mean‖² */
+    void *scores;    /* that are being computed; NULL: none */
+    void *wanted;    /* where they are to go, on the processor */
+    size_t score_bytes;
+    cudaEvent_t scored;
 };
 
 /* A factor in single precision takes half the memory of ADDED. After it come the inverses of the blocks on its diagonal, of
@@ -86,6 +90,7 @@ void device_release(struct device *device, void *memory);
 l3a_status device_put(struct device *device, void *to, const void *from, size_t bytes);
 l3a_status device_put_on(struct device *device, cudaStream_t stream, void *to, const void *from, size_t bytes);
 l3a_status device_get(struct device *device, void *to, const void *from, size_t bytes);
+l3a_status device_get_on(struct device *device, cudaStream_t stream, void *to, const void *from, size_t bytes);
 /* Allocates and copies. */
 l3a_status device_copy_of(struct device *device, const void *from, size_t bytes, void *memory);
 l3a_status device_wait(struct device *device);
@@ -129,6 +134,7 @@ l3a_status cuda_block_expand(struct block *rows, const float *features);
 l3a_status cuda_block_append(struct block *rows, const struct block *from, const size_t *chosen, size_t count);
 l3a_status cuda_block_read(const struct block *rows, void *values);
 l3a_status cuda_block_score(const struct block *rows, const struct solution *solution, void *scores);
+l3a_status cuda_block_score_end(const struct block *rows);
 l3a_status cuda_block_gram(struct block *rows, const double *weight, double *gram);
 l3a_status cuda_block_cross(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
                             double *cross);
@@ -184,6 +190,9 @@ l3a_status cuda_scatter_add_to(struct device *device, const struct scatter *scat
 /* √(scale ω) x of the `count` rows with a weight above 0. */
 l3a_status cuda_block_take(struct device *device, const struct block *rows, const double *weight, double scale, size_t count,
                            real type, void *to);
+
+/* rank.c */
+l3a_status cuda_rank(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order);
 
 /* root.c */
 l3a_status cuda_scatter_tidy(struct scatter *scatter, uint64_t rows);
