@@ -57,6 +57,14 @@ typedef struct input_file {
 l3a_status input_open(l3a_context *context, const char *path, input_file *input);
 /* Reads exactly count bytes; if the file is too short, the error names the offset. */
 l3a_status input_read(const input_file *input, uint64_t offset, void *bytes, size_t count);
+/* The same in two steps, for threads that read the same file: each can fail, and one of them reports it. */
+struct read_failure {
+    int code; /* errno; 0: the file is too short */
+    uint64_t offset;
+    size_t missing; /* bytes */
+};
+bool input_try_read(const input_file *input, uint64_t offset, void *bytes, size_t count, struct read_failure *failure);
+l3a_status input_fail(const input_file *input, const struct read_failure *failure);
 /* Reads bytes in pieces, and passes them on in order. */
 typedef void input_taker(void *user, const char *bytes, size_t count);
 l3a_status input_scan(const input_file *input, uint64_t offset, uint64_t count, input_taker *take, void *user);

@@ -72,18 +72,17 @@ static uint64_t learning_bytes(enum place place, l3a_context *context, const str
     return processor_bytes(place, arrays_bytes(list, BLOCK_ARRAYS)) + layer.algebra->block_bytes(place, &rows);
 }
 
-/* The rows being read; or, when all have been read, the trials of gamma on a sample of them. */
-static uint64_t reading_bytes(const struct model_options *options, size_t width, const struct phase_size *phase) {
-    const size_t views = (size_t)options->views, image = view_rows(views) * width;
-    const uint64_t reading = images_of_rows(READ_ROWS, views) * (uint64_t)(image * sizeof(float) + phase->all - phase->old);
+/* A sample of the rows, and the trials of gamma on it. */
+static uint64_t gamma_bytes(const struct model_options *options, size_t width, const struct phase_size *phase) {
     const bool chooses = options->gamma == 0 && options->gamma_from == L3A_GAMMA_FROM_IMAGES;
     return chooses ? gamma_sample_bytes(width, phase->all, phase->rows) +
-                         larger(reading, choose_gamma_bytes(width, phase->all, phase->rows, options_real(options)))
-                   : reading;
+                         choose_gamma_bytes(width, phase->all, phase->rows, options_real(options))
+                   : 0;
 }
 
-/* While a phase is learned, there are its block and the rows being read or the trials of gamma; when it ends, its part and what
- * solving takes. */
+enum { OBJECTS = 1 << 14 }; /* what the context, the model and lists of classes take besides matrices, about */
+
+/* While a phase is learned, there are its block and the trials of gamma; when it ends, its part and what solving takes. */
 uint64_t phase_memory(enum place place, l3a_context *context, const struct model_options *options, size_t width,
                       const struct phase_size *phase) {
     const size_t d = learned_width(options, width);
@@ -94,12 +93,12 @@ uint64_t phase_memory(enum place place, l3a_context *context, const struct model
     struct array columns[COLUMN_ARRAYS];
     list_columns(&none, d, phase->all, columns);
     const uint64_t held = held_bytes(place, context, options, width, phase->old, recursive ? 0 : phase->all) +
-                          processor_bytes(place, phase->rows * sizeof(size_t) + arrays_bytes(columns, COLUMN_ARRAYS));
+                          processor_bytes(place, phase->rows * sizeof(size_t) + arrays_bytes(columns, COLUMN_ARRAYS) + OBJECTS);
     const uint64_t old = options->pseudo != L3A_PSEUDO_OFF || phase->old
                              ? algebra_of(context)->solution_bytes(place, d, phase->old, options_real(options))
                              : 0;
     const uint64_t learning = learning_bytes(place, context, options, width, phase, recursive) +
-                              processor_bytes(place, reading_bytes(options, width, phase));
+                              processor_bytes(place, gamma_bytes(options, width, phase));
     const uint64_t solving = recursive ? 0
                              : apart   ? parts_solve_bytes(place, context, d, phase->all)
                                        : processor_bytes(place, (uint64_t)d * phase->all * sizeof(double));
@@ -113,11 +112,14 @@ uint64_t score_memory(enum place place, const l3a_context *context, const struct
     const struct block block = {.layer = &layer, .capacity = most};
     const bool apart = options_real(options) == REAL_DOUBLE || views > 1;
     const uint64_t wide = apart ? most * (uint64_t)classes * real_size(options_real(options)) : 0;
+    const uint64_t scoring = layer.algebra->block_bytes(place, &block) +
+                             processor_bytes(place, wide + score_ahead(context) * most * (uint64_t)width * sizeof(float));
+    const uint64_t measuring =
+        rows * (classes * (sizeof(float) + 1 + sizeof(uint32_t)) + 2 * sizeof(uint64_t) * (uint64_t)context->threads);
     return held_bytes(place, context, options, width, classes, 0) +
            layer.algebra->solution_bytes(place, layer_columns(&layer.shape), classes, options_real(options)) +
-           parts * scatter_bytes(place, context, options, width) + layer.algebra->block_bytes(place, &block) +
-           processor_bytes(place,
-                           wide + most * (uint64_t)width * sizeof(float) + rows * (sizeof(size_t) + classes * (sizeof(float) + 1)));
+           parts * scatter_bytes(place, context, options, width) + larger(scoring, processor_bytes(place, measuring)) +
+           processor_bytes(place, rows * (sizeof(size_t) + classes * (sizeof(float) + 1)));
 }
 
 static const double GIB = 0x1p30;

@@ -231,7 +231,7 @@ static l3a_status score(void *state, const float *features, size_t images, float
     for (size_t i = 0; i < rows * all; i++) {
         exact[i] += slda->bias[i % all];
     }
-    combine_views(REAL_DOUBLE, exact, images, views, all, exact, NULL);
+    combine_views(context->threads, REAL_DOUBLE, exact, images, views, all, exact, NULL);
     for (size_t i = 0; i < images * all; i++) {
         scores[i] = (float)exact[i];
     }

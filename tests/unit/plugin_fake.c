@@ -73,6 +73,10 @@ static uint64_t fake_solution_bytes(enum place place, size_t dim, size_t columns
     return cpu_solution_bytes(place_of(place, DEVICE), dim, columns, type);
 }
 
+static uint64_t fake_vectors_bytes(enum place place, size_t dim, size_t count, real type) {
+    return cpu_vectors_bytes(place_of(place, DEVICE), dim, count, type);
+}
+
 static uint64_t fake_multiply_bytes(enum place place, const l3a_context *context, size_t dim, size_t rows) {
     return cpu_multiply_bytes(place_of(place, DEVICE), context, dim, rows);
 }
@@ -130,6 +134,7 @@ const struct l3a_plugin *l3a_plugin_cuda(uint32_t version) {
     fake.sums_bytes = fake_sums_bytes;
     fake.scatter_bytes = fake_scatter_bytes;
     fake.solution_bytes = fake_solution_bytes;
+    fake.vectors_bytes = fake_vectors_bytes;
     fake.multiply_bytes = fake_multiply_bytes;
     return version == PLUGIN_VERSION ? &plugin : NULL;
 }

@@ -1,8 +1,8 @@
 /* What objects take, for plans: on the device, and the little that they take of the processor's memory. With an object counts the
  * work space of what is done with it, so a plan that adds up the objects has enough for one operation at a time.
  *
- * What cuSOLVER wants for a factor or an inverse is estimated: it says so only for matrices that exist. The estimate is a quarter of a
- * square, besides the square that is there for other work. */
+ * What cuSOLVER wants for a factor or an inverse is estimated: it says so only for matrices that exist. The estimate is a quarter
+ * of a square, besides the square that is there for other work. */
 #include "algebra/cuda/cuda.h"
 
 static uint64_t square_bytes(size_t dim) {
@@ -78,8 +78,13 @@ uint64_t cuda_solution_bytes(enum place place, size_t dim, size_t columns, real 
     return place == DEVICE ? (uint64_t)dim * columns * (real_size(type) + sizeof(double)) : 0;
 }
 
-/* What is multiplied, and the product. The square of work space is that of the sums; half a square more for a root. */
+uint64_t cuda_vectors_bytes(enum place place, size_t dim, size_t count, real type) {
+    return place == DEVICE ? (uint64_t)dim * count * real_size(type) : 0;
+}
+
+/* Beyond the square of work space that the sums have: half a square, for a root in double precision or for the shares of tiles; its
+ * product with the rows, and what solving with a factor in single precision takes. */
 uint64_t cuda_multiply_bytes(enum place place, const l3a_context *context, size_t dim, size_t rows) {
     (void)context;
-    return place == DEVICE ? 3 * (uint64_t)dim * rows * sizeof(double) + square_bytes(dim) / 2 : 0;
+    return place == DEVICE ? (uint64_t)dim * rows * (sizeof(double) + sizeof(float)) + square_bytes(dim) / 2 : 0;
 }

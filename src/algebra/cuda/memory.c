@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* CUDA loads kernels, and the libraries take work space, when they are first used. */
+/* CUDA loads kernels, and the libraries take work space, when they are first used; sorting scores takes some, too. */
 static const uint64_t SPARE = (uint64_t)256 << 20;
 static const double GIB = 0x1p30;
 
@@ -217,7 +217,7 @@ l3a_status device_put(struct device *device, void *to, const void *from, size_t 
 }
 
 /* Some slots are on their way while one is copied out. */
-static l3a_status get_by_slots(struct device *device, char *to, const char *from, size_t bytes) {
+static l3a_status get_by_slots(struct device *device, cudaStream_t stream, char *to, const char *from, size_t bytes) {
     const size_t first = device->next_slot, most = (size_t)SLOTS / 2 * SLOT_BYTES;
     l3a_status status = L3A_OK;
     TRY(make_slots(device));
@@ -226,9 +226,8 @@ static l3a_status get_by_slots(struct device *device, char *to, const char *from
         for (; sent < bytes && sent - done < most; sent += SLOT_BYTES) {
             const size_t slot = (first + sent / SLOT_BYTES) % SLOTS, count = bytes - sent < SLOT_BYTES ? bytes - sent : SLOT_BYTES;
             TRY_CUDA(device, cudaEventSynchronize(device->copied[slot]));
-            TRY_CUDA(device,
-                     cudaMemcpyAsync(device->pinned + slot * SLOT_BYTES, from + sent, count, cudaMemcpyDefault, device->stream));
-            TRY_CUDA(device, cudaEventRecord(device->copied[slot], device->stream));
+            TRY_CUDA(device, cudaMemcpyAsync(device->pinned + slot * SLOT_BYTES, from + sent, count, cudaMemcpyDefault, stream));
+            TRY_CUDA(device, cudaEventRecord(device->copied[slot], stream));
         }
         const size_t slot = (first + done / SLOT_BYTES) % SLOTS;
         TRY_CUDA(device, cudaEventSynchronize(device->copied[slot]));
@@ -239,16 +238,20 @@ done:
     return status;
 }
 
-l3a_status device_get(struct device *device, void *to, const void *from, size_t bytes) {
+l3a_status device_get_on(struct device *device, cudaStream_t stream, void *to, const void *from, size_t bytes) {
     l3a_status status = L3A_OK;
     if (bytes > FEW) {
-        TRY(get_by_slots(device, to, from, bytes));
+        TRY(get_by_slots(device, stream, to, from, bytes));
     } else if (bytes) {
-        TRY_CUDA(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, device->stream));
+        TRY_CUDA(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
     }
-    TRY(device_wait(device));
+    TRY_CUDA(device, cudaStreamSynchronize(stream));
 done:
     return status;
+}
+
+l3a_status device_get(struct device *device, void *to, const void *from, size_t bytes) {
+    return device_get_on(device, device->stream, to, from, bytes);
 }
 
 l3a_status device_copy_of(struct device *device, const void *from, size_t bytes, void *memory) {
