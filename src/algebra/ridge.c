@@ -121,41 +121,28 @@ l3a_status ridge_factor(struct ridge *ridge, double scale, const struct scatter 
     return factor(ridge, scale, scatters, count, share, ridge->gamma);
 }
 
-/* Whether rows [first, first + count) of a triangle are those of number · I. */
-static bool is_diagonal(size_t first, size_t count, const double *rows, double number) {
-    for (size_t i = first; i < first + count; i++) {
-        for (size_t j = 0; j <= i; j++) {
-            if (*rows++ != (i == j ? number : 0)) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
 /* If A is 0 or R is I/γ, writes the other and sets *empty. */
 static l3a_status turn_empty(struct ridge *ridge, bool *empty) {
     l3a_status status = L3A_OK;
     const size_t d = ridge->sums.dim;
     const double one = ridge->inverse ? 1 / ridge->gamma : 0, other = ridge->inverse ? 0 : 1 / ridge->gamma;
-    double *rows = NULL;
+    double *row = NULL;
     *empty = true;
-    TRY(allocate(ridge->sums.context, strip_numbers(d), sizeof *rows, &rows));
-    for (size_t first = 0, count; *empty && first < d; first += count) {
-        count = strip_rows(d, first);
-        TRY(sums_read(&ridge->sums, KEPT, first, count, rows));
-        *empty = is_diagonal(first, count, rows, one);
-    }
-    for (size_t first = 0, count; *empty && first < d; first += count) {
-        count = strip_rows(d, first);
-        memset(rows, 0, (size_t)triangle_numbers(first, count) * sizeof *rows);
-        for (size_t i = 1; i <= count; i++) {
-            rows[triangle_numbers(first, i) - 1] = other;
+    TRY(allocate(ridge->sums.context, d, sizeof *row, &row));
+    for (size_t i = 0; *empty && i < d; i++) {
+        TRY(sums_read(&ridge->sums, KEPT, i, 1, row));
+        for (size_t j = 0; *empty && j <= i; j++) {
+            *empty = row[j] == (i == j ? one : 0);
         }
-        TRY(sums_write(&ridge->sums, KEPT, first, count, rows));
+    }
+    memset(row, 0, d * sizeof *row);
+    for (size_t i = 0; *empty && i < d; i++) {
+        row[i] = other;
+        TRY(sums_write(&ridge->sums, KEPT, i, 1, row));
+        row[i] = 0;
     }
 done:
-    release(ridge->sums.context, rows);
+    release(ridge->sums.context, row);
     return status;
 }
 
