@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-enum { SLOTS = 8 };
+enum { SLOTS = 3, PAGE = 4096 };
 
 struct write_behind {
     const output_file *output;
@@ -30,14 +30,16 @@ struct write_behind {
 };
 
 /* Returns 0 or an errno. It does no harm if the way to the disk cannot be started: the sync at the end reports what is wrong. A
- * chunk that is not full is not worth a start of its own. */
+ * chunk that is not full is not worth a start of its own, and the page in which it ends is left to the next chunk: a page that is
+ * on its way cannot be written to. */
 static int write_chunk(const write_behind *writer, size_t index) {
     const output_file *output = writer->output;
     const struct slot *slot = &writer->slots[index % writer->slot_count];
     const char *bytes = writer->chunks + index % writer->slot_count * writer->slot_bytes;
     const int code = output_put(output, slot->offset, bytes, slot->count);
     if (!code && slot->count == WRITE_CHUNK) {
-        output->context->files->start_sync(output->file, (off_t)slot->offset, (off_t)slot->count);
+        const uint64_t end = (slot->offset + slot->count) / PAGE * PAGE;
+        output->context->files->start_sync(output->file, (off_t)slot->offset, (off_t)(end - slot->offset));
     }
     return code;
 }
