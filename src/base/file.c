@@ -104,6 +104,14 @@ static int posix_list(const char *path, int (*each)(const char *name, void *user
     return code ? -1 : 0;
 }
 
+static int posix_reserve(int file, off_t bytes) {
+    return fallocate(file, 0, 0, bytes);
+}
+
+static int posix_start_sync(int file, off_t offset, off_t count) {
+    return sync_file_range(file, offset, count, SYNC_FILE_RANGE_WRITE);
+}
+
 const file_operations posix_files = {.open = posix_open,
                                      .read = pread,
                                      .write = pwrite,
@@ -112,6 +120,8 @@ const file_operations posix_files = {.open = posix_open,
                                      .lock = posix_lock,
                                      .truncate = ftruncate,
                                      .sync = fsync,
+                                     .reserve = posix_reserve,
+                                     .start_sync = posix_start_sync,
                                      .close = close,
                                      .rename = rename,
                                      .remove = unlink,

@@ -511,11 +511,11 @@ static void search_part(void *argument, size_t first, size_t last) {
     }
 }
 
-enum { PART = 1 << 15 }; /* numbers that a thread reads or searches at a time */
+enum { SEARCHED = 1 << 18, PART = 1 << 15 }; /* numbers that a thread searches, and that it reads, at a time */
 
 size_t find_non_finite(int threads, const float *values, size_t count) {
     struct search search = {values, count};
-    parallel_for(threads, count, PART, search_part, &search);
+    parallel_for(threads, count, SEARCHED, search_part, &search);
     return search.found;
 }
 

@@ -16,7 +16,7 @@
 #include <string.h>
 
 /* Enough numbers for several parts of each loop. */
-enum { WIDTH = 160, VIEWS = 2, EACH = VIEWS + 1, IMAGE = EACH * WIDTH, IMAGES = 500, CLASSES = 6, PHASES = 2 };
+enum { WIDTH = 160, VIEWS = 2, EACH = VIEWS + 1, IMAGE = EACH * WIDTH, IMAGES = 600, CLASSES = 6, PHASES = 2 };
 enum { STEP = CLASSES / PHASES };
 static const int thread_counts[] = {1, 2, 5};
 enum { COUNTS = sizeof thread_counts / sizeof thread_counts[0] };
@@ -198,7 +198,7 @@ static void the_first_bad_number_is_named(void **state) {
         assert_ok(context, l3a_model_learn(model, features, names, STEP));
         values[123 * IMAGE + WIDTH + 5] = INFINITY;
         values[124 * IMAGE] = NAN;
-        values[480 * IMAGE + 1] = NAN;
+        values[590 * IMAGE + 1] = NAN;
         assert_fails(context, l3a_features_read(features, NULL, 0, IMAGES, read), L3A_ERROR_DATA,
                      "row 123, view 1, column 5: the feature is infinite");
         assert_fails(context, l3a_model_score(model, values, IMAGES, scores), L3A_ERROR_DATA, "row 123, column 165");
@@ -251,7 +251,7 @@ static void the_first_failure_is_told(void **state) {
         context->files = &posix_files;
         assert_ok(context, l3a_features_read(opened, NULL, 0, IMAGES, read));
         assert_memory_equal(read, values, sizeof read);
-        assert_fails(context, l3a_features_read(opened, NULL, IMAGES - 1, 3, read), L3A_ERROR_ARGUMENT, "row 500 is out of range");
+        assert_fails(context, l3a_features_read(opened, NULL, IMAGES - 1, 3, read), L3A_ERROR_ARGUMENT, "row 600 is out of range");
         l3a_features_free(table);
         l3a_features_free(opened);
         l3a_context_free(context);
