@@ -26,7 +26,7 @@
 #include <cuda_runtime_api.h>
 #include <cusolverDn.h>
 
-enum { UPDATE_ROWS = 512, SLOTS = 16, SLOT_BYTES = 4 << 20, SPLIT_WIDTH = 768, SOLVE_BLOCK = 512 };
+enum { UPDATE_ROWS = 512, SLOTS = 8, SLOT_BYTES = 16 << 20, SPLIT_WIDTH = 768, SOLVE_BLOCK = 512 };
 
 /* What a context keeps. */
 struct device {
