@@ -47,7 +47,7 @@ extern "C" {
 #define L3A_PUBLIC
 #endif
 
-#define L3A_VERSION "0.4.0"
+#define L3A_VERSION "0.5.0"
 #define L3A_VERSION_NUMBER 400 /* major * 10000 + minor * 100 + patch */
 
 /* The version of the library that is running, which may differ from the header's. */
