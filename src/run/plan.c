@@ -1,5 +1,6 @@
 /* What an experiment needs: the images of every phase, memory and operations. */
 #include "base/sized.h"
+#include "base/write_behind.h"
 #include "data/features.h"
 #include "run/experiment.h"
 
@@ -100,7 +101,8 @@ static uint64_t held_images(const l3a_experiment *experiment, const struct metho
     return most * view_rows(train->views) * (train->width + 1) * sizeof(float);
 }
 
-/* The plan of one point by itself, and the memory it needs, with the labels of both tables. */
+/* The plan of one point by itself, and the memory it needs, with the labels of both tables, and what saving the model takes: that
+ * is little, but the C library keeps it for later. */
 static l3a_status plan_point(const l3a_experiment *experiment, const struct point *point, l3a_plan *plan, struct footprint *need) {
     const l3a_experiment_options *options = &experiment->options;
     l3a_status status = L3A_OK;
@@ -115,7 +117,7 @@ static l3a_status plan_point(const l3a_experiment *experiment, const struct poin
     if (point->method->learner->holds_images) {
         need->in[PROCESSOR] += held_images(experiment, point->method);
     }
-    need->in[PROCESSOR] += features_label_bytes(options->train) + features_label_bytes(options->test);
+    need->in[PROCESSOR] += features_label_bytes(options->train) + features_label_bytes(options->test) + WRITE_CHUNKS * WRITE_CHUNK;
 done:
     return status;
 }
