@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-COMMAND = Path(os.environ["L3A_BUILD"]) / "l3a"
+COMMAND = Path(os.environ.get("L3A_COMMAND") or Path(os.environ["L3A_BUILD"]) / "l3a")
 counts = {"passed": 0, "failed": 0}
 
 
