@@ -320,6 +320,13 @@ L3A_PUBLIC l3a_status l3a_features_wrap_views(l3a_context *context, const float 
 L3A_PUBLIC l3a_status l3a_features_use_views(l3a_features *features, size_t views);
 /* Writes a feature file (float32) atomically: whatever happens, the path holds the complete new file or what it held before. */
 L3A_PUBLIC l3a_status l3a_features_save(l3a_features *features, const char *path);
+/* Joins the rows of feature files in a new one, whose number of rows is stored in *rows. If the files are shards of an extraction
+ * (l3a_extract_options), all of them must be there, in any order, and the new file has the bytes that one process would have
+ * written on the same kind of machine. Otherwise their rows are joined in the order given; classes, width, views and type must be
+ * the same, and no image may be in two of the files, by its id. Rows are copied in pieces; one file's labels are in memory at a
+ * time. Since 0.6. */
+L3A_PUBLIC l3a_status l3a_features_merge(l3a_context *context, const char *const *paths, size_t count, const char *path,
+                                         uint64_t *rows);
 L3A_PUBLIC void l3a_features_free(l3a_features *features);
 
 L3A_PUBLIC size_t l3a_features_rows(const l3a_features *features);
@@ -961,6 +968,9 @@ typedef struct l3a_extract_options {
     int strict;  /* 1: stop at a picture that cannot be read; 0: skip it and list it in the file's record `bad` */
     const l3a_picture_options *picture; /* NULL: the defaults */
     size_t views;                       /* 1, 5, 9 or 14; 0: 1. Since 0.4 */
+    size_t shard, shards; /* extract the part number `shard`, from 1, of the pictures, which are split in so many parts; 0: all.
+                           * l3a_features_merge() joins the files. Parts are runs of pictures, in the order of the data set, that
+                           * differ by at most 16 in length; some are empty if there are fewer pictures. Since 0.6 */
 } l3a_extract_options;
 
 typedef struct l3a_extract_report {
@@ -1144,6 +1154,8 @@ typedef struct l3a_tensor_info {
 
 /* Opens a file of any format that this library reads, and verifies its checksums. */
 L3A_PUBLIC l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file);
+/* What l3a_file_kind() would say, from the first bytes alone. The text is never freed. Since 0.6. */
+L3A_PUBLIC l3a_status l3a_file_recognise(l3a_context *context, const char *path, const char **kind);
 L3A_PUBLIC void l3a_file_free(l3a_file *file);
 /* "model", "features", "safetensors", "npy", "checkpoint", since 0.3 "packed" */
 L3A_PUBLIC const char *l3a_file_kind(const l3a_file *file);

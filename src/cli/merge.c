@@ -1,10 +1,12 @@
-/* l3a merge: combines models learned in different places into one. */
+/* l3a merge: combines models learned in different places into one, and joins feature files. */
 #include "cli.h"
 
+#include <inttypes.h>
+#include <string.h>
 #include <sys/stat.h>
 
 const struct option merge_options[] = {
-    {"o", "FILE", "file for the merged model"},
+    {"o", "FILE", "file for the merged model, or for the joined features"},
     {"wait", NULL, "wait while another process changes the file of -o, rather than fail"},
     {NULL, NULL, NULL},
 };
@@ -15,31 +17,60 @@ static bool is_same_file(const char *one, const char *other) {
     return stat(one, &left) == 0 && stat(other, &right) == 0 && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
 }
 
-int merge_command(struct arguments *arguments) {
-    l3a_context *context = arguments->context;
-    const char *path = argument_needed(arguments, "o");
-    l3a_model *model = NULL;
-    l3a_lock *lock = NULL;
-    int exact = 1;
-    if (!path) {
-        return EXIT_USAGE;
-    }
-    if (arguments->positional_count < 2) {
-        return complain(arguments, "name at least two models to merge");
-    }
+/* Whether all files are different ones. */
+static bool are_different(const struct arguments *arguments) {
     for (size_t i = 1; i < arguments->positional_count; i++) {
         for (size_t j = 0; j < i; j++) {
             if (is_same_file(arguments->positionals[i], arguments->positionals[j])) {
-                return complain(arguments, "%s and %s are the same file; its pictures would count twice", arguments->positionals[j],
-                                arguments->positionals[i]);
+                complain(arguments, "%s and %s are the same file; its pictures would count twice", arguments->positionals[j],
+                         arguments->positionals[i]);
+                return false;
             }
         }
     }
-    /* the output may be one of the models */
-    l3a_status status = l3a_lock_take(context, path, argument(arguments, "wait") != NULL, &lock);
-    if (status == L3A_OK) {
-        status = l3a_model_load(context, arguments->positionals[0], &model);
+    return true;
+}
+
+/* The kind of all files: "model" or "features". Otherwise explains on stderr and sets *code. */
+static const char *common_kind(const struct arguments *arguments, int *code) {
+    const char *kinds[2] = {NULL, NULL};
+    for (size_t i = 0; i < arguments->positional_count; i++) {
+        const char *path = arguments->positionals[i];
+        const l3a_status status = l3a_file_recognise(arguments->context, path, &kinds[i > 0]);
+        if (status != L3A_OK) {
+            *code = explain(arguments, status);
+            return NULL;
+        }
+        if (strcmp(kinds[i > 0], "model") != 0 && strcmp(kinds[i > 0], "features") != 0) {
+            *code = complain(arguments, "%s: this is neither a model nor a feature file, but only these can be merged", path);
+            return NULL;
+        }
+        if (i && strcmp(kinds[0], kinds[1]) != 0) {
+            *code = complain(arguments, "%s is a %s, but %s is a %s: merge either models or feature files",
+                             arguments->positionals[0], strcmp(kinds[0], "model") == 0 ? "model" : "feature file", path,
+                             strcmp(kinds[1], "model") == 0 ? "model" : "feature file");
+            return NULL;
+        }
     }
+    return kinds[0];
+}
+
+static l3a_status join_features(const struct arguments *arguments, const char *path) {
+    uint64_t rows;
+    const size_t files = arguments->positional_count;
+    const l3a_status status = l3a_features_merge(arguments->context, arguments->positionals, files, path, &rows);
+    if (status == L3A_OK) {
+        printf("%s: %zu feature %s, %" PRIu64 " %s\n", path, files, plural(files, "file", "files"), rows,
+               plural(rows, "row", "rows"));
+    }
+    return status;
+}
+
+static l3a_status merge_models(const struct arguments *arguments, const char *path) {
+    l3a_context *context = arguments->context;
+    l3a_model *model = NULL;
+    int exact = 1;
+    l3a_status status = l3a_model_load(context, arguments->positionals[0], &model);
     for (size_t i = 1; status == L3A_OK && i < arguments->positional_count; i++) {
         l3a_model *other = NULL;
         int same = 0;
@@ -64,7 +95,36 @@ int merge_command(struct arguments *arguments) {
                      "made with --weights none,\n--pseudo off and a fixed --gamma, and without folded phases, merge exactly (see "
                      "docs/beyond.md).\n");
     }
-    l3a_lock_free(lock);
     l3a_model_free(model);
+    return status;
+}
+
+int merge_command(struct arguments *arguments) {
+    const char *path = argument_needed(arguments, "o");
+    l3a_lock *lock = NULL;
+    int code = EXIT_DONE;
+    if (!path) {
+        return EXIT_USAGE;
+    }
+    if (!arguments->positional_count) {
+        return complain(arguments, "name the models or feature files to merge");
+    }
+    if (!are_different(arguments)) {
+        return EXIT_USAGE;
+    }
+    const char *kind = common_kind(arguments, &code);
+    if (!kind) {
+        return code;
+    }
+    const bool models = strcmp(kind, "model") == 0;
+    if (models && arguments->positional_count < 2) {
+        return complain(arguments, "name at least two models to merge");
+    }
+    /* the output may be one of the files */
+    l3a_status status = l3a_lock_take(arguments->context, path, argument(arguments, "wait") != NULL, &lock);
+    if (status == L3A_OK) {
+        status = models ? merge_models(arguments, path) : join_features(arguments, path);
+    }
+    l3a_lock_free(lock);
     return explain(arguments, status);
 }
