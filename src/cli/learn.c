@@ -137,6 +137,24 @@ static l3a_status print_plan(const struct arguments *arguments, l3a_model *model
     return status;
 }
 
+/* Whether the features are a shard without an image of the classes, all of which it knows. The other shards may have some. */
+static bool is_idle_shard(const l3a_features *features, const struct list *list) {
+    const int8_t *labels = l3a_features_labels(features);
+    const size_t rows = l3a_features_rows(features), classes = l3a_features_class_count(features);
+    bool idle = labels && l3a_features_record(features, "shard") != NULL && list->count;
+    for (size_t i = 0; idle && i < list->count; i++) {
+        size_t k = 0;
+        while (k < classes && strcmp(list->items[i], l3a_features_class(features, k)) != 0) {
+            k++;
+        }
+        idle = k < classes;
+        for (size_t row = 0; idle && row < rows; row++) {
+            idle = labels[row * classes + k] != 1;
+        }
+    }
+    return idle;
+}
+
 int learn_command(struct arguments *arguments) {
     const char *features_path = argument_needed(arguments, "features");
     const char *classes = features_path ? argument_needed(arguments, "classes") : NULL;
@@ -158,6 +176,12 @@ int learn_command(struct arguments *arguments) {
     }
     l3a_status status =
         open_features(arguments, features_path, argument(arguments, "labels"), argument(arguments, "names"), &features);
+    if (status == L3A_OK && is_idle_shard(features, &list)) {
+        printf("shard %s shows none of the classes: nothing is learned from it\n", l3a_features_record(features, "shard"));
+        l3a_features_free(features);
+        list_free(&list);
+        return EXIT_DONE;
+    }
     if (status == L3A_OK) {
         status = l3a_lock_take(arguments->context, path, argument(arguments, "wait") != NULL, &lock);
     }

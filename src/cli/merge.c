@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -66,7 +67,64 @@ static l3a_status join_features(const struct arguments *arguments, const char *p
     return status;
 }
 
-static l3a_status merge_models(const struct arguments *arguments, const char *path) {
+/* A line of the record `holds` about a shard: checksums of images and classes, the number of the shard, its extraction. */
+struct held {
+    char classes[17], extraction[17];
+    unsigned shards, shard;
+};
+
+/* Shards of the same classes and extraction stand together, in their order. */
+static int compare_held(const void *left, const void *right) {
+    const struct held *one = left, *other = right;
+    int order = strcmp(one->classes, other->classes);
+    order = order ? order : strcmp(one->extraction, other->extraction);
+    order = order ? order : (one->shards > other->shards) - (one->shards < other->shards);
+    return order ? order : (one->shard > other->shard) - (one->shard < other->shard);
+}
+
+/* Says which shards are missing before the shard `next`, after the shard `last`. */
+static void note_gap(unsigned last, unsigned next, unsigned shards) {
+    if (next == last + 2) {
+        fprintf(stderr, "note: shard %u of %u is not in the model\n", last + 1, shards);
+    } else if (next > last + 2) {
+        fprintf(stderr, "note: shards %u to %u of %u are not in the model\n", last + 1, next - 1, shards);
+    }
+}
+
+/* Says which shards are not in a model that has learned other shards of the same extraction. */
+static void note_missing(const l3a_model *model) {
+    const char *line = l3a_model_record(model, "holds");
+    struct held *held = NULL, read;
+    size_t count = 0;
+    for (; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        struct held *longer = realloc(held, (count + 1) * sizeof *held);
+        if (!longer) {
+            break;
+        }
+        held = longer;
+        if (sscanf(line, "%*16s %16s %7u/%7u %16s", read.classes, &read.shard, &read.shards, read.extraction) == 4) {
+            held[count++] = read;
+        }
+    }
+    if (count) {
+        qsort(held, count, sizeof *held, compare_held);
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct held before = held[i], after = held[i];
+        before.shard = 0;
+        after.shard = after.shards + 1;
+        const bool first = !i || compare_held(&held[i - 1], &before) < 0;
+        const bool last = i + 1 == count || compare_held(&held[i + 1], &after) > 0;
+        note_gap(first ? 0 : held[i - 1].shard, held[i].shard, held[i].shards);
+        if (last) {
+            note_gap(held[i].shard, held[i].shards + 1, held[i].shards);
+        }
+    }
+    free(held);
+}
+
+/* *refused: the model that does not go with those before it. */
+static l3a_status merge_models(const struct arguments *arguments, const char *path, const char **refused) {
     l3a_context *context = arguments->context;
     l3a_model *model = NULL;
     int exact = 1;
@@ -77,6 +135,7 @@ static l3a_status merge_models(const struct arguments *arguments, const char *pa
         status = l3a_model_load(context, arguments->positionals[i], &other);
         if (status == L3A_OK) {
             status = l3a_model_merge(model, other, &same);
+            *refused = status == L3A_OK ? NULL : arguments->positionals[i];
         }
         exact = exact && same;
         l3a_model_free(other);
@@ -94,6 +153,9 @@ static l3a_status merge_models(const struct arguments *arguments, const char *pa
                      "keeps the weight\nand pseudo-labels it got where it was learned, and the first model's gamma is used. Models "
                      "made with --weights none,\n--pseudo off and a fixed --gamma, and without folded phases, merge exactly (see "
                      "docs/beyond.md).\n");
+        if (!arguments->quiet) {
+            note_missing(model);
+        }
     }
     l3a_model_free(model);
     return status;
@@ -101,6 +163,7 @@ static l3a_status merge_models(const struct arguments *arguments, const char *pa
 
 int merge_command(struct arguments *arguments) {
     const char *path = argument_needed(arguments, "o");
+    const char *refused = NULL;
     l3a_lock *lock = NULL;
     int code = EXIT_DONE;
     if (!path) {
@@ -123,8 +186,13 @@ int merge_command(struct arguments *arguments) {
     /* the output may be one of the files */
     l3a_status status = l3a_lock_take(arguments->context, path, argument(arguments, "wait") != NULL, &lock);
     if (status == L3A_OK) {
-        status = models ? merge_models(arguments, path) : join_features(arguments, path);
+        status = models ? merge_models(arguments, path, &refused) : join_features(arguments, path);
     }
     l3a_lock_free(lock);
+    if (refused && status != L3A_ERROR_CANCELLED) {
+        char text[2048];
+        snprintf(text, sizeof text, "%s: %s", refused, l3a_error_text(arguments->context));
+        return explain_error(arguments, status, text, l3a_error_hint(arguments->context));
+    }
     return explain(arguments, status);
 }
