@@ -19,7 +19,7 @@ const struct command commands[] = {
      sweep_command},
     {"learn", "MODEL --features F --classes a,b,c", "teach a model new classes; creates the model if needed", learn_options,
      MODEL_SETTINGS, learn_command},
-    {"merge", "A B… -o OUT", "combine what several models have learned", merge_options, NO_SETTINGS, merge_command},
+    {"merge", "A B… -o OUT", "combine what several models have learned, or join feature files", merge_options, NO_SETTINGS, merge_command},
     {"forget", "MODEL --classes a,b | --phase N | --features F", "remove classes, a phase or images from a model", forget_options,
      NO_SETTINGS, forget_command},
     {"pack", "MODEL -o FILE [--with-backbone]", "make a small file that tags and cannot learn", pack_options, NO_SETTINGS,

@@ -32,28 +32,34 @@ static bool are_different(const struct arguments *arguments) {
     return true;
 }
 
-/* The kind of all files: "model" or "features". Otherwise explains on stderr and sets *code. */
+/* "a model", "a feature file", or NULL for files of other kinds. A packed model is taken for a model, which says why it is none. */
+static const char *kind_text(const char *kind) {
+    return strcmp(kind, "features") == 0                               ? "a feature file"
+           : strcmp(kind, "model") == 0 || strcmp(kind, "packed") == 0 ? "a model"
+                                                                       : NULL;
+}
+
+/* What all files are, in these words. Otherwise explains on stderr and sets *code. */
 static const char *common_kind(const struct arguments *arguments, int *code) {
-    const char *kinds[2] = {NULL, NULL};
+    const char *common = NULL;
     for (size_t i = 0; i < arguments->positional_count; i++) {
-        const char *path = arguments->positionals[i];
-        const l3a_status status = l3a_file_recognise(arguments->context, path, &kinds[i > 0]);
-        if (status != L3A_OK) {
-            *code = explain(arguments, status);
+        const char *path = arguments->positionals[i], *kind;
+        const l3a_status status = l3a_file_recognise(arguments->context, path, &kind);
+        const char *text = status == L3A_OK ? kind_text(kind) : NULL;
+        if (!text) {
+            *code = status != L3A_OK
+                        ? explain(arguments, status)
+                        : complain(arguments, "%s: this is neither a model nor a feature file; only these can be merged", path);
             return NULL;
         }
-        if (strcmp(kinds[i > 0], "model") != 0 && strcmp(kinds[i > 0], "features") != 0) {
-            *code = complain(arguments, "%s: this is neither a model nor a feature file, but only these can be merged", path);
+        if (common && strcmp(common, text) != 0) {
+            *code = complain(arguments, "%s is %s, but %s is %s: merge either models or feature files", arguments->positionals[0],
+                             common, path, text);
             return NULL;
         }
-        if (i && strcmp(kinds[0], kinds[1]) != 0) {
-            *code = complain(arguments, "%s is a %s, but %s is a %s: merge either models or feature files",
-                             arguments->positionals[0], strcmp(kinds[0], "model") == 0 ? "model" : "feature file", path,
-                             strcmp(kinds[1], "model") == 0 ? "model" : "feature file");
-            return NULL;
-        }
+        common = text;
     }
-    return kinds[0];
+    return common;
 }
 
 static l3a_status join_features(const struct arguments *arguments, const char *path) {
@@ -179,7 +185,7 @@ int merge_command(struct arguments *arguments) {
     if (!kind) {
         return code;
     }
-    const bool models = strcmp(kind, "model") == 0;
+    const bool models = strcmp(kind, kind_text("model")) == 0;
     if (models && arguments->positional_count < 2) {
         return complain(arguments, "name at least two models to merge");
     }
