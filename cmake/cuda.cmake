@@ -1,4 +1,4 @@
-# The plug-in for NVIDIA devices. The host's compiler builds everything but the kernels, which are one file for nvcc, so the project
+# The plug-in for NVIDIA devices. The host's compiler builds everything but the kernels, which are two files for nvcc, so the project
 # needs no second language. The library is not linked with it: base/plugin.c loads it.
 set(cuda_architectures "80;90" CACHE STRING "Compute capabilities that the plug-in has code for; newer ones use the PTX of the last")
 find_package(CUDAToolkit 12.0 QUIET)
@@ -9,16 +9,19 @@ if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE OR NOT TARGET CUDA::
   return()
 endif()
 
-set(kernels ${PROJECT_BINARY_DIR}/cuda_kernels.o)
 set(kernel_options -std=c++17 -O3 --extended-lambda -Xcompiler -fPIC,-fvisibility=hidden)
 foreach(architecture ${cuda_architectures})
   list(APPEND kernel_options -gencode arch=compute_${architecture},code=sm_${architecture})
 endforeach()
 list(GET cuda_architectures -1 architecture)
 list(APPEND kernel_options -gencode arch=compute_${architecture},code=compute_${architecture})
-add_custom_command(OUTPUT ${kernels} DEPENDS src/algebra/cuda/kernels.cu src/algebra/cuda/kernels.h src/algebra/algebra.h
-  COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${kernel_options} -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src
-          -c ${PROJECT_SOURCE_DIR}/src/algebra/cuda/kernels.cu -o ${kernels} VERBATIM)
+foreach(name kernels sort)
+  set(made ${PROJECT_BINARY_DIR}/cuda_${name}.o)
+  add_custom_command(OUTPUT ${made} DEPENDS src/algebra/cuda/${name}.cu src/algebra/cuda/kernels.h src/algebra/cuda/sort.h src/algebra/algebra.h
+    COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${kernel_options} -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src
+            -c ${PROJECT_SOURCE_DIR}/src/algebra/cuda/${name}.cu -o ${made} VERBATIM)
+  list(APPEND kernels ${made})
+endforeach()
 
 file(GLOB cuda_sources CONFIGURE_DEPENDS src/algebra/cuda/*.c)
 add_library(l3a_cuda MODULE ${cuda_sources} src/algebra/pivots.c ${kernels})

@@ -79,8 +79,22 @@ l3a_status block_read(const struct block *rows, void *values) {
     return rows->layer->algebra->block_read(rows, values);
 }
 
-l3a_status block_score(const struct block *rows, const struct solution *solution, void *scores) {
+l3a_status block_score_begin(const struct block *rows, const struct solution *solution, void *scores) {
     return rows->layer->algebra->block_score(rows, solution, scores);
+}
+
+l3a_status block_score_end(const struct block *rows) {
+    const struct algebra *algebra = rows->layer->algebra;
+    return algebra->block_score_end ? algebra->block_score_end(rows) : L3A_OK;
+}
+
+l3a_status block_score(const struct block *rows, const struct solution *solution, void *scores) {
+    const l3a_status status = block_score_begin(rows, solution, scores);
+    return status == L3A_OK ? block_score_end(rows) : status;
+}
+
+l3a_status rank_images(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order) {
+    return algebra_of(context)->rank(context, scores, rows, classes, order);
 }
 
 l3a_status block_gram(struct block *rows, const double *weight, double *gram) {
@@ -195,12 +209,30 @@ l3a_status sums_factor(struct sums *sums, real type, double scale, const struct 
 }
 
 l3a_status sums_solve(const struct sums *sums, real type, size_t count, void *rows) {
-    return sums->algebra->sums_solve(sums, type, count, rows);
+    l3a_status status = L3A_OK;
+    struct vectors vectors;
+    TRY(vectors_wrap(sums->context, sums->dim, count, type, rows, &vectors));
+    TRY(vectors_solve(sums, &vectors, 0, count));
+    TRY(vectors_get(&vectors, 0, count, rows));
+done:
+    vectors_free(&vectors);
+    return status;
 }
 
 l3a_status sums_multiply(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count, double share,
                          const double *x, size_t rows, double *y) {
-    return sums->algebra->sums_multiply(sums, scale, scatters, count, share, x, rows, y);
+    l3a_status status = L3A_OK;
+    const struct mixture mixture = {.rows = rows, .scatters = scatters, .count = count};
+    struct vectors from = {0}, to = {0};
+    TRY(vectors_create(sums->context, sums->dim, rows, REAL_DOUBLE, &from));
+    TRY(vectors_create(sums->context, sums->dim, rows, REAL_DOUBLE, &to));
+    TRY(vectors_put(&from, 0, rows, x));
+    TRY(vectors_multiply(sums, scale, share, &mixture, 1, &from, &to));
+    TRY(vectors_get(&to, 0, rows, y));
+done:
+    vectors_free(&from);
+    vectors_free(&to);
+    return status;
 }
 
 l3a_status sums_invert(struct sums *sums, double shift, bool *regular) {
@@ -261,4 +293,52 @@ l3a_status scatter_add_sums(struct scatter *scatter, const struct sums *sums, do
 
 l3a_status scatter_tidy(struct scatter *scatter, uint64_t rows) {
     return scatter->algebra->scatter_tidy(scatter, rows);
+}
+
+/* ---- Vectors ---- */
+
+l3a_status vectors_wrap(l3a_context *context, size_t dim, size_t count, real type, void *memory, struct vectors *vectors) {
+    *vectors = (struct vectors){.context = context, .algebra = algebra_of(context), .dim = dim, .count = count, .type = type};
+    const l3a_status status = vectors->algebra->vectors_create(vectors, memory);
+    if (status != L3A_OK) {
+        vectors_free(vectors);
+    }
+    return status;
+}
+
+l3a_status vectors_create(l3a_context *context, size_t dim, size_t count, real type, struct vectors *vectors) {
+    return vectors_wrap(context, dim, count, type, NULL, vectors);
+}
+
+void vectors_free(struct vectors *vectors) {
+    if (vectors->held && !vectors->borrowed) {
+        vectors->algebra->vectors_free(vectors);
+    }
+    memset(vectors, 0, sizeof *vectors);
+}
+
+l3a_status vectors_put(struct vectors *vectors, size_t first, size_t count, const void *values) {
+    return vectors->algebra->vectors_put(vectors, first, count, values);
+}
+
+l3a_status vectors_get(const struct vectors *vectors, size_t first, size_t count, void *values) {
+    return vectors->algebra->vectors_get(vectors, first, count, values);
+}
+
+l3a_status vectors_combine(struct vectors *to, const size_t *to_rows, const double *keep, const struct vectors *from,
+                           const size_t *from_rows, const double *scale, size_t count) {
+    return to->algebra->vectors_combine(to, to_rows, keep, from, from_rows, scale, count);
+}
+
+l3a_status vectors_dot(const struct dots *dots, size_t kinds, size_t count, double *results) {
+    return dots->left->algebra->vectors_dot(dots, kinds, count, results);
+}
+
+l3a_status vectors_multiply(const struct sums *sums, double scale, double share, const struct mixture *mixtures, size_t count,
+                            const struct vectors *x, struct vectors *y) {
+    return sums->algebra->vectors_multiply(sums, scale, share, mixtures, count, x, y);
+}
+
+l3a_status vectors_solve(const struct sums *sums, struct vectors *vectors, size_t first, size_t count) {
+    return sums->algebra->vectors_solve(sums, vectors, first, count);
 }

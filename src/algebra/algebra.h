@@ -8,6 +8,8 @@
  *   scatter    an A that is only stored, in single or double precision: as a root while it is the sum of at most d/2 rows, and
  *              otherwise as the rows of its lower triangle
  *   solution   coefficients W (d x columns), to score rows: s = x W
+ *   vectors    rows of d numbers that a search works on: products with sums, solutions with their factor, combinations, dot
+ * products
  *
  * Sums have two halves. The first is what is kept. Rows are added to the second: sums_begin() clears it, sums_add() adds to it, and
  * sums_keep() adds it to the first half. Until then nothing that was kept has changed, and a sum over several processes is a sum of
@@ -96,6 +98,30 @@ struct solution {
 
 enum half { KEPT, ADDED };
 
+struct vectors {
+    l3a_context *context;
+    const struct algebra *algebra;
+    size_t dim, count;
+    real type;
+    bool borrowed; /* they are in memory of the caller, and held is that memory */
+    void *held;
+};
+
+/* Dot products of rows left_rows[i] and right_rows[i]; NULL: rows i. The types may differ. */
+struct dots {
+    const struct vectors *left;
+    const size_t *left_rows;
+    const struct vectors *right;
+    const size_t *right_rows;
+};
+
+/* What some vectors are multiplied by: scale · A + share · Σ scatters. */
+struct mixture {
+    size_t rows; /* how many vectors, after those of the mixture before */
+    const struct scatter *const *scatters;
+    size_t count;
+};
+
 /* A back end. Every function but those that free can fail. Matrices that are passed are row-major and in the processor's memory.
  * The functions below say what each does. */
 struct algebra {
@@ -108,6 +134,7 @@ struct algebra {
     l3a_status (*block_append)(struct block *rows, const struct block *from, const size_t *chosen, size_t count);
     l3a_status (*block_read)(const struct block *rows, void *values);
     l3a_status (*block_score)(const struct block *rows, const struct solution *solution, void *scores);
+    l3a_status (*block_score_end)(const struct block *rows); /* NULL: the scores are there when block_score() returns */
     l3a_status (*block_gram)(struct block *rows, const double *weight, double *gram);
     l3a_status (*block_cross)(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
                               double *cross);
@@ -130,9 +157,6 @@ struct algebra {
     l3a_status (*sums_copy)(struct sums *sums, enum half to);
     l3a_status (*sums_factor)(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
                               double share, double shift, double *trace, bool *definite);
-    l3a_status (*sums_solve)(const struct sums *sums, real type, size_t count, void *rows);
-    l3a_status (*sums_multiply)(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count,
-                                double share, const double *x, size_t rows, double *y);
     l3a_status (*sums_invert)(struct sums *sums, double shift, bool *regular);
     l3a_status (*sums_update)(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
                               double *coefficients, bool *definite);
@@ -146,13 +170,25 @@ struct algebra {
     l3a_status (*scatter_add_rows)(struct scatter *scatter, const struct block *rows, double sign, const double *weight);
     l3a_status (*scatter_add_sums)(struct scatter *scatter, const struct sums *sums, double sign);
     l3a_status (*scatter_tidy)(struct scatter *scatter, uint64_t rows);
+    l3a_status (*vectors_create)(struct vectors *vectors, void *memory); /* NULL: none to borrow */
+    void (*vectors_free)(struct vectors *vectors);
+    l3a_status (*vectors_put)(struct vectors *vectors, size_t first, size_t count, const void *values);
+    l3a_status (*vectors_get)(const struct vectors *vectors, size_t first, size_t count, void *values);
+    l3a_status (*vectors_combine)(struct vectors *to, const size_t *to_rows, const double *keep, const struct vectors *from,
+                                  const size_t *from_rows, const double *scale, size_t count);
+    l3a_status (*vectors_dot)(const struct dots *dots, size_t kinds, size_t count, double *results);
+    l3a_status (*vectors_multiply)(const struct sums *sums, double scale, double share, const struct mixture *mixtures,
+                                   size_t count, const struct vectors *x, struct vectors *y);
+    l3a_status (*vectors_solve)(const struct sums *sums, struct vectors *vectors, size_t first, size_t count);
+    l3a_status (*rank)(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order);
     /* Bytes in the processor's memory that an object would take; of `sums`, with a second half of C of that many columns. */
     uint64_t (*layer_bytes)(const struct layer_shape *shape);
     uint64_t (*block_bytes)(const struct block *rows);
     uint64_t (*sums_bytes)(size_t dim, size_t columns);
     uint64_t (*scatter_bytes)(size_t dim, real type, uint64_t rows); /* a root if rows ≤ dim / 2 */
     uint64_t (*solution_bytes)(size_t dim, size_t columns, real type);
-    uint64_t (*multiply_bytes)(const l3a_context *context, size_t dim);
+    uint64_t (*vectors_bytes)(size_t dim, size_t count, real type);
+    uint64_t (*multiply_bytes)(const l3a_context *context, size_t dim, size_t rows);
 };
 
 extern const struct algebra cpu_algebra;
@@ -180,6 +216,9 @@ l3a_status block_append(struct block *rows, const struct block *from, const size
 l3a_status block_read(const struct block *rows, void *values);
 /* scores [count x columns] = X W, in the layer's type */
 l3a_status block_score(const struct block *rows, const struct solution *solution, void *scores);
+/* The same in two steps: the scores are there after the second. In between, the block must not change. */
+l3a_status block_score_begin(const struct block *rows, const struct solution *solution, void *scores);
+l3a_status block_score_end(const struct block *rows);
 /* gram [count x count] = Ω^½ X Xᵀ Ω^½; afterwards X is scaled */
 l3a_status block_gram(struct block *rows, const double *weight, double *gram);
 /* cross [d x columns] += sign · XᵀΩY; targets Y [count x columns] */
@@ -222,9 +261,9 @@ l3a_status sums_copy(struct sums *sums, enum half to);
  * factor; there is none if a number is not finite in that type. */
 l3a_status sums_factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
                        double share, double shift, double *trace, bool *definite);
-/* rows [count x d], in that type: rows = rows (UᵀU)⁻¹ */
+/* vectors_solve() for rows [count x d] in the processor's memory, in the type of the factor: rows = rows (UᵀU)⁻¹ */
 l3a_status sums_solve(const struct sums *sums, real type, size_t count, void *rows);
-/* y [rows x d] = x (scale · A + share · Σ scatters), x [rows x d] */
+/* The same for vectors_multiply(): y [rows x d] = x (scale · A + share · Σ scatters), x [rows x d] */
 l3a_status sums_multiply(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count, double share,
                          const double *x, size_t rows, double *y);
 /* First half = (UᵀU)⁻¹ + shift · I. If it is not regular, the first half is unchanged. */
@@ -255,6 +294,31 @@ l3a_status scatter_add_sums(struct scatter *scatter, const struct sums *sums, do
 /* Makes what is stored depend on A alone. A triangle that is the sum of at most `rows` rows becomes a root of at most that many, if
  * that is at most dim / 2; it stays a triangle if it is no such sum. `rows` does not matter to a root, but 0 always makes A = 0. */
 l3a_status scatter_tidy(struct scatter *scatter, uint64_t rows);
+
+/* Their numbers are unknown. */
+l3a_status vectors_create(l3a_context *context, size_t dim, size_t count, real type, struct vectors *vectors);
+/* They have the numbers in memory [count x dim], which must outlive them: a back end may work in it. Until vectors_get() has read
+ * them, what the memory holds is unknown. */
+l3a_status vectors_wrap(l3a_context *context, size_t dim, size_t count, real type, void *memory, struct vectors *vectors);
+void vectors_free(struct vectors *vectors);
+/* Rows [first, first + count), in their type. */
+l3a_status vectors_put(struct vectors *vectors, size_t first, size_t count, const void *values);
+l3a_status vectors_get(const struct vectors *vectors, size_t first, size_t count, void *values);
+/* Row to_rows[i] of one = keep[i] · itself + scale[i] · row from_rows[i] of the other, for each i below `count`. What has the
+ * factor 0 is not read. Lists that are NULL: rows i, keep 0, scale 1. The types may differ; the numbers are computed in double
+ * precision. No row may be in to_rows twice. If both are the same vectors, a row can only be combined with itself. */
+l3a_status vectors_combine(struct vectors *to, const size_t *to_rows, const double *keep, const struct vectors *from,
+                           const size_t *from_rows, const double *scale, size_t count);
+/* results [kinds x count], in double precision, in an order that depends on nothing but the dimension */
+l3a_status vectors_dot(const struct dots *dots, size_t kinds, size_t count, double *results);
+/* The first rows of y = those of x, times the mixture of each; both in double precision. */
+l3a_status vectors_multiply(const struct sums *sums, double scale, double share, const struct mixture *mixtures, size_t count,
+                            const struct vectors *x, struct vectors *y);
+/* Rows [first, first + count) = rows (UᵀU)⁻¹, in the type of the factor. */
+l3a_status vectors_solve(const struct sums *sums, struct vectors *vectors, size_t first, size_t count);
+/* Sorts the images of each class by falling score, those with equal scores by their number; +0 and -0 are equal. scores [classes x
+ * rows], order [classes x rows]. There are at most INT32_MAX rows. */
+l3a_status rank_images(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order);
 
 /* Numbers in the rows [first, first + count) of a triangle; all of it: triangle_numbers(0, dim). */
 static inline uint64_t triangle_numbers(uint64_t first, uint64_t count) {

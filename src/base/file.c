@@ -104,6 +104,14 @@ static int posix_list(const char *path, int (*each)(const char *name, void *user
     return code ? -1 : 0;
 }
 
+static int posix_reserve(int file, off_t bytes) {
+    return fallocate(file, 0, 0, bytes);
+}
+
+static int posix_start_sync(int file, off_t offset, off_t count) {
+    return sync_file_range(file, offset, count, SYNC_FILE_RANGE_WRITE);
+}
+
 const file_operations posix_files = {.open = posix_open,
                                      .read = pread,
                                      .write = pwrite,
@@ -112,6 +120,8 @@ const file_operations posix_files = {.open = posix_open,
                                      .lock = posix_lock,
                                      .truncate = ftruncate,
                                      .sync = fsync,
+                                     .reserve = posix_reserve,
+                                     .start_sync = posix_start_sync,
                                      .close = close,
                                      .rename = rename,
                                      .remove = unlink,
@@ -165,25 +175,34 @@ done:
     return status;
 }
 
-l3a_status input_read(const input_file *input, uint64_t offset, void *bytes, size_t count) {
+bool input_try_read(const input_file *input, uint64_t offset, void *bytes, size_t count, struct read_failure *failure) {
     char *to = bytes;
     while (count) {
         const ssize_t got = input->context->files->read(input->file, to, count, (off_t)offset);
         if (got < 0 && errno == EINTR) {
             continue;
         }
-        if (got < 0) {
-            return fail_system(input->context, input->path, "read", errno);
-        }
-        if (got == 0) {
-            return fail(input->context, L3A_ERROR_TRUNCATED, "copy or create the file again",
-                        "%s: ends at byte %llu, %zu bytes too early", input->path, (unsigned long long)offset, count);
+        if (got <= 0) {
+            *failure = (struct read_failure){got < 0 ? errno : 0, offset, count};
+            return false;
         }
         to += got;
         offset += (uint64_t)got;
         count -= (size_t)got;
     }
-    return L3A_OK;
+    return true;
+}
+
+l3a_status input_fail(const input_file *input, const struct read_failure *failure) {
+    return failure->code ? fail_system(input->context, input->path, "read", failure->code)
+                         : fail(input->context, L3A_ERROR_TRUNCATED, "copy or create the file again",
+                                "%s: ends at byte %llu, %zu bytes too early", input->path, (unsigned long long)failure->offset,
+                                failure->missing);
+}
+
+l3a_status input_read(const input_file *input, uint64_t offset, void *bytes, size_t count) {
+    struct read_failure failure;
+    return input_try_read(input, offset, bytes, count, &failure) ? L3A_OK : input_fail(input, &failure);
 }
 
 l3a_status input_scan(const input_file *input, uint64_t offset, uint64_t count, input_taker *take, void *user) {

@@ -27,6 +27,10 @@ typedef struct file_operations {
     int (*lock)(int file, const char *path);
     int (*truncate)(int file, off_t bytes);
     int (*sync)(int file);
+    /* Sets the space for a file of that many bytes aside. */
+    int (*reserve)(int file, off_t bytes);
+    /* Starts writing these bytes to the disk, without waiting for it; where that is not possible, it fails. */
+    int (*start_sync)(int file, off_t offset, off_t count);
     int (*close)(int file);
     int (*rename)(const char *from, const char *to);
     int (*remove)(const char *path);
@@ -57,6 +61,14 @@ typedef struct input_file {
 l3a_status input_open(l3a_context *context, const char *path, input_file *input);
 /* Reads exactly count bytes; if the file is too short, the error names the offset. */
 l3a_status input_read(const input_file *input, uint64_t offset, void *bytes, size_t count);
+/* The same in two steps, for threads that read the same file: each can fail, and one of them reports it. */
+struct read_failure {
+    int code; /* errno; 0: the file is too short */
+    uint64_t offset;
+    size_t missing; /* bytes */
+};
+bool input_try_read(const input_file *input, uint64_t offset, void *bytes, size_t count, struct read_failure *failure);
+l3a_status input_fail(const input_file *input, const struct read_failure *failure);
 /* Reads bytes in pieces, and passes them on in order. */
 typedef void input_taker(void *user, const char *bytes, size_t count);
 l3a_status input_scan(const input_file *input, uint64_t offset, uint64_t count, input_taker *take, void *user);
@@ -104,6 +116,10 @@ typedef struct output_file {
 
 l3a_status output_open(l3a_context *context, const char *path, output_file *output);
 l3a_status output_write(const output_file *output, uint64_t offset, const void *bytes, size_t count);
+/* Fails if there is no room for that many bytes. Whether the file is that long afterwards depends on the file system. */
+l3a_status output_reserve(const output_file *output, uint64_t bytes);
+/* As output_write, without an error text, for other threads: returns 0 or an errno. */
+int output_put(const output_file *output, uint64_t offset, const void *bytes, size_t count);
 /* Syncs the file, renames it into place and syncs the folder. Closes the output in any case. */
 l3a_status output_commit(output_file *output);
 /* Closes and removes an output that was not committed; harmless after a commit. */

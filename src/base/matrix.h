@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 typedef enum real { REAL_SINGLE, REAL_DOUBLE } real;
 
@@ -23,6 +24,17 @@ static inline void real_put(real type, void *values, size_t index, double number
         ((float *)values)[index] = (float)number;
     } else {
         ((double *)values)[index] = number;
+    }
+}
+
+/* Puts numbers into memory of the type. */
+static inline void reals_put(real type, void *to, const double *from, size_t count) {
+    if (type == REAL_DOUBLE) {
+        memcpy(to, from, count * sizeof *from);
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            ((float *)to)[i] = (float)from[i];
+        }
     }
 }
 

@@ -267,7 +267,13 @@ done:
     return status;
 }
 
-l3a_status output_write(const output_file *output, uint64_t offset, const void *bytes, size_t count) {
+/* Not every file system can reserve space. */
+l3a_status output_reserve(const output_file *output, uint64_t bytes) {
+    const int code = output->context->files->reserve(output->file, (off_t)bytes) ? errno : 0;
+    return code == ENOSPC || code == EDQUOT || code == EFBIG ? fail_system(output->context, output->path, "write", code) : L3A_OK;
+}
+
+int output_put(const output_file *output, uint64_t offset, const void *bytes, size_t count) {
     const char *from = bytes;
     while (count) {
         const ssize_t put = output->context->files->write(output->file, from, count, (off_t)offset);
@@ -275,13 +281,18 @@ l3a_status output_write(const output_file *output, uint64_t offset, const void *
             continue;
         }
         if (put <= 0) {
-            return fail_system(output->context, output->path, "write", put ? errno : ENOSPC);
+            return put ? errno : ENOSPC;
         }
         from += put;
         offset += (uint64_t)put;
         count -= (size_t)put;
     }
-    return L3A_OK;
+    return 0;
+}
+
+l3a_status output_write(const output_file *output, uint64_t offset, const void *bytes, size_t count) {
+    const int code = output_put(output, offset, bytes, count);
+    return code ? fail_system(output->context, output->path, "write", code) : L3A_OK;
 }
 
 /* File systems that cannot sync a folder return EINVAL. */

@@ -10,19 +10,8 @@
 
 enum { PATH_LIMIT = 4096, NAME_LIMIT = 16, MOST_DEVICES = 1000 };
 
-struct copy {
-    char *to;
-    const char *from;
-};
-
-static void copy_part(void *argument, size_t first, size_t last) {
-    const struct copy *copy = argument;
-    memcpy(copy->to + first, copy->from + first, last - first);
-}
-
 static void copy_bytes(const l3a_context *context, void *to, const void *from, size_t bytes) {
-    struct copy copy = {to, from};
-    parallel_for(context->threads, bytes, 1 << 18, copy_part, &copy);
+    parallel_copy(context->threads, to, from, bytes);
 }
 
 static const struct plugin_host host = {fail, allocate, release, copy_bytes};

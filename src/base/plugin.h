@@ -10,7 +10,7 @@
 #include "base/context.h"
 
 /* The second number changes whenever struct algebra, a struct that it names or one of this file does. */
-enum { PLUGIN_VERSION = L3A_VERSION_NUMBER * 100 + 2 };
+enum { PLUGIN_VERSION = L3A_VERSION_NUMBER * 100 + 3 };
 
 struct plugin_host {
     __attribute__((format(printf, 4, 5)))

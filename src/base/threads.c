@@ -1,5 +1,7 @@
 #include "base/threads.h"
 
+#include <string.h>
+
 #ifdef _OPENMP
 #include <omp.h>
 #else
@@ -31,4 +33,20 @@ void parallel_for(int threads, size_t count, size_t grain, loop_body *body, void
         const size_t first = part * grain;
         body(argument, first, first + grain < count ? first + grain : count);
     }
+}
+
+struct copying {
+    char *to;
+    const char *from;
+};
+
+static void copy_part(void *argument, size_t first, size_t last) {
+    const struct copying *copying = argument;
+    memcpy(copying->to + first, copying->from + first, last - first);
+}
+
+void parallel_copy(int threads, void *to, const void *from, size_t bytes) {
+    enum { PART = 1 << 18 };
+    struct copying copying = {to, from};
+    parallel_for(threads, bytes, PART, copy_part, &copying);
 }

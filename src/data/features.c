@@ -3,6 +3,7 @@
 #include "base/closest.h"
 #include "base/number.h"
 #include "base/text_index.h"
+#include "base/threads.h"
 #include "format/npy.h"
 
 #define XXH_STATIC_LINKING_ONLY
@@ -493,7 +494,7 @@ done:
 }
 
 /* Without branches, so that the compiler can vectorise it. */
-size_t find_non_finite(const float *values, size_t count) {
+static size_t first_non_finite(const float *values, size_t count) {
     enum { STEP = 1024 };
     for (size_t first = 0; first < count; first += STEP) {
         const size_t last = first + STEP < count ? first + STEP : count;
@@ -510,48 +511,120 @@ size_t find_non_finite(const float *values, size_t count) {
     return count;
 }
 
+/* What threads have found: the lowest index. */
+static void keep_lowest(size_t *lowest, size_t index) {
+    size_t known = __atomic_load_n(lowest, __ATOMIC_RELAXED);
+    while (index < known && !__atomic_compare_exchange_n(lowest, &known, index, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+}
+
+struct search {
+    const float *values;
+    size_t found;
+};
+
+static void search_part(void *argument, size_t first, size_t last) {
+    struct search *search = argument;
+    const size_t bad = first + first_non_finite(search->values + first, last - first);
+    if (bad < last) {
+        keep_lowest(&search->found, bad);
+    }
+}
+
+enum { SEARCHED = 1 << 18, PART = 1 << 15 }; /* numbers that a thread searches, and that it reads, at a time */
+
+size_t find_non_finite(int threads, const float *values, size_t count) {
+    struct search search = {values, count};
+    parallel_for(threads, count, SEARCHED, search_part, &search);
+    return search.found;
+}
+
+/* Rows that several threads read. */
+struct reading {
+    const l3a_features *features;
+    const size_t *rows; /* NULL: those from `first` on */
+    size_t first;
+    float *values;
+    size_t bad; /* the index of the first number that is not finite */
+    /* The first row whose part of the rows could not be read, and why. */
+    size_t unread;
+    struct read_failure failure;
+    unsigned char busy;
+};
+
 /* Copies the numbers [first, first + count) of rows that lie next to each other in the table. */
-static l3a_status read_part(l3a_features *features, size_t start, size_t run, size_t first, size_t count, float *values,
-                            size_t stride) {
+static bool read_part(const l3a_features *features, size_t start, size_t run, size_t first, size_t count, float *values,
+                      size_t stride, struct read_failure *failure) {
     const size_t stored = view_rows(features->stored) * features->width;
-    l3a_status status = L3A_OK;
-    for (size_t i = 0; i < run; i++) {
+    bool read = true;
+    for (size_t i = 0; read && i < run; i++) {
         const size_t from = (start + i) * stored + first;
         if (features->values) {
             memcpy(values + i * stride, features->values + from, count * sizeof *values);
         } else {
-            TRY(tensor_read(&features->input, &features->features, from, count, values + i * stride));
+            read = tensor_try_read(&features->input, &features->features, from, count, values + i * stride, failure);
         }
     }
-done:
-    return status;
+    return read;
 }
 
 /* The views in use, of rows that have more: the whole picture, and crops that lie next to each other. */
-static l3a_status read_some_views(l3a_features *features, size_t start, size_t run, float *values) {
+static bool read_some_views(const l3a_features *features, size_t start, size_t run, float *values, struct read_failure *failure) {
     const size_t k = features->width, row = features_row(features);
     size_t first;
-    l3a_status status = L3A_OK;
     views_within(features->views, features->stored, &first);
-    TRY(read_part(features, start, run, 0, k, values, row));
-    if (features->views > 1) {
-        TRY(read_part(features, start, run, first * k, features->views * k, values + k, row));
-    }
-done:
-    return status;
+    return read_part(features, start, run, 0, k, values, row, failure) &&
+           (features->views == 1 || read_part(features, start, run, first * k, features->views * k, values + k, row, failure));
 }
 
-static l3a_status read_rows(l3a_features *features, size_t start, size_t run, float *values) {
+static bool read_rows(const l3a_features *features, size_t start, size_t run, float *values, struct read_failure *failure) {
     const size_t row = features_row(features);
-    l3a_status status = L3A_OK;
     if (features->views != features->stored) {
-        status = read_some_views(features, start, run, values);
-    } else if (features->values) {
-        memcpy(values, features->values + start * row, run * row * sizeof *values);
-    } else {
-        status = tensor_read(&features->input, &features->features, (uint64_t)start * row, run * row, values);
+        return read_some_views(features, start, run, values, failure);
     }
-    return status;
+    if (features->values) {
+        memcpy(values, features->values + start * row, run * row * sizeof *values);
+        return true;
+    }
+    return tensor_try_read(&features->input, &features->features, (uint64_t)start * row, run * row, values, failure);
+}
+
+static size_t row_to_read(const struct reading *reading, size_t index) {
+    return reading->rows ? reading->rows[index] : reading->first + index;
+}
+
+/* Only the failure that comes first is kept, so that it does not depend on the threads. */
+static void keep_failure(struct reading *reading, size_t index, const struct read_failure *failure) {
+    while (__atomic_test_and_set(&reading->busy, __ATOMIC_ACQUIRE)) {
+    }
+    if (index < reading->unread) {
+        __atomic_store_n(&reading->unread, index, __ATOMIC_RELAXED);
+        reading->failure = *failure;
+    }
+    __atomic_clear(&reading->busy, __ATOMIC_RELEASE);
+}
+
+/* Checks the numbers while they are still in the cache. */
+static void read_and_check(void *argument, size_t first, size_t last) {
+    struct reading *reading = argument;
+    const size_t width = features_row(reading->features);
+    struct read_failure failure;
+    if (__atomic_load_n(&reading->unread, __ATOMIC_RELAXED) < first) {
+        return;
+    }
+    for (size_t at = first, run; at < last; at += run) {
+        const size_t start = row_to_read(reading, at);
+        for (run = 1; at + run < last && row_to_read(reading, at + run) == start + run; run++) {
+        }
+        if (!read_rows(reading->features, start, run, reading->values + at * width, &failure)) {
+            keep_failure(reading, first, &failure);
+            return;
+        }
+    }
+    const size_t count = (last - first) * width, bad = first_non_finite(reading->values + first * width, count);
+    if (bad < count) {
+        keep_lowest(&reading->bad, first * width + bad);
+    }
 }
 
 static l3a_status fail_non_finite(const l3a_features *features, size_t row, size_t bad, float value) {
@@ -567,23 +640,19 @@ static l3a_status fail_non_finite(const l3a_features *features, size_t row, size
 
 l3a_status l3a_features_read(l3a_features *features, const size_t *rows, size_t first, size_t count, float *values) {
     l3a_status status = L3A_OK;
-    size_t done = 0;
     NEED(features ? features->context : NULL, features, values);
-    const size_t width = features_row(features);
-    while (done < count) {
-        const size_t start = rows ? rows[done] : first + done;
-        size_t run = 1;
-        while (done + run < count && (rows ? rows[done + run] : first + done + run) == start + run) {
-            run++;
-        }
-        FAIL_IF(start >= features->rows || run > features->rows - start, features->context, L3A_ERROR_ARGUMENT, NULL,
-                "%s: row %zu is out of range: there are %zu rows", features->path, start + run - 1, features->rows);
-        TRY(read_rows(features, start, run, values + done * width));
-        done += run;
+    const size_t width = features_row(features), grain = width < PART ? PART / width : 1;
+    struct reading reading = {
+        .features = features, .rows = rows, .first = first, .values = values, .bad = count * width, .unread = count};
+    for (size_t i = 0; i < count; i++) {
+        FAIL_IF(row_to_read(&reading, i) >= features->rows, features->context, L3A_ERROR_ARGUMENT, NULL,
+                "%s: row %zu is out of range: there are %zu rows", features->path, row_to_read(&reading, i), features->rows);
     }
-    const size_t bad = find_non_finite(values, count * width);
-    if (bad < count * width) {
-        status = fail_non_finite(features, rows ? rows[bad / width] : first + bad / width, bad % width, values[bad]);
+    parallel_for(features->context->threads, count, grain, read_and_check, &reading);
+    if (reading.unread < count) {
+        status = input_fail(&features->input, &reading.failure);
+    } else if (reading.bad < count * width) {
+        status = fail_non_finite(features, row_to_read(&reading, reading.bad / width), reading.bad % width, values[reading.bad]);
     }
 done:
     return status;

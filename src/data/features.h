@@ -66,6 +66,6 @@ uint64_t features_label_bytes(const l3a_features *features);
 void features_gather_labels(const l3a_features *features, const size_t *rows, size_t row_count, const size_t *columns,
                             size_t column_count, int8_t *labels);
 /* The index of the first number that is NaN or infinite, or count. */
-size_t find_non_finite(const float *values, size_t count);
+size_t find_non_finite(int threads, const float *values, size_t count);
 
 #endif

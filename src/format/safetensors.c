@@ -1,5 +1,6 @@
 #include "format/safetensors.h"
 
+#include "base/write_behind.h"
 #include "format/json.h"
 
 #define XXH_STATIC_LINKING_ONLY
@@ -11,7 +12,7 @@
 #include <string.h>
 
 /* The largest checkpoints in use have a few thousand tensors per file. Each tensor may have a metadata key for its checksum. */
-enum { HEADER_LIMIT = 100 << 20, TENSOR_LIMIT = 100000, METADATA_LIMIT = 2 * TENSOR_LIMIT, SUM_DIGITS = 16, CHUNK = 1 << 20 };
+enum { HEADER_LIMIT = 100 << 20, TENSOR_LIMIT = 100000, METADATA_LIMIT = 2 * TENSOR_LIMIT, SUM_DIGITS = 16 };
 
 static const char damaged[] = "the file is damaged: copy or create it again";
 static const char limit_hint[] = "check that this is the right file, and split it if it really holds that many";
@@ -425,19 +426,44 @@ static void build_header(text_builder *header, const text_list *keys, const text
     }
 }
 
-static l3a_status write_tensor(const output_file *output, const tensor_source *source, uint64_t at, char *chunk, uint64_t *sum) {
+static l3a_status write_tensor(write_behind *writer, const tensor_source *source, uint64_t at, uint64_t *sum) {
     l3a_status status = L3A_OK;
     const uint64_t bytes = source_bytes(source);
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
-    for (uint64_t offset = 0; offset < bytes; offset += CHUNK) {
-        const size_t size = bytes - offset < CHUNK ? (size_t)(bytes - offset) : CHUNK;
+    for (uint64_t offset = 0; offset < bytes; offset += WRITE_CHUNK) {
+        const size_t size = bytes - offset < WRITE_CHUNK ? (size_t)(bytes - offset) : WRITE_CHUNK;
+        char *chunk;
+        TRY(write_behind_room(writer, &chunk));
         TRY(source->fill(source->argument, offset, chunk, size));
         XXH3_64bits_update(&state, chunk, size);
-        TRY(output_write(output, at + offset, chunk, size));
+        TRY(write_behind_put(writer, at + offset, size));
     }
     *sum = XXH3_64bits_digest(&state);
 done:
+    return status;
+}
+
+/* Writes the tensors one after another, and returns their checksums. */
+static l3a_status write_tensors(const output_file *output, const tensor_source *sources, size_t count, uint64_t at,
+                                uint64_t *sums) {
+    l3a_status status = L3A_OK;
+    write_behind *writer = NULL;
+    uint64_t total = 0;
+    for (size_t i = 0; i < count; i++) {
+        total += source_bytes(&sources[i]);
+    }
+    if (total > WRITE_CHUNK) {
+        TRY(output_reserve(output, at + total));
+    }
+    TRY(write_behind_create(output, total, &writer));
+    for (size_t i = 0; i < count; i++) {
+        TRY(write_tensor(writer, &sources[i], at, &sums[i]));
+        at += source_bytes(&sources[i]);
+    }
+    TRY(write_behind_finish(writer));
+done:
+    write_behind_free(writer);
     return status;
 }
 
@@ -447,17 +473,11 @@ l3a_status safetensors_write(l3a_context *context, const char *path, const text_
     output_file output = {.file = -1};
     text_builder draft = {.context = context}, header = {.context = context};
     uint64_t *sums = NULL;
-    char *chunk = NULL;
     TRY(allocate_zeroed(context, count + 1, sizeof *sums, &sums));
-    TRY(allocate(context, CHUNK, 1, &chunk));
     build_header(&draft, keys, values, sources, count, NULL);
     TRY(draft.status);
     TRY(output_open(context, path, &output));
-    uint64_t at = 8 + draft.length;
-    for (size_t i = 0; i < count; i++) {
-        TRY(write_tensor(&output, &sources[i], at, chunk, &sums[i]));
-        at += source_bytes(&sources[i]);
-    }
+    TRY(write_tensors(&output, sources, count, 8 + draft.length, sums));
     build_header(&header, keys, values, sources, count, sums);
     TRY(header.status);
     char *sum = find_header_sum(header.text, header.length), digits[SUM_DIGITS + 1];
@@ -475,6 +495,5 @@ done:
     text_builder_free(&draft);
     text_builder_free(&header);
     release(context, sums);
-    release(context, chunk);
     return status;
 }

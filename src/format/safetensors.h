@@ -34,7 +34,8 @@ l3a_status safetensors_verify_tensor(const safetensors *file, const struct tenso
 l3a_status safetensors_expect(const safetensors *file, const char *name, size_t rank, const uint64_t *shape,
                               const struct tensor **tensor);
 
-/* What to write: `fill` provides the bytes of each tensor in order, in chunks of at most 1 MiB. */
+/* What to write: `fill` provides the bytes of each tensor in order, in chunks of at most
+ * WRITE_CHUNK bytes, and on the thread that calls safetensors_write. */
 typedef l3a_status tensor_fill(void *argument, uint64_t offset, void *bytes, size_t count);
 
 typedef struct tensor_source {

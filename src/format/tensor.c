@@ -105,23 +105,31 @@ void tensor_to_double(tensor_type type, const void *from, double *to, size_t cou
     CONVERT_ALL(double)
 }
 
-void tensor_to_float(tensor_type type, const void *from, float *to, size_t count){CONVERT_ALL(float)}
+void tensor_to_float(tensor_type type, const void *from, float *to, size_t count) {
+    CONVERT_ALL(float)
+}
 
-l3a_status tensor_read(const input_file *input, const struct tensor *tensor, uint64_t first, size_t count, float *values) {
+bool tensor_try_read(const input_file *input, const struct tensor *tensor, uint64_t first, size_t count, float *values,
+                     struct read_failure *failure) {
     enum { CHUNK = 16384 };
     const size_t size = tensor_type_size(tensor->type), step = CHUNK / size;
     const uint64_t start = tensor->offset + first * size;
-    l3a_status status = L3A_OK;
+    bool read = true;
     char chunk[CHUNK];
     if (tensor->type == TENSOR_F32) {
-        return input_read(input, start, values, count * size);
+        return input_try_read(input, start, values, count * size, failure);
     }
-    for (size_t done = 0; status == L3A_OK && done < count; done += step) {
+    for (size_t done = 0; read && done < count; done += step) {
         const size_t now = count - done < step ? count - done : step;
-        status = input_read(input, start + done * size, chunk, now * size);
-        tensor_to_float(tensor->type, chunk, values + done, status == L3A_OK ? now : 0);
+        read = input_try_read(input, start + done * size, chunk, now * size, failure);
+        tensor_to_float(tensor->type, chunk, values + done, read ? now : 0);
     }
-    return status;
+    return read;
+}
+
+l3a_status tensor_read(const input_file *input, const struct tensor *tensor, uint64_t first, size_t count, float *values) {
+    struct read_failure failure;
+    return tensor_try_read(input, tensor, first, count, values, &failure) ? L3A_OK : input_fail(input, &failure);
 }
 
 l3a_status tensor_read_fortran(const input_file *input, const struct tensor *tensor, float *values) {

@@ -41,6 +41,9 @@ void tensor_to_float(tensor_type type, const void *from, float *to, size_t count
 void halves_of_floats(const float *from, uint16_t *to, size_t count);
 /* Reads elements [first, first + count) in the order of the file, as float. */
 l3a_status tensor_read(const input_file *input, const struct tensor *tensor, uint64_t first, size_t count, float *values);
+/* As input_try_read(). */
+bool tensor_try_read(const input_file *input, const struct tensor *tensor, uint64_t first, size_t count, float *values,
+                     struct read_failure *failure);
 /* Reads a whole matrix in Fortran order, and stores it as float in C order. */
 l3a_status tensor_read_fortran(const input_file *input, const struct tensor *tensor, float *values);
 /* Reads a whole [rows, columns] matrix of labels. A value other than -1, 0 or 1 is an error that gives its row and column. */

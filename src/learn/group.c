@@ -1,11 +1,12 @@
 #include "learn/group.h"
 
+#include "base/threads.h"
 #include "data/features.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { STAGED_ROWS = 512, STAGES = 2, STAGE_ARRAYS = 3 };
+enum { STAGED_ROWS = 512, STAGES = 2, STAGE_ARRAYS = 3, DIVIDED = 256 };
 
 /* Rows on which a member disagrees with the one before it, all with the same sign of the weight difference. */
 struct stage {
@@ -281,20 +282,37 @@ static bool all_label(const struct group *group) {
     return all;
 }
 
+/* Scores of all members side by side, which become those of each. */
+struct dividing {
+    struct group *group;
+    size_t columns;       /* of a member */
+    const void *scores;   /* [rows x members · columns] */
+    float *const *floats; /* where those of a member go; NULL: to its phase, in the type they have */
+};
+
+static void divide_scores(void *argument, size_t first, size_t last) {
+    const struct dividing *d = argument;
+    const struct group *group = d->group;
+    const size_t row = d->columns * (d->floats ? sizeof(float) : real_size(group->together.type));
+    for (size_t i = first; i < last; i++) {
+        for (size_t v = 0; v < group->count; v++) {
+            char *to = d->floats ? (char *)d->floats[v] : (char *)group->members[v].model->phase.scores;
+            memcpy(to + i * row, (const char *)d->scores + (i * group->count + v) * row, row);
+        }
+    }
+}
+
 /* Scores an expanded block for all members at once, for their pseudo-labels. */
 static l3a_status score_block(struct group *group) {
     l3a_status status = L3A_OK;
-    const size_t classes = group->members[0].model->classes.count, columns = group->count * classes;
-    const size_t size = real_size(group->together.type), images = group->rows.count / group->each;
+    const size_t classes = group->members[0].model->classes.count, images = group->rows.count / group->each;
+    struct dividing dividing = {.group = group, .columns = classes, .scores = group->scores};
     TRY(block_score(&group->rows, &group->together, group->scores));
-    combine_views(group->together.type, group->scores, images, group->views, columns, group->scores, NULL);
+    combine_views(group->context->threads, group->together.type, group->scores, images, group->views, group->together.columns,
+                  group->scores, NULL);
+    parallel_for(group->context->threads, images, DIVIDED, divide_scores, &dividing);
     for (size_t v = 0; v < group->count; v++) {
-        struct phase *phase = &group->members[v].model->phase;
-        for (size_t i = 0; i < images; i++) {
-            memcpy((char *)phase->scores + i * classes * size, (const char *)group->scores + (i * columns + v * classes) * size,
-                   classes * size);
-        }
-        phase->scored = true;
+        group->members[v].model->phase.scored = true;
     }
 done:
     return status;
@@ -516,24 +534,14 @@ done:
 l3a_status group_score(struct group *group, const float *features, size_t rows, float *const *scores) {
     l3a_context *context = group->context;
     l3a_status status = L3A_OK;
-    const size_t classes = group->members[0].model->classes.count, columns = group->count * classes;
-    struct block expanded = {
-        .context = context, .layer = &group->members[0].model->layer, .capacity = rows * view_rows(group->scored)};
-    void *all = NULL;
+    const l3a_model *first = group->members[0].model;
+    float *all = NULL;
     TRY(join_solutions(group));
-    const real type = group->together.type;
-    TRY(block_create(&expanded));
-    TRY(allocate(context, expanded.capacity, columns * real_size(type), &all));
-    TRY(block_expand(&expanded, features, expanded.capacity));
-    TRY(block_score(&expanded, &group->together, all));
-    combine_views(type, all, rows, group->scored, columns, all, NULL);
-    for (size_t v = 0; v < group->count; v++) {
-        for (size_t i = 0; i < rows * classes; i++) {
-            scores[v][i] = (float)real_get(type, all, i / classes * columns + v * classes + i % classes);
-        }
-    }
+    TRY(allocate(context, rows, group->together.columns * sizeof *all, &all));
+    TRY(score_features(context, &first->layer, &group->together, group->scored, features, rows, all, NULL));
+    struct dividing dividing = {.group = group, .columns = first->classes.count, .scores = all, .floats = scores};
+    parallel_for(context->threads, rows, DIVIDED, divide_scores, &dividing);
 done:
-    block_free(&expanded);
     release(context, all);
     return status;
 }

@@ -252,7 +252,7 @@ l3a_status l3a_model_leave_out(l3a_model *model, l3a_features *features, float *
         TRY(leave_out(&leaving, &systems, &systems.items[s]));
     }
     lift_scores(&leaving, true);
-    combine_views(REAL_DOUBLE, leaving.scores, features->rows, views, model->classes.count, leaving.scores, NULL);
+    combine_views(model->context->threads, REAL_DOUBLE, leaving.scores, features->rows, views, model->classes.count, leaving.scores, NULL);
     for (size_t i = 0; i < features->rows * model->classes.count; i++) {
         scores[i] = (float)leaving.scores[i];
     }

@@ -205,21 +205,23 @@ static l3a_status merge_sums(l3a_model *model, l3a_model *other) {
     l3a_status status = L3A_OK;
     const size_t d = model_dim(model);
     struct sums *mine = &model->evidence->ridge.sums, *theirs = &other->evidence->ridge.sums;
-    double *row = NULL, *added = NULL;
+    double *rows = NULL, *added = NULL;
     TRY(ridge_use_inverse(&model->evidence->ridge, false));
     TRY(ridge_use_inverse(&other->evidence->ridge, false));
-    TRY(allocate(model->context, d, sizeof *row, &row));
-    TRY(allocate(model->context, d, sizeof *added, &added));
-    for (size_t i = 0; i < d; i++) {
-        TRY(sums_read(mine, KEPT, i, 1, row));
-        TRY(sums_read(theirs, KEPT, i, 1, added));
-        for (size_t j = 0; j <= i; j++) {
-            row[j] += added[j];
+    TRY(allocate(model->context, strip_numbers(d), sizeof *rows, &rows));
+    TRY(allocate(model->context, strip_numbers(d), sizeof *added, &added));
+    for (size_t i = 0, count; i < d; i += count) {
+        count = strip_rows(d, i);
+        const size_t numbers = (size_t)triangle_numbers(i, count);
+        TRY(sums_read(mine, KEPT, i, count, rows));
+        TRY(sums_read(theirs, KEPT, i, count, added));
+        for (size_t j = 0; j < numbers; j++) {
+            rows[j] += added[j];
         }
-        TRY(sums_write(mine, KEPT, i, 1, row));
+        TRY(sums_write(mine, KEPT, i, count, rows));
     }
 done:
-    release(model->context, row);
+    release(model->context, rows);
     release(model->context, added);
     return status;
 }

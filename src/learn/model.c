@@ -466,30 +466,28 @@ struct pass {
     size_t column_count;
 };
 
-/* Passes the rows of a table, in blocks, to l3a_phase_survey() or l3a_phase_learn(). */
+/* Reads the rows of a table into the phase's block, and passes them to l3a_phase_survey() or l3a_phase_learn(). */
 static l3a_status hand_over(l3a_model *model, const struct pass *pass, bool survey) {
     l3a_context *context = model->context;
+    const struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
-    float *values = NULL;
-    int8_t *labels = NULL;
-    const size_t most = images_of_rows(READ_ROWS, (size_t)model->options.views);
-    TRY(allocate(context, most, model_image(model) * sizeof *values, &values));
-    TRY(allocate(context, most, pass->column_count, &labels));
-    for (size_t first = 0; first < pass->count; first += most) {
-        const size_t n = pass->count - first < most ? pass->count - first : most;
+    TRY(phase_prepare_block(model, NULL));
+    for (size_t first = 0, n; first < pass->count; first += n) {
+        const size_t room = phase->block - phase->staged;
+        float *features = phase->features + phase->staged * model_image(model);
+        int8_t *labels = phase->own + phase->staged * pass->column_count;
+        n = pass->count - first < room ? pass->count - first : room;
         TRY(report_progress(context, pass->stage, first, pass->count));
-        TRY(l3a_features_read(pass->features, pass->rows + first, 0, n, values));
+        TRY(l3a_features_read(pass->features, pass->rows + first, 0, n, features));
         if (survey) {
-            TRY(l3a_phase_survey(model, values, n));
+            TRY(l3a_phase_survey(model, features, n));
         } else {
             features_gather_labels(pass->features, pass->rows + first, n, pass->columns, pass->column_count, labels);
-            TRY(l3a_phase_learn(model, values, labels, n));
+            TRY(l3a_phase_learn(model, features, labels, n));
         }
     }
     TRY(report_progress(context, pass->stage, pass->count, pass->count));
 done:
-    release(context, values);
-    release(context, labels);
     return status;
 }
 
@@ -669,7 +667,7 @@ l3a_status l3a_model_evaluate_with(l3a_model *model, l3a_features *features, con
     TRY((chosen.all_images ? evaluation_begin_all : evaluation_begin)(features, columns, classes, &evaluation));
     FAIL_IF(!memchr(evaluation.labels, 1, evaluation.count * classes), context, L3A_ERROR_DATA,
             "measure on images that show the model's classes", "%s: no image has any of the model's classes", features->path);
-    TRY(evaluation_score(&evaluation, 1, score_block, model));
+    TRY(evaluation_score(&evaluation, 1, score_ahead(context), score_block, model));
     TRY(allocate(context, classes, sizeof *thresholds, &thresholds));
     l3a_model_thresholds(model, thresholds);
     TRY(evaluation_measure(&evaluation, 0, thresholds, &own, average_precision));

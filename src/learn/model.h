@@ -198,7 +198,7 @@ l3a_status model_check_memory(l3a_context *context, const struct model_options *
                               uint64_t phases, uint64_t held);
 /* Bytes of the matrices that the model holds. */
 uint64_t model_memory(const l3a_model *model);
-/* The rows of the model's table that l3a_model_learn() passes on at a time, and those that are scored at a time. */
+/* Rows that compared methods read at a time, and rows that are scored at a time. */
 enum { READ_ROWS = 512, SCORE_ROWS = 1024 };
 /* Bytes of the arrays of a phase: of its block, and of its columns. `phase` need not be in progress. */
 enum { BLOCK_ARRAYS = 6, COLUMN_ARRAYS = 2 };

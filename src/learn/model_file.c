@@ -33,38 +33,40 @@ enum { VERSION = 6, VERSION_WITHOUT_VIEWS = 5, VERSION_OF_JUDGED_PHASES = 4, VER
 /* The rows of the sums, one after another. */
 struct sums_source {
     const struct sums *sums;
-    size_t element;    /* bytes */
+    real type;         /* of the file */
     double *numbers;   /* the strip of rows with the next byte: a chunk begins where the last one ended */
     size_t row, count; /* of the strip */
     uint64_t strip_start;
 };
 
-static l3a_status read_strip(struct sums_source *source) {
+static uint64_t strip_bytes(const struct sums_source *source) {
+    return triangle_numbers(source->row, source->count) * real_size(source->type);
+}
+
+/* Goes on to the next strip, of which `room` bytes are wanted. If that is all of it and the type is the same, it is read straight
+ * to where it belongs, and *whole is set. */
+static l3a_status read_strip(struct sums_source *source, char *to, size_t room, bool *whole) {
+    source->strip_start += strip_bytes(source);
     source->row += source->count;
     source->count = strip_rows(source->sums->dim, source->row);
-    return sums_read(source->sums, KEPT, source->row, source->count, source->numbers);
+    *whole = source->type == REAL_DOUBLE && strip_bytes(source) <= room;
+    return sums_read(source->sums, KEPT, source->row, source->count, *whole ? (double *)to : source->numbers);
 }
 
 /* Chunks are requested in order; each covers a run of rows. */
 static l3a_status fill_from_sums(void *argument, uint64_t offset, void *bytes, size_t count) {
     struct sums_source *source = argument;
     l3a_status status = L3A_OK;
-    char *to = bytes;
-    if (!offset) {
-        TRY(read_strip(source));
-    }
-    while (count) {
-        const uint64_t strip_bytes = triangle_numbers(source->row, source->count) * source->element;
-        if (offset == source->strip_start + strip_bytes) {
-            source->strip_start += strip_bytes;
-            TRY(read_strip(source));
-            continue;
+    const size_t element = real_size(source->type);
+    for (char *to = bytes; count;) {
+        bool whole = false;
+        if (offset == source->strip_start + strip_bytes(source)) {
+            TRY(read_strip(source, to, count, &whole));
         }
-        const size_t within = (size_t)(offset - source->strip_start), left = (size_t)(strip_bytes - within);
-        const size_t size = (left < count ? left : count) / source->element * source->element;
-        for (size_t i = 0; i < size / source->element; i++) {
-            const real type = source->element == sizeof(float) ? REAL_SINGLE : REAL_DOUBLE;
-            real_put(type, to, i, source->numbers[within / source->element + i]);
+        const size_t within = (size_t)(offset - source->strip_start), left = (size_t)strip_bytes(source) - within;
+        const size_t size = left < count ? left : count;
+        if (!whole) {
+            reals_put(source->type, to, source->numbers + within / element, size / element);
         }
         to += size;
         offset += size;
@@ -81,14 +83,21 @@ struct part_source {
     char name[32];
 };
 
+/* Whole rows are read at once; only one that a chunk begins or ends in goes through `row`. */
 static l3a_status fill_from_root(void *argument, uint64_t offset, void *bytes, size_t count) {
     const struct part_source *source = argument;
     const size_t row_bytes = source->sums->dim * real_size(source->sums->type);
     l3a_status status = L3A_OK;
     for (char *to = bytes; count;) {
-        const size_t within = (size_t)(offset % row_bytes), left = row_bytes - within, size = left < count ? left : count;
-        TRY(scatter_read_root(source->sums, (size_t)(offset / row_bytes), 1, source->row));
-        memcpy(to, source->row + within, size);
+        const size_t row = (size_t)(offset / row_bytes), within = (size_t)(offset % row_bytes), left = row_bytes - within;
+        size_t size = left < count ? left : count;
+        if (!within && count >= row_bytes) {
+            size = count - count % row_bytes;
+            TRY(scatter_read_root(source->sums, row, size / row_bytes, to));
+        } else {
+            TRY(scatter_read_root(source->sums, row, 1, source->row));
+            memcpy(to, source->row + within, size);
+        }
         to += size;
         offset += size;
         count -= size;
@@ -246,13 +255,9 @@ static l3a_status list_sums(const l3a_model *model, struct sums_source *whole, s
         TRY(list_part(&evidence->parts[i], i, &parts[i], &sources[(*count)++]));
     }
     if (!keeps_phases(&model->options)) {
-        *whole = (struct sums_source){.sums = &evidence->ridge.sums, .element = narrow ? sizeof(float) : sizeof(double)};
-        sources[(*count)++] = (tensor_source){evidence->ridge.inverse ? "inverse" : "gram",
-                                              narrow ? TENSOR_F32 : TENSOR_F64,
-                                              1,
-                                              {triangle_numbers(0, model_dim(model))},
-                                              fill_from_sums,
-                                              whole};
+        *whole = (struct sums_source){.sums = &evidence->ridge.sums, .type = narrow ? REAL_SINGLE : REAL_DOUBLE};
+        sources[(*count)++] = (tensor_source){evidence->ridge.inverse ? "inverse" : "gram", type_of(whole->type), 1,
+                                              {triangle_numbers(0, model_dim(model))},      fill_from_sums,       whole};
         TRY(allocate(model->context, strip_numbers(model_dim(model)), sizeof *whole->numbers, &whole->numbers));
     }
 done:
@@ -560,14 +565,13 @@ done:
     return status;
 }
 
-enum { PART_CHUNK = 1 << 16 };
-
-/* Reads a tensor of the same type: the numbers of the triangle or, row by row, of the root. */
+/* Reads a tensor of the same type, in strips: the numbers of the triangle, or the rows of the root. */
 static l3a_status load_part(const safetensors *file, const struct tensor *tensor, struct scatter *sums) {
     l3a_status status = L3A_OK;
     const bool root = tensor->rank == 2;
     const uint64_t numbers = root ? tensor->shape[0] * tensor->shape[1] : triangle_numbers(0, sums->dim);
-    const size_t size = real_size(sums->type), chunk = root ? sums->dim : PART_CHUNK;
+    const size_t size = real_size(sums->type), rows = strip_numbers(sums->dim) / sums->dim,
+                 chunk = root ? rows * sums->dim : strip_numbers(sums->dim);
     double *values = NULL;
     TRY(allocate(file->context, chunk, size, &values));
     if (root) {
@@ -580,7 +584,8 @@ static l3a_status load_part(const safetensors *file, const struct tensor *tensor
             FAIL_IF(!isfinite(real_get(sums->type, values, i)), file->context, L3A_ERROR_FORMAT, damaged,
                     "%s: %s holds a number that is not finite", file->input.path, tensor->name);
         }
-        TRY(root ? scatter_write_root(sums, (size_t)(first / sums->dim), 1, values) : scatter_write(sums, first, count, values));
+        TRY(root ? scatter_write_root(sums, (size_t)(first / sums->dim), count / sums->dim, values)
+                 : scatter_write(sums, first, count, values));
     }
 done:
     release(file->context, values);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 60, SEARCH_ARRAYS = 11 };
+enum { STEPS = 60, TILE = 64, SEARCH_ARRAYS = 6, SEARCH_VECTORS = 7 };
 
 /* The error of the solution, in the norm of M. On COCO and VOC, 1e-4 changes no mAP by more than 0.001, and takes one or two more
  * steps. */
@@ -125,31 +125,78 @@ struct search {
     double alpha, limit;
     struct systems systems; /* the classes of the columns are in its order */
 
-    double *target, *solution, *residual, *direction, *image; /* [columns x d] */
-    double *decrease;                                         /* rᵀP⁻¹r of each column */
-    size_t *going;                                            /* the columns that are worked on: those that have not converged */
+    struct vectors target, solution, residual, direction; /* of each column */
+    struct vectors from, image; /* of the columns that are worked on: what M is applied to, and the result */
+    struct vectors narrow;      /* of the same: P⁻¹ residual, in single precision */
+    double *rows;               /* [columns x d]: vectors on their way */
+    double *decrease;           /* rᵀP⁻¹r of each column */
+    size_t *going;              /* the columns that are worked on: those that have not converged */
     size_t going_count;
-    double *from, *to; /* [going x d]: what M is applied to, and the result */
-    double *roots;     /* [going x d]: the share of the roots in it */
-    float *narrow;     /* [going x d]: P⁻¹ residual */
+    struct mixture *mixtures; /* their systems */
+    double *dots, *factors;   /* [2 x columns] */
 };
 
 static void list_search(struct search *search, size_t d, size_t columns, struct array *list) {
-    double **const rows[] = {&search->target, &search->solution, &search->residual, &search->direction,
-                             &search->image,  &search->from,     &search->to,       &search->roots};
-    for (size_t i = 0; i < 8; i++) {
-        list[i] = (struct array){rows[i], columns, d * sizeof(double), false};
-    }
-    list[8] = (struct array){&search->narrow, columns, d * sizeof(float), false};
-    list[9] = (struct array){&search->decrease, columns, sizeof(double), false};
-    list[10] = (struct array){&search->going, columns, sizeof(size_t), false};
+    list[0] = (struct array){&search->rows, columns, d * sizeof(double), false};
+    list[1] = (struct array){&search->decrease, columns, sizeof(double), false};
+    list[2] = (struct array){&search->going, columns, sizeof(size_t), false};
+    list[3] = (struct array){&search->mixtures, columns, sizeof(struct mixture), false};
+    list[4] = (struct array){&search->dots, 2 * columns, sizeof(double), false};
+    list[5] = (struct array){&search->factors, 2 * columns, sizeof(double), false};
+}
+
+/* The last ones are in single precision. */
+static void list_vectors(struct search *search, struct vectors **list) {
+    struct vectors *const all[SEARCH_VECTORS] = {&search->target, &search->solution, &search->residual, &search->direction,
+                                                 &search->from,   &search->image,    &search->narrow};
+    memcpy(list, all, sizeof all);
+}
+
+static real vectors_type(size_t index) {
+    return index == SEARCH_VECTORS - 1 ? REAL_SINGLE : REAL_DOUBLE;
 }
 
 uint64_t parts_solve_bytes(const l3a_context *context, size_t dim, size_t columns) {
+    const struct algebra *algebra = algebra_of(context);
     struct search none;
     struct array list[SEARCH_ARRAYS];
     list_search(&none, dim, columns, list);
-    return arrays_bytes(list, SEARCH_ARRAYS) + algebra_of(context)->multiply_bytes(context, dim);
+    uint64_t bytes = arrays_bytes(list, SEARCH_ARRAYS) + algebra->multiply_bytes(context, dim, columns);
+    for (size_t i = 0; i < SEARCH_VECTORS; i++) {
+        bytes += algebra->vectors_bytes(dim, columns, vectors_type(i));
+    }
+    return bytes;
+}
+
+static void search_close(struct search *search) {
+    l3a_context *context = search->ridge->sums.context;
+    struct array list[SEARCH_ARRAYS];
+    struct vectors *vectors[SEARCH_VECTORS];
+    list_search(search, search->ridge->sums.dim, search->columns, list);
+    list_vectors(search, vectors);
+    arrays_release(context, list, SEARCH_ARRAYS);
+    for (size_t i = 0; i < SEARCH_VECTORS; i++) {
+        vectors_free(vectors[i]);
+    }
+    systems_free(context, &search->systems);
+}
+
+/* If this fails, it is to be closed all the same. */
+static l3a_status search_open(struct search *search, const struct part *parts) {
+    l3a_context *context = search->ridge->sums.context;
+    l3a_status status = L3A_OK;
+    const size_t d = search->ridge->sums.dim, columns = search->columns;
+    struct array list[SEARCH_ARRAYS];
+    struct vectors *vectors[SEARCH_VECTORS];
+    list_search(search, d, columns, list);
+    list_vectors(search, vectors);
+    TRY(arrays_allocate(context, list, SEARCH_ARRAYS));
+    for (size_t i = 0; i < SEARCH_VECTORS; i++) {
+        TRY(vectors_create(context, d, columns, vectors_type(i), vectors[i]));
+    }
+    TRY(systems_find(context, parts, search->parts, search->alpha, columns, &search->systems));
+done:
+    return status;
 }
 
 l3a_status parts_sum(struct sums *sums, const struct part *parts, size_t count) {
@@ -223,183 +270,167 @@ l3a_status system_factor(const struct system *system, struct ridge *ridge, doubl
     return ridge_factor(ridge, alpha, system->scatters, system->count, 1 - alpha);
 }
 
-static double dot(const double *left, const double *right, size_t count) {
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) {
-        sum += left[i] * right[i];
+/* The same factor for each column that is worked on, in the first or the second place. */
+static const double *fill_factors(const struct search *search, size_t place, double factor) {
+    double *factors = search->factors + place * search->columns;
+    for (size_t c = 0; c < search->columns; c++) {
+        factors[c] = factor;
     }
-    return sum;
-}
-
-static double dot_narrow(const double *left, const float *right, size_t count) {
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) {
-        sum += left[i] * (double)right[i];
-    }
-    return sum;
-}
-
-/* Whether a column has converged: ‖x - x*‖² ≤ tolerance² ‖x*‖² in the norm of M. ‖x*‖² is xᵀc; ‖x - x*‖² = rᵀM⁻¹r is at most the
- * largest eigenvalue of M⁻¹P, (α + (1 - α)/n)/α, times rᵀP⁻¹r. */
-static bool has_arrived(const struct search *search, size_t k) {
-    const size_t d = search->ridge->sums.dim;
-    return search->decrease[k] <= search->limit * dot(search->solution + k * d, search->target + k * d, d);
-}
-
-static bool is_zero(const double *x, size_t count) {
-    size_t i = 0;
-    while (i < count && x[i] == 0) {
-        i++;
-    }
-    return i == count;
-}
-
-enum columns { ALL, NOT_ZERO, NOT_ARRIVED };
-
-static void choose_columns(struct search *search, enum columns which) {
-    const size_t d = search->ridge->sums.dim;
-    search->going_count = 0;
-    for (size_t k = 0; k < search->columns; k++) {
-        if (which == ALL || (which == NOT_ZERO ? !is_zero(search->solution + k * d, d) : !has_arrived(search, k))) {
-            search->going[search->going_count++] = k;
-        }
-    }
-}
-
-static bool has_only_roots(const struct system *system) {
-    size_t i = 0;
-    while (i < system->count && system->scatters[i]->is_root) {
-        i++;
-    }
-    return i == system->count;
-}
-
-/* to = M from, without γ, for the columns [first, last) of a system. A triangle is added to S while S is read. Roots are few rows,
- * so S is multiplied once for all systems that have no triangle, before (*done columns), and their roots come on top. */
-static l3a_status apply_system(const struct search *search, const struct system *system, size_t first, size_t last, size_t *done) {
-    l3a_status status = L3A_OK;
-    const struct sums *sums = &search->ridge->sums;
-    const size_t d = sums->dim, size = (last - first) * d;
-    double *from = search->from + first * d, *to = search->to + first * d;
-    if (!has_only_roots(system)) {
-        return sums_multiply(sums, search->alpha, system->scatters, system->count, 1 - search->alpha, from, last - first, to);
-    }
-    if (*done < last) {
-        TRY(sums_multiply(sums, search->alpha, NULL, 0, 0, from, search->going_count - first, to));
-        *done = search->going_count;
-    }
-    if (system->count) {
-        double *roots = search->roots;
-        TRY(sums_multiply(sums, 0, system->scatters, system->count, 1 - search->alpha, from, last - first, roots));
-        for (size_t i = 0; i < size; i++) {
-            to[i] += roots[i];
-        }
-    }
-done:
-    return status;
+    return factors;
 }
 
 /* image = M x, each column with the M of its class */
-static l3a_status apply(const struct search *search, const double *x) {
+static l3a_status apply(struct search *search, const struct vectors *x) {
     l3a_status status = L3A_OK;
     const struct ridge *ridge = search->ridge;
-    const size_t d = ridge->sums.dim;
-    size_t done = 0;
-    for (size_t c = 0; c < search->going_count; c++) {
-        memcpy(search->from + c * d, x + search->going[c] * d, d * sizeof *x);
-    }
+    const size_t going = search->going_count;
+    size_t count = 0;
     for (size_t s = 0, first = 0, last; s < search->systems.count; s++, first = last) {
         const struct system *system = &search->systems.items[s];
-        for (last = first; last < search->going_count && search->going[last] < system->last; last++) {
+        for (last = first; last < going && search->going[last] < system->last; last++) {
         }
         if (last > first) {
-            TRY(apply_system(search, system, first, last, &done));
+            search->mixtures[count++] = (struct mixture){last - first, system->scatters, system->count};
         }
     }
+    TRY(vectors_combine(&search->from, NULL, NULL, x, search->going, NULL, going));
+    TRY(vectors_multiply(&ridge->sums, search->alpha, 1 - search->alpha, search->mixtures, count, &search->from, &search->image));
+    TRY(vectors_combine(&search->image, NULL, fill_factors(search, 0, 1), &search->from, NULL,
+                        fill_factors(search, 1, ridge->gamma), going));
+done:
+    return status;
+}
+
+static l3a_status precondition(struct search *search) {
+    l3a_status status = L3A_OK;
+    TRY(vectors_combine(&search->narrow, NULL, NULL, &search->residual, search->going, NULL, search->going_count));
+    TRY(vectors_solve(&search->ridge->sums, &search->narrow, 0, search->going_count));
+done:
+    return status;
+}
+
+/* Moves each column along its direction, whose image is known. *good: whether all steps can be computed. */
+static l3a_status move(struct search *search, bool *good) {
+    l3a_status status = L3A_OK;
+    const struct dots curvature = {&search->direction, search->going, &search->image, NULL};
+    double *length = search->factors;
+    size_t count = 0;
+    TRY(vectors_dot(&curvature, 1, search->going_count, search->dots));
+    for (*good = true; count < search->going_count && *good; count += *good) {
+        length[count] = search->decrease[search->going[count]] / search->dots[count];
+        *good = search->dots[count] > 0 && isfinite(length[count]);
+    }
+    const double *one = fill_factors(search, 1, 1);
+    TRY(vectors_combine(&search->solution, search->going, one, &search->direction, search->going, length, count));
+    for (size_t c = 0; c < count; c++) {
+        length[c] = -length[c];
+    }
+    TRY(vectors_combine(&search->residual, search->going, one, &search->image, NULL, length, count));
+done:
+    return status;
+}
+
+/* Drops the columns that have converged: ‖x - x*‖² ≤ tolerance² ‖x*‖² in the norm of M. ‖x*‖² is xᵀc, which is given for each
+ * column that is worked on; ‖x - x*‖² = rᵀM⁻¹r is at most the largest eigenvalue of M⁻¹P, (α + (1 - α)/n)/α, times rᵀP⁻¹r. */
+static void drop_arrived(struct search *search, const double *square) {
+    size_t left = 0;
     for (size_t c = 0; c < search->going_count; c++) {
-        double *image = search->image + search->going[c] * d;
-        for (size_t i = 0; i < d; i++) {
-            image[i] = search->to[c * d + i] + ridge->gamma * search->from[c * d + i];
+        const size_t k = search->going[c];
+        const bool arrived = search->decrease[k] <= search->limit * square[c];
+        search->going[left] = k;
+        left += !arrived;
+    }
+    search->going_count = left;
+}
+
+/* The next directions, from the preconditioned residuals, which are the first directions. */
+static l3a_status turn(struct search *search, bool first) {
+    l3a_status status = L3A_OK;
+    const struct dots dots[] = {{&search->residual, search->going, &search->narrow, NULL},
+                                {&search->solution, search->going, &search->target, search->going}};
+    const size_t count = search->going_count;
+    double *keep = search->factors;
+    TRY(vectors_dot(dots, 2, count, search->dots));
+    for (size_t c = 0; c < count; c++) {
+        const size_t k = search->going[c];
+        keep[c] = first ? 0 : search->dots[c] / search->decrease[k];
+        search->decrease[k] = search->dots[c];
+    }
+    TRY(vectors_combine(&search->direction, search->going, keep, &search->narrow, NULL, NULL, count));
+    drop_arrived(search, search->dots + count);
+done:
+    return status;
+}
+
+static void choose_all(struct search *search) {
+    for (size_t k = 0; k < search->columns; k++) {
+        search->going[k] = k;
+    }
+    search->going_count = search->columns;
+}
+
+/* Those whose start is not 0. */
+static l3a_status choose_started(struct search *search) {
+    l3a_status status = L3A_OK;
+    const struct dots squares = {&search->solution, NULL, &search->solution, NULL};
+    search->going_count = 0;
+    TRY(vectors_dot(&squares, 1, search->columns, search->dots));
+    for (size_t k = 0; k < search->columns; k++) {
+        if (search->dots[k] != 0) {
+            search->going[search->going_count++] = k;
         }
     }
 done:
     return status;
 }
 
-static l3a_status precondition(const struct search *search) {
-    const size_t d = search->ridge->sums.dim;
-    for (size_t c = 0; c < search->going_count; c++) {
-        const double *residual = search->residual + search->going[c] * d;
-        for (size_t i = 0; i < d; i++) {
-            search->narrow[c * d + i] = (float)residual[i];
-        }
+/* Begins with each start scaled to its multiple nearest to the solution. */
+static l3a_status begin(struct search *search) {
+    l3a_status status = L3A_OK;
+    const struct dots dots[] = {{&search->solution, search->going, &search->image, NULL},
+                                {&search->solution, search->going, &search->target, search->going}};
+    double *scale = search->factors;
+    TRY(vectors_combine(&search->residual, NULL, NULL, &search->target, NULL, NULL, search->columns));
+    TRY(choose_started(search));
+    const size_t count = search->going_count;
+    if (!count) {
+        goto done;
     }
-    return sums_solve(&search->ridge->sums, REAL_SINGLE, search->going_count, search->narrow);
-}
-
-/* Moves each column along its direction, whose image is known; false if a step cannot be computed. */
-static bool move(const struct search *search) {
-    const size_t d = search->ridge->sums.dim;
-    for (size_t c = 0; c < search->going_count; c++) {
-        const size_t k = search->going[c];
-        const double *direction = search->direction + k * d, *image = search->image + k * d;
-        double *solution = search->solution + k * d, *residual = search->residual + k * d;
-        const double curvature = dot(direction, image, d), length = search->decrease[k] / curvature;
-        if (!(curvature > 0) || !isfinite(length)) {
-            return false;
-        }
-        for (size_t i = 0; i < d; i++) {
-            solution[i] += length * direction[i];
-            residual[i] -= length * image[i];
-        }
+    TRY(apply(search, &search->solution));
+    TRY(vectors_dot(dots, 2, count, search->dots));
+    for (size_t c = 0; c < count; c++) {
+        scale[c] = search->dots[c] > 0 ? search->dots[count + c] / search->dots[c] : 0;
     }
-    return true;
-}
-
-/* The next directions, from the preconditioned residuals, which are the first directions. */
-static void turn(const struct search *search, bool first) {
-    const size_t d = search->ridge->sums.dim;
-    for (size_t c = 0; c < search->going_count; c++) {
-        const size_t k = search->going[c];
-        double *direction = search->direction + k * d;
-        const float *narrow = search->narrow + c * d;
-        const double now = dot_narrow(search->residual + k * d, narrow, d), keep = first ? 0 : now / search->decrease[k];
-        search->decrease[k] = now;
-        for (size_t i = 0; i < d; i++) {
-            direction[i] = (double)narrow[i] + (first ? 0 : keep * direction[i]);
-        }
+    TRY(vectors_combine(&search->solution, search->going, NULL, &search->solution, search->going, scale, count));
+    for (size_t c = 0; c < count; c++) {
+        scale[c] = -scale[c];
     }
-}
-
-/* Scales each start to its multiple nearest to the solution; its image must be known. */
-static void scale_start(const struct search *search) {
-    const size_t d = search->ridge->sums.dim;
-    for (size_t k = 0; k < search->columns; k++) {
-        double *solution = search->solution + k * d, *image = search->image + k * d;
-        const double length = dot(solution, image, d), scale = length > 0 ? dot(solution, search->target + k * d, d) / length : 0;
-        for (size_t i = 0; i < d; i++) {
-            solution[i] *= scale;
-            image[i] *= scale;
-        }
-    }
+    TRY(vectors_combine(&search->residual, search->going, fill_factors(search, 1, 1), &search->image, NULL, scale, count));
+done:
+    return status;
 }
 
 /* Begins where the last search ended. */
-static void resume(const struct search *search, const struct search_end *end) {
+static l3a_status resume(struct search *search, const struct search_end *end) {
+    l3a_status status = L3A_OK;
     const size_t d = search->ridge->sums.dim;
-    const double change = search->ridge->gamma - end->gamma;
-    for (size_t c = 0; c < search->columns; c++) {
-        const double *solution = end->solution + search->systems.order[c] * d;
-        const double *residual = end->residual + search->systems.order[c] * d;
-        for (size_t i = 0; i < d; i++) {
-            search->solution[c * d + i] = solution[i];
-            search->residual[c * d + i] = residual[i] - change * solution[i];
+    const double *const ends[] = {end->solution, end->residual};
+    struct vectors *const to[] = {&search->solution, &search->residual};
+    for (size_t n = 0; n < 2; n++) {
+        for (size_t c = 0; c < search->columns; c++) {
+            memcpy(search->rows + c * d, ends[n] + search->systems.order[c] * d, d * sizeof *search->rows);
         }
+        TRY(vectors_put(to[n], 0, search->columns, search->rows));
     }
+    TRY(vectors_combine(&search->residual, NULL, fill_factors(search, 0, 1), &search->solution, NULL,
+                        fill_factors(search, 1, -(search->ridge->gamma - end->gamma)), search->columns));
+done:
+    return status;
 }
 
 /* Keeps where a search has ended, before the lift is added; if there is no memory for that, the next one begins anew. */
-static void keep_end(const struct search *search, bool found, struct search_end *end) {
+static l3a_status keep_end(struct search *search, bool found, struct search_end *end) {
+    l3a_status status = L3A_OK;
     const size_t d = search->ridge->sums.dim, size = search->columns * d;
     l3a_context *context = search->ridge->sums.context;
     if (end->columns != search->columns) {
@@ -408,15 +439,21 @@ static void keep_end(const struct search *search, bool found, struct search_end 
     end->known = false;
     if (!found || (!end->solution && (allocate(context, size, sizeof *end->solution, &end->solution) != L3A_OK ||
                                       allocate(context, size, sizeof *end->residual, &end->residual) != L3A_OK))) {
-        return;
+        return L3A_OK;
     }
-    for (size_t c = 0; c < search->columns; c++) {
-        memcpy(end->solution + search->systems.order[c] * d, search->solution + c * d, d * sizeof *end->solution);
-        memcpy(end->residual + search->systems.order[c] * d, search->residual + c * d, d * sizeof *end->residual);
+    double *const ends[] = {end->solution, end->residual};
+    const struct vectors *const from[] = {&search->solution, &search->residual};
+    for (size_t n = 0; n < 2; n++) {
+        TRY(vectors_get(from[n], 0, search->columns, search->rows));
+        for (size_t c = 0; c < search->columns; c++) {
+            memcpy(ends[n] + search->systems.order[c] * d, search->rows + c * d, d * sizeof *search->rows);
+        }
     }
     end->columns = search->columns;
     end->gamma = search->ridge->gamma;
     end->known = true;
+done:
+    return status;
 }
 
 void search_end_free(l3a_context *context, struct search_end *end) {
@@ -427,22 +464,14 @@ void search_end_free(l3a_context *context, struct search_end *end) {
 
 static l3a_status start(struct search *search, const struct search_end *end) {
     l3a_status status = L3A_OK;
-    const size_t size = search->columns * search->ridge->sums.dim;
     if (end) {
-        resume(search, end);
+        TRY(resume(search, end));
     } else {
-        choose_columns(search, NOT_ZERO);
-        memset(search->image, 0, size * sizeof *search->image);
-        TRY(apply(search, search->solution));
-        scale_start(search);
-        for (size_t i = 0; i < size; i++) {
-            search->residual[i] = search->target[i] - search->image[i];
-        }
+        TRY(begin(search));
     }
-    choose_columns(search, ALL);
+    choose_all(search);
     TRY(precondition(search));
-    turn(search, true);
-    choose_columns(search, NOT_ARRIVED);
+    TRY(turn(search, true));
 done:
     return status;
 }
@@ -481,12 +510,11 @@ static l3a_status search_run(struct search *search, bool anew, const struct sear
     search->limit = error * error * fmax(search->alpha / scale, 0.01);
     TRY(start(search, end));
     for (int n = 0; n < STEPS && going && search->going_count; n++) {
-        TRY(apply(search, search->direction));
-        going = move(search);
+        TRY(apply(search, &search->direction));
+        TRY(move(search, &going));
         if (going) {
             TRY(precondition(search));
-            turn(search, false);
-            choose_columns(search, NOT_ARRIVED);
+            TRY(turn(search, false));
         }
     }
     *found = going && !search->going_count;
@@ -495,29 +523,28 @@ done:
 }
 
 /* Factors the matrix of each system. */
-static l3a_status solve_each(const struct search *search) {
+static l3a_status solve_each(struct search *search) {
     l3a_status status = L3A_OK;
-    const size_t d = search->ridge->sums.dim;
-    memcpy(search->solution, search->target, search->columns * d * sizeof *search->solution);
+    TRY(vectors_combine(&search->solution, NULL, NULL, &search->target, NULL, NULL, search->columns));
     for (size_t s = 0; s < search->systems.count; s++) {
         const struct system *system = &search->systems.items[s];
         TRY(system_factor(system, search->ridge, search->alpha));
-        TRY(sums_solve(&search->ridge->sums, REAL_DOUBLE, system->last - system->first, search->solution + system->first * d));
+        TRY(vectors_solve(&search->ridge->sums, &search->solution, system->first, system->last - system->first));
     }
 done:
     return status;
 }
 
-/* Adds to the columns of the classes [0, count) a share of the sum of all of them. */
-static void lift_columns(const struct search *search, size_t count, double share) {
+/* Adds to the rows of the classes [0, count) a share of the sum of all of them. */
+static void lift_rows(const struct search *search, size_t count, double share) {
     const size_t d = search->ridge->sums.dim;
     for (size_t i = 0; i < d && share != 0; i++) {
         double sum = 0;
         for (size_t c = 0; c < search->columns; c++) {
-            sum += search->systems.order[c] < count ? search->solution[c * d + i] : 0;
+            sum += search->systems.order[c] < count ? search->rows[c * d + i] : 0;
         }
         for (size_t c = 0; c < search->columns; c++) {
-            search->solution[c * d + i] += search->systems.order[c] < count ? share * sum : 0;
+            search->rows[c * d + i] += search->systems.order[c] < count ? share * sum : 0;
         }
     }
 }
@@ -536,39 +563,40 @@ static size_t columns_in_use(size_t d, size_t columns, const double *coefficient
 }
 
 /* Between matrices [d x columns] in the order of classes and rows in the order of the search. */
-static void to_rows(const struct search *search, const double *from, double *rows) {
+static void to_rows(const struct search *search, const double *from) {
     const size_t d = search->ridge->sums.dim;
-    for (size_t c = 0; c < search->columns; c++) {
-        for (size_t i = 0; i < d; i++) {
-            rows[c * d + i] = from[i * search->columns + search->systems.order[c]];
+    for (size_t first = 0; first < d; first += TILE) {
+        const size_t last = first + TILE < d ? first + TILE : d;
+        for (size_t c = 0; c < search->columns; c++) {
+            for (size_t i = first; i < last; i++) {
+                search->rows[c * d + i] = from[i * search->columns + search->systems.order[c]];
+            }
         }
     }
 }
 
-static void from_rows(const struct search *search, const double *rows, double *to) {
+static void from_rows(const struct search *search, double *to) {
     const size_t d = search->ridge->sums.dim;
     for (size_t i = 0; i < d; i++) {
         for (size_t c = 0; c < search->columns; c++) {
-            to[i * search->columns + search->systems.order[c]] = rows[c * d + i];
+            to[i * search->columns + search->systems.order[c]] = search->rows[c * d + i];
         }
     }
 }
 
 l3a_status parts_solve(struct ridge *ridge, const struct part *parts, size_t count, double alpha, double lift, size_t columns,
                        const double *cross, double *coefficients, struct search_end *end) {
-    l3a_context *context = ridge->sums.context;
     l3a_status status = L3A_OK;
-    const size_t d = ridge->sums.dim, used = columns_in_use(d, columns, coefficients);
+    const size_t used = columns_in_use(ridge->sums.dim, columns, coefficients);
     const double before = parts_lift(lift, parts, used < columns ? count - 1 : count);
     struct search search = {.ridge = ridge, .parts = count, .columns = columns, .alpha = alpha};
-    struct array list[SEARCH_ARRAYS];
     bool found = false;
-    list_search(&search, d, columns, list);
-    TRY(arrays_allocate(context, list, SEARCH_ARRAYS));
-    TRY(systems_find(context, parts, count, alpha, columns, &search.systems));
-    to_rows(&search, cross, search.target);
-    to_rows(&search, coefficients, search.solution);
-    lift_columns(&search, used, -before / (1 + before * (double)used));
+    TRY(search_open(&search, parts));
+    to_rows(&search, cross);
+    TRY(vectors_put(&search.target, 0, columns, search.rows));
+    to_rows(&search, coefficients);
+    lift_rows(&search, used, -before / (1 + before * (double)used));
+    TRY(vectors_put(&search.solution, 0, columns, search.rows));
     if (alpha < 1 && parts->sums.type == REAL_SINGLE) {
         const struct search_end *last = end && end->known && end->columns == columns ? end : NULL;
         const bool again = ridge->sums.factored || last;
@@ -581,13 +609,13 @@ l3a_status parts_solve(struct ridge *ridge, const struct part *parts, size_t cou
         TRY(solve_each(&search));
     }
     if (end) {
-        keep_end(&search, found, end);
+        TRY(keep_end(&search, found, end));
     }
-    lift_columns(&search, columns, parts_lift(lift, parts, count));
-    TRY(ridge_check_finite(ridge, search.solution, columns));
-    from_rows(&search, search.solution, coefficients);
+    TRY(vectors_get(&search.solution, 0, columns, search.rows));
+    lift_rows(&search, columns, parts_lift(lift, parts, count));
+    TRY(ridge_check_finite(ridge, search.rows, columns));
+    from_rows(&search, coefficients);
 done:
-    arrays_release(context, list, SEARCH_ARRAYS);
-    systems_free(context, &search.systems);
+    search_close(&search);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "learn/model.h"
 
 #include "base/text_index.h"
+#include "base/threads.h"
 #include "data/features.h"
 #include "learn/weights.h"
 
@@ -147,7 +148,12 @@ done:
 
 static l3a_status check_labels(const l3a_model *model, const int8_t *labels, size_t rows) {
     const size_t classes = model->phase.classes.count - old_classes(model);
+    unsigned char most = 0; /* first without branches, so that the compiler can vectorise it */
     for (size_t i = 0; i < rows * classes; i++) {
+        const unsigned char above = (unsigned char)(labels[i] + 1);
+        most = above > most ? above : most;
+    }
+    for (size_t i = 0; most > 2 && i < rows * classes; i++) {
         if (labels[i] < -1 || labels[i] > 1) {
             return fail(model->context, L3A_ERROR_DATA, "use labels 1 (present), 0 (absent) or -1 (unknown)",
                         "row %zu, class '%s': label %d is not allowed", i / classes,
@@ -239,32 +245,84 @@ done:
     return status;
 }
 
-static l3a_status check_features(const l3a_model *model, const float *features, size_t rows) {
-    const size_t each = model_image(model), bad = find_non_finite(features, rows * each);
-    return bad == rows * each ? L3A_OK
-                              : fail(model->context, L3A_ERROR_DATA, "omit the row, or compute its features again",
-                                     "row %zu, column %zu: the feature is %s", bad / each, bad % each,
-                                     isnan(features[bad]) ? "not a number" : "infinite");
+/* Rows of features that several threads look at: ‖z‖² of each, in an order of its own, so that it does not depend on the threads.
+ * It is finite if all numbers are, since a square of a float cannot exceed a double. */
+enum { LOOKED_AT = 4096 };
+struct look {
+    const float *features;
+    size_t width;
+    double squares[LOOKED_AT];
+};
+
+static void look_at_rows(void *argument, size_t first, size_t last) {
+    enum { LANES = 8 };
+    struct look *look = argument;
+    const size_t k = look->width;
+    for (size_t i = first; i < last; i++) {
+        const float *row = look->features + i * k;
+        double lanes[LANES] = {0}, sum = 0;
+        size_t j = 0;
+        for (; j + LANES <= k; j += LANES) {
+            for (size_t lane = 0; lane < LANES; lane++) {
+                lanes[lane] += (double)row[j + lane] * (double)row[j + lane];
+            }
+        }
+        for (; j < k; j++) {
+            sum += (double)row[j] * (double)row[j];
+        }
+        for (size_t lane = 0; lane < LANES; lane++) {
+            sum += lanes[lane];
+        }
+        look->squares[i] = sum;
+    }
 }
 
-static void measure_scale(const l3a_model *model, struct feature_scale *scale, const float *features, size_t rows) {
-    const size_t k = model->width, each = views_of(model);
-    for (size_t i = 0; i < rows * each; i++, scale->rows++) {
-        const float *row = features + i * k;
-        double sum = 0;
-        size_t column = 0;
-        for (size_t j = 0; j < k; j++) {
-            sum += (double)row[j] * (double)row[j];
-            column = fabsf(row[j]) > fabsf(row[column]) ? j : column;
-        }
-        scale->sum += sum;
-        if (sum > scale->largest) {
-            scale->largest = sum;
-            scale->row = scale->rows / each;
-            scale->column = column;
-            scale->value = row[column];
-        }
+static l3a_status fail_non_finite(const l3a_model *model, const float *features, size_t row) {
+    const size_t each = model_image(model),
+                 bad = row * model->width + find_non_finite(1, features + row * model->width, model->width);
+    return fail(model->context, L3A_ERROR_DATA, "omit the row, or compute its features again",
+                "row %zu, column %zu: the feature is %s", bad / each, bad % each,
+                isnan(features[bad]) ? "not a number" : "infinite");
+}
+
+static void keep_largest(struct feature_scale *scale, const float *row, size_t width, uint64_t image) {
+    scale->column = 0;
+    for (size_t j = 0; j < width; j++) {
+        scale->column = fabsf(row[j]) > fabsf(row[scale->column]) ? j : scale->column;
     }
+    scale->row = image;
+    scale->value = row[scale->column];
+}
+
+/* Reads the features of images once: checks that they are finite, and adds them to the scale. */
+static l3a_status measure_features(const l3a_model *model, const float *features, size_t images, struct feature_scale *scale) {
+    enum { PART = 1 << 15 };
+    const size_t k = model->width, each = views_of(model), rows = images * each;
+    l3a_status status = L3A_OK;
+    struct look look;
+    for (size_t first = 0; first < rows; first += LOOKED_AT) {
+        const size_t n = rows - first < LOOKED_AT ? rows - first : LOOKED_AT;
+        size_t largest = n;
+        look.features = features + first * k;
+        look.width = k;
+        parallel_for(model->context->threads, n, k < PART ? PART / k : 1, look_at_rows, &look);
+        for (size_t i = 0; i < n; i++) {
+            if (!isfinite(look.squares[i])) {
+                TRY(fail_non_finite(model, features, first + i));
+            }
+            scale->sum += look.squares[i];
+            if (look.squares[i] > scale->largest) {
+                scale->largest = look.squares[i];
+                largest = i;
+            }
+        }
+        if (largest < n) {
+            keep_largest(scale, look.features + largest * k, k, (scale->rows + largest) / each);
+        }
+        scale->rows += n;
+    }
+done:
+    return status;
 }
 
 /* If one row is far larger than all others, and γ is below the rounding error that it causes, nothing of the others is left in the
@@ -294,8 +352,8 @@ static l3a_status score_block(l3a_model *model, size_t images) {
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
     TRY(block_score(phase->rows_of_block, &model->solution, phase->scores));
-    combine_views(options_real(&model->options), phase->scores, images, (size_t)model->options.views, old_classes(model),
-                  phase->scores, NULL);
+    combine_views(model->context->threads, options_real(&model->options), phase->scores, images, (size_t)model->options.views,
+                  old_classes(model), phase->scores, NULL);
 done:
     return status;
 }
@@ -305,7 +363,7 @@ l3a_status phase_survey_expanded(l3a_model *model) {
     l3a_status status = L3A_OK;
     const size_t images = phase->rows_of_block->count / views_of(model);
     TRY(score_block(model, images));
-    survey_add(&phase->survey, options_real(&model->options), phase->scores, images, old_classes(model));
+    survey_add(model->context->threads, &phase->survey, options_real(&model->options), phase->scores, images, old_classes(model));
 done:
     return status;
 }
@@ -313,11 +371,12 @@ done:
 l3a_status l3a_phase_survey(l3a_model *model, const float *features, size_t rows) {
     REQUIRE(model, model, features);
     struct phase *phase = &model->phase;
+    struct feature_scale unused = {0};
     l3a_status status = L3A_OK;
     TRY(check_state(model, true));
     FAIL_IF(model->state != MODEL_COUNTING, model->context, L3A_ERROR_STATE, NULL,
             "the survey must come before the first row is learned");
-    TRY(check_features(model, features, rows));
+    TRY(measure_features(model, features, rows, &unused));
     if (!uses_pseudo_labels(model)) {
         return L3A_OK;
     }
@@ -428,46 +487,68 @@ done:
     return status;
 }
 
-/* Computes ω of the images, and of each row its weight, and ŷ as numbers. */
-static void weigh_rows(l3a_model *model, const float *features, size_t images) {
+struct labelling {
+    l3a_model *model;
+    const float *features;
+    uint64_t done; /* images of the phase before these */
+    uint64_t pseudo_labels;
+};
+
+/* The labels of images, true and pseudo; their ω; and of each row its weight, and ŷ as numbers. */
+static void label_images(void *argument, size_t first, size_t last) {
+    struct labelling *labelling = argument;
+    l3a_model *model = labelling->model;
+    struct phase *phase = &model->phase;
+    const real type = options_real(&model->options);
+    const size_t old = old_classes(model), all = phase->classes.count, own = all - old, each = views_of(model);
+    if (uses_pseudo_labels(model)) {
+        const uint64_t made = pseudo_label(type, (const char *)phase->scores + first * old * real_size(type), last - first, old,
+                                           phase->info.eta, phase->labels + first * all, all);
+        __atomic_fetch_add(&labelling->pseudo_labels, made, __ATOMIC_RELAXED);
+    }
+    for (size_t i = first; i < last; i++) {
+        int8_t *labels = phase->labels + i * all;
+        memcpy(labels + old, phase->own + i * own, own);
+        const double weight = sample_weight(labels, phase->class_weight, all);
+        spread_image(weight, labels, all, (size_t)model->options.views, phase->weight + i * each, phase->targets + i * each * all);
+        if (phase->sample.values) {
+            gamma_sample_offer(&phase->sample, labelling->done + i, labelling->features + i * model_image(model), weight, labels);
+        }
+    }
+}
+
+/* Adds the weights of images in their order, whatever the number of threads. */
+static void add_weights(l3a_model *model, size_t images) {
     struct phase *phase = &model->phase;
     const size_t all = phase->classes.count, each = views_of(model);
-    const uint64_t done = phase->first_row + phase->info.images + phase->info.skipped;
     for (size_t i = 0; i < images; i++) {
         const int8_t *labels = phase->labels + i * all;
-        const double weight = sample_weight(labels, phase->class_weight, all);
+        const double weight = phase->weight[i * each]; /* of the whole picture */
         phase->info.skipped += weight == 0;
         phase->info.images += weight > 0;
         for (size_t k = 0; k < all; k++) {
             phase->label_weight[k] += labels[k] == 1 ? weight : 0;
         }
-        spread_image(weight, labels, all, (size_t)model->options.views, phase->weight + i * each, phase->targets + i * each * all);
-        if (phase->sample.values) {
-            gamma_sample_offer(&phase->sample, done + i, features + i * model_image(model), weight, labels);
-        }
     }
 }
 
 l3a_status phase_label(l3a_model *model, const float *features, size_t count) {
+    enum { PART = 1 << 12 };
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
-    const size_t old = old_classes(model), all = phase->classes.count, own = all - old;
-    for (size_t i = 0; i < count; i++) {
-        memset(phase->labels + i * all, 0, old);
-        memcpy(phase->labels + i * all + old, phase->own + i * own, own);
+    const size_t all = phase->classes.count;
+    const uint64_t learned = phase->info.images + phase->info.skipped;
+    struct labelling labelling = {.model = model, .features = features, .done = phase->first_row + learned};
+    if (uses_pseudo_labels(model) && !phase->scored) {
+        TRY(score_block(model, count));
     }
-    if (uses_pseudo_labels(model)) {
-        if (!phase->scored) {
-            TRY(score_block(model, count));
-        }
-        phase->scored = false;
-        phase->info.pseudo_labels +=
-            pseudo_label(options_real(&model->options), phase->scores, count, old, phase->info.eta, phase->labels, all);
-        if (model->witness.see) {
-            model->witness.see(model->witness.user, phase->info.images + phase->info.skipped, count, phase->labels, all);
-        }
+    phase->scored = false;
+    parallel_for(model->context->threads, count, PART / (all * views_of(model)) + 1, label_images, &labelling);
+    phase->info.pseudo_labels += labelling.pseudo_labels;
+    if (uses_pseudo_labels(model) && model->witness.see) {
+        model->witness.see(model->witness.user, learned, count, phase->labels, all);
     }
-    weigh_rows(model, features, count);
+    add_weights(model, count);
 done:
     return status;
 }
@@ -480,16 +561,17 @@ l3a_status phase_add(l3a_model *model) {
                : sums_add(&ridge->sums, phase->rows_of_block, 1, phase->weight, phase->targets);
 }
 
-static l3a_status work_on_block(l3a_model *model) {
+/* features: of the images that are staged */
+static l3a_status work_on_block(l3a_model *model, const float *features) {
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
     const double start = clock_seconds();
     if (!phase->staged) {
         return L3A_OK;
     }
-    TRY(block_expand(phase->rows_of_block, phase->features, phase->staged * views_of(model)));
+    TRY(block_expand(phase->rows_of_block, features, phase->staged * views_of(model)));
     phase->expand_seconds += clock_seconds() - start;
-    TRY(phase_label(model, phase->features, phase->staged));
+    TRY(phase_label(model, features, phase->staged));
     TRY(phase_add(model));
 done:
     phase->staged = 0;
@@ -497,16 +579,40 @@ done:
     return status;
 }
 
+/* Copies what does not fill a block and is not there already. */
+static l3a_status stage(l3a_model *model, const float *features, const int8_t *labels, size_t rows) {
+    struct phase *phase = &model->phase;
+    l3a_status status = L3A_OK;
+    const size_t k = model_image(model), own = phase->classes.count - old_classes(model);
+    for (size_t n; rows; rows -= n, features += n * k, labels += n * own) {
+        const size_t room = phase->block - phase->staged;
+        float *to = phase->features + phase->staged * k;
+        int8_t *to_own = phase->own + phase->staged * own;
+        n = rows < room ? rows : room;
+        const bool whole = n == phase->block;
+        if (!whole && features != to) {
+            parallel_copy(model->context->threads, to, features, n * k * sizeof *features);
+        }
+        if (labels != to_own) {
+            memcpy(to_own, labels, n * own);
+        }
+        phase->staged += n;
+        if (phase->staged == phase->block) {
+            TRY(work_on_block(model, whole ? features : phase->features));
+        }
+    }
+done:
+    return status;
+}
+
 l3a_status l3a_phase_learn(l3a_model *model, const float *features, const int8_t *labels, size_t rows) {
     REQUIRE(model, model, features, labels);
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
-    const size_t k = model_image(model), own = phase->classes.count - old_classes(model);
     TRY(check_state(model, true));
     TRY(check_labels(model, labels, rows));
-    TRY(check_features(model, features, rows));
     struct feature_scale scale = phase->scale; /* which a refused block leaves as it was */
-    measure_scale(model, &scale, features, rows);
+    TRY(measure_features(model, features, rows, &scale));
     TRY(check_scale(model, &scale));
     if (model->state == MODEL_COUNTING) {
         TRY(phase_prepare(model, NULL));
@@ -517,13 +623,7 @@ l3a_status l3a_phase_learn(l3a_model *model, const float *features, const int8_t
     phase->scale = scale;
     phase->rows_learned += rows;
     add_counts(model, labels, rows, phase->learned);
-    for (size_t i = 0; i < rows; i++) {
-        memcpy(phase->features + phase->staged * k, features + i * k, k * sizeof *features);
-        memcpy(phase->own + phase->staged * own, labels + i * own, own);
-        if (++phase->staged == phase->block) {
-            TRY(work_on_block(model));
-        }
-    }
+    TRY(stage(model, features, labels, rows));
 done:
     return status;
 }
@@ -761,7 +861,7 @@ l3a_status l3a_phase_end(l3a_model *model) {
     if (model->state == MODEL_COUNTING) {
         TRY(phase_prepare(model, NULL)); /* a process without rows */
     }
-    TRY(work_on_block(model));
+    TRY(work_on_block(model, phase->features));
     if (!phase->complete) {
         report_timing(context, "expand", phase->expand_seconds);
         TRY(phase->recursive ? L3A_OK : report_progress(context, "solve", 0, 1));

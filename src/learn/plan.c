@@ -70,8 +70,9 @@ static uint64_t learning_bytes(l3a_context *context, const struct model_options 
     return arrays_bytes(list, BLOCK_ARRAYS) + layer.algebra->block_bytes(&rows);
 }
 
-/* While a phase is learned, there are its block and the rows being read or the trials of gamma; when it ends, its part and what
- * solving takes. */
+enum { OBJECTS = 1 << 14 }; /* what the context, the model and lists of classes take besides matrices, about */
+
+/* While a phase is learned, there are its block and the trials of gamma; when it ends, its part and what solving takes. */
 uint64_t phase_memory(l3a_context *context, const struct model_options *options, size_t width, const struct phase_size *phase) {
     const size_t d = learned_width(options, width);
     const bool apart = keeps_phases(options), recursive = chooses_recursion(context, options, d, phase->rows, phase->inverse);
@@ -82,15 +83,13 @@ uint64_t phase_memory(l3a_context *context, const struct model_options *options,
     struct array columns[COLUMN_ARRAYS];
     list_columns(&none, d, phase->all, columns);
     const uint64_t held = held_bytes(context, options, width, phase->old, recursive ? 0 : phase->all) +
-                          phase->rows * sizeof(size_t) + arrays_bytes(columns, COLUMN_ARRAYS);
-    const size_t views = (size_t)options->views, image = view_rows(views) * width;
-    const uint64_t reading = images_of_rows(READ_ROWS, views) * (uint64_t)(image * sizeof(float) + phase->all - phase->old);
+                          phase->rows * sizeof(size_t) + arrays_bytes(columns, COLUMN_ARRAYS) + OBJECTS;
     const bool chooses = options->gamma == 0 && options->gamma_from == L3A_GAMMA_FROM_IMAGES;
     const uint64_t sample = chooses ? gamma_sample_bytes(width, phase->all, phase->rows) : 0;
     const uint64_t trial = chooses ? choose_gamma_bytes(width, phase->all, phase->rows, options_real(options)) : 0;
     const uint64_t old =
         options->pseudo != L3A_PSEUDO_OFF || phase->old ? algebra->solution_bytes(d, phase->old, options_real(options)) : 0;
-    const uint64_t learning = learning_bytes(context, options, width, phase, recursive) + sample + larger(reading, trial);
+    const uint64_t learning = learning_bytes(context, options, width, phase, recursive) + sample + trial;
     const uint64_t solving = recursive ? 0
                              : apart   ? parts_solve_bytes(context, d, phase->all)
                                        : (uint64_t)d * phase->all * sizeof(double);
@@ -104,10 +103,14 @@ uint64_t score_memory(const l3a_context *context, const struct model_options *op
     const struct block block = {.layer = &layer, .capacity = most};
     const bool apart = options_real(options) == REAL_DOUBLE || views > 1;
     const uint64_t wide = apart ? most * (uint64_t)classes * real_size(options_real(options)) : 0;
+    const uint64_t scoring =
+        layer.algebra->block_bytes(&block) + wide + score_ahead(context) * most * (uint64_t)width * sizeof(float);
+    const uint64_t measuring =
+        rows * (classes * (sizeof(float) + 1 + sizeof(uint32_t)) + 2 * sizeof(uint64_t) * (uint64_t)context->threads);
     return held_bytes(context, options, width, classes, 0) +
            layer.algebra->solution_bytes(layer_columns(&layer.shape), classes, options_real(options)) +
-           (keeps_phases(options) ? parts * scatter_bytes(context, options, width) : 0) + layer.algebra->block_bytes(&block) +
-           wide + most * (uint64_t)width * sizeof(float) + rows * (sizeof(size_t) + classes * (sizeof(float) + 1));
+           (keeps_phases(options) ? parts * scatter_bytes(context, options, width) : 0) + larger(scoring, measuring) +
+           rows * (sizeof(size_t) + classes * (sizeof(float) + 1));
 }
 
 /* How the classes are divided into phases is not known here, so memory is the larger of two cases: a first phase with all classes,

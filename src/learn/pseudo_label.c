@@ -1,5 +1,6 @@
 #include "learn/pseudo_label.h"
 
+#include "base/threads.h"
 #include "measure/metrics.h"
 
 #include <math.h>
@@ -12,24 +13,39 @@ static double grid(size_t index) {
     return 0.005 * (double)(index + 1);
 }
 
-void survey_add(threshold_survey *survey, real type, const void *scores, size_t rows, size_t classes) {
-    double thresholds[THRESHOLDS];
-    for (size_t i = 0; i < THRESHOLDS; i++) {
-        thresholds[i] = logit(grid(i));
-    }
-    for (size_t n = 0; n < rows * classes; n++) {
-        const double score = score_at(type, scores, n);
-        size_t low = 0, high = THRESHOLDS;
-        while (low < high) {
-            const size_t middle = (low + high) / 2;
-            if (score > thresholds[middle]) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
+enum { STEPS_OF_SEARCH = 1 << 7 }; /* the highest power of 2 that is at most THRESHOLDS */
+
+struct surveying {
+    threshold_survey *survey;
+    real type;
+    const void *scores;
+    double thresholds[2 * STEPS_OF_SEARCH]; /* those after the grid are never reached */
+};
+
+/* Counts scores; the order in which the parts are added does not matter. */
+static void survey_part(void *argument, size_t first, size_t last) {
+    const struct surveying *s = argument;
+    uint32_t above[THRESHOLDS + 1] = {0};
+    for (size_t n = first; n < last; n++) {
+        const double score = score_at(s->type, s->scores, n);
+        size_t low = 0;
+        for (size_t step = STEPS_OF_SEARCH; step; step /= 2) {
+            low += score > s->thresholds[low + step - 1] ? step : 0;
         }
-        survey->above[low]++;
+        above[low]++;
     }
+    for (size_t i = 0; i <= THRESHOLDS; i++) {
+        __atomic_fetch_add(&s->survey->above[i], above[i], __ATOMIC_RELAXED);
+    }
+}
+
+void survey_add(int threads, threshold_survey *survey, real type, const void *scores, size_t rows, size_t classes) {
+    enum { PART = 1 << 14 };
+    struct surveying surveying = {.survey = survey, .type = type, .scores = scores};
+    for (size_t i = 0; i < 2 * STEPS_OF_SEARCH; i++) {
+        surveying.thresholds[i] = i < THRESHOLDS ? logit(grid(i)) : INFINITY;
+    }
+    parallel_for(threads, rows * classes, PART, survey_part, &surveying);
     survey->images += rows;
 }
 

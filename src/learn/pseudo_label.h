@@ -18,7 +18,7 @@ typedef struct threshold_survey {
     uint64_t above[THRESHOLDS + 1]; /* [i]: scores above exactly i thresholds of the grid */
 } threshold_survey;
 
-void survey_add(threshold_survey *survey, real type, const void *scores, size_t rows, size_t classes);
+void survey_add(int threads, threshold_survey *survey, real type, const void *scores, size_t rows, size_t classes);
 /* The η that this rule finds. */
 double survey_threshold(const threshold_survey *survey, double target);
 /* Sets labels [rows x label_stride], columns [0, classes), to 1 if the score is above η, and otherwise to 0. Returns the number of

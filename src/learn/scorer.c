@@ -1,5 +1,6 @@
 #include "learn/scorer.h"
 
+#include "base/threads.h"
 #include "data/features.h"
 #include "learn/model.h"
 #include "learn/packed.h"
@@ -33,43 +34,85 @@ void shared_layer_free(struct shared_layer *shared) {
     }
 }
 
-/* Scores of the images whose rows are expanded. wide: room for [rows x columns] numbers; NULL: they go straight to the scores. */
-static l3a_status score_images(const struct block *rows, const struct solution *solution, size_t views, void *wide, float *scores,
-                               uint16_t *best) {
-    l3a_status status = L3A_OK;
-    const size_t images = rows->count / view_rows(views);
-    void *made = wide ? wide : scores;
-    TRY(block_score(rows, solution, made));
-    combine_views(solution->type, made, images, views, solution->columns, made, best);
-    for (size_t i = 0; wide && i < images * solution->columns; i++) {
-        scores[i] = (float)real_get(solution->type, wide, i);
+/* A block that is being scored. */
+struct scoring {
+    struct block rows;
+    void *wide; /* room for [rows x columns] numbers; NULL: they go straight to the scores */
+    size_t first, images;
+};
+
+struct narrowing {
+    real type;
+    const void *from;
+    float *to;
+};
+
+static void narrow(void *argument, size_t first, size_t last) {
+    const struct narrowing *narrowing = argument;
+    for (size_t i = first; i < last; i++) {
+        narrowing->to[i] = (float)real_get(narrowing->type, narrowing->from, i);
     }
+}
+
+static l3a_status finish(l3a_context *context, const struct solution *solution, size_t views, struct scoring *scoring,
+                         float *scores, uint16_t *best) {
+    enum { PART = 1 << 14 };
+    l3a_status status = L3A_OK;
+    const size_t at = scoring->first * solution->columns;
+    struct narrowing narrowing = {solution->type, scoring->wide, scores + at};
+    void *made = scoring->wide ? scoring->wide : scores + at;
+    TRY(block_score_end(&scoring->rows));
+    combine_views(context->threads, solution->type, made, scoring->images, views, solution->columns, made, best ? best + at : NULL);
+    if (scoring->wide) {
+        parallel_for(context->threads, scoring->images * solution->columns, PART, narrow, &narrowing);
+    }
+    scoring->images = 0;
 done:
     return status;
 }
 
+size_t score_ahead(const l3a_context *context) {
+    enum { BLOCKS = 8 };
+    return algebra_of(context)->block_score_end ? BLOCKS : 1;
+}
+
+/* If the back end returns before its work is done, it expands one block while the scores of the block before are combined. */
 l3a_status score_features(l3a_context *context, const struct layer *layer, const struct solution *solution, size_t views,
                           const float *features, size_t images, float *scores, uint16_t *best) {
+    enum { BLOCKS = 2 };
     l3a_status status = L3A_OK;
     const size_t each = view_rows(views), k = each * layer->shape.width, classes = solution->columns;
     const size_t most = images_of_rows(SCORE_ROWS, views), block = images < most ? images : most;
-    struct block expanded = {.context = context, .layer = layer, .capacity = block * each};
-    void *wide = NULL;
+    const size_t blocks = layer->algebra->block_score_end && images > block ? BLOCKS : 1;
+    struct scoring own[BLOCKS] = {{.wide = NULL}, {.wide = NULL}};
     FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn or teach a class first", "the model has learned no class yet");
-    const size_t bad = find_non_finite(features, images * k);
+    const size_t bad = find_non_finite(context->threads, features, images * k);
     FAIL_IF(bad < images * k, context, L3A_ERROR_DATA, NULL, "row %zu, column %zu: the feature is not finite", bad / k, bad % k);
-    TRY(block_create(&expanded));
-    if (solution->type == REAL_DOUBLE || views > 1) {
-        TRY(allocate(context, block * each, classes * real_size(solution->type), &wide));
+    for (size_t i = 0; i < blocks; i++) {
+        own[i].rows = (struct block){.context = context, .layer = layer, .capacity = block * each};
+        TRY(block_create(&own[i].rows));
+        if (solution->type == REAL_DOUBLE || views > 1) {
+            TRY(allocate(context, block * each, classes * real_size(solution->type), &own[i].wide));
+        }
     }
-    for (size_t first = 0; first < images; first += block) {
-        const size_t n = images - first < block ? images - first : block;
-        TRY(block_expand(&expanded, features + first * k, n * each));
-        TRY(score_images(&expanded, solution, views, wide, scores + first * classes, best ? best + first * classes : NULL));
+    for (size_t n = 0; n < (block ? (images - 1) / block + 1 : 0) + blocks; n++) {
+        struct scoring *scoring = &own[n % blocks];
+        const size_t first = n * block;
+        if (scoring->images) {
+            TRY(finish(context, solution, views, scoring, scores, best));
+        }
+        if (first < images) {
+            scoring->first = first;
+            scoring->images = images - first < block ? images - first : block;
+            TRY(block_expand(&scoring->rows, features + first * k, scoring->images * each));
+            TRY(block_score_begin(&scoring->rows, solution, scoring->wide ? scoring->wide : scores + first * classes));
+        }
     }
 done:
-    block_free(&expanded);
-    release(context, wide);
+    for (size_t i = 0; i < blocks; i++) {
+        block_free(&own[i].rows);
+        release(context, own[i].wide);
+    }
     return status;
 }
 

@@ -63,6 +63,8 @@ l3a_status scorer_begin(l3a_context *context, struct scorer **scorer);
 l3a_status scorer_take_layer(struct scorer *scorer, const struct model_options *options, size_t width, const struct scorer *before);
 l3a_status scorer_check_memory(l3a_context *context, const struct model_options *options, size_t width, size_t classes);
 
+/* How many blocks of rows score_features() should get at once: one, unless the back end scores while the next is prepared. */
+size_t score_ahead(const l3a_context *context);
 /* What models and scorers have in common. */
 l3a_status score_features(l3a_context *context, const struct layer *layer, const struct solution *solution, size_t views,
                           const float *features, size_t images, float *scores, uint16_t *best);

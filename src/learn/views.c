@@ -1,5 +1,7 @@
 #include "learn/views.h"
 
+#include "base/threads.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -48,21 +50,46 @@ static void find_best(real type, const void *rows, size_t views, size_t columns,
     }
 }
 
-/* The scores of an image never lie behind its rows, so they can be written over rows that have been read. */
-void combine_views(real type, const void *rows, size_t images, size_t views, size_t columns, void *scores, uint16_t *best) {
-    const size_t row = columns * real_size(type), all = view_rows(views) * row;
-    for (size_t i = 0; i < images; i++) {
-        const char *from = (const char *)rows + i * all;
-        char *to = (char *)scores + i * row;
-        if (best) {
-            find_best(type, from, views, columns, best + i * columns);
+struct combining {
+    real type;
+    const char *rows;
+    size_t views, columns;
+    char *scores;
+    size_t stride; /* bytes from the scores of an image to those of the next */
+    uint16_t *best;
+};
+
+static void combine_images(void *argument, size_t first, size_t last) {
+    const struct combining *c = argument;
+    const size_t row = c->columns * real_size(c->type), all = view_rows(c->views) * row;
+    for (size_t i = first; i < last; i++) {
+        const char *from = c->rows + i * all;
+        char *to = c->scores + i * c->stride;
+        if (c->best) {
+            find_best(c->type, from, c->views, c->columns, c->best + i * c->columns);
         }
-        if (views == 1) {
-            memmove(to, from, row);
-        } else if (type == REAL_SINGLE) {
-            combine_single((const float *)(const void *)from, views, columns, (float *)(void *)to);
-        } else {
-            combine_double((const double *)(const void *)from, views, columns, (double *)(void *)to);
+        if (c->views == 1 && to != from) {
+            memcpy(to, from, row);
+        } else if (c->views > 1 && c->type == REAL_SINGLE) {
+            combine_single((const float *)(const void *)from, c->views, c->columns, (float *)(void *)to);
+        } else if (c->views > 1) {
+            combine_double((const double *)(const void *)from, c->views, c->columns, (double *)(void *)to);
         }
+    }
+}
+
+/* In the same array, the scores of each image first replace those of its whole picture, and are then moved together. */
+void combine_views(int threads, real type, const void *rows, size_t images, size_t views, size_t columns, void *scores,
+                   uint16_t *best) {
+    enum { PART = 1 << 14 };
+    const size_t row = columns * real_size(type), numbers = view_rows(views) * columns, all = view_rows(views) * row;
+    const bool same = rows == scores;
+    struct combining combining = {type, rows, views, columns, scores, same ? all : row, best};
+    if (same && views == 1 && !best) {
+        return;
+    }
+    parallel_for(threads, images, numbers < PART ? PART / (numbers + 1) + 1 : 1, combine_images, &combining);
+    for (size_t i = 1; same && views > 1 && i < images; i++) {
+        memmove((char *)scores + i * row, (const char *)rows + i * all, row);
     }
 }

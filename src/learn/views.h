@@ -37,6 +37,7 @@ static inline double view_weight(double weight, size_t view, size_t views) {
 void spread_image(double weight, const int8_t *labels, size_t classes, size_t views, double *weights, double *targets);
 /* Combines the scores of rows [images x V x columns] into those of images [images x columns], which may be the same array. best:
  * the crop with the highest score, 0 without views, [images x columns]; NULL: not wanted. */
-void combine_views(real type, const void *rows, size_t images, size_t views, size_t columns, void *scores, uint16_t *best);
+void combine_views(int threads, real type, const void *rows, size_t images, size_t views, size_t columns, void *scores,
+                   uint16_t *best);
 
 #endif

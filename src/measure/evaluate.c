@@ -48,29 +48,29 @@ const float *evaluation_scores(const struct evaluation *evaluation, size_t class
     return evaluation->scores + classifier * evaluation->count * evaluation->classes;
 }
 
-l3a_status evaluation_score(struct evaluation *evaluation, size_t classifiers, score_rows *score, void *state) {
+l3a_status evaluation_score(struct evaluation *evaluation, size_t classifiers, size_t blocks, score_rows *score, void *state) {
     l3a_features *features = evaluation->features;
     l3a_context *context = features->context;
     l3a_status status = L3A_OK;
     const size_t count = evaluation->count, classes = evaluation->classes;
-    float *values = NULL, **blocks = NULL;
-    const size_t each = view_rows(features->views), most = each < BLOCK_ROWS ? BLOCK_ROWS / each : 1;
+    float *values = NULL, **places = NULL;
+    const size_t each = view_rows(features->views), most = blocks * (each < BLOCK_ROWS ? BLOCK_ROWS / each : 1);
     TRY(allocate(context, most, features_row(features) * sizeof *values, &values));
-    TRY(allocate(context, classifiers, sizeof *blocks, &blocks));
+    TRY(allocate(context, classifiers, sizeof *places, &places));
     TRY(allocate(context, classifiers * count, classes * sizeof *evaluation->scores, &evaluation->scores));
     for (size_t first = 0; first < count; first += most) {
         const size_t n = count - first < most ? count - first : most;
         TRY(report_progress(context, "evaluate", first, count));
         TRY(l3a_features_read(features, evaluation->rows + first, 0, n, values));
         for (size_t i = 0; i < classifiers; i++) {
-            blocks[i] = evaluation->scores + (i * count + first) * classes;
+            places[i] = evaluation->scores + (i * count + first) * classes;
         }
-        TRY(score(state, values, n, blocks));
+        TRY(score(state, values, n, places));
     }
     TRY(report_progress(context, "evaluate", count, count));
 done:
     release(context, values);
-    release(context, blocks);
+    release(context, places);
     return status;
 }
 

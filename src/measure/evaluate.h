@@ -22,7 +22,9 @@ struct evaluation {
 l3a_status evaluation_begin(l3a_features *features, const size_t *columns, size_t classes, struct evaluation *evaluation);
 /* The same with all images. */
 l3a_status evaluation_begin_all(l3a_features *features, const size_t *columns, size_t classes, struct evaluation *evaluation);
-l3a_status evaluation_score(struct evaluation *evaluation, size_t classifiers, score_rows *score, void *state);
+/* blocks: how many blocks of rows are read and passed to `score` at a time. More than one help a classifier that works on the next
+ * while the scores of the last are on their way. */
+l3a_status evaluation_score(struct evaluation *evaluation, size_t classifiers, size_t blocks, score_rows *score, void *state);
 /* The scores of a classifier. */
 const float *evaluation_scores(const struct evaluation *evaluation, size_t classifier);
 /* The metrics of a classifier, as in measure(). */

@@ -9,6 +9,7 @@
  * Pairs with label -1 are ignored. */
 #include "measure/metrics.h"
 
+#include "algebra/algebra.h"
 #include "base/memory.h"
 #include "base/sized.h"
 #include "base/threads.h"
@@ -30,98 +31,98 @@ struct counts {
     uint64_t hits, false_alarms, misses;
 };
 
-typedef struct measurement {
-    l3a_context *context;
-    const float *scores;
-    const int8_t *labels;
+/* The scores and labels of some classes, class by class, and the order of their images. */
+struct columns {
     size_t rows, classes;
+    float *scores;   /* [classes x rows] */
+    int8_t *labels;  /* [classes x rows] */
+    uint32_t *order; /* [classes x rows]: the images by falling score */
+};
+
+typedef struct measurement {
+    const struct columns *columns;
     const double *thresholds; /* one score per class */
     double *average_precision;
     struct counts *counts;
-    uint32_t *work; /* 4 x rows for each thread's class */
-    size_t slots;
-    unsigned char *busy;
 } measurement;
 
-/* A key that falls as the score rises; +0 and -0 are the same score. */
-static uint32_t falling_key(float score) {
-    uint32_t bits;
-    const float value = score == 0 ? 0.0F : score;
-    memcpy(&bits, &value, sizeof bits);
-    return bits & 0x80000000U ? bits : ~bits & 0x7FFFFFFFU;
-}
+struct turning {
+    const float *scores;
+    const int8_t *labels;
+    size_t classes, first;  /* of the tables, and the first that is wanted */
+    const uint32_t *chosen; /* images; NULL: all */
+    const struct columns *columns;
+};
 
-/* A stable sort, least significant digit first. The result is in keys and order. */
-static void sort_by_key(uint32_t *keys, uint32_t *order, uint32_t *other_keys, uint32_t *other_order, size_t count) {
-    enum { BITS = 8, DIGITS = 1 << BITS };
-    for (unsigned shift = 0; shift < 32; shift += BITS) {
-        size_t at[DIGITS + 1] = {0};
-        for (size_t i = 0; i < count; i++) {
-            at[(keys[i] >> shift & (DIGITS - 1)) + 1]++;
+/* Transposes images [first, last), a few classes at a time, so that what is read stays in the cache. */
+static void turn(void *argument, size_t first, size_t last) {
+    enum { FEW = 16 };
+    const struct turning *t = argument;
+    const struct columns *c = t->columns;
+    for (size_t start = 0; start < c->classes; start += FEW) {
+        const size_t end = c->classes - start < FEW ? c->classes : start + FEW;
+        for (size_t i = first; i < last; i++) {
+            const size_t from = (t->chosen ? t->chosen[i] : i) * t->classes + t->first;
+            for (size_t k = start; k < end; k++) {
+                c->scores[k * c->rows + i] = t->scores[from + k];
+                c->labels[k * c->rows + i] = t->labels[from + k];
+            }
         }
-        for (size_t digit = 1; digit < DIGITS; digit++) {
-            at[digit] += at[digit - 1];
-        }
-        for (size_t i = 0; i < count; i++) {
-            const size_t to = at[keys[i] >> shift & (DIGITS - 1)]++;
-            other_keys[to] = keys[i];
-            other_order[to] = order[i];
-        }
-        uint32_t *const keys_were = keys, *const order_was = order;
-        keys = other_keys;
-        order = other_order;
-        other_keys = keys_were;
-        other_order = order_was;
     }
 }
 
-/* Sorts the images whose label of a class is known by falling score. Returns their number; the order is in work + m->rows. */
-static size_t rank_images(const measurement *m, size_t k, uint32_t *work) {
-    uint32_t *keys = work, *order = work + m->rows;
-    size_t count = 0;
-    for (size_t i = 0; i < m->rows; i++) {
-        keys[count] = falling_key(m->scores[i * m->classes + k]);
-        order[count] = (uint32_t)i;
-        count += m->labels[i * m->classes + k] >= 0;
-    }
-    sort_by_key(keys, order, work + 2 * m->rows, work + 3 * m->rows, count);
-    return count;
+static void columns_free(l3a_context *context, struct columns *columns) {
+    release(context, columns->scores);
+    release(context, columns->labels);
+    release(context, columns->order);
 }
 
-static void measure_class(const measurement *m, size_t k, uint32_t *work) {
+/* Takes the classes [first, first + columns->classes) of columns->rows images. */
+static l3a_status columns_make(l3a_context *context, const float *scores, const int8_t *labels, size_t classes, size_t first,
+                               const uint32_t *chosen, struct columns *columns) {
+    enum { PART = 256 };
+    const size_t rows = columns->rows, width = columns->classes;
+    l3a_status status = L3A_OK;
+    struct turning turning = {scores, labels, classes, first, chosen, columns};
+    TRY(allocate(context, width, rows * sizeof *columns->scores, &columns->scores));
+    TRY(allocate(context, width, rows * sizeof *columns->labels, &columns->labels));
+    TRY(allocate(context, width, rows * sizeof *columns->order, &columns->order));
+    parallel_for(context->threads, rows, PART, turn, &turning);
+    TRY(rank_images(context, columns->scores, rows, width, columns->order));
+done:
+    return status;
+}
+
+static void measure_class(const measurement *m, size_t k) {
+    const struct columns *c = m->columns;
+    const float *scores = c->scores + k * c->rows;
+    const int8_t *labels = c->labels + k * c->rows;
+    const uint32_t *order = c->order + k * c->rows;
     struct counts counts = {0, 0, 0};
-    for (size_t i = 0; i < m->rows; i++) {
-        const int8_t label = m->labels[i * m->classes + k];
-        const bool predicted = (double)m->scores[i * m->classes + k] > m->thresholds[k];
-        counts.hits += predicted && label == 1;
-        counts.false_alarms += predicted && label == 0;
-        counts.misses += !predicted && label == 1;
+    for (size_t i = 0; m->thresholds && i < c->rows; i++) {
+        const bool predicted = (double)scores[i] > m->thresholds[k];
+        counts.hits += predicted && labels[i] == 1;
+        counts.false_alarms += predicted && labels[i] == 0;
+        counts.misses += !predicted && labels[i] == 1;
     }
-    const size_t count = rank_images(m, k, work);
-    const uint32_t *order = work + m->rows;
-    size_t positives = 0;
+    size_t known = 0, positives = 0;
     double sum = 0;
-    for (size_t rank = 0; rank < count; rank++) {
-        if (m->labels[order[rank] * m->classes + k] == 1) {
+    for (size_t rank = 0; rank < c->rows; rank++) {
+        const int8_t label = labels[order[rank]];
+        known += label >= 0;
+        if (label == 1) {
             positives++;
-            sum += (double)positives / (double)(rank + 1);
+            sum += (double)positives / (double)known;
         }
     }
     m->average_precision[k] = positives ? 100 * sum / (double)positives : 0;
     m->counts[k] = counts;
 }
 
-/* One class at a time, in the work space of a slot that no other thread is using. */
 static void measure_classes(void *argument, size_t first, size_t last) {
-    const measurement *m = argument;
-    size_t slot = 0;
-    while (__atomic_test_and_set(&m->busy[slot], __ATOMIC_ACQUIRE)) {
-        slot = (slot + 1) % m->slots;
-    }
     for (size_t k = first; k < last; k++) {
-        measure_class(m, k, m->work + slot * 4 * m->rows);
+        measure_class(argument, k);
     }
-    __atomic_clear(&m->busy[slot], __ATOMIC_RELEASE);
 }
 
 static double percent(uint64_t part, uint64_t whole) {
@@ -133,14 +134,15 @@ static double f1(struct counts c) {
 }
 
 static void summarise(const measurement *m, l3a_metrics *metrics) {
+    const size_t classes = m->columns->classes;
     struct counts all = {0, 0, 0};
     *metrics = (l3a_metrics){.size = sizeof *metrics};
-    for (size_t k = 0; k < m->classes; k++) {
+    for (size_t k = 0; k < classes; k++) {
         const struct counts c = m->counts[k];
-        metrics->mean_ap += m->average_precision[k] / (double)m->classes;
-        metrics->class_precision += percent(c.hits, c.hits + c.false_alarms) / (double)m->classes;
-        metrics->class_recall += percent(c.hits, c.hits + c.misses) / (double)m->classes;
-        metrics->class_f1 += f1(c) / (double)m->classes;
+        metrics->mean_ap += m->average_precision[k] / (double)classes;
+        metrics->class_precision += percent(c.hits, c.hits + c.false_alarms) / (double)classes;
+        metrics->class_recall += percent(c.hits, c.hits + c.misses) / (double)classes;
+        metrics->class_f1 += f1(c) / (double)classes;
         all.hits += c.hits;
         all.false_alarms += c.false_alarms;
         all.misses += c.misses;
@@ -148,24 +150,16 @@ static void summarise(const measurement *m, l3a_metrics *metrics) {
     metrics->overall_precision = percent(all.hits, all.hits + all.false_alarms);
     metrics->overall_recall = percent(all.hits, all.hits + all.misses);
     metrics->overall_f1 = f1(all);
-    metrics->images = m->rows;
+    metrics->images = m->columns->rows;
 }
 
-l3a_status measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes,
-                   const double *thresholds, l3a_metrics *metrics, double *average_precision) {
+static l3a_status measure_columns(l3a_context *context, const struct columns *columns, const double *thresholds,
+                                  l3a_metrics *metrics, double *average_precision) {
     l3a_status status = L3A_OK;
-    measurement m = {
-        .context = context, .scores = scores, .labels = labels, .rows = rows, .classes = classes, .thresholds = thresholds};
-    FAIL_IF(!rows || !classes || rows > UINT32_MAX, context, L3A_ERROR_DATA, "measure on at least one image and one class",
-            "nothing to measure: %zu images, %zu classes", rows, classes);
-    for (size_t k = 0; k < classes; k++) {
-        FAIL_IF(isnan(thresholds[k]), context, L3A_ERROR_DATA, NULL, "the threshold of class %zu is not a number", k);
-    }
-    m.slots = (size_t)context->threads;
+    const size_t classes = columns->classes;
+    measurement m = {.columns = columns, .thresholds = thresholds};
     TRY(allocate(context, classes, sizeof *m.average_precision, &m.average_precision));
     TRY(allocate(context, classes, sizeof *m.counts, &m.counts));
-    TRY(allocate(context, m.slots, 4 * rows * sizeof *m.work, &m.work));
-    TRY(allocate_zeroed(context, m.slots, 1, &m.busy));
     parallel_for(context->threads, classes, 1, measure_classes, &m);
     summarise(&m, metrics);
     if (average_precision) {
@@ -174,8 +168,22 @@ l3a_status measure(l3a_context *context, const float *scores, const int8_t *labe
 done:
     release(context, m.average_precision);
     release(context, m.counts);
-    release(context, m.work);
-    release(context, m.busy);
+    return status;
+}
+
+l3a_status measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes,
+                   const double *thresholds, l3a_metrics *metrics, double *average_precision) {
+    l3a_status status = L3A_OK;
+    struct columns columns = {.rows = rows, .classes = classes};
+    FAIL_IF(!rows || !classes || rows > INT32_MAX, context, L3A_ERROR_DATA, "measure on at least one image and one class",
+            "nothing to measure: %zu images, %zu classes", rows, classes);
+    for (size_t k = 0; k < classes; k++) {
+        FAIL_IF(isnan(thresholds[k]), context, L3A_ERROR_DATA, NULL, "the threshold of class %zu is not a number", k);
+    }
+    TRY(columns_make(context, scores, labels, classes, 0, NULL, &columns));
+    TRY(measure_columns(context, &columns, thresholds, metrics, average_precision));
+done:
+    columns_free(context, &columns);
     return status;
 }
 
@@ -194,46 +202,44 @@ done:
 l3a_status measure_among(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes, size_t first,
                          size_t last, double *mean_ap) {
     l3a_status status = L3A_OK;
-    const size_t width = last - first;
-    size_t count = 0;
-    float *own_scores = NULL;
-    int8_t *own_labels = NULL;
+    struct columns columns = {.classes = last - first};
+    uint32_t *chosen = NULL;
     l3a_metrics metrics = {0};
-    double *thresholds = NULL; /* mAP does not depend on them */
-    TRY(allocate_zeroed(context, width, sizeof *thresholds, &thresholds));
-    TRY(allocate(context, rows, width * sizeof *own_scores, &own_scores));
-    TRY(allocate(context, rows, width, &own_labels));
+    TRY(allocate(context, rows, sizeof *chosen, &chosen));
     for (size_t i = 0; i < rows; i++) {
-        const int8_t *own = labels + i * classes + first;
-        if (memchr(own, 1, width)) {
-            memcpy(own_labels + count * width, own, width);
-            memcpy(own_scores + count * width, scores + i * classes + first, width * sizeof *scores);
-            count++;
-        }
+        chosen[columns.rows] = (uint32_t)i;
+        columns.rows += memchr(labels + i * classes + first, 1, columns.classes) != NULL;
     }
-    if (count) {
-        TRY(measure(context, own_scores, own_labels, count, width, thresholds, &metrics, NULL));
+    if (columns.rows) {
+        TRY(columns_make(context, scores, labels, classes, first, chosen, &columns));
+        TRY(measure_columns(context, &columns, NULL, &metrics, NULL));
     }
     *mean_ap = metrics.mean_ap;
 done:
-    release(context, own_scores);
-    release(context, own_labels);
-    release(context, thresholds);
+    columns_free(context, &columns);
+    release(context, chosen);
     return status;
 }
 
-static void trace_curve(const measurement *m, size_t k, uint32_t *work, float *curve) {
-    const size_t count = rank_images(m, k, work);
-    const uint32_t *order = work + m->rows;
-    size_t positives = 0, found = 0, point = 0;
-    for (size_t i = 0; i < m->rows; i++) {
-        positives += m->labels[i * m->classes + k] == 1;
+struct tracing {
+    const struct columns *columns;
+    float *curves;
+};
+
+static void trace_curve(const struct columns *c, size_t k, float *curve) {
+    const int8_t *labels = c->labels + k * c->rows;
+    const uint32_t *order = c->order + k * c->rows;
+    size_t positives = 0, found = 0, known = 0, point = 0;
+    for (size_t i = 0; i < c->rows; i++) {
+        positives += labels[i] == 1;
     }
-    for (size_t rank = 0; rank < count && positives; rank++) {
-        if (m->labels[order[rank] * m->classes + k] == 1) {
+    for (size_t rank = 0; rank < c->rows && positives; rank++) {
+        const int8_t label = labels[order[rank]];
+        known += label >= 0;
+        if (label == 1) {
             found++;
             for (; point < CURVE_POINTS && point * positives <= found * (CURVE_POINTS - 1); point++) {
-                curve[point] = (float)percent(found, rank + 1);
+                curve[point] = (float)percent(found, known);
             }
         }
     }
@@ -242,14 +248,21 @@ static void trace_curve(const measurement *m, size_t k, uint32_t *work, float *c
     }
 }
 
+static void trace_curves(void *argument, size_t first, size_t last) {
+    const struct tracing *tracing = argument;
+    for (size_t k = first; k < last; k++) {
+        trace_curve(tracing->columns, k, tracing->curves + k * CURVE_POINTS);
+    }
+}
+
 l3a_status measure_curves(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes,
                           float *curves) {
-    const measurement m = {.context = context, .scores = scores, .labels = labels, .rows = rows, .classes = classes};
-    uint32_t *work = NULL;
-    const l3a_status status = allocate(context, rows, 4 * sizeof *work, &work);
-    for (size_t k = 0; status == L3A_OK && k < classes; k++) {
-        trace_curve(&m, k, work, curves + k * CURVE_POINTS);
+    struct columns columns = {.rows = rows, .classes = classes};
+    struct tracing tracing = {&columns, curves};
+    const l3a_status status = columns_make(context, scores, labels, classes, 0, NULL, &columns);
+    if (status == L3A_OK) {
+        parallel_for(context->threads, classes, 1, trace_curves, &tracing);
     }
-    release(context, work);
+    columns_free(context, &columns);
     return status;
 }

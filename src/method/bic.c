@@ -95,7 +95,7 @@ static void add_scores(const struct head *head, const float *image, const int8_t
     }
     head_expand(head, image, views, held->inputs);
     head_multiply(head, head->coefficients, held->classes, held->inputs, views, held->rows, held->classes);
-    combine_views(REAL_SINGLE, held->rows, 1, head->views, held->classes, held->scores + held->count * held->classes, NULL);
+    combine_views(1, REAL_SINGLE, held->rows, 1, head->views, held->classes, held->scores + held->count * held->classes, NULL);
     held->count++;
 }
 

@@ -113,7 +113,7 @@ static l3a_status score(void *state, const float *features, size_t images, float
     TRY(allocate(dsal->context, rows, classes * sizeof *row_scores, &row_scores));
     TRY(score_main(dsal, features, rows, row_scores));
     TRY(regression_score(&dsal->second, features, rows, dsal->settings.method.ratio, 1, row_scores));
-    combine_views(REAL_SINGLE, row_scores, images, views, classes, scores, NULL);
+    combine_views(dsal->context->threads, REAL_SINGLE, row_scores, images, views, classes, scores, NULL);
 done:
     release(dsal->context, row_scores);
     return status;

@@ -200,7 +200,7 @@ static l3a_status score(void *state, const float *features, size_t images, float
     float *row_scores = NULL;
     TRY(allocate(gkeal->context, rows, regression->classes * sizeof *row_scores, &row_scores));
     TRY(regression_score(regression, features, rows, 1, 0, row_scores));
-    combine_views(REAL_SINGLE, row_scores, images, views, regression->classes, scores, NULL);
+    combine_views(gkeal->context->threads, REAL_SINGLE, row_scores, images, views, regression->classes, scores, NULL);
 done:
     release(gkeal->context, row_scores);
     return status;

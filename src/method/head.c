@@ -254,7 +254,7 @@ l3a_status head_score(void *state, const float *features, size_t images, float *
     float *row_scores = NULL;
     TRY(allocate(head->context, rows, head->classes * sizeof *row_scores, &row_scores));
     TRY(score_views(head, features, rows, row_scores));
-    combine_views(REAL_SINGLE, row_scores, images, head->scored, head->classes, scores, NULL);
+    combine_views(head->context->threads, REAL_SINGLE, row_scores, images, head->scored, head->classes, scores, NULL);
 done:
     release(head->context, row_scores);
     return status;

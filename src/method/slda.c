@@ -122,22 +122,26 @@ static l3a_status shrunk_covariance(const struct slda *slda, struct ridge *covar
     l3a_status status = L3A_OK;
     const size_t k = slda->width;
     const double n = slda->images, keep = 1 - slda->settings.method.shrinkage;
-    double *row = NULL, trace = 0;
-    TRY(allocate(slda->context, k, sizeof *row, &row));
+    double *rows = NULL, trace = 0;
+    TRY(allocate(slda->context, strip_numbers(k), sizeof *rows, &rows));
     TRY(ridge_create(slda->context, k, 0, REAL_DOUBLE, covariance));
-    for (size_t i = 0; i < k; i++) {
-        for (size_t j = 0; j <= i; j++) {
-            const double variance = slda->moments[i * k + j] / n - slda->sum[i] / n * (slda->sum[j] / n);
-            trace += i == j ? variance : 0;
-            row[j] = keep * variance;
+    for (size_t first = 0, count; first < k; first += count) {
+        count = strip_rows(k, first);
+        double *next = rows;
+        for (size_t i = first; i < first + count; i++) {
+            for (size_t j = 0; j <= i; j++) {
+                const double variance = slda->moments[i * k + j] / n - slda->sum[i] / n * (slda->sum[j] / n);
+                trace += i == j ? variance : 0;
+                *next++ = keep * variance;
+            }
         }
-        TRY(sums_write(&covariance->sums, KEPT, i, 1, row));
+        TRY(sums_write(&covariance->sums, KEPT, first, count, rows));
     }
     covariance->gamma = slda->settings.method.shrinkage * trace / (double)k;
     FAIL_IF(!(trace > 0 && isfinite(trace)), slda->context, L3A_ERROR_DATA, "scale the features, or use images that differ",
             "slda: the variance of the features must be finite and above 0");
 done:
-    release(slda->context, row);
+    release(slda->context, rows);
     return status;
 }
 
@@ -231,7 +235,7 @@ static l3a_status score(void *state, const float *features, size_t images, float
     for (size_t i = 0; i < rows * all; i++) {
         exact[i] += slda->bias[i % all];
     }
-    combine_views(REAL_DOUBLE, exact, images, views, all, exact, NULL);
+    combine_views(context->threads, REAL_DOUBLE, exact, images, views, all, exact, NULL);
     for (size_t i = 0; i < images * all; i++) {
         scores[i] = (float)exact[i];
     }

@@ -92,7 +92,8 @@ static l3a_status evaluate(const l3a_experiment *experiment, struct job *job, st
     FAIL_IF(!evaluation.count, context, L3A_ERROR_DATA, "use test images that show these classes",
             "%s: no image has any of the classes learned so far", test->path);
     TRY(allocate(context, evaluation.classes, sizeof *thresholds, &thresholds));
-    TRY(evaluation_score(&evaluation, job->team->count, score, job));
+    const size_t ahead = job->group || job->method->learner->is_model ? score_ahead(context) : 1;
+    TRY(evaluation_score(&evaluation, job->team->count, ahead, score, job));
     for (size_t i = 0; i < job->team->count; i++) {
         if (job->group) {
             group_thresholds(job->group, i, thresholds);

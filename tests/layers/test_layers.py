@@ -20,7 +20,7 @@ LAYERS = {
     "algebra": "base",
     "data": "base format",
     "draw": "base image",
-    "measure": "base format data",
+    "measure": "base format algebra data",
     "net": "base format",
     "learn": "base format algebra data measure",
     "method": "base algebra data measure learn",

@@ -357,30 +357,87 @@ static l3a_status factor(struct sums *sums, real type, double scale, const struc
     return L3A_OK;
 }
 
-static l3a_status solve(const struct sums *sums, real type, size_t count, void *rows) {
-    const size_t d = sums->dim;
-    double *b = calloc(d, sizeof *b);
-    for (size_t n = 0; n < count; n++) {
-        for (size_t i = 0; i < d; i++) {
-            b[i] = real_get(type, rows, n * d + i);
-        }
-        solve_with(d, half_of(sums, ADDED), b);
-        for (size_t i = 0; i < d; i++) {
-            real_put(type, rows, n * d + i, b[i]);
-        }
+/* Vectors: always doubles, rounded if the type is single. */
+static l3a_status vectors_make(struct vectors *vectors, void *memory) {
+    vectors->held = calloc(vectors->count * vectors->dim + 1, sizeof(double));
+    for (size_t i = 0; memory && i < vectors->count * vectors->dim; i++) {
+        ((double *)vectors->held)[i] = real_get(vectors->type, memory, i);
     }
-    free(b);
     return L3A_OK;
 }
 
-static l3a_status multiply(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count, double share,
-                           const double *x, size_t rows, double *y) {
-    const size_t d = sums->dim;
-    for (size_t n = 0; n < rows; n++) {
-        for (size_t i = 0; i < d; i++) {
-            y[n * d + i] = 0;
-            for (size_t j = 0; j < d; j++) {
-                y[n * d + i] += blend(sums, scale, scatters, count, share, i, j) * x[n * d + j];
+static void vectors_drop(struct vectors *vectors) {
+    free(vectors->held);
+}
+
+static double *vector_of(const struct vectors *vectors, const size_t *rows, size_t i) {
+    return (double *)vectors->held + (rows ? rows[i] : i) * vectors->dim;
+}
+
+static l3a_status vectors_set(struct vectors *vectors, size_t first, size_t count, const void *values) {
+    for (size_t i = 0; i < count * vectors->dim; i++) {
+        vector_of(vectors, NULL, first)[i] = real_get(vectors->type, values, i);
+    }
+    return L3A_OK;
+}
+
+static l3a_status vectors_read(const struct vectors *vectors, size_t first, size_t count, void *values) {
+    for (size_t i = 0; i < count * vectors->dim; i++) {
+        real_put(vectors->type, values, i, vector_of(vectors, NULL, first)[i]);
+    }
+    return L3A_OK;
+}
+
+static l3a_status combine(struct vectors *to, const size_t *to_rows, const double *keep, const struct vectors *from,
+                          const size_t *from_rows, const double *scale, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < to->dim; j++) {
+            double *number = vector_of(to, to_rows, i) + j, sum = 0;
+            if (keep && keep[i] != 0) {
+                sum += keep[i] * *number;
+            }
+            if (!scale || scale[i] != 0) {
+                sum += (scale ? scale[i] : 1) * vector_of(from, from_rows, i)[j];
+            }
+            *number = to->type == REAL_SINGLE ? (double)(float)sum : sum;
+        }
+    }
+    return L3A_OK;
+}
+
+static l3a_status dot(const struct dots *dots, size_t kinds, size_t count, double *results) {
+    for (size_t n = 0; n < kinds * count; n++) {
+        const struct dots *kind = &dots[n / count];
+        results[n] = 0;
+        for (size_t j = 0; j < kind->left->dim; j++) {
+            results[n] +=
+                vector_of(kind->left, kind->left_rows, n % count)[j] * vector_of(kind->right, kind->right_rows, n % count)[j];
+        }
+    }
+    return L3A_OK;
+}
+
+static l3a_status solve(const struct sums *sums, struct vectors *vectors, size_t first, size_t count) {
+    for (size_t n = 0; n < count; n++) {
+        double *b = vector_of(vectors, NULL, first + n);
+        solve_with(sums->dim, half_of(sums, ADDED), b);
+        for (size_t i = 0; vectors->type == REAL_SINGLE && i < sums->dim; i++) {
+            b[i] = (double)(float)b[i];
+        }
+    }
+    return L3A_OK;
+}
+
+static l3a_status multiply(const struct sums *sums, double scale, double share, const struct mixture *mixtures, size_t count,
+                           const struct vectors *x, struct vectors *y) {
+    for (size_t m = 0, row = 0; m < count; m++) {
+        for (size_t n = 0; n < mixtures[m].rows; n++, row++) {
+            for (size_t i = 0; i < sums->dim; i++) {
+                double sum = 0;
+                for (size_t j = 0; j < sums->dim; j++) {
+                    sum += blend(sums, scale, mixtures[m].scatters, mixtures[m].count, share, i, j) * vector_of(x, NULL, row)[j];
+                }
+                vector_of(y, NULL, row)[i] = sum;
             }
         }
     }
@@ -650,10 +707,44 @@ static uint64_t no_solution_bytes(size_t dim, size_t columns, real type) {
     return 0;
 }
 
-static uint64_t no_multiply_bytes(const l3a_context *context, size_t dim) {
+static uint64_t no_vectors_bytes(size_t dim, size_t count, real type) {
+    (void)dim;
+    (void)count;
+    (void)type;
+    return 0;
+}
+
+static uint64_t no_multiply_bytes(const l3a_context *context, size_t dim, size_t rows) {
     (void)context;
     (void)dim;
+    (void)rows;
     return 0;
+}
+
+struct ranked {
+    float score;
+    uint32_t image;
+};
+
+static int compare_ranked(const void *left, const void *right) {
+    const struct ranked *a = left, *b = right;
+    return a->score != b->score ? (a->score < b->score ? 1 : -1) : (a->image > b->image) - (a->image < b->image);
+}
+
+static l3a_status rank(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order) {
+    (void)context;
+    struct ranked *ranked = calloc(rows + 1, sizeof *ranked);
+    for (size_t k = 0; k < classes; k++) {
+        for (size_t i = 0; i < rows; i++) {
+            ranked[i] = (struct ranked){scores[k * rows + i], (uint32_t)i};
+        }
+        qsort(ranked, rows, sizeof *ranked, compare_ranked);
+        for (size_t i = 0; i < rows; i++) {
+            order[k * rows + i] = ranked[i].image;
+        }
+    }
+    free(ranked);
+    return L3A_OK;
 }
 
 const struct algebra naive_algebra = {
@@ -686,8 +777,6 @@ const struct algebra naive_algebra = {
     .sums_trace = find_trace,
     .sums_copy = copy_half,
     .sums_factor = factor,
-    .sums_solve = solve,
-    .sums_multiply = multiply,
     .sums_invert = invert,
     .sums_update = update,
     .scatter_free = scatter_drop,
@@ -700,10 +789,20 @@ const struct algebra naive_algebra = {
     .scatter_add_rows = scatter_join_rows,
     .scatter_add_sums = scatter_join_sums,
     .scatter_tidy = scatter_clean,
+    .vectors_create = vectors_make,
+    .vectors_free = vectors_drop,
+    .vectors_put = vectors_set,
+    .vectors_get = vectors_read,
+    .vectors_combine = combine,
+    .vectors_dot = dot,
+    .vectors_multiply = multiply,
+    .vectors_solve = solve,
+    .rank = rank,
     .layer_bytes = no_layer_bytes,
     .block_bytes = no_block_bytes,
     .sums_bytes = no_sums_bytes,
     .scatter_bytes = no_scatter_bytes,
     .solution_bytes = no_solution_bytes,
+    .vectors_bytes = no_vectors_bytes,
     .multiply_bytes = no_multiply_bytes,
 };

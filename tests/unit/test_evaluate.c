@@ -71,7 +71,7 @@ static void classifiers_share_the_rows(void **state) {
     assert_int_equal(evaluation.count, table.count);
     assert_memory_equal(evaluation.rows, table.rows, table.count * sizeof *table.rows);
     assert_memory_equal(evaluation.labels, table.shown, table.count * SEEN);
-    assert_ok(context, evaluation_score(&evaluation, CLASSIFIERS, score, &seen));
+    assert_ok(context, evaluation_score(&evaluation, CLASSIFIERS, 1, score, &seen));
     assert_true(seen.rows == table.count && seen.calls > 1);
     for (size_t i = 0; i < CLASSIFIERS; i++) {
         l3a_metrics metrics, expected;
@@ -85,6 +85,23 @@ static void classifiers_share_the_rows(void **state) {
         assert_ok(context, evaluation_among(&evaluation, i, 1, SEEN, &among));
         assert_ok(context, measure_among(context, table.scores[i], table.shown, table.count, SEEN, 1, SEEN, &expected_among));
         assert_true(among == expected_among && among > 0);
+    }
+    evaluation_free(&evaluation);
+    l3a_features_free(features);
+    l3a_context_free(context);
+}
+
+static void blocks_can_be_scored_together(void **state) {
+    (void)state;
+    l3a_context *context = make_context(2);
+    l3a_features *features = make_table(context);
+    struct evaluation evaluation;
+    struct seen seen = {0};
+    assert_ok(context, evaluation_begin(features, columns, SEEN, &evaluation));
+    assert_ok(context, evaluation_score(&evaluation, CLASSIFIERS, 2, score, &seen));
+    assert_true(seen.rows == table.count && seen.calls == (table.count + 2047) / 2048);
+    for (size_t i = 0; i < CLASSIFIERS; i++) {
+        assert_memory_equal(evaluation_scores(&evaluation, i), table.scores[i], table.count * SEEN * sizeof(float));
     }
     evaluation_free(&evaluation);
     l3a_features_free(features);
@@ -119,7 +136,7 @@ static void a_failure_of_a_classifier_ends_the_loop(void **state) {
     l3a_features *features = make_table(context);
     struct evaluation evaluation;
     assert_ok(context, evaluation_begin(features, columns, SEEN, &evaluation));
-    assert_int_equal(evaluation_score(&evaluation, 1, refuse, NULL), L3A_ERROR_NUMERIC);
+    assert_int_equal(evaluation_score(&evaluation, 1, 1, refuse, NULL), L3A_ERROR_NUMERIC);
     evaluation_free(&evaluation);
     l3a_features_free(features);
     l3a_context_free(context);
@@ -128,6 +145,7 @@ static void a_failure_of_a_classifier_ends_the_loop(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classifiers_share_the_rows),
+        cmocka_unit_test(blocks_can_be_scored_together),
         cmocka_unit_test(there_may_be_nothing_to_measure),
         cmocka_unit_test(a_failure_of_a_classifier_ends_the_loop),
     };

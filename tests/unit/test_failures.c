@@ -29,6 +29,8 @@ enum operation {
     LOCK,
     TRUNCATE,
     SYNC,
+    RESERVE,
+    START_SYNC,
     CLOSE,
     RENAME,
     REMOVE,
@@ -189,6 +191,16 @@ static int probed_sync(int file) {
     return strikes(SYNC) ? -1 : 0;
 }
 
+/* Only large files come here; test_write_behind.c has those. */
+static int probed_reserve(int file, off_t bytes) {
+    return strikes(RESERVE) ? -1 : posix_files.reserve(file, bytes);
+}
+
+static int probed_start_sync(int file, off_t offset, off_t count) {
+    (void)file, (void)offset, (void)count;
+    return strikes(START_SYNC) ? -1 : 0;
+}
+
 /* The descriptor is gone even where close says that it failed. */
 static int probed_close(int file) {
     const bool strike = strikes(CLOSE);
@@ -249,6 +261,8 @@ static const file_operations probed_files = {.open = probed_open,
                                              .lock = probed_lock,
                                              .truncate = probed_truncate,
                                              .sync = probed_sync,
+                                             .reserve = probed_reserve,
+                                             .start_sync = probed_start_sync,
                                              .close = probed_close,
                                              .rename = probed_rename,
                                              .remove = probed_remove,

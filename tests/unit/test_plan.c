@@ -71,7 +71,7 @@ static void learn_phase(l3a_context *context, l3a_model *model, size_t t, const 
     assert_ok(context, l3a_phase_end(model));
 }
 
-/* Never below, and 5 % above at most. The rows' buffers of l3a_model_learn() are not used here; the plan has them. */
+/* Never below, and 5 % above at most. */
 static void check_plan(const char *what, size_t t, uint64_t plan) {
     const double ratio = (double)plan / (double)counted.most;
     if (ratio < 1 || ratio > 1.05) {

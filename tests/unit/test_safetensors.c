@@ -2,6 +2,7 @@
  * Foreign files are written by hand here, following the description of the format. */
 #include "support.h"
 
+#include "base/write_behind.h"
 #include "format/safetensors.h"
 
 #include <xxhash.h>
@@ -499,7 +500,7 @@ static void a_tensor_of_another_shape_is_named_with_both_shapes(void **state) {
 
 static void a_tensor_larger_than_a_chunk_is_written_whole(void **state) {
     (void)state;
-    enum { SIZE = (1 << 20) + 12345 };
+    enum { SIZE = WRITE_CHUNK + 12345 };
     const text_list none = {0};
     uint8_t *data = malloc(SIZE);
     assert_non_null(data);

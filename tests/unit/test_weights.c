@@ -105,7 +105,7 @@ static double surveyed_threshold(const double *scores, size_t block, double targ
     threshold_survey survey = {0};
     for (size_t first = 0; first < IMAGES; first += block) {
         const size_t rows = IMAGES - first < block ? IMAGES - first : block;
-        survey_add(&survey, REAL_DOUBLE, scores + first * CLASSES, rows, CLASSES);
+        survey_add(3, &survey, REAL_DOUBLE, scores + first * CLASSES, rows, CLASSES);
     }
     assert_int_equal(survey.images, IMAGES);
     return survey_threshold(&survey, target);
@@ -155,8 +155,8 @@ static void survey_of_single_precision_counts_the_same(void **state) {
         narrow[i] = (float)scores[i];
         scores[i] = (double)narrow[i];
     }
-    survey_add(&wide_survey, REAL_DOUBLE, scores, IMAGES, CLASSES);
-    survey_add(&narrow_survey, REAL_SINGLE, narrow, IMAGES, CLASSES);
+    survey_add(3, &wide_survey, REAL_DOUBLE, scores, IMAGES, CLASSES);
+    survey_add(3, &narrow_survey, REAL_SINGLE, narrow, IMAGES, CLASSES);
     assert_memory_equal(&wide_survey, &narrow_survey, sizeof wide_survey);
 }
 

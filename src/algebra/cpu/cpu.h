@@ -125,6 +125,9 @@ l3a_status cpu_scatter_expand(struct scatter *scatter);
 /* √(scale ω) x of the rows [*next, …) with a weight above 0, at most `most`; returns how many there are, and moves *next on. */
 size_t cpu_block_take(const struct block *rows, const double *weight, double scale, size_t *next, size_t most, real type, void *to);
 
+/* rank.c */
+l3a_status cpu_rank(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order);
+
 /* root.c */
 l3a_status cpu_scatter_tidy(struct scatter *scatter, uint64_t rows);
 /* Subtracts scale · Σ ω x xᵀ from a root; `count` rows have a weight above 0. *found: whether a root is left; otherwise nothing has
@@ -154,14 +157,24 @@ l3a_status cpu_panel_create(l3a_context *context, struct rank_product *product);
 /* factor.c */
 l3a_status cpu_sums_factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
                            double share, double shift, double *trace, bool *definite);
-l3a_status cpu_sums_solve(const struct sums *sums, real type, size_t count, void *rows);
+l3a_status cpu_vectors_solve(const struct sums *sums, struct vectors *vectors, size_t first, size_t count);
 l3a_status cpu_sums_invert(struct sums *sums, double shift, bool *regular);
 l3a_status cpu_sums_update(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
                            double *coefficients, bool *definite);
 
 /* product.c */
-l3a_status cpu_sums_multiply(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count,
-                             double share, const double *x, size_t rows, double *y);
-uint64_t cpu_multiply_bytes(const l3a_context *context, size_t dim);
+l3a_status cpu_vectors_multiply(const struct sums *sums, double scale, double share, const struct mixture *mixtures, size_t count,
+                                const struct vectors *x, struct vectors *y);
+uint64_t cpu_multiply_bytes(const l3a_context *context, size_t dim, size_t rows);
+
+/* vectors.c */
+l3a_status cpu_vectors_create(struct vectors *vectors, void *memory);
+void cpu_vectors_free(struct vectors *vectors);
+uint64_t cpu_vectors_bytes(size_t dim, size_t count, real type);
+l3a_status cpu_vectors_put(struct vectors *vectors, size_t first, size_t count, const void *values);
+l3a_status cpu_vectors_get(const struct vectors *vectors, size_t first, size_t count, void *values);
+l3a_status cpu_vectors_combine(struct vectors *to, const size_t *to_rows, const double *keep, const struct vectors *from,
+                               const size_t *from_rows, const double *scale, size_t count);
+l3a_status cpu_vectors_dot(const struct dots *dots, size_t kinds, size_t count, double *results);
 
 #endif

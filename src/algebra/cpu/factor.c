@@ -119,7 +119,9 @@ done:
     return status;
 }
 
-l3a_status cpu_sums_solve(const struct sums *sums, real type, size_t count, void *rows) {
+l3a_status cpu_vectors_solve(const struct sums *sums, struct vectors *vectors, size_t first, size_t count) {
+    const real type = vectors->type;
+    char *rows = (char *)vectors->held + first * sums->dim * real_size(type);
     matrix_solve_rows(sums->context->threads, type, sums->dim, count, second_row(sums, 0), factor_stride(sums, type), rows,
                       sums->dim);
     return L3A_OK;

@@ -1,6 +1,9 @@
 /* Y = M X for M = scale · A + share · Σ scatters. All are symmetric, and only their lower triangles are stored. X and Y have LANES
  * columns of doubles. Each element of M is computed once and used for both triangles. Four rows are processed together, so that a
- * row of X and of Y is read from the cache once for all four. Roots come afterwards: Y += share · Rᵀ(R X). */
+ * row of X and of Y is read from the cache once for all four. Roots come afterwards: Y += share · Rᵀ(R X).
+ *
+ * With several mixtures, a triangle is added to A while A is read. Roots are few rows, so A is multiplied once for all mixtures
+ * that have no triangle, and their roots come on top. */
 #include "algebra/cpu/cpu.h"
 
 #include "base/memory.h"
@@ -112,8 +115,8 @@ FOR_EACH_PROCESSOR static void multiply_rows(const struct product *product, size
     }
 }
 
-uint64_t cpu_multiply_bytes(const l3a_context *context, size_t dim) {
-    return work_size(context, dim) * sizeof(double);
+uint64_t cpu_multiply_bytes(const l3a_context *context, size_t dim, size_t rows) {
+    return (work_size(context, dim) + rows * dim) * sizeof(double);
 }
 
 /* Slices of about the same area. */
@@ -190,29 +193,70 @@ static size_t first_single(const struct scatter *const *scatters, size_t count) 
     return i;
 }
 
-l3a_status cpu_sums_multiply(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count,
-                             double share, const double *x, size_t rows, double *y) {
-    l3a_context *context = sums->context;
-    l3a_status status = L3A_OK;
-    const size_t dim = sums->dim;
-    struct product product = {.square = first_row(sums, 0),
-                              .stride = stride_of(sums),
-                              .scale = scale,
-                              .scatters = scatters,
-                              .count = count,
-                              .fused = first_single(scatters, count),
-                              .share = share,
-                              .dim = dim,
-                              .slices = (size_t)context->threads};
-    TRY(allocate(context, work_size(context, dim), sizeof *product.work, &product.work));
-    const size_t passes = scale == 0 && has_only_roots(scatters, count) ? 0 : rows; /* over A and the triangles */
+/* y [rows x dim] = x (scale · A + share · Σ scatters) */
+static void multiply_mixture(struct product *product, const l3a_context *context, const struct mixture *mixture, double scale,
+                             const double *x, size_t rows, double *y) {
+    const size_t dim = product->dim;
+    product->scale = scale;
+    product->scatters = mixture->scatters;
+    product->count = mixture->count;
+    product->fused = first_single(mixture->scatters, mixture->count);
+    const size_t passes = scale == 0 && has_only_roots(mixture->scatters, mixture->count) ? 0 : rows; /* over A and the triangles */
     memset(y, 0, (rows - passes) * dim * sizeof *y);
     for (size_t first = 0; first < passes; first += LANES) {
         const size_t columns = rows - first < LANES ? rows - first : LANES;
-        multiply_lanes(&product, context->threads, x + first * dim, columns, y + first * dim);
+        multiply_lanes(product, context->threads, x + first * dim, columns, y + first * dim);
     }
-    multiply_roots(&product, context, x, rows, y);
+    multiply_roots(product, context, x, rows, y);
+}
+
+/* The most rows of a mixture that has roots and no triangle. */
+static size_t most_with_roots(const struct mixture *mixtures, size_t count) {
+    size_t most = 0;
+    for (size_t m = 0; m < count; m++) {
+        const bool counts = mixtures[m].count && has_only_roots(mixtures[m].scatters, mixtures[m].count);
+        most = counts && mixtures[m].rows > most ? mixtures[m].rows : most;
+    }
+    return most;
+}
+
+l3a_status cpu_vectors_multiply(const struct sums *sums, double scale, double share, const struct mixture *mixtures, size_t count,
+                                const struct vectors *x, struct vectors *y) {
+    l3a_context *context = sums->context;
+    l3a_status status = L3A_OK;
+    const size_t dim = sums->dim;
+    const struct mixture alone = {0};
+    double *roots = NULL;
+    struct product product = {
+        .square = first_row(sums, 0), .stride = stride_of(sums), .share = share, .dim = dim, .slices = (size_t)context->threads};
+    size_t all = 0, done = 0;
+    for (size_t m = 0; m < count; m++) {
+        all += mixtures[m].rows;
+    }
+    TRY(allocate(context, work_size(context, dim), sizeof *product.work, &product.work));
+    TRY(allocate(context, most_with_roots(mixtures, count), dim * sizeof *roots, &roots));
+    for (size_t m = 0, first = 0; m < count; first += mixtures[m++].rows) {
+        const struct mixture *mixture = &mixtures[m];
+        const size_t rows = mixture->rows;
+        const double *from = (const double *)x->held + first * dim;
+        double *to = (double *)y->held + first * dim;
+        if (!has_only_roots(mixture->scatters, mixture->count)) {
+            multiply_mixture(&product, context, mixture, scale, from, rows, to);
+            continue;
+        }
+        if (done < first + rows) {
+            multiply_mixture(&product, context, &alone, scale, from, all - first, to);
+            done = all;
+        }
+        if (mixture->count) {
+            multiply_mixture(&product, context, mixture, 0, from, rows, roots);
+            for (size_t i = 0; i < rows * dim; i++) {
+                to[i] += roots[i];
+            }
+        }
+    }
 done:
     release(context, product.work);
+    release(context, roots);
     return status;
 }

@@ -32,9 +32,17 @@ static uint64_t solution_bytes(size_t dim, size_t columns, real type) {
     return 0;
 }
 
-static uint64_t multiply_bytes(const l3a_context *context, size_t dim) {
+static uint64_t vectors_bytes(size_t dim, size_t count, real type) {
+    (void)dim;
+    (void)count;
+    (void)type;
+    return 0;
+}
+
+static uint64_t multiply_bytes(const l3a_context *context, size_t dim, size_t rows) {
     (void)context;
     (void)dim;
+    (void)rows;
     return 0;
 }
 
@@ -48,6 +56,7 @@ static const struct algebra cuda_algebra = {
     .block_append = cuda_block_append,
     .block_read = cuda_block_read,
     .block_score = cuda_block_score,
+    .block_score_end = cuda_block_score_end,
     .block_gram = cuda_block_gram,
     .block_cross = cuda_block_cross,
     .solution_create = cuda_solution_create,
@@ -68,8 +77,6 @@ static const struct algebra cuda_algebra = {
     .sums_trace = cuda_sums_trace,
     .sums_copy = cuda_sums_copy,
     .sums_factor = cuda_sums_factor,
-    .sums_solve = cuda_sums_solve,
-    .sums_multiply = cuda_sums_multiply,
     .sums_invert = cuda_sums_invert,
     .sums_update = cuda_sums_update,
     .scatter_free = cuda_scatter_free,
@@ -82,11 +89,21 @@ static const struct algebra cuda_algebra = {
     .scatter_add_rows = cuda_scatter_add_rows,
     .scatter_add_sums = cuda_scatter_add_sums,
     .scatter_tidy = cuda_scatter_tidy,
+    .vectors_create = cuda_vectors_create,
+    .vectors_free = cuda_vectors_free,
+    .vectors_put = cuda_vectors_put,
+    .vectors_get = cuda_vectors_get,
+    .vectors_combine = cuda_vectors_combine,
+    .vectors_dot = cuda_vectors_dot,
+    .vectors_multiply = cuda_vectors_multiply,
+    .vectors_solve = cuda_vectors_solve,
+    .rank = cuda_rank,
     .layer_bytes = layer_bytes,
     .block_bytes = block_bytes,
     .sums_bytes = sums_bytes,
     .scatter_bytes = scatter_bytes,
     .solution_bytes = solution_bytes,
+    .vectors_bytes = vectors_bytes,
     .multiply_bytes = multiply_bytes,
 };
 

@@ -14,7 +14,7 @@
  *
  * What goes to the device passes through pinned memory in slots, so that a call returns while the device still works on earlier
  * ones. Features have a stream of their own and two places in a block, so that those of the next block arrive while this one is
- * being added. */
+ * being added. Scores leave on that stream too, while the device works on. */
 #ifndef L3A_ALGEBRA_CUDA_H
 #define L3A_ALGEBRA_CUDA_H
 
@@ -26,7 +26,7 @@
 #include <cuda_runtime_api.h>
 #include <cusolverDn.h>
 
-enum { UPDATE_ROWS = 512, SLOTS = 16, SLOT_BYTES = 4 << 20, SPLIT_WIDTH = 768 };
+enum { UPDATE_ROWS = 512, SLOTS = 16, SLOT_BYTES = 4 << 20, SPLIT_WIDTH = 768, SOLVE_BLOCK = 512 };
 
 /* What a context keeps. */
 struct device {
@@ -58,10 +58,16 @@ struct cuda_block {
     int turn;
     void *wide; /* z in the layer's type, less the mean for kernels; or z split [capacity x 2 width]; NULL: z is used as it is */
     double *squares; /* kernels: ‖z - mean‖² */
+    void *scores;    /* that are being computed; NULL: none */
+    void *wanted;    /* where they are to go, on the processor */
+    size_t score_bytes;
+    cudaEvent_t scored;
 };
 
+/* A factor in single precision takes half the memory of ADDED. After it come the inverses of the blocks on its diagonal, of
+ * SOLVE_BLOCK rows or the rest, one after another, in rows of SOLVE_BLOCK numbers or d if that is less (vectors.c). */
 struct cuda_sums {
-    double *halves[2]; /* KEPT and ADDED, squares [d x d]; a factor in single precision takes the first half of ADDED */
+    double *halves[2]; /* KEPT and ADDED, squares [d x d] */
     double *cross;     /* C [d x columns]; NULL if no rows are being added */
     size_t columns;
 };
@@ -84,6 +90,7 @@ void device_release(struct device *device, void *memory);
 l3a_status device_put(struct device *device, void *to, const void *from, size_t bytes);
 l3a_status device_put_on(struct device *device, cudaStream_t stream, void *to, const void *from, size_t bytes);
 l3a_status device_get(struct device *device, void *to, const void *from, size_t bytes);
+l3a_status device_get_on(struct device *device, cudaStream_t stream, void *to, const void *from, size_t bytes);
 /* Allocates and copies. */
 l3a_status device_copy_of(struct device *device, const void *from, size_t bytes, void *memory);
 l3a_status device_wait(struct device *device);
@@ -110,9 +117,11 @@ l3a_status device_multiply_symmetric(struct device *device, size_t rows, size_t 
 /* In place: a square becomes its factor. */
 l3a_status device_factor(struct device *device, real type, size_t d, void *square, bool *definite);
 /* b [rows x n] = b U⁻¹, or b U⁻ᵀ if transposed, where U is the factor of a square [n x n] */
-l3a_status device_solve(struct device *device, real type, bool transposed, size_t rows, size_t n, const void *factor, void *b);
+l3a_status device_solve(struct device *device, bool transposed, size_t rows, size_t n, const double *factor, double *b);
 /* b [n x columns] = U⁻ᵀ b */
 l3a_status device_solve_columns(struct device *device, size_t n, size_t columns, const double *factor, double *b);
+/* inverses [d x block]: of the blocks of `block` rows, or the rest, on the diagonal of a factor in single precision */
+l3a_status device_invert_blocks(struct device *device, size_t d, size_t block, const float *factor, float *inverses);
 /* In place: U becomes (UᵀU)⁻¹. */
 l3a_status device_invert(struct device *device, size_t d, double *factor, bool *regular);
 
@@ -125,6 +134,7 @@ l3a_status cuda_block_expand(struct block *rows, const float *features);
 l3a_status cuda_block_append(struct block *rows, const struct block *from, const size_t *chosen, size_t count);
 l3a_status cuda_block_read(const struct block *rows, void *values);
 l3a_status cuda_block_score(const struct block *rows, const struct solution *solution, void *scores);
+l3a_status cuda_block_score_end(const struct block *rows);
 l3a_status cuda_block_gram(struct block *rows, const double *weight, double *gram);
 l3a_status cuda_block_cross(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
                             double *cross);
@@ -157,9 +167,6 @@ l3a_status cuda_sums_copy(struct sums *sums, enum half to);
 /* factor.c */
 l3a_status cuda_sums_factor(struct sums *sums, real type, double scale, const struct scatter *const *scatters, size_t count,
                             double share, double shift, double *trace, bool *definite);
-l3a_status cuda_sums_solve(const struct sums *sums, real type, size_t count, void *rows);
-l3a_status cuda_sums_multiply(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count,
-                              double share, const double *x, size_t rows, double *y);
 l3a_status cuda_sums_invert(struct sums *sums, double shift, bool *regular);
 l3a_status cuda_sums_update(struct sums *sums, struct block *rows, const double *weight, const double *targets, double *cross,
                             double *coefficients, bool *definite);
@@ -184,10 +191,34 @@ l3a_status cuda_scatter_add_to(struct device *device, const struct scatter *scat
 l3a_status cuda_block_take(struct device *device, const struct block *rows, const double *weight, double scale, size_t count,
                            real type, void *to);
 
+/* rank.c */
+l3a_status cuda_rank(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order);
+
 /* root.c */
 l3a_status cuda_scatter_tidy(struct scatter *scatter, uint64_t rows);
 /* As cpu_root_subtract(). */
 l3a_status cuda_root_subtract(struct scatter *scatter, const struct block *rows, double scale, const double *weight, size_t count,
                               bool *found);
+
+/* The inverses that follow a factor in single precision, and how many rows a block has. */
+static inline size_t solve_block(const struct sums *sums) {
+    return sums->dim < SOLVE_BLOCK ? sums->dim : SOLVE_BLOCK;
+}
+
+static inline float *factor_inverses(const struct sums *sums) {
+    return (float *)((const struct cuda_sums *)sums->held)->halves[ADDED] + sums->dim * sums->dim;
+}
+
+/* vectors.c */
+l3a_status cuda_vectors_create(struct vectors *vectors, void *memory);
+void cuda_vectors_free(struct vectors *vectors);
+l3a_status cuda_vectors_put(struct vectors *vectors, size_t first, size_t count, const void *values);
+l3a_status cuda_vectors_get(const struct vectors *vectors, size_t first, size_t count, void *values);
+l3a_status cuda_vectors_combine(struct vectors *to, const size_t *to_rows, const double *keep, const struct vectors *from,
+                                const size_t *from_rows, const double *scale, size_t count);
+l3a_status cuda_vectors_dot(const struct dots *dots, size_t kinds, size_t count, double *results);
+l3a_status cuda_vectors_multiply(const struct sums *sums, double scale, double share, const struct mixture *mixtures, size_t count,
+                                 const struct vectors *x, struct vectors *y);
+l3a_status cuda_vectors_solve(const struct sums *sums, struct vectors *vectors, size_t first, size_t count);
 
 #endif

@@ -126,7 +126,7 @@ l3a_status device_put(struct device *device, void *to, const void *from, size_t 
 }
 
 /* Some slots are on their way while one is copied out. */
-static l3a_status get_by_slots(struct device *device, char *to, const char *from, size_t bytes) {
+static l3a_status get_by_slots(struct device *device, cudaStream_t stream, char *to, const char *from, size_t bytes) {
     const size_t first = device->next_slot, most = (size_t)SLOTS / 2 * SLOT_BYTES;
     l3a_status status = L3A_OK;
     TRY(make_slots(device));
@@ -135,9 +135,9 @@ static l3a_status get_by_slots(struct device *device, char *to, const char *from
         for (; sent < bytes && sent - done < most; sent += SLOT_BYTES) {
             const size_t slot = (first + sent / SLOT_BYTES) % SLOTS, count = bytes - sent < SLOT_BYTES ? bytes - sent : SLOT_BYTES;
             TRY_CUDA(device, cudaEventSynchronize(device->copied[slot]));
-            TRY_CUDA(device, cudaMemcpyAsync(device->pinned + slot * SLOT_BYTES, from + sent, count, cudaMemcpyDeviceToHost,
-                                             device->stream));
-            TRY_CUDA(device, cudaEventRecord(device->copied[slot], device->stream));
+            TRY_CUDA(device,
+                     cudaMemcpyAsync(device->pinned + slot * SLOT_BYTES, from + sent, count, cudaMemcpyDeviceToHost, stream));
+            TRY_CUDA(device, cudaEventRecord(device->copied[slot], stream));
         }
         const size_t slot = (first + done / SLOT_BYTES) % SLOTS;
         TRY_CUDA(device, cudaEventSynchronize(device->copied[slot]));
@@ -148,16 +148,20 @@ done:
     return status;
 }
 
-l3a_status device_get(struct device *device, void *to, const void *from, size_t bytes) {
+l3a_status device_get_on(struct device *device, cudaStream_t stream, void *to, const void *from, size_t bytes) {
     l3a_status status = L3A_OK;
     if (bytes > FEW) {
-        TRY(get_by_slots(device, to, from, bytes));
+        TRY(get_by_slots(device, stream, to, from, bytes));
     } else if (bytes) {
-        TRY_CUDA(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, device->stream));
+        TRY_CUDA(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream));
     }
-    TRY(device_wait(device));
+    TRY_CUDA(device, cudaStreamSynchronize(stream));
 done:
     return status;
+}
+
+l3a_status device_get(struct device *device, void *to, const void *from, size_t bytes) {
+    return device_get_on(device, device->stream, to, from, bytes);
 }
 
 l3a_status device_copy_of(struct device *device, const void *from, size_t bytes, void *memory) {

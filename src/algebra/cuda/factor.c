@@ -1,4 +1,4 @@
-/* Factors in the second half, what is solved with them, products, and the recursion on the first half. */
+/* Factors in the second half, and the recursion on the first half. */
 #include "algebra/cuda/cuda.h"
 
 #include <math.h>
@@ -66,95 +66,11 @@ l3a_status cuda_sums_factor(struct sums *sums, real type, double scale, const st
     if (*definite) {
         TRY(read_diagonal(device, type, d, factor, &sum, definite));
     }
+    if (*definite && type == REAL_SINGLE) {
+        TRY(device_invert_blocks(device, d, solve_block(sums), (const float *)factor, factor_inverses(sums)));
+    }
 done:
     device_release(device, work);
-    return status;
-}
-
-l3a_status cuda_sums_solve(const struct sums *sums, real type, size_t count, void *rows) {
-    struct device *device = device_of(sums->context);
-    const double *factor = ((const struct cuda_sums *)sums->held)->halves[ADDED];
-    const size_t bytes = count * sums->dim * real_size(type);
-    void *b = NULL;
-    l3a_status status = L3A_OK;
-    TRY(device_copy_of(device, rows, bytes, &b));
-    TRY(device_solve(device, type, false, count, sums->dim, factor, b));
-    TRY(device_solve(device, type, true, count, sums->dim, factor, b));
-    TRY(device_get(device, rows, b, bytes));
-done:
-    device_release(device, b);
-    return status;
-}
-
-static bool has_triangle(const struct scatter *const *scatters, size_t count) {
-    size_t i = 0;
-    while (i < count && scatters[i]->is_root) {
-        i++;
-    }
-    return i < count;
-}
-
-/* y += share · (x Rᵀ) R */
-static l3a_status multiply_root(struct device *device, const struct scatter *root, double share, const double *x, size_t rows,
-                                double *y) {
-    const size_t d = root->dim, n = root->rows;
-    double *wide = NULL, *products = NULL;
-    l3a_status status = L3A_OK;
-    TRY(cuda_root_widened(device, root, &wide));
-    TRY(device_allocate(device, rows, n * sizeof *products, &products));
-    TRY(device_multiply(device, REAL_DOUBLE, false, true, rows, n, d, share, x, d, wide, d, 0, products, n));
-    TRY(device_multiply(device, REAL_DOUBLE, false, false, rows, d, n, 1, products, n, wide, d, 1, y, d));
-done:
-    device_release(device, wide);
-    device_release(device, products);
-    return status;
-}
-
-/* y = x (scale · A + share · Σ triangles); a square of work space if there are triangles */
-static l3a_status multiply_square(struct device *device, const struct sums *sums, double scale,
-                                  const struct scatter *const *scatters, size_t count, double share, const double *x, size_t rows,
-                                  double *y) {
-    const double *kept = ((const struct cuda_sums *)sums->held)->halves[KEPT];
-    const size_t d = sums->dim;
-    double *square = NULL;
-    l3a_status status = L3A_OK;
-    if (has_triangle(scatters, count)) {
-        TRY(device_allocate(device, d, d * sizeof *square, &square));
-        TRY_CUDA(device, kernel_add_square(device->stream, d, 0, square, scale, kept));
-        for (size_t i = 0; i < count; i++) {
-            if (!scatters[i]->is_root) {
-                TRY(cuda_scatter_add_to(device, scatters[i], share, square));
-            }
-        }
-    }
-    if (square || scale != 0) {
-        TRY(device_multiply_symmetric(device, rows, d, square ? 1 : scale, x, square ? square : kept, 0, y));
-    } else {
-        TRY_CUDA(device, cudaMemsetAsync(y, 0, rows * d * sizeof *y, device->stream));
-    }
-done:
-    device_release(device, square);
-    return status;
-}
-
-l3a_status cuda_sums_multiply(const struct sums *sums, double scale, const struct scatter *const *scatters, size_t count,
-                              double share, const double *x, size_t rows, double *y) {
-    struct device *device = device_of(sums->context);
-    const size_t bytes = rows * sums->dim * sizeof *x;
-    double *from = NULL, *to = NULL;
-    l3a_status status = L3A_OK;
-    TRY(device_copy_of(device, x, bytes, &from));
-    TRY(device_allocate(device, bytes, 1, &to));
-    TRY(multiply_square(device, sums, scale, scatters, count, share, from, rows, to));
-    for (size_t i = 0; i < count; i++) {
-        if (scatters[i]->is_root && scatters[i]->rows) {
-            TRY(multiply_root(device, scatters[i], share, from, rows, to));
-        }
-    }
-    TRY(device_get(device, y, to, bytes));
-done:
-    device_release(device, from);
-    device_release(device, to);
     return status;
 }
 

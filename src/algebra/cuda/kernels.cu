@@ -93,6 +93,142 @@ __global__ void sum_squares(real type, size_t rows, size_t width, const void *x,
     }
 }
 
+/* Sums one number of each thread of a block, always in the same order; the first thread gets the sum. */
+__device__ double sum_block(double number) {
+    __shared__ double sums[THREADS / WARP];
+    for (int step = WARP / 2; step; step /= 2) {
+        number += __shfl_down_sync(0xffffffff, number, (unsigned)step);
+    }
+    if (threadIdx.x % WARP == 0) {
+        sums[threadIdx.x / WARP] = number;
+    }
+    __syncthreads();
+    double sum = 0;
+    for (int i = 0; threadIdx.x == 0 && i < THREADS / WARP; i++) {
+        sum += sums[i];
+    }
+    return sum;
+}
+
+/* A block sums a row. */
+__global__ void dot_rows(size_t d, const __grid_constant__ listed_rows rows, real left_type, const void *left, real right_type,
+                         const void *right, double *results) {
+    const size_t i = blockIdx.x, one = rows.first[i] * d, other = rows.second[i] * d;
+    double sum = 0;
+    for (size_t j = threadIdx.x; j < d; j += THREADS) {
+        sum += get(left_type, left, one + j) * get(right_type, right, other + j);
+    }
+    sum = sum_block(sum);
+    if (threadIdx.x == 0) {
+        results[i] = sum;
+    }
+}
+
+__global__ void combine_rows(size_t d, const __grid_constant__ listed_rows rows, real type, void *to, real from_type,
+                             const void *from) {
+    const size_t i = blockIdx.y, one = rows.first[i] * d, other = rows.second[i] * d;
+    const size_t j = (size_t)blockIdx.x * THREADS + threadIdx.x;
+    const double keep = rows.keep[i], scale = rows.scale[i];
+    if (j < d) {
+        const double kept = keep == 0 ? 0 : keep * get(type, to, one + j);
+        const double added = scale == 0 ? 0 : scale * get(from_type, from, other + j);
+        put(type, to, one + j, kept + added);
+    }
+}
+
+/* A tile goes through shared memory, so that it is read and written along rows. */
+__global__ void mirror_tiles(size_t d, double *square) {
+    __shared__ double tile[WARP][WARP + 1];
+    const size_t top = (size_t)blockIdx.y * WARP, left = (size_t)blockIdx.x * WARP, x = threadIdx.x;
+    if (left < top) {
+        return;
+    }
+    for (size_t y = threadIdx.y; y < WARP; y += blockDim.y) {
+        if (top + y < d && left + x < d) {
+            tile[y][x] = square[(top + y) * d + left + x];
+        }
+    }
+    __syncthreads();
+    for (size_t y = threadIdx.y; y < WARP; y += blockDim.y) {
+        const size_t i = left + y, j = top + x; /* of the mirror image */
+        if (j < i && i < d) {
+            square[i * d + j] = tile[x][y];
+        }
+    }
+}
+
+/* Up to MOST rows of x, from column `first` on: given [MOST x MULTIPLY_TILE], filled up with zeros. */
+template <int MOST>
+__device__ void load_given(size_t d, size_t first, size_t rows, const double *x, double given[][MULTIPLY_TILE]) {
+    const size_t column = threadIdx.x % MULTIPLY_TILE, i = first + column;
+    for (size_t r = threadIdx.x / MULTIPLY_TILE; r < MOST; r += THREADS / MULTIPLY_TILE) {
+        given[r][column] = r < rows && i < d ? x[r * d + i] : 0;
+    }
+}
+
+/* A tile of a triangle has the elements (i, j) with i in the rows of tile `top` and j in those of tile `left`. Its products with up
+ * to MOST rows of x go to work [tiles x rows x d], whose sum over the tiles is x A. Off the diagonal, it is used for its mirror
+ * image as well. A thread has one column of the results, and EACH rows. */
+template <class Number, int EACH>
+__global__ void multiply_tiles(size_t d, const Number *triangle, size_t rows, const double *x, double *work) {
+    enum { TILE = MULTIPLY_TILE, GROUPS = THREADS / TILE, MOST = GROUPS * EACH };
+    __shared__ Number tile[TILE][TILE + 1];
+    __shared__ __align__(16) double given[MOST][TILE];
+    const size_t top = blockIdx.y, left = blockIdx.x, column = threadIdx.x % TILE, group = threadIdx.x / TILE;
+    if (left > top) {
+        return;
+    }
+    for (size_t n = group; n < TILE; n += GROUPS) {
+        const size_t i = top * TILE + n, j = left * TILE + column;
+        tile[n][column] = j <= i && i < d ? triangle[triangle_at(i, j)] : (Number)0;
+    }
+    load_given<MOST>(d, left * TILE, rows, x, given);
+    __syncthreads();
+    for (size_t n = group; top == left && n < column; n += GROUPS) {
+        tile[n][column] = tile[column][n];
+    }
+    for (int mirrored = 0; mirrored <= (top != left); mirrored++) {
+        if (mirrored) {
+            __syncthreads();
+            load_given<MOST>(d, top * TILE, rows, x, given);
+        }
+        __syncthreads();
+        const Number *numbers = mirrored ? &tile[0][column] : tile[column];
+        const size_t step = mirrored ? TILE + 1 : 1;
+        double sums[EACH] = {0};
+        for (size_t n = 0; n < TILE; n += 2) {
+            const double one = (double)numbers[n * step], other = (double)numbers[(n + 1) * step];
+            for (int e = 0; e < EACH; e++) {
+                const double2 pair = *(const double2 *)&given[group * EACH + e][n];
+                sums[e] += one * pair.x;
+                sums[e] += other * pair.y;
+            }
+        }
+        const size_t i = (mirrored ? left : top) * TILE + column, from = mirrored ? top : left;
+        for (int e = 0; e < EACH; e++) {
+            const size_t r = group * EACH + e;
+            if (i < d && r < rows) {
+                work[(from * rows + r) * d + i] = sums[e];
+            }
+        }
+    }
+}
+
+template <class Number>
+void launch_tiles(cudaStream_t stream, size_t d, const Number *triangle, size_t rows, const double *x, double *work) {
+    const unsigned tiles = (unsigned)((d + MULTIPLY_TILE - 1) / MULTIPLY_TILE);
+    const dim3 grid(tiles, tiles);
+    if (rows <= 4) {
+        multiply_tiles<Number, 1><<<grid, THREADS, 0, stream>>>(d, triangle, rows, x, work);
+    } else if (rows <= 8) {
+        multiply_tiles<Number, 2><<<grid, THREADS, 0, stream>>>(d, triangle, rows, x, work);
+    } else if (rows <= 12) {
+        multiply_tiles<Number, 3><<<grid, THREADS, 0, stream>>>(d, triangle, rows, x, work);
+    } else {
+        multiply_tiles<Number, 4><<<grid, THREADS, 0, stream>>>(d, triangle, rows, x, work);
+    }
+}
+
 } // namespace
 
 cudaError_t kernel_entries(cudaStream_t stream, real type, uint64_t seed, size_t width, size_t dim, void *values) {
@@ -246,6 +382,10 @@ cudaError_t kernel_shift_diagonal(cudaStream_t stream, real type, size_t d, doub
     });
 }
 
+cudaError_t kernel_identities(cudaStream_t stream, size_t d, size_t block, float *to) {
+    return each(stream, d, block, [=] __device__(size_t i, size_t j) { to[i * block + j] = i % block == j ? 1 : 0; });
+}
+
 cudaError_t kernel_diagonal(cudaStream_t stream, real type, size_t d, double scale, const void *square, double *to) {
     return each_number(stream, d, [=] __device__(size_t i) { to[i] += scale * get(type, square, i * d + i); });
 }
@@ -297,4 +437,53 @@ cudaError_t kernel_pivot_rows(cudaStream_t stream, real type, size_t d, const vo
 cudaError_t kernel_pivot_columns(cudaStream_t stream, size_t rows, size_t d, const double *x, const size_t *pivots, size_t count,
                                  double *to) {
     return each(stream, rows, count, [=] __device__(size_t i, size_t n) { to[i * count + n] = x[i * d + pivots[n]]; });
+}
+
+cudaError_t kernel_combine(cudaStream_t stream, size_t d, const struct listed_rows *rows, size_t count, real type, void *to,
+                           real from_type, const void *from) {
+    if (!d || !count) {
+        return cudaSuccess;
+    }
+    const dim3 grid((unsigned)((d + THREADS - 1) / THREADS), (unsigned)count);
+    combine_rows<<<grid, THREADS, 0, stream>>>(d, *rows, type, to, from_type, from);
+    return cudaGetLastError();
+}
+
+cudaError_t kernel_dot(cudaStream_t stream, size_t d, const struct listed_rows *rows, size_t count, real left_type,
+                       const void *left, real right_type, const void *right, double *results) {
+    if (!count) {
+        return cudaSuccess;
+    }
+    dot_rows<<<(unsigned)count, THREADS, 0, stream>>>(d, *rows, left_type, left, right_type, right, results);
+    return cudaGetLastError();
+}
+
+cudaError_t kernel_mirror(cudaStream_t stream, size_t d, double *square) {
+    const unsigned tiles = (unsigned)((d + WARP - 1) / WARP);
+    if (!d) {
+        return cudaSuccess;
+    }
+    mirror_tiles<<<dim3(tiles, tiles), dim3(WARP, THREADS / WARP), 0, stream>>>(d, square);
+    return cudaGetLastError();
+}
+
+cudaError_t kernel_multiply_triangle(cudaStream_t stream, size_t d, double scale, real type, const void *triangle, size_t rows,
+                                     const double *x, double *work, double *y) {
+    const size_t tiles = (d + MULTIPLY_TILE - 1) / MULTIPLY_TILE;
+    if (!d || !rows) {
+        return cudaSuccess;
+    }
+    if (type == REAL_SINGLE) {
+        launch_tiles(stream, d, (const float *)triangle, rows, x, work);
+    } else {
+        launch_tiles(stream, d, (const double *)triangle, rows, x, work);
+    }
+    const cudaError_t code = cudaGetLastError();
+    return code != cudaSuccess ? code : each(stream, rows, d, [=] __device__(size_t i, size_t j) {
+        double sum = 0;
+        for (size_t t = 0; t < tiles; t++) {
+            sum += work[(t * rows + i) * d + j];
+        }
+        y[i * d + j] += scale * sum;
+    });
 }

@@ -50,6 +50,9 @@ cudaError_t kernel_narrow(cudaStream_t stream, size_t d, const double *square, f
 /* Adds to the diagonal of a square. */
 cudaError_t kernel_shift_diagonal(cudaStream_t stream, real type, size_t d, double shift, void *square);
 
+/* to [d x block]: identity matrices of `block` rows, one below the other */
+cudaError_t kernel_identities(cudaStream_t stream, size_t d, size_t block, float *to);
+
 /* Diagonals [d]: to += scale · that of a square, of a triangle, of RᵀR. */
 cudaError_t kernel_diagonal(cudaStream_t stream, real type, size_t d, double scale, const void *square, double *to);
 cudaError_t kernel_triangle_diagonal(cudaStream_t stream, real type, size_t d, double scale, const void *triangle, double *to);
@@ -64,6 +67,29 @@ cudaError_t kernel_pivot_rows(cudaStream_t stream, real type, size_t d, const vo
 /* The pivots' columns of x [rows x d]: to [rows x count]. */
 cudaError_t kernel_pivot_columns(cudaStream_t stream, size_t rows, size_t d, const double *x, const size_t *pivots, size_t count,
                                  double *to);
+
+/* Vectors [… x d]. A kernel gets the lists of at most LISTED rows with its arguments, so that nothing is copied before. */
+enum { LISTED = 128 };
+struct listed_rows {
+    uint32_t first[LISTED], second[LISTED]; /* rows of one and of the other */
+    double keep[LISTED], scale[LISTED];
+};
+/* Row first[i] of to = keep[i] · itself + scale[i] · row second[i] of from; what has the factor 0 is not read. */
+cudaError_t kernel_combine(cudaStream_t stream, size_t d, const struct listed_rows *rows, size_t count, real type, void *to,
+                           real from_type, const void *from);
+/* results [count]: row first[i] of left · row second[i] of right, always in the same order */
+cudaError_t kernel_dot(cudaStream_t stream, size_t d, const struct listed_rows *rows, size_t count, real left_type,
+                       const void *left, real right_type, const void *right, double *results);
+/* The triangle that a square does not have = its mirror image. */
+cudaError_t kernel_mirror(cudaStream_t stream, size_t d, double *square);
+/* y [rows x d] += scale · x A of a triangle, x [rows x d], at most MULTIPLIED_ROWS. It is read once. work: as many numbers as
+ * multiply_numbers() says. */
+enum { MULTIPLIED_ROWS = 16, MULTIPLY_TILE = 64 };
+static inline size_t multiply_numbers(size_t d, size_t rows) {
+    return (d + MULTIPLY_TILE - 1) / MULTIPLY_TILE * rows * d;
+}
+cudaError_t kernel_multiply_triangle(cudaStream_t stream, size_t d, double scale, real type, const void *triangle, size_t rows,
+                                     const double *x, double *work, double *y);
 
 #ifdef __cplusplus
 }

@@ -94,6 +94,7 @@ l3a_status cuda_block_create(struct block *rows) {
     if (kernels) {
         TRY(device_allocate(device, n, sizeof *held->squares, &held->squares));
     }
+    TRY_CUDA(device, cudaEventCreateWithFlags(&held->scored, cudaEventDisableTiming));
 done:
     return status;
 }
@@ -114,6 +115,10 @@ void cuda_block_free(struct block *rows) {
     device_release(device, held->expanded);
     device_release(device, held->wide);
     device_release(device, held->squares);
+    device_release(device, held->scores);
+    if (held->scored) {
+        cudaEventDestroy(held->scored);
+    }
     device->host->release(rows->context, held);
 }
 
@@ -195,14 +200,29 @@ l3a_status cuda_block_read(const struct block *rows, void *values) {
 l3a_status cuda_block_score(const struct block *rows, const struct solution *solution, void *scores) {
     struct device *device = device_of(rows->context);
     const size_t d = solution->dim, columns = solution->columns, size = real_size(solution->type);
-    void *made = NULL;
+    struct cuda_block *held = rows->held;
     l3a_status status = L3A_OK;
-    TRY(device_allocate(device, rows->count, columns * size, &made));
-    TRY(device_multiply(device, solution->type, false, false, rows->count, columns, d, 1,
-                        ((const struct cuda_block *)rows->held)->expanded, d, solution->held, columns, 0, made, columns));
-    TRY(device_get(device, scores, made, rows->count * columns * size));
+    device_release(device, held->scores); /* those of a call that nobody ended */
+    TRY(device_allocate(device, rows->count, columns * size, &held->scores));
+    TRY(device_multiply(device, solution->type, false, false, rows->count, columns, d, 1, held->expanded, d, solution->held,
+                        columns, 0, held->scores, columns));
+    TRY_CUDA(device, cudaEventRecord(held->scored, device->stream));
+    held->wanted = scores;
+    held->score_bytes = rows->count * columns * size;
 done:
-    device_release(device, made);
+    return status;
+}
+
+/* Waits for the scores, and not for what the device was told to do after them. */
+l3a_status cuda_block_score_end(const struct block *rows) {
+    struct device *device = device_of(rows->context);
+    struct cuda_block *held = rows->held;
+    l3a_status status = L3A_OK;
+    TRY_CUDA(device, cudaStreamWaitEvent(device->copier, held->scored, 0));
+    TRY(device_get_on(device, device->copier, held->wanted, held->scores, held->score_bytes));
+done:
+    device_release(device, held->scores);
+    held->scores = NULL;
     return status;
 }
 

@@ -117,21 +117,28 @@ done:
     return status;
 }
 
-l3a_status device_solve(struct device *device, real type, bool transposed, size_t rows, size_t n, const void *factor, void *b) {
+l3a_status device_solve(struct device *device, bool transposed, size_t rows, size_t n, const double *factor, double *b) {
     /* in columns, b is n x rows and the factor is L = Uᵀ: L from the left for b U⁻¹ */
     const cublasOperation_t operation = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const double one = 1;
-    const float narrow_one = 1;
     l3a_status status = L3A_OK;
-    if (!rows || !n) {
-        return L3A_OK;
-    }
-    if (type == REAL_SINGLE) {
-        TRY_BLAS(device, cublasStrsm(device->blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, operation, CUBLAS_DIAG_NON_UNIT,
-                                     (int)n, (int)rows, &narrow_one, factor, (int)n, b, (int)n));
-    } else {
+    if (rows && n) {
         TRY_BLAS(device, cublasDtrsm(device->blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, operation, CUBLAS_DIAG_NON_UNIT,
                                      (int)n, (int)rows, &one, factor, (int)n, b, (int)n));
+    }
+done:
+    return status;
+}
+
+l3a_status device_invert_blocks(struct device *device, size_t d, size_t block, const float *factor, float *inverses) {
+    const float one = 1;
+    l3a_status status = L3A_OK;
+    TRY_CUDA(device, kernel_identities(device->stream, d, block, inverses));
+    for (size_t first = 0; first < d; first += block) { /* I U⁻¹, as in device_solve() */
+        const size_t n = d - first < block ? d - first : block;
+        TRY_BLAS(device,
+                 cublasStrsm(device->blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, CUBLAS_DIAG_NON_UNIT, (int)n,
+                             (int)n, &one, factor + first * d + first, (int)d, inverses + first * block, (int)block));
     }
 done:
     return status;
