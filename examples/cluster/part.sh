@@ -26,8 +26,10 @@ model=$work/models/$name.safetensors
 # and an extraction that was interrupted continues.
 if [ ! -e "$features" ]; then
     # The exit code is 2 if some pictures could not be read. They are listed in the file, which is there nevertheless.
+    code=0
     l3a extract --backbone "$backbone" --data "$data" ${split:+--split "$split"} --shard "$part/$shards" \
-        "${extract_options[@]}" -o "$features" || { code=$? && [ -e "$features" ]; } || exit $code
+        "${extract_options[@]}" -o "$features" || code=$?
+    [ -e "$features" ] || exit $code
 fi
 if [ ! -e "$model" ]; then
     # A shard that shows none of the classes leaves no model.
