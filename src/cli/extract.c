@@ -16,7 +16,7 @@ const struct option extract_options[] = {
     {"std", "X or R,G,B", "standard deviation to divide by [the network family's]"},
     {"filter", "bilinear|bicubic", "filter for resizing pictures [bilinear]"},
     {"views", "1|5|9|14", "1: the whole picture; more: also so many crops of it, each with features of its own [1]"},
-    {"shard", "I/N", "extract part I of N, from 1/N to N/N; l3a merge joins the files of all parts"},
+    {"shard", "I/N", "extract only shard I of N of the pictures, from 1/N to N/N; l3a merge joins the files"},
     {"float16", NULL, "store features as float16; the default with views"},
     {"float32", NULL, "store features as float32; the default without views"},
     {"orient", NULL, "rotate pictures according to their EXIF orientation"},
@@ -80,7 +80,7 @@ bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options 
     return true;
 }
 
-/* "3/8": the third of eight parts. Both stay 0 if the option is not given. */
+/* "3/8": the third of eight. Both stay 0 if the option is not given. */
 static bool shard_argument(const struct arguments *arguments, size_t *shard, size_t *shards) {
     const char *text = argument(arguments, "shard");
     int length = 0;
@@ -89,7 +89,7 @@ static bool shard_argument(const struct arguments *arguments, size_t *shard, siz
                   !text[length] && *shard && *shard <= *shards && *shards <= 1000000)) {
         return true;
     }
-    complain(arguments, "--shard: '%s' is not a part such as 3/8; parts are numbered from 1, up to a million of them", text);
+    complain(arguments, "--shard: '%s' is not a shard such as 3/8; shards are numbered from 1, up to a million of them", text);
     return false;
 }
 

@@ -34,8 +34,9 @@ static const struct manual manuals[] = {
      "each side, 9 have 0.45, and 14 are both. The network runs once for the picture and once for each crop.\n"
      "If an extraction is interrupted, run the same command again to continue. Pictures that cannot be read are skipped and "
      "listed, and the exit code is then 2.\n"
-     "Several machines can share the work: --shard 3/8 extracts the third of eight parts of the pictures, in the order of the data "
-     "set. Parts are numbered from 1 and consist of whole batches of 16 pictures, so some are empty if there are few pictures. "
+     "Several machines can share the work: --shard 3/8 extracts the third of eight shards of the pictures, in the order of the "
+     "data "
+     "set. Shards are numbered from 1 and consist of whole batches of 16 pictures, so some are empty if there are few pictures. "
      "'l3a merge' joins the files; the result has the bytes that one extraction on the same kind of machine would have written.",
      "Features of your own pictures:\n"
      "  l3a extract --backbone vit_tiny.safetensors --data list:pets.csv --split train -o train.safetensors\n"

@@ -15,6 +15,7 @@
 #include <string.h>
 
 enum { FEATURES, LABELS, IDS, MEMBERS, TENSORS };
+static const char changed_hint[] = "wait until nobody writes it";
 static const char *const tensor_names[TENSORS] = {"features", "labels", "ids", "members"};
 
 /* A file to be joined. */
@@ -26,6 +27,7 @@ struct piece {
     uint64_t shard, shards; /* 0: not a shard */
     text_list keys, values; /* its metadata */
     text_list classes;
+    text_list ids; /* unless it is a shard */
     bool has[TENSORS];
     struct tensor tensors[TENSORS];
 };
@@ -56,6 +58,20 @@ static void piece_free(l3a_context *context, struct piece *piece) {
     text_list_clear(context, &piece->keys);
     text_list_clear(context, &piece->values);
     text_list_clear(context, &piece->classes);
+    text_list_clear(context, &piece->ids);
+}
+
+/* Whether the tensors are those of the table, which was opened before. */
+static bool is_same(const safetensors *file, const l3a_features *features) {
+    const struct tensor *values = safetensors_find(file, tensor_names[FEATURES]);
+    bool same = file->input.size == features->input.size && values && values->type == features->features.type &&
+                values->offset == features->features.offset && values->bytes == features->features.bytes;
+    for (size_t i = LABELS; i < TENSORS; i++) {
+        const struct tensor *tensor = safetensors_find(file, tensor_names[i]);
+        same = same && (!tensor || i == IDS ||
+                        (tensor->rank == 2 && tensor->shape[0] == features->rows && tensor->shape[1] == features->classes.count));
+    }
+    return same;
 }
 
 /* Opens, verifies and closes a file. */
@@ -65,6 +81,7 @@ static l3a_status inspect(l3a_context *context, const char *path, struct piece *
     safetensors file = {0};
     TRY(features_open(context, path, true, &features));
     TRY(safetensors_open(context, path, &file));
+    FAIL_IF(!is_same(&file, features), context, L3A_ERROR_IO, changed_hint, "%s has changed while it was joined", path);
     *piece = (struct piece){.path = path,
                             .rows = features->rows,
                             .width = features->width,
@@ -83,6 +100,10 @@ static l3a_status inspect(l3a_context *context, const char *path, struct piece *
     const char *shard = record_of(piece, shard_record);
     FAIL_IF(shard && (!shard_parse(shard, &piece->shard, &piece->shards) || !record_of(piece, extraction_record)), context,
             L3A_ERROR_FORMAT, "extract the shard again", "%s: what the file says about its shard is not valid", path);
+    if (!shard) {
+        piece->ids = features->ids;
+        features->ids = (text_list){0};
+    }
 done:
     safetensors_close(&file);
     l3a_features_free(features);
@@ -200,35 +221,30 @@ done:
     return status;
 }
 
-/* Checks that no id is in two files. */
+/* Checks that no id is in two files. An empty id says nothing. */
 static l3a_status check_ids(const struct join *join) {
     l3a_context *context = join->context;
     l3a_status status = L3A_OK;
-    text_list ids = {0};
+    char **ids = NULL;
+    size_t count = 0;
     text_index index = {0};
-    l3a_features *features = NULL;
-    for (size_t i = 0; i < join->count && join->pieces[i].has[IDS]; i++) {
-        TRY(features_open(context, join->pieces[i].path, true, &features));
-        for (size_t row = 0; row < features->ids.count; row++) {
-            TRY(text_list_add(context, &ids, features->ids.items[row], strlen(features->ids.items[row])));
+    TRY(allocate(context, (size_t)join->rows, sizeof *ids, &ids));
+    for (size_t i = 0; i < join->count; i++) {
+        for (size_t row = 0; row < join->pieces[i].ids.count; row++) {
+            ids[count++] = join->pieces[i].ids.items[row];
         }
-        FAIL_IF(features->ids.count != join->pieces[i].rows, context, L3A_ERROR_IO, "wait until nobody writes it",
-                "%s has changed while it was joined", join->pieces[i].path);
-        l3a_features_free(features);
-        features = NULL;
     }
-    TRY(text_index_make(context, ids.items, ids.count, &index));
-    for (size_t i = 0, row = 0; row < ids.count; i++) {
-        for (const size_t first = row; row < first + join->pieces[i].rows; row++) {
-            FAIL_IF(ids.items[row][0] && text_index_find(&index, ids.items[row]) < first, context, L3A_ERROR_DATA,
-                    "leave it out of one of them", "image '%s' is in two files, the second of them %s: it would count twice",
-                    ids.items[row], join->pieces[i].path);
+    TRY(text_index_make(context, ids, count, &index));
+    for (size_t i = 0, first = 0; i < join->count; first += join->pieces[i++].ids.count) {
+        for (size_t row = 0; row < join->pieces[i].ids.count; row++) {
+            const char *id = join->pieces[i].ids.items[row];
+            FAIL_IF(id[0] && text_index_find(&index, id) < first, context, L3A_ERROR_DATA, "leave it out of one of them",
+                    "image '%s' is in two files, the second of them %s: it would count twice", id, join->pieces[i].path);
         }
     }
 done:
-    l3a_features_free(features);
     text_index_free(context, &index);
-    text_list_clear(context, &ids);
+    release(context, ids);
     return status;
 }
 
@@ -365,8 +381,8 @@ static l3a_status open_piece(struct source *source) {
     l3a_status status = L3A_OK;
     source->open = true;
     TRY(input_open(context, piece->path, &source->input));
-    FAIL_IF(source->input.size != piece->size, context, L3A_ERROR_IO, "wait until nobody writes it",
-            "%s has changed while it was joined", piece->path);
+    FAIL_IF(source->input.size != piece->size, context, L3A_ERROR_IO, changed_hint, "%s has changed while it was joined",
+            piece->path);
     if (source->tensor != FEATURES) {
         TRY(hold(source, piece));
     }

@@ -155,7 +155,7 @@ l3a_status holds_compare(const l3a_model *model, const l3a_model *other) {
         const char *line = lines.items[i], *shard = strlen(line) > SHARD_AT ? line + SHARD_AT : "";
         FAIL_IF(model_holds(model, line), model->context, L3A_ERROR_MISMATCH, "leave one of the two models out",
                 "both models have learned the same images of the same classes (%s%.*s%s%.8s): merging would count them twice",
-                shard[0] ? "shard " : "", (int)strcspn(shard, " "), shard, shard[0] ? ", part " : "part ", line);
+                shard[0] ? "shard " : "", (int)strcspn(shard, " "), shard, shard[0] ? ", checksum " : "checksum ", line);
     }
 done:
     text_list_clear(model->context, &lines);

@@ -74,7 +74,7 @@ done
 check 'the join of the pods' bash "$cluster/join.sh" pods.conf
 check 'pods make the same model' cmp 'a job/model.safetensors' pods/model.safetensors
 expect 1 'neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX is set' bash "$cluster/part.sh" pods.conf
-expect 2 "--shard: '8/7' is not a part" slurm 8 pods.conf
+expect 2 "--shard: '8/7' is not a shard" slurm 8 pods.conf
 
 # pictures that cannot be read do not end a part, and a wrong class does
 echo broken >taught/40.png

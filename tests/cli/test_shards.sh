@@ -46,7 +46,7 @@ P
 
 # what is not a shard
 for text in 0/3 4/3 1/0 0/0 x 3 /3 3/ 1/2/3 -1/3 1/-3 ' 1/3' +1/3 1/3x 1/1000001 1.5/3 ''; do
-    expect 2 "--shard: '$text' is not a part such as 3/8" extract --shard "$text" -o no.st
+    expect 2 "--shard: '$text' is not a shard such as 3/8" extract --shard "$text" -o no.st
 done
 check 'nothing was written' test ! -e no.st
 
