@@ -47,7 +47,7 @@ extern "C" {
 #define L3A_PUBLIC
 #endif
 
-#define L3A_VERSION "0.4.0"
+#define L3A_VERSION "0.5.0"
 #define L3A_VERSION_NUMBER 400 /* major * 10000 + minor * 100 + patch */
 
 /* The version of the library that is running, which may differ from the header's. */
@@ -88,7 +88,8 @@ typedef enum l3a_event_kind {
     L3A_EVENT_PROGRESS = 0, /* stage, done, total (0 if unknown) */
     L3A_EVENT_WARNING = 1,  /* text */
     L3A_EVENT_TIMING = 2,   /* stage, seconds: a stage has ended */
-    L3A_EVENT_RESULT = 3    /* text: a phase of an experiment is finished and, if there is a folder, on disk */
+    L3A_EVENT_RESULT = 3,   /* text: a phase of an experiment is finished and, if there is a folder, on disk */
+    L3A_EVENT_NOTE = 4      /* text: what was chosen, and why; only with the device "auto". Since 0.5. */
 } l3a_event_kind;
 
 typedef struct l3a_event {
@@ -124,8 +125,10 @@ typedef struct l3a_context_options {
     void *sum_user;
     size_t process, processes; /* with sum: the number of this process, from 0, and how many there are */
     const char *device;        /* where models learn and score: "cpu"; "cuda" or "cuda:N" for a GPU, by the plug-in libl3a-cuda.so,
-                                * which is looked for next to the library or in the folder L3A_PLUGIN_PATH; NULL or "auto": the
-                                * processor. Copied. Since 0.5. */
+                                * which is looked for next to the library or in the folder L3A_PLUGIN_PATH; "auto": the first GPU,
+                                * if there is one and the first model that is planned fits, otherwise the processor; a note says
+                                * which, and why. NULL: "cpu". Copied. Since 0.5. */
+    uint64_t device_memory_limit; /* bytes of the GPU's memory to use; 0: what is free. Since 0.5. */
 } l3a_context_options;
 
 /* NULL options: the defaults. On failure there is no context to hold a text, only the status. If the matrix library does not know
@@ -134,12 +137,15 @@ L3A_PUBLIC l3a_status l3a_context_create(const l3a_context_options *options, l3a
 /* Free everything made from the context first. */
 L3A_PUBLIC void l3a_context_free(l3a_context *context);
 L3A_PUBLIC int l3a_context_threads(const l3a_context *context);
+/* The device in use: "cpu", or "cuda:0". With the device "auto", it can change from a GPU to "cpu" until the first model is created
+ * or loaded. "" for a NULL context. Since 0.5. */
+L3A_PUBLIC const char *l3a_context_device(const l3a_context *context);
 /* What went wrong, where and why in the last call that failed. "" before the first failure, and for a NULL context. Valid until the
  * next failure. */
 L3A_PUBLIC const char *l3a_error_text(const l3a_context *context);
 /* What to do about it, or "". */
 L3A_PUBLIC const char *l3a_error_hint(const l3a_context *context);
-/* Describes a device, by a name as in the options; NULL: "auto". If a context for it cannot be created, this fails with the same
+/* Describes a device, by a name as in the options; NULL: "cpu". If a context for it cannot be created, this fails with the same
  * status, and the text of the context that is passed says why. The text is cut to capacity. Since 0.5. */
 L3A_PUBLIC l3a_status l3a_device_describe(l3a_context *context, const char *device, char *text, size_t capacity);
 
@@ -536,13 +542,15 @@ L3A_PUBLIC l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *fe
 
 /* What a model would need. */
 typedef struct l3a_plan {
-    size_t size;        /* sizeof the struct */
-    uint64_t memory;    /* bytes at the peak */
-    uint64_t file;      /* bytes of the model file */
-    uint64_t phase;     /* bytes that each phase kept apart adds to both; 0 if none is */
-    double row_flops;   /* to learn one row */
-    double score_flops; /* to score one row */
-    double solve_flops; /* at the end of a phase */
+    size_t size;      /* sizeof the struct */
+    uint64_t memory;  /* bytes at the peak */
+    uint64_t file;    /* bytes of the model file */
+    uint64_t phase;   /* bytes that each phase kept apart adds to both, on a GPU to device_memory instead of memory; 0 if none is */
+    double row_flops; /* to learn one row */
+    double score_flops;      /* to score one row */
+    double solve_flops;      /* at the end of a phase */
+    uint64_t device_memory;  /* bytes of the GPU's memory at the peak; 0: the processor is used. Since 0.5. */
+    uint64_t spilled_phases; /* phases kept apart for which the GPU has no room: they are in `memory`. Since 0.5. */
 } l3a_plan;
 
 /* Plans a model before it is created. NULL options: the defaults. */
@@ -633,10 +641,13 @@ typedef struct l3a_experiment_options {
 typedef struct l3a_workload {
     size_t size; /* sizeof the struct */
     size_t classes, phases, points, seeds;
-    size_t passes;   /* over the training rows, per seed; points that are learned together share one */
-    double flops;    /* estimate, over all points and seeds */
-    uint64_t memory; /* bytes at the peak */
-    uint64_t file;   /* bytes of the largest model file; 0 for a grid, which keeps none */
+    size_t passes;           /* over the training rows, per seed; points that are learned together share one */
+    double flops;            /* estimate, over all points and seeds */
+    uint64_t memory;         /* bytes at the peak */
+    uint64_t file;           /* bytes of the largest model file; 0 for a grid, which keeps none */
+    uint64_t device_memory;  /* bytes of the GPU's memory at the peak; 0: the processor is used. Since 0.5. */
+    uint64_t parts, spilled; /* on a GPU, the most sums of phases kept apart, and how many of them it has no room for: they are in
+                              * `memory`. Since 0.5. */
 } l3a_workload;
 
 /* A phase of the protocol. */
@@ -1185,6 +1196,9 @@ typedef struct l3a_machine {
 L3A_PUBLIC l3a_status l3a_machine_query(l3a_context *context, l3a_machine *machine);
 /* Measures the floating-point operations per second of a matrix product; takes about a tenth of a second. */
 L3A_PUBLIC l3a_status l3a_machine_speed(l3a_context *context, double *single_precision, double *double_precision);
+/* The same for the context's device, with the operations that learning consists of: expanding features in single precision, and
+ * adding rows to the sums in double precision. Takes a few hundred MiB of its memory. Since 0.5. */
+L3A_PUBLIC l3a_status l3a_device_speed(l3a_context *context, double *single, double *exact);
 
 /* The random numbers of this library: number `index`, from 0, of the stream that starts at seed, uniform in [0, 1). It is the top
  * 24 bits of splitmix64's output. */

@@ -11,6 +11,12 @@ const struct algebra *algebra_of(const l3a_context *context) {
     return context->algebra ? context->algebra : &cpu_algebra;
 }
 
+/* The back end of an object to be made. From now on the context keeps it. */
+static const struct algebra *settle(l3a_context *context) {
+    context->choosing = false;
+    return algebra_of(context);
+}
+
 struct entries {
     const struct layer_shape *shape;
     void *values;
@@ -32,7 +38,7 @@ void layer_entries(int threads, const struct layer_shape *shape, void *values) {
 }
 
 l3a_status layer_create(l3a_context *context, const struct layer_shape *shape, struct layer *layer) {
-    *layer = (struct layer){.context = context, .algebra = algebra_of(context), .shape = *shape};
+    *layer = (struct layer){.context = context, .algebra = settle(context), .shape = *shape};
     const l3a_status status = layer->algebra->layer_create(layer);
     layer->shape.centres = NULL;
     if (status != L3A_OK) {
@@ -107,7 +113,7 @@ l3a_status block_cross(const struct block *rows, const double *weight, const dou
 }
 
 l3a_status solution_create(l3a_context *context, size_t dim, size_t columns, real type, struct solution *solution) {
-    *solution = (struct solution){.context = context, .algebra = algebra_of(context), .dim = dim, .columns = columns, .type = type};
+    *solution = (struct solution){.context = context, .algebra = settle(context), .dim = dim, .columns = columns, .type = type};
     const l3a_status status = solution->algebra->solution_create(solution);
     if (status != L3A_OK) {
         solution_free(solution);
@@ -127,7 +133,7 @@ l3a_status solution_set(struct solution *solution, const double *coefficients) {
 }
 
 l3a_status sums_create(l3a_context *context, size_t dim, struct sums *sums) {
-    *sums = (struct sums){.context = context, .algebra = algebra_of(context), .dim = dim};
+    *sums = (struct sums){.context = context, .algebra = settle(context), .dim = dim};
     const l3a_status status = sums->algebra->sums_create(sums);
     if (status != L3A_OK) {
         sums_free(sums);
@@ -247,8 +253,8 @@ l3a_status sums_update(struct sums *sums, struct block *rows, const double *weig
 }
 
 l3a_status scatter_create(l3a_context *context, size_t dim, real type, struct scatter *scatter) {
-    *scatter = (struct scatter){
-        .context = context, .algebra = algebra_of(context), .dim = dim, .type = type, .is_root = true, .tidy = true};
+    *scatter =
+        (struct scatter){.context = context, .algebra = settle(context), .dim = dim, .type = type, .is_root = true, .tidy = true};
     return L3A_OK;
 }
 

@@ -98,6 +98,15 @@ struct solution {
 
 enum half { KEPT, ADDED };
 
+/* Where memory is taken. Scatters can be on a device or, as far as they do not fit, in the processor's memory: their back end
+ * decides when it allocates them. */
+enum place { PROCESSOR, DEVICE, EITHER, PLACE_COUNT };
+
+/* Bytes in each place. */
+struct footprint {
+    uint64_t in[PLACE_COUNT];
+};
+
 struct vectors {
     l3a_context *context;
     const struct algebra *algebra;
@@ -181,19 +190,25 @@ struct algebra {
                                    size_t count, const struct vectors *x, struct vectors *y);
     l3a_status (*vectors_solve)(const struct sums *sums, struct vectors *vectors, size_t first, size_t count);
     l3a_status (*rank)(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order);
-    /* Bytes in the processor's memory that an object would take; of `sums`, with a second half of C of that many columns. */
-    uint64_t (*layer_bytes)(const struct layer_shape *shape);
-    uint64_t (*block_bytes)(const struct block *rows);
-    uint64_t (*sums_bytes)(size_t dim, size_t columns);
-    uint64_t (*scatter_bytes)(size_t dim, real type, uint64_t rows); /* a root if rows ≤ dim / 2 */
-    uint64_t (*solution_bytes)(size_t dim, size_t columns, real type);
-    uint64_t (*vectors_bytes)(size_t dim, size_t count, real type);
-    uint64_t (*multiply_bytes)(const l3a_context *context, size_t dim, size_t rows);
+    /* Bytes that an object would take in a place, with the work space of what is done with it; of `sums`, with a second half of C
+     * of that many columns; of a product, with as many rows. */
+    uint64_t (*layer_bytes)(enum place place, const struct layer_shape *shape);
+    uint64_t (*block_bytes)(enum place place, const struct block *rows);
+    uint64_t (*sums_bytes)(enum place place, size_t dim, size_t columns);
+    uint64_t (*scatter_bytes)(enum place place, size_t dim, real type, uint64_t rows); /* a root if rows ≤ dim / 2 */
+    uint64_t (*solution_bytes)(enum place place, size_t dim, size_t columns, real type);
+    uint64_t (*vectors_bytes)(enum place place, size_t dim, size_t count, real type);
+    uint64_t (*multiply_bytes)(enum place place, const l3a_context *context, size_t dim, size_t rows);
 };
 
 extern const struct algebra cpu_algebra;
 /* The back end of a context. */
 const struct algebra *algebra_of(const l3a_context *context);
+
+/* Bytes in a place of what is in the processor's memory whatever the back end. */
+static inline uint64_t processor_bytes(enum place place, uint64_t bytes) {
+    return place == PROCESSOR ? bytes : 0;
+}
 
 /* Numbers in a row of a layer. */
 static inline size_t layer_columns(const struct layer_shape *shape) {

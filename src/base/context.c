@@ -83,9 +83,6 @@ l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **
         (chosen.sum && (chosen.process >= chosen.processes || chosen.processes > INT32_MAX))) {
         return L3A_ERROR_ARGUMENT;
     }
-    if (chosen.device && strlen(chosen.device) >= sizeof made->device_name) {
-        return L3A_ERROR_OPTION;
-    }
     if (!chosen.allocate) {
         chosen.allocate = default_allocate;
         chosen.release = default_release;
@@ -98,9 +95,6 @@ l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **
     made->options = chosen;
     made->threads = chosen.threads ? chosen.threads : machine_processors();
     made->files = &posix_files;
-    if (chosen.device) {
-        made->options.device = strcpy(made->device_name, chosen.device);
-    }
     const l3a_status status = device_open(made);
     if (status != L3A_OK) {
         l3a_context_free(made);
@@ -111,14 +105,15 @@ l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **
     return L3A_OK;
 }
 
-l3a_status context_fork(const l3a_context *context, int threads, l3a_context **made) {
+l3a_status context_fork(const l3a_context *context, int threads, bool algebra, l3a_context **made) {
     l3a_context_options options = context->options;
+    options.device = algebra ? options.device : NULL;
     options.on_event = NULL;
     options.threads = threads;
     const l3a_status status = l3a_context_create(&options, made);
     if (status == L3A_OK) {
         (*made)->files = context->files;
-        (*made)->algebra = context->algebra;
+        (*made)->algebra = algebra ? context->algebra : NULL;
     }
     return status;
 }
@@ -132,6 +127,10 @@ void l3a_context_free(l3a_context *context) {
 
 int l3a_context_threads(const l3a_context *context) {
     return context ? context->threads : 0;
+}
+
+const char *l3a_context_device(const l3a_context *context) {
+    return context ? context->device_name : "";
 }
 
 const char *l3a_error_text(const l3a_context *context) {
@@ -194,14 +193,26 @@ l3a_status report_progress(l3a_context *context, const char *stage, uint64_t don
     return send_event(context, &event) ? fail(context, L3A_ERROR_CANCELLED, NULL, "%s: cancelled", stage) : L3A_OK;
 }
 
-void report_warning(l3a_context *context, const char *format, ...) {
+__attribute__((format(printf, 3, 0))) static void report_text(const l3a_context *context, l3a_event_kind kind, const char *format,
+                                                              va_list arguments) {
     char text[sizeof context->error_text];
+    vsnprintf(text, sizeof text, format, arguments);
+    const l3a_event event = {.kind = kind, .stage = "", .text = text};
+    send_event(context, &event);
+}
+
+void report_warning(l3a_context *context, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    report_text(context, L3A_EVENT_WARNING, format, arguments);
     va_end(arguments);
-    const l3a_event event = {.kind = L3A_EVENT_WARNING, .stage = "", .text = text};
-    send_event(context, &event);
+}
+
+void report_note(l3a_context *context, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    report_text(context, L3A_EVENT_NOTE, format, arguments);
+    va_end(arguments);
 }
 
 static void add_to_stage(struct stages *stages, const char *name, double seconds) {

@@ -31,16 +31,19 @@ struct l3a_context {
     const struct algebra *algebra;   /* the back end of the sums; NULL: the processor */
     const struct l3a_plugin *plugin; /* that brought it; NULL: none */
     void *device;                    /* the plug-in's: what it keeps for this context */
-    char device_name[32];            /* a copy of the options' */
+    char device_name[32];            /* "cpu", "cuda:0"; the options point to it */
+    bool choosing;                   /* device auto, and nothing is on the device yet: the processor can still take its place */
+    uint64_t device_work;            /* the device's memory that plans need for work; parts leave it free */
+    uint64_t failing_allocation;     /* tests: the device's allocation that fails, counted from 1; 0: none */
     char error_text[1024];
     char error_hint[512];
     struct stages stages;
     l3a_lock *locks; /* taken and not yet freed */
 };
 
-/* A context for the work of another thread, with an error text of its own: the same memory functions, memory limit, files
- * and back end, with a handle of its own to the same device, and no events. */
-l3a_status context_fork(const l3a_context *context, int threads, l3a_context **made);
+/* A context for the work of another thread, with an error text of its own: the same memory functions, memory limit and files, and no
+ * events. algebra: with the same back end and a handle of its own to the same device, which takes time and memory to open. */
+l3a_status context_fork(const l3a_context *context, int threads, bool algebra, l3a_context **made);
 
 /* Records an error and returns its status. hint may be NULL. A NULL context has no room for the text. */
 __attribute__((format(printf, 4, 5))) l3a_status fail(l3a_context *context, l3a_status status, const char *hint, const char *format,
@@ -86,6 +89,7 @@ l3a_status need_items(l3a_context *context, const char *function, const char *na
 /* Events. report_progress returns L3A_ERROR_CANCELLED if the callback asks to stop. */
 l3a_status report_progress(l3a_context *context, const char *stage, uint64_t done, uint64_t total);
 __attribute__((format(printf, 2, 3))) void report_warning(l3a_context *context, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void report_note(l3a_context *context, const char *format, ...);
 /* Also adds the seconds to the stage in the context; stage must be a string literal. */
 void report_timing(l3a_context *context, const char *stage, double seconds);
 l3a_status report_result(l3a_context *context, const char *text);

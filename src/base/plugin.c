@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PATH_LIMIT = 4096, NAME_LIMIT = 16, MOST_DEVICES = 1000 };
 
@@ -23,7 +24,11 @@ struct device_name {
 };
 
 static bool is_processor(const char *name) {
-    return !name || !strcmp(name, "auto") || !strcmp(name, "cpu");
+    return !name || !strcmp(name, "cpu");
+}
+
+static bool is_automatic(const char *name) {
+    return name && !strcmp(name, "auto");
 }
 
 static l3a_status read_name(l3a_context *context, const char *text, struct device_name *name) {
@@ -71,6 +76,17 @@ done:
     return status;
 }
 
+/* Without NVIDIA's driver, its libraries are not worth loading. */
+static l3a_status check_driver(l3a_context *context, const char *kind) {
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+    if (!driver) {
+        return fail(context, L3A_ERROR_DEVICE, "install NVIDIA's driver, or use the processor",
+                    "device %s: there is no NVIDIA driver: %s", kind, dlerror());
+    }
+    dlclose(driver);
+    return L3A_OK;
+}
+
 /* The plug-in stays loaded until the process ends: the libraries that it brings do not survive being unloaded. */
 static l3a_status load_plugin(l3a_context *context, const char *kind, const struct l3a_plugin **plugin) {
     l3a_status status = L3A_OK;
@@ -78,6 +94,9 @@ static l3a_status load_plugin(l3a_context *context, const char *kind, const stru
     plugin_entry *entry = NULL;
     void *library = NULL;
     TRY(find_plugin(context, kind, path, sizeof path));
+    if (!access(path, R_OK)) {
+        TRY(check_driver(context, kind));
+    }
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     FAIL_IF(!library, context, L3A_ERROR_NOT_FOUND, "build it with 'make cuda', or set L3A_PLUGIN_PATH to the folder that has it",
             "device %s: cannot load the plug-in: %s", kind, dlerror());
@@ -96,19 +115,41 @@ done:
     return status;
 }
 
-l3a_status device_open(l3a_context *context) {
+static l3a_status open_named(l3a_context *context, const char *text) {
     l3a_status status = L3A_OK;
     struct device_name name;
     const struct l3a_plugin *plugin;
-    if (is_processor(context->options.device)) {
-        return L3A_OK;
-    }
-    TRY(read_name(context, context->options.device, &name));
+    TRY(read_name(context, text, &name));
     TRY(load_plugin(context, name.kind, &plugin));
     TRY(plugin->open(context, &host, name.number, &context->device));
     context->plugin = plugin;
     context->algebra = plugin->algebra;
+    snprintf(context->device_name, sizeof context->device_name, "%s:%d", name.kind, name.number);
 done:
+    return status;
+}
+
+static void open_automatic(l3a_context *context) {
+    char text[256] = "";
+    context->choosing = open_named(context, "cuda") == L3A_OK;
+    if (!context->choosing) {
+        report_note(context, "no GPU is used: %s", context->error_text);
+        context->error_text[0] = context->error_hint[0] = 0;
+    } else if (context->plugin->describe(context, &host, 0, text, sizeof text) == L3A_OK) {
+        report_note(context, "using %s: %s", context->device_name, text);
+    }
+}
+
+l3a_status device_open(l3a_context *context) {
+    const char *name = context->options.device;
+    l3a_status status = L3A_OK;
+    strcpy(context->device_name, "cpu");
+    context->options.device = context->device_name;
+    if (is_automatic(name)) {
+        open_automatic(context);
+    } else if (!is_processor(name)) {
+        status = open_named(context, name);
+    }
     return status;
 }
 
@@ -118,20 +159,45 @@ void device_close(l3a_context *context) {
     }
     context->plugin = NULL;
     context->device = NULL;
+    context->algebra = NULL;
+    context->choosing = false;
+    strcpy(context->device_name, "cpu");
+}
+
+void device_leave(l3a_context *context, const char *format, ...) {
+    char text[sizeof context->error_text];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    device_close(context);
+    report_note(context, "no GPU is used: %s", text);
+}
+
+l3a_status device_memory(l3a_context *context, uint64_t *available) {
+    *available = UINT64_MAX;
+    return context->plugin ? context->plugin->memory(context, available) : L3A_OK;
+}
+
+static l3a_status describe(l3a_context *context, const char *device, char *text, size_t capacity) {
+    l3a_status status = L3A_OK;
+    struct device_name name;
+    const struct l3a_plugin *plugin;
+    TRY(read_name(context, device, &name));
+    TRY(load_plugin(context, name.kind, &plugin));
+    TRY(plugin->describe(context, &host, name.number, text, capacity));
+done:
+    return status;
 }
 
 l3a_status l3a_device_describe(l3a_context *context, const char *device, char *text, size_t capacity) {
     l3a_status status = L3A_OK;
-    struct device_name name;
-    const struct l3a_plugin *plugin;
     NEED(context, context, text);
-    if (is_processor(device)) {
+    if (is_processor(device) || (is_automatic(device) && describe(context, "cuda", text, capacity) != L3A_OK)) {
         snprintf(text, capacity, "the processor, %d threads", context->threads);
-        return L3A_OK;
+    } else if (!is_automatic(device)) {
+        TRY(describe(context, device, text, capacity));
     }
-    TRY(read_name(context, device, &name));
-    TRY(load_plugin(context, name.kind, &plugin));
-    TRY(plugin->describe(context, &host, name.number, text, capacity));
 done:
     return status;
 }

@@ -10,7 +10,7 @@
 #include "base/context.h"
 
 /* The second number changes whenever struct algebra, a struct that it names or one of this file does. */
-enum { PLUGIN_VERSION = L3A_VERSION_NUMBER * 100 + 3 };
+enum { PLUGIN_VERSION = L3A_VERSION_NUMBER * 100 + 4 };
 
 struct plugin_host {
     __attribute__((format(printf, 4, 5)))
@@ -27,13 +27,20 @@ struct l3a_plugin {
     void (*close)(l3a_context *context, void *device);
     /* What the device is: "NVIDIA H200, 139.8 GiB, …". */
     l3a_status (*describe)(l3a_context *context, const struct plugin_host *host, int number, char *text, size_t capacity);
+    /* Bytes of the device's memory that the context can still take, within its options' device_memory_limit. */
+    l3a_status (*memory)(l3a_context *context, uint64_t *available);
 };
 
 typedef const struct l3a_plugin *plugin_entry(uint32_t version);
 
-/* Gives the context the back end of its options.device. If this fails, the context's text says why the device cannot be used. */
+/* Gives the context the back end of its options.device. If this fails, the context's text says why the device cannot be used. With
+ * "auto" it does not fail for want of a device: a note says what is used. */
 l3a_status device_open(l3a_context *context);
 /* Accepts a context without a device. */
 void device_close(l3a_context *context);
+/* For a context that is still choosing: takes the processor instead, and says why in a note. */
+__attribute__((format(printf, 2, 3))) void device_leave(l3a_context *context, const char *format, ...);
+/* Bytes of the device's memory that the context can still take; without a device, UINT64_MAX. */
+l3a_status device_memory(l3a_context *context, uint64_t *available);
 
 #endif

@@ -46,7 +46,7 @@ static void copy_part(void *argument, size_t first, size_t last) {
 }
 
 void parallel_copy(int threads, void *to, const void *from, size_t bytes) {
-    enum { PART = 1 << 18 };
+    enum { PART = 1 << 21 }; /* waking a thread takes as long as copying a good part of it */
     struct copying copying = {to, from};
     parallel_for(threads, bytes, PART, copy_part, &copying);
 }

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-enum { SLOTS = 3, PAGE = 4096 };
+enum { PAGE = 4096 };
 
 struct write_behind {
     const output_file *output;
@@ -19,7 +19,7 @@ struct write_behind {
     struct slot {
         uint64_t offset;
         size_t count;
-    } slots[SLOTS];
+    } slots[WRITE_CHUNKS];
     bool has_lock, has_thread;
     pthread_mutex_t lock;
     pthread_cond_t room, arrival;
@@ -96,7 +96,7 @@ l3a_status write_behind_create(const output_file *output, uint64_t total, write_
     const uint64_t needed = (total + WRITE_CHUNK - 1) / WRITE_CHUNK;
     TRY(allocate_zeroed(context, 1, sizeof *writer, &writer));
     writer->output = output;
-    writer->slot_count = context->threads < 2 || needed < 2 ? 1 : needed < SLOTS ? (size_t)needed : SLOTS;
+    writer->slot_count = context->threads < 2 || needed < 2 ? 1 : needed < WRITE_CHUNKS ? (size_t)needed : WRITE_CHUNKS;
     writer->slot_bytes = total < WRITE_CHUNK ? (size_t)total : WRITE_CHUNK;
     TRY(allocate(context, writer->slot_count, writer->slot_bytes, &writer->chunks));
     FAIL_IF(pthread_mutex_init(&writer->lock, NULL), context, L3A_ERROR_MEMORY, NULL, "no memory for a lock");

@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 
-enum { WRITE_CHUNK = 3 << 19 }; /* bytes of a chunk, at most */
+enum { WRITE_CHUNK = 3 << 19, WRITE_CHUNKS = 3 }; /* bytes of a chunk, and chunks at a time, at most */
 
 typedef struct write_behind write_behind;
 

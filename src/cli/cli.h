@@ -293,8 +293,10 @@ bool request_fill(const struct arguments *arguments, struct request *request, co
 /* Opens the tables, prints the plan, runs it and prints the results. Returns the exit code. */
 int request_execute(const struct arguments *arguments, struct request *request, const struct request_view *view,
                     const char *format);
-/* The end of the line of a plan: how long it will take. */
+/* The end of the line of a plan: how long it will take, on the processor. */
 void print_estimate(FILE *to, const struct arguments *arguments, const struct request *request, double flops);
+/* A line of a plan, if a GPU is used: the bytes of its memory, and parts that do not fit. */
+void print_device_plan(FILE *to, const struct arguments *arguments, uint64_t memory, uint64_t parts, uint64_t spilled);
 void request_free(struct request *request);
 
 /* Prints the results of a run; format "summary" prints only the table over all phases. */

@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* How threads wait for work; the command chooses sleeping unless the user has chosen. */
 static void print_waiting(void) {
@@ -25,12 +26,40 @@ const struct option doctor_options[] = {
     {NULL, NULL, NULL},
 };
 
-static void print_device(l3a_context *context) {
-    char text[256];
-    if (l3a_device_describe(context, "cuda", text, sizeof text) == L3A_OK) {
-        printf("device       cuda: %s; --device cuda uses it\n", text);
-    } else {
-        printf("device       none: %s\n", l3a_error_text(context));
+/* How fast the device is, and how fast it would learn. */
+static void print_device_speed(const char *name) {
+    const l3a_context_options options = {.size = sizeof options, .device = name};
+    l3a_plan plan = {.size = sizeof plan};
+    l3a_context *context = NULL;
+    double single, exact;
+    char text[32];
+    if (l3a_context_create(&options, &context) != L3A_OK) {
+        printf("             it cannot be used now: its memory may be full; see what nvidia-smi says\n");
+        return;
+    }
+    if (l3a_device_speed(context, &single, &exact) != L3A_OK) {
+        printf("             its speed is unknown: %s\n", l3a_error_text(context));
+    } else if (l3a_model_plan(context, NULL, 2048, 80, &plan) == L3A_OK) {
+        printf("             %.0f GFLOP/s in single precision, %.0f in double (measured now, with learning's own operations)\n",
+               single * 1e-9, exact * 1e-9);
+        printf("             dim 8192 from features 2048 wide: %s of its memory\n", size_text(plan.device_memory, text));
+    }
+    l3a_context_free(context);
+}
+
+/* All devices, or why there is none. */
+static void print_devices(l3a_context *context) {
+    char name[16], text[256];
+    for (int i = 0;; i++) {
+        snprintf(name, sizeof name, "cuda:%d", i);
+        if (l3a_device_describe(context, name, text, sizeof text) != L3A_OK) {
+            break;
+        }
+        printf("device       %s: %s; --device %s uses it\n", name, text, i ? name : "cuda");
+        print_device_speed(name);
+    }
+    if (strcmp(name, "cuda:0") == 0) {
+        printf("device       no GPU: %s\n", l3a_error_text(context));
         printf("             %s\n", l3a_error_hint(context));
     }
 }
@@ -61,7 +90,7 @@ int doctor_command(struct arguments *arguments) {
         printf("             chosen by OPENBLAS_CORETYPE=%s; set it for your own programs that use the library, too\n",
                getenv("OPENBLAS_CORETYPE"));
     }
-    print_device(arguments->context);
+    print_devices(arguments->context);
     status = l3a_machine_speed(arguments->context, &single, &exact);
     if (status != L3A_OK) {
         return explain(arguments, status);

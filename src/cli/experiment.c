@@ -1,6 +1,7 @@
 /* What run and sweep share: the options that both have, and the way from a plan to results. */
 #include "cli.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,10 +95,24 @@ static int open_tables(const struct arguments *arguments, l3a_experiment_options
 
 void print_estimate(FILE *to, const struct arguments *arguments, const struct request *request, double flops) {
     double single = 0, exact = 0;
-    if (l3a_machine_speed(arguments->context, &single, &exact) == L3A_OK) {
+    const bool processor = strcmp(l3a_context_device(arguments->context), "cpu") == 0;
+    if (processor && l3a_machine_speed(arguments->context, &single, &exact) == L3A_OK) {
         const bool mixed =
             setting_is(request->settings, "precision", "mixed") && !setting_is(request->settings, "solver", "recursive");
         fprintf(to, ", about %.0f s", 1.2 * flops / (mixed ? single : exact) + 1);
+    }
+    fprintf(to, "\n");
+}
+
+void print_device_plan(FILE *to, const struct arguments *arguments, uint64_t memory, uint64_t parts, uint64_t spilled) {
+    char text[32];
+    if (!memory) {
+        return;
+    }
+    fprintf(to, "  device %s: memory %s", l3a_context_device(arguments->context), size_text(memory, text));
+    if (spilled) {
+        fprintf(to, "; %" PRIu64 " of %" PRIu64 " %s will be kept in the processor's memory", spilled, parts,
+                plural(parts, "part", "parts"));
     }
     fprintf(to, "\n");
 }
@@ -122,7 +137,7 @@ int request_execute(const struct arguments *arguments, struct request *request, 
         status = l3a_experiment_run(experiment);
     }
     code = explain(arguments, status);
-    if (status == L3A_ERROR_CANCELLED && request->options.folder) {
+    if ((status == L3A_ERROR_CANCELLED || status == L3A_ERROR_DEVICE) && request->options.folder) {
         hint_at_resuming(arguments, view->saved, request->options.folder);
     }
     if (code == EXIT_DONE && !dry) {

@@ -133,6 +133,7 @@ static l3a_status print_plan(const struct arguments *arguments, l3a_model *model
         fprintf(stderr, "plan: phase %zu, %zu new %s, %" PRIu64 " %s to learn; memory %s, model file %s\n",
                 l3a_model_phase_count(model) + 1, list->count, plural(list->count, "class", "classes"), images,
                 plural(images, "image", "images"), size_text(plan.memory, memory), size_text(plan.file, file));
+        print_device_plan(stderr, arguments, plan.device_memory, l3a_model_phase_count(model) + 1, plan.spilled_phases);
     }
     return status;
 }

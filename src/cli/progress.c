@@ -185,6 +185,10 @@ int show_event(const l3a_event *event, void *user) {
         progress_clear();
         fprintf(stderr, "%s\n", event->text);
         break;
+    case L3A_EVENT_NOTE:
+        progress_clear();
+        fprintf(stderr, "%s\n", event->text);
+        break;
     case L3A_EVENT_TIMING: progress_clear(); break;
     }
     return interrupted;

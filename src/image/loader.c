@@ -141,7 +141,7 @@ static l3a_status make_workers(l3a_loader *loader) {
     TRY(allocate_zeroed(loader->context, loader->worker_count, sizeof *loader->workers, &loader->workers));
     for (size_t i = 0; i < loader->worker_count; i++) {
         struct worker *worker = &loader->workers[i];
-        FAIL_IF(context_fork(loader->context, 1, &worker->context) != L3A_OK, loader->context, L3A_ERROR_MEMORY, NULL,
+        FAIL_IF(context_fork(loader->context, 1, false, &worker->context) != L3A_OK, loader->context, L3A_ERROR_MEMORY, NULL,
                 "no memory for the threads that read pictures");
         worker->loader = loader;
         preparer_start(worker->context, &loader->options, &worker->preparer);

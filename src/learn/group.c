@@ -136,8 +136,8 @@ static size_t row_capacity(size_t block) {
 }
 
 /* What one member adds to the group's layer and rows. */
-static uint64_t member_memory(const struct block *work, const struct model_options *members, size_t index, size_t width,
-                              size_t phases) {
+static uint64_t member_memory(enum place place, const struct block *work, const struct model_options *members, size_t index,
+                              size_t width, size_t phases) {
     const l3a_context *context = work->context;
     const size_t classes = work->columns;
     const struct model_options *options = &members[index];
@@ -151,29 +151,31 @@ static uint64_t member_memory(const struct block *work, const struct model_optio
     list_block(&none, options, block_images(options, UINT64_MAX), width, classes, classes, block);
     list_columns(&none, d, classes, columns);
     list_stage(&no_stage, classes, stage);
-    return arrays_bytes(block, BLOCK_ARRAYS) + arrays_bytes(columns, COLUMN_ARRAYS) + (uint64_t)d * classes * sizeof(double) +
-           algebra->solution_bytes(d, classes, options_real(options)) +
+    const uint64_t staging = processor_bytes(place, arrays_bytes(stage, STAGE_ARRAYS)) + algebra->block_bytes(place, &staged);
+    return processor_bytes(place, arrays_bytes(block, BLOCK_ARRAYS) + arrays_bytes(columns, COLUMN_ARRAYS) +
+                                      (uint64_t)d * classes * sizeof(double)) +
+           algebra->solution_bytes(place, d, classes, options_real(options)) +
            (role == SHARES ? 0
-                           : algebra->sums_bytes(d, 2 * classes) +
-                                 kept_phases(options, phases) * algebra->scatter_bytes(d, options_real(options), d)) +
-           (role == FOLLOWS ? STAGES * (arrays_bytes(stage, STAGE_ARRAYS) + algebra->block_bytes(&staged)) : 0);
+                           : algebra->sums_bytes(place, d, 2 * classes) +
+                                 kept_phases(options, phases) * algebra->scatter_bytes(place, d, options_real(options), d)) +
+           (role == FOLLOWS ? STAGES * staging : 0);
 }
 
-uint64_t group_memory(l3a_context *context, const struct model_options *members, size_t count, size_t width, size_t classes,
-                      size_t phases) {
+uint64_t group_memory(enum place place, l3a_context *context, const struct model_options *members, size_t count, size_t width,
+                      size_t classes, size_t phases) {
     const struct layer layer = {.algebra = algebra_of(context), .shape = model_layer_shape(members, width)};
     const struct block rows = {.context = context,
                                .layer = &layer,
                                .capacity = row_capacity(block_images(members, UINT64_MAX) * view_rows((size_t)members->views)),
                                .columns = classes,
                                .reused = count > 1};
-    uint64_t total = layer.algebra->layer_bytes(&layer.shape) + layer.algebra->block_bytes(&rows) +
-                     rows.capacity * width * sizeof(float) + parts_solve_bytes(context, learned_width(members, width), classes) +
-                     count * classes *
-                         (learned_width(members, width) * (sizeof(double) + real_size(layer.shape.type)) +
-                          rows.capacity * real_size(layer.shape.type));
+    const size_t d = learned_width(members, width), size = real_size(layer.shape.type);
+    uint64_t total = layer.algebra->layer_bytes(place, &layer.shape) + layer.algebra->block_bytes(place, &rows) +
+                     parts_solve_bytes(place, context, d, classes) +
+                     processor_bytes(place, rows.capacity * width * sizeof(float) +
+                                                count * classes * (d * (sizeof(double) + size) + rows.capacity * size));
     for (size_t i = 0; i < count; i++) {
-        total += member_memory(&rows, members, i, width, phases);
+        total += member_memory(place, &rows, members, i, width, phases);
     }
     return total;
 }

@@ -28,8 +28,8 @@ struct group_outcome {
 /* Whether models with these settings can be in one group. */
 bool group_accepts(const struct model_options *first, const struct model_options *other);
 /* Bytes that a group with these members needs for `phases` phases. */
-uint64_t group_memory(l3a_context *context, const struct model_options *members, size_t count, size_t width, size_t classes,
-                      size_t phases);
+uint64_t group_memory(enum place place, l3a_context *context, const struct model_options *members, size_t count, size_t width,
+                      size_t classes, size_t phases);
 /* The order in which neighbours of a chain disagree on few rows: below, equal to or above 0, like strcmp(). */
 int group_order(const struct model_options *left, const struct model_options *right);
 /* The members should be in that order. */

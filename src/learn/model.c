@@ -70,7 +70,7 @@ l3a_status model_create(l3a_context *context, size_t width, const struct model_o
     l3a_status status = L3A_OK;
     l3a_model *made = NULL;
     TRY(model_create_to_score(context, width, options, &made));
-    TRY(model_check_memory(context, options, width, 0, 0, 0));
+    TRY(model_check_memory(context, options, width, 0, 0, NULL));
     TRY(ridge_create(context, learned_width(options, width), options->gamma,
                      options->store == L3A_STORE_FLOAT32 ? REAL_SINGLE : options_real(options), &made->evidence->ridge));
     *model = made;
@@ -610,6 +610,23 @@ done:
     return status;
 }
 
+/* Puts the memory of the phase to come into the plan. */
+static l3a_status plan_phase(const l3a_model *model, const struct phase_size *phase, l3a_plan *plan) {
+    l3a_status status = L3A_OK;
+    struct footprint needed, held;
+    struct placement placed;
+    for (enum place place = 0; place < PLACE_COUNT; place++) {
+        needed.in[place] = phase_memory(place, model->context, &model->options, model->width, phase);
+    }
+    model_memory(model, &held);
+    TRY(place_parts(model->context, &needed, &held, plan->phase, &placed));
+    plan->memory = placed.processor;
+    plan->device_memory = placed.device;
+    plan->spilled_phases = placed.spilled;
+done:
+    return status;
+}
+
 l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count,
                              uint64_t *images, l3a_plan *plan) {
     REQUIRE(model, model, features, classes, images, plan);
@@ -628,7 +645,8 @@ l3a_status l3a_model_prepare(l3a_model *model, l3a_features *features, const cha
     TRY(model_plan(context, &model->options, model->width, old + class_count, &own));
     const struct phase_size phase = {old, old + class_count, pass.count, model->evidence->part_count,
                                      model->evidence->ridge.inverse};
-    own.memory = phase_memory(context, &model->options, model->width, &phase) + features_label_bytes(features);
+    TRY(plan_phase(model, &phase, &own));
+    own.memory += features_label_bytes(features);
     own.file += kept_phases(&model->options, model->evidence->part_count + 1) * own.phase;
     TRY(WRITE_SIZED(context, plan, own));
     *images = pass.count;

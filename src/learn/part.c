@@ -156,14 +156,15 @@ static real vectors_type(size_t index) {
     return index == SEARCH_VECTORS - 1 ? REAL_SINGLE : REAL_DOUBLE;
 }
 
-uint64_t parts_solve_bytes(const l3a_context *context, size_t dim, size_t columns) {
+uint64_t parts_solve_bytes(enum place place, const l3a_context *context, size_t dim, size_t columns) {
     const struct algebra *algebra = algebra_of(context);
     struct search none;
     struct array list[SEARCH_ARRAYS];
     list_search(&none, dim, columns, list);
-    uint64_t bytes = arrays_bytes(list, SEARCH_ARRAYS) + algebra->multiply_bytes(context, dim, columns);
+    uint64_t bytes =
+        processor_bytes(place, arrays_bytes(list, SEARCH_ARRAYS)) + algebra->multiply_bytes(place, context, dim, columns);
     for (size_t i = 0; i < SEARCH_VECTORS; i++) {
-        bytes += algebra->vectors_bytes(dim, columns, vectors_type(i));
+        bytes += algebra->vectors_bytes(place, dim, columns, vectors_type(i));
     }
     return bytes;
 }

@@ -92,7 +92,7 @@ void search_end_free(l3a_context *context, struct search_end *end);
 l3a_status parts_solve(struct ridge *ridge, const struct part *parts, size_t count, double alpha, double lift, size_t columns,
                        const double *cross, double *coefficients, struct search_end *end);
 /* Bytes that this takes. */
-uint64_t parts_solve_bytes(const l3a_context *context, size_t dim, size_t columns);
+uint64_t parts_solve_bytes(enum place place, const l3a_context *context, size_t dim, size_t columns);
 /* λ_t */
 double parts_lift(double lift, const struct part *parts, size_t count);
 /* First half of the sums = S */

@@ -117,7 +117,7 @@ static l3a_status begin(l3a_model *model, const char *const *classes, size_t cla
     const size_t old = old_classes(model);
     TRY(collect_classes(model, classes, class_count));
     const size_t all = phase->classes.count;
-    TRY(model_check_memory(context, &model->options, model->width, all, model->evidence->part_count + 1, model_memory(model)));
+    TRY(model_check_memory(context, &model->options, model->width, all, model->evidence->part_count + 1, model));
     TRY(allocate_zeroed(context, all, sizeof *phase->counts, &phase->counts));
     TRY(allocate_zeroed(context, all, sizeof *phase->learned, &phase->learned));
     TRY(allocate_zeroed(context, all, sizeof *phase->class_weight, &phase->class_weight));

@@ -183,12 +183,17 @@ done:
 }
 
 l3a_status scorer_check_memory(l3a_context *context, const struct model_options *options, size_t width, size_t classes) {
-    const struct algebra *algebra = algebra_of(context);
     const struct layer_shape shape = model_layer_shape(options, width);
     const size_t d = layer_columns(&shape);
-    const uint64_t columns = 2 * (uint64_t)d * classes * sizeof(double);
-    return check_memory(context, options, width,
-                        algebra->layer_bytes(&shape) + algebra->solution_bytes(d, classes, shape.type) + columns, 0);
+    struct footprint needed;
+    do {
+        const struct algebra *algebra = algebra_of(context);
+        for (enum place place = 0; place < PLACE_COUNT; place++) {
+            needed.in[place] = algebra->layer_bytes(place, &shape) + algebra->solution_bytes(place, d, classes, shape.type) +
+                               processor_bytes(place, 2 * (uint64_t)d * classes * sizeof(double));
+        }
+    } while (leaves_device(context, options, width, &needed));
+    return check_memory(context, options, width, &needed, &(struct footprint){{0}});
 }
 
 static l3a_status copy_texts(l3a_context *context, const text_list *from, text_list *to) {

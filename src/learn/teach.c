@@ -605,7 +605,7 @@ l3a_status model_teach(l3a_model *model, const struct taught *taught, double sig
             "the model knows no class, so there is nothing to take back");
     TRY(make_sections(&lesson));
     TRY(model_check_memory(model->context, &model->options, model->width, lesson.classes.count,
-                           model->evidence->part_count + lesson.section_count, model_memory(model)));
+                           model->evidence->part_count + lesson.section_count, model));
     lesson.recursive = sign > 0 && chooses_recursion(model->context, &model->options, model_dim(model), taught->row_count,
                                                      model->evidence->ridge.inverse);
     TRY(prepare_block(&lesson));

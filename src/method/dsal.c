@@ -40,11 +40,17 @@ static l3a_status create(l3a_context *context, const struct method *method, cons
     (void)method;
     l3a_status status = L3A_OK;
     struct dsal *dsal = NULL;
-    l3a_plan plan = {.size = sizeof plan};
+    struct footprint needed;
     struct layer_shape shape = model_layer_shape(&settings->model, width);
     shape.kind = LAYER_TANH;
-    TRY(model_plan(context, &settings->model, width, 0, &plan));
-    TRY(check_memory(context, &settings->model, width, plan.memory + algebra_of(context)->sums_bytes(shape.dim, 0), 0));
+    TRY(model_options_check(context, &settings->model));
+    do {
+        model_need(context, &settings->model, width, 0, 0, &needed);
+        for (enum place place = 0; place < PLACE_COUNT; place++) {
+            needed.in[place] += algebra_of(context)->sums_bytes(place, shape.dim, 0);
+        }
+    } while (leaves_device(context, &settings->model, width, &needed));
+    TRY(check_memory(context, &settings->model, width, &needed, &(struct footprint){{0}}));
     TRY(allocate_zeroed(context, 1, sizeof *dsal, &dsal));
     dsal->context = context;
     dsal->settings = *settings;

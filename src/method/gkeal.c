@@ -44,7 +44,7 @@ static l3a_status create(l3a_context *context, const struct method *method, cons
     (void)method;
     l3a_status status = L3A_OK;
     struct gkeal *gkeal = NULL;
-    TRY(model_check_memory(context, &settings->model, width, 0, 0, 0));
+    TRY(model_check_memory(context, &settings->model, width, 0, 0, NULL));
     TRY(allocate_zeroed(context, 1, sizeof *gkeal, &gkeal));
     gkeal->context = context;
     gkeal->settings = *settings;

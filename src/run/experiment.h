@@ -107,7 +107,7 @@ l3a_status count_images(l3a_experiment *experiment);
 /* The training images of a method's lesson t; for joint-masked, each counts in every phase it belongs to. */
 uint64_t lesson_images(const l3a_experiment *experiment, const struct method *method, size_t t);
 /* Bytes that a team of several points needs. */
-uint64_t team_memory(const l3a_experiment *experiment, const struct model_options *settings, size_t count);
+void team_memory(const l3a_experiment *experiment, const struct model_options *settings, size_t count, struct footprint *need);
 
 /* job.c. Learns the phases of a job that are missing. */
 l3a_status run_job(l3a_experiment *experiment, struct job *job);

@@ -1,5 +1,6 @@
 /* What an experiment needs: the images of every phase, memory and operations. */
 #include "base/sized.h"
+#include "base/write_behind.h"
 #include "data/features.h"
 #include "run/experiment.h"
 
@@ -63,7 +64,7 @@ static void raise(uint64_t *most, uint64_t value) {
 }
 
 /* The most memory that a model needs in any of its lessons, both to learn it and to be measured. */
-static uint64_t model_peak(const l3a_experiment *experiment, const struct point *point) {
+static uint64_t model_peak(enum place place, const l3a_experiment *experiment, const struct point *point) {
     struct model_options settings = point->settings.model;
     const size_t width = experiment->options.train->width;
     uint64_t most = 0;
@@ -75,17 +76,19 @@ static uint64_t model_peak(const l3a_experiment *experiment, const struct point 
                                          .rows = lesson->train_images,
                                          .parts = kept_phases(&settings, t),
                                          .inverse = inverse};
-        raise(&most, phase_memory(experiment->context, &settings, width, &phase));
-        raise(&most, score_memory(experiment->context, &settings, width, phase.all, phase.parts + 1, lesson->test_images));
+        raise(&most, phase_memory(place, experiment->context, &settings, width, &phase));
+        raise(&most, score_memory(place, experiment->context, &settings, width, phase.all, phase.parts + 1, lesson->test_images));
         inverse = chooses_recursion(experiment->context, &settings, learned_width(&settings, width), phase.rows, inverse);
         settings.gamma = settings.gamma == 0 ? 1 : settings.gamma; /* `auto` is resolved in the first phase */
     }
     return most;
 }
 
-uint64_t team_memory(const l3a_experiment *experiment, const struct model_options *settings, size_t count) {
-    return group_memory(experiment->context, settings, count, experiment->options.train->width, experiment->classes,
-                        experiment->phases);
+void team_memory(const l3a_experiment *experiment, const struct model_options *settings, size_t count, struct footprint *need) {
+    for (enum place place = 0; place < PLACE_COUNT; place++) {
+        need->in[place] = group_memory(place, experiment->context, settings, count, experiment->options.train->width,
+                                       experiment->classes, experiment->phases);
+    }
 }
 
 /* The features of a lesson's images, all of them at a time, with a number for the bias in each row. */
@@ -98,19 +101,23 @@ static uint64_t held_images(const l3a_experiment *experiment, const struct metho
     return most * view_rows(train->views) * (train->width + 1) * sizeof(float);
 }
 
-/* The plan of one point by itself, with the labels of both tables. */
-static l3a_status plan_point(const l3a_experiment *experiment, const struct point *point, l3a_plan *plan) {
+/* The plan of one point by itself, and the memory it needs, with the labels of both tables, and what saving the model takes: that
+ * is little, but the C library keeps it for later. */
+static l3a_status plan_point(const l3a_experiment *experiment, const struct point *point, l3a_plan *plan, struct footprint *need) {
     const l3a_experiment_options *options = &experiment->options;
     l3a_status status = L3A_OK;
     TRY(model_plan(experiment->context, &point->settings.model, options->train->width, experiment->classes, plan));
+    *need = (struct footprint){{[PROCESSOR] = plan->memory, [DEVICE] = plan->device_memory}};
     if (point->method->learner->is_model) {
-        plan->memory = model_peak(experiment, point);
+        for (enum place place = 0; place < PLACE_COUNT; place++) {
+            need->in[place] = model_peak(place, experiment, point);
+        }
         plan->file += kept_phases(&point->settings.model, phases_of(experiment, point->method)) * plan->phase;
     }
     if (point->method->learner->holds_images) {
-        plan->memory += held_images(experiment, point->method);
+        need->in[PROCESSOR] += held_images(experiment, point->method);
     }
-    plan->memory += features_label_bytes(options->train) + features_label_bytes(options->test);
+    need->in[PROCESSOR] += features_label_bytes(options->train) + features_label_bytes(options->test) + WRITE_CHUNKS * WRITE_CHUNK;
 done:
     return status;
 }
@@ -127,6 +134,24 @@ static double point_flops(const l3a_experiment *experiment, const struct method 
     return flops;
 }
 
+/* The memory of a team: of its only point, or of its points together. */
+static l3a_status plan_memory(const l3a_experiment *experiment, const struct team *team, const struct model_options *settings,
+                              struct footprint *need, uint64_t part, l3a_workload *plan) {
+    l3a_status status = L3A_OK;
+    struct placement placed;
+    if (team->count > 1) {
+        team_memory(experiment, settings, team->count, need);
+    }
+    TRY(place_parts(experiment->context, need, &(struct footprint){{0}}, part, &placed));
+    raise(&experiment->context->device_work, need->in[DEVICE]);
+    raise(&plan->memory, placed.processor);
+    raise(&plan->device_memory, placed.device);
+    raise(&plan->parts, placed.parts);
+    raise(&plan->spilled, placed.spilled);
+done:
+    return status;
+}
+
 /* Adds what a team needs to the plan. */
 static l3a_status plan_team(const l3a_experiment *experiment, const struct team *team, struct model_options *settings,
                             l3a_workload *plan) {
@@ -136,10 +161,11 @@ static l3a_status plan_team(const l3a_experiment *experiment, const struct team 
                  learned = (double)view_rows(options->train->views), scored = (double)view_rows(options->test->views);
     l3a_status status = L3A_OK;
     l3a_plan own = {.size = sizeof own};
-    TRY(plan_point(experiment, first, &own));
-    TRY(check_memory(experiment->context, &first->settings.model, options->train->width, own.memory, 0));
+    struct footprint need;
+    TRY(plan_point(experiment, first, &own, &need));
+    TRY(check_memory(experiment->context, &first->settings.model, options->train->width, &need, &(struct footprint){{0}}));
     team_settings(experiment, team, 0, settings);
-    raise(&plan->memory, team->count == 1 ? own.memory : team_memory(experiment, settings, team->count));
+    TRY(plan_memory(experiment, team, settings, &need, own.phase, plan));
     raise(&plan->file, experiment->layout == &run_layout ? own.file : 0);
     /* The first point costs as much as if it were alone; each further point costs only what is not shared. */
     plan->flops += (double)options->seed_count * point_flops(experiment, first->method, &own);

@@ -2,6 +2,7 @@
  * team, as large as memory allows; every other point is a team by itself. Random layers of different dim have nothing in common
  * (entry i·d + j depends on d), so each dim needs its own team. */
 #include "base/machine.h"
+#include "data/features.h"
 #include "run/experiment.h"
 
 #include <inttypes.h>
@@ -244,6 +245,15 @@ static void join(const l3a_experiment *experiment, struct team *team, size_t poi
     team->points[at] = point;
 }
 
+static bool fits(const l3a_experiment *experiment, const struct model_options *settings, size_t count, uint64_t limit) {
+    struct placement placed;
+    struct footprint need;
+    team_memory(experiment, settings, count, &need);
+    return place_parts(experiment->context, &need, &(struct footprint){{0}},
+                       part_bytes(experiment->context, settings, experiment->options.train->width), &placed) == L3A_OK &&
+           placed.fits && placed.processor <= limit;
+}
+
 /* The first team that a point can join, or a new one. `settings` has room for those of all points. */
 static size_t find_team(const l3a_experiment *experiment, size_t point, uint64_t limit, struct model_options *settings) {
     for (size_t t = 0; t < experiment->team_count && experiment->layout != &run_layout; t++) {
@@ -251,7 +261,7 @@ static size_t find_team(const l3a_experiment *experiment, size_t point, uint64_t
         if (can_share(team_point(experiment, team, 0), &experiment->points[point])) {
             team_settings(experiment, team, 0, settings);
             settings[team->count] = experiment->points[point].settings.model;
-            if (team_memory(experiment, settings, team->count + 1) <= limit) {
+            if (fits(experiment, settings, team->count + 1, limit)) {
                 return t;
             }
         }
@@ -264,6 +274,11 @@ l3a_status make_teams(l3a_experiment *experiment) {
     l3a_status status = L3A_OK;
     struct model_options *settings = NULL;
     const uint64_t limit = memory_limit(context);
+    l3a_plan plan = {.size = sizeof plan};
+    for (size_t i = 0; context->choosing && i < experiment->point_count; i++) { /* if one does not fit the device, none uses it */
+        TRY(model_plan(context, &experiment->points[i].settings.model, experiment->options.train->width, experiment->classes,
+                       &plan));
+    }
     TRY(allocate_zeroed(context, experiment->point_count, sizeof *experiment->teams, &experiment->teams));
     TRY(allocate(context, experiment->point_count, sizeof *settings, &settings));
     for (size_t i = 0; i < experiment->point_count; i++) {

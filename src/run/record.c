@@ -149,6 +149,7 @@ l3a_status record_write(l3a_context *context, const char *path, const l3a_experi
     print_string(&text, "instructions", machine.instructions, ", ");
     print_string(&text, "blas", machine.blas, ", ");
     print_string(&text, "compiler", machine.compiler, ", ");
+    print_string(&text, "device", l3a_context_device(context), ", ");
     text_builder_print(&text, "\"processors\": %d, \"memory\": %" PRIu64 "},\n  \"run\": ", machine.processors,
                        machine.memory_total);
     text_builder_append(&text, identity->text, identity->length);

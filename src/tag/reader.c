@@ -26,7 +26,7 @@ l3a_status l3a_reader_create(l3a_tagger *tagger, l3a_reader **reader) {
         return L3A_ERROR_ARGUMENT; /* the text of the tagger's context belongs to another thread */
     }
     const l3a_backbone_info *info = l3a_backbone_describe(tagger->backbone);
-    TRY(context_fork(tagger->context, tagger->context->threads, &context));
+    TRY(context_fork(tagger->context, tagger->context->threads, true, &context));
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     made->tagger = tagger;

@@ -38,7 +38,7 @@ MAY_BE_NULL = {
     ("l3a_pack_write", "options"), ("l3a_pack_write", "report"), ("l3a_device_describe", "device"),
 }
 # They return "" for NULL.
-TEXTS = ("l3a_error_text", "l3a_error_hint", "l3a_reader_error_text", "l3a_reader_error_hint")
+TEXTS = ("l3a_error_text", "l3a_error_hint", "l3a_reader_error_text", "l3a_reader_error_hint", "l3a_context_device")
 # Their text would belong to another thread.
 WITHOUT_TEXT = ("l3a_reader_create",)
 LARGE = 4096  # more than any struct of the interface has

@@ -677,44 +677,51 @@ static l3a_status scatter_join_sums(struct scatter *scatter, const struct sums *
 }
 
 /* It plans nothing: its memory is not the context's. */
-static uint64_t no_layer_bytes(const struct layer_shape *shape) {
+static uint64_t no_layer_bytes(enum place place, const struct layer_shape *shape) {
+    (void)place;
     (void)shape;
     return 0;
 }
 
-static uint64_t no_block_bytes(const struct block *rows) {
+static uint64_t no_block_bytes(enum place place, const struct block *rows) {
+    (void)place;
     (void)rows;
     return 0;
 }
 
-static uint64_t no_sums_bytes(size_t dim, size_t columns) {
+static uint64_t no_sums_bytes(enum place place, size_t dim, size_t columns) {
+    (void)place;
     (void)dim;
     (void)columns;
     return 0;
 }
 
-static uint64_t no_scatter_bytes(size_t dim, real type, uint64_t rows) {
+static uint64_t no_scatter_bytes(enum place place, size_t dim, real type, uint64_t rows) {
+    (void)place;
     (void)dim;
     (void)type;
     (void)rows;
     return 0;
 }
 
-static uint64_t no_solution_bytes(size_t dim, size_t columns, real type) {
+static uint64_t no_solution_bytes(enum place place, size_t dim, size_t columns, real type) {
+    (void)place;
     (void)dim;
     (void)columns;
     (void)type;
     return 0;
 }
 
-static uint64_t no_vectors_bytes(size_t dim, size_t count, real type) {
+static uint64_t no_vectors_bytes(enum place place, size_t dim, size_t count, real type) {
+    (void)place;
     (void)dim;
     (void)count;
     (void)type;
     return 0;
 }
 
-static uint64_t no_multiply_bytes(const l3a_context *context, size_t dim, size_t rows) {
+static uint64_t no_multiply_bytes(enum place place, const l3a_context *context, size_t dim, size_t rows) {
+    (void)place;
     (void)context;
     (void)dim;
     (void)rows;

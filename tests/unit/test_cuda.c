@@ -3,9 +3,11 @@
 #include "support.h"
 
 #include "algebra/algebra.h"
+#include "base/plugin.h"
 #include "base/random.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,7 +170,7 @@ static void contexts_share_objects(void **state) {
     for (size_t i = 0; i < DIM * COLUMNS; i++) {
         coefficients[i] = value(2, i);
     }
-    assert_ok(context, context_fork(context, 1, &other));
+    assert_ok(context, context_fork(context, 1, true, &other));
     assert_true(other->device && other->device != context->device && other->algebra == context->algebra);
     assert_ok(context, layer_create(context, &shape, &layer));
     assert_ok(context, solution_create(context, DIM, COLUMNS, REAL_SINGLE, &solution));
@@ -231,6 +233,170 @@ static void too_large_sums_are_told(void **state) {
     l3a_context_free(context);
 }
 
+/* ---- Memory ---- */
+
+enum { MODEL_CLASSES = 4, MODEL_PHASES = 4 };
+static const uint64_t LIMIT = (uint64_t)4 << 30, SLACK = (uint64_t)8 << 20; /* pools round sizes up */
+
+struct setting {
+    const char *what;
+    const char *names[4], *values[4];
+};
+
+static const struct setting settings[] = {
+    {"l3a", {"dim"}, {"1500"}},
+    {"double precision", {"dim", "precision"}, {"1500", "double"}},
+    {"gamma auto", {"dim", "gamma"}, {"1500", "auto"}},
+    {"the recursion", {"dim", "solver"}, {"1500", "recursive"}},
+    {"l3a+", {"dim", "alpha", "pseudo"}, {"1500", "0.3", "off"}},
+    {"l3a+ in double precision", {"dim", "alpha", "pseudo", "precision"}, {"1500", "0.3", "off", "double"}},
+};
+
+static void fill_options(l3a_context *context, const struct setting *setting, const char *dim, l3a_options *options) {
+    options_default(options);
+    for (size_t i = 0; i < 4 && setting->names[i]; i++) {
+        assert_ok(context, l3a_options_set(context, options, setting->names[i], setting->values[i]));
+    }
+    assert_ok(context, l3a_options_set(context, options, "dim", dim));
+}
+
+/* Learns phases of random rows and scores them. */
+static l3a_status learn_model(l3a_context *context, const l3a_options *options, size_t rows, l3a_model **model, float *scores) {
+    static float z[3000 * WIDTH];
+    static int8_t labels[3000 * MODEL_CLASSES];
+    l3a_status status = l3a_model_create(context, WIDTH, options, model);
+    random_table(5, rows, WIDTH, MODEL_CLASSES, 3, z, labels);
+    for (size_t t = 0; status == L3A_OK && t < MODEL_PHASES; t++) {
+        char texts[MODEL_CLASSES][16];
+        const char *names[MODEL_CLASSES];
+        for (size_t k = 0; k < MODEL_CLASSES; k++) {
+            snprintf(texts[k], sizeof texts[k], "c%zu-%zu", t, k);
+            names[k] = texts[k];
+        }
+        status = l3a_phase_begin(*model, names, MODEL_CLASSES);
+        status = status == L3A_OK ? l3a_phase_count(*model, labels, rows) : status;
+        status = status == L3A_OK ? l3a_phase_learn(*model, z, labels, rows) : status;
+        status = status == L3A_OK ? l3a_phase_end(*model) : status;
+    }
+    return status == L3A_OK ? l3a_model_score(*model, z, rows, scores) : status;
+}
+
+static uint64_t memory_left(l3a_context *context) {
+    uint64_t available = 0;
+    assert_ok(context, device_memory(context, &available));
+    return available;
+}
+
+/* With no more than the plan, everything works; the plan is thus not too small. */
+static void models_learn_within_the_plan(void **state) {
+    (void)state;
+    static float scores[3000 * MODEL_CLASSES * MODEL_PHASES];
+    for (size_t s = 0; s < sizeof settings / sizeof settings[0]; s++) {
+        l3a_context *context = context_on("cuda");
+        l3a_plan plan = {.size = sizeof plan};
+        l3a_options options;
+        l3a_model *model = NULL;
+        fill_options(context, &settings[s], "1500", &options);
+        assert_ok(context, l3a_model_plan(context, &options, WIDTH, MODEL_CLASSES * MODEL_PHASES, &plan));
+        context->options.device_memory_limit = plan.device_memory + MODEL_PHASES * plan.phase + SLACK;
+        print_message("%s: %.1f MiB\n", settings[s].what, (double)context->options.device_memory_limit * 0x1p-20);
+        assert_ok(context, learn_model(context, &options, 3000, &model, scores));
+        l3a_model_free(model);
+        context->options.device_memory_limit = plan.device_memory / 2;
+        model = NULL;
+        assert_fails(context, l3a_model_create(context, WIDTH, &options, &model), L3A_ERROR_MEMORY, "of the memory of cuda:0");
+        l3a_context_free(context);
+    }
+}
+
+/* Room for one part and a half: the others are in pinned memory, and all numbers are the same. */
+static void parts_without_room_go_to_the_processor(void **state) {
+    (void)state;
+    static float scores[2][3000 * MODEL_CLASSES * MODEL_PHASES];
+    uint64_t left[2];
+    l3a_plan plan = {.size = sizeof plan};
+    for (size_t i = 0; i < 2; i++) {
+        l3a_context *context = context_on("cuda");
+        l3a_options options;
+        l3a_model *model = NULL;
+        fill_options(context, &settings[4], "1500", &options);
+        assert_ok(context, l3a_model_plan(context, &options, WIDTH, MODEL_CLASSES * MODEL_PHASES, &plan));
+        context->options.device_memory_limit = LIMIT;
+        context->device_work = i ? LIMIT - plan.phase * 3 / 2 : 0;
+        assert_ok(context, learn_model(context, &options, 3000, &model, scores[i]));
+        left[i] = memory_left(context);
+        int exact = 0;
+        assert_ok(context, l3a_model_forget_phase(model, 1, &exact)); /* frees one, and adds up the others */
+        l3a_model_free(model);
+        l3a_context_free(context);
+    }
+    assert_true(left[1] >= left[0] + 3 * plan.phase - SLACK && left[1] <= left[0] + 3 * plan.phase + SLACK);
+    assert_memory_equal(scores[0], scores[1], sizeof scores[0]);
+}
+
+/* Each allocation on the device fails in turn. Nothing is left behind, and the next attempt succeeds. */
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    static const size_t chosen[] = {0, 3, 4}, rows[] = {300, 300, 60}; /* the last has roots */
+    static float scores[2][300 * MODEL_CLASSES * MODEL_PHASES];
+    for (size_t s = 0; s < 3; s++) {
+        l3a_context *context = context_on("cuda");
+        l3a_options options;
+        l3a_model *model = NULL;
+        fill_options(context, &settings[chosen[s]], "200", &options);
+        context->options.device_memory_limit = LIMIT;
+        assert_ok(context, learn_model(context, &options, rows[s], &model, scores[0]));
+        l3a_model_free(model);
+        const uint64_t left = memory_left(context);
+        size_t n = 0;
+        bool reached = true;
+        while (reached) {
+            model = NULL;
+            context->failing_allocation = ++n;
+            const l3a_status status = learn_model(context, &options, rows[s], &model, scores[1]);
+            reached = !context->failing_allocation;
+            context->failing_allocation = 0;
+            if (status != L3A_OK) { /* a part can go to pinned memory instead */
+                assert_fails(context, status, L3A_ERROR_MEMORY, "cuda:0: out of memory");
+            } else {
+                assert_memory_equal(scores[0], scores[1], rows[s] * MODEL_CLASSES * MODEL_PHASES * sizeof(float));
+            }
+            l3a_model_free(model);
+            assert_int_equal(memory_left(context), left);
+        }
+        print_message("%s: %zu allocations\n", settings[chosen[s]].what, n - 1);
+        assert_true(n > 20);
+        model = NULL;
+        assert_ok(context, learn_model(context, &options, rows[s], &model, scores[1]));
+        assert_memory_equal(scores[0], scores[1], rows[s] * MODEL_CLASSES * MODEL_PHASES * sizeof(float));
+        l3a_model_free(model);
+        l3a_context_free(context);
+    }
+}
+
+static void reduced_precision_is_refused(void **state) {
+    (void)state;
+    l3a_context *context = make_context(1);
+    char text[200];
+    assert_int_equal(setenv("NVIDIA_TF32_OVERRIDE", "1", 1), 0);
+    assert_fails(context, l3a_device_describe(context, "cuda", text, sizeof text), L3A_ERROR_DEVICE,
+                 "NVIDIA_TF32_OVERRIDE is set to '1'");
+    assert_int_equal(setenv("NVIDIA_TF32_OVERRIDE", "0", 1), 0);
+    assert_ok(context, l3a_device_describe(context, "cuda", text, sizeof text));
+    assert_int_equal(unsetenv("NVIDIA_TF32_OVERRIDE"), 0);
+    l3a_context_free(context);
+}
+
+static void the_speed_is_measured(void **state) {
+    (void)state;
+    l3a_context *context = context_on("cuda");
+    double single = 0, exact = 0;
+    assert_ok(context, l3a_device_speed(context, &single, &exact));
+    print_message("%.0f GFLOP/s in single precision, %.0f in double\n", single * 1e-9, exact * 1e-9);
+    assert_true(single > 1e9 && exact > 1e9 && single < 1e16 && exact < 1e16);
+    l3a_context_free(context);
+}
+
 static void devices_are_described(void **state) {
     (void)state;
     l3a_context *context = make_context(1);
@@ -244,13 +410,12 @@ static void devices_are_described(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_are_the_same_bit_by_bit),
-        cmocka_unit_test(sums_are_those_of_the_processor),
-        cmocka_unit_test(contexts_share_objects),
-        cmocka_unit_test(large_copies_arrive_whole),
-        cmocka_unit_test(too_large_sums_are_told),
-        cmocka_unit_test(devices_are_described),
-        cmocka_unit_test(wide_rows_have_the_accuracy_of_float32),
+        cmocka_unit_test(layers_are_the_same_bit_by_bit), cmocka_unit_test(sums_are_those_of_the_processor),
+        cmocka_unit_test(contexts_share_objects),         cmocka_unit_test(large_copies_arrive_whole),
+        cmocka_unit_test(too_large_sums_are_told),        cmocka_unit_test(devices_are_described),
+        cmocka_unit_test(models_learn_within_the_plan),   cmocka_unit_test(parts_without_room_go_to_the_processor),
+        cmocka_unit_test(every_allocation_may_fail),      cmocka_unit_test(reduced_precision_is_refused),
+        cmocka_unit_test(the_speed_is_measured),          cmocka_unit_test(wide_rows_have_the_accuracy_of_float32),
     };
     return find_cuda() ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
 }

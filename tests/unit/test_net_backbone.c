@@ -223,7 +223,7 @@ static void shared_parameters_give_the_same_features(void **unused) {
                   *features = malloc(numbers * sizeof *features);
             if (back_end->available()) {
                 assert_ok(context, open_case(context, test, back_end, &first));
-                assert_ok(context, context_fork(context, threads, &other));
+                assert_ok(context, context_fork(context, threads, false, &other));
                 assert_ok(other, backbone_share(other, first, &second));
                 assert_string_equal(l3a_backbone_describe(second)->name, test->name);
                 assert_int_equal(l3a_backbone_describe(second)->width, test->width);

@@ -103,7 +103,7 @@ static void each_phase_takes_what_was_planned(void **state) {
         for (size_t t = 0; t < PHASES; t++) {
             const struct phase_size size = {t * CLASSES, (t + 1) * CLASSES, rows_of(s, t), model->evidence->part_count,
                                             model->evidence->ridge.inverse};
-            const uint64_t plan = phase_memory(context, &model->options, WIDTH, &size);
+            const uint64_t plan = phase_memory(PROCESSOR, context, &model->options, WIDTH, &size);
             counted.most = counted.now;
             learn_phase(context, model, t, features, labels, rows_of(s, t));
             check_plan(settings[s].what, t, plan);

@@ -1,6 +1,7 @@
 /* Devices that cannot be used say why, whether or not this machine has one. */
 #include "support.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ static void check_refused(const char *device, l3a_status status, const char *con
 
 static void the_processor_needs_no_plugin(void **state) {
     (void)state;
-    static const char *const names[] = {NULL, "auto", "cpu"};
+    static const char *const names[] = {NULL, "auto", "cpu"}; /* auto: there is no plug-in */
     l3a_context *context = make_context(1);
     char text[200];
     assert_int_equal(setenv("L3A_PLUGIN_PATH", "/nowhere", 1), 0);
@@ -28,6 +29,7 @@ static void the_processor_needs_no_plugin(void **state) {
         l3a_context *made = NULL;
         assert_int_equal(l3a_context_create(&options, &made), L3A_OK);
         assert_null(made->algebra);
+        assert_string_equal(l3a_context_device(made), "cpu");
         assert_ok(context, l3a_device_describe(context, names[i], text, sizeof text));
         assert_non_null(strstr(text, "processor"));
         l3a_context_free(made);
@@ -79,10 +81,28 @@ static void plugins_of_another_version_are_refused(void **state) {
     free(none);
 }
 
+/* Before the plug-in's libraries are loaded. */
+static void without_a_driver_no_plugin_is_loaded(void **state) {
+    (void)state;
+    const char *folder = getenv("L3A_TEST_PLUGINS");
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
+    if (!folder || driver) {
+        print_message("skipped: there is a driver\n");
+        skip();
+    }
+    char *none = path_in(folder, "no_entry"), *fake = path_in(folder, "driver/libcuda.so.1");
+    assert_int_equal(setenv("L3A_PLUGIN_PATH", none, 1), 0);
+    check_refused("cuda", L3A_ERROR_DEVICE, "device cuda: there is no NVIDIA driver: libcuda.so.1");
+    assert_non_null(dlopen(fake, RTLD_NOW | RTLD_NODELETE));
+    free(none);
+    free(fake);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_processor_needs_no_plugin),
         cmocka_unit_test(unknown_names_are_refused),
+        cmocka_unit_test(without_a_driver_no_plugin_is_loaded), /* from here on there seems to be one */
         cmocka_unit_test(plugins_are_found_by_full_path_alone),
         cmocka_unit_test(plugins_of_another_version_are_refused),
     };

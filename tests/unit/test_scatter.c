@@ -647,11 +647,11 @@ static void fifty_small_parts_take_memory_for_their_rows(void **state) {
         add_range(&w, &parts[p], w.a, p, IMAGES / 3, 1);
         add_range(&w, &parts[p], w.a, p, IMAGES, 1);
         assert_ok(w.context, scatter_tidy(&parts[p], IMAGES + IMAGES / 3));
-        assert_int_equal(cpu_algebra.scatter_bytes(DIM, REAL_SINGLE, parts[p].rows), parts[p].rows * DIM * sizeof(float));
+        assert_int_equal(cpu_algebra.scatter_bytes(PROCESSOR, DIM, REAL_SINGLE, parts[p].rows), parts[p].rows * DIM * sizeof(float));
     }
     assert_true(memory.now - before <= CLASSES * (IMAGES + IMAGES / 3) * DIM * sizeof(float));
-    assert_int_equal(cpu_algebra.scatter_bytes(DIM, REAL_DOUBLE, DIM / 2 + 1), triangle_numbers(0, DIM) * sizeof(double));
-    assert_int_equal(cpu_algebra.scatter_bytes(UINT32_MAX, REAL_DOUBLE, UINT64_MAX), UINT64_MAX);
+    assert_int_equal(cpu_algebra.scatter_bytes(PROCESSOR, DIM, REAL_DOUBLE, DIM / 2 + 1), triangle_numbers(0, DIM) * sizeof(double));
+    assert_int_equal(cpu_algebra.scatter_bytes(PROCESSOR, UINT32_MAX, REAL_DOUBLE, UINT64_MAX), UINT64_MAX);
     for (size_t p = 0; p < CLASSES; p++) {
         scatter_free(&parts[p]);
     }

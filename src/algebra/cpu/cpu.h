@@ -72,10 +72,10 @@ static inline bool has_root(const struct scatter *const *scatters, size_t count)
 /* layer.c */
 l3a_status cpu_layer_create(struct layer *layer);
 void cpu_layer_free(struct layer *layer);
-uint64_t cpu_layer_bytes(const struct layer_shape *shape);
+uint64_t cpu_layer_bytes(enum place place, const struct layer_shape *shape);
 l3a_status cpu_block_create(struct block *rows);
 void cpu_block_free(struct block *rows);
-uint64_t cpu_block_bytes(const struct block *rows);
+uint64_t cpu_block_bytes(enum place place, const struct block *rows);
 l3a_status cpu_block_expand(struct block *rows, const float *features);
 l3a_status cpu_block_append(struct block *rows, const struct block *from, const size_t *chosen, size_t count);
 l3a_status cpu_block_read(const struct block *rows, void *values);
@@ -86,14 +86,14 @@ l3a_status cpu_block_cross(const struct block *rows, const double *weight, const
 l3a_status cpu_solution_create(struct solution *solution);
 void cpu_solution_free(struct solution *solution);
 l3a_status cpu_solution_set(struct solution *solution, const double *coefficients);
-uint64_t cpu_solution_bytes(size_t dim, size_t columns, real type);
+uint64_t cpu_solution_bytes(enum place place, size_t dim, size_t columns, real type);
 /* scaled = Ω^½ X */
 void cpu_block_scale(const struct block *rows, const double *weight);
 
 /* sums.c */
 l3a_status cpu_sums_create(struct sums *sums);
 void cpu_sums_free(struct sums *sums);
-uint64_t cpu_sums_bytes(size_t dim, size_t columns);
+uint64_t cpu_sums_bytes(enum place place, size_t dim, size_t columns);
 l3a_status cpu_sums_begin(struct sums *sums, size_t columns);
 l3a_status cpu_sums_add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets);
 l3a_status cpu_sums_add_cross(struct sums *sums, struct block *rows, const double *targets);
@@ -107,7 +107,7 @@ l3a_status cpu_sums_copy(struct sums *sums, enum half to);
 
 /* scatter.c */
 void cpu_scatter_free(struct scatter *scatter);
-uint64_t cpu_scatter_bytes(size_t dim, real type, uint64_t rows);
+uint64_t cpu_scatter_bytes(enum place place, size_t dim, real type, uint64_t rows);
 l3a_status cpu_scatter_read(const struct scatter *scatter, uint64_t first, size_t count, void *values);
 l3a_status cpu_scatter_write(struct scatter *scatter, uint64_t first, size_t count, const void *values);
 l3a_status cpu_scatter_make_root(struct scatter *scatter, size_t rows);
@@ -165,12 +165,12 @@ l3a_status cpu_sums_update(struct sums *sums, struct block *rows, const double *
 /* product.c */
 l3a_status cpu_vectors_multiply(const struct sums *sums, double scale, double share, const struct mixture *mixtures, size_t count,
                                 const struct vectors *x, struct vectors *y);
-uint64_t cpu_multiply_bytes(const l3a_context *context, size_t dim, size_t rows);
+uint64_t cpu_multiply_bytes(enum place place, const l3a_context *context, size_t dim, size_t rows);
 
 /* vectors.c */
 l3a_status cpu_vectors_create(struct vectors *vectors, void *memory);
 void cpu_vectors_free(struct vectors *vectors);
-uint64_t cpu_vectors_bytes(size_t dim, size_t count, real type);
+uint64_t cpu_vectors_bytes(enum place place, size_t dim, size_t count, real type);
 l3a_status cpu_vectors_put(struct vectors *vectors, size_t first, size_t count, const void *values);
 l3a_status cpu_vectors_get(const struct vectors *vectors, size_t first, size_t count, void *values);
 l3a_status cpu_vectors_combine(struct vectors *to, const size_t *to_rows, const double *keep, const struct vectors *from,

@@ -20,11 +20,11 @@ static void list_layer(const struct layer_shape *shape, struct cpu_layer *held, 
     list[2] = (struct array){&held->square, kernels ? shape->dim : 0, sizeof *held->square, false};
 }
 
-uint64_t cpu_layer_bytes(const struct layer_shape *shape) {
+uint64_t cpu_layer_bytes(enum place place, const struct layer_shape *shape) {
     struct cpu_layer none;
     struct array list[LAYER_ARRAYS];
     list_layer(shape, &none, list);
-    return arrays_bytes(list, LAYER_ARRAYS);
+    return place == PROCESSOR ? arrays_bytes(list, LAYER_ARRAYS) : 0;
 }
 
 /* z - mean of every row, in the layer's type */
@@ -93,11 +93,11 @@ static void list_block_arrays(const struct block *rows, struct cpu_block *held, 
     list[9] = (struct array){&held->error, few, columns * sizeof(double), false};
 }
 
-uint64_t cpu_block_bytes(const struct block *rows) {
+uint64_t cpu_block_bytes(enum place place, const struct block *rows) {
     struct cpu_block none;
     struct array list[BLOCK_LIST];
     list_block_arrays(rows, &none, list);
-    return arrays_bytes(list, BLOCK_LIST);
+    return place == PROCESSOR ? arrays_bytes(list, BLOCK_LIST) : 0;
 }
 
 l3a_status cpu_block_create(struct block *rows) {
@@ -318,8 +318,8 @@ void cpu_solution_free(struct solution *solution) {
     release(solution->context, solution->held);
 }
 
-uint64_t cpu_solution_bytes(size_t dim, size_t columns, real type) {
-    return (uint64_t)dim * columns * real_size(type);
+uint64_t cpu_solution_bytes(enum place place, size_t dim, size_t columns, real type) {
+    return place == PROCESSOR ? (uint64_t)dim * columns * real_size(type) : 0;
 }
 
 l3a_status cpu_solution_set(struct solution *solution, const double *coefficients) {

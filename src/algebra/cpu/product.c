@@ -115,8 +115,8 @@ FOR_EACH_PROCESSOR static void multiply_rows(const struct product *product, size
     }
 }
 
-uint64_t cpu_multiply_bytes(const l3a_context *context, size_t dim, size_t rows) {
-    return (work_size(context, dim) + rows * dim) * sizeof(double);
+uint64_t cpu_multiply_bytes(enum place place, const l3a_context *context, size_t dim, size_t rows) {
+    return place == PROCESSOR ? (work_size(context, dim) + rows * dim) * sizeof(double) : 0;
 }
 
 /* Slices of about the same area. */

@@ -9,9 +9,10 @@
 
 enum { TILE = 64, GRAIN = 16, CHUNK = 256 };
 
-uint64_t cpu_scatter_bytes(size_t dim, real type, uint64_t rows) {
+uint64_t cpu_scatter_bytes(enum place place, size_t dim, real type, uint64_t rows) {
     uint64_t numbers, bytes;
-    return dim <= UINT32_MAX && multiply_sizes(rows <= dim / 2 ? rows : (dim + 1), dim, &numbers) &&
+    return place != PROCESSOR ? 0
+           : dim <= UINT32_MAX && multiply_sizes(rows <= dim / 2 ? rows : (dim + 1), dim, &numbers) &&
                    multiply_sizes(rows <= dim / 2 ? numbers : numbers / 2, real_size(type), &bytes)
                ? bytes
                : UINT64_MAX;

@@ -19,8 +19,8 @@ void cpu_vectors_free(struct vectors *vectors) {
     release(vectors->context, vectors->held);
 }
 
-uint64_t cpu_vectors_bytes(size_t dim, size_t count, real type) {
-    return (uint64_t)dim * count * real_size(type);
+uint64_t cpu_vectors_bytes(enum place place, size_t dim, size_t count, real type) {
+    return place == PROCESSOR ? (uint64_t)dim * count * real_size(type) : 0;
 }
 
 /* Rows that one thread takes at a time: for fewer numbers it is not worth waking another. */

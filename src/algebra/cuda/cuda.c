@@ -1,51 +1,6 @@
 /* The plug-in: its entry and its table of operations. */
 #include "algebra/cuda/cuda.h"
 
-/* What is on the device takes none of the processor's memory. */
-static uint64_t layer_bytes(const struct layer_shape *shape) {
-    (void)shape;
-    return 0;
-}
-
-static uint64_t block_bytes(const struct block *rows) {
-    (void)rows;
-    return 0;
-}
-
-static uint64_t sums_bytes(size_t dim, size_t columns) {
-    (void)dim;
-    (void)columns;
-    return 0;
-}
-
-static uint64_t scatter_bytes(size_t dim, real type, uint64_t rows) {
-    (void)dim;
-    (void)type;
-    (void)rows;
-    return 0;
-}
-
-static uint64_t solution_bytes(size_t dim, size_t columns, real type) {
-    (void)dim;
-    (void)columns;
-    (void)type;
-    return 0;
-}
-
-static uint64_t vectors_bytes(size_t dim, size_t count, real type) {
-    (void)dim;
-    (void)count;
-    (void)type;
-    return 0;
-}
-
-static uint64_t multiply_bytes(const l3a_context *context, size_t dim, size_t rows) {
-    (void)context;
-    (void)dim;
-    (void)rows;
-    return 0;
-}
-
 static const struct algebra cuda_algebra = {
     .name = "cuda",
     .layer_create = cuda_layer_create,
@@ -98,13 +53,13 @@ static const struct algebra cuda_algebra = {
     .vectors_multiply = cuda_vectors_multiply,
     .vectors_solve = cuda_vectors_solve,
     .rank = cuda_rank,
-    .layer_bytes = layer_bytes,
-    .block_bytes = block_bytes,
-    .sums_bytes = sums_bytes,
-    .scatter_bytes = scatter_bytes,
-    .solution_bytes = solution_bytes,
-    .vectors_bytes = vectors_bytes,
-    .multiply_bytes = multiply_bytes,
+    .layer_bytes = cuda_layer_bytes,
+    .block_bytes = cuda_block_bytes,
+    .sums_bytes = cuda_sums_bytes,
+    .scatter_bytes = cuda_scatter_bytes,
+    .solution_bytes = cuda_solution_bytes,
+    .vectors_bytes = cuda_vectors_bytes,
+    .multiply_bytes = cuda_multiply_bytes,
 };
 
 static const struct l3a_plugin plugin = {
@@ -112,6 +67,7 @@ static const struct l3a_plugin plugin = {
     .open = device_open_number,
     .close = device_close_number,
     .describe = device_describe_number,
+    .memory = device_memory_left,
 };
 
 /* The one function that is exported. */

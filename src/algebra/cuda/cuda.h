@@ -26,7 +26,7 @@
 #include <cuda_runtime_api.h>
 #include <cusolverDn.h>
 
-enum { UPDATE_ROWS = 512, SLOTS = 16, SLOT_BYTES = 4 << 20, SPLIT_WIDTH = 768, SOLVE_BLOCK = 512 };
+enum { UPDATE_ROWS = 512, SLOTS = 8, SLOT_BYTES = 16 << 20, SPLIT_WIDTH = 768, SOLVE_BLOCK = 512 };
 
 /* What a context keeps. */
 struct device {
@@ -35,7 +35,7 @@ struct device {
     int number;
     bool has_tensors;            /* products of TF32 numbers are far faster than those of float32 numbers */
     cudaStream_t stream, copier; /* copier: for features, ahead of the work */
-    cudaMemPool_t pool;
+    cudaMemPool_t pool, stored;  /* stored: for scatters */
     cublasHandle_t blas;
     cusolverDnHandle_t solver;
     int *info;                 /* where cuSOLVER says how it ended */
@@ -76,15 +76,26 @@ struct cuda_sums {
 #define TRY_BLAS(device, call) TRY(device_check_blas(device, call, #call))
 #define TRY_SOLVER(device, call) TRY(device_check_solver(device, call, #call))
 
-/* device.c */
+/* device.c: opening, and errors */
 /* The device of a context, made the one that the calling thread uses. */
 struct device *device_of(const l3a_context *context);
 l3a_status device_check(struct device *device, cudaError_t code, const char *call);
 l3a_status device_check_blas(struct device *device, cublasStatus_t code, const char *call);
 l3a_status device_check_solver(struct device *device, cusolverStatus_t code, const char *call);
+l3a_status device_open_number(l3a_context *context, const struct plugin_host *host, int number, void **device);
+void device_close_number(l3a_context *context, void *device);
+l3a_status device_describe_number(l3a_context *context, const struct plugin_host *host, int number, char *text, size_t capacity);
+
+/* memory.c */
+/* As struct l3a_plugin says. */
+l3a_status device_memory_left(l3a_context *context, uint64_t *available);
 /* Memory of the device: count * size bytes, and at least one. *memory is NULL on failure. Its contents are unknown, or zeros. */
 l3a_status device_allocate(struct device *device, size_t count, size_t size, void *memory);
 l3a_status device_allocate_zeroed(struct device *device, size_t count, size_t size, void *memory);
+/* The same for what a scatter keeps: pinned memory of the processor if the device has no room. */
+l3a_status device_store(struct device *device, size_t count, size_t size, void *memory);
+l3a_status device_store_zeroed(struct device *device, size_t count, size_t size, void *memory);
+/* Of either kind; NULL is accepted. */
 void device_release(struct device *device, void *memory);
 /* Copies to the device, whose work waits for it, and from it, which waits for its work. `from` may change when it returns. */
 l3a_status device_put(struct device *device, void *to, const void *from, size_t bytes);
@@ -96,9 +107,15 @@ l3a_status device_copy_of(struct device *device, const void *from, size_t bytes,
 l3a_status device_wait(struct device *device);
 /* Waits for the work of another context, if it is another. */
 l3a_status device_follow(struct device *device, const l3a_context *other);
-l3a_status device_open_number(l3a_context *context, const struct plugin_host *host, int number, void **device);
-void device_close_number(l3a_context *context, void *device);
-l3a_status device_describe_number(l3a_context *context, const struct plugin_host *host, int number, char *text, size_t capacity);
+
+/* bytes.c: what objects take, with the work space of what is done with them */
+uint64_t cuda_layer_bytes(enum place place, const struct layer_shape *shape);
+uint64_t cuda_block_bytes(enum place place, const struct block *rows);
+uint64_t cuda_sums_bytes(enum place place, size_t dim, size_t columns);
+uint64_t cuda_scatter_bytes(enum place place, size_t dim, real type, uint64_t rows);
+uint64_t cuda_solution_bytes(enum place place, size_t dim, size_t columns, real type);
+uint64_t cuda_vectors_bytes(enum place place, size_t dim, size_t count, real type);
+uint64_t cuda_multiply_bytes(enum place place, const l3a_context *context, size_t dim, size_t rows);
 
 /* products.c: row-major, in columns for cuBLAS */
 /* c [m x n] = scale · op(a) op(b) + keep · c; as matrix_multiply() */
@@ -126,6 +143,9 @@ l3a_status device_invert_blocks(struct device *device, size_t d, size_t block, c
 l3a_status device_invert(struct device *device, size_t d, double *factor, bool *regular);
 
 /* layer.c */
+/* Whether rows of such a layer are expanded by split products where tensor cores are fast. Those are no more accurate than float32
+ * arithmetic where features are narrow, and there expanding takes little time. */
+bool cuda_layer_splits(const struct layer_shape *shape);
 l3a_status cuda_layer_create(struct layer *layer);
 void cuda_layer_free(struct layer *layer);
 l3a_status cuda_block_create(struct block *rows);

@@ -1,7 +1,8 @@
-/* Devices: their streams, libraries and memory, and what is said when they fail. */
+/* Devices: their streams and libraries, and what is said when they fail. */
 #include "algebra/cuda/cuda.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct device *device_of(const l3a_context *context) {
@@ -10,7 +11,8 @@ struct device *device_of(const l3a_context *context) {
     return device;
 }
 
-static const double GIB = 1024.0 * 1024 * 1024;
+static const char use_less[] = "use a smaller dim or block, or the processor";
+static const char try_again[] = "start again; if it fails again, use the processor, and see what nvidia-smi and the system log say";
 
 l3a_status device_check(struct device *device, cudaError_t code, const char *call) {
     if (code == cudaSuccess) {
@@ -18,12 +20,10 @@ l3a_status device_check(struct device *device, cudaError_t code, const char *cal
     }
     cudaGetLastError(); /* an error that can be recovered from is not reported twice */
     if (code == cudaErrorMemoryAllocation) {
-        return device->host->fail(device->context, L3A_ERROR_MEMORY, "use a smaller dim or block, or the processor",
-                                  "cuda:%d: out of memory", device->number);
+        return device->host->fail(device->context, L3A_ERROR_MEMORY, use_less, "cuda:%d: out of memory", device->number);
     }
-    return device->host->fail(device->context, L3A_ERROR_DEVICE,
-                              "try again; if it fails again, use the processor and look at what nvidia-smi and the system log say",
-                              "cuda:%d: %s (%s) in %.60s", device->number, cudaGetErrorString(code), cudaGetErrorName(code), call);
+    return device->host->fail(device->context, L3A_ERROR_DEVICE, try_again, "cuda:%d: the device failed: %s (%s) in %.60s",
+                              device->number, cudaGetErrorString(code), cudaGetErrorName(code), call);
 }
 
 l3a_status device_check_blas(struct device *device, cublasStatus_t code, const char *call) {
@@ -31,9 +31,9 @@ l3a_status device_check_blas(struct device *device, cublasStatus_t code, const c
         return L3A_OK;
     }
     const bool memory = code == CUBLAS_STATUS_ALLOC_FAILED;
-    return device->host->fail(device->context, memory ? L3A_ERROR_MEMORY : L3A_ERROR_DEVICE,
-                              memory ? "use a smaller dim or block, or the processor" : "try again, or use the processor",
-                              "cuda:%d: cuBLAS: %s in %.60s", device->number, cublasGetStatusString(code), call);
+    return device->host->fail(device->context, memory ? L3A_ERROR_MEMORY : L3A_ERROR_DEVICE, memory ? use_less : try_again,
+                              "cuda:%d: %s: cuBLAS: %s in %.60s", device->number, memory ? "out of memory" : "the device failed",
+                              cublasGetStatusString(code), call);
 }
 
 l3a_status device_check_solver(struct device *device, cusolverStatus_t code, const char *call) {
@@ -41,146 +41,9 @@ l3a_status device_check_solver(struct device *device, cusolverStatus_t code, con
         return L3A_OK;
     }
     const bool memory = code == CUSOLVER_STATUS_ALLOC_FAILED;
-    return device->host->fail(device->context, memory ? L3A_ERROR_MEMORY : L3A_ERROR_DEVICE,
-                              memory ? "use a smaller dim or block, or the processor" : "try again, or use the processor",
-                              "cuda:%d: cuSOLVER: error %d in %.60s", device->number, (int)code, call);
-}
-
-/* ---- Memory ---- */
-
-l3a_status device_allocate(struct device *device, size_t count, size_t size, void *memory) {
-    size_t bytes, unused = 0, all = 0;
-    void *made = NULL;
-    const bool fits = !__builtin_mul_overflow(count, size, &bytes);
-    const cudaError_t code =
-        fits ? cudaMallocFromPoolAsync(&made, bytes ? bytes : 1, device->pool, device->stream) : cudaErrorMemoryAllocation;
-    if (code != cudaSuccess) {
-        made = NULL;
-    }
-    memcpy(memory, &made, sizeof made);
-    if (code != cudaErrorMemoryAllocation) {
-        return device_check(device, code, "cudaMallocFromPoolAsync");
-    }
-    cudaGetLastError();
-    cudaMemGetInfo(&unused, &all);
-    return device->host->fail(device->context, L3A_ERROR_MEMORY, "use a smaller dim or block, or the processor",
-                              "cuda:%d: out of memory: cannot allocate %zu x %zu bytes; %.1f of %.1f GiB are free", device->number,
-                              count, size, (double)unused / GIB, (double)all / GIB);
-}
-
-l3a_status device_allocate_zeroed(struct device *device, size_t count, size_t size, void *memory) {
-    l3a_status status = L3A_OK;
-    void *made;
-    TRY(device_allocate(device, count, size, memory));
-    memcpy(&made, memory, sizeof made);
-    status = device_check(device, cudaMemsetAsync(made, 0, count * size, device->stream), "cudaMemsetAsync");
-    if (status != L3A_OK) {
-        device_release(device, made);
-        memset(memory, 0, sizeof made);
-    }
-done:
-    return status;
-}
-
-void device_release(struct device *device, void *memory) {
-    if (memory) {
-        cudaFreeAsync(memory, device->stream);
-    }
-}
-
-enum { FEW = 1 << 15 }; /* bytes that CUDA copies at once, from any memory */
-
-static l3a_status make_slots(struct device *device) {
-    l3a_status status = L3A_OK;
-    for (size_t i = 0; i < SLOTS && !device->copied[i]; i++) {
-        TRY_CUDA(device, cudaEventCreateWithFlags(&device->copied[i], cudaEventDisableTiming));
-    }
-    if (!device->pinned) {
-        TRY_CUDA(device, cudaHostAlloc((void **)&device->pinned, (size_t)SLOTS * SLOT_BYTES, cudaHostAllocDefault));
-    }
-done:
-    return status;
-}
-
-l3a_status device_put_on(struct device *device, cudaStream_t stream, void *to, const void *from, size_t bytes) {
-    l3a_status status = L3A_OK;
-    if (bytes && bytes <= FEW) {
-        TRY_CUDA(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream));
-        return L3A_OK;
-    }
-    TRY(make_slots(device));
-    for (size_t done = 0; done < bytes; done += SLOT_BYTES) {
-        const size_t slot = device->next_slot++ % SLOTS, count = bytes - done < SLOT_BYTES ? bytes - done : SLOT_BYTES;
-        char *pinned = device->pinned + slot * SLOT_BYTES;
-        TRY_CUDA(device, cudaEventSynchronize(device->copied[slot]));
-        device->host->copy(device->context, pinned, (const char *)from + done, count);
-        TRY_CUDA(device, cudaMemcpyAsync((char *)to + done, pinned, count, cudaMemcpyHostToDevice, stream));
-        TRY_CUDA(device, cudaEventRecord(device->copied[slot], stream));
-    }
-done:
-    return status;
-}
-
-l3a_status device_put(struct device *device, void *to, const void *from, size_t bytes) {
-    return device_put_on(device, device->stream, to, from, bytes);
-}
-
-/* Some slots are on their way while one is copied out. */
-static l3a_status get_by_slots(struct device *device, cudaStream_t stream, char *to, const char *from, size_t bytes) {
-    const size_t first = device->next_slot, most = (size_t)SLOTS / 2 * SLOT_BYTES;
-    l3a_status status = L3A_OK;
-    TRY(make_slots(device));
-    device->next_slot += (bytes + SLOT_BYTES - 1) / SLOT_BYTES;
-    for (size_t done = 0, sent = 0; done < bytes; done += SLOT_BYTES) {
-        for (; sent < bytes && sent - done < most; sent += SLOT_BYTES) {
-            const size_t slot = (first + sent / SLOT_BYTES) % SLOTS, count = bytes - sent < SLOT_BYTES ? bytes - sent : SLOT_BYTES;
-            TRY_CUDA(device, cudaEventSynchronize(device->copied[slot]));
-            TRY_CUDA(device,
-                     cudaMemcpyAsync(device->pinned + slot * SLOT_BYTES, from + sent, count, cudaMemcpyDeviceToHost, stream));
-            TRY_CUDA(device, cudaEventRecord(device->copied[slot], stream));
-        }
-        const size_t slot = (first + done / SLOT_BYTES) % SLOTS;
-        TRY_CUDA(device, cudaEventSynchronize(device->copied[slot]));
-        device->host->copy(device->context, to + done, device->pinned + slot * SLOT_BYTES,
-                           bytes - done < SLOT_BYTES ? bytes - done : SLOT_BYTES);
-    }
-done:
-    return status;
-}
-
-l3a_status device_get_on(struct device *device, cudaStream_t stream, void *to, const void *from, size_t bytes) {
-    l3a_status status = L3A_OK;
-    if (bytes > FEW) {
-        TRY(get_by_slots(device, stream, to, from, bytes));
-    } else if (bytes) {
-        TRY_CUDA(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream));
-    }
-    TRY_CUDA(device, cudaStreamSynchronize(stream));
-done:
-    return status;
-}
-
-l3a_status device_get(struct device *device, void *to, const void *from, size_t bytes) {
-    return device_get_on(device, device->stream, to, from, bytes);
-}
-
-l3a_status device_copy_of(struct device *device, const void *from, size_t bytes, void *memory) {
-    l3a_status status = L3A_OK;
-    void *made;
-    TRY(device_allocate(device, bytes, 1, memory));
-    memcpy(&made, memory, sizeof made);
-    TRY(device_put(device, made, from, bytes));
-done:
-    return status;
-}
-
-l3a_status device_wait(struct device *device) {
-    return device_check(device, cudaStreamSynchronize(device->stream), "cudaStreamSynchronize");
-}
-
-l3a_status device_follow(struct device *device, const l3a_context *other) {
-    const struct device *before = other->device;
-    return before == device ? L3A_OK : device_check(device, cudaStreamSynchronize(before->stream), "cudaStreamSynchronize");
+    return device->host->fail(device->context, memory ? L3A_ERROR_MEMORY : L3A_ERROR_DEVICE, memory ? use_less : try_again,
+                              "cuda:%d: %s: cuSOLVER: error %d in %.60s", device->number,
+                              memory ? "out of memory" : "the device failed", (int)code, call);
 }
 
 /* ---- Opening ---- */
@@ -196,6 +59,10 @@ l3a_status device_follow(struct device *device, const l3a_context *other) {
 static l3a_status find_device(l3a_context *context, const struct plugin_host *host, int number, struct cudaDeviceProp *properties) {
     l3a_status status = L3A_OK;
     int count = 0, driver = 0, runtime = 0;
+    const char *precision = getenv("NVIDIA_TF32_OVERRIDE");
+    REFUSE_IF(precision && strcmp(precision, "0") != 0, "unset it, or use the processor",
+              "cuda:%d: NVIDIA_TF32_OVERRIDE is set to '%.10s', with which float32 products can lose half of their digits", number,
+              precision);
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
     const cudaError_t code = cudaGetDeviceCount(&count);
@@ -234,6 +101,7 @@ static l3a_status open_parts(struct device *device) {
     TRY_CUDA(device, cudaStreamCreateWithFlags(&device->copier, cudaStreamNonBlocking));
     TRY_CUDA(device, cudaMemPoolCreate(&device->pool, &wanted));
     TRY_CUDA(device, cudaMemPoolSetAttribute(device->pool, cudaMemPoolAttrReleaseThreshold, &keep));
+    TRY_CUDA(device, cudaMemPoolCreate(&device->stored, &wanted));
     TRY_BLAS(device, cublasCreate(&device->blas));
     TRY_BLAS(device, cublasSetStream(device->blas, device->stream));
     TRY_SOLVER(device, cusolverDnCreate(&device->solver));
@@ -266,6 +134,9 @@ void device_close_number(l3a_context *context, void *opened) {
     }
     if (device->pool) {
         cudaMemPoolDestroy(device->pool);
+    }
+    if (device->stored) {
+        cudaMemPoolDestroy(device->stored);
     }
     if (device->copier) {
         cudaStreamDestroy(device->copier);
@@ -300,7 +171,7 @@ l3a_status device_describe_number(l3a_context *context, const struct plugin_host
     TRY(find_device(context, host, number, &properties));
     cudaDriverGetVersion(&driver);
     snprintf(text, capacity, "%s, %.1f GiB, compute capability %d.%d, driver for CUDA %d.%d", properties.name,
-             (double)properties.totalGlobalMem / GIB, properties.major, properties.minor, driver / 1000, driver % 1000 / 10);
+             (double)properties.totalGlobalMem / 0x1p30, properties.major, properties.minor, driver / 1000, driver % 1000 / 10);
 done:
     return status;
 }

@@ -28,11 +28,8 @@ done:
     return status;
 }
 
-/* Whether rows are expanded by split products. They are no more accurate than float32 arithmetic where features are narrow, and
- * there expanding takes little time. */
-static bool splits(const struct device *device, const struct layer_shape *shape) {
-    return device->has_tensors && shape->type == REAL_SINGLE && shape->width >= SPLIT_WIDTH &&
-           (shape->kind == LAYER_RELU || shape->kind == LAYER_TANH);
+bool cuda_layer_splits(const struct layer_shape *shape) {
+    return shape->type == REAL_SINGLE && shape->width >= SPLIT_WIDTH && (shape->kind == LAYER_RELU || shape->kind == LAYER_TANH);
 }
 
 /* The layer is ready when this returns, for the contexts of all threads. */
@@ -43,7 +40,7 @@ l3a_status cuda_layer_create(struct layer *layer) {
     l3a_status status = L3A_OK;
     TRY(device->host->allocate(layer->context, 1, sizeof *held, &layer->held));
     held = layer->held;
-    *held = (struct cuda_layer){.split = splits(device, shape)};
+    *held = (struct cuda_layer){.split = device->has_tensors && cuda_layer_splits(shape)};
     if (shape->kind == LAYER_NONE) {
         return L3A_OK;
     }

@@ -22,7 +22,7 @@ static l3a_status make_room(struct device *device, struct scatter *scatter, size
     if (*fits && scatter->rows + count > scatter->capacity) {
         const size_t larger = scatter->capacity + scatter->capacity / 2, needed = scatter->rows + count;
         const size_t capacity = larger < needed ? needed : larger < most ? larger : most;
-        TRY(device_allocate(device, capacity, row_bytes(scatter), &made));
+        TRY(device_store(device, capacity, row_bytes(scatter), &made));
         TRY_CUDA(device, kernel_take(device->stream, scatter->rows, scatter->dim, scatter->type, scatter->held, NULL, NULL,
                                      scatter->type, made));
         device_release(device, scatter->held);
@@ -40,7 +40,7 @@ l3a_status cuda_scatter_make_root(struct scatter *scatter, size_t rows) {
     l3a_status status = L3A_OK;
     void *made = NULL;
     if (rows) {
-        TRY(device_allocate_zeroed(device, rows, row_bytes(scatter), &made));
+        TRY(device_store_zeroed(device, rows, row_bytes(scatter), &made));
     }
     device_release(device, scatter->held);
     scatter->is_root = scatter->tidy = true;
@@ -109,7 +109,7 @@ static l3a_status begin_triangle(struct device *device, const struct scatter *sc
     if (scatter->is_root) {
         made->is_root = made->tidy = false;
         made->rows = made->capacity = 0;
-        TRY(device_allocate_zeroed(device, triangle_numbers(0, scatter->dim), real_size(scatter->type), &made->held));
+        TRY(device_store_zeroed(device, triangle_numbers(0, scatter->dim), real_size(scatter->type), &made->held));
         if (scatter->rows) {
             TRY(add_by_square(device, made, scatter));
         }

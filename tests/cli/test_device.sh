@@ -1,0 +1,126 @@
+#!/bin/bash
+# Devices: a machine without one, and one that a plug-in for tests makes of the processor, so that its numbers are the processor's.
+. "$(dirname "$0")/support.sh"
+
+data=$work/data
+make_features "$data" --ids
+train=$data/train.safetensors
+test=$data/test.safetensors
+settings=(--dim 128 --gamma 10)
+run() { l3a run --train "$train" --test "$test" --protocol B0-C2 "${settings[@]}" "$@"; }
+bare() { L3A_PLUGIN_PATH=/nowhere "$@"; }
+fake() { LD_LIBRARY_PATH=$L3A_BUILD/tests/driver L3A_PLUGIN_PATH=$L3A_BUILD/tests/fake "$@"; }
+small() { FAKE_MEMORY=100000 fake "$@"; }
+same_metrics() { check "$3" diff <(metrics "$1") <(metrics "$2"); }
+lacks() { check "$2" sh -c '! grep -qF -- "$1" "$2"' sh "$1" "$work/stderr"; }
+device_of() { /usr/bin/python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["machine"]["device"])' "$1/run.json"; }
+
+# Without a device
+expect 0 '' bare run -o "$work/cpu"
+lacks GPU 'without --device, nothing is said about it'
+expect 0 'no GPU is used: device cuda: cannot load the plug-in: /nowhere/libl3a-cuda.so' bare run --device auto -o "$work/auto"
+check 'one message' test "$(grep -c GPU "$work/stderr")" = 1
+same_metrics "$work/cpu" "$work/auto" 'auto without a device'
+check 'the device that was used is recorded' test "$(device_of "$work/auto")" = cpu
+expect 2 'device cuda: cannot load the plug-in' bare run --device cuda -o "$work/none"
+grep -q '^  ' "$work/stderr" || fail 'no hint' "$work/stderr"
+check 'nothing is written' test ! -e "$work/none"
+driverless() { L3A_PLUGIN_PATH=$L3A_BUILD/tests/fake "$@"; }
+if driverless l3a doctor | grep -q 'no NVIDIA driver'; then
+    expect 2 'there is no NVIDIA driver' driverless run --device cuda -o "$work/none"
+    expect 0 'no GPU is used: device cuda: there is no NVIDIA driver' driverless run --device auto -o "$work/driverless"
+else
+    echo 'skipped: a machine without a driver (this one has one)'
+fi
+
+# Names, for every command that learns or scores
+expect 0 '' l3a learn "$work/model" --features "$train" --classes class00,class01 "${settings[@]}"
+: >"$work/picture.jpg"
+for name in nonsense cuda:x cuda:; do
+    expect 2 "device: " fake run --device $name -o "$work/none"
+    expect 2 "device: " fake l3a sweep --train "$train" --test "$test" --gamma 1,10 --device $name -o "$work/none"
+    expect 2 "device: " fake l3a learn "$work/new" --features "$train" --classes class00 --device $name
+    expect 2 "device: " fake l3a eval "$work/model" --features "$test" --device $name
+    expect 2 "device: " fake l3a predict "$work/model" --features "$test" --device $name
+    expect 2 "device: " fake l3a tag "$work/model" "$work/picture.jpg" --device $name
+    expect 2 "device: " fake l3a teach "$work/model" "$work/picture.jpg" --tags a --device $name
+done
+check 'nothing is written' test ! -e "$work/none" -a ! -e "$work/new"
+expect 2 'cuda:1: there is 1 CUDA device' fake run --device cuda:1 -o "$work/none"
+expect 0 '' env FAKE_DEVICES=2 LD_LIBRARY_PATH="$L3A_BUILD/tests/driver" L3A_PLUGIN_PATH="$L3A_BUILD/tests/fake" \
+    "$L3A_BUILD/l3a" eval "$work/model" --features "$test" --device cuda:1
+
+# With one
+expect 0 'using cuda:0: Fake 0' fake run --device auto -o "$work/fake"
+grep -q 'device cuda:0: memory ' "$work/stderr" && pass || fail 'the plan says nothing of the device' "$work/stderr"
+same_metrics "$work/cpu" "$work/fake" 'on the device'
+check 'the device that was used is recorded' test "$(device_of "$work/fake")" = cuda:0
+expect 0 '' fake run --device cuda --quiet -o "$work/quiet"
+check 'quiet' test ! -s "$work/stderr"
+expect 0 '' fake run --device cpu -o "$work/asked"
+lacks 'device cuda' 'the processor, as asked'
+expect 0 'device cuda:0: memory' fake l3a learn "$work/model2" --features "$train" --classes class00,class01 "${settings[@]}" --device cuda
+check 'the same model' cmp "$work/model" "$work/model2"
+for command in "eval $work/model --features $test" "predict $work/model --features $test"; do
+    l3a $command >"$work/plain" 2>/dev/null
+    expect 0 '' fake l3a $command --device cuda
+    check "$command" cmp "$work/plain" "$work/stdout"
+    expect 0 'using cuda:0' fake l3a $command --device auto
+    check "$command" cmp "$work/plain" "$work/stdout"
+done
+grid() { l3a sweep --train "$train" --test "$test" --protocol B0-C2 --dim 128 --gamma 1,10 "$@"; }
+expect 0 '' grid -o "$work/grid"
+cp "$work/stdout" "$work/plain"
+expect 0 'device cuda:0: memory' fake grid --device cuda -o "$work/grid-fake"
+check 'a sweep' cmp "$work/plain" "$work/stdout"
+
+# Too little memory
+expect 0 'no GPU is used: cuda:0 is too small: dim 128 and features 24 wide need' small run --device auto -o "$work/small"
+check 'the device that was used is recorded' test "$(device_of "$work/small")" = cpu
+same_metrics "$work/cpu" "$work/small" 'auto with too small a device'
+expect 2 'of the memory of cuda:0, but 0.00 GiB are free' small run --device cuda -o "$work/none"
+check 'nothing is written' test ! -e "$work/none"
+expect 0 'no GPU is used: cuda:0 is too small' small grid --device auto -o "$work/grid-small"
+check 'a sweep' cmp "$work/plain" "$work/stdout"
+expect 0 'no GPU is used: cuda:0 is too small' small l3a eval "$work/model" --features "$test" --device auto
+plus() { l3a run --train "$train" --test "$test" --protocol B0-C2 --method l3a+ --gamma 10 --dim 512 --block 64 "$@"; }
+expect 0 '' plus -o "$work/plus"
+expect 0 '' fake plus --device cuda --dry-run -o "$work/none"
+shows 'device cuda:0: memory '
+few=$(/usr/bin/python3 - "$work/stdout" <<'P'
+import re, sys
+size, unit = re.search(r"device cuda:0: memory ([0-9.]+) (.)iB\n", open(sys.argv[1]).read()).groups()
+print(int(float(size) * 2 ** {"K": 10, "M": 20}[unit] - 1.5 * 512 * 513 / 2 * 4))  # one part and a half are missing
+P
+)
+expect 0 '; 2 of 3 parts will be kept in the processor' env FAKE_MEMORY="$few" LD_LIBRARY_PATH="$L3A_BUILD/tests/driver" \
+    L3A_PLUGIN_PATH="$L3A_BUILD/tests/fake" "$L3A_BUILD/l3a" run --train "$train" --test "$test" --protocol B0-C2 --method l3a+ \
+    --gamma 10 --dim 512 --block 64 --device cuda -o "$work/plus-fake"
+same_metrics "$work/plus" "$work/plus-fake" 'parts that do not fit'
+
+# A device that is lost in the third phase
+lost() { FAKE_LOST=$1 fake run --device cuda -o "$2"; }
+for calls in 9 10 11 12 13 14 15 16; do
+    lost $calls "$work/lost-$calls" >"$work/stdout" 2>"$work/stderr"
+    code=$?
+    rows=$(($(cat "$work/lost-$calls/metrics.csv" 2>/dev/null | wc -l) - 1))
+    [ $rows -eq 2 ] && break
+done
+check 'two phases are on disk' test "$rows" -eq 2 -a $code -eq 2
+grep -q 'cuda:0: the device failed' "$work/stderr" && pass || fail 'the error' "$work/stderr"
+grep -q 'finished phases are saved in .*--resume -o' "$work/stderr" && pass || fail 'how to go on' "$work/stderr"
+expect 0 '' l3a run --resume --device cpu -o "$work/lost-$calls"
+same_metrics "$work/cpu" "$work/lost-$calls" 'resumed on the processor'
+
+# doctor
+expect 0 '' fake l3a doctor
+shows 'device       cuda:0: Fake 0; --device cuda uses it' 'GFLOP/s in single precision' 'of its memory'
+expect 0 '' bare l3a doctor
+shows 'device       no GPU: device cuda: cannot load the plug-in' 'L3A_PLUGIN_PATH'
+for why in 'the driver is too old: it is for CUDA 11.0, and the plug-in needs 13.0' 'there are 0 CUDA devices'; do
+    expect 0 '' env FAKE_REFUSAL="$why" LD_LIBRARY_PATH="$L3A_BUILD/tests/driver" L3A_PLUGIN_PATH="$L3A_BUILD/tests/fake" \
+        "$L3A_BUILD/l3a" doctor
+    shows "device       no GPU: cuda:0: $why"
+done
+
+finish
