@@ -307,7 +307,7 @@ L3A_PUBLIC int l3a_view_box(size_t views, size_t view, double box[4]);
 typedef struct l3a_features l3a_features;
 
 /* Opens a feature file: safetensors with `features` and optionally `labels`, `members` and `ids` (docs/formats.md). Verifies its
- * checksums if it has any. */
+ * checksums if it has any. A table without rows is L3A_ERROR_DATA. */
 L3A_PUBLIC l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_features **features);
 /* Opens NumPy files: features [N, k], or [N, rows of an image, k] with views, and labels [N, K]; NULL labels_path: no labels.
  * names_path is a text file with one class name per line; NULL: "class 0", "class 1", … */
@@ -326,6 +326,13 @@ L3A_PUBLIC l3a_status l3a_features_wrap_views(l3a_context *context, const float 
 L3A_PUBLIC l3a_status l3a_features_use_views(l3a_features *features, size_t views);
 /* Writes a feature file (float32) atomically: whatever happens, the path holds the complete new file or what it held before. */
 L3A_PUBLIC l3a_status l3a_features_save(l3a_features *features, const char *path);
+/* Joins the rows of feature files in a new one, whose number of rows is stored in *rows. If the files are shards of an extraction
+ * (l3a_extract_options), all of them must be there, in any order, and the new file has the bytes that one process would have
+ * written on the same kind of machine. Otherwise their rows are joined in the order given; classes, width, views and type must be
+ * the same, and no image may be in two of the files, by its id. Rows are copied in pieces; one file's labels are in memory at a
+ * time. Since 0.6. */
+L3A_PUBLIC l3a_status l3a_features_merge(l3a_context *context, const char *const *paths, size_t count, const char *path,
+                                         uint64_t *rows);
 L3A_PUBLIC void l3a_features_free(l3a_features *features);
 
 L3A_PUBLIC size_t l3a_features_rows(const l3a_features *features);
@@ -403,7 +410,7 @@ L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);
  * it ends, so a phase that fails before that leaves the model as it was. If the equations cannot be solved at the end, the model
  * still scores as before, but refuses to learn more or to be saved: load it again. Since 0.3, classes that the model knows are
  * allowed too. The images are then taught as by l3a_model_teach(): a label of -1 says that an image was not judged for the class.
- */
+ * Since 0.6, a table from which the model has already learned these classes is then L3A_ERROR_EXISTS. */
 L3A_PUBLIC l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char *const *classes, size_t class_count);
 /* Computes scores [rows x classes of the model] for features [rows x width]; of a model with the setting `views` above 1, for
  * [rows x l3a_view_rows(views) x width]. If the setting `score-views` is not 0, it is what counts here. */
@@ -521,7 +528,8 @@ L3A_PUBLIC l3a_status l3a_model_leave_out(l3a_model *model, l3a_features *featur
 
 /* Adds what the other model has learned. Both must come from the same context. The other model may change its form (A instead of
  * R), not its content. Settings that affect the sums must agree; if each model chose its own gamma, the first one's is kept. Parts
- * that judge the same classes are added up; before 0.3, other phases with classes in common were refused. */
+ * that judge the same classes are added up; before 0.3, other phases with classes in common were refused. Since 0.6, two models
+ * that have learned the same classes from the same table are L3A_ERROR_MISMATCH, and leave both as they were. */
 L3A_PUBLIC l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact);
 /* Removes classes. If all classes of a phase go, and its sums are kept apart (alpha below 1, or keep-phases), its images go with
  * them. Otherwise only the columns of the classes go, and their images stay as images that do not show them. */
@@ -972,6 +980,9 @@ typedef struct l3a_extract_options {
     int strict;  /* 1: stop at a picture that cannot be read; 0: skip it and list it in the file's record `bad` */
     const l3a_picture_options *picture; /* NULL: the defaults */
     size_t views;                       /* 1, 5, 9 or 14; 0: 1. Since 0.4 */
+    size_t shard, shards; /* extract only shard number `shard`, from 1, of so many; 0: all pictures. l3a_features_merge() joins the
+                           * files. Shards are runs of whole batches of 16 pictures, in the order of the data set, whose numbers of
+                           * batches differ by at most one; with more shards than batches, some are empty. Since 0.6 */
 } l3a_extract_options;
 
 typedef struct l3a_extract_report {
@@ -1155,6 +1166,8 @@ typedef struct l3a_tensor_info {
 
 /* Opens a file of any format that this library reads, and verifies its checksums. */
 L3A_PUBLIC l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file);
+/* What l3a_file_kind() would say, from the first bytes alone. The text is never freed. Since 0.6. */
+L3A_PUBLIC l3a_status l3a_file_recognise(l3a_context *context, const char *path, const char **kind);
 L3A_PUBLIC void l3a_file_free(l3a_file *file);
 /* "model", "features", "safetensors", "npy", "checkpoint", since 0.3 "packed" */
 L3A_PUBLIC const char *l3a_file_kind(const l3a_file *file);

@@ -16,6 +16,7 @@ const struct option extract_options[] = {
     {"std", "X or R,G,B", "standard deviation to divide by [the network family's]"},
     {"filter", "bilinear|bicubic", "filter for resizing pictures [bilinear]"},
     {"views", "1|5|9|14", "1: the whole picture; more: also so many crops of it, each with features of its own [1]"},
+    {"shard", "I/N", "extract only shard I of N of the pictures, from 1/N to N/N; l3a merge joins the files"},
     {"float16", NULL, "store features as float16; the default with views"},
     {"float32", NULL, "store features as float32; the default without views"},
     {"orient", NULL, "rotate pictures according to their EXIF orientation"},
@@ -79,12 +80,26 @@ bool backbone_arguments(const struct arguments *arguments, l3a_backbone_options 
     return true;
 }
 
+/* "3/8": the third of eight. Both stay 0 if the option is not given. */
+static bool shard_argument(const struct arguments *arguments, size_t *shard, size_t *shards) {
+    const char *text = argument(arguments, "shard");
+    int length = 0;
+    *shard = *shards = 0;
+    if (!text || (strspn(text, "0123456789/") == strlen(text) && sscanf(text, "%7zu/%7zu%n", shard, shards, &length) == 2 &&
+                  !text[length] && *shard && *shard <= *shards && *shards <= 1000000)) {
+        return true;
+    }
+    complain(arguments, "--shard: '%s' is not a shard such as 3/8; shards are numbered from 1, up to a million of them", text);
+    return false;
+}
+
 static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3a_dataset *dataset, size_t views,
                    const char *path) {
     const bool half = argument(arguments, "float16") || (views > 1 && !argument(arguments, "float32"));
     const l3a_picture_options picture = {.size = sizeof picture, .orient = argument(arguments, "orient") != NULL};
-    const l3a_extract_options options = {
+    l3a_extract_options options = {
         .size = sizeof options, .half = half, .strict = argument(arguments, "strict") != NULL, .picture = &picture, .views = views};
+    shard_argument(arguments, &options.shard, &options.shards);
     l3a_extract_report report = {.size = sizeof report};
     const l3a_backbone_info *info = l3a_backbone_describe(backbone);
     progress_clear();
@@ -101,7 +116,11 @@ static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3
     if (status != L3A_OK) {
         return explain(arguments, status);
     }
-    printf("%s: %zu %s of ", path, report.rows, plural(report.rows, "row", "rows"));
+    printf("%s: ", path);
+    if (options.shards) {
+        printf("shard %zu of %zu, ", options.shard, options.shards);
+    }
+    printf("%zu %s of ", report.rows, plural(report.rows, "row", "rows"));
     if (views > 1) {
         printf("%zu x ", l3a_view_rows(views));
     }
@@ -128,8 +147,9 @@ int extract_command(struct arguments *arguments) {
     l3a_dataset_options reading = {.size = sizeof reading};
     l3a_backbone *backbone = NULL;
     l3a_dataset *dataset = NULL;
-    size_t views;
-    if (!path || !views_argument(arguments, &views) || !backbone_arguments(arguments, &options)) {
+    size_t views, shard, shards;
+    if (!path || !views_argument(arguments, &views) || !shard_argument(arguments, &shard, &shards) ||
+        !backbone_arguments(arguments, &options)) {
         return EXIT_USAGE;
     }
     if (argument(arguments, "float16") && argument(arguments, "float32")) {

@@ -138,30 +138,59 @@ static l3a_status print_plan(const struct arguments *arguments, l3a_model *model
     return status;
 }
 
-int learn_command(struct arguments *arguments) {
-    const char *features_path = argument_needed(arguments, "features");
-    const char *classes = features_path ? argument_needed(arguments, "classes") : NULL;
-    struct list list = {0};
-    l3a_features *features = NULL;
+/* Whether the file is a shard without pictures, which cannot be opened as a table. */
+static bool is_empty_shard(const struct arguments *arguments, const char *path) {
+    const char *key, *value;
+    l3a_tensor_info tensor = {.size = sizeof tensor};
+    l3a_file *file = NULL;
+    bool shard = false, empty = false;
+    if (l3a_file_open(arguments->context, path, &file) == L3A_OK && strcmp(l3a_file_kind(file), "features") == 0) {
+        for (size_t i = 0; l3a_file_record(file, i, &key, &value), key; i++) {
+            shard = shard || strcmp(key, "shard") == 0;
+        }
+        for (size_t i = 0; l3a_file_tensor(file, i, &tensor); i++) {
+            empty = empty || (strcmp(tensor.name, "features") == 0 && tensor.rank && !tensor.shape[0]);
+        }
+    }
+    l3a_file_free(file);
+    return shard && empty;
+}
+
+/* Whether the features are a shard without an image of the classes, all of which it knows. The other shards may have some. */
+static bool is_idle_shard(const l3a_features *features, const struct list *list) {
+    const int8_t *labels = l3a_features_labels(features);
+    const size_t rows = l3a_features_rows(features), classes = l3a_features_class_count(features);
+    bool idle = labels && l3a_features_record(features, "shard") != NULL && list->count;
+    for (size_t i = 0; idle && i < list->count; i++) {
+        size_t k = 0;
+        while (k < classes && strcmp(list->items[i], l3a_features_class(features, k)) != 0) {
+            k++;
+        }
+        idle = k < classes;
+        for (size_t row = 0; idle && row < rows; row++) {
+            idle = labels[row * classes + k] != 1;
+        }
+    }
+    return idle;
+}
+
+/* Opens the features to learn from. *idle: they are a shard that has nothing to learn. */
+static l3a_status open_to_learn(const struct arguments *arguments, const char *path, const struct list *list,
+                                l3a_features **features, bool *idle) {
+    const l3a_status status = open_features(arguments, path, argument(arguments, "labels"), argument(arguments, "names"), features);
+    *idle = status == L3A_OK ? is_idle_shard(*features, list) : status == L3A_ERROR_DATA && is_empty_shard(arguments, path);
+    if (*idle) {
+        printf("%s: this shard has no picture of the classes; there is nothing to learn from it\n", path);
+    }
+    return status;
+}
+
+/* Learns the classes from the features, with the model locked. */
+static int learn(const struct arguments *arguments, const char *path, l3a_features *features, const struct list *list) {
     l3a_model *model = NULL;
     l3a_lock *lock = NULL;
     l3a_options *settings = NULL;
-    if (!classes) {
-        return EXIT_USAGE;
-    }
-    if (arguments->positional_count != 1) {
-        return complain(arguments, "name one model file");
-    }
-    const char *path = arguments->positionals[0];
-    if (!argument_labels_fit(arguments, "features", "labels") || !list_parse(classes, &list)) {
-        list_free(&list);
-        return EXIT_USAGE;
-    }
-    l3a_status status =
-        open_features(arguments, features_path, argument(arguments, "labels"), argument(arguments, "names"), &features);
-    if (status == L3A_OK) {
-        status = l3a_lock_take(arguments->context, path, argument(arguments, "wait") != NULL, &lock);
-    }
+    l3a_status status = l3a_lock_take(arguments->context, path, argument(arguments, "wait") != NULL, &lock);
     if (status == L3A_OK) {
         status = open_model(arguments, path, features, &model);
     }
@@ -174,24 +203,47 @@ int learn_command(struct arguments *arguments) {
     }
     if (status == L3A_OK && fits) {
         warn_of_idle_settings(arguments, settings);
-        status = print_plan(arguments, model, features, &list);
+        status = print_plan(arguments, model, features, list);
     }
     const size_t before = l3a_model_class_count(model);
-    const bool more = status == L3A_OK && fits && knows_any(model, &list);
+    const bool more = status == L3A_OK && fits && knows_any(model, list);
     if (status == L3A_OK && fits) {
-        status = l3a_model_learn(model, features, list.items, list.count);
+        status = l3a_model_learn(model, features, list->items, list->count);
     }
     if (status == L3A_OK && fits) {
         status = l3a_model_save(model, path);
     }
     if (status == L3A_OK && fits) {
         status = l3a_model_options(model, settings);
-        print_learned(model, settings, features, &list, more ? before : SIZE_MAX, path);
+        print_learned(model, settings, features, list, more ? before : SIZE_MAX, path);
     }
     const int code = fits ? explain(arguments, status) : EXIT_USAGE;
     l3a_lock_free(lock);
     l3a_options_free(settings);
     l3a_model_free(model);
+    return code;
+}
+
+int learn_command(struct arguments *arguments) {
+    const char *features_path = argument_needed(arguments, "features");
+    const char *classes = features_path ? argument_needed(arguments, "classes") : NULL;
+    struct list list = {0};
+    l3a_features *features = NULL;
+    bool idle;
+    if (!classes) {
+        return EXIT_USAGE;
+    }
+    if (arguments->positional_count != 1) {
+        return complain(arguments, "name one model file");
+    }
+    if (!argument_labels_fit(arguments, "features", "labels") || !list_parse(classes, &list)) {
+        list_free(&list);
+        return EXIT_USAGE;
+    }
+    const l3a_status status = open_to_learn(arguments, features_path, &list, &features, &idle);
+    const int code = idle               ? EXIT_DONE
+                     : status == L3A_OK ? learn(arguments, arguments->positionals[0], features, &list)
+                                        : explain(arguments, status);
     l3a_features_free(features);
     list_free(&list);
     return code;

@@ -33,11 +33,19 @@ static const struct manual manuals[] = {
      "With --views, the file also has features of crops of each picture, in which small things appear larger: 5 crops have 0.6 of "
      "each side, 9 have 0.45, and 14 are both. The network runs once for the picture and once for each crop.\n"
      "If an extraction is interrupted, run the same command again to continue. Pictures that cannot be read are skipped and "
-     "listed, and the exit code is then 2.",
+     "listed, and the exit code is then 2.\n"
+     "Several machines can share the work: --shard 3/8 extracts the third of eight shards of the pictures, in the order of the "
+     "data "
+     "set. Shards are numbered from 1 and consist of whole batches of 16 pictures, so some are empty if there are few pictures. "
+     "'l3a merge' joins the files; the result has the bytes that one extraction on the same kind of machine would have written.",
      "Features of your own pictures:\n"
      "  l3a extract --backbone vit_tiny.safetensors --data list:pets.csv --split train -o train.safetensors\n"
      "Features of the VOC 2007 test pictures, at half the file size:\n"
-     "  l3a extract --backbone vit_tiny.safetensors --data voc:VOCdevkit --split test --float16 -o test.safetensors\n"},
+     "  l3a extract --backbone vit_tiny.safetensors --data voc:VOCdevkit --split test --float16 -o test.safetensors\n"
+     "Two machines, each with half of the pictures:\n"
+     "  l3a extract --backbone vit_tiny.safetensors --data voc:VOCdevkit --split trainval --shard 1/2 -o shard-1.safetensors\n"
+     "  l3a extract --backbone vit_tiny.safetensors --data voc:VOCdevkit --split trainval --shard 2/2 -o shard-2.safetensors\n"
+     "  l3a merge shard-1.safetensors shard-2.safetensors -o train.safetensors\n"},
     {"run",
      "Learns the classes of a training set phase by phase, evaluates on a test set after every phase, and prints the results. One "
      "run can compare several methods and seeds.\n"
@@ -79,9 +87,17 @@ static const struct manual manuals[] = {
      "Combines what several models have learned into one model. The models must have the same random layer and the same settings "
      "for learning. Images that were judged for the same classes are added up; the others are kept beside them.\n"
      "The command says whether the result equals a model that learned from all the pictures in one place. It does if the models "
-     "were made with --pseudo off, --weights none and a fixed --gamma, and without folded phases.",
+     "were made with --pseudo off, --weights none and a fixed --gamma, and without folded phases. Two models that have learned the "
+     "same images of the same classes are refused.\n"
+     "Feature files are joined row by row. Shards of an extraction (--shard) may be given in any order, but all of them are "
+     "needed. "
+     "Other files are joined in the order given; they must have the same classes, width, views and type, and no image may be in "
+     "two "
+     "of them.",
      "Combine what two sites have learned about the same classes:\n"
-     "  l3a merge site-a.safetensors site-b.safetensors -o both.safetensors\n"},
+     "  l3a merge site-a.safetensors site-b.safetensors -o both.safetensors\n"
+     "Join the shards of an extraction:\n"
+     "  l3a merge shard-*.safetensors -o train.safetensors\n"},
     {"forget",
      "Removes classes, a phase or single images from a model, and says whether the result equals a model that never learned them "
      "(docs/beyond.md explains when it does).\n"

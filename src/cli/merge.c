@@ -1,10 +1,13 @@
-/* l3a merge: combines models learned in different places into one. */
+/* l3a merge: combines models learned in different places into one, and joins feature files. */
 #include "cli.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 const struct option merge_options[] = {
-    {"o", "FILE", "file for the merged model"},
+    {"o", "FILE", "file for the merged model, or for the joined features"},
     {"wait", NULL, "wait while another process changes the file of -o, rather than fail"},
     {NULL, NULL, NULL},
 };
@@ -15,37 +18,130 @@ static bool is_same_file(const char *one, const char *other) {
     return stat(one, &left) == 0 && stat(other, &right) == 0 && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
 }
 
-int merge_command(struct arguments *arguments) {
-    l3a_context *context = arguments->context;
-    const char *path = argument_needed(arguments, "o");
-    l3a_model *model = NULL;
-    l3a_lock *lock = NULL;
-    int exact = 1;
-    if (!path) {
-        return EXIT_USAGE;
-    }
-    if (arguments->positional_count < 2) {
-        return complain(arguments, "name at least two models to merge");
-    }
+/* Whether all files are different ones. */
+static bool are_different(const struct arguments *arguments) {
     for (size_t i = 1; i < arguments->positional_count; i++) {
         for (size_t j = 0; j < i; j++) {
             if (is_same_file(arguments->positionals[i], arguments->positionals[j])) {
-                return complain(arguments, "%s and %s are the same file; its pictures would count twice", arguments->positionals[j],
-                                arguments->positionals[i]);
+                complain(arguments, "%s and %s are the same file; its pictures would count twice", arguments->positionals[j],
+                         arguments->positionals[i]);
+                return false;
             }
         }
     }
-    /* the output may be one of the models */
-    l3a_status status = l3a_lock_take(context, path, argument(arguments, "wait") != NULL, &lock);
-    if (status == L3A_OK) {
-        status = l3a_model_load(context, arguments->positionals[0], &model);
+    return true;
+}
+
+/* "a model", "a feature file", or NULL for files of other kinds. A packed model is taken for a model, which says why it is none. */
+static const char *kind_text(const char *kind) {
+    return strcmp(kind, "features") == 0                               ? "a feature file"
+           : strcmp(kind, "model") == 0 || strcmp(kind, "packed") == 0 ? "a model"
+                                                                       : NULL;
+}
+
+/* What all files are, in these words. Otherwise explains on stderr and sets *code. */
+static const char *common_kind(const struct arguments *arguments, int *code) {
+    const char *common = NULL;
+    for (size_t i = 0; i < arguments->positional_count; i++) {
+        const char *path = arguments->positionals[i], *kind;
+        const l3a_status status = l3a_file_recognise(arguments->context, path, &kind);
+        const char *text = status == L3A_OK ? kind_text(kind) : NULL;
+        if (!text) {
+            *code = status != L3A_OK
+                        ? explain(arguments, status)
+                        : complain(arguments, "%s: this is neither a model nor a feature file; only these can be merged", path);
+            return NULL;
+        }
+        if (common && strcmp(common, text) != 0) {
+            *code = complain(arguments, "%s is %s, but %s is %s: merge either models or feature files", arguments->positionals[0],
+                             common, path, text);
+            return NULL;
+        }
+        common = text;
     }
+    return common;
+}
+
+static l3a_status join_features(const struct arguments *arguments, const char *path) {
+    uint64_t rows;
+    const size_t files = arguments->positional_count;
+    const l3a_status status = l3a_features_merge(arguments->context, arguments->positionals, files, path, &rows);
+    if (status == L3A_OK) {
+        printf("%s: %zu feature %s, %" PRIu64 " %s\n", path, files, plural(files, "file", "files"), rows,
+               plural(rows, "row", "rows"));
+    }
+    return status;
+}
+
+/* A line of the record `holds` about a shard: checksums of images and classes, the number of the shard, its extraction. */
+struct held {
+    char classes[17], extraction[17];
+    unsigned shards, shard;
+};
+
+/* Shards of the same classes and extraction stand together, in their order. */
+static int compare_held(const void *left, const void *right) {
+    const struct held *one = left, *other = right;
+    int order = strcmp(one->classes, other->classes);
+    order = order ? order : strcmp(one->extraction, other->extraction);
+    order = order ? order : (one->shards > other->shards) - (one->shards < other->shards);
+    return order ? order : (one->shard > other->shard) - (one->shard < other->shard);
+}
+
+/* Says which shards are missing before the shard `next`, after the shard `last`. */
+static void note_gap(unsigned last, unsigned next, unsigned shards) {
+    if (next == last + 2) {
+        fprintf(stderr, "note: shard %u of %u is not in the model\n", last + 1, shards);
+    } else if (next > last + 2) {
+        fprintf(stderr, "note: shards %u to %u of %u are not in the model\n", last + 1, next - 1, shards);
+    }
+}
+
+/* Says which shards are not in a model that has learned other shards of the same extraction. */
+static void note_missing(const l3a_model *model) {
+    const char *line = l3a_model_record(model, "holds");
+    struct held *held = NULL, read;
+    size_t count = 0;
+    for (; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        struct held *longer = realloc(held, (count + 1) * sizeof *held);
+        if (!longer) {
+            break;
+        }
+        held = longer;
+        if (sscanf(line, "%*16s %16s %7u/%7u %16s", read.classes, &read.shard, &read.shards, read.extraction) == 4) {
+            held[count++] = read;
+        }
+    }
+    if (count) {
+        qsort(held, count, sizeof *held, compare_held);
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct held before = held[i], after = held[i];
+        before.shard = 0;
+        after.shard = after.shards + 1;
+        const bool first = !i || compare_held(&held[i - 1], &before) < 0;
+        const bool last = i + 1 == count || compare_held(&held[i + 1], &after) > 0;
+        note_gap(first ? 0 : held[i - 1].shard, held[i].shard, held[i].shards);
+        if (last) {
+            note_gap(held[i].shard, held[i].shards + 1, held[i].shards);
+        }
+    }
+    free(held);
+}
+
+/* *refused: the model that does not go with those before it. */
+static l3a_status merge_models(const struct arguments *arguments, const char *path, const char **refused) {
+    l3a_context *context = arguments->context;
+    l3a_model *model = NULL;
+    int exact = 1;
+    l3a_status status = l3a_model_load(context, arguments->positionals[0], &model);
     for (size_t i = 1; status == L3A_OK && i < arguments->positional_count; i++) {
         l3a_model *other = NULL;
         int same = 0;
         status = l3a_model_load(context, arguments->positionals[i], &other);
         if (status == L3A_OK) {
             status = l3a_model_merge(model, other, &same);
+            *refused = status == L3A_OK ? NULL : arguments->positionals[i];
         }
         exact = exact && same;
         l3a_model_free(other);
@@ -63,8 +159,46 @@ int merge_command(struct arguments *arguments) {
                      "keeps the weight\nand pseudo-labels it got where it was learned, and the first model's gamma is used. Models "
                      "made with --weights none,\n--pseudo off and a fixed --gamma, and without folded phases, merge exactly (see "
                      "docs/beyond.md).\n");
+        if (!arguments->quiet) {
+            note_missing(model);
+        }
+    }
+    l3a_model_free(model);
+    return status;
+}
+
+int merge_command(struct arguments *arguments) {
+    const char *path = argument_needed(arguments, "o");
+    const char *refused = NULL;
+    l3a_lock *lock = NULL;
+    int code = EXIT_DONE;
+    if (!path) {
+        return EXIT_USAGE;
+    }
+    if (!arguments->positional_count) {
+        return complain(arguments, "name the models or feature files to merge");
+    }
+    if (!are_different(arguments)) {
+        return EXIT_USAGE;
+    }
+    const char *kind = common_kind(arguments, &code);
+    if (!kind) {
+        return code;
+    }
+    const bool models = strcmp(kind, kind_text("model")) == 0;
+    if (models && arguments->positional_count < 2) {
+        return complain(arguments, "name at least two models to merge");
+    }
+    /* the output may be one of the files */
+    l3a_status status = l3a_lock_take(arguments->context, path, argument(arguments, "wait") != NULL, &lock);
+    if (status == L3A_OK) {
+        status = models ? merge_models(arguments, path, &refused) : join_features(arguments, path);
     }
     l3a_lock_free(lock);
-    l3a_model_free(model);
+    if (refused && status != L3A_ERROR_CANCELLED) {
+        char text[2048];
+        snprintf(text, sizeof text, "%s: %s", refused, l3a_error_text(arguments->context));
+        return explain_error(arguments, status, text, l3a_error_hint(arguments->context));
+    }
     return explain(arguments, status);
 }

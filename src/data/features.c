@@ -1,6 +1,7 @@
 #include "data/features.h"
 
 #include "base/closest.h"
+#include "base/number.h"
 #include "base/text_index.h"
 #include "base/threads.h"
 #include "format/npy.h"
@@ -10,6 +11,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NAMES_LIMIT = 16 << 20, CLASS_LIMIT = 1 << 14, VIEWS_LIMIT = 1001 };
@@ -26,11 +28,18 @@ size_t provenance_conflict(const char *const mine[PROVENANCE], const char *const
     return i;
 }
 
-const char difficult_record[] = "difficult", views_record[] = "views";
+const char difficult_record[] = "difficult", views_record[] = "views", bad_record[] = "bad";
+const char shard_record[] = "shard", extraction_record[] = "extraction";
 
 /* Where the pictures are, so that they can be shown, and how their labels were read. A model does not compare these records. */
-static const char *const origin[] = {"data", "split", difficult_record};
+static const char *const origin[] = {"data", "split", difficult_record, shard_record, extraction_record};
 enum { ORIGIN = sizeof origin / sizeof origin[0] };
+
+bool shard_parse(const char *text, uint64_t *shard, uint64_t *shards) {
+    const char *slash = strchr(text, '/');
+    return slash && integer_parse(text, (size_t)(slash - text), shard) && integer_parse(slash + 1, strlen(slash + 1), shards) &&
+           *shard && *shard <= *shards && *shards <= SHARD_LIMIT;
+}
 
 static l3a_status features_new(l3a_context *context, const char *path, l3a_features **features) {
     l3a_status status = L3A_OK;
@@ -92,8 +101,8 @@ static l3a_status check_matrix(l3a_features *features, const struct tensor *tens
 }
 
 /* Takes the shape of the features: [rows, width], or with views [rows, rows of an image, width]. record: what the file says about
- * its views; NULL: nothing. */
-static l3a_status take_shape(l3a_features *features, const struct tensor *tensor, const char *record) {
+ * its views; NULL: nothing. shard: what it says about being one; NULL: it is none, and must have rows. */
+static l3a_status take_shape(l3a_features *features, const struct tensor *tensor, const char *record, const char *shard) {
     l3a_context *context = features->context;
     l3a_status status = L3A_OK;
     char views[32];
@@ -101,8 +110,8 @@ static l3a_status take_shape(l3a_features *features, const struct tensor *tensor
             "use a matrix with one row per image, or an array [images, views, numbers]",
             "%s: the features have %zu dimensions instead of 2 or 3", features->path, tensor->rank);
     const uint64_t each = tensor->rank == 3 ? tensor->shape[1] : 1, width = tensor->shape[tensor->rank - 1];
-    FAIL_IF(!tensor->shape[0] || !width || !each, context, L3A_ERROR_DATA, "check that this is the right file", "%s: no features",
-            features->path);
+    FAIL_IF((!tensor->shape[0] && !shard) || !width || !each, context, L3A_ERROR_DATA, "check that this is the right file",
+            "%s: no features", features->path);
     FAIL_IF(each == 2 || each > VIEWS_LIMIT, context, L3A_ERROR_FORMAT,
             "give the whole picture alone, or the whole picture and then from 2 to 1000 crops", "%s: an image has %llu views",
             features->path, (unsigned long long)each);
@@ -193,19 +202,22 @@ done:
     return status;
 }
 
-l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_features **features) {
+l3a_status features_open(l3a_context *context, const char *path, bool may_be_empty, l3a_features **features) {
     static const uint64_t any[2] = {0, 0};
     l3a_status status = L3A_OK;
     l3a_features *made = NULL;
     safetensors file = {0};
     const struct tensor *values, *labels;
-    NEED(context, context, path, features);
     TRY(features_new(context, path, &made));
     TRY(safetensors_open(context, path, &file));
     TRY(safetensors_verify(&file));
     values = safetensors_find(&file, "features");
     TRY(values ? L3A_OK : safetensors_expect(&file, "features", 2, any, &values));
-    TRY(take_shape(made, values, safetensors_metadata(&file, views_record)));
+    const char *shard = safetensors_metadata(&file, shard_record), *sum = safetensors_metadata(&file, "xxh3.features");
+    TRY(take_shape(made, values, safetensors_metadata(&file, views_record), shard));
+    FAIL_IF(!made->rows && !may_be_empty, context, L3A_ERROR_DATA, "leave it out; use fewer shards next time",
+            "%s: shard %s has no pictures", path, shard);
+    made->sum = sum ? strtoull(sum, NULL, 16) : 0;
     const char *classes = safetensors_metadata(&file, "classes");
     if (classes) {
         TRY(text_list_split_lines(context, &made->classes, classes, strlen(classes)));
@@ -228,6 +240,14 @@ l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_feature
 done:
     safetensors_close(&file);
     l3a_features_free(made);
+    return status;
+}
+
+l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_features **features) {
+    l3a_status status = L3A_OK;
+    NEED(context, context, path, features);
+    TRY(features_open(context, path, false, features));
+done:
     return status;
 }
 
@@ -262,7 +282,7 @@ l3a_status l3a_features_open_npy(l3a_context *context, const char *features_path
     NEED(context, context, features_path, features);
     TRY(features_new(context, features_path, &made));
     TRY(npy_open(context, features_path, &made->input, &made->features));
-    TRY(take_shape(made, &made->features, NULL));
+    TRY(take_shape(made, &made->features, NULL, NULL));
     if (made->features.fortran) {
         FAIL_IF(made->stored > 1, context, L3A_ERROR_FORMAT, "save numpy.ascontiguousarray(features) instead",
                 "%s: features with views must be in C order", features_path);

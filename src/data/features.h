@@ -22,6 +22,7 @@ struct l3a_features {
     text_list record_keys, record_values;
     input_file input;
     struct tensor features;
+    uint64_t sum; /* checksum of the features in the file; 0: unknown */
 };
 
 /* The records that say how features were made: feature files carry them, runs record them, and models compare them. */
@@ -32,6 +33,15 @@ extern const char *const provenance[PROVENANCE];
 extern const char difficult_record[];
 /* The record "views" of a feature file; without it, an image is the whole picture alone. */
 extern const char views_record[];
+/* The record "bad" of a feature file: the pictures that could not be read, one per line. */
+extern const char bad_record[];
+/* Of a shard: the record "shard" is "3/8", and "extraction" is the same in all shards of the same extraction. */
+extern const char shard_record[], extraction_record[];
+enum { SHARD_LIMIT = 1000000 };
+/* Returns false if the text is not of this form. */
+bool shard_parse(const char *text, uint64_t *shard, uint64_t *shards);
+/* As l3a_features_open(), but a shard may be without pictures. */
+l3a_status features_open(l3a_context *context, const char *path, bool may_be_empty, l3a_features **features);
 /* The index of the first value that both have and that differs, or PROVENANCE. The name of a network is ignored if the checksums
  * show that it is the same network. */
 size_t provenance_conflict(const char *const mine[PROVENANCE], const char *const theirs[PROVENANCE]);

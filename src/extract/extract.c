@@ -5,7 +5,10 @@
  * and its features, those of all views. Records are
  * written batch by batch, so the length of the file says how far an earlier extraction got. Resuming compares the checksums with
  * the current pictures, and extracts a batch again if one of its pictures has changed. At the end, the feature file is written
- * from the records in one step. */
+ * from the records in one step.
+ *
+ * A shard is a run of whole batches, because the last bits of features depend on the batch: batches b with
+ * ⌊B(i-1)/n⌋ <= b < ⌊Bi/n⌋ of B for shard i of n. So shards have the bytes that one process would have written (join.c). */
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/sized.h"
@@ -20,6 +23,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +43,7 @@ struct extraction {
     const char *path;
     char *part;
     int file;
+    size_t first;      /* picture of the data set */
     size_t rows, held; /* pictures; records in the part file from an earlier extraction */
     size_t views, row; /* views; numbers of a picture: those of all views */
     size_t record;     /* bytes */
@@ -67,6 +72,29 @@ static uint64_t identity(const struct extraction *e) {
     }
     XXH3_64bits_update(&state, &e->picture.orient, sizeof e->picture.orient);
     XXH3_64bits_update(&state, &e->picture.pixel_limit, sizeof e->picture.pixel_limit);
+    return XXH3_64bits_digest(&state);
+}
+
+/* Equal for all shards of the same extraction, wherever the pictures are: the same names and labels, through the same network. */
+static uint64_t whole_identity(const struct extraction *e, const struct backbone_record *record) {
+    const size_t rows = l3a_dataset_rows(e->dataset), classes = l3a_dataset_class_count(e->dataset);
+    const uint64_t numbers[] = {rows, classes, e->views, e->options.half != 0, e->picture.pixel_limit};
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, numbers, sizeof numbers);
+    for (size_t i = 1; i < PROVENANCE; i++) { /* the name of the network may differ, its checksum may not */
+        XXH3_64bits_update(&state, record->values[i], strlen(record->values[i]) + 1);
+    }
+    for (size_t i = 0; i < classes; i++) {
+        const char *name = l3a_dataset_class(e->dataset, i);
+        XXH3_64bits_update(&state, name, strlen(name) + 1);
+    }
+    for (size_t i = 0; i < rows; i++) {
+        const char *id = l3a_dataset_id(e->dataset, i);
+        XXH3_64bits_update(&state, id, strlen(id) + 1);
+    }
+    XXH3_64bits_update(&state, l3a_dataset_labels(e->dataset), rows * classes);
+    XXH3_64bits_update(&state, l3a_dataset_members(e->dataset), rows * classes);
     return XXH3_64bits_digest(&state);
 }
 
@@ -287,11 +315,11 @@ static l3a_status sort_out_rows(struct extraction *e) {
         if (flag == READ) {
             e->good[e->good_count++] = i;
         } else {
-            const char *id = l3a_dataset_id(e->dataset, i);
+            const char *id = l3a_dataset_id(e->dataset, e->first + i);
             TRY(text_list_add(e->context, &e->bad, id, strlen(id)));
         }
     }
-    FAIL_IF(!e->good_count, e->context, L3A_ERROR_DATA, "check the paths, and that the files are pictures",
+    FAIL_IF(!e->good_count && e->rows, e->context, L3A_ERROR_DATA, "check the paths, and that the files are pictures",
             "none of the %zu pictures could be read", e->rows);
 done:
     return status;
@@ -328,7 +356,7 @@ static l3a_status gather_good(const struct extraction *e, const int8_t *table, i
     const size_t classes = l3a_dataset_class_count(e->dataset);
     const l3a_status status = allocate(e->context, e->good_count, classes, rows);
     for (size_t i = 0; status == L3A_OK && i < e->good_count; i++) {
-        memcpy(*rows + i * classes, table + e->good[i] * classes, classes);
+        memcpy(*rows + i * classes, table + (e->first + e->good[i]) * classes, classes);
     }
     return status;
 }
@@ -342,42 +370,61 @@ static bool has_other_members(const int8_t *labels, const int8_t *members, size_
     return i < count;
 }
 
-static l3a_status write_features(struct extraction *e) {
+/* What the file says about the features. */
+static l3a_status describe_features(const struct extraction *e, text_list *keys, text_list *values) {
     l3a_context *context = e->context;
     l3a_status status = L3A_OK;
     const size_t classes = l3a_dataset_class_count(e->dataset);
-    text_list keys = {0}, values = {0};
-    text_builder names = {.context = context}, ids = {.context = context}, bad = {.context = context};
-    int8_t *labels = NULL, *members = NULL;
+    text_builder names = {.context = context}, bad = {.context = context};
     struct backbone_record record;
-    char views[32];
+    char text[64];
     backbone_record(e->info, e->picture.orient, &record);
-    TRY(gather_good(e, l3a_dataset_labels(e->dataset), &labels));
-    TRY(gather_good(e, l3a_dataset_members(e->dataset), &members));
-    for (size_t i = 0; i < e->good_count; i++) {
-        text_builder_print(&ids, "%s%s", i ? "\n" : "", l3a_dataset_id(e->dataset, e->good[i]));
-    }
     for (size_t i = 0; i < classes; i++) {
         text_builder_print(&names, "%s%s", i ? "\n" : "", l3a_dataset_class(e->dataset, i));
     }
     for (size_t i = 0; i < e->bad.count; i++) {
         text_builder_print(&bad, "%s%s", i ? "\n" : "", e->bad.items[i]);
     }
-    TRY(ids.status);
-    TRY(add_record(context, &keys, &values, "classes", &names));
+    TRY(add_record(context, keys, values, "classes", &names));
     for (size_t i = 0; i < PROVENANCE; i++) {
-        TRY(text_record_set(context, &keys, &values, provenance[i], record.values[i]));
+        TRY(text_record_set(context, keys, values, provenance[i], record.values[i]));
     }
-    TRY(add_record(context, &keys, &values, "bad", &bad));
-    TRY(text_record_set(context, &keys, &values, "data", e->dataset->name));
-    TRY(text_record_set(context, &keys, &values, "split", e->dataset->split));
+    TRY(add_record(context, keys, values, bad_record, &bad));
+    TRY(text_record_set(context, keys, values, "data", e->dataset->name));
+    TRY(text_record_set(context, keys, values, "split", e->dataset->split));
     if (e->dataset->ignores_difficult) {
-        TRY(text_record_set(context, &keys, &values, difficult_record, "ignore"));
+        TRY(text_record_set(context, keys, values, difficult_record, "ignore"));
     }
     if (e->views > 1) {
-        snprintf(views, sizeof views, "%zu", e->views);
-        TRY(text_record_set(context, &keys, &values, views_record, views));
+        snprintf(text, sizeof text, "%zu", e->views);
+        TRY(text_record_set(context, keys, values, views_record, text));
     }
+    if (e->options.shards) {
+        snprintf(text, sizeof text, "%zu/%zu", e->options.shard, e->options.shards);
+        TRY(text_record_set(context, keys, values, shard_record, text));
+        snprintf(text, sizeof text, "%016" PRIx64, whole_identity(e, &record));
+        TRY(text_record_set(context, keys, values, extraction_record, text));
+    }
+done:
+    text_builder_free(&names);
+    text_builder_free(&bad);
+    return status;
+}
+
+static l3a_status write_features(struct extraction *e) {
+    l3a_context *context = e->context;
+    l3a_status status = L3A_OK;
+    const size_t classes = l3a_dataset_class_count(e->dataset);
+    text_list keys = {0}, values = {0};
+    text_builder ids = {.context = context};
+    int8_t *labels = NULL, *members = NULL;
+    TRY(describe_features(e, &keys, &values));
+    TRY(gather_good(e, l3a_dataset_labels(e->dataset), &labels));
+    TRY(gather_good(e, l3a_dataset_members(e->dataset), &members));
+    for (size_t i = 0; i < e->good_count; i++) {
+        text_builder_print(&ids, "%s%s", i ? "\n" : "", l3a_dataset_id(e->dataset, e->first + e->good[i]));
+    }
+    TRY(ids.status);
     const tensor_source sources[] = {
         features_source(e->good_count, e->views, e->info->width, e->options.half ? TENSOR_F16 : TENSOR_F32, fill_rows, e),
         {"labels", TENSOR_I8, 2, {e->good_count, classes}, fill_from_memory, labels},
@@ -389,11 +436,28 @@ static l3a_status write_features(struct extraction *e) {
 done:
     text_list_clear(context, &keys);
     text_list_clear(context, &values);
-    text_builder_free(&names);
     text_builder_free(&ids);
-    text_builder_free(&bad);
     release(context, labels);
     release(context, members);
+    return status;
+}
+
+/* Which pictures are extracted: all, or those of the shard. */
+static l3a_status take_shard(struct extraction *e) {
+    l3a_context *context = e->context;
+    l3a_status status = L3A_OK;
+    const size_t all = l3a_dataset_rows(e->dataset), shard = e->options.shard, shards = e->options.shards;
+    const size_t batches = all / BATCH + (all % BATCH != 0);
+    FAIL_IF(!all, context, L3A_ERROR_DATA, "choose another split", "the data set has no pictures");
+    FAIL_IF(shards > SHARD_LIMIT || (shards ? !shard || shard > shards : shard), context, L3A_ERROR_ARGUMENT,
+            "number the shards from 1, up to a million of them", "there is no shard %zu of %zu", shard, shards);
+    e->rows = all;
+    if (shards) {
+        const size_t last = batches * shard / shards * BATCH;
+        e->first = batches * (shard - 1) / shards * BATCH;
+        e->rows = (last < all ? last : all) - e->first;
+    }
+done:
     return status;
 }
 
@@ -401,12 +465,11 @@ static l3a_status extraction_prepare(struct extraction *e) {
     l3a_context *context = e->context;
     l3a_status status = L3A_OK;
     const size_t length = strlen(e->path) + 6;
-    FAIL_IF(!e->rows, context, L3A_ERROR_DATA, "choose another split", "the data set has no pictures");
     TRY(allocate(context, length, 1, &e->part));
     snprintf(e->part, length, "%s.part", e->path);
     TRY(allocate(context, e->rows, sizeof *e->paths, &e->paths));
     for (size_t i = 0; i < e->rows; i++) {
-        e->paths[i] = l3a_dataset_path(e->dataset, i);
+        e->paths[i] = l3a_dataset_path(e->dataset, e->first + i);
     }
     TRY(allocate(context, e->row, sizeof *e->features, &e->features));
     TRY(allocate(context, BATCH, e->record, &e->records));
@@ -438,8 +501,7 @@ static l3a_status extract(l3a_context *context, l3a_backbone *backbone, l3a_data
                            .info = l3a_backbone_describe(backbone),
                            .dataset = dataset,
                            .path = path,
-                           .file = -1,
-                           .rows = l3a_dataset_rows(dataset)};
+                           .file = -1};
     TRY(READ_SIZED(context, options, e.options));
     TRY(picture_options_read(context, e.options.picture, &e.picture));
     if (report) {
@@ -449,6 +511,7 @@ static l3a_status extract(l3a_context *context, l3a_backbone *backbone, l3a_data
     FAIL_IF(!views_known(e.views), context, L3A_ERROR_ARGUMENT, "use 1, 5, 9 or 14", "pictures cannot have %zu views", e.views);
     e.row = view_rows(e.views) * e.info->width;
     e.record = (RECORD_HEAD + e.row) * sizeof(float);
+    TRY(take_shard(&e));
     TRY(extraction_prepare(&e));
     TRY(open_part(&e));
     TRY(list_todo(&e));

@@ -16,6 +16,32 @@ struct l3a_file {
     struct checkpoint *checkpoint; /* of a torch file */
 };
 
+static const char *kind_of(const safetensors *file) {
+    const char *format = safetensors_metadata(file, "format");
+    return format && strcmp(format, "l3a-model") == 0    ? "model"
+           : format && strcmp(format, "l3a-packed") == 0 ? "packed"
+           : safetensors_find(file, "features") != NULL  ? "features"
+                                                         : "safetensors";
+}
+
+l3a_status l3a_file_recognise(l3a_context *context, const char *path, const char **kind) {
+    l3a_status status = L3A_OK;
+    char start[TORCH_START];
+    size_t count;
+    safetensors file = {0};
+    NEED(context, context, path, kind);
+    TRY(read_start(context, path, start, sizeof start, &count));
+    if (npy_recognise(start, count) || torch_recognise(start, count)) {
+        *kind = npy_recognise(start, count) ? "npy" : "checkpoint";
+        goto done;
+    }
+    TRY(safetensors_open(context, path, &file));
+    *kind = kind_of(&file);
+done:
+    safetensors_close(&file);
+    return status;
+}
+
 l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file) {
     l3a_status status = L3A_OK;
     l3a_file *made = NULL;
@@ -39,11 +65,7 @@ l3a_status l3a_file_open(l3a_context *context, const char *path, l3a_file **file
     } else {
         TRY(safetensors_open(context, path, &made->safetensors));
         TRY(safetensors_verify(&made->safetensors));
-        const char *format = safetensors_metadata(&made->safetensors, "format");
-        made->kind = format && strcmp(format, "l3a-model") == 0                 ? "model"
-                     : format && strcmp(format, "l3a-packed") == 0              ? "packed"
-                     : safetensors_find(&made->safetensors, "features") != NULL ? "features"
-                                                                                : "safetensors";
+        made->kind = kind_of(&made->safetensors);
         made->size = made->safetensors.input.size;
     }
     *file = made;

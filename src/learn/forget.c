@@ -9,6 +9,7 @@
  * follows it, or that weights are `literal`, where v_k needs f_k alone. */
 #include "base/closest.h"
 #include "base/text_index.h"
+#include "learn/holds.h"
 #include "learn/merge.h"
 #include "learn/weights.h"
 
@@ -205,6 +206,7 @@ static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) 
     }
     for (size_t p = 0; p < model->phase_count; p++) {
         const l3a_phase_info *phase = &model->phases[p];
+        TRY(goes_whole(model, part_of(model, phase), gone) ? model_let_go_phase(model, phase) : L3A_OK);
         for (size_t k = phase->first; k < phase->last && gone_among(gone, phase->first, phase->last); k++) {
             model->class_weight[k] = 0; /* its images may have had labels that are removed now */
         }
@@ -461,6 +463,18 @@ done:
     return status;
 }
 
+/* The model no longer holds the images of a table if they are removed as a whole, or if they were the last of the phase. */
+static l3a_status let_go(l3a_model *model, const l3a_phase_info *phase, l3a_features *features, uint64_t removed) {
+    const char *const *classes = (const char *const *)model->classes.items + phase->first;
+    char line[HOLD_TEXT];
+    l3a_status status = L3A_OK;
+    TRY(hold_describe(features, classes, phase->last - phase->first, line));
+    model_let_go(model, line);
+    TRY(removed == phase->images ? model_let_go_phase(model, phase) : L3A_OK);
+done:
+    return status;
+}
+
 l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uint64_t *images, int *exact) {
     REQUIRE(model, model, features, images, exact);
     l3a_context *context = model->context;
@@ -485,6 +499,7 @@ l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uin
         if (found) {
             count += found;
             fewest = found < fewest ? found : fewest;
+            TRY(let_go(model, &model->phases[p], features, found));
             TRY(forget_from_phase(&removals[p], features, gone));
         }
     }

@@ -9,6 +9,7 @@
 #include "learn/merge.h"
 
 #include "base/text_index.h"
+#include "learn/holds.h"
 
 #include <math.h>
 #include <string.h>
@@ -301,6 +302,7 @@ done:
 /* Adds the records of the other model that the model lacks. */
 static l3a_status merge_records(l3a_model *model, const l3a_model *other) {
     l3a_status status = L3A_OK;
+    TRY(holds_merge(model, other));
     for (size_t i = 0; i < other->record_keys.count; i++) {
         if (!l3a_model_record(model, other->record_keys.items[i])) {
             TRY(l3a_model_set_record(model, other->record_keys.items[i], other->record_values.items[i]));
@@ -336,6 +338,7 @@ l3a_status l3a_model_merge(l3a_model *model, l3a_model *other, int *exact) {
     FAIL_IF(!model->classes.count || !other->classes.count, context, L3A_ERROR_STATE, "learn or teach a class first",
             "a model that has learned nothing cannot be merged");
     TRY(compare_settings(model, other));
+    TRY(holds_compare(model, other));
     TRY(allocate_zeroed(context, other->classes.count, sizeof *plan.place, &plan.place));
     TRY(allocate_zeroed(context, other->phase_count, sizeof *plan.phase, &plan.phase));
     TRY(allocate_zeroed(context, other->evidence->part_count + 1, sizeof *plan.part, &plan.part));

@@ -4,6 +4,7 @@
 #include "base/sized.h"
 #include "base/text_index.h"
 #include "data/features.h"
+#include "learn/holds.h"
 #include "learn/teach.h"
 #include "measure/evaluate.h"
 #include "measure/metrics.h"
@@ -542,6 +543,10 @@ static l3a_status learn_more(l3a_model *model, l3a_features *features, const cha
     text_index index = {0};
     l3a_teach_report report;
     size_t first;
+    char line[HOLD_TEXT];
+    TRY(hold_describe(features, classes, count, line));
+    FAIL_IF(model_holds(model, line), context, L3A_ERROR_EXISTS, "give images that it has not learned",
+            "%s: the model has already learned these images of these classes", features->path);
     TRY(text_index_make(context, (char *const *)classes, count, &index));
     const size_t second = text_index_repeated(&index, &first);
     FAIL_IF(second < count, context, L3A_ERROR_CLASS, "name every class once", "class '%s' is listed twice", classes[second]);
@@ -551,7 +556,11 @@ static l3a_status learn_more(l3a_model *model, l3a_features *features, const cha
     FAIL_IF(!row_count, context, L3A_ERROR_DATA, "give images that show the classes",
             "%s: no image has any of the %zu classes ('%s'%s)", features->path, count, classes[0], count > 1 ? ", …" : "");
     const struct taught taught = {features, rows, columns, row_count, count};
-    TRY(model_teach(model, &taught, 1, &report));
+    TRY(model_hold(model, line));
+    status = model_teach(model, &taught, 1, &report);
+    if (status != L3A_OK) {
+        model_let_go(model, line);
+    }
 done:
     text_index_free(context, &index);
     release(context, columns);
@@ -565,6 +574,7 @@ l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char 
     l3a_status status = L3A_OK;
     size_t *columns = NULL, *rows = NULL, unlabelled = 0;
     bool begun = false;
+    char line[HOLD_TEXT] = "";
     TRY(need_items(context, __func__, "classes", classes, class_count));
     if (knows_any(model, classes, class_count)) {
         return learn_more(model, features, classes, class_count);
@@ -585,10 +595,14 @@ l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char 
     pass.stage = "learn";
     TRY(hand_over(model, &pass, false));
     TRY(model_keep_provenance(model, features));
+    TRY(hold_describe(features, classes, class_count, line));
+    line[0] = model_holds(model, line) ? '\0' : line[0]; /* of classes that were forgotten */
+    TRY(model_hold(model, line));
     TRY(l3a_phase_end(model));
     model->phases[model->phase_count - 1].skipped += unlabelled;
 done:
     if (status != L3A_OK && begun) {
+        model_let_go(model, line);
         l3a_phase_abandon(model);
     }
     release(context, columns);

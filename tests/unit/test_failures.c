@@ -578,6 +578,12 @@ static void put_old_file(struct stage *stage) {
     write_bytes(stage->path, old_text, sizeof old_text);
 }
 
+static l3a_status join_tables(struct stage *stage) {
+    const char *const paths[] = {input.table, input.few};
+    uint64_t rows;
+    return l3a_features_merge(stage->context, paths, 2, stage->path, &rows);
+}
+
 static l3a_status save_features(struct stage *stage) {
     const l3a_status status = l3a_features_open(stage->context, input.run_table, &stage->train);
     return status == L3A_OK ? l3a_features_save(stage->train, stage->path) : status;
@@ -656,6 +662,9 @@ static l3a_status merge_files(struct stage *stage, const char *one, const char *
     l3a_status status = l3a_model_load(stage->context, one, &stage->model);
     if (status == L3A_OK) {
         status = l3a_model_load(stage->context, other, &stage->other);
+    }
+    if (status == L3A_OK && strcmp(one, other) == 0) {
+        status = l3a_model_set_record(stage->other, "holds", "other images");
     }
     return status == L3A_OK ? l3a_model_merge(stage->model, stage->other, &exact) : status;
 }
@@ -1117,6 +1126,7 @@ static const struct scenario scenarios[] = {
     {"open a safetensors table", NULL, open_safetensors, check_table, false},
     {"open .npy files", NULL, open_npy, check_table, false},
     {"save a table", put_old_file, save_features, check_file, false},
+    {"join tables", put_old_file, join_tables, check_file, false},
     {"learn by sums", NULL, learn_by_sums, check_learning, false},
     {"learn recursively", NULL, learn_recursively, check_learning, false},
     {"learn with a dynamic threshold", NULL, learn_with_survey, check_learning, false},
