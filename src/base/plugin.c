@@ -15,7 +15,7 @@ static void copy_bytes(const l3a_context *context, void *to, const void *from, s
     parallel_copy(context->threads, to, from, bytes);
 }
 
-static const struct plugin_host host = {fail, allocate, release, copy_bytes};
+const struct plugin_host plugin_host = {fail, allocate, release, copy_bytes};
 
 /* "cuda:1" is a kind and a number. */
 struct device_name {
@@ -52,7 +52,7 @@ done:
 /* The folder of the file that this function is in, the library or a program that contains it. */
 static bool own_folder(char *folder, size_t capacity) {
     Dl_info info;
-    char *path = dladdr((const void *)&host, &info) && info.dli_fname ? realpath(info.dli_fname, NULL) : NULL;
+    char *path = dladdr((const void *)&plugin_host, &info) && info.dli_fname ? realpath(info.dli_fname, NULL) : NULL;
     char *slash = path ? strrchr(path, '/') : NULL;
     const bool fits = slash && (size_t)(slash - path) < capacity;
     if (fits) {
@@ -69,9 +69,9 @@ static l3a_status find_plugin(l3a_context *context, const char *kind, char *path
     FAIL_IF(given && given[0] != '/', context, L3A_ERROR_OPTION, "set it to the full path of the folder that has the plug-ins",
             "L3A_PLUGIN_PATH: '%.200s' is no full path", given);
     FAIL_IF(!given && !own_folder(folder, sizeof folder), context, L3A_ERROR_NOT_FOUND,
-            "set L3A_PLUGIN_PATH to the folder that has the plug-ins", "device %s: the library's own folder is unknown", kind);
+            "set L3A_PLUGIN_PATH to the folder that has the plug-ins", "plug-in %s: the library's own folder is unknown", kind);
     const int length = snprintf(path, capacity, "%s/libl3a-%s.so", given ? given : folder, kind);
-    FAIL_IF(length < 0 || (size_t)length >= capacity, context, L3A_ERROR_OPTION, NULL, "device %s: the path is too long", kind);
+    FAIL_IF(length < 0 || (size_t)length >= capacity, context, L3A_ERROR_OPTION, NULL, "plug-in %s: the path is too long", kind);
 done:
     return status;
 }
@@ -87,31 +87,65 @@ static l3a_status check_driver(l3a_context *context, const char *kind) {
     return L3A_OK;
 }
 
-/* The plug-in stays loaded until the process ends: the libraries that it brings do not survive being unloaded. */
-static l3a_status load_plugin(l3a_context *context, const char *kind, const struct l3a_plugin **plugin) {
+/* The plug-in stays loaded until the process ends: the libraries that it brings do not survive being unloaded. *entry: its
+ * function. */
+static l3a_status load_entry(l3a_context *context, const char *user, const char *kind, const char *path, const char *hint,
+                             void **entry) {
     l3a_status status = L3A_OK;
-    char path[PATH_LIMIT + 32], symbol[NAME_LIMIT + 16];
-    plugin_entry *entry = NULL;
-    void *library = NULL;
-    TRY(find_plugin(context, kind, path, sizeof path));
-    if (!access(path, R_OK)) {
-        TRY(check_driver(context, kind));
-    }
-    library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    FAIL_IF(!library, context, L3A_ERROR_NOT_FOUND, "build it with 'make cuda', or set L3A_PLUGIN_PATH to the folder that has it",
-            "device %s: cannot load the plug-in: %s", kind, dlerror());
+    char symbol[NAME_LIMIT + 16];
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    FAIL_IF(!library, context, L3A_ERROR_NOT_FOUND, hint, "%s: cannot load the plug-in: %s", user, dlerror());
     snprintf(symbol, sizeof symbol, "l3a_plugin_%s", kind);
-    void *found = dlsym(library, symbol);
-    FAIL_IF(!found, context, L3A_ERROR_FORMAT, "build the plug-in again", "%s: not a plug-in of this library: it has no %s()", path,
-            symbol);
-    memcpy(&entry, &found, sizeof entry);
-    *plugin = entry(PLUGIN_VERSION);
-    FAIL_IF(!*plugin, context, L3A_ERROR_VERSION, "build and install the library and its plug-ins together",
-            "%s: the plug-in of another version; the library is version " L3A_VERSION, path);
+    *entry = dlsym(library, symbol);
+    FAIL_IF(!*entry, context, L3A_ERROR_FORMAT, "build the plug-in again", "%s: not a plug-in of this library: it has no %s()",
+            path, symbol);
 done:
     if (library) {
         dlclose(library);
     }
+    return status;
+}
+
+static l3a_status check_version(l3a_context *context, const char *path, const void *plugin) {
+    return plugin ? L3A_OK
+                  : fail(context, L3A_ERROR_VERSION, "build and install the library and its plug-ins together",
+                         "%s: the plug-in of another version; the library is version " L3A_VERSION, path);
+}
+
+static l3a_status load_plugin(l3a_context *context, const char *kind, const struct l3a_plugin **plugin) {
+    l3a_status status = L3A_OK;
+    char path[PATH_LIMIT + 32], user[NAME_LIMIT + 16];
+    plugin_entry *entry = NULL;
+    void *found = NULL;
+    snprintf(user, sizeof user, "device %s", kind);
+    TRY(find_plugin(context, kind, path, sizeof path));
+    if (!access(path, R_OK)) {
+        TRY(check_driver(context, kind));
+    }
+    TRY(load_entry(context, user, kind, path, "build it with 'make cuda', or set L3A_PLUGIN_PATH to the folder that has it",
+                   &found));
+    memcpy(&entry, &found, sizeof entry);
+    *plugin = entry(PLUGIN_VERSION);
+    TRY(check_version(context, path, *plugin));
+done:
+    return status;
+}
+
+l3a_status cluster_load(l3a_context *context, const struct cluster_plugin **plugin) {
+    l3a_status status = L3A_OK;
+    char path[PATH_LIMIT + 32];
+    cluster_entry *entry = NULL;
+    void *found = NULL;
+    TRY(find_plugin(context, "mpi", path, sizeof path));
+    TRY(load_entry(
+        context, "several processes were started together, and they need MPI", "mpi", path,
+        "build the plug-in where Open MPI is installed, set L3A_PLUGIN_PATH to the folder that has it, or set L3A_ALONE=1 "
+        "if the processes have nothing to do with each other",
+        &found));
+    memcpy(&entry, &found, sizeof entry);
+    *plugin = entry(PLUGIN_VERSION);
+    TRY(check_version(context, path, *plugin));
+done:
     return status;
 }
 
@@ -121,7 +155,7 @@ static l3a_status open_named(l3a_context *context, const char *text) {
     const struct l3a_plugin *plugin;
     TRY(read_name(context, text, &name));
     TRY(load_plugin(context, name.kind, &plugin));
-    TRY(plugin->open(context, &host, name.number, &context->device));
+    TRY(plugin->open(context, &plugin_host, name.number, &context->device));
     context->plugin = plugin;
     context->algebra = plugin->algebra;
     snprintf(context->device_name, sizeof context->device_name, "%s:%d", name.kind, name.number);
@@ -135,7 +169,7 @@ static void open_automatic(l3a_context *context) {
     if (!context->choosing) {
         report_note(context, "no GPU is used: %s", context->error_text);
         context->error_text[0] = context->error_hint[0] = 0;
-    } else if (context->plugin->describe(context, &host, 0, text, sizeof text) == L3A_OK) {
+    } else if (context->plugin->describe(context, &plugin_host, 0, text, sizeof text) == L3A_OK) {
         report_note(context, "using %s: %s", context->device_name, text);
     }
 }
@@ -185,7 +219,7 @@ static l3a_status describe(l3a_context *context, const char *device, char *text,
     const struct l3a_plugin *plugin;
     TRY(read_name(context, device, &name));
     TRY(load_plugin(context, name.kind, &plugin));
-    TRY(plugin->describe(context, &host, name.number, text, capacity));
+    TRY(plugin->describe(context, &plugin_host, name.number, text, capacity));
 done:
     return status;
 }
