@@ -28,21 +28,23 @@ struct l3a_context {
     l3a_context_options options;
     int threads;
     const struct file_operations *files;
-    const struct algebra *algebra;   /* the back end of the sums; NULL: the processor */
-    const struct l3a_plugin *plugin; /* that brought it; NULL: none */
-    void *device;                    /* the plug-in's: what it keeps for this context */
-    char device_name[32];            /* "cpu", "cuda:0"; the options point to it */
-    bool choosing;                   /* device auto, and nothing is on the device yet: the processor can still take its place */
-    uint64_t device_work;            /* the device's memory that plans need for work; parts leave it free */
-    uint64_t failing_allocation;     /* tests: the device's allocation that fails, counted from 1; 0: none */
+    const struct algebra *algebra;        /* the back end of the sums; NULL: the processor */
+    const struct l3a_plugin *plugin;      /* that brought it; NULL: none */
+    void *device;                         /* the plug-in's: what it keeps for this context */
+    char device_name[32];                 /* "cpu", "cuda:0"; the options point to it */
+    const struct algebra *shared_algebra; /* of sums that several processes hold together; NULL: there is none */
+    void *shared;                         /* what it keeps for this context */
+    bool choosing;               /* device auto, and nothing is on the device yet: the processor can still take its place */
+    uint64_t device_work;        /* the device's memory that plans need for work; parts leave it free */
+    uint64_t failing_allocation; /* tests: the device's allocation that fails, counted from 1; 0: none */
     char error_text[1024];
     char error_hint[512];
     struct stages stages;
     l3a_lock *locks; /* taken and not yet freed */
 };
 
-/* A context for the work of another thread, with an error text of its own: the same memory functions, memory limit and files, and no
- * events. algebra: with the same back end and a handle of its own to the same device, which takes time and memory to open. */
+/* A context for the work of another thread, with an error text of its own: the same memory functions, memory limit and files, and
+ * no events. algebra: with the same back end and a handle of its own to the same device, which takes time and memory to open. */
 l3a_status context_fork(const l3a_context *context, int threads, bool algebra, l3a_context **made);
 
 /* Records an error and returns its status. hint may be NULL. A NULL context has no room for the text. */

@@ -15,7 +15,7 @@ static void copy_bytes(const l3a_context *context, void *to, const void *from, s
     parallel_copy(context->threads, to, from, bytes);
 }
 
-static const struct plugin_host host = {fail, allocate, release, copy_bytes};
+const struct plugin_host plugin_host = {fail, allocate, release, copy_bytes, parallel_for, threads_use, matrix_multiply};
 
 /* "cuda:1" is a kind and a number. */
 struct device_name {
@@ -52,7 +52,7 @@ done:
 /* The folder of the file that this function is in, the library or a program that contains it. */
 static bool own_folder(char *folder, size_t capacity) {
     Dl_info info;
-    char *path = dladdr((const void *)&host, &info) && info.dli_fname ? realpath(info.dli_fname, NULL) : NULL;
+    char *path = dladdr((const void *)&plugin_host, &info) && info.dli_fname ? realpath(info.dli_fname, NULL) : NULL;
     char *slash = path ? strrchr(path, '/') : NULL;
     const bool fits = slash && (size_t)(slash - path) < capacity;
     if (fits) {
@@ -121,7 +121,7 @@ static l3a_status open_named(l3a_context *context, const char *text) {
     const struct l3a_plugin *plugin;
     TRY(read_name(context, text, &name));
     TRY(load_plugin(context, name.kind, &plugin));
-    TRY(plugin->open(context, &host, name.number, &context->device));
+    TRY(plugin->open(context, &plugin_host, name.number, &context->device));
     context->plugin = plugin;
     context->algebra = plugin->algebra;
     snprintf(context->device_name, sizeof context->device_name, "%s:%d", name.kind, name.number);
@@ -135,7 +135,7 @@ static void open_automatic(l3a_context *context) {
     if (!context->choosing) {
         report_note(context, "no GPU is used: %s", context->error_text);
         context->error_text[0] = context->error_hint[0] = 0;
-    } else if (context->plugin->describe(context, &host, 0, text, sizeof text) == L3A_OK) {
+    } else if (context->plugin->describe(context, &plugin_host, 0, text, sizeof text) == L3A_OK) {
         report_note(context, "using %s: %s", context->device_name, text);
     }
 }
@@ -185,7 +185,7 @@ static l3a_status describe(l3a_context *context, const char *device, char *text,
     const struct l3a_plugin *plugin;
     TRY(read_name(context, device, &name));
     TRY(load_plugin(context, name.kind, &plugin));
-    TRY(plugin->describe(context, &host, name.number, text, capacity));
+    TRY(plugin->describe(context, &plugin_host, name.number, text, capacity));
 done:
     return status;
 }
