@@ -87,7 +87,7 @@ typedef struct l3a_context l3a_context;
 typedef enum l3a_event_kind {
     L3A_EVENT_PROGRESS = 0, /* stage, done, total (0 if unknown) */
     L3A_EVENT_WARNING = 1,  /* text */
-    L3A_EVENT_TIMING = 2,   /* stage, seconds: a stage has ended */
+    L3A_EVENT_TIMING = 2,   /* stage, seconds: a stage has ended; since 0.6, of the stage "share", done: bytes that were summed */
     L3A_EVENT_RESULT = 3,   /* text: a phase of an experiment is finished and, if there is a folder, on disk */
     L3A_EVENT_NOTE = 4      /* text: what was chosen, and why; only with the device "auto". Since 0.5. */
 } l3a_event_kind;
@@ -109,7 +109,8 @@ typedef int l3a_event_callback(const l3a_event *event, void *user);
  * l3a_phase_end(). */
 typedef enum l3a_sum_type { L3A_SUM_FLOAT64, L3A_SUM_UINT64 } l3a_sum_type;
 /* Replaces each of the values by its sum over all processes. Every process makes the same calls in the same order, with the same
- * count and type. Returns 0, or non-zero on failure; the call in progress then returns L3A_ERROR_IO. */
+ * count and type, and gets the same numbers to the last bit. Returns 0, or non-zero on failure; the call in progress then returns
+ * L3A_ERROR_IO. */
 typedef int l3a_sum_callback(void *values, size_t count, l3a_sum_type type, void *user);
 
 typedef struct l3a_context_options {
@@ -129,6 +130,9 @@ typedef struct l3a_context_options {
                                 * if there is one and the first model that is planned fits, otherwise the processor; a note says
                                 * which, and why. NULL: "cpu". Copied. Since 0.5. */
     uint64_t device_memory_limit; /* bytes of the GPU's memory to use; 0: what is free. Since 0.5. */
+    uint64_t divide; /* with sum: 0: each process has images of its own, in tables of its own. 1: all processes make the same calls
+                      * with the same tables; each learns and scores its part of their rows, all end with the same models and
+                      * metrics, and only process 0 writes files and takes locks. Since 0.6. */
 } l3a_context_options;
 
 /* NULL options: the defaults. On failure there is no context to hold a text, only the status. If the matrix library does not know
@@ -148,6 +152,31 @@ L3A_PUBLIC const char *l3a_error_hint(const l3a_context *context);
 /* Describes a device, by a name as in the options; NULL: "cpu". If a context for it cannot be created, this fails with the same
  * status, and the text of the context that is passed says why. The text is cut to capacity. Since 0.5. */
 L3A_PUBLIC l3a_status l3a_device_describe(l3a_context *context, const char *device, char *text, size_t capacity);
+
+/* Processes that mpirun or srun started together. They join by the plug-in libl3a-mpi.so, which is looked for next to the library
+ * or in the folder L3A_PLUGIN_PATH. A program with an MPI communicator of its own does not need this: see examples/mpi.c. Since
+ * 0.6.
+ */
+typedef struct l3a_cluster l3a_cluster;
+/* How many processes were started together, as the environment says, and the number of this one. 1: this process is alone, or the
+ * environment variable L3A_ALONE is set, for processes that have nothing to do with each other. 0: there may be several, and only
+ * l3a_cluster_open() can tell. */
+L3A_PUBLIC size_t l3a_cluster_started(size_t *process);
+/* Joins the processes that were started with this one, which all call this, once. A process that is alone makes a cluster of one,
+ * without the plug-in. The context holds the error text, and must outlive the cluster. */
+L3A_PUBLIC l3a_status l3a_cluster_open(l3a_context *context, l3a_cluster **cluster);
+/* Sets what a context needs to work with the other processes: sum, sum_user, process, processes and divide, if there are several.
+ * threads and memory_limit, if they are 0, become this process's share of what the processes on one machine have, and the device
+ * "cuda" becomes one of its own, as far as there are enough. While the context waits for other processes, its on_event gets
+ * progress events of the stage "share", and can cancel. Free the context before the cluster. */
+L3A_PUBLIC l3a_status l3a_cluster_join(l3a_cluster *cluster, l3a_context_options *options);
+/* Says that this process has done its work, or failed. Then waits for the others; after a failure, for two seconds at most. Returns
+ * the lowest number of a process that failed; the number of processes if none did; or -1 if others are still at work. */
+L3A_PUBLIC int l3a_cluster_end(l3a_cluster *cluster, int failed);
+/* Ends all processes immediately, with that exit code. Returns only if there is no other process. */
+L3A_PUBLIC void l3a_cluster_abort(l3a_cluster *cluster, int code);
+/* Leaves the cluster, after l3a_cluster_end(). No process can join a second time. */
+L3A_PUBLIC void l3a_cluster_free(l3a_cluster *cluster);
 
 /* ---- Tagger ---------------------------------------------------------------------------------------------------------
  * A model with its backbone: from a picture to its tags. examples/tag.c is a complete program.

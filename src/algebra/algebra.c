@@ -1,6 +1,7 @@
 /* What every back end has in common: finding it, and the layer's random numbers. */
 #include "algebra/algebra.h"
 
+#include "base/memory.h"
 #include "base/random.h"
 #include "base/threads.h"
 
@@ -355,4 +356,44 @@ l3a_status vectors_multiply(const struct sums *sums, double scale, double share,
 
 l3a_status vectors_solve(const struct sums *sums, struct vectors *vectors, size_t first, size_t count) {
     return sums->algebra->vectors_solve(sums, vectors, first, count);
+}
+
+/* The triangle travels in strips: large ones, since each of them waits for all processes. */
+static l3a_status share_triangle(struct sums *sums) {
+    enum { NUMBERS = 1 << 20 };
+    l3a_status status = L3A_OK;
+    const size_t d = sums->dim;
+    const uint64_t whole = triangle_numbers(0, d), most = d > NUMBERS ? d : NUMBERS;
+    double *values = NULL;
+    TRY(allocate(sums->context, (size_t)(whole < most ? whole : most), sizeof *values, &values));
+    for (size_t first = 0, count; first < d; first += count) {
+        for (count = 1; first + count < d && triangle_numbers(first, count + 1) <= NUMBERS; count++) {
+        }
+        TRY(sums_read(sums, ADDED, first, count, values));
+        TRY(sum_numbers(sums->context, values, (size_t)triangle_numbers(first, count)));
+        TRY(sums_write(sums, ADDED, first, count, values));
+    }
+done:
+    release(sums->context, values);
+    return status;
+}
+
+l3a_status sums_share(struct sums *sums, size_t columns, double *cross) {
+    l3a_context *context = sums->context;
+    l3a_status status = L3A_OK;
+    const size_t d = sums->dim;
+    double *added = NULL;
+    if (learns_alone(context)) {
+        return sums_cross(sums, 1, cross);
+    }
+    TRY(share_triangle(sums));
+    TRY(allocate_zeroed(context, d, columns * sizeof *added, &added));
+    TRY(sums_cross(sums, 1, added));
+    TRY(sum_numbers(context, added, d * columns));
+    for (size_t i = 0; i < d * columns; i++) {
+        cross[i] += added[i];
+    }
+done:
+    release(context, added);
+    return status;
 }

@@ -80,7 +80,8 @@ l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **
     l3a_context_options chosen;
     l3a_context *made;
     if (!context || READ_SIZED(NULL, options, chosen) != L3A_OK || chosen.threads < 0 || !chosen.allocate != !chosen.release ||
-        (chosen.sum && (chosen.process >= chosen.processes || chosen.processes > INT32_MAX))) {
+        (chosen.sum && (chosen.process >= chosen.processes || chosen.processes > INT32_MAX)) || chosen.divide > 1 ||
+        (chosen.divide && !chosen.sum)) {
         return L3A_ERROR_ARGUMENT;
     }
     if (!chosen.allocate) {
@@ -94,7 +95,7 @@ l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **
     memset(made, 0, sizeof *made);
     made->options = chosen;
     made->threads = chosen.threads ? chosen.threads : machine_processors();
-    made->files = &posix_files;
+    made->files = leads(made) ? &posix_files : &mute_files;
     const l3a_status status = device_open(made);
     if (status != L3A_OK) {
         l3a_context_free(made);
@@ -248,9 +249,16 @@ double clock_seconds(void) {
 
 static l3a_status sum(l3a_context *context, void *values, size_t count, l3a_sum_type type) {
     const l3a_context_options *options = &context->options;
-    return !options->sum || !count || options->sum(values, count, type, options->sum_user) == 0
-               ? L3A_OK
-               : fail(context, L3A_ERROR_IO, "check that all processes are running", "the sums of other processes did not arrive");
+    if (!options->sum || !count) {
+        return L3A_OK;
+    }
+    const double start = clock_seconds();
+    const bool failed = options->sum(values, count, type, options->sum_user) != 0;
+    context->share_seconds += clock_seconds() - start;
+    context->share_bytes += count * sizeof(double);
+    return failed
+               ? fail(context, L3A_ERROR_IO, "check that all processes are running", "the sums of other processes did not arrive")
+               : L3A_OK;
 }
 
 l3a_status sum_numbers(l3a_context *context, double *values, size_t count) {
@@ -259,4 +267,46 @@ l3a_status sum_numbers(l3a_context *context, double *values, size_t count) {
 
 l3a_status sum_counts(l3a_context *context, uint64_t *values, size_t count) {
     return sum(context, values, count, L3A_SUM_UINT64);
+}
+
+void report_share(l3a_context *context) {
+    if (context->share_bytes) {
+        const l3a_event event = {.kind = L3A_EVENT_TIMING,
+                                 .stage = "share",
+                                 .text = "",
+                                 .seconds = context->share_seconds,
+                                 .done = context->share_bytes};
+        add_to_stage(&context->stages, event.stage, event.seconds);
+        send_event(context, &event);
+    }
+    context->share_seconds = 0;
+    context->share_bytes = 0;
+}
+
+l3a_status follow_lead(l3a_context *context, l3a_status status, uint64_t *number) {
+    uint64_t shared[2] = {status, number ? *number : 0};
+    if (!divides_rows(context)) {
+        return status;
+    }
+    if (!leads(context)) {
+        shared[0] = shared[1] = 0;
+    }
+    const l3a_status met = sum_counts(context, shared, 2);
+    if (met != L3A_OK || leads(context)) {
+        return status != L3A_OK ? status : met;
+    }
+    if (shared[0] && status == L3A_OK) {
+        return fail(context, (l3a_status)shared[0], NULL, "process 0 failed");
+    }
+    if (number) {
+        *number = shared[1];
+    }
+    return status;
+}
+
+void own_part(const l3a_context *context, size_t rows, size_t *first, size_t *count) {
+    const bool divides = divides_rows(context);
+    const uint64_t index = divides ? context->options.process : 0, parts = divides ? context->options.processes : 1;
+    *first = (size_t)(rows / parts * index + (rows % parts < index ? rows % parts : index));
+    *count = (size_t)(rows / parts + (index < rows % parts));
 }

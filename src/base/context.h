@@ -40,7 +40,9 @@ struct l3a_context {
     char error_text[1024];
     char error_hint[512];
     struct stages stages;
-    l3a_lock *locks; /* taken and not yet freed */
+    double share_seconds; /* that sums over processes took, with waiting for the others, since they were last reported … */
+    uint64_t share_bytes; /* … and what was summed */
+    l3a_lock *locks;      /* taken and not yet freed */
 };
 
 /* A context for the work of another thread, with an error text of its own: the same memory functions, memory limit and files, and
@@ -99,9 +101,23 @@ l3a_status report_result(l3a_context *context, const char *text);
 /* Replace numbers by their sums over all processes that learn together; alone, they stay as they are. */
 l3a_status sum_numbers(l3a_context *context, double *values, size_t count);
 l3a_status sum_counts(l3a_context *context, uint64_t *values, size_t count);
+/* Reports the stage "share", with the bytes and the seconds since the last report. Alone, it reports nothing. */
+void report_share(l3a_context *context);
 static inline bool learns_alone(const l3a_context *context) {
     return !context->options.sum;
 }
+/* Whether all processes make the same calls, and divide the rows among them. */
+static inline bool divides_rows(const l3a_context *context) {
+    return context->options.sum && context->options.divide;
+}
+/* Whether this is the process that writes files. What only this process does must not sum anything. */
+static inline bool leads(const l3a_context *context) {
+    return !divides_rows(context) || context->options.process == 0;
+}
+/* Takes over what process 0 has found: its number, and the failure if it failed there. Waits until all processes are here. */
+l3a_status follow_lead(l3a_context *context, l3a_status status, uint64_t *number);
+/* This process's part [first, first + count) of that many rows; the parts differ by one row at most. */
+void own_part(const l3a_context *context, size_t rows, size_t *first, size_t *count);
 
 /* A monotonic clock, in seconds. */
 double clock_seconds(void);

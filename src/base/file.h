@@ -47,6 +47,9 @@ typedef struct file_operations {
 } file_operations;
 
 extern const file_operations posix_files;
+/* Those of a process that does not write: it reads as posix_files does, and what it writes, locks, renames or removes has no effect
+ * (mute.c). */
+extern const file_operations mute_files;
 
 /* The error for an operation that failed with this errno: "PATH: cannot ACTION: reason", with a hint if there is a useful one. */
 l3a_status fail_system(l3a_context *context, const char *path, const char *action, int code);

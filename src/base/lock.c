@@ -115,14 +115,19 @@ done:
 l3a_status l3a_lock_take(l3a_context *context, const char *path, int wait, l3a_lock **lock) {
     l3a_status status = L3A_OK;
     output_target target = {0};
+    l3a_lock *made = NULL;
     bool held;
     NEED(context, context, path, lock);
     TRY(target_find(context, path, &target));
     TRY(lock_is_held(context, target.path, &held));
     FAIL_IF(held, context, L3A_ERROR_STATE, "use the lock that is held, or free it first",
             "%s: this context already holds the lock", path);
-    TRY(lock_target(context, target.path, path, wait, lock));
+    status = lock_target(context, target.path, path, wait, &made);
+    TRY(follow_lead(context, status, NULL)); /* with the lock, all processes see the same file */
+    *lock = made;
+    made = NULL;
 done:
+    l3a_lock_free(made);
     target_free(context, &target);
     return status;
 }

@@ -69,9 +69,9 @@ static l3a_status find_plugin(l3a_context *context, const char *kind, char *path
     FAIL_IF(given && given[0] != '/', context, L3A_ERROR_OPTION, "set it to the full path of the folder that has the plug-ins",
             "L3A_PLUGIN_PATH: '%.200s' is no full path", given);
     FAIL_IF(!given && !own_folder(folder, sizeof folder), context, L3A_ERROR_NOT_FOUND,
-            "set L3A_PLUGIN_PATH to the folder that has the plug-ins", "device %s: the library's own folder is unknown", kind);
+            "set L3A_PLUGIN_PATH to the folder that has the plug-ins", "plug-in %s: the library's own folder is unknown", kind);
     const int length = snprintf(path, capacity, "%s/libl3a-%s.so", given ? given : folder, kind);
-    FAIL_IF(length < 0 || (size_t)length >= capacity, context, L3A_ERROR_OPTION, NULL, "device %s: the path is too long", kind);
+    FAIL_IF(length < 0 || (size_t)length >= capacity, context, L3A_ERROR_OPTION, NULL, "plug-in %s: the path is too long", kind);
 done:
     return status;
 }
@@ -87,31 +87,65 @@ static l3a_status check_driver(l3a_context *context, const char *kind) {
     return L3A_OK;
 }
 
-/* The plug-in stays loaded until the process ends: the libraries that it brings do not survive being unloaded. */
-static l3a_status load_plugin(l3a_context *context, const char *kind, const struct l3a_plugin **plugin) {
+/* The plug-in stays loaded until the process ends: the libraries that it brings do not survive being unloaded. *entry: its
+ * function. */
+static l3a_status load_entry(l3a_context *context, const char *user, const char *kind, const char *path, const char *hint,
+                             void **entry) {
     l3a_status status = L3A_OK;
-    char path[PATH_LIMIT + 32], symbol[NAME_LIMIT + 16];
-    plugin_entry *entry = NULL;
-    void *library = NULL;
-    TRY(find_plugin(context, kind, path, sizeof path));
-    if (!access(path, R_OK)) {
-        TRY(check_driver(context, kind));
-    }
-    library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    FAIL_IF(!library, context, L3A_ERROR_NOT_FOUND, "build it with 'make cuda', or set L3A_PLUGIN_PATH to the folder that has it",
-            "device %s: cannot load the plug-in: %s", kind, dlerror());
+    char symbol[NAME_LIMIT + 16];
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    FAIL_IF(!library, context, L3A_ERROR_NOT_FOUND, hint, "%s: cannot load the plug-in: %s", user, dlerror());
     snprintf(symbol, sizeof symbol, "l3a_plugin_%s", kind);
-    void *found = dlsym(library, symbol);
-    FAIL_IF(!found, context, L3A_ERROR_FORMAT, "build the plug-in again", "%s: not a plug-in of this library: it has no %s()", path,
-            symbol);
-    memcpy(&entry, &found, sizeof entry);
-    *plugin = entry(PLUGIN_VERSION);
-    FAIL_IF(!*plugin, context, L3A_ERROR_VERSION, "build and install the library and its plug-ins together",
-            "%s: the plug-in of another version; the library is version " L3A_VERSION, path);
+    *entry = dlsym(library, symbol);
+    FAIL_IF(!*entry, context, L3A_ERROR_FORMAT, "build the plug-in again", "%s: not a plug-in of this library: it has no %s()",
+            path, symbol);
 done:
     if (library) {
         dlclose(library);
     }
+    return status;
+}
+
+static l3a_status check_version(l3a_context *context, const char *path, const void *plugin) {
+    return plugin ? L3A_OK
+                  : fail(context, L3A_ERROR_VERSION, "build and install the library and its plug-ins together",
+                         "%s: the plug-in of another version; the library is version " L3A_VERSION, path);
+}
+
+static l3a_status load_plugin(l3a_context *context, const char *kind, const struct l3a_plugin **plugin) {
+    l3a_status status = L3A_OK;
+    char path[PATH_LIMIT + 32], user[NAME_LIMIT + 16];
+    plugin_entry *entry = NULL;
+    void *found = NULL;
+    snprintf(user, sizeof user, "device %s", kind);
+    TRY(find_plugin(context, kind, path, sizeof path));
+    if (!access(path, R_OK)) {
+        TRY(check_driver(context, kind));
+    }
+    TRY(load_entry(context, user, kind, path, "build it with 'make cuda', or set L3A_PLUGIN_PATH to the folder that has it",
+                   &found));
+    memcpy(&entry, &found, sizeof entry);
+    *plugin = entry(PLUGIN_VERSION);
+    TRY(check_version(context, path, *plugin));
+done:
+    return status;
+}
+
+l3a_status cluster_load(l3a_context *context, const struct cluster_plugin **plugin) {
+    l3a_status status = L3A_OK;
+    char path[PATH_LIMIT + 32];
+    cluster_entry *entry = NULL;
+    void *found = NULL;
+    TRY(find_plugin(context, "mpi", path, sizeof path));
+    TRY(load_entry(
+        context, "several processes were started together, and they need MPI", "mpi", path,
+        "build the plug-in where Open MPI is installed, set L3A_PLUGIN_PATH to the folder that has it, or set L3A_ALONE=1 "
+        "if the processes have nothing to do with each other",
+        &found));
+    memcpy(&entry, &found, sizeof entry);
+    *plugin = entry(PLUGIN_VERSION);
+    TRY(check_version(context, path, *plugin));
+done:
     return status;
 }
 

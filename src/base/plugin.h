@@ -39,6 +39,33 @@ struct l3a_plugin {
 };
 
 typedef const struct l3a_plugin *plugin_entry(uint32_t version);
+
+/* Where a process is among those that were started together. */
+struct cluster_place {
+    size_t process, processes;
+    size_t local, locals; /* the same among those on its machine */
+    int processors;       /* that it can use without disturbing them */
+};
+
+/* Called again and again while a process waits for others. Waiting ends if it returns true. */
+typedef bool cluster_idle(void *user);
+
+/* The plug-in libl3a-mpi.so, whose entry returns this: how processes find each other and sum. Functions that return int return 0 on
+ * success. */
+struct cluster_plugin {
+    const struct algebra *algebra; /* sums that are divided among the processes; NULL: none */
+    l3a_status (*open)(l3a_context *context, const struct plugin_host *host, struct cluster_place *place, void **cluster);
+    int (*sum)(void *cluster, void *values, size_t count, l3a_sum_type type, cluster_idle *idle, void *user);
+    /* The lowest number of a process that failed; the number of processes if none did; -1 if the seconds have passed before all
+     * were here. */
+    int (*end)(void *cluster, bool failed, double seconds);
+    void (*abort)(void *cluster, int code);
+    void (*close)(l3a_context *context, void *cluster);
+};
+
+typedef const struct cluster_plugin *cluster_entry(uint32_t version);
+/* Loads the plug-in. */
+l3a_status cluster_load(l3a_context *context, const struct cluster_plugin **plugin);
 extern const struct plugin_host plugin_host;
 
 /* Gives the context the back end of its options.device. If this fails, the context's text says why the device cannot be used. With

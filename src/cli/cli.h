@@ -89,6 +89,7 @@ struct arguments {
     const char *setting_names[SETTINGS], *setting_values[SETTINGS];
     size_t setting_count;
     bool quiet;
+    size_t processes;                    /* that were started together; 1: this one is alone */
     const char *device;                  /* --device; NULL: it was not given */
     const char *program;                 /* what to type to start this program again */
     const char *line;                    /* the command line as typed or, with --resume, as recorded in the folder */
@@ -97,6 +98,23 @@ struct arguments {
     char *owned[OPTIONS + SETTINGS + 3]; /* texts made by --resume */
     size_t owned_count;
 };
+
+/* The processes that were started together with this one; of one that is alone, zeros. */
+struct together {
+    l3a_context *context; /* for errors of the cluster */
+    l3a_cluster *cluster;
+    size_t process;
+    FILE *errors; /* stderr of a process that keeps what it would print there */
+    char *text;   /* what it has kept */
+    size_t length;
+};
+
+/* Joins the other processes, and silences all but process 0. Any result other than EXIT_DONE has been explained on stderr. */
+int together_begin(struct together *together, struct arguments *arguments);
+/* Fills in what a context needs to work with the others. */
+l3a_status together_join(const struct together *together, l3a_context_options *options);
+/* Waits for the others. If this process failed while they are at work, it ends them all. Returns the code. */
+int together_end(struct together *together, const struct arguments *arguments, int code);
 
 /* Adds the options recorded in the folder to `--resume -o DIR`. Any result other than EXIT_DONE has been explained on stderr. */
 int resume_arguments(struct arguments *arguments, int *threads);

@@ -99,7 +99,7 @@ void print_estimate(FILE *to, const struct arguments *arguments, const struct re
     if (processor && l3a_machine_speed(arguments->context, &single, &exact) == L3A_OK) {
         const bool mixed =
             setting_is(request->settings, "precision", "mixed") && !setting_is(request->settings, "solver", "recursive");
-        fprintf(to, ", about %.0f s", 1.2 * flops / (mixed ? single : exact) + 1);
+        fprintf(to, ", about %.0f s", 1.2 * flops / (double)arguments->processes / (mixed ? single : exact) + 1);
     }
     fprintf(to, "\n");
 }

@@ -146,10 +146,15 @@ static int explain_device(struct arguments *arguments) {
     return code;
 }
 
-static int execute(struct arguments *arguments, l3a_context_options *options) {
+static int execute(struct arguments *arguments, const struct together *together, l3a_context_options *options) {
+    arguments->quiet = arguments->quiet || together->process;
     progress_start(arguments->quiet);
     options->on_event = show_event;
     options->device = arguments->device;
+    if (together_join(together, options) != L3A_OK) {
+        return complain(arguments, "%s", l3a_error_text(together->context));
+    }
+    arguments->device = options->device;
     if (l3a_context_create(options, &arguments->context) != L3A_OK) {
         return explain_device(arguments);
     }
@@ -165,17 +170,23 @@ static int execute(struct arguments *arguments, l3a_context_options *options) {
 
 static int start_command(const struct command *command, int count, char **texts) {
     struct arguments arguments = {.command = command, .program = strchr(texts[0], '/') ? texts[0] : "l3a"};
+    struct together together = {.context = NULL};
     l3a_context_options options = {.size = sizeof options};
     char *line = command_line(count, texts), *directory = getcwd(NULL, 0);
     arguments.line = line;
     arguments.directory = directory;
-    int code = arguments_parse(&arguments, count - 2, texts + 2, &options.threads);
+    int code = together_begin(&together, &arguments);
+    if (code == EXIT_DONE) {
+        code = arguments_parse(&arguments, count - 2, texts + 2, &options.threads);
+    }
     if (code == EXIT_DONE && arguments.command) {
         code = resume_arguments(&arguments, &options.threads);
     }
     if (code == EXIT_DONE && arguments.command) {
-        code = execute(&arguments, &options);
+        code = execute(&arguments, &together, &options);
     }
+    arguments.command = command;
+    code = together_end(&together, &arguments, code);
     for (size_t i = 0; i < arguments.owned_count; i++) {
         free(arguments.owned[i]);
     }

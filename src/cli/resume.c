@@ -81,7 +81,7 @@ static int without_record(const struct arguments *arguments, const char *folder,
 }
 
 static int add_recorded(struct arguments *arguments, const char *folder, const char *line, const char *directory, int *threads) {
-    struct arguments recorded = {.command = arguments->command};
+    struct arguments recorded = {.command = arguments->command, .processes = arguments->processes};
     char **words = calloc(WORDS, sizeof *words), *text = strdup(line);
     int code = EXIT_DONE, recorded_threads = 0;
     if (!words || !text) {
@@ -121,6 +121,9 @@ void hint_at_moved_data(const struct arguments *arguments, l3a_status status) {
 
 void hint_at_resuming(const struct arguments *arguments, const char *what, const char *folder) {
     fprintf(stderr, "  finished %s are saved in %s; resume with: ", what, folder);
+    if (arguments->processes > 1) {
+        fprintf(stderr, "mpirun -n %zu ", arguments->processes);
+    }
     write_word(stderr, arguments->program);
     fprintf(stderr, " %s --resume -o ", arguments->command->name);
     write_word(stderr, folder);

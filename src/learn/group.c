@@ -498,9 +498,10 @@ static l3a_status finish(struct group *group, struct group_outcome *outcomes) {
     group->expand_seconds = 0;
     for (size_t i = 0; i < group->count; i++) {
         struct member *member = &group->members[i];
+        TRY(phase_complete(member->model, member->role == SHARES));
         outcomes[i].images = member->model->phase.info.images + member->model->phase.info.skipped;
         outcomes[i].pseudo_labels = member->model->phase.info.pseudo_labels;
-        TRY(phase_complete(member->model, member->role == SHARES));
+        TRY(sum_counts(group->context, &outcomes[i].corrected, 1));
     }
     for (size_t i = 0; i < group->count; i++) {
         if (group->members[i].role != SHARES) {
@@ -520,6 +521,9 @@ l3a_status group_learn(struct group *group, l3a_features *features, const size_t
                        const char *const *names, size_t class_count, struct group_outcome *outcomes) {
     l3a_status status = L3A_OK;
     FAIL_IF(!count, group->context, L3A_ERROR_DATA, "give each phase images that show its classes", "a phase has no images");
+    size_t start;
+    own_part(group->context, count, &start, &count);
+    rows += start;
     memset(outcomes, 0, group->count * sizeof *outcomes);
     TRY(prepare(group, features, rows, count, columns, names, class_count));
     TRY(survey(group, features, rows, count));

@@ -460,7 +460,7 @@ struct pass {
     const char *stage;
     l3a_features *features;
     const size_t *rows;
-    size_t count;
+    size_t count; /* of all processes, until take_own_part() */
     const size_t *columns;
     size_t column_count;
 };
@@ -526,6 +526,13 @@ done:
     return status;
 }
 
+/* Leaves the rows of this process in the pass. */
+static void take_own_part(const l3a_context *context, struct pass *pass) {
+    size_t first;
+    own_part(context, pass->count, &first, &pass->count);
+    pass->rows += first;
+}
+
 static bool knows_any(const l3a_model *model, const char *const *classes, size_t count) {
     bool knows = false;
     for (size_t i = 0; i < count && !knows; i++) {
@@ -576,8 +583,9 @@ l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char 
     TRY(features_columns(features, classes, class_count, columns));
     struct pass pass = {"survey", features, NULL, 0, columns, class_count};
     TRY(find_phase_rows(model, &pass, &rows, &unlabelled));
+    take_own_part(context, &pass);
     model->phase.table = features;
-    model->phase.table_rows = rows;
+    model->phase.table_rows = pass.rows;
     TRY(count_rows(model, &pass));
     if (model->options.pseudo == L3A_PSEUDO_DYNAMIC && model->classes.count) {
         TRY(hand_over(model, &pass, true));

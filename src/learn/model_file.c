@@ -278,6 +278,9 @@ l3a_status l3a_model_save(l3a_model *model, const char *path) {
             model->state == MODEL_BROKEN ? "load the model again from its file" : "end the phase first",
             "%s: the model is %s and cannot be saved", path,
             model->state == MODEL_BROKEN ? "left halfway through a change" : "in the middle of a phase");
+    if (!leads(context)) {
+        return L3A_OK;
+    }
     TRY(allocate_zeroed(context, model->evidence->part_count + 6, sizeof *sources, &sources));
     TRY(allocate_zeroed(context, model->evidence->part_count, sizeof *parts, &parts));
     TRY(list_sums(model, &whole, parts, sources, &count));

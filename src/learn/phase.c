@@ -664,51 +664,21 @@ static void adopt(l3a_model *model, l3a_phase_info *phases) {
     model->state = MODEL_READY;
 }
 
-enum { CHUNK = 1 << 16 };
-
-/* The rows that are added are those of all processes afterwards. */
-static l3a_status share_sums(l3a_model *model) {
-    l3a_context *context = model->context;
-    struct sums *sums = &model->evidence->ridge.sums;
-    l3a_status status = L3A_OK;
-    const size_t d = sums->dim, all = model->phase.classes.count;
-    double *values = NULL, *cross = NULL;
-    TRY(allocate(context, CHUNK + d, sizeof *values, &values));
-    TRY(allocate_zeroed(context, d, all * sizeof *cross, &cross));
-    for (size_t first = 0, count; first < d; first += count) {
-        for (count = 1; first + count < d && triangle_numbers(first, count + 1) <= CHUNK; count++) {
-        }
-        TRY(sums_read(sums, ADDED, first, count, values));
-        TRY(sum_numbers(context, values, (size_t)triangle_numbers(first, count)));
-        TRY(sums_write(sums, ADDED, first, count, values));
-    }
-    TRY(sums_cross(sums, 1, cross));
-    TRY(sum_numbers(context, cross, d * all));
-    for (size_t i = 0; i < d * all; i++) {
-        model->phase.cross[i] += cross[i];
-    }
-done:
-    release(context, values);
-    release(context, cross);
-    return status;
-}
-
-/* The phase is that of all processes afterwards. */
-static l3a_status share_phase(l3a_model *model) {
+/* The phase is that of all processes afterwards, except for sums that another member of a group shares. */
+static l3a_status share_phase(l3a_model *model, bool sums) {
     l3a_context *context = model->context;
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
     uint64_t counts[] = {phase->info.images, phase->info.skipped, phase->info.pseudo_labels};
-    if (learns_alone(context)) {
-        return sums_cross(&model->evidence->ridge.sums, 1, phase->cross);
-    }
     TRY(sum_counts(context, counts, 3));
     phase->info.images = counts[0];
     phase->info.skipped = counts[1];
     phase->info.pseudo_labels = counts[2];
     TRY(sum_numbers(context, phase->label_weight, phase->classes.count));
     TRY(sum_numbers(context, phase->sample.values, phase->sample.values ? gamma_sample_numbers(&phase->sample) : 0));
-    TRY(share_sums(model));
+    if (sums) {
+        TRY(sums_share(&model->evidence->ridge.sums, phase->classes.count, phase->cross));
+    }
 done:
     return status;
 }
@@ -837,8 +807,9 @@ l3a_status phase_complete(l3a_model *model, bool shares) {
     l3a_context *context = model->context;
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
-    if (!phase->recursive && !shares) {
-        TRY(share_phase(model));
+    if (!phase->recursive) {
+        TRY(share_phase(model, !shares));
+        report_share(context);
     }
     FAIL_IF(!phase->info.images, context, L3A_ERROR_DATA, "give the phase images that show its classes",
             "none of the %" PRIu64 " images of the phase has a label", phase->all_rows);

@@ -295,7 +295,8 @@ static l3a_status give_pseudo_labels(struct lesson *lesson, size_t n) {
     l3a_status status = L3A_OK;
     const size_t old = old_classes(lesson), all = lesson->classes.count;
     TRY(block_score(&lesson->expanded, &model->solution, lesson->scores));
-    combine_views(model->context->threads, options_real(&model->options), lesson->scores, n, lesson->views, old, lesson->scores, NULL);
+    combine_views(model->context->threads, options_real(&model->options), lesson->scores, n, lesson->views, old, lesson->scores,
+                  NULL);
     pseudo_label(options_real(&model->options), lesson->scores, n, old, model->options.eta, lesson->pseudo, old);
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < old; k++) {
@@ -578,7 +579,7 @@ static l3a_status check_lesson(const struct lesson *lesson) {
             lesson->taught->features->path);
     FAIL_IF(!lesson->taught->features->labels, context, L3A_ERROR_DATA, "say which classes the images show", "%s: no labels",
             lesson->taught->features->path);
-    FAIL_IF(!learns_alone(context), context, L3A_ERROR_STATE, "teach in one process",
+    FAIL_IF(!learns_alone(context) && !divides_rows(context), context, L3A_ERROR_STATE, "teach in one process",
             "images with judged sets of their own cannot be taught by several processes together");
     FAIL_IF(model->options.pseudo == L3A_PSEUDO_DYNAMIC, context, L3A_ERROR_MISMATCH, "use pseudo off or fixed",
             "a dynamic threshold is chosen for a phase, and a lesson is none");

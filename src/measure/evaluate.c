@@ -48,26 +48,53 @@ const float *evaluation_scores(const struct evaluation *evaluation, size_t class
     return evaluation->scores + classifier * evaluation->count * evaluation->classes;
 }
 
+/* Pairs of scores. */
+static size_t score_pairs(const struct evaluation *evaluation, size_t classifiers) {
+    return (classifiers * evaluation->count * evaluation->classes + 1) / 2;
+}
+
+static l3a_status allocate_scores(struct evaluation *evaluation, size_t classifiers) {
+    l3a_context *context = evaluation->features->context;
+    const size_t pairs = score_pairs(evaluation, classifiers);
+    return divides_rows(context) ? allocate_zeroed(context, pairs, sizeof(uint64_t), &evaluation->scores)
+                                 : allocate(context, pairs, sizeof(uint64_t), &evaluation->scores);
+}
+
+/* Every process has scores where the others have zeros, so that the sums of their bits are their bits, and none is rounded. */
+static l3a_status share_scores(struct evaluation *evaluation, size_t classifiers) {
+    l3a_context *context = evaluation->features->context;
+    l3a_status status = L3A_OK;
+    if (divides_rows(context)) {
+        TRY(sum_counts(context, (void *)evaluation->scores, score_pairs(evaluation, classifiers)));
+        report_share(context);
+    }
+done:
+    return status;
+}
+
 l3a_status evaluation_score(struct evaluation *evaluation, size_t classifiers, size_t blocks, score_rows *score, void *state) {
     l3a_features *features = evaluation->features;
     l3a_context *context = features->context;
     l3a_status status = L3A_OK;
     const size_t count = evaluation->count, classes = evaluation->classes;
+    size_t start, own;
     float *values = NULL, **places = NULL;
+    own_part(context, count, &start, &own);
     const size_t each = view_rows(features->views), most = blocks * (each < BLOCK_ROWS ? BLOCK_ROWS / each : 1);
     TRY(allocate(context, most, features_row(features) * sizeof *values, &values));
     TRY(allocate(context, classifiers, sizeof *places, &places));
-    TRY(allocate(context, classifiers * count, classes * sizeof *evaluation->scores, &evaluation->scores));
-    for (size_t first = 0; first < count; first += most) {
-        const size_t n = count - first < most ? count - first : most;
-        TRY(report_progress(context, "evaluate", first, count));
+    TRY(allocate_scores(evaluation, classifiers));
+    for (size_t first = start; first < start + own; first += most) {
+        const size_t n = start + own - first < most ? start + own - first : most;
+        TRY(report_progress(context, "evaluate", first - start, own));
         TRY(l3a_features_read(features, evaluation->rows + first, 0, n, values));
         for (size_t i = 0; i < classifiers; i++) {
             places[i] = evaluation->scores + (i * count + first) * classes;
         }
         TRY(score(state, values, n, places));
     }
-    TRY(report_progress(context, "evaluate", count, count));
+    TRY(report_progress(context, "evaluate", own, own));
+    TRY(share_scores(evaluation, classifiers));
 done:
     release(context, values);
     release(context, places);

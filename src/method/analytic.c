@@ -21,6 +21,7 @@ done:
 struct comparison {
     const struct lesson *lesson;
     size_t *rows;
+    size_t first; /* this process's first */
     l3a_class_tally *tallies;
 };
 
@@ -28,12 +29,34 @@ static void compare(void *user, uint64_t first, size_t rows, const int8_t *label
     const struct comparison *c = user;
     const l3a_features *train = c->lesson->train;
     for (size_t i = 0; i < rows; i++) {
-        const int8_t *truth = train->labels + c->rows[first + i] * train->classes.count;
+        const int8_t *truth = train->labels + c->rows[c->first + first + i] * train->classes.count;
         for (size_t k = 0; k < c->lesson->first; k++) {
             c->tallies[k].pseudo += labels[i * stride + k] == 1;
             c->tallies[k].right += labels[i * stride + k] == 1 && truth[c->lesson->columns[k]] == 1;
         }
     }
+}
+
+/* Adds up what all processes have compared. */
+static l3a_status share_tallies(l3a_context *context, l3a_class_tally *tallies, size_t classes) {
+    l3a_status status = L3A_OK;
+    uint64_t *counts = NULL;
+    if (!divides_rows(context)) {
+        return L3A_OK;
+    }
+    TRY(allocate(context, classes, 2 * sizeof *counts, &counts));
+    for (size_t k = 0; k < classes; k++) {
+        counts[2 * k] = tallies[k].pseudo;
+        counts[2 * k + 1] = tallies[k].right;
+    }
+    TRY(sum_counts(context, counts, 2 * classes));
+    for (size_t k = 0; k < classes; k++) {
+        tallies[k].pseudo = counts[2 * k];
+        tallies[k].right = counts[2 * k + 1];
+    }
+done:
+    release(context, counts);
+    return status;
 }
 
 static l3a_status tally_weights(const l3a_model *model, l3a_class_tally *tallies) {
@@ -57,6 +80,7 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
     size_t count = 0;
     if (outcome->classes) {
         TRY(lesson_members(lesson, &comparison.rows, &count));
+        own_part(model->context, count, &comparison.first, &count);
         model->witness = (struct label_witness){compare, &comparison};
     }
     TRY(l3a_model_learn(model, lesson->train, lesson->names + lesson->first, lesson->last - lesson->first));
@@ -64,6 +88,7 @@ static l3a_status learn(void *state, const struct lesson *lesson, struct outcome
     outcome->images = info->images;
     outcome->pseudo_labels = info->pseudo_labels;
     if (outcome->classes) {
+        TRY(share_tallies(model->context, outcome->classes, lesson->first));
         TRY(tally_weights(model, outcome->classes));
     }
 done:

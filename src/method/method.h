@@ -76,9 +76,13 @@ l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count
  * classes]. */
 typedef l3a_status lesson_block(void *argument, const float *features, const int8_t *labels, size_t images);
 /* Passes the labelled images of a lesson to `take`, with at most `block` rows of features at a time but at least one image, and
- * never more than the first time. *images: their number. */
+ * never more than the first time. *images: their number. Of several processes, each gets all images. */
 l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t block, lesson_block *take, void *argument,
                        uint64_t *images);
+/* The same, but each process gets its part. The lesson's images are those from `before` on in a longer list of `all` images, which
+ * is what is divided; all 0: they are the list. */
+l3a_status lesson_read_part(const struct lesson *lesson, const char *stage, uint64_t before, uint64_t all, size_t block,
+                            lesson_block *take, void *argument, uint64_t *images);
 
 /* The weight of a row of an image if they are scaled to sum to 1. */
 static inline double view_share(size_t view, size_t views) {

@@ -247,16 +247,14 @@ l3a_status lesson_rows(const struct lesson *lesson, size_t **rows, size_t *count
     return features_rows_with(lesson->train, lesson->columns + lesson->first, lesson->last - lesson->first, rows, count);
 }
 
-l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t block, lesson_block *take, void *argument,
-                       uint64_t *images) {
+static l3a_status read_between(const struct lesson *lesson, const char *stage, const size_t *rows, size_t count, size_t block,
+                               lesson_block *take, void *argument) {
     l3a_features *train = lesson->train;
     l3a_context *context = train->context;
     l3a_status status = L3A_OK;
     const size_t classes = lesson->last - lesson->first;
-    size_t *rows = NULL, count = 0;
     float *values = NULL;
     int8_t *labels = NULL;
-    TRY(lesson_rows(lesson, &rows, &count));
     block = images_of_rows(block, train->views);
     block = block < count ? block : count;
     TRY(allocate(context, block, features_row(train) * sizeof *values, &values));
@@ -269,10 +267,38 @@ l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t bl
         TRY(take(argument, values, labels, n));
     }
     TRY(report_progress(context, stage, count, count));
-    *images = count;
 done:
-    release(context, rows);
     release(context, values);
     release(context, labels);
+    return status;
+}
+
+l3a_status lesson_read(const struct lesson *lesson, const char *stage, size_t block, lesson_block *take, void *argument,
+                       uint64_t *images) {
+    l3a_status status = L3A_OK;
+    size_t *rows = NULL, count = 0;
+    TRY(lesson_rows(lesson, &rows, &count));
+    TRY(read_between(lesson, stage, rows, count, block, take, argument));
+    *images = count;
+done:
+    release(lesson->train->context, rows);
+    return status;
+}
+
+static size_t between(uint64_t value, uint64_t low, uint64_t high) {
+    return (size_t)(value < low ? low : value > high ? high : value);
+}
+
+l3a_status lesson_read_part(const struct lesson *lesson, const char *stage, uint64_t before, uint64_t all, size_t block,
+                            lesson_block *take, void *argument, uint64_t *images) {
+    l3a_status status = L3A_OK;
+    size_t *rows = NULL, count = 0, first, own;
+    TRY(lesson_rows(lesson, &rows, &count));
+    own_part(lesson->train->context, (size_t)(all ? all : count), &first, &own);
+    const size_t start = between(first, before, before + count), end = between(first + own, before, before + count);
+    TRY(read_between(lesson, stage, rows + (start - before), end - start, block, take, argument));
+    *images = count;
+done:
+    release(lesson->train->context, rows);
     return status;
 }

@@ -54,7 +54,8 @@ static l3a_status keep(struct regression *regression) {
     double *added = NULL, *cross = NULL;
     TRY(allocate_zeroed(context, d, own * sizeof *added, &added));
     TRY(allocate(context, d, all * sizeof *cross, &cross));
-    TRY(sums_cross(&regression->ridge.sums, 1, added));
+    TRY(sums_share(&regression->ridge.sums, own, added));
+    report_share(context);
     for (size_t i = 0; i < d; i++) {
         if (old) {
             memcpy(cross + i * all, regression->cross + i * old, old * sizeof *cross);

@@ -225,15 +225,32 @@ static void warn_of_difficult(l3a_context *context, const l3a_features *train, c
     }
 }
 
+/* Compares the record of an experiment that is resumed, or writes that of a new one. */
+static l3a_status keep_record(const l3a_experiment *experiment, const char *path, bool exists) {
+    l3a_context *context = experiment->context;
+    const l3a_experiment_options *options = &experiment->options;
+    l3a_status status = L3A_OK;
+    text_builder identity = {.context = context};
+    TRY(record_identity(context, options, experiment->order, &identity));
+    if (exists) {
+        TRY(record_compare(context, path, &identity));
+        TRY(remove_leftovers(context, options->folder));
+    } else {
+        TRY(record_write(context, path, options, &identity));
+    }
+done:
+    text_builder_free(&identity);
+    return status;
+}
+
 static l3a_status open_folder(l3a_experiment *experiment) {
     const struct layout *layout = experiment->layout;
     l3a_context *context = experiment->context;
     const l3a_experiment_options *options = &experiment->options;
     l3a_status status = L3A_OK;
-    text_builder identity = {.context = context};
     char *path = NULL, *obstacle = NULL;
     bool exists = false, taken = false;
-    TRY(make_folder(context, options->folder));
+    TRY(follow_lead(context, make_folder(context, options->folder), NULL));
     TRY(join_path(context, options->folder, layout->record, &path));
     TRY(join_path(context, options->folder, layout->obstacle, &obstacle));
     TRY(file_exists(context, path, &exists));
@@ -242,16 +259,10 @@ static l3a_status open_folder(l3a_experiment *experiment) {
             options->folder);
     FAIL_IF(exists && !options->resume, context, L3A_ERROR_EXISTS, "resume it, or choose another folder",
             "%s: this folder already holds a %s", options->folder, layout->kind);
-    TRY(record_identity(context, options, experiment->order, &identity));
-    if (exists) {
-        TRY(record_compare(context, path, &identity));
-        TRY(remove_leftovers(context, options->folder));
-    } else {
-        TRY(record_write(context, path, options, &identity));
-    }
+    TRY(follow_lead(context, L3A_OK, NULL)); /* all have looked, before the first writes */
+    TRY(follow_lead(context, leads(context) ? keep_record(experiment, path, exists) : L3A_OK, NULL));
     TRY(layout->open(experiment, exists));
 done:
-    text_builder_free(&identity);
     release(context, path);
     release(context, obstacle);
     return status;
@@ -304,7 +315,7 @@ l3a_status l3a_experiment_run(l3a_experiment *experiment) {
     if (options->folder) {
         TRY(experiment->layout->finish(experiment));
     }
-    if (options->folder && !options->no_report) {
+    if (options->folder && !options->no_report && leads(experiment->context)) {
         TRY(write_report(experiment));
     }
 done:

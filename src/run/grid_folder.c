@@ -38,6 +38,9 @@ static l3a_status write_record(const l3a_experiment *grid, const struct point *p
     l3a_experiment_options options = grid->options;
     text_builder identity = {.context = context};
     char *path = NULL;
+    if (!leads(context)) {
+        return L3A_OK;
+    }
     options.methods = &point->method->info.name;
     options.method_count = 1;
     options.settings = &point->settings;
@@ -113,6 +116,9 @@ done:
 static l3a_status write_table(l3a_experiment *grid) {
     l3a_status status = L3A_OK;
     text_builder table = {.context = grid->context};
+    if (!leads(grid->context)) {
+        return L3A_OK;
+    }
     for (size_t i = 0; i < grid->point_count; i++) {
         if (l3a_results_count(grid->points[i].results)) {
             TRY(add_lines(grid, &grid->points[i], &table));
@@ -127,7 +133,7 @@ done:
 
 static l3a_status write_team(l3a_experiment *grid, const struct job *job) {
     l3a_status status = L3A_OK;
-    if (!grid->options.folder) {
+    if (!grid->options.folder || !leads(grid->context)) {
         return L3A_OK;
     }
     for (size_t i = 0; i < job->team->count; i++) {

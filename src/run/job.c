@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* A phase that a team learns; the arrays have an item for each point. */
 struct phase_work {
@@ -198,12 +199,23 @@ done:
     return status;
 }
 
+/* The seconds that a stage has taken in this phase so far. */
+static double stage_seconds(const l3a_context *context, const char *stage) {
+    double seconds = 0;
+    for (size_t i = 0; i < context->stages.count; i++) {
+        seconds += strcmp(context->stages.items[i].name, stage) == 0 ? context->stages.items[i].seconds : 0;
+    }
+    return seconds;
+}
+
 static l3a_status run_phase(const l3a_experiment *experiment, struct job *job, size_t t) {
     l3a_context *context = experiment->context;
     l3a_status status = L3A_OK;
     struct phase_work work = {0};
     TRY(begin_work(experiment, job, t, &work));
     context->stages.count = 0;
+    context->share_seconds = 0;
+    context->share_bytes = 0;
     const double start = clock_seconds();
     TRY(learn(job, &work));
     const double learned = clock_seconds();
@@ -214,10 +226,11 @@ static l3a_status run_phase(const l3a_experiment *experiment, struct job *job, s
     if (experiment->layout->detailed) {
         report_timing(context, "learn", rest);
     }
+    const double shared = stage_seconds(context, "share");
     TRY(evaluate(experiment, job, &work));
     const double evaluated = clock_seconds();
     if (experiment->layout->detailed) {
-        report_timing(context, "evaluate", evaluated - learned);
+        report_timing(context, "evaluate", evaluated - learned - (stage_seconds(context, "share") - shared));
     }
     TRY(keep_work(experiment, job, t, evaluated - start, &work));
 done:

@@ -282,7 +282,8 @@ l3a_status make_teams(l3a_experiment *experiment) {
     TRY(allocate_zeroed(context, experiment->point_count, sizeof *experiment->teams, &experiment->teams));
     TRY(allocate(context, experiment->point_count, sizeof *settings, &settings));
     for (size_t i = 0; i < experiment->point_count; i++) {
-        const size_t t = find_team(experiment, i, limit, settings);
+        uint64_t t = leads(context) ? find_team(experiment, i, limit, settings) : 0;
+        TRY(follow_lead(context, L3A_OK, &t)); /* memory may differ */
         struct team *team = &experiment->teams[t];
         if (t == experiment->team_count) {
             TRY(allocate(context, experiment->point_count, sizeof *team->points, &team->points));

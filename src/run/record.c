@@ -90,6 +90,9 @@ l3a_status record_identity(l3a_context *context, const l3a_experiment_options *o
         text_builder_print(text, "%s%" PRIu64, i ? ", " : "", options->seeds[i]);
     }
     text_builder_print(text, "],\n    \"threads\": %d,\n", context->threads);
+    if (divides_rows(context)) {
+        text_builder_print(text, "    \"processes\": %zu,\n", context->options.processes);
+    }
     for (size_t i = 0; l3a_option_at(i); i++) {
         const l3a_option_info *info = l3a_option_at(i);
         char value[64];

@@ -71,6 +71,7 @@ static l3a_status resume(const l3a_experiment *run, struct job *job, size_t *don
     if (!run->options.folder || !rows) {
         return L3A_OK;
     }
+    TRY(follow_lead(run->context, L3A_OK, NULL)); /* what came before is on the disk */
     if (job->method->learner->is_model) {
         TRY(load_own_model(run, job, &model));
     }

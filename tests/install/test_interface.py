@@ -80,6 +80,7 @@ class Objects:
         names = memory(16, struct.pack("2P", memory(8, b"one"), memory(8, b"two")))
         self.make("context", library.l3a_context_create, None)
         self.context = self.made["context"]
+        self.make("cluster", library.l3a_cluster_open, self.context)
         self.make("options", library.l3a_options_create, self.context)
         self.call(library.l3a_options_set_integer, self.context, self.made["options"], b"dim", 4)
         self.call(library.l3a_options_set_integer, self.context, self.made["options"], b"keep-phases", 2)  # so that a model has parts

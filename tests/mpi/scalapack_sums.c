@@ -1,9 +1,9 @@
 /* Sums that several processes hold together, against those of the processor's back end and of loops that are written out. Every
  * process makes the rows of all of them, and keeps its own. Started by test_scalapack.sh with different numbers of processes.
  *
- *   scalapack_sums                              all checks
- *   scalapack_sums DIM ROWS single|double [alone]   seconds of each step, the error of a solution, and memory; `alone` compares it
- *                                               with the processor's back end */
+ *   scalapack_sums                           all checks
+ *   scalapack_sums DIM ROWS single|double    seconds and memory of each process, and how far a solution is off. ROWS: of each
+ *   scalapack_sums DIM ROWS … alone          the same, and process 0 compares it with the processor's back end, by itself */
 #include "algebra/scalapack/scalapack.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -387,11 +387,151 @@ static void check_all(void) {
     check_memory();
 }
 
+/* ---- By hand ---- */
+
+enum { WIDTH = 64, BLOCK_ROWS = 512, CLASSES = 80 };
+
+static void say(const char *what, double since) {
+    struct rusage usage;
+    MPI_Barrier(MPI_COMM_WORLD);
+    getrusage(RUSAGE_SELF, &usage);
+    if (!process) {
+        printf("%-10s %8.2f s, %.2f GiB at most on process 0\n", what, clock_seconds() - since,
+               (double)usage.ru_maxrss / (1 << 20));
+        fflush(stdout);
+    }
+}
+
+static void add_random(const struct layer *layer, struct sums *sums, size_t rows, int owner) {
+    struct block block = {.context = context, .layer = layer, .capacity = BLOCK_ROWS, .columns = CLASSES};
+    float *features = make(BLOCK_ROWS * WIDTH, sizeof *features);
+    double *weight = make(BLOCK_ROWS, sizeof *weight), *targets = make(BLOCK_ROWS * CLASSES, sizeof *targets);
+    OK(block_create(&block));
+    for (size_t first = 0, n; first < rows; first += n) {
+        n = rows - first < BLOCK_ROWS ? rows - first : BLOCK_ROWS;
+        for (size_t i = 0; i < n * WIDTH; i++) {
+            features[i] = (float)number((uint64_t)owner + 1, first * WIDTH + i);
+        }
+        for (size_t i = 0; i < n * CLASSES; i++) {
+            weight[i / CLASSES] = 1;
+            targets[i] = number((uint64_t)owner + 1001, first * CLASSES + i);
+        }
+        OK(block_expand(&block, features, n));
+        OK(sums_add(sums, &block, 1, weight, targets));
+    }
+    block_free(&block);
+    free(features);
+    free(weight);
+    free(targets);
+}
+
+/* The largest number of (A + γI) w - c, relative to that of c, for the first row w of solved. */
+static double residual(const struct sums *sums, double gamma, const double *solved, const double *sides) {
+    const size_t d = sums->dim;
+    double *strip = make(strip_numbers(d), sizeof *strip), *product = make(d, sizeof *product), off = 0, largest = 0;
+    for (size_t first = 0, count; first < d; first += count) {
+        count = strip_rows(d, first);
+        OK(sums_read(sums, KEPT, first, count, strip));
+        const double *at = strip;
+        for (size_t i = first; i < first + count; i++) {
+            for (size_t j = 0; j < i; j++, at++) {
+                product[i] += *at * solved[j];
+                product[j] += *at * solved[i];
+            }
+            product[i] += (*at++ + gamma) * solved[i];
+        }
+    }
+    for (size_t i = 0; i < d; i++) {
+        off = fmax(off, fabs(product[i] - sides[i]));
+        largest = fmax(largest, fabs(sides[i]));
+    }
+    free(strip);
+    free(product);
+    return off / largest;
+}
+
+static void solve(struct sums *sums, double gamma, double **solved, double **sides) {
+    const size_t d = sums->dim;
+    double *cross = make(d * CLASSES, sizeof *cross), trace;
+    bool definite;
+    *solved = make(d * CLASSES, sizeof **solved);
+    *sides = make(d * CLASSES, sizeof **sides);
+    OK(sums_cross(sums, 1, cross));
+    OK(sums_keep(sums, 1));
+    for (size_t i = 0; i < d * CLASSES; i++) {
+        (*sides)[i % CLASSES * d + i / CLASSES] = (*solved)[i % CLASSES * d + i / CLASSES] = cross[i];
+    }
+    double start = clock_seconds();
+    OK(sums_factor(sums, REAL_DOUBLE, 1, NULL, 0, 0, gamma, &trace, &definite));
+    CHECK(definite, "gamma %g, trace %g", gamma, trace);
+    if (sums->algebra->shared) {
+        say("factor", start);
+    }
+    start = clock_seconds();
+    OK(sums_solve(sums, REAL_DOUBLE, CLASSES, *solved));
+    if (sums->algebra->shared) {
+        say("solve", start);
+    }
+    free(cross);
+}
+
+static void measure(size_t dim, size_t rows, real type, bool alone) {
+    const l3a_context_options options = {.size = sizeof options, .threads = 1};
+    const struct layer_shape shape = {.kind = LAYER_RELU, .type = type, .width = WIDTH, .dim = dim, .seed = 3};
+    const double gamma = 1;
+    struct layer layer;
+    struct sums sums, other;
+    double *solved, *sides, *wanted, *unused, off = 0, largest = 0;
+    OK(l3a_context_create(&options, &context));
+    OK(scalapack_open(context, &plugin_host, MPI_COMM_WORLD, 0));
+    OK(layer_create(context, &shape, &layer));
+    double start = clock_seconds();
+    OK(sums_create_shared(context, dim, &sums));
+    OK(sums_begin(&sums, CLASSES));
+    say("begin", start);
+    start = clock_seconds();
+    add_random(&layer, &sums, rows, process);
+    rows_finish(&sums);
+    say("rows", start);
+    solve(&sums, gamma, &solved, &sides);
+    start = clock_seconds();
+    const double error = residual(&sums, gamma, solved, sides);
+    say("read", start);
+    if (!process) {
+        printf("planned %.2f GiB a process; residual %.2g\n",
+               (double)scalapack_sums_bytes(PROCESSOR, context, dim, CLASSES) / (1 << 30), error);
+    }
+    if (alone && !process) {
+        OK(sums_create(context, dim, &other));
+        OK(sums_begin(&other, CLASSES));
+        for (int owner = 0; owner < processes; owner++) {
+            add_random(&layer, &other, rows, owner);
+        }
+        start = clock_seconds();
+        solve(&other, gamma, &wanted, &unused);
+        for (size_t i = 0; i < dim * CLASSES; i++) {
+            off = fmax(off, fabs(solved[i] - wanted[i]));
+            largest = fmax(largest, fabs(wanted[i]));
+        }
+        printf("alone      %8.2f s to solve; differs by %.2g of the largest number\n", clock_seconds() - start, off / largest);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    sums_free(&sums);
+    layer_free(&layer);
+    scalapack_close(context);
+    l3a_context_free(context);
+}
+
 int main(int count, char **arguments) {
     MPI_Init(&count, &arguments);
     MPI_Comm_rank(MPI_COMM_WORLD, &process);
     MPI_Comm_size(MPI_COMM_WORLD, &processes);
-    check_all();
+    if (count > 3) {
+        measure(strtoul(arguments[1], NULL, 10), strtoul(arguments[2], NULL, 10),
+                arguments[3][0] == 's' ? REAL_SINGLE : REAL_DOUBLE, count > 4);
+    } else {
+        check_all();
+    }
     MPI_Finalize();
     return 0;
 }

@@ -2,14 +2,17 @@
  * must end with the model that one process learns from all images. */
 #include "support.h"
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "data/features.h"
 #include "learn/model.h"
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { WIDTH = 8, DIM = 40, CLASSES = 6, STEP = 2, ROWS = 301, MOST = 5 };
 
@@ -268,12 +271,242 @@ static void a_process_has_a_number_below_that_of_all(void **state) {
     assert_int_equal(l3a_context_create(&options, &context), L3A_ERROR_ARGUMENT);
     assert_null(context);
     options.process = 1;
+    options.divide = 2;
+    assert_int_equal(l3a_context_create(&options, &context), L3A_ERROR_ARGUMENT);
+    options.divide = 1;
+    options.sum = NULL;
+    assert_int_equal(l3a_context_create(&options, &context), L3A_ERROR_ARGUMENT);
+    options.sum = refuse;
     assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
+    l3a_context_free(context);
+}
+
+/* Processes that divide the rows of one table, and what they have measured. */
+struct divided {
+    struct process process;
+    const char *path;
+    l3a_metrics metrics;
+    double precisions[CLASSES];
+};
+
+static void *learn_table(void *argument) {
+    struct divided *divided = argument;
+    struct process *process = &divided->process;
+    l3a_context_options options = {.size = sizeof options, .threads = 1};
+    struct model_options settings_of_model;
+    l3a_features *table = NULL;
+    l3a_status status = L3A_OK;
+    if (process->meeting) {
+        options.sum = add_up;
+        options.sum_user = process->meeting;
+        options.process = process->number;
+        options.processes = process->count;
+        options.divide = 1;
+    }
+    TRY(l3a_context_create(&options, &process->context));
+    TRY(l3a_features_wrap(process->context, features, labels, ROWS, WIDTH, names, CLASSES, &table));
+    model_options_default(&settings_of_model);
+    settings_of_model.dim = DIM;
+    settings_of_model.precision = L3A_PRECISION_DOUBLE;
+    for (size_t i = 0; i < 6 && process->setting->names[i]; i++) {
+        TRY(model_options_set(process->context, &settings_of_model, process->setting->names[i], process->setting->values[i]));
+    }
+    settings_of_model.solver = L3A_SOLVER_SUMS;
+    TRY(model_create(process->context, WIDTH, &settings_of_model, &process->model));
+    for (size_t first = 0; first < CLASSES; first += STEP) {
+        TRY(l3a_model_learn(process->model, table, names + first, STEP));
+    }
+    divided->metrics.size = sizeof divided->metrics;
+    TRY(l3a_model_evaluate(process->model, table, &divided->metrics, divided->precisions));
+    TRY(l3a_model_save(process->model, divided->path));
+done:
+    process->status = status;
+    l3a_features_free(table);
+    return NULL;
+}
+
+static void check_divided(size_t count, const struct setting *setting) {
+    struct divided alone = {.process = {.setting = setting, .count = 1}}, all[MOST];
+    struct meeting meeting = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    pthread_t threads[MOST];
+    char *folder = make_temporary_folder(), *paths[MOST + 1];
+    alone.path = paths[MOST] = path_in(folder, "alone");
+    learn_table(&alone);
+    assert_ok(alone.process.context, alone.process.status);
+    assert_int_equal(pthread_barrier_init(&meeting.barrier, NULL, (unsigned)count), 0);
+    for (size_t i = 0; i < count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "process%zu", i);
+        paths[i] = path_in(folder, name);
+        all[i] =
+            (struct divided){.process = {.meeting = &meeting, .setting = setting, .number = i, .count = count}, .path = paths[i]};
+        assert_int_equal(pthread_create(&threads[i], NULL, learn_table, &all[i]), 0);
+    }
+    for (size_t i = 0; i < count; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    for (size_t i = 0; i < count; i++) {
+        compare(&alone.process, &all[i].process);
+        assert_int_equal(all[i].metrics.images, alone.metrics.images);
+        near(all[i].metrics.mean_ap, alone.metrics.mean_ap, 100);
+        near(all[i].metrics.overall_f1, alone.metrics.overall_f1, 100);
+        assert_int_equal(access(paths[i], F_OK) == 0, i == 0); /* only process 0 writes */
+        l3a_model_free(all[i].process.model);
+        l3a_context_free(all[i].process.context);
+        free(paths[i]);
+    }
+    l3a_model_free(alone.process.model);
+    l3a_context_free(alone.process.context);
+    free(paths[MOST]);
+    remove_folder(folder);
+    pthread_barrier_destroy(&meeting.barrier);
+    free(meeting.total);
+}
+
+static void processes_divide_the_rows_of_a_table(void **state) {
+    (void)state;
+    random_table(12, ROWS, WIDTH, CLASSES, 4, features, labels);
+    for (size_t s = 0; s < sizeof settings / sizeof settings[0]; s++) {
+        check_divided(2 + s % 4, &settings[s]);
+    }
+}
+
+static void parts_cover_all_rows(void **state) {
+    (void)state;
+    struct l3a_context context = {.options = {.sum = refuse, .divide = 1}};
+    for (size_t rows = 0; rows < 20; rows++) {
+        for (size_t processes = 1; processes < 24; processes++) {
+            size_t next = 0, first, count;
+            context.options.processes = processes;
+            for (context.options.process = 0; context.options.process < processes; context.options.process++) {
+                own_part(&context, rows, &first, &count);
+                assert_int_equal(first, next);
+                assert_true(count == rows / processes || count == rows / processes + 1);
+                next = first + count;
+            }
+            assert_int_equal(next, rows);
+        }
+    }
+    context.options.divide = 0;
+    size_t first, count;
+    own_part(&context, 7, &first, &count);
+    assert_true(first == 0 && count == 7);
+}
+
+static void a_process_that_does_not_lead_writes_nothing(void **state) {
+    (void)state;
+    l3a_context *context = NULL;
+    l3a_lock *lock = NULL;
+    char *folder = make_temporary_folder(), *path = path_in(folder, "mute");
+    struct meeting meeting = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    const l3a_context_options options = {
+        .size = sizeof options, .sum = add_up, .sum_user = &meeting, .process = 1, .processes = 2, .divide = 1};
+    assert_int_equal(pthread_barrier_init(&meeting.barrier, NULL, 1), 0);
+    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
+    assert_ok(context, l3a_file_write(context, path, "text", 4));
+    assert_ok(context, l3a_lock_take(context, path, 0, &lock));
+    l3a_lock_free(lock);
+    assert_ok(context, make_folder(context, path));
+    assert_int_equal(access(path, F_OK), -1);
+    l3a_context *writer = make_context(1);
+    assert_ok(writer, l3a_file_write(writer, path, "text", 4));
+    assert_ok(context, l3a_file_write(context, path, "other", 5));
+    assert_ok(context, remove_file(context, path));
+    char start[8] = "";
+    size_t count;
+    assert_ok(context, read_start(context, path, start, sizeof start, &count)); /* but it reads */
+    assert_true(count == 4 && memcmp(start, "text", 4) == 0);
+    l3a_context_free(context);
+    l3a_context_free(writer);
+    free(path);
+    remove_folder(folder);
+    free(meeting.total);
+    pthread_barrier_destroy(&meeting.barrier);
+}
+
+/* The first value becomes that of process 0, which has the status 2. */
+static int from_lead(void *values, size_t count, l3a_sum_type type, void *user) {
+    (void)type;
+    uint64_t *numbers = values;
+    for (size_t i = 0; i < count; i++) {
+        numbers[i] += ((const uint64_t *)user)[i];
+    }
+    return 0;
+}
+
+static void processes_follow_the_first(void **state) {
+    (void)state;
+    l3a_context *context = NULL;
+    uint64_t lead[2] = {L3A_OK, 42}, number = 7;
+    const l3a_context_options options = {
+        .size = sizeof options, .sum = from_lead, .sum_user = lead, .process = 1, .processes = 2, .divide = 1};
+    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
+    assert_ok(context, follow_lead(context, L3A_OK, &number));
+    assert_int_equal(number, 42);
+    lead[0] = L3A_ERROR_MISMATCH;
+    assert_fails(context, follow_lead(context, L3A_OK, NULL), L3A_ERROR_MISMATCH, "process 0 failed");
+    assert_int_equal(follow_lead(context, L3A_ERROR_DATA, NULL), L3A_ERROR_DATA);
+    l3a_context_free(context);
+    context = make_context(1);
+    assert_int_equal(follow_lead(context, L3A_ERROR_DATA, &number), L3A_ERROR_DATA);
+    assert_int_equal(number, 42);
+    l3a_context_free(context);
+}
+
+static void launchers_are_recognised(void **state) {
+    (void)state;
+    static const struct {
+        const char *names[2], *values[2];
+        size_t processes, process;
+    } cases[] = {{{NULL, NULL}, {NULL, NULL}, 1, 0},
+                 {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"4", "3"}, 4, 3},
+                 {{"PMI_SIZE", "PMI_RANK"}, {"2", "1"}, 2, 1},
+                 {{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}, {"8", "5"}, 8, 5},
+                 {{"SLURM_PROCID", NULL}, {"0", NULL}, 1, 0},
+                 {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"1", "0"}, 1, 0},
+                 {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"many", "0"}, 1, 0},
+                 {{"PMIX_RANK", "PMIX_NAMESPACE"}, {"2", "job"}, 0, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        size_t process = 99;
+        for (size_t j = 0; j < 2 && cases[i].names[j]; j++) {
+            setenv(cases[i].names[j], cases[i].values[j], 1);
+        }
+        assert_int_equal(l3a_cluster_started(&process), cases[i].processes);
+        assert_int_equal(process, cases[i].process);
+        setenv("L3A_ALONE", "1", 1);
+        assert_int_equal(l3a_cluster_started(&process), 1);
+        assert_int_equal(process, 0);
+        unsetenv("L3A_ALONE");
+        for (size_t j = 0; j < 2 && cases[i].names[j]; j++) {
+            unsetenv(cases[i].names[j]);
+        }
+    }
+}
+
+static void a_process_alone_is_a_cluster(void **state) {
+    (void)state;
+    l3a_context *context = make_context(1);
+    l3a_cluster *cluster = NULL;
+    l3a_context_options options = {.size = sizeof options, .device = "cuda"};
+    assert_ok(context, l3a_cluster_open(context, &cluster));
+    assert_ok(context, l3a_cluster_join(cluster, &options));
+    assert_null(options.sum);
+    assert_true(options.divide == 0 && options.threads == 0 && strcmp(options.device, "cuda") == 0);
+    assert_int_equal(l3a_cluster_end(cluster, 0), 1);
+    assert_int_equal(l3a_cluster_end(cluster, 1), 0);
+    l3a_cluster_abort(cluster, 1);
+    l3a_cluster_free(cluster);
     l3a_context_free(context);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(processes_divide_the_rows_of_a_table),
+        cmocka_unit_test(parts_cover_all_rows),
+        cmocka_unit_test(a_process_that_does_not_lead_writes_nothing),
+        cmocka_unit_test(processes_follow_the_first),
+        cmocka_unit_test(launchers_are_recognised),
+        cmocka_unit_test(a_process_alone_is_a_cluster),
         cmocka_unit_test(processes_end_with_the_model_of_one),
         cmocka_unit_test(a_sum_that_fails_leaves_the_model_good),
         cmocka_unit_test(a_process_has_a_number_below_that_of_all),

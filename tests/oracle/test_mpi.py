@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Processes that mpirun starts together: they end with the model and the metrics of one process, and only process 0 writes and speaks.
+
+L3A_MPI_SIZES=1,2,3,4,7 tries more numbers of processes, L3A_MPI_KILLS=50 kills a process at more moments."""
+import csv
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.dont_write_bytecode = True
+from feature_file import load, save
+from support import COMMAND, check, finish
+
+if not shutil.which("mpirun") or not (COMMAND.parent / "libl3a-mpi.so").exists():
+    print("skipped: mpirun or the plug-in libl3a-mpi.so is missing")
+    sys.exit(77)
+SIZES = [int(size) for size in os.environ.get("L3A_MPI_SIZES", "2,3").split(",")]
+KILLS = int(os.environ.get("L3A_MPI_KILLS", "2"))
+WIDTH, CLASSES = 8, 6
+ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_WAIT_POLICY="passive",
+                   OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none", L3A_PLUGIN_PATH=str(COMMAND.parent))
+folder = Path(tempfile.mkdtemp())
+rng = np.random.default_rng(5)
+centres = 1.5 * rng.normal(size=(CLASSES, WIDTH))
+
+
+def table(name, rows, views=0, bad=None):
+    """A feature file whose rows show one to three classes; `bad`: a row that has a NaN."""
+    labels = np.zeros((rows, CLASSES), np.int8)
+    for i in range(rows):
+        labels[i, rng.choice(CLASSES, rng.integers(1, 4), replace=False)] = 1
+    features = labels @ centres + rng.normal(size=(rows, WIDTH))
+    if views:
+        crops = [labels @ centres * rng.uniform(size=(rows, 1)) + rng.normal(size=(rows, WIDTH)) for _ in range(views)]
+        features = np.stack([features, *crops], axis=1)
+    if bad is not None:
+        features[bad] = np.nan
+    metadata = {"format": "l3a.features", "version": "1", "classes": "\n".join(f"c{k}" for k in range(CLASSES))}
+    if views:
+        metadata["views"] = str(views)
+    names = "\n".join(f"{name}{i}" for i in range(rows)).encode()
+    save(folder / name, {"features": features.astype(np.float32), "labels": labels, "ids": np.frombuffer(names, np.uint8)}, metadata)
+    return folder / name
+
+
+def command(processes, arguments):
+    start = ["mpirun", "-n", str(processes)] if processes else []
+    return [*start, str(COMMAND), *map(str, arguments), "--threads", "1"]
+
+
+def l3a(processes, *arguments, code=0, environment=ENVIRONMENT):
+    """Runs the command, alone if `processes` is 0."""
+    done = subprocess.run(command(processes, arguments), capture_output=True, text=True, env=environment, timeout=120)
+    check(done.returncode == code, f"{processes} x {arguments}: exit {done.returncode}, not {code}: {done.stdout} {done.stderr}")
+    return done
+
+
+def same_models(one, other, what):
+    (mine, about), (theirs, others) = load(one), load(other)
+    check(mine.keys() == theirs.keys(), f"{what}: {list(mine)} and {list(theirs)}")
+    for key in mine.keys() & theirs.keys():
+        size = max(1, np.abs(mine[key].astype(float)).max(initial=0))
+        gap = np.abs(mine[key].astype(float) - theirs[key].astype(float)).max(initial=0) if mine[key].shape == theirs[key].shape else np.inf
+        check(gap <= 1e-9 * size, f"{what}: {key} differs by {gap}")
+    for key in about.keys() | others.keys():
+        if key.startswith("xxh3"):
+            continue
+        left, right = about.get(key), others.get(key)
+        check(left == right, f"{what}: {key} is {left}, and {right}")
+
+
+def same_tables(one, other, what):
+    """Numbers to 1e-9, times aside."""
+    rows, others = (list(csv.DictReader(open(path))) for path in (one, other))
+    check(len(rows) == len(others) and rows, f"{what}: {len(rows)} and {len(others)} rows")
+    for mine, theirs in zip(rows, others):
+        for key in mine.keys() - {"seconds"}:
+            try:
+                good = abs(float(mine[key]) - float(theirs[key])) <= 1e-9 * max(1, abs(float(mine[key])))
+            except ValueError:
+                good = mine[key] == theirs[key]
+            check(good, f"{what}: {key} is {mine[key]}, and {theirs[key]}")
+
+
+def files(path):
+    return sorted(str(file.relative_to(path)) for file in path.rglob("*"))
+
+
+def runs_are_those_of_one_process():
+    train, test = table("train", 311), table("test", 97)
+    few, views, views_test = table("few", 9), table("views", 80, 5), table("views-test", 40, 5)
+    shape = ["--precision", "double", "--dim", 40, "--protocol", "B0-C2"]
+    cases = {
+        "all methods": [train, test, "--method", "l3a,l3a+,l3a-no-wac,joint,joint-masked,acil,dsal,gkeal,slda,finetune", "--epochs", 2],
+        "l3a+": [train, test, "--method", "l3a+", "--keep-phases", 2],
+        "masked": [train, test, "--method", "joint-masked", "--gamma", "auto"],
+        "dynamic": [train, test, "--pseudo", "dynamic", "--tau", 1.4, "--gamma", "auto", "--block", 16],
+        "thresholds": [train, test, "--thresholds", "per-class", "--eta", 0.51],
+        "views": [views, views_test],
+        "few rows": [few, few, "--protocol", "B0-C1", "--solver", "sums"],
+    }
+    for name, (learned, scored, *settings) in cases.items():
+        arguments = [*shape, *settings]
+        if "--protocol" in settings:
+            arguments = [*shape[:-2], *settings]
+        for size in 0, *(SIZES if name != "few rows" else [4 if max(SIZES) < 7 else 7]):
+            if name not in ("all methods", "few rows") and size and size != SIZES[len(name) % len(SIZES)] and len(SIZES) == 2:
+                continue  # one size each is enough; the first case has them all
+            out = folder / f"{name} {size}"
+            done = l3a(size, "run", "--train", learned, "--test", scored, *arguments, "-o", out)
+            if size:
+                what = f"{name}, {size} processes"
+                same_models(folder / f"{name} 0/model.safetensors", out / "model.safetensors", what)
+                same_tables(folder / f"{name} 0/metrics.csv", out / "metrics.csv", what)
+                same_tables(folder / f"{name} 0/per_class.csv", out / "per_class.csv", what)
+                check(files(out) == files(folder / f"{name} 0"), f"{what}: {files(out)}")
+                check(done.stderr.count("phase 1 of") == expected.stderr.count("phase 1 of"), f"{what}: more than process 0 speaks")
+                check(done.stdout.count("mAP after each phase") == 1, f"{what}: the results are not printed once: {done.stdout}")
+                check(json.loads((out / "run.json").read_text())["run"].get("processes") == (size if size > 1 else None), f"{what}: run.json")
+            else:
+                expected = done
+    return train, test
+
+
+def sweeps_are_those_of_one_process(train, test):
+    grid = ["--gamma", "1,auto", "--eta", "0.51,0.7", "--method", "l3a,l3a-no-pl", "--precision", "double", "--dim", 30, "--protocol", "B2-C2"]
+    for size in 0, SIZES[-1]:
+        l3a(size, "sweep", "--train", train, "--test", test, *grid, "-o", folder / f"sweep {size}")
+    same_tables(folder / "sweep 0/sweep.csv", folder / f"sweep {SIZES[-1]}/sweep.csv", "sweep")
+    check(files(folder / "sweep 0") == files(folder / f"sweep {SIZES[-1]}"), "the files of a sweep")
+    again = l3a(SIZES[-1], "sweep", "--resume", "-o", folder / f"sweep {SIZES[-1]}")
+    check("phase 1 of" not in again.stderr, f"a sweep that is done has nothing to resume: {again.stderr}")
+
+
+def learns_and_evaluates(train, test):
+    for size in 0, 2:
+        path = folder / f"model {size}"
+        for classes in "c0,c1,c2", "c3,c4":
+            done = l3a(size, "learn", path, "--features", train, "--classes", classes, "--dim", 30, "--precision", "double")
+        check(done.stdout.count("phase 2: 2 new classes") == 1, f"learn: {done.stdout}")
+    same_models(folder / "model 0", folder / "model 2", "learn")
+    alone, together = (json.loads(l3a(size, "eval", folder / "model 0", "--features", test, "--format", "json").stdout) for size in (0, 3))
+    check(alone == together, f"eval: {alone} and {together}")
+    more = [json.loads(l3a(size, "info", "--format", "json", folder / f"model {size}").stdout or "{}") for size in (0,)]
+    check(len(more) == 1, "info works alone")
+    check(not list(folder.glob(".*l3a-*")), f"locks or temporary files are left: {list(folder.glob('.*'))}")
+
+
+def one_process_is_alone(train, test):
+    l3a(1, "run", "--train", train, "--test", test, "--dim", 20, "-o", folder / "single")
+    check("processes" not in json.loads((folder / "single/run.json").read_text())["run"], "one process under mpirun is alone")
+
+
+def failures_end_all_processes(train, test):
+    bad = table("bad", 90, bad=85)
+    done = l3a(3, "run", "--train", bad, "--test", test, "--protocol", "B0-C6", "--dim", 20, "-o", folder / "failed", code=2)
+    check("process 2 of 3" in done.stderr and done.stderr.count("row 85") == 1, f"the process that failed says why: {done.stderr}")
+    done = l3a(3, "learn", folder / "never", "--features", folder / "missing", "--classes", "c0", code=2)
+    check(done.stderr.count("l3a learn:") == 1 and "process" not in done.stderr.split("-----")[0], f"one message for all: {done.stderr}")
+    check(not (folder / "never").exists(), "a model of a run that failed")
+    done = l3a(2, "info", train, code=2)
+    check(done.stderr.count("works in one process, but 2 were started together") == 1, f"a command for one process: {done.stderr}")
+    again = l3a(2, "run", "--train", train, "--test", test, "--dim", 20, "-o", folder / "all methods 0", code=2)
+    check(again.stderr.count("already holds a run") == 1, f"a folder that is taken: {again.stderr}")
+
+
+def a_missing_plugin_is_explained(train):
+    (folder / "empty").mkdir()
+    nowhere = dict(ENVIRONMENT, L3A_PLUGIN_PATH=str(folder / "empty"))
+    done = l3a(2, "eval", folder / "model 0", "--features", train, code=2, environment=nowhere)
+    check(done.stderr.count("cannot load the plug-in") == 1 and "L3A_ALONE" in done.stderr, f"without the plug-in: {done.stderr}")
+    done = l3a(2, "eval", folder / "model 0", "--features", train, "--format", "csv", environment=dict(nowhere, L3A_ALONE="1"))
+    check(done.stdout.count("class,images,AP") == 2, f"processes that have nothing to do with each other: {done.stdout}")
+
+
+def children(process):
+    return [int(pid) for pid in subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True).stdout.split()]
+
+
+def a_killed_run_resumes(train, test):
+    arguments = ["run", "--train", train, "--test", test, "--protocol", "B0-C1", "--dim", 500, "--precision", "double", "--method", "l3a,acil"]
+    start = time.monotonic()
+    l3a(2, *arguments, "-o", folder / "whole")
+    length, draw = time.monotonic() - start, random.Random(3)
+    for number in range(KILLS):
+        out = folder / f"killed {number}"
+        process = subprocess.Popen(command(2, [*arguments, "-o", out]), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT)
+        time.sleep(draw.uniform(0.2, 0.95) * length)
+        pids = children(process)
+        for pid in draw.sample(pids, min(1, len(pids))):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        try:
+            process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            check(False, "the other processes go on after one was killed")
+            process.kill()
+        if not (out / "run.json").exists():
+            l3a(2, *arguments, "-o", out)
+        else:
+            l3a(2, *arguments, "--resume", "-o", out)
+        for name in "model.safetensors", "per_class.csv":
+            check((out / name).read_bytes() == (folder / "whole" / name).read_bytes(), f"resumed after kill {number}: {name} differs")
+        same_tables(folder / "whole/metrics.csv", out / "metrics.csv", f"resumed after kill {number}")
+        check(not [file for file in files(out) if "l3a-tmp" in file or "l3a-lock" in file], f"left over: {files(out)}")
+
+
+def the_example_learns_together():
+    example = COMMAND.parent / "examples/mpi"
+    if not example.exists():
+        print("skipped: the example with MPI was not built")
+        return
+    printed = [subprocess.run([*(["mpirun", "-n", str(n)]), example], capture_output=True, text=True, env=ENVIRONMENT, timeout=60) for n in (1, 3)]
+    check(all(done.returncode == 0 for done in printed), f"the example: {printed}")
+    check(printed[0].stdout == printed[1].stdout and "mAP" in printed[0].stdout, f"the example, alone and with 3 processes: {printed}")
+
+
+try:
+    tables = runs_are_those_of_one_process()
+    sweeps_are_those_of_one_process(*tables)
+    learns_and_evaluates(*tables)
+    one_process_is_alone(*tables)
+    failures_end_all_processes(*tables)
+    a_missing_plugin_is_explained(tables[0])
+    a_killed_run_resumes(*tables)
+    the_example_learns_together()
+finally:
+    shutil.rmtree(folder)
+sys.exit(finish())
