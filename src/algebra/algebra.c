@@ -133,13 +133,21 @@ l3a_status solution_set(struct solution *solution, const double *coefficients) {
     return solution->algebra->solution_set(solution, coefficients);
 }
 
-l3a_status sums_create(l3a_context *context, size_t dim, struct sums *sums) {
-    *sums = (struct sums){.context = context, .algebra = settle(context), .dim = dim};
+static l3a_status create_sums(l3a_context *context, const struct algebra *algebra, size_t dim, struct sums *sums) {
+    *sums = (struct sums){.context = context, .algebra = algebra, .dim = dim};
     const l3a_status status = sums->algebra->sums_create(sums);
     if (status != L3A_OK) {
         sums_free(sums);
     }
     return status;
+}
+
+l3a_status sums_create(l3a_context *context, size_t dim, struct sums *sums) {
+    return create_sums(context, settle(context), dim, sums);
+}
+
+l3a_status sums_create_shared(l3a_context *context, size_t dim, struct sums *sums) {
+    return create_sums(context, context->shared_algebra, dim, sums);
 }
 
 void sums_free(struct sums *sums) {

@@ -135,6 +135,7 @@ struct mixture {
  * The functions below say what each does. */
 struct algebra {
     const char *name;
+    bool shared; /* sums are those of all processes together, as soon as all have called sums_cross() */
     l3a_status (*layer_create)(struct layer *layer);
     void (*layer_free)(struct layer *layer);
     l3a_status (*block_create)(struct block *rows);
@@ -142,6 +143,7 @@ struct algebra {
     l3a_status (*block_expand)(struct block *rows, const float *features);
     l3a_status (*block_append)(struct block *rows, const struct block *from, const size_t *chosen, size_t count);
     l3a_status (*block_read)(const struct block *rows, void *values);
+    const void *(*block_view)(const struct block *rows); /* X, where it is in the processor's memory; NULL: it is not */
     l3a_status (*block_score)(const struct block *rows, const struct solution *solution, void *scores);
     l3a_status (*block_score_end)(const struct block *rows); /* NULL: the scores are there when block_score() returns */
     l3a_status (*block_gram)(struct block *rows, const double *weight, double *gram);
@@ -194,7 +196,7 @@ struct algebra {
      * of that many columns; of a product, with as many rows. */
     uint64_t (*layer_bytes)(enum place place, const struct layer_shape *shape);
     uint64_t (*block_bytes)(enum place place, const struct block *rows);
-    uint64_t (*sums_bytes)(enum place place, size_t dim, size_t columns);
+    uint64_t (*sums_bytes)(enum place place, const l3a_context *context, size_t dim, size_t columns);
     uint64_t (*scatter_bytes)(enum place place, size_t dim, real type, uint64_t rows); /* a root if rows ≤ dim / 2 */
     uint64_t (*solution_bytes)(enum place place, size_t dim, size_t columns, real type);
     uint64_t (*vectors_bytes)(enum place place, size_t dim, size_t count, real type);
@@ -247,6 +249,8 @@ l3a_status solution_set(struct solution *solution, const double *coefficients);
 
 /* Starts with A = 0. */
 l3a_status sums_create(l3a_context *context, size_t dim, struct sums *sums);
+/* The same with sums that all processes hold together, by the context's shared_algebra. Every process calls this. */
+l3a_status sums_create_shared(l3a_context *context, size_t dim, struct sums *sums);
 void sums_free(struct sums *sums);
 /* Clears the second half, and C for that many columns. */
 l3a_status sums_begin(struct sums *sums, size_t columns);

@@ -28,13 +28,15 @@ struct l3a_context {
     l3a_context_options options;
     int threads;
     const struct file_operations *files;
-    const struct algebra *algebra;   /* the back end of the sums; NULL: the processor */
-    const struct l3a_plugin *plugin; /* that brought it; NULL: none */
-    void *device;                    /* the plug-in's: what it keeps for this context */
-    char device_name[32];            /* "cpu", "cuda:0"; the options point to it */
-    bool choosing;                   /* device auto, and nothing is on the device yet: the processor can still take its place */
-    uint64_t device_work;            /* the device's memory that plans need for work; parts leave it free */
-    uint64_t failing_allocation;     /* tests: the device's allocation that fails, counted from 1; 0: none */
+    const struct algebra *algebra;        /* the back end of the sums; NULL: the processor */
+    const struct l3a_plugin *plugin;      /* that brought it; NULL: none */
+    void *device;                         /* the plug-in's: what it keeps for this context */
+    char device_name[32];                 /* "cpu", "cuda:0"; the options point to it */
+    const struct algebra *shared_algebra; /* of sums that several processes hold together; NULL: there is none */
+    void *shared;                         /* what it keeps for this context */
+    bool choosing;               /* device auto, and nothing is on the device yet: the processor can still take its place */
+    uint64_t device_work;        /* the device's memory that plans need for work; parts leave it free */
+    uint64_t failing_allocation; /* tests: the device's allocation that fails, counted from 1; 0: none */
     char error_text[1024];
     char error_hint[512];
     struct stages stages;

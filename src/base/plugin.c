@@ -15,7 +15,7 @@ static void copy_bytes(const l3a_context *context, void *to, const void *from, s
     parallel_copy(context->threads, to, from, bytes);
 }
 
-const struct plugin_host plugin_host = {fail, allocate, release, copy_bytes};
+const struct plugin_host plugin_host = {fail, allocate, release, copy_bytes, parallel_for, threads_use, matrix_multiply};
 
 /* "cuda:1" is a kind and a number. */
 struct device_name {

@@ -8,6 +8,8 @@
 #define L3A_PLUGIN_H
 
 #include "base/context.h"
+#include "base/matrix.h"
+#include "base/threads.h"
 
 /* The second number changes whenever struct algebra, a struct that it names or one of this file does. */
 enum { PLUGIN_VERSION = L3A_VERSION_NUMBER * 100 + 5 };
@@ -18,6 +20,11 @@ struct plugin_host {
     l3a_status (*allocate)(l3a_context *context, size_t count, size_t size, void *memory);
     void (*release)(l3a_context *context, void *memory);
     void (*copy)(const l3a_context *context, void *to, const void *from, size_t bytes); /* memcpy() on all threads of the context */
+    void (*loop)(int threads, size_t count, size_t grain, loop_body *body, void *argument); /* base/threads.h */
+    int (*use_threads)(int threads);
+    void (*multiply)(int threads, real type, bool transpose_a, bool transpose_b, size_t m, size_t n, size_t inner, double scale,
+                     const void *a, size_t a_stride, const void *b, size_t b_stride, double keep, void *c,
+                     size_t c_stride); /* base/matrix.h */
 };
 
 struct l3a_plugin {

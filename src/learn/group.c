@@ -156,7 +156,7 @@ static uint64_t member_memory(enum place place, const struct block *work, const 
                                       (uint64_t)d * classes * sizeof(double)) +
            algebra->solution_bytes(place, d, classes, options_real(options)) +
            (role == SHARES ? 0
-                           : algebra->sums_bytes(place, d, 2 * classes) +
+                           : algebra->sums_bytes(place, context, d, 2 * classes) +
                                  kept_phases(options, phases) * algebra->scatter_bytes(place, d, options_real(options), d)) +
            (role == FOLLOWS ? STAGES * staging : 0);
 }

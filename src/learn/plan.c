@@ -52,7 +52,7 @@ static uint64_t held_bytes(enum place place, const l3a_context *context, const s
     const struct algebra *algebra = algebra_of(context);
     const struct layer_shape shape = model_layer_shape(options, width);
     const size_t d = layer_columns(&shape);
-    return algebra->sums_bytes(place, d, adding) + algebra->layer_bytes(place, &shape) +
+    return algebra->sums_bytes(place, context, d, adding) + algebra->layer_bytes(place, &shape) +
            processor_bytes(place, 2 * (uint64_t)d * classes * sizeof(double));
 }
 
@@ -253,7 +253,7 @@ void model_memory(const l3a_model *model, struct footprint *held) {
     const struct algebra *algebra = algebra_of(model->context);
     const size_t d = model_dim(model);
     for (enum place place = 0; place < PLACE_COUNT; place++) {
-        held->in[place] = algebra->sums_bytes(place, d, 0) +
+        held->in[place] = algebra->sums_bytes(place, model->context, d, 0) +
                           (model->layer.held ? algebra->layer_bytes(place, &model->layer.shape) : 0) +
                           processor_bytes(place, 2 * (uint64_t)d * model->classes.count * sizeof(double));
         for (size_t i = 0; i < model->evidence->part_count; i++) {

@@ -47,7 +47,7 @@ static l3a_status create(l3a_context *context, const struct method *method, cons
     do {
         model_need(context, &settings->model, width, 0, 0, &needed);
         for (enum place place = 0; place < PLACE_COUNT; place++) {
-            needed.in[place] += algebra_of(context)->sums_bytes(place, shape.dim, 0);
+            needed.in[place] += algebra_of(context)->sums_bytes(place, context, shape.dim, 0);
         }
     } while (leaves_device(context, &settings->model, width, &needed));
     TRY(check_memory(context, &settings->model, width, &needed, &(struct footprint){{0}}));

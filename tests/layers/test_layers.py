@@ -28,10 +28,10 @@ LAYERS = {
     "tag": "base image data net learn extract",
     "report": "base format image data measure draw",
     "run": "base format algebra data measure learn method report",
-    "mpi": "base",
+    "mpi": "base algebra",
     "cli": "",
 }
-PLUGINS = ("mpi/", "algebra/cuda/")  # are built only where their libraries are
+PLUGINS = ("mpi/", "algebra/cuda/", "algebra/scalapack/")  # are built only where their libraries are
 COMMAND = "cli"  # uses include/l3a/l3a.h and nothing else
 
 # NOT YET: files that still break the table, and the folders they use. To be emptied.

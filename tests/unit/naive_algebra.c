@@ -689,7 +689,8 @@ static uint64_t no_block_bytes(enum place place, const struct block *rows) {
     return 0;
 }
 
-static uint64_t no_sums_bytes(enum place place, size_t dim, size_t columns) {
+static uint64_t no_sums_bytes(enum place place, const l3a_context *context, size_t dim, size_t columns) {
+    (void)context;
     (void)place;
     (void)dim;
     (void)columns;

@@ -61,8 +61,8 @@ static uint64_t fake_block_bytes(enum place place, const struct block *rows) {
     return cpu_block_bytes(place_of(place, DEVICE), rows);
 }
 
-static uint64_t fake_sums_bytes(enum place place, size_t dim, size_t columns) {
-    return cpu_sums_bytes(place_of(place, DEVICE), dim, columns);
+static uint64_t fake_sums_bytes(enum place place, const l3a_context *context, size_t dim, size_t columns) {
+    return cpu_sums_bytes(place_of(place, DEVICE), context, dim, columns);
 }
 
 static uint64_t fake_scatter_bytes(enum place place, size_t dim, real type, uint64_t rows) {

@@ -9,6 +9,7 @@ const struct algebra cpu_algebra = {
     .block_expand = cpu_block_expand,
     .block_append = cpu_block_append,
     .block_read = cpu_block_read,
+    .block_view = cpu_block_view,
     .block_score = cpu_block_score,
     .block_gram = cpu_block_gram,
     .block_cross = cpu_block_cross,

@@ -79,6 +79,7 @@ uint64_t cpu_block_bytes(enum place place, const struct block *rows);
 l3a_status cpu_block_expand(struct block *rows, const float *features);
 l3a_status cpu_block_append(struct block *rows, const struct block *from, const size_t *chosen, size_t count);
 l3a_status cpu_block_read(const struct block *rows, void *values);
+const void *cpu_block_view(const struct block *rows);
 l3a_status cpu_block_score(const struct block *rows, const struct solution *solution, void *scores);
 l3a_status cpu_block_gram(struct block *rows, const double *weight, double *gram);
 l3a_status cpu_block_cross(const struct block *rows, const double *weight, const double *targets, size_t columns, double sign,
@@ -93,7 +94,7 @@ void cpu_block_scale(const struct block *rows, const double *weight);
 /* sums.c */
 l3a_status cpu_sums_create(struct sums *sums);
 void cpu_sums_free(struct sums *sums);
-uint64_t cpu_sums_bytes(enum place place, size_t dim, size_t columns);
+uint64_t cpu_sums_bytes(enum place place, const l3a_context *context, size_t dim, size_t columns);
 l3a_status cpu_sums_begin(struct sums *sums, size_t columns);
 l3a_status cpu_sums_add(struct sums *sums, struct block *rows, double sign, const double *weight, const double *targets);
 l3a_status cpu_sums_add_cross(struct sums *sums, struct block *rows, const double *targets);

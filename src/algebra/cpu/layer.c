@@ -219,6 +219,10 @@ l3a_status cpu_block_read(const struct block *rows, void *values) {
     return L3A_OK;
 }
 
+const void *cpu_block_view(const struct block *rows) {
+    return ((const struct cpu_block *)rows->held)->expanded;
+}
+
 l3a_status cpu_block_score(const struct block *rows, const struct solution *solution, void *scores) {
     const size_t d = solution->dim, columns = solution->columns;
     matrix_multiply(rows->context->threads, solution->type, false, false, rows->count, columns, d, 1,

@@ -15,8 +15,9 @@ static size_t choose_stride(size_t dim) {
     return 8 * (lines | 1);
 }
 
-uint64_t cpu_sums_bytes(enum place place, size_t dim, size_t columns) {
+uint64_t cpu_sums_bytes(enum place place, const l3a_context *context, size_t dim, size_t columns) {
     uint64_t bytes;
+    (void)context;
     return place != PROCESSOR                                                             ? 0
            : multiply_sizes(dim, (choose_stride(dim) + columns) * sizeof(double), &bytes) ? bytes
                                                                                           : UINT64_MAX;

@@ -57,7 +57,8 @@ uint64_t cuda_block_bytes(enum place place, const struct block *rows) {
 
 /* Two halves and C; a square of work space, for a factor in single precision or for turning a root into a triangle; and cuSOLVER's
  * own. */
-uint64_t cuda_sums_bytes(enum place place, size_t dim, size_t columns) {
+uint64_t cuda_sums_bytes(enum place place, const l3a_context *context, size_t dim, size_t columns) {
+    (void)context;
     const uint64_t cross = (uint64_t)dim * columns * sizeof(double);
     switch (place) {
     case PROCESSOR: return cross; /* on its way from the device */

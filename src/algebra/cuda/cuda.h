@@ -111,7 +111,7 @@ l3a_status device_follow(struct device *device, const l3a_context *other);
 /* bytes.c: what objects take, with the work space of what is done with them */
 uint64_t cuda_layer_bytes(enum place place, const struct layer_shape *shape);
 uint64_t cuda_block_bytes(enum place place, const struct block *rows);
-uint64_t cuda_sums_bytes(enum place place, size_t dim, size_t columns);
+uint64_t cuda_sums_bytes(enum place place, const l3a_context *context, size_t dim, size_t columns);
 uint64_t cuda_scatter_bytes(enum place place, size_t dim, real type, uint64_t rows);
 uint64_t cuda_solution_bytes(enum place place, size_t dim, size_t columns, real type);
 uint64_t cuda_vectors_bytes(enum place place, size_t dim, size_t count, real type);

@@ -1,0 +1,15 @@
+# Sums that several processes hold together, by ScaLAPACK: objects for the plug-in for MPI, and for a test.
+pkg_check_modules(OMPI QUIET IMPORTED_TARGET ompi-c)
+pkg_check_modules(SCALAPACK QUIET IMPORTED_TARGET scalapack-openmpi)
+if(NOT OMPI_FOUND OR NOT SCALAPACK_FOUND)
+  if(L3A_SCALAPACK STREQUAL "ON")
+    message(FATAL_ERROR "ScaLAPACK is missing: install libopenmpi-dev and libscalapack-openmpi-dev, or use -DL3A_SCALAPACK=OFF")
+  endif()
+  return()
+endif()
+
+file(GLOB scalapack_sources CONFIGURE_DEPENDS src/algebra/scalapack/*.c)
+add_library(l3a_scalapack OBJECT ${scalapack_sources})
+target_include_directories(l3a_scalapack PUBLIC include src)
+target_link_libraries(l3a_scalapack PUBLIC PkgConfig::OMPI PkgConfig::SCALAPACK m)
+set_target_properties(l3a_scalapack PROPERTIES POSITION_INDEPENDENT_CODE ON)
