@@ -135,6 +135,7 @@ struct mixture {
  * The functions below say what each does. */
 struct algebra {
     const char *name;
+    bool shared; /* sums are those of all processes together, as soon as all have called sums_cross() */
     l3a_status (*layer_create)(struct layer *layer);
     void (*layer_free)(struct layer *layer);
     l3a_status (*block_create)(struct block *rows);

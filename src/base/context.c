@@ -81,7 +81,7 @@ l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **
     l3a_context *made;
     if (!context || READ_SIZED(NULL, options, chosen) != L3A_OK || chosen.threads < 0 || !chosen.allocate != !chosen.release ||
         (chosen.sum && (chosen.process >= chosen.processes || chosen.processes > INT32_MAX)) || chosen.divide > 1 ||
-        (chosen.divide && !chosen.sum)) {
+        chosen.lead_threads > INT32_MAX || (chosen.divide && !chosen.sum)) {
         return L3A_ERROR_ARGUMENT;
     }
     if (!chosen.allocate) {
