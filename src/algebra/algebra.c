@@ -383,7 +383,7 @@ l3a_status sums_share(struct sums *sums, size_t columns, double *cross) {
     l3a_status status = L3A_OK;
     const size_t d = sums->dim;
     double *added = NULL;
-    if (learns_alone(context)) {
+    if (learns_alone(context) || sums->algebra->shared) {
         return sums_cross(sums, 1, cross);
     }
     TRY(share_triangle(sums));

@@ -265,7 +265,8 @@ l3a_status sums_join(struct sums *sums, const struct sums *from);
 l3a_status sums_keep(struct sums *sums, double sign);
 /* cross [d x columns] += sign · C; C then gives up its memory. */
 l3a_status sums_cross(struct sums *sums, double sign, double *cross);
-/* The same with sign 1, after the second half and C have become the sums over all processes that learn together. */
+/* The same with sign 1, after the second half and C have become the sums over all processes that learn together. After rows were
+ * added, this comes before anything else that waits for other processes. */
 l3a_status sums_share(struct sums *sums, size_t columns, double *cross);
 /* Rows [first, first + count) of the lower triangle, one after another: row i has i + 1 numbers. */
 l3a_status sums_read(const struct sums *sums, enum half half, size_t first, size_t count, double *values);

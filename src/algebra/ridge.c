@@ -14,9 +14,9 @@ static const double doubtful = 0.5, hopeless = 10;
 /* Limits of the distance between R C and W, as a share of W. */
 static const double update_doubtful = 1e-3, update_hopeless = 0.05;
 
-l3a_status ridge_create(l3a_context *context, size_t dim, double gamma, real precision, struct ridge *ridge) {
+l3a_status ridge_create(l3a_context *context, size_t dim, double gamma, real precision, bool shared, struct ridge *ridge) {
     *ridge = (struct ridge){.gamma = gamma, .precision = precision};
-    return sums_create(context, dim, &ridge->sums);
+    return shared ? sums_create_shared(context, dim, &ridge->sums) : sums_create(context, dim, &ridge->sums);
 }
 
 void ridge_free(struct ridge *ridge) {

@@ -21,8 +21,8 @@ struct ridge {
     real precision; /* the lowest precision that A went through, in its products or in a file */
 };
 
-/* Starts with A = 0. */
-l3a_status ridge_create(l3a_context *context, size_t dim, double gamma, real precision, struct ridge *ridge);
+/* Starts with A = 0. shared: all processes hold the sums together. */
+l3a_status ridge_create(l3a_context *context, size_t dim, double gamma, real precision, bool shared, struct ridge *ridge);
 void ridge_free(struct ridge *ridge);
 /* Turns A into R or back, in d³ operations; does nothing if it is in that form already. If it fails, A or R is unchanged. */
 l3a_status ridge_use_inverse(struct ridge *ridge, bool inverse);

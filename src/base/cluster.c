@@ -90,6 +90,39 @@ static int sum(void *values, size_t count, l3a_sum_type type, void *user) {
     return cluster->plugin->sum(cluster->held, values, count, type, idle, cluster);
 }
 
+/* The cluster that a context has joined, or NULL. */
+static const l3a_cluster *cluster_of(const l3a_context *context) {
+    return context->options.sum == sum ? context->options.sum_user : NULL;
+}
+
+bool cluster_can_share(const l3a_context *context) {
+    const l3a_cluster *cluster = cluster_of(context);
+    return cluster && cluster->plugin->share;
+}
+
+l3a_status cluster_share(l3a_context *context) {
+    const l3a_cluster *cluster = cluster_of(context);
+    l3a_status status = L3A_OK;
+    FAIL_IF(!cluster, context, L3A_ERROR_OPTION, "start several processes with mpirun, or use solver sums",
+            "solver scalapack needs several processes that mpirun or srun started together");
+    FAIL_IF(!cluster->plugin->share, context, L3A_ERROR_OPTION,
+            "build the plug-in libl3a-mpi.so where ScaLAPACK is installed, or use solver sums",
+            "solver scalapack: the plug-in for MPI was built without ScaLAPACK");
+    if (!context->shared) {
+        TRY(cluster->plugin->share(context, &plugin_host, cluster->held));
+        context->sharing = cluster->plugin;
+    }
+done:
+    return status;
+}
+
+void cluster_unshare(l3a_context *context) {
+    if (context->sharing) {
+        context->sharing->unshare(context);
+        context->sharing = NULL;
+    }
+}
+
 /* Gives each process on a machine a device of its own, as long as there are enough. */
 static void choose_device(l3a_cluster *cluster, l3a_context_options *options) {
     char text[256];

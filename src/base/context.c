@@ -121,6 +121,7 @@ l3a_status context_fork(const l3a_context *context, int threads, bool algebra, l
 
 void l3a_context_free(l3a_context *context) {
     if (context) {
+        cluster_unshare(context);
         device_close(context);
         context->options.release(context->options.memory_user, context);
     }

@@ -13,6 +13,7 @@
 struct file_operations;
 struct algebra;
 struct l3a_plugin;
+struct cluster_plugin;
 
 /* The seconds that each stage has taken since `count` was last set to 0. */
 enum { STAGE_LIMIT = 16 };
@@ -34,6 +35,7 @@ struct l3a_context {
     char device_name[32];                 /* "cpu", "cuda:0"; the options point to it */
     const struct algebra *shared_algebra; /* of sums that several processes hold together; NULL: there is none */
     void *shared;                         /* what it keeps for this context */
+    const struct cluster_plugin *sharing; /* that brought it */
     bool choosing;               /* device auto, and nothing is on the device yet: the processor can still take its place */
     uint64_t device_work;        /* the device's memory that plans need for work; parts leave it free */
     uint64_t failing_allocation; /* tests: the device's allocation that fails, counted from 1; 0: none */

@@ -12,7 +12,7 @@
 #include "base/threads.h"
 
 /* The second number changes whenever struct algebra, a struct that it names or one of this file does. */
-enum { PLUGIN_VERSION = L3A_VERSION_NUMBER * 100 + 5 };
+enum { PLUGIN_VERSION = L3A_VERSION_NUMBER * 100 + 6 };
 
 struct plugin_host {
     __attribute__((format(printf, 4, 5)))
@@ -53,7 +53,6 @@ typedef bool cluster_idle(void *user);
 /* The plug-in libl3a-mpi.so, whose entry returns this: how processes find each other and sum. Functions that return int return 0 on
  * success. */
 struct cluster_plugin {
-    const struct algebra *algebra; /* sums that are divided among the processes; NULL: none */
     l3a_status (*open)(l3a_context *context, const struct plugin_host *host, struct cluster_place *place, void **cluster);
     int (*sum)(void *cluster, void *values, size_t count, l3a_sum_type type, cluster_idle *idle, void *user);
     /* The lowest number of a process that failed; the number of processes if none did; -1 if the seconds have passed before all
@@ -61,12 +60,21 @@ struct cluster_plugin {
     int (*end)(void *cluster, bool failed, double seconds);
     void (*abort)(void *cluster, int code);
     void (*close)(l3a_context *context, void *cluster);
+    /* Gives a context sums that the processes hold together, its shared_algebra. NULL: the plug-in has none. */
+    l3a_status (*share)(l3a_context *context, const struct plugin_host *host, void *cluster);
+    void (*unshare)(l3a_context *context);
 };
 
 typedef const struct cluster_plugin *cluster_entry(uint32_t version);
 /* Loads the plug-in. */
 l3a_status cluster_load(l3a_context *context, const struct cluster_plugin **plugin);
 extern const struct plugin_host plugin_host;
+/* Whether the processes that the context works with can hold sums together. */
+bool cluster_can_share(const l3a_context *context);
+/* Gives the context a shared_algebra, if it has none yet. Every process calls this. */
+l3a_status cluster_share(l3a_context *context);
+/* Accepts a context without one. */
+void cluster_unshare(l3a_context *context);
 
 /* Gives the context the back end of its options.device. If this fails, the context's text says why the device cannot be used. With
  * "auto" it does not fail for want of a device: a note says what is used. */

@@ -484,6 +484,7 @@ l3a_status l3a_model_forget_images(l3a_model *model, l3a_features *features, uin
     bool *gone = NULL, complete = false;
     uint64_t count = 0, fewest = UINT64_MAX;
     TRY(check_state(model, false));
+    TRY(check_own_sums(model));
     TRY(l3a_model_accepts(model, features));
     FAIL_IF(!features->labels, context, L3A_ERROR_DATA, "give the labels that the images were learned with", "%s: no labels",
             features->path);

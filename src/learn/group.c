@@ -62,11 +62,15 @@ static enum role role_of(const struct model_options *members, size_t index) {
     return own->pseudo == L3A_PSEUDO_OFF && before->pseudo == L3A_PSEUDO_OFF && keeps_alike(before, own) ? SHARES : FOLLOWS;
 }
 
+/* Whether rows can be added to the sums of several models in turn. */
+static bool adds_sums(const struct model_options *options) {
+    return options->solver != L3A_SOLVER_RECURSIVE && options->solver != L3A_SOLVER_SCALAPACK;
+}
+
 bool group_accepts(const struct model_options *first, const struct model_options *other) {
-    return first->solver != L3A_SOLVER_RECURSIVE && other->solver != L3A_SOLVER_RECURSIVE && first->dim == other->dim &&
-           first->seed == other->seed && first->precision == other->precision && first->block == other->block &&
-           first->skip_features == other->skip_features && first->views == other->views &&
-           scored_views(first) == scored_views(other);
+    return adds_sums(first) && adds_sums(other) && first->dim == other->dim && first->seed == other->seed &&
+           first->precision == other->precision && first->block == other->block && first->skip_features == other->skip_features &&
+           first->views == other->views && scored_views(first) == scored_views(other);
 }
 
 /* How few pseudo-labels the settings give. */

@@ -1,6 +1,7 @@
 /* Models: creation, queries, scoring, and learning a phase from a table. */
 #include "learn/model.h"
 
+#include "base/plugin.h"
 #include "base/sized.h"
 #include "base/text_index.h"
 #include "data/features.h"
@@ -66,18 +67,49 @@ done:
     return status;
 }
 
+/* With solver auto, processes hold the sums together if one of them has too little memory for all of them. */
+static l3a_status choose_sharing(l3a_context *context, size_t width, struct model_options *options) {
+    l3a_status status = L3A_OK;
+    if (options->solver == L3A_SOLVER_AUTO && !keeps_phases(options) && cluster_can_share(context)) {
+        uint64_t lacking = model_check_memory(context, options, width, 0, 0, NULL) == L3A_ERROR_MEMORY;
+        TRY(sum_counts(context, &lacking, 1));
+        options->solver = lacking ? L3A_SOLVER_SCALAPACK : L3A_SOLVER_AUTO;
+        if (lacking) {
+            report_note(context, "solver scalapack: the processes hold the sums together, since one alone has too little memory");
+        }
+    }
+    if (options->solver == L3A_SOLVER_SCALAPACK) {
+        TRY(cluster_share(context));
+    }
+done:
+    return status;
+}
+
 l3a_status model_create(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model) {
     l3a_status status = L3A_OK;
     l3a_model *made = NULL;
     TRY(model_create_to_score(context, width, options, &made));
-    TRY(model_check_memory(context, options, width, 0, 0, NULL));
+    TRY(choose_sharing(context, width, &made->options));
+    TRY(model_check_memory(context, &made->options, width, 0, 0, NULL));
     TRY(ridge_create(context, learned_width(options, width), options->gamma,
-                     options->store == L3A_STORE_FLOAT32 ? REAL_SINGLE : options_real(options), &made->evidence->ridge));
+                     options->store == L3A_STORE_FLOAT32 ? REAL_SINGLE : options_real(options),
+                     made->options.solver == L3A_SOLVER_SCALAPACK, &made->evidence->ridge));
     *model = made;
     made = NULL;
 done:
     l3a_model_free(made);
     return status;
+}
+
+bool shares_sums(const l3a_model *model) {
+    const struct sums *sums = &model->evidence->ridge.sums;
+    return sums->held && sums->algebra->shared;
+}
+
+l3a_status check_own_sums(const l3a_model *model) {
+    return shares_sums(model) ? fail(model->context, L3A_ERROR_STATE, "change the model in one process",
+                                     "several processes hold the sums of this model together, and can only learn phases")
+                              : L3A_OK;
 }
 
 l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_options *options, l3a_model **model) {

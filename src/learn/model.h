@@ -118,6 +118,10 @@ static inline size_t model_image(const l3a_model *model) {
     return view_rows((size_t)model->options.views) * model->width;
 }
 
+/* Whether several processes hold its sums together. */
+bool shares_sums(const l3a_model *model);
+/* Fails if they do. */
+l3a_status check_own_sums(const l3a_model *model);
 /* As l3a_model_create() and l3a_model_plan(). */
 l3a_status model_create(l3a_context *context, size_t width, const struct model_options *options, l3a_model **model);
 /* A model without memory for sums: it can score, and be freed, and nothing else. */

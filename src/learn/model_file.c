@@ -17,6 +17,7 @@
  * in "1 250 0-3,7". There every phase belongs to one part. In version 5, where images can also be taught, it need not. A model
  * whose parts are phases is written as version 3. Version 6 is version 5 with views: its model takes several rows for an image. */
 #include "base/number.h"
+#include "base/plugin.h"
 #include "base/settings.h"
 #include "format/safetensors.h"
 #include "learn/model.h"
@@ -278,7 +279,7 @@ l3a_status l3a_model_save(l3a_model *model, const char *path) {
             model->state == MODEL_BROKEN ? "load the model again from its file" : "end the phase first",
             "%s: the model is %s and cannot be saved", path,
             model->state == MODEL_BROKEN ? "left halfway through a change" : "in the middle of a phase");
-    if (!leads(context)) {
+    if (!leads(context) && !shares_sums(model)) { /* sums that are shared are read by all processes, and process 0 writes them */
         return L3A_OK;
     }
     TRY(allocate_zeroed(context, model->evidence->part_count + 6, sizeof *sources, &sources));
@@ -758,6 +759,9 @@ static l3a_status load_model(l3a_context *context, const char *path, bool sums, 
     TRY(check_kind(&file));
     TRY(load_options(&file, &options, &width));
     TRY(verify(&file, sums));
+    if (options.solver == L3A_SOLVER_SCALAPACK && !cluster_can_share(context)) { /* a file does not depend on where it is used */
+        options.solver = L3A_SOLVER_SUMS;
+    }
     const uint64_t shape[2] = {learned_width(&options, width), 0};
     TRY(safetensors_expect(&file, "weights", 2, shape, &matrix));
     if (!sums) {

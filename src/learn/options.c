@@ -28,8 +28,9 @@ static const struct setting settings[] = {
             "dynamic threshold: number of all classes; 0: the data set's in run and sweep, else those seen so far"),
     NUMBER(theta, "theta", 0, 1, 1, 1, "0.525", "sigma(score) above which a class counts as predicted"),
     CHOICE(precision, "precision", "mixed|double", "mixed", "float32 products in float64 sums, or float64 throughout"),
-    CHOICE(solver, "solver", "auto|sums|recursive", "auto",
-           "sums and Cholesky, recursion on the inverse, or whichever is faster for the phase"),
+    CHOICE(solver, "solver", "auto|sums|recursive|scalapack", "auto",
+           "sums and Cholesky, recursion on the inverse, or whichever is faster for the phase; scalapack: sums that the processes "
+           "of mpirun hold together, for a large dim"),
     CHOICE(store, "store", "float64|float32", "float64", "type of the matrix in the model file"),
     INTEGER(block, "block", 1, 1 << 20, "4096", "rows processed at a time"),
     NUMBER(alpha, "alpha", 0, 1, 0, 0, "1", "weight of images from other phases; below 1, phases are kept apart"),
@@ -107,6 +108,9 @@ l3a_status options_fit(l3a_context *context, const struct model_options *options
     FAIL_IF(keeps_phases(options) && options->solver == L3A_SOLVER_RECURSIVE, context, L3A_ERROR_OPTION,
             "use solver sums, or alpha 1 and keep-phases 0",
             "the recursion has one inverse for all phases, so their sums cannot be kept apart");
+    FAIL_IF(keeps_phases(options) && options->solver == L3A_SOLVER_SCALAPACK, context, L3A_ERROR_OPTION,
+            "use solver sums, or alpha 1 and keep-phases 0",
+            "solver scalapack has one sum for all phases, so their sums cannot be kept apart");
     FAIL_IF(options->gamma_from == L3A_GAMMA_FROM_SUMS && !keeps_phases(options), context, L3A_ERROR_OPTION,
             "use gamma-from images, or keep phases apart (alpha below 1, or keep-phases)",
             "a model that adds everything to one sum does not know how many images it holds");

@@ -8,7 +8,7 @@ typedef enum l3a_weighting { L3A_WEIGHTS_SQRT, L3A_WEIGHTS_INV, L3A_WEIGHTS_LOG,
 typedef enum l3a_scaling { L3A_SCALING_NORMALISED, L3A_SCALING_LITERAL } l3a_scaling;
 typedef enum l3a_pseudo { L3A_PSEUDO_FIXED, L3A_PSEUDO_DYNAMIC, L3A_PSEUDO_OFF } l3a_pseudo;
 typedef enum l3a_precision { L3A_PRECISION_MIXED, L3A_PRECISION_DOUBLE } l3a_precision;
-typedef enum l3a_solver { L3A_SOLVER_AUTO, L3A_SOLVER_SUMS, L3A_SOLVER_RECURSIVE } l3a_solver;
+typedef enum l3a_solver { L3A_SOLVER_AUTO, L3A_SOLVER_SUMS, L3A_SOLVER_RECURSIVE, L3A_SOLVER_SCALAPACK } l3a_solver;
 typedef enum l3a_store { L3A_STORE_FLOAT64, L3A_STORE_FLOAT32 } l3a_store;
 typedef enum l3a_skip { L3A_SKIP_OFF, L3A_SKIP_ON, L3A_SKIP_AUTO } l3a_skip;
 typedef enum l3a_thresholds {
@@ -31,7 +31,8 @@ struct model_options {
     uint64_t total_classes;  /* dynamic threshold: number of all classes; 0: the data's in a run or sweep, else those seen so far */
     double theta;            /* sigma(score) above which a class counts as predicted */
     l3a_precision precision; /* float32 products added to float64 sums, or float64 throughout */
-    l3a_solver solver;       /* sums and Cholesky, the paper's recursion on the inverse, or whichever is faster for the phase */
+    l3a_solver solver;       /* sums and Cholesky, the paper's recursion on the inverse, or whichever is faster for the phase;
+                              * or sums that several processes hold together */
     l3a_store store;         /* type of the d x d matrix in a model file */
     uint64_t block;          /* rows processed at a time */
     double alpha;            /* weight of images from other phases; below 1, the sums of phases are kept apart */

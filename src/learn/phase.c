@@ -670,15 +670,15 @@ static l3a_status share_phase(l3a_model *model, bool sums) {
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
     uint64_t counts[] = {phase->info.images, phase->info.skipped, phase->info.pseudo_labels};
+    if (sums) {
+        TRY(sums_share(&model->evidence->ridge.sums, phase->classes.count, phase->cross));
+    }
     TRY(sum_counts(context, counts, 3));
     phase->info.images = counts[0];
     phase->info.skipped = counts[1];
     phase->info.pseudo_labels = counts[2];
     TRY(sum_numbers(context, phase->label_weight, phase->classes.count));
     TRY(sum_numbers(context, phase->sample.values, phase->sample.values ? gamma_sample_numbers(&phase->sample) : 0));
-    if (sums) {
-        TRY(sums_share(&model->evidence->ridge.sums, phase->classes.count, phase->cross));
-    }
 done:
     return status;
 }

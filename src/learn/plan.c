@@ -21,7 +21,8 @@ bool chooses_recursion(const l3a_context *context, const struct model_options *o
         return false;
     }
     switch (options->solver) {
-    case L3A_SOLVER_SUMS: return false;
+    case L3A_SOLVER_SUMS:
+    case L3A_SOLVER_SCALAPACK: return false;
     case L3A_SOLVER_RECURSIVE: return true;
     case L3A_SOLVER_AUTO: break;
     }
@@ -52,7 +53,8 @@ static uint64_t held_bytes(enum place place, const l3a_context *context, const s
     const struct algebra *algebra = algebra_of(context);
     const struct layer_shape shape = model_layer_shape(options, width);
     const size_t d = layer_columns(&shape);
-    return algebra->sums_bytes(place, context, d, adding) + algebra->layer_bytes(place, &shape) +
+    const struct algebra *of_sums = options->solver == L3A_SOLVER_SCALAPACK && context->shared ? context->shared_algebra : algebra;
+    return of_sums->sums_bytes(place, context, d, adding) + algebra->layer_bytes(place, &shape) +
            processor_bytes(place, 2 * (uint64_t)d * classes * sizeof(double));
 }
 
@@ -253,7 +255,7 @@ void model_memory(const l3a_model *model, struct footprint *held) {
     const struct algebra *algebra = algebra_of(model->context);
     const size_t d = model_dim(model);
     for (enum place place = 0; place < PLACE_COUNT; place++) {
-        held->in[place] = algebra->sums_bytes(place, model->context, d, 0) +
+        held->in[place] = (shares_sums(model) ? model->context->shared_algebra : algebra)->sums_bytes(place, model->context, d, 0) +
                           (model->layer.held ? algebra->layer_bytes(place, &model->layer.shape) : 0) +
                           processor_bytes(place, 2 * (uint64_t)d * model->classes.count * sizeof(double));
         for (size_t i = 0; i < model->evidence->part_count; i++) {

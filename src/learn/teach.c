@@ -581,6 +581,7 @@ static l3a_status check_lesson(const struct lesson *lesson) {
             lesson->taught->features->path);
     FAIL_IF(!learns_alone(context) && !divides_rows(context), context, L3A_ERROR_STATE, "teach in one process",
             "images with judged sets of their own cannot be taught by several processes together");
+    TRY(check_own_sums(model));
     FAIL_IF(model->options.pseudo == L3A_PSEUDO_DYNAMIC, context, L3A_ERROR_MISMATCH, "use pseudo off or fixed",
             "a dynamic threshold is chosen for a phase, and a lesson is none");
     FAIL_IF(model->options.gamma == 0 && model->options.gamma_from == L3A_GAMMA_FROM_IMAGES, context, L3A_ERROR_MISMATCH,

@@ -8,7 +8,7 @@ l3a_status regression_create(l3a_context *context, const struct layer_shape *sha
     l3a_status status = L3A_OK;
     *regression = (struct regression){.context = context};
     TRY(layer_create(context, shape, &regression->layer));
-    TRY(ridge_create(context, layer_columns(shape), gamma, shape->type, &regression->ridge));
+    TRY(ridge_create(context, layer_columns(shape), gamma, shape->type, false, &regression->ridge));
 done:
     return status;
 }

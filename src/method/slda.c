@@ -124,7 +124,7 @@ static l3a_status shrunk_covariance(const struct slda *slda, struct ridge *covar
     const double n = slda->images, keep = 1 - slda->settings.method.shrinkage;
     double *rows = NULL, trace = 0;
     TRY(allocate(slda->context, strip_numbers(k), sizeof *rows, &rows));
-    TRY(ridge_create(slda->context, k, 0, REAL_DOUBLE, covariance));
+    TRY(ridge_create(slda->context, k, 0, REAL_DOUBLE, false, covariance));
     for (size_t first = 0, count; first < k; first += count) {
         count = strip_rows(k, first);
         double *next = rows;

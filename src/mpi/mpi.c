@@ -5,6 +5,10 @@
  * that solves for all, can use the processors of those that wait. */
 #include "base/plugin.h"
 
+#ifdef L3A_HAVE_SCALAPACK
+#include "algebra/scalapack/scalapack.h"
+#endif
+
 #include <mpi.h>
 
 #include <sched.h>
@@ -133,7 +137,22 @@ static l3a_status open_cluster(l3a_context *context, const struct plugin_host *h
     return L3A_OK;
 }
 
-static const struct cluster_plugin plugin = {NULL, open_cluster, sum, end, abort_all, close_cluster};
+#ifdef L3A_HAVE_SCALAPACK
+static l3a_status share(l3a_context *context, const struct plugin_host *host, void *held) {
+    return scalapack_open(context, host, ((const struct cluster *)held)->sums, 0);
+}
+#else
+#define share NULL
+#define scalapack_close NULL
+#endif
+
+static const struct cluster_plugin plugin = {.open = open_cluster,
+                                             .sum = sum,
+                                             .end = end,
+                                             .abort = abort_all,
+                                             .close = close_cluster,
+                                             .share = share,
+                                             .unshare = scalapack_close};
 
 L3A_PUBLIC cluster_entry l3a_plugin_mpi;
 

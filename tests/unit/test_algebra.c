@@ -818,7 +818,7 @@ static void searches_find_the_solution(void **state) {
         struct ridge ridge;
         struct search_end end = {.kept = true};
         make_parts(context, parts, full);
-        assert_ok(context, ridge_create(context, SEARCH_DIM, 20, REAL_SINGLE, &ridge));
+        assert_ok(context, ridge_create(context, SEARCH_DIM, 20, REAL_SINGLE, false, &ridge));
         assert_ok(context, parts_sum(&ridge.sums, parts, PARTS));
         for (int round = 0; round < 3; round++) {
             for (size_t i = 0; i < SEARCH_DIM * SOUGHT; i++) {

@@ -165,6 +165,7 @@ static void values_in_range_are_accepted_up_to_the_ends(void **state) {
                                           {"solver", "auto"},
                                           {"solver", "sums"},
                                           {"solver", "recursive"},
+                                          {"solver", "scalapack"},
                                           {"store", "float64"},
                                           {"store", "float32"}};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
@@ -464,7 +465,7 @@ static void garbage_in_any_one_field_is_refused(void **state) {
     ASSERT_CHECKED(model.total_classes, UINT64_MAX, "total-classes");
     ASSERT_CHECKED(model.theta, -0.5, "theta");
     ASSERT_CHECKED(model.precision, (l3a_precision)2, "precision");
-    ASSERT_CHECKED(model.solver, (l3a_solver)3, "solver");
+    ASSERT_CHECKED(model.solver, (l3a_solver)4, "solver");
     ASSERT_CHECKED(model.store, (l3a_store)2, "store");
     ASSERT_CHECKED(model.block, 0, "block");
     ASSERT_CHECKED(method.ratio, -1, "ratio");

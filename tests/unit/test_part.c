@@ -23,7 +23,7 @@ struct world {
 static void make_world(struct world *w, size_t dim, size_t count, size_t rows, real type, double gamma) {
     static const size_t classes[PARTS] = {2, 1, 3};
     *w = (struct world){.context = make_context(2), .dim = dim, .count = count};
-    assert_ok(w->context, ridge_create(w->context, dim, gamma, type, &w->ridge));
+    assert_ok(w->context, ridge_create(w->context, dim, gamma, type, false, &w->ridge));
     for (size_t p = 0; p < count; p++) {
         struct part *part = &w->parts[p];
         assert_ok(w->context, part_create(w->context, dim, type, w->columns, w->columns + classes[p], part));

@@ -14,8 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Pieces of so many rows and bytes at most, at a time. */
-enum { STEP_ROWS = 4096, STEP_BYTES = 128 << 20 };
+/* Pieces of so many rows and bytes at most, at a time. They take an eighth of what the tiles take, between these limits. */
+enum { STEP_ROWS = 4096, LEAST_BYTES = 4 << 20, MOST_BYTES = 128 << 20 };
 
 struct exchange {
     void *sent, *passed; /* [pieces x m x width] */
@@ -37,7 +37,9 @@ static struct widths widths_of(const struct grid *grid, size_t dim) {
 static size_t step_rows(const struct grid *grid, size_t dim, real type) {
     const struct widths widths = widths_of(grid, dim);
     const size_t processes = grid->rows * grid->columns;
-    const size_t fitting = STEP_BYTES / ((widths.tall + widths.wide) * real_size(type));
+    const uint64_t share = (uint64_t)dim * dim / processes;
+    const size_t bytes = share < LEAST_BYTES ? LEAST_BYTES : share < MOST_BYTES ? (size_t)share : MOST_BYTES;
+    const size_t fitting = bytes / ((widths.tall + widths.wide) * real_size(type));
     const size_t rows = (fitting < STEP_ROWS ? fitting : STEP_ROWS) / processes;
     return rows ? rows : 1;
 }
