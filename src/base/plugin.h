@@ -12,7 +12,7 @@
 #include "base/threads.h"
 
 /* The second number changes whenever struct algebra, a struct that it names or one of this file does. */
-enum { PLUGIN_VERSION = L3A_VERSION_NUMBER * 100 + 6 };
+enum { PLUGIN_VERSION = L3A_VERSION_NUMBER * 100 };
 
 struct plugin_host {
     __attribute__((format(printf, 4, 5)))
