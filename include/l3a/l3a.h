@@ -134,6 +134,8 @@ typedef struct l3a_context_options {
     uint64_t divide; /* with sum: 0: each process has images of its own, in tables of its own. 1: all processes make the same calls
                       * with the same tables; each learns and scores its part of their rows, all end with the same models and
                       * metrics, and only process 0 writes files and takes locks. Since 0.6. */
+    uint64_t lead_threads; /* with divide: threads of process 0 while the others wait for it, as when it solves for all; 0: threads.
+                            * Since 0.6. */
 } l3a_context_options;
 
 /* NULL options: the defaults. On failure there is no context to hold a text, only the status. If the matrix library does not know
@@ -166,7 +168,7 @@ L3A_PUBLIC size_t l3a_cluster_started(size_t *process);
 /* Joins the processes that were started with this one, which all call this, once. A process that is alone makes a cluster of one,
  * without the plug-in. The context holds the error text, and must outlive the cluster. */
 L3A_PUBLIC l3a_status l3a_cluster_open(l3a_context *context, l3a_cluster **cluster);
-/* Sets what a context needs to work with the other processes: sum, sum_user, process, processes and divide, if there are several.
+/* Sets what a context needs to work with the others, if there are any: sum, sum_user, process, processes, divide, lead_threads.
  * threads and memory_limit, if they are 0, become this process's share of what the processes on one machine have, and the device
  * "cuda" becomes one of its own, as far as there are enough. While the context waits for other processes, its on_event gets
  * progress events of the stage "share", and can cancel. Free the context before the cluster. */

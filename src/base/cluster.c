@@ -140,6 +140,12 @@ static void choose_device(l3a_cluster *cluster, l3a_context_options *options) {
     }
 }
 
+/* The processors of all processes on this machine, as far as this process may run on them. */
+static uint64_t lead_threads(const struct cluster_place *place, int threads) {
+    const uint64_t all = (uint64_t)threads * place->locals, allowed = (uint64_t)machine_processors();
+    return all < allowed ? all : allowed > (uint64_t)threads ? allowed : (uint64_t)threads;
+}
+
 l3a_status l3a_cluster_join(l3a_cluster *cluster, l3a_context_options *options) {
     REQUIRE(cluster, cluster, options);
     const struct cluster_place *place = &cluster->place;
@@ -155,6 +161,7 @@ l3a_status l3a_cluster_join(l3a_cluster *cluster, l3a_context_options *options) 
         own.processes = place->processes;
         own.divide = 1;
         own.threads = own.threads ? own.threads : place->processors;
+        own.lead_threads = own.lead_threads ? own.lead_threads : lead_threads(place, own.threads);
         own.memory_limit = own.memory_limit ? own.memory_limit : machine_memory_available() / place->locals;
         choose_device(cluster, &own);
     }

@@ -81,7 +81,7 @@ l3a_status l3a_context_create(const l3a_context_options *options, l3a_context **
     l3a_context *made;
     if (!context || READ_SIZED(NULL, options, chosen) != L3A_OK || chosen.threads < 0 || !chosen.allocate != !chosen.release ||
         (chosen.sum && (chosen.process >= chosen.processes || chosen.processes > INT32_MAX)) || chosen.divide > 1 ||
-        (chosen.divide && !chosen.sum)) {
+        chosen.lead_threads > INT32_MAX || (chosen.divide && !chosen.sum)) {
         return L3A_ERROR_ARGUMENT;
     }
     if (!chosen.allocate) {
@@ -257,9 +257,13 @@ static l3a_status sum(l3a_context *context, void *values, size_t count, l3a_sum_
     const bool failed = options->sum(values, count, type, options->sum_user) != 0;
     context->share_seconds += clock_seconds() - start;
     context->share_bytes += count * sizeof(double);
-    return failed
-               ? fail(context, L3A_ERROR_IO, "check that all processes are running", "the sums of other processes did not arrive")
-               : L3A_OK;
+    if (!failed) {
+        return L3A_OK;
+    }
+    const l3a_status cancelled = report_progress(context, "share", 0, 0);
+    return cancelled != L3A_OK
+               ? cancelled
+               : fail(context, L3A_ERROR_IO, "check that all processes are running", "the sums of other processes did not arrive");
 }
 
 l3a_status sum_numbers(l3a_context *context, double *values, size_t count) {

@@ -125,6 +125,9 @@ static void print_environment(void) {
     print_entry("TERM", NULL, "If unset or \"dumb\", no colours are used, and progress is printed as lines instead of a bar.");
     print_entry("OPENBLAS_CORETYPE", NULL,
                 "Kernels of the matrix library. If it is not set and the library would choose outdated ones, l3a sets it.");
+    print_entry("L3A_ALONE", NULL,
+                "If set to 1, processes that mpirun or srun started together have nothing to do with each other.");
+    print_entry("L3A_PLUGIN_PATH", NULL, "The folder of the plug-ins. If it is not set, they are looked for beside the library.");
 }
 
 static void print_command(const struct command *command) {

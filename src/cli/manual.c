@@ -45,11 +45,15 @@ static const struct manual manuals[] = {
      "--resume -o DIR; the result is bit-identical to that of an uninterrupted run. At the end, report.html in the folder shows "
      "the results.\n"
      "A method can have defaults of its own, which options on the command line override: l3a+ uses --alpha 0.3, --lift 0.1, "
-     "--pseudo off, --gamma auto, --skip-features auto and --thresholds per-class.",
+     "--pseudo off, --gamma auto, --skip-features auto and --thresholds per-class.\n"
+     "Under mpirun or srun, the processes divide the images among them, as in sweep, learn and eval. The results are those of one "
+     "process, up to rounding.",
      "Eight phases of ten classes, with the paper's settings:\n"
      "  l3a run --train train.safetensors --test test.safetensors --protocol B0-C10 -o my-run\n"
      "Resume it after an interruption:\n"
      "  l3a run --resume -o my-run\n"
+     "Four processes together:\n"
+     "  mpirun -n 4 l3a run --train train.safetensors --test test.safetensors --protocol B0-C10 -o my-run\n"
      "Compare the method with its upper bound, three seeds each:\n"
      "  l3a run --train train.safetensors --test test.safetensors --protocol B0-C4 --method l3a,joint --seed 1,2,3 -o my-run\n"
      "Use NumPy arrays instead of feature files:\n"

@@ -308,6 +308,33 @@ done:
     return status;
 }
 
+static l3a_status solve(const l3a_model *model, size_t columns, const double *cross, double *coefficients) {
+    struct evidence *evidence = model->evidence;
+    return evidence->part_count
+               ? parts_solve(&evidence->ridge, evidence->parts, evidence->part_count, model->options.alpha, model->options.lift,
+                             columns, cross, coefficients, evidence->end.kept ? &evidence->end : NULL)
+               : ridge_solve(&evidence->ridge, columns, cross, coefficients);
+}
+
+/* Process 0 solves for all, and can use the processors of those that wait. */
+static l3a_status solve_for_all(const l3a_model *model, size_t columns, const double *cross, double *coefficients) {
+    l3a_context *context = model->context;
+    l3a_status status = L3A_OK;
+    const size_t numbers = model_dim(model) * columns;
+    const int threads = context->threads;
+    if (leads(context)) {
+        context->threads = context->options.lead_threads ? (int)context->options.lead_threads : threads;
+        status = solve(model, columns, cross, coefficients);
+        context->threads = threads;
+    } else {
+        memset(coefficients, 0, numbers * sizeof *coefficients);
+    }
+    TRY(follow_lead(context, status, NULL));
+    TRY(sum_numbers(context, coefficients, numbers));
+done:
+    return status;
+}
+
 l3a_status model_solve(l3a_model *model, size_t columns, const double *cross, double *coefficients) {
     struct evidence *evidence = model->evidence;
     l3a_status status = L3A_OK;
@@ -317,11 +344,10 @@ l3a_status model_solve(l3a_model *model, size_t columns, const double *cross, do
     }
     TRY(choose_gamma_from_sums(model, columns));
     evidence->ridge.gamma = model->options.gamma;
-    if (evidence->part_count) {
-        TRY(parts_solve(&evidence->ridge, evidence->parts, evidence->part_count, model->options.alpha, model->options.lift, columns,
-                        cross, coefficients, evidence->end.kept ? &evidence->end : NULL));
+    if (divides_rows(model->context) && !evidence->ridge.sums.algebra->shared) {
+        TRY(solve_for_all(model, columns, cross, coefficients));
     } else {
-        TRY(ridge_solve(&evidence->ridge, columns, cross, coefficients));
+        TRY(solve(model, columns, cross, coefficients));
     }
 done:
     return status;

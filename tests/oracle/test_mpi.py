@@ -28,6 +28,7 @@ KILLS = int(os.environ.get("L3A_MPI_KILLS", "2"))
 WIDTH, CLASSES = 8, 6
 ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_WAIT_POLICY="passive",
                    OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none", L3A_PLUGIN_PATH=str(COMMAND.parent))
+ENVIRONMENT["ASAN_OPTIONS"] = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "detect_leaks=0"]))  # Open MPI leaks
 folder = Path(tempfile.mkdtemp())
 rng = np.random.default_rng(5)
 centres = 1.5 * rng.normal(size=(CLASSES, WIDTH))
@@ -150,8 +151,6 @@ def learns_and_evaluates(train, test):
     same_models(folder / "model 0", folder / "model 2", "learn")
     alone, together = (json.loads(l3a(size, "eval", folder / "model 0", "--features", test, "--format", "json").stdout) for size in (0, 3))
     check(alone == together, f"eval: {alone} and {together}")
-    more = [json.loads(l3a(size, "info", "--format", "json", folder / f"model {size}").stdout or "{}") for size in (0,)]
-    check(len(more) == 1, "info works alone")
     check(not list(folder.glob(".*l3a-*")), f"locks or temporary files are left: {list(folder.glob('.*'))}")
 
 
