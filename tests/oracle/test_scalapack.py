@@ -22,7 +22,7 @@ if not shutil.which("mpirun") or not plugin.exists() or b"pdpotrf_" not in plugi
     sys.exit(77)
 SIZES = [int(size) for size in os.environ.get("L3A_MPI_SIZES", "2,3,4").split(",")]
 WIDTH, CLASSES = 8, 6
-ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_WAIT_POLICY="passive",
+ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_WAIT_POLICY="passive", ASAN_OPTIONS="detect_leaks=0",
                    OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none", L3A_PLUGIN_PATH=str(COMMAND.parent))
 folder = Path(tempfile.mkdtemp())
 rng = np.random.default_rng(5)

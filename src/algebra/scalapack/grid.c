@@ -30,6 +30,7 @@ l3a_status scalapack_open(l3a_context *context, const struct plugin_host *host, 
     grid->at_row = (size_t)process / grid->columns;
     grid->at_column = (size_t)process % grid->columns;
     MPI_Comm_dup(communicator, &grid->all);
+    MPI_Comm_set_errhandler(grid->all, MPI_ERRORS_ARE_FATAL); /* without the tiles of another process, nothing can go on */
     MPI_Comm_split(grid->all, (int)grid->at_row, process, &grid->row);
     MPI_Comm_split(grid->all, (int)grid->at_column, process, &grid->column);
     const int handle = Csys2blacs_handle(grid->all);
