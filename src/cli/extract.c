@@ -1,8 +1,13 @@
-/* l3a extract: the pictures of a data set through a backbone, to a feature file. */
+/* l3a extract: the pictures of a data set through a backbone, to a feature file.
+ *
+ * Processes can share an extraction: with --shards N, each takes a shard that no other process has taken, until none is left, so a
+ * slow one takes fewer. A shard is taken by its lock, which ends with the process, and done when its file is there. The process
+ * that finds all of them done joins them. mpirun and srun need no --shards. */
 #include "cli.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const struct option extract_options[] = {
     {"backbone", "FILE", "checkpoint: .safetensors, .pth or .pt"},
@@ -17,6 +22,9 @@ const struct option extract_options[] = {
     {"filter", "bilinear|bicubic", "filter for resizing pictures [bilinear]"},
     {"views", "1|5|9|14", "1: the whole picture; more: also so many crops of it, each with features of its own [1]"},
     {"shard", "I/N", "extract only shard I of N of the pictures, from 1/N to N/N; l3a merge joins the files"},
+    {"shards", "N",
+     "share the work with processes that run the same command in the same folder: each takes the next of N shards, and the last "
+     "joins them"},
     {"float16", NULL, "store features as float16; the default with views"},
     {"float32", NULL, "store features as float32; the default without views"},
     {"orient", NULL, "rotate pictures according to their EXIF orientation"},
@@ -93,49 +101,187 @@ static bool shard_argument(const struct arguments *arguments, size_t *shard, siz
     return false;
 }
 
-static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3a_dataset *dataset, size_t views,
-                   const char *path) {
-    const bool half = argument(arguments, "float16") || (views > 1 && !argument(arguments, "float32"));
-    const l3a_picture_options picture = {.size = sizeof picture, .orient = argument(arguments, "orient") != NULL};
-    l3a_extract_options options = {
-        .size = sizeof options, .half = half, .strict = argument(arguments, "strict") != NULL, .picture = &picture, .views = views};
-    shard_argument(arguments, &options.shard, &options.shards);
-    l3a_extract_report report = {.size = sizeof report};
-    const l3a_backbone_info *info = l3a_backbone_describe(backbone);
-    progress_clear();
-    if (!arguments->quiet) {
-        fprintf(stderr, "%s (%s), %.2f GFLOP per picture, features %zu wide; %s\n", info->name, info->engine,
-                info->flops * 1e-9 * (double)l3a_view_rows(views), info->width, info->preprocess);
-    }
-    const l3a_status status = l3a_extract(arguments->context, backbone, dataset, &options, path, &report);
+/* What there is to extract, and how. */
+struct extraction {
+    const struct arguments *arguments;
+    l3a_backbone *backbone;
+    l3a_dataset *dataset;
+    l3a_extract_options options;
+    const char *path;
+    size_t bad; /* pictures that could not be read */
+};
+
+static int explain_extract(const struct arguments *arguments, l3a_status status) {
+    const int code = explain(arguments, status);
     if (status == L3A_ERROR_CANCELLED) {
-        explain(arguments, status);
         print_hint("run the same command again to continue");
         return EXIT_INTERRUPTED;
     }
-    if (status != L3A_OK) {
-        return explain(arguments, status);
-    }
-    printf("%s: ", path);
-    if (options.shards) {
-        printf("shard %zu of %zu, ", options.shard, options.shards);
-    }
-    printf("%zu %s of ", report.rows, plural(report.rows, "row", "rows"));
+    return code;
+}
+
+static void print_rows(const struct extraction *e, size_t rows) {
+    const size_t views = e->options.views;
+    printf("%zu %s of ", rows, plural(rows, "row", "rows"));
     if (views > 1) {
         printf("%zu x ", l3a_view_rows(views));
     }
-    printf("%zu features", info->width);
+    printf("%zu features", l3a_backbone_describe(e->backbone)->width);
     if (views > 1) {
         printf(" (%zu views)", views);
     }
+}
+
+/* Extracts all pictures, or the shard in the options. */
+static int extract_to(struct extraction *e, const char *path) {
+    l3a_extract_report report = {.size = sizeof report};
+    const l3a_status status = l3a_extract(e->arguments->context, e->backbone, e->dataset, &e->options, path, &report);
+    if (status != L3A_OK) {
+        return explain_extract(e->arguments, status);
+    }
+    printf("%s: ", path);
+    if (e->options.shards) {
+        printf("shard %zu of %zu, ", e->options.shard, e->options.shards);
+    }
+    print_rows(e, report.rows);
     printf(" in %.1f s", report.seconds);
     if (report.resumed) {
         printf(", %zu of them from an earlier run", report.resumed);
     }
     printf("\n");
-    return report.bad ? complain(arguments, "%zu %s could not be read and %s skipped", report.bad,
-                                 plural(report.bad, "picture", "pictures"), plural(report.bad, "was", "were"))
-                      : EXIT_DONE;
+    e->bad += report.bad;
+    return EXIT_DONE;
+}
+
+static bool is_there(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+/* Extracts a shard, unless it is done or another process is at it. Shards that were joined are gone, but then the whole is there.
+ */
+static int take_shard(struct extraction *e, const char *path) {
+    l3a_lock *lock = NULL;
+    int code = EXIT_DONE;
+    if (is_there(path) || l3a_lock_take(e->arguments->context, path, 0, &lock) != L3A_OK) {
+        return EXIT_DONE;
+    }
+    if (!is_there(path) && !is_there(e->path)) {
+        code = extract_to(e, path);
+    }
+    l3a_lock_free(lock);
+    return code;
+}
+
+/* The last process joins the shards; another one that is as late waits for it, and finds them joined. */
+static int join_shards(const struct extraction *e, char *const *paths) {
+    l3a_context *context = e->arguments->context;
+    l3a_lock *lock = NULL;
+    uint64_t rows = 0;
+    l3a_status status = l3a_lock_take(context, e->path, 1, &lock);
+    if (status == L3A_OK && !is_there(e->path)) {
+        status = l3a_features_merge(context, (const char *const *)paths, e->options.shards, e->path, &rows);
+        if (status == L3A_OK) {
+            printf("%s: ", e->path);
+            print_rows(e, (size_t)rows);
+            printf(" from %zu shards\n", e->options.shards);
+        }
+    }
+    for (size_t i = 0; status == L3A_OK && i < e->options.shards; i++) {
+        unlink(paths[i]);
+    }
+    l3a_lock_free(lock);
+    return status == L3A_OK ? EXIT_DONE : explain_extract(e->arguments, status);
+}
+
+/* Whether the whole is there; waits if a process is just joining it. */
+static int find_whole(const struct extraction *e, bool *found) {
+    l3a_lock *lock = NULL;
+    const l3a_status status = l3a_lock_take(e->arguments->context, e->path, 1, &lock);
+    *found = is_there(e->path);
+    l3a_lock_free(lock);
+    return status == L3A_OK ? EXIT_DONE : explain_extract(e->arguments, status);
+}
+
+static int extract_shards(struct extraction *e, char **paths) {
+    const size_t count = e->options.shards;
+    bool all = true, found = false;
+    int code = find_whole(e, &found);
+    if (code == EXIT_DONE && found) {
+        printf("%s: is there already\n", e->path);
+        return EXIT_DONE;
+    }
+    for (size_t i = 0; code == EXIT_DONE && i < count; i++) {
+        e->options.shard = i + 1;
+        if (asprintf(&paths[i], "%s.shard-%zu-of-%zu", e->path, i + 1, count) < 0) {
+            paths[i] = NULL;
+            return complain(e->arguments, "out of memory");
+        }
+        code = take_shard(e, paths[i]);
+    }
+    for (size_t i = 0; code == EXIT_DONE && i < count; i++) {
+        all = all && is_there(paths[i]);
+    }
+    if (code == EXIT_DONE && all) {
+        code = join_shards(e, paths);
+    } else if (code == EXIT_DONE && !is_there(e->path)) {
+        printf("%s: other processes are at work on what is left; the last one joins the shards\n", e->path);
+    }
+    return code;
+}
+
+static int extract_shared(struct extraction *e) {
+    char **paths = calloc(e->options.shards, sizeof *paths);
+    const int code = paths ? extract_shards(e, paths) : complain(e->arguments, "out of memory");
+    for (size_t i = 0; paths && i < e->options.shards; i++) {
+        free(paths[i]);
+    }
+    free(paths);
+    return code;
+}
+
+/* Into how many shards processes divide the work; 0: there is only this one. Several for each, so that a fast one takes more. */
+static bool shared_argument(const struct arguments *arguments, size_t *shards) {
+    uint64_t given = 0;
+    size_t process = 0;
+    const size_t started = argument(arguments, "shard") ? 1 : l3a_cluster_started(&process);
+    if (!argument_integer(arguments, "shards", 1, 1000000, &given)) {
+        return false;
+    }
+    if (given && argument(arguments, "shard")) {
+        complain(arguments, "--shard and --shards exclude each other");
+        return false;
+    }
+    *shards = given ? (size_t)given : started > 1 ? 4 * started : 0;
+    return true;
+}
+
+static int execute(const struct arguments *arguments, l3a_backbone *backbone, l3a_dataset *dataset, size_t views, size_t shared,
+                   const char *path) {
+    const bool half = argument(arguments, "float16") || (views > 1 && !argument(arguments, "float32"));
+    const l3a_picture_options picture = {.size = sizeof picture, .orient = argument(arguments, "orient") != NULL};
+    const l3a_backbone_info *info = l3a_backbone_describe(backbone);
+    struct extraction e = {.arguments = arguments,
+                           .backbone = backbone,
+                           .dataset = dataset,
+                           .path = path,
+                           .options = {.size = sizeof e.options,
+                                       .half = half,
+                                       .strict = argument(arguments, "strict") != NULL,
+                                       .picture = &picture,
+                                       .views = views,
+                                       .shards = shared}};
+    progress_clear();
+    if (!arguments->quiet) {
+        fprintf(stderr, "%s (%s), %.2f GFLOP per picture, features %zu wide; %s\n", info->name, info->engine,
+                info->flops * 1e-9 * (double)l3a_view_rows(views), info->width, info->preprocess);
+    }
+    if (!shared) {
+        shard_argument(arguments, &e.options.shard, &e.options.shards);
+    }
+    const int code = shared ? extract_shared(&e) : extract_to(&e, path);
+    return code == EXIT_DONE && e.bad ? complain(arguments, "%zu %s could not be read and %s skipped", e.bad,
+                                                 plural(e.bad, "picture", "pictures"), plural(e.bad, "was", "were"))
+                                      : code;
 }
 
 int extract_command(struct arguments *arguments) {
@@ -147,9 +293,9 @@ int extract_command(struct arguments *arguments) {
     l3a_dataset_options reading = {.size = sizeof reading};
     l3a_backbone *backbone = NULL;
     l3a_dataset *dataset = NULL;
-    size_t views, shard, shards;
+    size_t views, shard, shards, shared;
     if (!path || !views_argument(arguments, &views) || !shard_argument(arguments, &shard, &shards) ||
-        !backbone_arguments(arguments, &options)) {
+        !shared_argument(arguments, &shared) || !backbone_arguments(arguments, &options)) {
         return EXIT_USAGE;
     }
     if (argument(arguments, "float16") && argument(arguments, "float32")) {
@@ -163,7 +309,8 @@ int extract_command(struct arguments *arguments) {
     if (status == L3A_OK) {
         status = l3a_backbone_open(arguments->context, checkpoint, &options, &backbone);
     }
-    const int code = status == L3A_OK ? execute(arguments, backbone, dataset, views ? views : 1, path) : explain(arguments, status);
+    const int code =
+        status == L3A_OK ? execute(arguments, backbone, dataset, views ? views : 1, shared, path) : explain(arguments, status);
     l3a_backbone_free(backbone);
     l3a_dataset_free(dataset);
     return code;

@@ -44,6 +44,49 @@ whole, about = feature_file.load("whole.st")
 assert "shard" not in about and "extraction" not in about and len(whole["features"]) == 70
 P
 
+# processes that share an extraction, at once and one after another
+check 'whole' extract -o whole.st
+leftovers() { ls -A | grep -F shared.st | grep -vx shared.st; }
+for n in 1 3 8; do
+    rm -f shared.st
+    for i in 1 2 3; do
+        extract --shards $n -o shared.st >"out$i" 2>&1 &
+    done
+    failures=0
+    for i in 1 2 3; do
+        wait -n || failures=1
+    done
+    check "$n shards by three processes: all end well" test $failures = 0
+    check "$n shards by three processes: the bytes of the whole" cmp whole.st shared.st
+    check "$n shards by three processes: nothing is left behind" test -z "$(leftovers)"
+    check "$n shards by three processes: one joins them" test "$(cat out? | grep -c "shared.st: 70 rows of 512 features from $n shard")" = 1
+done
+expect 0 '' extract --shards 8 -o shared.st
+shows 'shared.st: is there already'
+rm shared.st
+check 'a shard from before' extract --shard 2/3 -o shared.st.shard-2-of-3
+exec 9>.shared.st.shard-3-of-3.l3a-lock
+flock 9
+expect 0 '' extract --shards 3 -o shared.st
+shows 'other processes are at work on what is left'
+check 'a shard that another process has taken is left to it' test -e shared.st.shard-1-of-3 -a ! -e shared.st -a ! -e shared.st.shard-3-of-3
+exec 9>&-
+expect 0 '' extract --shards 3 -o shared.st
+shows 'shared.st: 70 rows of 512 features from 3 shards'
+check 'what was missing is extracted later' cmp whole.st shared.st
+expect 2 '--shard and --shards exclude each other' extract --shards 3 --shard 1/3 -o no.st
+expect 2 '--shards' extract --shards 0 -o no.st
+expect 2 'no/folder/shared.st' extract --shards 3 -o no/folder/shared.st
+if command -v mpirun >/dev/null; then
+    rm -f shared.st
+    check 'under mpirun' mpirun -n 3 --oversubscribe --allow-run-as-root "$L3A_BUILD/l3a" extract --backbone "$backbone" --data list:list.csv -o shared.st
+    check 'under mpirun: the bytes of the whole' cmp whole.st shared.st
+    check 'under mpirun: nothing is left behind' test -z "$(leftovers)"
+else
+    echo 'skipped: extraction under mpirun (it is not installed)'
+fi
+rm -f shared.st
+
 # what is not a shard
 for text in 0/3 4/3 1/0 0/0 x 3 /3 3/ 1/2/3 -1/3 1/-3 ' 1/3' +1/3 1/3x 1/1000001 1.5/3 ''; do
     expect 2 "--shard: '$text' is not a shard such as 3/8" extract --shard "$text" -o no.st
