@@ -12,15 +12,18 @@
 static const char holds_record[] = "holds";
 enum { DIGITS = 16, CLASSES_AT = DIGITS + 1, SHARD_AT = 2 * (DIGITS + 1) };
 
-/* A checksum of the features and labels, wherever they come from. */
+/* A checksum of the features and labels, wherever they come from. Of processes that divide the rows, only the first reads all
+ * features. */
 static l3a_status describe_images(l3a_features *features, uint64_t *checksum) {
+    l3a_context *context = features->context;
     l3a_status status = L3A_OK;
     const bool in_file = features->input.file >= 0;
     const size_t labels = features->rows * features->classes.count;
     uint64_t sum = features->sum;
     XXH3_state_t state;
     if (!sum) {
-        TRY(l3a_features_checksum(features, &sum));
+        status = divides_rows(context) && !leads(context) ? L3A_OK : l3a_features_checksum(features, &sum);
+        TRY(follow_lead(context, status, &sum));
         features->sum = in_file ? sum : 0; /* the caller's memory may change */
     }
     XXH3_64bits_reset(&state);
@@ -55,7 +58,7 @@ l3a_status hold_describe(l3a_features *features, const char *const *classes, siz
     uint64_t images, names, number, shards;
     const char *shard = l3a_features_record(features, shard_record), *extraction = l3a_features_record(features, extraction_record);
     line[0] = '\0';
-    if (!learns_alone(features->context)) {
+    if (!learns_alone(features->context) && !divides_rows(features->context)) { /* the others have tables of their own */
         return L3A_OK;
     }
     TRY(describe_images(features, &images));

@@ -651,6 +651,8 @@ l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char 
     TRY(features_columns(features, classes, class_count, columns));
     struct pass pass = {"survey", features, NULL, 0, columns, class_count};
     TRY(find_phase_rows(model, &pass, &rows, &unlabelled));
+    TRY(hold_describe(features, classes, class_count, line));
+    line[0] = model_holds(model, line) ? '\0' : line[0]; /* of classes that were forgotten */
     take_own_part(context, &pass);
     model->phase.table = features;
     model->phase.table_rows = pass.rows;
@@ -661,8 +663,6 @@ l3a_status l3a_model_learn(l3a_model *model, l3a_features *features, const char 
     pass.stage = "learn";
     TRY(hand_over(model, &pass, false));
     TRY(model_keep_provenance(model, features));
-    TRY(hold_describe(features, classes, class_count, line));
-    line[0] = model_holds(model, line) ? '\0' : line[0]; /* of classes that were forgotten */
     TRY(model_hold(model, line));
     TRY(l3a_phase_end(model));
     model->phases[model->phase_count - 1].skipped += unlabelled;

@@ -114,7 +114,7 @@ shows("a path that is no UTF-8", 2, "info", b"no\xff\x80file", expect=["no\\xff\
 # models
 shows("learn", 0, "learn", "model", "--features", "train", "--classes", names, *settings, prepare=remove("model"))
 subprocess.run(["cp", "model", "kept-model"], check=True)
-shows("learn twice", 0, "learn", "model", "--features", "train", "--classes", names, expect=["cat\\x1b]0;owned\\x07"])
+shows("learn more", 0, "learn", "model", "--features", "test", "--classes", names, expect=["cat\\x1b]0;owned\\x07"], prepare=fresh("model"))
 shows("learn what is not there", 2, "learn", "model", "--features", "train", "--classes", "\x1b[31m", expect=["no class '\\x1b[31m'"])
 shows("learn, with a setting that is none", 2, "learn", "model", "--features", "train", "--classes", "a", "--gamma", "\x1b[31m",
       expect=["\\x1b[31m"])
@@ -135,7 +135,8 @@ about = json_of("eval", shows("eval as JSON", 0, "eval", "model", "--features", 
 check("eval's JSON has the classes", about and list(about["AP"]) == CLASSES[:4], about)
 out = shows("eval as CSV", 0, "eval", "model", "--features", "test", "--format", "csv")
 check("eval's CSV has the classes", [r[0] for r in csv.reader(out.decode(errors="replace").splitlines(), strict=True)][1:] == CLASSES[:4], out)
-shows("merge", 0, "merge", "model", "kept-model", "-o", "mer\x1b[31mged", prepare=remove("mer\x1b[31mged"))
+shows("learn elsewhere", 0, "learn", "second", "--features", "test", "--classes", names, *settings, prepare=remove("second"))
+shows("merge", 0, "merge", "kept-model", "second", "-o", "mer\x1b[31mged", prepare=remove("mer\x1b[31mged"))
 features("other", ["x\u202e", "y\x1bc"], 3)
 shows("merge models of other classes", 2, "merge", "model", "no\x1bsuch", "-o", "merged", expect=["no\\x1bsuch"])
 shows("forget what is not there", 2, "forget", "model", "--classes", "cat\x1b]0;owned\x08", expect=["did you mean 'cat\\x1b]0;owned\\x07'?"])

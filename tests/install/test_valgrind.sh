@@ -36,9 +36,8 @@ expect 0 '' watched info "$work/model"
 run=(run --train "$data/train.safetensors" --test "$data/test.safetensors" --protocol B0-C2 --method l3a,joint "${settings[@]}")
 expect 0 '' watched "${run[@]}" -o "$work/run" --quiet
 expect 0 '' watched "${run[@]}" -o "$work/run" --quiet --resume
-for site in one two; do
-    expect 0 '' watched learn "$work/$site" --method l3a+ "${table[@]}" --classes class00,class01 "${settings[@]}"
-done
+expect 0 '' watched learn "$work/one" --method l3a+ --features "$data/test.safetensors" --classes class00,class01 "${settings[@]}"
+expect 0 '' watched learn "$work/two" --method l3a+ "${table[@]}" --classes class00,class01 "${settings[@]}"
 expect 0 '' watched learn "$work/two" "${table[@]}" --classes class02,class03
 expect 0 '' watched merge "$work/one" "$work/two" -o "$work/both"
 /usr/bin/python3 - "$data" <<'CODE'

@@ -1029,6 +1029,7 @@ static void models_are_the_same_on_either_back_end(void **state) {
             compare_models(models[b], loaded);
             if (loaded->options.pseudo == L3A_PSEUDO_OFF) {
                 assert_ok(contexts[b], l3a_model_forget_images(loaded, few, &images, &exact));
+                assert_ok(contexts[b], l3a_model_set_record(loaded, "holds", "")); /* it is to count twice */
                 assert_ok(contexts[b], l3a_model_merge(models[b], loaded, &exact));
             }
             l3a_model_free(loaded);
