@@ -1222,6 +1222,7 @@ static bool attempt(const struct scenario *scenario, const struct fault *fault, 
 
 static void test_scenario(void **state) {
     const struct scenario *scenario = *state;
+    const size_t stride = getenv("L3A_QUICK") ? 7 : 1; /* one job of CI meets all of them */
     free(kept);
     kept = NULL;
     attempt(scenario, NULL, 0);
@@ -1231,7 +1232,7 @@ static void test_scenario(void **state) {
         }
         size_t number = 1;
         while (attempt(scenario, &faults[i], number)) {
-            number++;
+            number += number < 20 ? 1 : stride;
         }
         require(number > 1 || faults[i].operation != ALLOCATE, "the fault was never met");
     }
