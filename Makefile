@@ -10,12 +10,13 @@ BUILD ?= build
 PREFIX ?= /usr/local
 SANITIZE ?=
 WERROR ?= OFF
+CUDA ?= AUTO
 JOBS ?= $(shell nproc)
 TESTS ?= .
 MAKEFLAGS += --no-print-directory
 
 configure = cmake -S . -B $(BUILD) -DCMAKE_C_COMPILER=$(CC) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DL3A_SANITIZE=$(SANITIZE) \
-            -DL3A_WERROR=$(WERROR) > $(BUILD).log || { cat $(BUILD).log; exit 1; }
+            -DL3A_WERROR=$(WERROR) -DL3A_CUDA=$(CUDA) > $(BUILD).log || { cat $(BUILD).log; exit 1; }
 
 .PHONY: all cuda demo test bench fuzz fuzz-long install uninstall format clean
 all:
