@@ -101,7 +101,7 @@ l3a_status block_score(const struct block *rows, const struct solution *solution
 }
 
 l3a_status rank_images(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order) {
-    return algebra_of(context)->rank(context, scores, rows, classes, order);
+    return rows && classes ? algebra_of(context)->rank(context, scores, rows, classes, order) : L3A_OK;
 }
 
 l3a_status block_gram(struct block *rows, const double *weight, double *gram) {

@@ -1089,6 +1089,8 @@ static void images_are_ranked(void **state) {
     (void)state;
     for (size_t i = 0; i < back_end_count; i++) {
         l3a_context *context = context_with(back_ends[i]);
+        assert_ok(context, rank_images(context, NULL, 0, 3, NULL));
+        assert_ok(context, rank_images(context, NULL, 3, 0, NULL));
         check_ranks(context, 1, 1, 10);
         check_ranks(context, 1, 7, 10);
         check_ranks(context, 2, 3, 1);
