@@ -12,24 +12,43 @@ const struct option merge_options[] = {
     {NULL, NULL, NULL},
 };
 
-/* Whether two paths lead to the same file. */
-static bool is_same_file(const char *one, const char *other) {
-    struct stat left, right;
-    return stat(one, &left) == 0 && stat(other, &right) == 0 && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
+/* A file that a path leads to; one that is not there is like no other. */
+struct place {
+    const char *path;
+    bool there;
+    dev_t device;
+    ino_t number;
+};
+
+static int compare_places(const void *left, const void *right) {
+    const struct place *one = left, *other = right;
+    const int order = (one->device > other->device) - (one->device < other->device);
+    return order ? order : (one->number > other->number) - (one->number < other->number);
 }
 
 /* Whether all files are different ones. */
 static bool are_different(const struct arguments *arguments) {
-    for (size_t i = 1; i < arguments->positional_count; i++) {
-        for (size_t j = 0; j < i; j++) {
-            if (is_same_file(arguments->positionals[i], arguments->positionals[j])) {
-                complain(arguments, "%s and %s are the same file; its pictures would count twice", arguments->positionals[j],
-                         arguments->positionals[i]);
-                return false;
-            }
+    const size_t count = arguments->positional_count;
+    struct place *places = calloc(count, sizeof *places);
+    bool different = places != NULL;
+    for (size_t i = 0; different && i < count; i++) {
+        struct stat about = {0};
+        const bool there = stat(arguments->positionals[i], &about) == 0;
+        places[i] = (struct place){arguments->positionals[i], there, about.st_dev, about.st_ino};
+    }
+    if (!places) {
+        complain(arguments, "out of memory");
+    } else {
+        qsort(places, count, sizeof *places, compare_places);
+    }
+    for (size_t i = 1; different && i < count; i++) {
+        different = !places[i].there || compare_places(&places[i], &places[i - 1]) != 0;
+        if (!different) {
+            complain(arguments, "%s and %s are the same file; its pictures would count twice", places[i - 1].path, places[i].path);
         }
     }
-    return true;
+    free(places);
+    return different;
 }
 
 /* "a model", "a feature file", or NULL for files of other kinds. A packed model is taken for a model, which says why it is none. */
