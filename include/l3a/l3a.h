@@ -157,9 +157,7 @@ L3A_PUBLIC const char *l3a_error_hint(const l3a_context *context);
 L3A_PUBLIC l3a_status l3a_device_describe(l3a_context *context, const char *device, char *text, size_t capacity);
 
 /* Processes that mpirun or srun started together. They join by the plug-in libl3a-mpi.so, which is looked for next to the library
- * or in the folder L3A_PLUGIN_PATH. A program with an MPI communicator of its own does not need this: see examples/mpi.c. Since
- * 0.6.
- */
+ * or in the folder L3A_PLUGIN_PATH. A program that has an MPI communicator does not need this: see examples/mpi.c. Since 0.6. */
 typedef struct l3a_cluster l3a_cluster;
 /* How many processes were started together, as the environment says, and the number of this one. 1: this process is alone, or the
  * environment variable L3A_ALONE is set, for processes that have nothing to do with each other. 0: there may be several, and only
