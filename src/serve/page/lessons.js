@@ -5,6 +5,7 @@ import {get, post} from './server.js';
 import {count, list} from './words.js';
 
 export const events = new EventTarget(); // 'line': what changed; 'refused': a lesson or a part of it
+const GONE = 410;
 let last = Promise.resolve();
 let open = 0;
 
@@ -60,35 +61,41 @@ function takeBack(lesson) {
   changed();
 }
 
+const send = async (lesson, whole) => post('/v1/teach', {pictures: await Promise.all(lesson.map(one => entry(one, whole))), instead: true});
+const failures = answer => new Map((answer.failed ?? []).map(one => [one.name, one.error]));
+
+// The server may no longer know some pictures, or all of them, by their keys; these are sent again whole.
+async function sendAll(lesson) {
+  let answer = null, left = lesson;
+  try {
+    answer = await send(lesson, false);
+    left = lesson.filter(({picture}) => failures(answer).has(picture.path));
+  } catch (problem) {
+    if (problem.status !== GONE) throw problem;
+  }
+  if (!left.length) return answer;
+  answer = await send(left, true);
+  const failed = failures(answer), refused = left.filter(({picture}) => failed.has(picture.path));
+  if (refused.length) {
+    takeBack(refused);
+    emit('refused', {text: failed.get(refused[0].picture.path), hint: 'The other pictures of the lesson were learned.', pictures: refused.map(one => one.picture)});
+  }
+  return answer;
+}
+
 async function deliver(lesson, before) {
-  let answer;
   const arrived = () => lesson.forEach(one => { one.picture.pending--; });
   try {
-    answer = await post('/v1/teach', {pictures: await Promise.all(lesson.map(one => entry(one, false))), instead: true});
-    const failed = new Set((answer.failed ?? []).map(one => one.name));
-    const left = lesson.filter(({picture}) => failed.has(picture.path));
-    if (left.length) answer = await deliverWhole(left, answer);
+    const answer = await sendAll(lesson);
+    arrived();
+    learnClasses(answer);
   } catch (problem) {
     arrived();
     takeBack(lesson);
     emit('refused', {text: problem.message, hint: problem.hint, pictures: lesson.map(one => one.picture)});
     return;
   }
-  arrived();
-  learnClasses({edition: answer.edition, ...answer.classes});
   await describe(lesson, before);
-}
-
-// The server no longer knows these pictures by their keys. What fails again cannot be read.
-async function deliverWhole(left, first) {
-  const answer = await post('/v1/teach', {pictures: await Promise.all(left.map(one => entry(one, true))), instead: true});
-  const failed = new Map((answer.failed ?? []).map(one => [one.name, one.error]));
-  const refused = left.filter(({picture}) => failed.has(picture.path));
-  if (refused.length) {
-    takeBack(refused);
-    emit('refused', {text: failed.get(refused[0].picture.path), hint: 'The other pictures of the lesson were learned.', pictures: refused.map(one => one.picture)});
-  }
-  return {...answer, new_classes: [...(first.new_classes ?? []), ...(answer.new_classes ?? [])]};
 }
 
 function difference(before, after, leave) {
@@ -122,7 +129,7 @@ export function undo() {
     try {
       const before = tally();
       const answer = await post('/v1/undo', {});
-      if (answer.classes) learnClasses({edition: answer.edition, ...answer.classes});
+      learnClasses(answer);
       await refresh();
       const others = difference(before, tally(), new Set());
       const {lesson, pictures} = answer.undone;

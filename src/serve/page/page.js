@@ -41,6 +41,7 @@ function say(text, undo = false) {
     find(`${root} .line`).textContent = root === inside ? text : '';
     find(`${root} .undo`).hidden = root !== inside || !undo || status.readonly;
   }
+  drawProgress();
 }
 
 lessons.events.addEventListener('line', ({detail}) => {
@@ -141,7 +142,7 @@ function demoTip() {
 }
 
 function draw() {
-  const sums = store.tally(), has = pictures.length > 0;
+  const sums = store.tally(), has = pictures.length > 0 || folder !== null;
   find('#welcome').hidden = has;
   find('#collection').hidden = !has;
   find('#remove-all').hidden = !has;
@@ -154,7 +155,7 @@ function draw() {
   find('#filter-title').textContent = rules.title;
   find('#filter-count').textContent = tag ? `${sums.tags.get(filter.tag)?.taught ?? 0} taught, ${sums.tags.get(filter.tag)?.suggested ?? 0} suggested here` : count(listed.length, 'picture');
   find('#rename').hidden = !tag || status.readonly;
-  find('#empty').textContent = rules.empty;
+  find('#empty').textContent = pictures.length ? rules.empty : 'There are no pictures in this folder itself.';
   find('#empty').hidden = listed.length > 0;
   find('#grid').hidden = listed.length === 0;
   drawReviewButton();
@@ -171,12 +172,13 @@ function drawReviewButton() {
   const unsure = listed.filter(store.isUnsure).length, start = find('#start-review');
   start.hidden = status.readonly || !known.classes.length;
   start.disabled = open_().length === 0;
-  start.textContent = unsure ? `Review ${number(unsure)} not sure` : 'Review';
+  start.textContent = unsure ? `Review: ${number(unsure)} not sure` : 'Review';
 }
 
 function drawProgress() {
   const {total, done} = store.progress();
   find('#progress').hidden = done === total;
+  find('#line').classList.toggle('quiet', done === total && !find('footer .line').textContent);
   find('#progress-bar').max = Math.max(1, total);
   find('#progress-bar').value = done;
   find('#progress-text').textContent = connection.gone ? 'waiting for the server' : connection.busy ? 'the server is busy; it goes on by itself' : `${number(done)} of ${number(total)} looked at`;
@@ -262,14 +264,17 @@ async function take({files, left}) {
 const clicks = {'choose-files': 'files', 'choose-folder': 'folder', 'welcome-files': 'files', 'welcome-folder': 'folder'};
 for (const [from, to] of Object.entries(clicks)) find(`#${from}`).addEventListener('click', () => find(`#${to}`).click());
 for (const id of ['files', 'folder']) find(`#${id}`).addEventListener('change', event => take(intake.fromInput(event.target)));
-for (const id of ['open-library', 'welcome-library']) find(`#${id}`).addEventListener('click', () => openLibrary(''));
+for (const id of ['open-library', 'welcome-library']) find(`#${id}`).addEventListener('click', () => {
+  location.hash = '#pictures';
+  openLibrary('');
+});
 find('#remove-all').addEventListener('click', () => {
   localStorage.removeItem(LIBRARY);
   folder = null;
   grid.selectNone();
   filter = {kind: 'all'};
   store.remove([...pictures]);
-  drawFolders({folders: []});
+  drawFolders([]);
   say('All pictures were removed from this page. What was taught stays.');
 });
 
@@ -286,33 +291,45 @@ addEventListener('drop', async event => {
   take(await intake.fromDrop(event.dataTransfer));
 });
 
-let folder = null; // of the library; null: not open
+let folder = null; // of the library: {name, deep}; null: not open
 
-async function openLibrary(next) {
-  folder = next;
-  localStorage.setItem(LIBRARY, next);
+async function readFolder(name, still) {
+  const below = [];
+  for (let from = 0, total = 1; from < total && still();) {
+    const part = await get(`/v1/library?folder=${encodeURIComponent(name)}&from=${from}&count=1000`);
+    if (from === 0) below.push(...part.folders);
+    if (still()) store.addLibrary(part.pictures.map(picture => picture.path));
+    from += part.pictures.length;
+    total = part.pictures.length ? part.total : 0;
+  }
+  return below;
+}
+
+// deep: with all folders below.
+async function openLibrary(next, deep = false) {
+  const opened = {name: next, deep};
+  const still = () => folder === opened;
+  folder = opened;
+  localStorage.setItem(LIBRARY, JSON.stringify(opened));
+  store.remove(pictures.filter(picture => !picture.file));
   try {
-    store.remove(pictures.filter(picture => !picture.file));
-    for (let from = 0, total = 1; from < total && folder === next;) {
-      const part = await get(`/v1/library?folder=${encodeURIComponent(next)}&from=${from}&count=1000`);
-      if (from === 0) drawFolders(part);
-      store.addLibrary(part.pictures.map(picture => picture.path));
-      from += part.pictures.length;
-      total = part.pictures.length ? part.total : 0;
-    }
+    const below = await readFolder(next, still);
+    if (still()) drawFolders(below);
     draw();
+    for (const left = deep ? [...below] : []; left.length && still();) left.unshift(...await readFolder(left.shift(), still));
   } catch (problem) {
     notice('library', problem.message, {hint: problem.hint});
   }
 }
 
 // Where we are in the library, and the folders below.
-function drawFolders({folders}) {
-  const root = find('#folders'), parts = folder ? folder.split('/') : [];
+function drawFolders(below) {
+  const root = find('#folders'), parts = folder?.name ? folder.name.split('/') : [];
   const up = parts.map((name, i) => button(name, () => openLibrary(parts.slice(0, i + 1).join('/')), {class: 'link'}));
-  root.hidden = folder === null || !folders.length && !folder;
+  root.hidden = !folder || !below.length && !parts.length;
   root.replaceChildren(button('Library', () => openLibrary(''), {class: 'link'}), ...up.flatMap(one => ['/', one]),
-    ...folders.map(name => button(name.split('/').pop(), () => openLibrary(folder && !name.startsWith(`${folder}/`) ? `${folder}/${name}` : name))));
+    ...(folder?.deep ? [make('span', {class: 'soft'}, 'and all folders below')] : below.map(name => button(name.split('/').pop(), () => openLibrary(name)))),
+    ...(below.length && !folder.deep ? [button('All of them', () => openLibrary(folder.name, true), {class: 'link'})] : []));
 }
 
 // --- other views, windows -------------------------------------------------------------------------------------------------------------
@@ -404,7 +421,7 @@ function learnStatus(next) {
   find('#welcome-demo').hidden = Boolean(next.demo);
   if (next.readonly) notice('readonly', 'This server shows tags, but learns nothing.', {hint: 'Corrections cannot be saved here.', plainly: true});
   else dismiss('readonly');
-  if (next.ready === false) notice('ready', 'The server is not ready.', {hint: next.why ?? 'See its messages in the terminal.', closes: false});
+  if (next.ready === false) notice('ready', 'The server is not ready.', {hint: next.trouble ?? 'See its messages in the terminal.', closes: false});
   else dismiss('ready');
   return first;
 }
@@ -434,8 +451,8 @@ async function start() {
     learnStatus(await get('/v1/status'));
     await store.readClasses();
     await store.restore();
-    const library = localStorage.getItem(LIBRARY);
-    if (status.library && (library !== null || status.demo && !pictures.length)) await openLibrary(library ?? '');
+    const library = JSON.parse(localStorage.getItem(LIBRARY) ?? 'null') ?? (status.demo && !pictures.length ? {name: '', deep: true} : null);
+    if (status.library && library) await openLibrary(library.name, library.deep);
   } catch (problem) {
     notice('status', problem.message, {hint: problem.hint});
   }

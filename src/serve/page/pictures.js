@@ -198,6 +198,7 @@ export async function readClasses() {
   learnClasses(await get('/v1/classes'));
 }
 
+// From the answer of any request that tells them.
 export function learnClasses({classes, edition}) {
   known.classes = classes;
   known.edition = edition;

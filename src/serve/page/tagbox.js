@@ -50,8 +50,9 @@ export function tagbox({label, hint, pick, done, without = () => []}) {
       one.isNew ? make('span', {class: 'soft'}, 'new tag ') : '', make('b', {}, one.tag))));
     options.hidden = offered.length === 0;
     input.setAttribute('aria-expanded', String(!options.hidden));
-    // Enter takes the first match of what was typed, or makes the word a tag.
-    mark(text && offered.length ? Math.max(0, offered.findIndex(one => same(one.tag, text))) : -1);
+    // Enter takes the tag that was typed, or the first that begins like it, or makes the word a tag.
+    const exact = offered.findIndex(one => !one.isNew && same(one.tag, text)), begins = offered.findIndex(one => one.tag.toLowerCase().startsWith(text.toLowerCase()));
+    mark(text && offered.length ? exact >= 0 ? exact : begins : -1);
   }
 
   function choose(tag) {

@@ -27,13 +27,16 @@ async function shrink(blob) {
 
 const inLibrary = (kind, path, more = '') => `/v1/library/${kind}?path=${encodeURIComponent(path)}${more}`;
 
+let small = true; // the server makes thumbnails
 async function fromLibrary(path) {
   try {
-    return await (await send('GET', inLibrary('thumbnail', path, `&size=${SIDE}`))).blob();
+    if (small) return await (await send('GET', inLibrary('thumbnail', path, `&size=${SIDE}`))).blob();
   } catch (problem) {
     if (problem.status !== 404) throw problem;
-    return shrink(await (await send('GET', inLibrary('picture', path))).blob());
   }
+  const thumbnail = await shrink(await (await send('GET', inLibrary('picture', path))).blob());
+  small = false;
+  return thumbnail;
 }
 
 async function work() {

@@ -9,7 +9,7 @@ const FEW = 5; // below this many pictures a share says nothing
 function share(value, judged) {
   if (value === null || value === undefined || judged < FEW) return make('span', {class: 'soft'}, judged < FEW ? 'too few to say' : '–');
   const bar = make('span', {class: 'bar'});
-  bar.style.width = percent(value).replace(' ', '');
+  bar.style.width = `${100 * value}%`;
   return make('span', {class: 'share'}, make('b', {}, percent(value)), make('span', {class: 'meter', 'aria-hidden': 'true'}, bar));
 }
 

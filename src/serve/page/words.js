@@ -5,7 +5,7 @@ const date = new Intl.DateTimeFormat('en-GB', {dateStyle: 'medium', timeStyle: '
 
 export const number = n => thousands.format(n);
 export const count = (n, one, many = one + 's') => `${number(n)} ${n === 1 ? one : many}`;
-export const percent = share => `${Math.round(100 * share)} %`;
+export const percent = share => `${Math.round(100 * share)}\u00a0%`;
 export const when = text => isNaN(Date.parse(text)) ? text : date.format(new Date(text));
 
 export function list(words) {
