@@ -148,12 +148,13 @@ export class Grid {
     element.setAttribute('aria-selected', this.selected.has(picture));
     element.classList.toggle('active', index === this.active && document.activeElement === this.root);
     const words = describe(picture);
-    const look = words + JSON.stringify(picture.tags.map(tag => [tag.tag, tag.predicted && confidence(tag)])) + picture.state + (picture.news?.edition ?? '') + known.edition;
+    const look = words + JSON.stringify(picture.tags.map(tag => [tag.tag, tag.predicted && confidence(tag)])) + picture.state + cell.blank + (picture.news?.edition ?? '') + known.edition;
     if (cell.seen !== look) {
       cell.seen = look;
       element.setAttribute('aria-label', words);
       element.title = picture.path;
       cell.chips.replaceChildren(...chips(picture));
+      cell.note.textContent = !cell.blank ? '' : picture.state === 'failed' ? 'This file cannot be read as a picture.' : 'This browser cannot show the picture.';
     }
   }
 
@@ -162,18 +163,19 @@ export class Grid {
     const chipLine = make('div', {class: 'chips', 'aria-hidden': 'true'});
     const note = make('div', {class: 'note'});
     const element = make('div', {class: 'cell', role: 'option'}, make('div', {class: 'frame'}, image, note), make('span', {class: 'check'}, icon('tick')), chipLine);
-    return {element, image, chips: chipLine, note, picture: null};
+    return {element, image, chips: chipLine, note, picture: null, blank: false};
   }
 
   async load(cell, picture) {
-    cell.note.textContent = '';
+    cell.blank = false;
     if (!isCached(picture)) await new Promise(done => setTimeout(done, 60)); // not while scrolling past
     const wanted = () => cell.picture === picture;
     if (!wanted()) return;
     const blob = await thumbnail(picture, wanted);
     if (!wanted()) return;
     if (blob) showBlob(cell.image, blob);
-    else cell.note.textContent = picture.state === 'failed' ? 'This file cannot be read as a picture.' : 'This browser cannot show the picture.';
+    cell.blank = !blob;
+    this.place(this.items.indexOf(picture));
   }
 
   toggle(index, on = !this.selected.has(this.items[index])) {

@@ -52,6 +52,7 @@ lessons.events.addEventListener('line', ({detail}) => {
 });
 lessons.events.addEventListener('refused', ({detail}) => {
   if (find('#review').open) find('#review').close();
+  say('');
   const open = detail.pictures.length ? [button('Show the picture', () => reviewList([detail.pictures[0]], detail.pictures[0]))] : [];
   notice('refused', `This could not be learned. ${detail.text}`, {hint: detail.hint, actions: open});
 });
@@ -446,6 +447,7 @@ connection.addEventListener('change', () => {
 
 async function start() {
   menu(find('#add'));
+  new ResizeObserver(([{target}]) => document.documentElement.style.setProperty('--header', `${target.offsetHeight}px`)).observe(find('header'));
   route();
   try {
     learnStatus(await get('/v1/status'));
