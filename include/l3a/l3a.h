@@ -89,8 +89,8 @@ typedef enum l3a_event_kind {
     L3A_EVENT_WARNING = 1,  /* text */
     L3A_EVENT_TIMING = 2,   /* stage, seconds: a stage has ended; since 0.6, of the stage "share", done: bytes that were summed */
     L3A_EVENT_RESULT = 3,   /* text: a phase of an experiment is finished and, if there is a folder, on disk */
-    L3A_EVENT_NOTE = 4      /* text: what was chosen, and why: with the device "auto", and since 0.6 with the solver "auto" if one process
-                             * has too little memory for the sums. Since 0.5. */
+    L3A_EVENT_NOTE = 4      /* text: what was chosen, and why: with the device "auto", and since 0.6 with the solver "auto" if one
+                             * process      has too little memory for the sums. Since 0.5. */
 } l3a_event_kind;
 
 typedef struct l3a_event {
@@ -1205,6 +1205,15 @@ L3A_PUBLIC const char *l3a_history_gap(const l3a_history *history);
  * number of pictures in the history that show the class, and judged that of those judged for it. */
 L3A_PUBLIC l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
                                          uint64_t *judged);
+/* What is taken for what: counts [classes x classes] gets, for the pictures of class i, how many were judged not to show class j
+ * and are nevertheless tagged with it when they are scored as if they had not been taught. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_history_confusions(const l3a_history *history, uint64_t *counts);
+
+/* A picture that the model was taught, and that was not taken back. labels has one number per class of the model: 1 shown, 0 not
+ * shown, -1 not judged. complete: it was judged for all classes that the model knew then. To stop, return non-zero. Since 0.8. */
+typedef int l3a_taught_callback(const char *path, uint64_t checksum, const int8_t *labels, int complete, void *user);
+/* Calls back for each of them, those taught first to last. If the callback stops it, returns L3A_ERROR_CANCELLED. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_history_pictures(const l3a_history *history, l3a_taught_callback *each, void *user);
 
 /* ---- Packed models --------------------------------------------------------------------------------------------------
  * Since 0.3: a file that holds what tagging needs, and nothing else. l3a_tagger_open() opens it like a model. It is much smaller

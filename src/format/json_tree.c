@@ -48,8 +48,8 @@ done:
 static l3a_status add_value(struct reading *reading, l3a_json_kind kind, char *key, struct l3a_json_value **added) {
     l3a_json *made = reading->made;
     l3a_status status = L3A_OK;
-    FAIL_IF(made->count >= reading->limit, made->context, L3A_ERROR_MEMORY, "send less at a time",
-            "%s: more than %zu values", reading->json.name, reading->limit);
+    FAIL_IF(made->count >= reading->limit, made->context, L3A_ERROR_MEMORY, "send less at a time", "%s: more than %zu values",
+            reading->json.name, reading->limit);
     TRY(grow_array(made->context, &made->values, &made->capacity, made->count + 1, sizeof *made->values));
     if (reading->depth) {
         struct level *level = &reading->levels[reading->depth - 1];
@@ -76,10 +76,10 @@ done:
 }
 
 static l3a_status read_value(struct reading *reading, char *key) {
-    static const l3a_json_kind kinds[] = {[JSON_OBJECT] = L3A_JSON_OBJECT,   [JSON_ARRAY] = L3A_JSON_ARRAY,
-                                          [JSON_STRING] = L3A_JSON_STRING,   [JSON_NUMBER] = L3A_JSON_NUMBER,
-                                          [JSON_BOOLEAN] = L3A_JSON_BOOLEAN, [JSON_NULL] = L3A_JSON_NULL,
-                                          [JSON_NOTHING] = L3A_JSON_NULL};
+    static const l3a_json_kind kinds[] = {
+        [JSON_OBJECT] = L3A_JSON_OBJECT, [JSON_ARRAY] = L3A_JSON_ARRAY,     [JSON_STRING] = L3A_JSON_STRING,
+        [JSON_NUMBER] = L3A_JSON_NUMBER, [JSON_BOOLEAN] = L3A_JSON_BOOLEAN, [JSON_NULL] = L3A_JSON_NULL,
+        [JSON_NOTHING] = L3A_JSON_NULL};
     struct json *json = &reading->json;
     const json_kind kind = json_peek(json);
     struct l3a_json_value *value = NULL;
