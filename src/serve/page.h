@@ -1,10 +1,10 @@
-/* The files of the page that 'l3a serve' shows. They lie in src/serve/page and are embedded by cmake/page.cmake. */
+/* The files of the page, which are in src/serve/page, and the description of the interface, as cmake/page.cmake embeds them. */
 #ifndef L3A_SERVE_PAGE_H
 #define L3A_SERVE_PAGE_H
 #include <stddef.h>
 
 struct page_file {
-    const char *path; /* "/" or "/page.css" */
+    const char *path; /* "/", "/page/grid.js", "/openapi.json" */
     const char *type; /* the value of Content-Type */
     const char *etag; /* in quotes; changes with the content */
     const unsigned char *bytes;
@@ -13,8 +13,5 @@ struct page_file {
 
 /* Ends with an entry whose path is NULL. */
 extern const struct page_file page_files[];
-
-/* NULL: the page has no such file. */
-const struct page_file *page_find(const char *path);
 
 #endif

@@ -67,6 +67,10 @@ static void teaching_free(struct teaching *teaching) {
 
 /* ---- Reading the pictures ---- */
 
+static bool is_file(const struct lesson_picture *picture) {
+    return !picture->bytes && !picture->features;
+}
+
 static l3a_status keep_outcome(struct teaching *teaching, size_t index, const struct arrival *arrival, const float *features) {
     struct plan *plan = &teaching->plans[index];
     plan->bad = arrival->status != L3A_OK;
@@ -140,6 +144,24 @@ done:
     return status;
 }
 
+/* Takes over the features of the pictures that come with them. */
+static l3a_status take_features(struct teaching *teaching) {
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < teaching->lesson->count; i++) {
+        const struct lesson_picture *picture = &teaching->lesson->pictures[i];
+        if (picture->features) {
+            const struct arrival arrival = {.checksum = picture->checksum};
+            FAIL_IF(picture->feature_count != teaching->width, teaching->context, L3A_ERROR_MISMATCH,
+                    "teach the picture itself instead of its features",
+                    "%s: the picture comes with %zu features, but the model learns %zu", picture->path, picture->feature_count,
+                    teaching->width);
+            TRY(keep_outcome(teaching, i, &arrival, picture->features));
+        }
+    }
+done:
+    return status;
+}
+
 /* Fails if a picture must be readable and is not. */
 static l3a_status check_read(const struct teaching *teaching) {
     const l3a_lesson *lesson = teaching->lesson;
@@ -166,7 +188,7 @@ static l3a_status read_pictures(struct teaching *teaching) {
     TRY(allocate(context, lesson->count, sizeof *paths, &paths));
     TRY(allocate(context, lesson->count, sizeof *indices, &indices));
     for (size_t i = 0; i < lesson->count; i++) {
-        if (!lesson->pictures[i].bytes && !teaching->plans[i].seen) {
+        if (is_file(&lesson->pictures[i]) && !teaching->plans[i].seen) {
             paths[count] = lesson->pictures[i].path;
             indices[count++] = i;
         }
@@ -175,6 +197,7 @@ static l3a_status read_pictures(struct teaching *teaching) {
         TRY(read_files(teaching, paths, indices, count));
     }
     TRY(read_memory(teaching));
+    TRY(take_features(teaching));
     TRY(check_read(teaching));
 done:
     release(context, paths);
@@ -295,7 +318,7 @@ static l3a_status find_known(const struct teaching *teaching, size_t index, bool
         const struct pictured *row = &teaching->known[i].entry->rows[teaching->known[i].row];
         *found = row->checksum == teaching->plans[index].checksum ? i : *found;
     }
-    if (!by_path || picture->bytes || *found < teaching->known_count) {
+    if (!by_path || !is_file(picture) || *found < teaching->known_count) {
         return L3A_OK;
     }
     TRY(history_paths(teaching->history, picture->path, &absolute, &relative));
@@ -403,7 +426,7 @@ static l3a_status find_seen(struct teaching *teaching) {
         struct plan *plan = &teaching->plans[i];
         input_file input = {.file = -1};
         TRY(labels_of(teaching, i, teaching->labels)); /* before time is spent on pictures */
-        if (picture->bytes || !teaching->known_count || input_open(teaching->context, picture->path, &input) != L3A_OK) {
+        if (!is_file(picture) || !teaching->known_count || input_open(teaching->context, picture->path, &input) != L3A_OK) {
             continue;
         }
         if (input_checksum(&input, 0, input.size, &plan->checksum) == L3A_OK) {
@@ -429,7 +452,7 @@ static l3a_status fill_row(const struct teaching *teaching, struct entry *entry,
     const struct lesson_picture *picture = &teaching->lesson->pictures[index];
     struct pictured *to = &entry->rows[row];
     l3a_status status = L3A_OK;
-    if (picture->bytes) {
+    if (!is_file(picture)) {
         TRY(copy_text(teaching->context, picture->path, strlen(picture->path), &to->path));
         TRY(copy_text(teaching->context, "", 0, &to->relative));
     } else {

@@ -35,7 +35,7 @@ MAY_BE_NULL = {
     ("l3a_extract", "options"), ("l3a_extract", "report"), ("l3a_tagger_open", "options"), ("l3a_reader_tag_files", "user"),
     ("l3a_tagger_teach", "options"), ("l3a_tagger_teach", "report"), ("l3a_tagger_undo", "report"), ("l3a_history_undo", "report"),
     ("l3a_sidecar_write", "options"), ("l3a_sidecar_write", "changed"),
-    ("l3a_pack_write", "options"), ("l3a_pack_write", "report"), ("l3a_device_describe", "device"),
+    ("l3a_pack_write", "options"), ("l3a_pack_write", "report"), ("l3a_device_describe", "device"), ("l3a_reader_score", "user"), ("l3a_history_pictures", "user"), ("l3a_json_text", "length"),
 }
 # They return "" for NULL.
 TEXTS = ("l3a_error_text", "l3a_error_hint", "l3a_reader_error_text", "l3a_reader_error_hint", "l3a_context_device")
@@ -67,6 +67,11 @@ def error(owner, of="l3a"):
 
 @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 def stop(index, status, tags, user):
+    return 1
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+def stop_taught(path, checksum, labels, complete, user):
     return 1
 
 
@@ -103,6 +108,9 @@ class Objects:
         options = memory(LARGE, struct.pack("N3P", LARGE, self.made["features"], self.made["features"], memory(8, b"B0-C1")))
         self.make("experiment", library.l3a_experiment_create, self.context, options)
         self.made["tags_callback"] = ctypes.cast(stop, ctypes.c_void_p).value
+        self.made["taught_callback"] = ctypes.cast(stop_taught, ctypes.c_void_p).value
+        self.make("json", library.l3a_json_read, self.context, b"text", b"{}", 2, 1)
+        self.made["json_value"] = library.l3a_json_root(self.made["json"])
         self.make_tagger()
 
     def make_tagger(self):
