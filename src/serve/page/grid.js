@@ -2,11 +2,10 @@
 // keyboards and screen readers it is a list of options, of which several can be selected: the focus stays on the list itself, and
 // aria-activedescendant names the picture that the arrow keys have reached.
 import {find, icon, make} from './dom.js';
-import {isTaught, isUnsure, known, predicted, shown} from './pictures.js';
+import {confirmed, isSettled, isTaught, isUnsure, known, shown, suggested} from './pictures.js';
 import {isCached, showBlob, thumbnail} from './thumbnails.js';
 
 const GAP = 14, BEYOND = 2; // rows kept above and below the screen
-const CHIPS = 4;
 
 export function confidence({score, threshold}) {
   const ratio = threshold > 0 ? score / threshold : 2;
@@ -17,19 +16,32 @@ function describe(picture) {
   if (picture.state === 'failed') return `${picture.name}: cannot be read`;
   if (picture.state !== 'done') return `${picture.name}: not looked at yet`;
   const tags = shown(picture).join(', ') || 'none of your tags';
-  return `${picture.name}: ${tags}${isTaught(picture) ? ', taught by you' : isUnsure(picture) ? ', not sure' : ''}`;
+  return `${picture.name}: ${tags}${isTaught(picture) ? ', taught by you' : ''}${isUnsure(picture) ? ', not sure' : ''}`;
 }
 
 // Confirmed tags have a tick; suggested ones are as full as the tagger is sure of them.
-export function chips(picture) {
+function chips(picture) {
   if (picture.state === 'failed') return [make('span', {class: 'chip wrong'}, 'cannot be read')];
   if (picture.state !== 'done' && !isTaught(picture)) return [make('span', {class: 'chip quiet'}, '…')];
   const fresh = picture.news && picture.news.edition === known.edition ? picture.news.tags : null;
-  let all;
-  if (isTaught(picture)) all = picture.taught.tags.map(tag => make('span', {class: 'chip taught'}, icon('tick'), tag));
-  else all = predicted(picture).map(tag => make('span', {class: `chip ${confidence(tag) === 'sure' ? 'sure' : 'maybe'}${fresh?.has(tag.tag) ? ' fresh' : ''}`}, tag.tag, confidence(tag) === 'sure' ? '' : '?'));
-  if (!all.length) return [make('span', {class: `chip ${isTaught(picture) ? 'taught' : 'quiet'}`}, isTaught(picture) ? icon('tick') : '', isTaught(picture) ? 'none' : '–')];
-  return all.length > CHIPS ? [...all.slice(0, CHIPS - 1), make('span', {class: 'chip quiet'}, `+${all.length - CHIPS + 1}`)] : all;
+  const ticked = confirmed(picture).map(tag => make('span', {class: 'chip taught'}, icon('tick'), tag));
+  const guessed = suggested(picture).map(tag => make('span', {class: `chip ${confidence(tag) === 'sure' ? 'sure' : 'maybe'}${fresh?.has(tag.tag) ? ' fresh' : ''}`}, tag.tag, confidence(tag) === 'sure' ? '' : '?'));
+  const all = [...ticked, ...guessed];
+  if (!all.length) return [isSettled(picture) ? make('span', {class: 'chip taught'}, icon('tick'), 'none') : make('span', {class: 'chip quiet'}, '–')];
+  return all;
+}
+
+// As many chips as fit on one line, and the number of the others.
+const ruler = new OffscreenCanvas(1, 1).getContext('2d');
+function pack(all, width, em) {
+  ruler.font = `${0.8125 * em}px ${getComputedStyle(document.body).fontFamily}`;
+  const wide = chip => ruler.measureText(chip.textContent).width + (chip.querySelector('svg') ? 2 : 1.25) * em;
+  let used = 0, n = 0;
+  for (const rest = 2.2 * em; n < all.length; n++) {
+    used += wide(all[n]);
+    if (n > 0 && used + (n < all.length - 1 ? rest : 0) > width) break;
+  }
+  return n < all.length ? [...all.slice(0, n), make('span', {class: 'chip quiet'}, `+${all.length - n}`)] : all;
 }
 
 export class Grid {
@@ -58,9 +70,10 @@ export class Grid {
   measure() {
     const width = this.root.clientWidth, em = parseFloat(getComputedStyle(this.root).fontSize);
     if (!width) return;
-    this.columns = Math.max(1, Math.floor((width + GAP) / (Math.min(10.5 * em, (width - GAP) / 2) + GAP)));
+    this.columns = Math.max(1, Math.floor((width + GAP) / (Math.min(10 * em, (width - GAP) / 2) + GAP)));
     this.width = (width - GAP * (this.columns - 1)) / this.columns;
-    this.height = this.width * 0.75 + 2.35 * em + GAP;
+    this.em = parseFloat(getComputedStyle(document.documentElement).fontSize);
+    this.height = this.width + 2.35 * em + GAP;
     this.body.style.setProperty('--cell', `${this.width}px`);
     this.clear();
     this.draw();
@@ -153,7 +166,7 @@ export class Grid {
       cell.seen = look;
       element.setAttribute('aria-label', words);
       element.title = picture.path;
-      cell.chips.replaceChildren(...chips(picture));
+      cell.chips.replaceChildren(...pack(chips(picture), this.width, this.em));
       cell.note.textContent = !cell.blank ? '' : picture.state === 'failed' ? 'This file cannot be read as a picture.' : 'This browser cannot show the picture.';
     }
   }

@@ -31,12 +31,12 @@ export function teach(pictures, {tags, not = [], only = false}) {
   return teachEach(lesson);
 }
 
-// The pictures keep what they were taught before, and get the tag too.
-export function teachAlso(pictures, tags, only) {
+// The pictures keep what was said of them before, and get the tags too. Nothing is said about other tags, unless complete.
+export function teachAlso(pictures, tags, complete) {
   return teachEach(pictures.map(picture => {
-    const before = picture.taught;
-    const all = [...new Set([...(before ? before.tags : []), ...tags])];
-    return {picture, before, judgement: {tags: all, not: before ? before.not.filter(tag => !all.includes(tag)) : [], only: before ? before.only && only : only}};
+    const before = picture.taught ?? {tags: [], not: [], only: true};
+    const all = [...new Set([...before.tags, ...tags])];
+    return {picture, before: picture.taught, judgement: {tags: all, not: before.not.filter(tag => !all.includes(tag)), only: before.only && !complete}};
   }));
 }
 

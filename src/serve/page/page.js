@@ -86,7 +86,7 @@ const filtering = () => filter.kind === 'tag' ? tagFilter(filter.tag) : FILTERS[
 const ORDERS = {
   added: null,
   name: (a, b) => a.path.localeCompare(b.path, 'en', {numeric: true}),
-  unsure: (a, b) => store.isTaught(a) - store.isTaught(b) || b.uncertain - a.uncertain,
+  unsure: (a, b) => store.doubt(b) - store.doubt(a),
 };
 
 function show(next) {
@@ -133,13 +133,13 @@ function tip(sums) {
   return '';
 }
 
-const demoTag = () => typeof status.demo === 'object' ? status.demo.teach : null;
-const demoDone = () => demoTag() ? known.classes.some(one => same(one.name, demoTag())) : false;
+const demoTag = () => status.demo.teach ?? 'umbrella';
+const demoDone = () => known.classes.some(one => same(one.name, demoTag()));
 
 function demoTip() {
-  const names = list(known.classes.map(one => one.name).slice(0, 6)), missing = demoTag();
-  const start = `This demonstration knows ${names}${known.classes.length > 6 ? ` and ${known.classes.length - 6} more` : ''}.`;
-  return missing ? `${start} It has never been shown a ${missing}. Select five pictures with one, and teach it.` : `${start} Select five pictures of something else, and teach it.`;
+  const names = known.classes.map(one => one.name), few = names.slice(0, 3), missing = demoTag();
+  const start = `This demonstration knows ${list([...few, ...(names.length > 3 ? [`${names.length - 3} other things`] : [])])}.`;
+  return `${start} It has never been told what ${/^[aeiou]/.test(missing) ? 'an' : 'a'} ${missing} is: select five pictures that show one, type ${missing}, and watch the others.`;
 }
 
 function draw() {
@@ -167,7 +167,7 @@ function draw() {
   drawProgress();
 }
 
-const open_ = () => listed.filter(picture => store.isDone(picture) && !store.isTaught(picture));
+const open_ = () => listed.filter(picture => store.isDone(picture) && !store.isSettled(picture));
 
 function drawReviewButton() {
   const unsure = listed.filter(store.isUnsure).length, start = find('#start-review');
@@ -198,7 +198,7 @@ find('#start-review').addEventListener('click', () => {
 // --- selected pictures ----------------------------------------------------------------------------------------------------------------
 
 const chosen = [];
-const box = tagbox({label: 'They show', hint: 'type a tag', pick: tag => { choose(tag); box.input.focus(); }, done: teachSelection, without: () => chosen});
+const box = tagbox({label: 'They show', hint: 'type a tag', pick: tag => { choose(tag); box.input.focus({preventScroll: true}); }, done: teachSelection, without: () => chosen});
 find('#selection-add').append(box);
 
 function choose(tag) {
@@ -213,7 +213,7 @@ function drawSelection() {
   find('#selection-tags').replaceChildren(...chosen.map(tag => button(tag, () => {
     chosen.splice(chosen.indexOf(tag), 1);
     drawSelection();
-    box.input.focus();
+    box.input.focus({preventScroll: true});
   }, {icon: 'close', 'aria-label': `Leave out ${tag}`})));
   find('#selection-none').hidden = !known.classes.length || chosen.length > 0;
   if (!selected && chosen.length) chosen.length = 0;
@@ -221,7 +221,7 @@ function drawSelection() {
 
 function endSelection() {
   chosen.length = 0;
-  find('#selection-open').checked = false;
+  find('#selection-complete').checked = false;
   box.empty();
   grid.selectNone();
   find('#grid').focus({preventScroll: true});
@@ -231,11 +231,11 @@ function teachSelection() {
   box.flush();
   const selected = [...grid.selected].filter(picture => picture.state !== 'failed'), tags = [...chosen];
   if (!tags.length) {
-    box.input.focus();
+    box.input.focus({preventScroll: true});
     return;
   }
   if (!selected.length) return;
-  lessons.teachAlso(selected, tags, find('#selection-open').checked);
+  lessons.teachAlso(selected, tags, find('#selection-complete').checked);
   say(`Teaching ${list(tags)} from ${count(selected.length, 'picture')}…`);
   endSelection();
 }
@@ -373,7 +373,7 @@ find('#export').addEventListener('click', event => {
   const which = new FormData(find('#export form')).get('which');
   const chosenOnes = (which === 'shown' && filter.kind !== 'all' ? listed : pictures).filter(picture => store.isDone(picture) && (which !== 'taught' || store.isTaught(picture)));
   const base = status.model.split('/').pop().replace(/\.(l3a|safetensors)$/, '') || 'model';
-  if (kind) exports(progress => exporting.save(kind, chosenOnes, progress));
+  if (kind) exports(progress => exporting.save(kind, chosenOnes, which === 'taught', progress));
   if (download === 'model') exports(() => exporting.saveFrom('/v1/model', status.model.split('/').pop() || 'model.l3a'));
   if (download === 'backup') exports(() => exporting.saveFrom('/v1/backup', `${base}-backup.tar`));
 });

@@ -7,7 +7,7 @@ import * as memory from './keep.js';
 const UPLOADS = 4;      // files on their way at a time
 const TOGETHER = 16;    // library pictures in one request
 const SCORED = 1000;    // keys in one request
-const NOT_SURE = 0.5;   // from here on a picture counts as not sure
+const NOT_SURE = 0.7;   // from here on a picture counts as not sure: a score is within 0.04 of its threshold
 
 export const events = new EventTarget();
 export const pictures = [];
@@ -16,12 +16,24 @@ let visible = () => []; // the pictures on the screen, which go first
 let running = 0, nextOrder = 0, cursor = 0, epoch = 0;
 let planned = false;
 
-export const predicted = picture => picture.tags.filter(tag => tag.predicted);
-export const shown = picture => picture.taught ? picture.taught.tags : predicted(picture).map(tag => tag.tag);
+// A person may have judged all tags of a picture, some, or none; the tagger speaks for the others.
 export const isTaught = picture => picture.taught !== null;
+export const isSettled = picture => isTaught(picture) && !picture.taught.only;
 export const isDone = picture => picture.state === 'done';
-export const isUnsure = picture => isDone(picture) && !isTaught(picture) && picture.uncertain >= NOT_SURE;
+const isOpenTag = ({taught}, tag) => !taught || taught.only && !taught.tags.includes(tag) && !taught.not.includes(tag);
+export const confirmed = picture => picture.taught ? picture.taught.tags : [];
+export const suggested = picture => picture.tags.filter(({tag, predicted}) => predicted && isOpenTag(picture, tag));
+export const shown = picture => [...confirmed(picture), ...suggested(picture).map(({tag}) => tag)];
 export const isNone = picture => isDone(picture) && shown(picture).length === 0;
+
+// As the server says; of a picture that was judged in part, the other tags count, by the same rule.
+export function doubt(picture) {
+  if (!isDone(picture) || isSettled(picture)) return 0;
+  if (!isTaught(picture)) return picture.uncertain;
+  const distances = picture.tags.filter(({tag}) => isOpenTag(picture, tag)).map(({score, threshold}) => Math.abs(score - threshold));
+  return distances.length ? 1 / (1 + 10 * Math.min(...distances)) : 0;
+}
+export const isUnsure = picture => doubt(picture) >= NOT_SURE;
 
 export function showFirst(function_) {
   visible = function_;
@@ -221,7 +233,8 @@ export function tally() {
     none += isNone(picture);
     taught += isTaught(picture);
     failed += picture.state === 'failed';
-    for (const name of shown(picture)) at(name)[isTaught(picture) ? 'taught' : 'suggested']++;
+    for (const name of confirmed(picture)) at(name).taught++;
+    for (const {tag} of suggested(picture)) at(tag).suggested++;
   }
   return {tags, unsure, none, taught, failed, all: pictures.length};
 }

@@ -3,11 +3,13 @@
 import {button, find, make} from './dom.js';
 import {confidence} from './grid.js';
 import * as lessons from './lessons.js';
-import {events, isDone, isTaught, known, pictures, again} from './pictures.js';
+import {again, doubt, events, isDone, isSettled, isTaught, known, pictures, shown} from './pictures.js';
+import {post} from './server.js';
 import {tagbox} from './tagbox.js';
 import {showBlob, whole} from './thumbnails.js';
 import {count, list} from './words.js';
 
+const OTHERS = 4;   // tags to offer besides those that are given
 const STEADY = 400; // milliseconds that ticks have to be on the screen before Enter accepts them
 
 const dialog = find('#review'), image = find('#review-picture'), note = find('#review-note'), title = find('#review-title');
@@ -15,6 +17,7 @@ const place = find('#review-place'), tagList = find('#review-tags'), state = fin
 const saveButton = find('#review-save');
 let session = null; // {list | null, pool, done: Set, trail: [], at}
 let current = null, ticks = new Map(), touched = false, loading = null, changedAt = 0, order = [], seen = '';
+let all = {picture: null, tags: [], edition: null}; // every tag of the current picture, as of an edition
 let readonly = false;
 
 const box = tagbox({label: 'Add a tag', hint: 'type a word', pick: tag => { set(tag, true); box.input.focus(); }, done: save, without: ticked});
@@ -29,10 +32,11 @@ function ticked() {
   return order.filter(tag => ticks.get(tag));
 }
 
-// The least sure first, of those that were neither taught nor passed over.
+const left = () => session.pool().filter(picture => isDone(picture) && !isSettled(picture) && !session.done.has(picture));
+
+// The least sure first, of those that were neither settled nor passed over.
 function leastSure() {
-  const left = session.pool().filter(picture => isDone(picture) && !isTaught(picture) && !session.done.has(picture));
-  return left.reduce((best, picture) => !best || picture.uncertain > best.uncertain ? picture : best, null);
+  return left().reduce((best, picture) => !best || doubt(picture) > doubt(best) ? picture : best, null);
 }
 
 export function reviewList(items, from) {
@@ -61,8 +65,10 @@ function show() {
   ticks.clear();
   order = [];
   box.empty();
+  all = {picture: current, tags: current.tags, edition: null};
   fill();
   load();
+  askAll();
   title.textContent = current.name;
   title.title = current.path;
   find('#review-previous').disabled = session.at === 0;
@@ -71,8 +77,7 @@ function show() {
 }
 
 function position() {
-  const left = session.list ? null : session.pool().filter(picture => isDone(picture) && !isTaught(picture) && !session.done.has(picture)).length;
-  place.textContent = session.list ? `${session.at + 1} of ${session.trail.length}` : `Least sure first · ${count(left, 'picture')} left`;
+  place.textContent = session.list ? `${session.at + 1} of ${session.trail.length}` : `Least sure first · ${count(left().length, 'picture')} left`;
 }
 
 async function load() {
@@ -94,12 +99,32 @@ image.addEventListener('error', () => {
   if (image.src) note.textContent = current.state === 'failed' ? 'This file cannot be read as a picture.' : 'This browser cannot show the picture, but it can be tagged.';
 });
 
+// The tag that is most in doubt need not be among the few that came with the picture.
+async function askAll() {
+  const picture = current, {edition} = known;
+  if (!picture.key || all.edition === edition) return;
+  all.edition = edition;
+  try {
+    const answer = await post('/v1/score', {keys: [picture.key], all: true}, {patient: false});
+    if (picture !== current || !answer.pictures.length) return;
+    all.tags = answer.pictures[0].tags;
+    fill();
+  } catch { /* then the few have to do */ }
+}
+
+// What is given, then what comes closest.
+function offered() {
+  const given = shown(current), ratio = ({score, threshold}) => threshold > 0 ? score / threshold : score;
+  const others = all.tags.filter(({tag}) => !given.includes(tag)).sort((a, b) => ratio(b) - ratio(a));
+  return [...given, ...others.slice(0, OTHERS).map(({tag}) => tag)];
+}
+
 // Ticks follow the tagger until the person has changed one.
 function fill() {
-  const believed = isTaught(current) ? current.taught.tags : current.tags.filter(tag => tag.predicted).map(tag => tag.tag);
+  const believed = shown(current);
   const before = ticked().join('\n');
   if (!touched) {
-    order = [...new Set([...believed, ...current.tags.map(tag => tag.tag)])];
+    order = [...new Set(offered())];
     ticks = new Map(order.map(tag => [tag, believed.includes(tag)]));
   }
   if (ticked().join('\n') !== before) changedAt = performance.now();
@@ -108,7 +133,7 @@ function fill() {
 }
 
 function drawTags() {
-  const byTag = new Map(current.tags.map(tag => [tag.tag, tag]));
+  const byTag = new Map([...current.tags, ...all.tags].map(tag => [tag.tag, tag]));
   const focused = document.activeElement?.closest?.('#review-tags input')?.value;
   tagList.replaceChildren(...order.map((tag, i) => {
     const about = byTag.get(tag), isNew = !known.classes.some(one => one.name === tag);
@@ -131,7 +156,7 @@ function drawTags() {
 function drawState() {
   const failed = current.state === 'failed';
   const chosen = ticked();
-  state.replaceChildren(failed ? current.error + ' ' : current.state !== 'done' ? 'The tagger has not looked at this picture yet.' : isTaught(current) ? 'You have taught this picture.' : '',
+  state.replaceChildren(failed ? current.error + ' ' : current.state !== 'done' ? 'The tagger has not looked at this picture yet.' : isSettled(current) ? 'You have taught this picture.' : isTaught(current) ? `You have taught ${list(current.taught.tags)} with this picture.` : '',
     failed ? button('Try again', () => again(current), {class: 'link'}) : '');
   find('#review-means').textContent = failed || readonly ? '' : chosen.length
     ? `Saves: ${list(chosen)}, and ${open_.checked ? 'nothing about other tags' : 'none of the other tags'}.` : 'Saves: none of your tags.';
@@ -232,6 +257,7 @@ events.addEventListener('change', () => {
   if (!current) return;
   if (!pictures.includes(current)) return dialog.close();
   position();
+  askAll();
   const now = JSON.stringify([current.state, current.tags, current.taught, known.classes.length]);
   if (now !== seen) fill();
   seen = now;

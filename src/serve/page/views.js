@@ -4,6 +4,7 @@ import * as lessons from './lessons.js';
 import {get} from './server.js';
 import {count, list, number, percent, when} from './words.js';
 
+const LISTED = 12;
 const FEW = 5; // below this many pictures a share says nothing
 
 function share(value, judged) {
@@ -29,6 +30,15 @@ function summary(classes) {
   return `When it gives a tag, it is right in about ${percent(right)} of the cases. It finds about ${percent(found)} of what your pictures show.`;
 }
 
+// What is wrong with a tag, in the words of the table.
+function advice({tag, why}, classes) {
+  const one = classes.find(({name}) => name === tag);
+  if (one && one.pictures < FEW) return `has only ${count(one.pictures, 'picture')}. Teach more of them.`;
+  if (one && one.recall !== null && one.recall < 0.7) return `is missed in ${percent(1 - one.recall)} of the pictures that show it. Teach more of them.`;
+  if (one && one.precision !== null && one.precision < 0.7) return `is wrong in ${percent(1 - one.precision)} of the cases. Teach pictures that look like it but do not show it.`;
+  return why;
+}
+
 const card = (title, ...content) => make('div', {class: 'card'}, title ? make('h3', {}, title) : null, ...content);
 
 // show(tag): the pictures with this tag.
@@ -47,13 +57,16 @@ export async function quality(show) {
     body.replaceChildren(card('', make('p', {}, 'Nothing has been taught yet. Select a few pictures, say what they show, and come back.')));
     return;
   }
+  const sorted = [...classes].sort((a, b) => a.name.localeCompare(b.name, 'en'));
+  const lines = (items, line) => make('ul', {class: 'next'}, ...items.slice(0, LISTED).map(line));
   body.replaceChildren(
     card('', make('p', {}, summary(classes)), make('p', {class: 'soft'}, 'Every picture that you taught is checked as if it had not been. Photos that show none of your tags are harder: '
-      + 'if you have many of them, teach a few as “none”.'), table(classes, show)),
-    ...(next.length ? [card('What to teach next', make('ul', {class: 'next'}, ...next.map(one => make('li', {}, make('span', {}, make('b', {}, one.tag), ` – ${one.why}`),
-      button('Show its pictures', () => show(one.tag))))))] : []),
-    ...(confusions.length ? [card('Mixed up', make('ul', {class: 'next'}, ...confusions.map(one => make('li', {}, make('span', {},
-      `${count(one.pictures, 'picture')} of `, make('b', {}, one.shown), one.pictures === 1 ? ' looks like ' : ' look like ', make('b', {}, one.tagged), ' to it'), button(`Compare with ${one.tagged}`, () => show(one.tagged))))))] : []));
+      + 'if you have many of them, teach a few as “none”.')),
+    ...(next.length ? [card('What to teach next', lines(next, one => make('li', {}, make('span', {}, make('b', {}, one.tag), ` ${advice(one, classes)}`),
+      button('Show its pictures', () => show(one.tag)))))] : []),
+    card('Tag by tag', table(sorted, show)),
+    ...(confusions.length ? [card('Mixed up', lines([...confusions].sort((a, b) => b.pictures - a.pictures), one => make('li', {}, make('span', {},
+      `${count(one.pictures, 'picture')} of `, make('b', {}, one.shown), ` also got the tag `, make('b', {}, one.tagged)), button(`Show ${one.tagged}`, () => show(one.tagged)))))] : []));
 }
 
 function words(lesson) {
