@@ -205,6 +205,9 @@ typedef struct l3a_tagger_options {
                    * scores as l3a_reader_tag_file() to the last bit. */
     size_t views; /* of the pictures that are tagged: 1, 5, 9 or 14, whatever the model was taught with; 0: as its settings `views`
                    * and `score-views` say. More are more accurate and take longer. Since 0.4. */
+    size_t commit; /* 1: a lesson, an undo or a rename is in the model's history, synced, before readers see it and the call
+                    * returns; the model file can be saved later. If it cannot be written there, the call fails, and the model stays
+                    * as it was. Hold the model's lock. Since 0.8. */
 } l3a_tagger_options;
 
 /* Loads a model or, since 0.3, a packed model (l3a_pack_write()), and opens its backbone. A backbone or preprocessing other than
@@ -1085,7 +1088,10 @@ L3A_PUBLIC l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient
  *
  * The history is the file MODEL.history beside the model, readable only by its owner. For each picture taught it keeps the path,
  * a checksum of the file, the judgement, and the features: 4 bytes times the width, about 800 bytes with 192 features and 3 KiB
- * with 768. Features are not the picture, but they tell something about what it shows. The model itself never keeps any of this. */
+ * with 768. Features are not the picture, but they tell something about what it shows. The model itself never keeps any of this.
+ *
+ * Since 0.8, the history can be ahead of the model file: a process that commits its changes writes them to the history at once, and
+ * to the model file later. Opening the history brings the model up to date, even after that process was killed. */
 typedef struct l3a_lesson l3a_lesson;
 typedef struct l3a_history l3a_history;
 
@@ -1183,6 +1189,10 @@ typedef struct l3a_history_entry {
     const char *old_name, *new_name; /* of a rename or merge; else NULL */
     int can_undo;                    /* 1 if undo can take back this entry and those after it */
 } l3a_history_entry;
+
+/* Changes that were committed (l3a_tagger_options) and are not in the model's file yet. Opening the history applies them to the
+ * model; saving writes the model with them. Since 0.8. */
+L3A_PUBLIC uint64_t l3a_history_ahead(const l3a_history *history);
 
 /* Entries that the history still has, the oldest first. */
 L3A_PUBLIC size_t l3a_history_count(const l3a_history *history);

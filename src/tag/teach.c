@@ -594,14 +594,18 @@ done:
     return status;
 }
 
-static l3a_status history_of(l3a_tagger *tagger, l3a_history **history) {
-    l3a_model *model;
+/* The model has changed: keeps the change if the tagger commits, and shows it to readers. A change that cannot be kept is dropped.
+ */
+static l3a_status settle(l3a_tagger *tagger) {
     l3a_status status = L3A_OK;
-    TRY(tagger_model(tagger, &model));
-    if (!tagger->history) {
-        TRY(history_begin(tagger->context, tagger->path, &tagger->model, &tagger->history));
+    if (tagger->commits) {
+        status = history_commit(tagger->history);
+        if (status != L3A_OK) {
+            tagger_forget(tagger);
+            return status;
+        }
     }
-    *history = tagger->history;
+    TRY(tagger_publish(tagger));
 done:
     return status;
 }
@@ -616,7 +620,7 @@ l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_le
     if (report) {
         TRY(CHECK_SIZED(tagger->context, report));
     }
-    TRY(history_of(tagger, &teaching.history));
+    TRY(tagger_history(tagger, &teaching.history));
     teaching.model = tagger->model;
     TRY(tagger_remember_backbone(tagger->model, tagger->path, tagger->backbone_path));
     TRY(prepare(&teaching, &entry));
@@ -626,7 +630,7 @@ l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_le
         TRY(history_apply(teaching.history, entry, !teaching.options.no_history, &made));
         made.images = pictures;
         made.new_classes = new_classes;
-        TRY(tagger_publish(tagger));
+        TRY(settle(tagger));
     }
     if (report) {
         TRY(WRITE_SIZED(tagger->context, report, made));
@@ -640,9 +644,9 @@ l3a_status l3a_tagger_undo(l3a_tagger *tagger, l3a_teach_report *report) {
     REQUIRE(tagger, tagger);
     l3a_history *history;
     l3a_status status = L3A_OK;
-    TRY(history_of(tagger, &history));
+    TRY(tagger_history(tagger, &history));
     TRY(l3a_history_undo(history, report));
-    TRY(tagger_publish(tagger));
+    TRY(settle(tagger));
 done:
     return status;
 }
@@ -651,9 +655,9 @@ l3a_status l3a_tagger_rename(l3a_tagger *tagger, const char *old_name, const cha
     REQUIRE(tagger, tagger, old_name, new_name, exact);
     l3a_history *history;
     l3a_status status = L3A_OK;
-    TRY(history_of(tagger, &history));
+    TRY(tagger_history(tagger, &history));
     TRY(l3a_history_rename(history, old_name, new_name, exact));
-    TRY(tagger_publish(tagger));
+    TRY(settle(tagger));
 done:
     return status;
 }
@@ -662,9 +666,9 @@ l3a_status l3a_tagger_widen(l3a_tagger *tagger, size_t dim) {
     REQUIRE(tagger, tagger);
     l3a_history *history;
     l3a_status status = L3A_OK;
-    TRY(history_of(tagger, &history));
+    TRY(tagger_history(tagger, &history));
     TRY(l3a_history_widen(history, dim));
-    TRY(tagger_publish(tagger));
+    TRY(settle(tagger));
 done:
     return status;
 }
@@ -673,7 +677,7 @@ l3a_status l3a_tagger_save(l3a_tagger *tagger) {
     REQUIRE(tagger, tagger);
     l3a_history *history;
     l3a_status status = L3A_OK;
-    TRY(history_of(tagger, &history));
+    TRY(tagger_history(tagger, &history));
     TRY(l3a_history_save(history));
 done:
     return status;
@@ -683,7 +687,7 @@ l3a_status l3a_tagger_history(l3a_tagger *tagger, const l3a_history **history) {
     REQUIRE(tagger, tagger, history);
     l3a_history *own;
     l3a_status status = L3A_OK;
-    TRY(history_of(tagger, &own));
+    TRY(tagger_history(tagger, &own));
     *history = own;
 done:
     return status;

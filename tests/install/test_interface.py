@@ -49,7 +49,7 @@ library = ctypes.CDLL(str(BUILD / "libl3a.so"))
 for declared, name, parameters in functions:
     function = getattr(library, name)
     function.restype = {"l3a_status": ctypes.c_int, "int": ctypes.c_int, "void": None, "double": ctypes.c_double, "float": ctypes.c_float,
-                        "size_t": ctypes.c_size_t, "uint64_t": ctypes.c_uint64}.get(declared, ctypes.c_void_p)
+                        "size_t": ctypes.c_size_t, "uint64_t": ctypes.c_uint64, "l3a_json_kind": ctypes.c_int}.get(declared, ctypes.c_void_p)
     function.argtypes = [ctypes.c_void_p if "*" in kind else
                          {"double": ctypes.c_double, "size_t": ctypes.c_size_t, "uint64_t": ctypes.c_uint64}.get(kind, ctypes.c_int)
                          for kind, _ in parameters]
