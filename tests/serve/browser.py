@@ -32,7 +32,7 @@ class Server:
                 self.stop()
                 raise RuntimeError(f"the server did not start: {self.said.decode()}")
             self.said += part
-            found = re.search(rb"http://127\.0\.0\.1:(\d+)", self.said)
+            found = re.search(rb"http://127\.0\.0\.1:(\d+)/", self.said)
             self.port = int(found.group(1)) if found else None
         self.address = f"http://127.0.0.1:{self.port}/"
 
@@ -59,7 +59,8 @@ class Page(chromium.Chromium):
                                                          {"name": "prefers-reduced-motion", "value": "reduce" if still else "no-preference"}])
 
     def visit(self, address):
-        self.ask("Page.navigate", url=address)
+        answer = self.ask("Page.navigate", url=address)
+        assert not answer.get("errorText"), answer
         self.until("document.body && document.body.dataset.ready === 'true'")
 
     def until(self, expression, seconds=30):
@@ -73,7 +74,12 @@ class Page(chromium.Chromium):
             if value and not isinstance(value, RuntimeError):
                 return value
             time.sleep(0.03)
-        raise AssertionError(f"never became true: {expression}: {value}; line: {self.line()!r}; {self.complaints()[-3:]}")
+        raise AssertionError(f"never became true: {expression}: {value}; line: {self.line()!r}; at {self.evaluate('location.href')}; open requests: {self.unanswered()}; {self.complaints()[-3:]}")
+
+    def unanswered(self):
+        ended = {e["params"]["requestId"] for e in self.events if e.get("method") in ("Network.loadingFinished", "Network.loadingFailed")}
+        return [e["params"]["request"]["url"] for e in self.events
+                if e.get("method") == "Network.requestWillBeSent" and e["params"]["requestId"] not in ended]
 
     def line(self):
         """The last thing that the page said."""

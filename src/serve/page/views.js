@@ -66,7 +66,7 @@ export async function quality(show) {
       button('Show its pictures', () => show(one.tag)))))] : []),
     card('Tag by tag', table(sorted, show)),
     ...(confusions.length ? [card('Mixed up', lines([...confusions].sort((a, b) => b.pictures - a.pictures), one => make('li', {}, make('span', {},
-      `${count(one.pictures, 'picture')} of `, make('b', {}, one.shown), ` also got the tag `, make('b', {}, one.tagged)), button(`Show ${one.tagged}`, () => show(one.tagged)))))] : []));
+      `${count(one.pictures, 'picture')} of `, make('b', {}, one.shown), ' would wrongly get the tag ', make('b', {}, one.tagged)), button(`Show ${one.tagged}`, () => show(one.tagged)))))] : []));
 }
 
 function words(lesson) {
