@@ -477,7 +477,9 @@ static l3a_status redo(l3a_history *history, struct entry *entry) {
     const struct entry *last = history->count ? history->entries[history->count - 1] : NULL;
     l3a_teach_report report = {.size = sizeof report};
     l3a_status status = L3A_OK;
-    FAIL_IF(entry->parent != (last ? last->id : history->base_id), history->context, L3A_ERROR_STATE,
+    const bool empty = l3a_model_class_count(*history->model) == 0;
+    const bool fits = last ? entry->parent == last->id : entry->parent == history->base_id && entry->from_nothing == empty;
+    FAIL_IF(!fits, history->context, L3A_ERROR_STATE,
             "bring back the model that the history belongs to, or move the history away and teach these lessons again",
             "%s: the history has lessons that are not in the model, and the model is not the one that they were taught to",
             history->journal.path);

@@ -311,7 +311,7 @@ static l3a_status read_first_line(struct journal *journal, const input_file *inp
     FAIL_IF(memcmp(line, first_line, count < VERSION_DIGIT ? count : VERSION_DIGIT) != 0, journal->context, L3A_ERROR_FORMAT,
             "move this file away; what was taught before can then no longer be undone", "%s: this is not a history of l3a",
             journal->path);
-    journal->commits = count == sizeof line && memcmp(line, first_commits, count) == 0;
+    journal->commits = count > VERSION_DIGIT && memcmp(line, first_commits, count) == 0;
     FAIL_IF(memcmp(line, first_line, count) != 0 && !journal->commits, journal->context, L3A_ERROR_VERSION,
             "use the version of l3a that wrote it, or a newer one", "%s: version '%c' of histories is not known", journal->path,
             line[VERSION_DIGIT]);
