@@ -1,5 +1,6 @@
 """A browser on the page of 'l3a serve', and the server. Keys, files and downloads go through the browser as a person's would."""
 import base64
+import json
 import os
 import re
 import select
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "oracle"))
@@ -233,3 +235,30 @@ def inspect(page, where):
     assert not names, (where, names)
     assert not fits, (where, fits)
     return contrast["checked"]
+
+
+def counts(page):
+    """The numbers beside the filters."""
+    return page.evaluate("Object.fromEntries([...document.querySelectorAll('#filters button')].map(one => [one.children[0].textContent, Number(one.children[1].textContent.replace(',', ''))]))")
+
+
+def ask(server, path):
+    with urllib.request.urlopen(server.address + path) as answer:
+        return json.load(answer)
+
+
+def wait_lessons(server, expected):
+    end = time.monotonic() + 20
+    while len(ask(server, "v1/history")["lessons"]) != expected:
+        assert time.monotonic() < end, (expected, ask(server, "v1/history")["lessons"][:4])
+        time.sleep(0.05)
+
+
+def need_browser():
+    """Ends the test where it cannot run."""
+    if os.environ.get("L3A_SANITIZE"):
+        print("skipped: the page in a browser is tested with the plain build")
+        sys.exit(77)
+    if not chromium.find():
+        print("skipped: there is no Chromium")
+        sys.exit(1 if os.environ.get("L3A_BROWSER") == "required" else 77)

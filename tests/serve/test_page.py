@@ -7,35 +7,19 @@ import json
 import os
 import shutil
 import signal
-import sys
 import tempfile
 import time
-import urllib.request
 import xml.etree.ElementTree
 import zipfile
 from pathlib import Path
 
-from browser import Page, Server, chromium, inspect
+from browser import Page, Server, ask, counts, inspect, need_browser, wait_lessons
 
 UMBRELLA = 2  # every second picture shows one
 
 
-def ask(server, path):
-    with urllib.request.urlopen(server.address + path) as answer:
-        return json.load(answer)
-
-
 def has_umbrella(name):
     return int(name[:3]) % UMBRELLA == 0
-
-
-def chips(page):
-    """What the cells on the screen show: name -> (confirmed, suggested)."""
-    return page.evaluate("""Object.fromEntries([...document.querySelectorAll('.cell')].map(cell => [cell.title, cell.getAttribute('aria-label')]))""")
-
-
-def counts(page):
-    return page.evaluate("Object.fromEntries([...document.querySelectorAll('#filters button')].map(one => [one.children[0].textContent, Number(one.children[1].textContent.replace(',', ''))]))")
 
 
 def open_demo(page, server):
@@ -116,13 +100,6 @@ def review_by_keyboard(page, server):
     page.until("!document.querySelector('#review').open")
     assert counts(page)["Taught by you"] == 5 + 2
     return saved
-
-
-def wait_lessons(server, expected):
-    end = time.monotonic() + 20
-    while len(ask(server, "v1/history")["lessons"]) != expected:
-        assert time.monotonic() < end, (expected, ask(server, "v1/history")["lessons"][:4])
-        time.sleep(0.05)
 
 
 def labels(page, names):
@@ -307,12 +284,7 @@ def check_many(page, demo, work):
 
 
 def main():
-    if os.environ.get("L3A_SANITIZE"):
-        print("skipped: the page in a browser is tested with the plain build")
-        sys.exit(77)
-    if not chromium.find():
-        print("skipped: there is no Chromium")
-        sys.exit(1 if os.environ.get("L3A_BROWSER") == "required" else 77)
+    need_browser()
     work = tempfile.mkdtemp()
     pictures = os.environ.get("L3A_PAGE_PICTURES", work)
     demo = os.path.join(work, "demo")

@@ -70,7 +70,8 @@ export async function quality(show) {
 }
 
 function words(lesson) {
-  const tags = Object.entries(lesson.tags ?? {}).map(([tag, n]) => `${tag} (${n})`);
+  const all = Object.entries(lesson.tags ?? {}), more = all.length - LISTED;
+  const tags = all.slice(0, LISTED).map(([tag, n]) => lesson.pictures === 1 ? tag : `${tag} (${n})`).concat(more > 0 ? [`${more} more`] : []);
   if (lesson.kind === 'rename') return lesson.what ?? `A tag was renamed${tags.length ? `: ${list(tags)}` : ''}`;
   if (lesson.kind === 'merge') return `Another model was merged: ${count(lesson.pictures, 'picture')}`;
   if (lesson.kind === 'not kept') return `Taught without a record: ${count(lesson.pictures, 'picture')}`;
