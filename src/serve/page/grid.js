@@ -20,13 +20,14 @@ function describe(picture) {
 }
 
 // Confirmed tags have a tick; suggested ones are as full as the tagger is sure of them.
-function chips(picture) {
+function chips(picture, first) {
   if (picture.state === 'failed') return [make('span', {class: 'chip wrong'}, 'cannot be read')];
   if (picture.state !== 'done' && !isTaught(picture)) return [make('span', {class: 'chip quiet'}, '…')];
   const fresh = picture.news && picture.news.edition === known.edition ? picture.news.tags : null;
-  const ticked = confirmed(picture).map(tag => make('span', {class: 'chip taught'}, icon('tick'), tag));
-  const guessed = suggested(picture).map(tag => make('span', {class: `chip ${confidence(tag) === 'sure' ? 'sure' : 'maybe'}${fresh?.has(tag.tag) ? ' fresh' : ''}`}, tag.tag, confidence(tag) === 'sure' ? '' : '?'));
-  const all = [...ticked, ...guessed];
+  const ticked = confirmed(picture).map(tag => make('span', {class: 'chip taught', 'data-tag': tag}, icon('tick'), tag));
+  const guessed = suggested(picture).map(tag => make('span', {class: `chip ${confidence(tag) === 'sure' ? 'sure' : 'maybe'}${fresh?.has(tag.tag) ? ' fresh' : ''}`, 'data-tag': tag.tag}, tag.tag, confidence(tag) === 'sure' ? '' : '?'));
+  const rank = chip => (chip.dataset.tag === first ? 0 : 4) + (chip.matches('.taught') ? 0 : chip.matches('.fresh') ? 1 : 2);
+  const all = [...ticked, ...guessed].sort((a, b) => rank(a) - rank(b));
   if (!all.length) return [isSettled(picture) ? make('span', {class: 'chip taught'}, icon('tick'), 'none') : make('span', {class: 'chip quiet'}, '–')];
   return all;
 }
@@ -47,7 +48,7 @@ function pack(all, width, em) {
 export class Grid {
   // open(picture): the person wants to see it; select(): the selection changed.
   constructor(root, {open, select}) {
-    Object.assign(this, {root, onOpen: open, onSelect: select, items: [], cells: new Map(), spare: [], active: 0, selected: new Set(), anchor: 0, columns: 1});
+    Object.assign(this, {root, onOpen: open, onSelect: select, items: [], cells: new Map(), spare: [], active: 0, first: null, selected: new Set(), anchor: 0, columns: 1});
     this.body = make('div', {class: 'rows'});
     root.append(this.body);
     addEventListener('scroll', () => this.plan(), {passive: true});
@@ -79,7 +80,9 @@ export class Grid {
     this.draw();
   }
 
-  set(items) {
+  // first: the tag to name first, if any.
+  set(items, first = null) {
+    this.first = first;
     const at = this.items[this.active];
     this.items = items;
     const moved = at ? items.indexOf(at) : -1;
@@ -161,12 +164,12 @@ export class Grid {
     element.setAttribute('aria-selected', this.selected.has(picture));
     element.classList.toggle('active', index === this.active && document.activeElement === this.root);
     const words = describe(picture);
-    const look = words + JSON.stringify(picture.tags.map(tag => [tag.tag, tag.predicted && confidence(tag)])) + picture.state + cell.blank + (picture.news?.edition ?? '') + known.edition;
+    const look = words + JSON.stringify(picture.tags.map(tag => [tag.tag, tag.predicted && confidence(tag)])) + picture.state + cell.blank + (picture.news?.edition ?? '') + known.edition + this.first;
     if (cell.seen !== look) {
       cell.seen = look;
       element.setAttribute('aria-label', words);
       element.title = picture.path;
-      cell.chips.replaceChildren(...pack(chips(picture), this.width, this.em));
+      cell.chips.replaceChildren(...pack(chips(picture, this.first), this.width, this.em));
       cell.note.textContent = !cell.blank ? '' : picture.state === 'failed' ? 'This file cannot be read as a picture.' : 'This browser cannot show the picture.';
     }
   }

@@ -163,7 +163,7 @@ function draw() {
   const advice = tip(sums);
   find('#tip').textContent = advice;
   find('#tip').hidden = !advice;
-  grid.set(listed);
+  grid.set(listed, filter.tag);
   drawProgress();
 }
 
