@@ -68,8 +68,3 @@ export function forget(orders) {
     await restore();
   });
 }
-
-export function forgetAll() {
-  kept = bytes = 0;
-  return attempt(async () => promise((await store('readwrite')).clear()));
-}

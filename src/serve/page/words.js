@@ -12,14 +12,6 @@ export function list(words) {
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words[words.length - 1]}`;
 }
 
-export function size(bytes) {
-  for (const unit of ['bytes', 'kB', 'MB']) {
-    if (bytes < 1000) return `${bytes < 10 && unit !== 'bytes' ? bytes.toFixed(1) : Math.round(bytes)} ${unit}`;
-    bytes /= 1000;
-  }
-  return `${bytes.toFixed(1)} GB`;
-}
-
 // Tags are compared as people mean them: 'Cat ' is 'cat'.
 export const plain = tag => tag.trim().replace(/\s+/g, ' ');
 export const same = (a, b) => plain(a).toLowerCase() === plain(b).toLowerCase();
