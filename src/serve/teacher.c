@@ -207,6 +207,7 @@ static bool gather(struct server *server, struct knowledge *knowledge) {
     const l3a_history *history = NULL;
     struct gathering gathering = {.knowledge = knowledge};
     const l3a_status status = l3a_tagger_history(server->tagger, &history);
+    server->teacher.unreadable = status != L3A_OK;
     if (status != L3A_OK) {
         teacher_set_trouble(server, l3a_error_text(server->context), true);
     }
@@ -313,9 +314,11 @@ static void reload(struct server *server) {
         return;
     }
     server->teacher.unsaved = false;
-    teacher_set_trouble(server, NULL, false);
     if (teacher_publish(server)) {
         note(server, "loaded %s again", server->model_path);
+    }
+    if (!server->teacher.unreadable) {
+        teacher_set_trouble(server, NULL, false);
     }
 }
 
