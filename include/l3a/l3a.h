@@ -225,6 +225,8 @@ L3A_PUBLIC l3a_status l3a_tagger_reload(l3a_tagger *tagger);
  * call loads the whole of it, from the file as it is then; readers use that from then on. NULL if this fails, or if the tagger has
  * a packed model; the context has the text. */
 L3A_PUBLIC const struct l3a_model *l3a_tagger_model(l3a_tagger *tagger);
+/* The path of its backbone's checkpoint; NULL if that is in the packed file. Since 0.8. */
+L3A_PUBLIC const char *l3a_tagger_backbone(const l3a_tagger *tagger);
 /* Free all its readers first. */
 L3A_PUBLIC void l3a_tagger_free(l3a_tagger *tagger);
 
@@ -855,6 +857,10 @@ L3A_PUBLIC l3a_status l3a_picture_decode(l3a_context *context, const char *name,
 /* Makes a new picture, which the caller frees. resized must be another struct than picture. */
 L3A_PUBLIC l3a_status l3a_picture_resize(l3a_context *context, const l3a_picture *picture, size_t width, size_t height,
                                          l3a_filter filter, l3a_picture *resized);
+/* Encodes a picture as JPEG of a quality from 1 to 100 into bytes, of which there must be room for `capacity`; 3 bytes for each
+ * pixel and 4096 more are enough. *count is what it takes. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_picture_encode(l3a_context *context, const l3a_picture *picture, size_t quality, uint8_t *bytes,
+                                         size_t capacity, size_t *count);
 /* Frees the pixels and clears the struct except its size; harmless if it is clear already. */
 L3A_PUBLIC void l3a_picture_free(l3a_context *context, l3a_picture *picture);
 
@@ -906,6 +912,10 @@ typedef struct l3a_sidecar_options {
  * the file was written; NULL: not wanted. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_sidecar_write(l3a_context *context, const char *picture, const char *const *tags, size_t count,
                                         const l3a_sidecar_options *options, int *changed);
+/* The text of a new sidecar with these tags, cut to capacity; *length is that of the whole text. tags may be NULL if count is 0,
+ * text if capacity is 0. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_sidecar_text(l3a_context *context, const char *const *tags, size_t count, char *text, size_t capacity,
+                                       size_t *length);
 
 /* ---- JSON -----------------------------------------------------------------------------------------------------------
  * A JSON text as a tree, for programs that take requests. Values belong to the tree that was read. Since 0.8. */

@@ -119,7 +119,7 @@ static l3a_status create_tagger(l3a_context *context, const char *path, const l3
 /* The tagger has a context of its own with one thread: its readers and the teacher have one each, and there are many of them. */
 static int serve(const struct arguments *arguments, const char *path, const struct serve_options *options) {
     const l3a_context_options context_options = {.size = sizeof context_options, .threads = 1, .device = arguments->device};
-    const l3a_tagger_options tagger_options = {.size = sizeof tagger_options, .backbone = argument(arguments, "backbone")};
+    const l3a_tagger_options tagger_options = {.size = sizeof tagger_options, .backbone = argument(arguments, "backbone"), .commit = 1};
     l3a_context *context = NULL;
     l3a_lock *lock = NULL;
     l3a_tagger *tagger = NULL;

@@ -1,6 +1,7 @@
 /* POST /v1/teach, /v1/undo and /v1/rename, GET /v1/quality: what the teacher does. */
 #include "serve/tagging.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,31 @@ static void refuse_by_library(struct request *request, l3a_status status) {
     refuse(request, status_of(status), l3a_error_hint(context), "%s", l3a_error_text(context));
 }
 
+/* Whether the text of an error says that a disk is full. */
+static bool is_full(const char *text) {
+    return strstr(text, strerror(ENOSPC)) || strstr(text, strerror(EDQUOT)) || strstr(text, strerror(EFBIG));
+}
+
+/* A change of the model has failed. If it could not be kept, the server is not ready for others either. */
+static void refuse_change(struct request *request, l3a_status status) {
+    struct server *server = request->server;
+    const char *text = l3a_error_text(server->context);
+    const bool kept = status != L3A_ERROR_IO && status != L3A_ERROR_CHECKSUM && status != L3A_ERROR_TRUNCATED;
+    if (kept) {
+        refuse_by_library(request, status);
+        return;
+    }
+    atomic_fetch_add(&server->metrics.journal_failures, 1);
+    refuse(request, is_full(text) ? MHD_HTTP_INSUFFICIENT_STORAGE : MHD_HTTP_SERVICE_UNAVAILABLE,
+           "nothing was changed; pictures are still tagged. Make room, or let the server write to the folder of the model", "%s",
+           text);
+    teacher_set_trouble(server, text, status != L3A_ERROR_IO);
+}
+
 static bool lessons_allowed(struct request *request) {
-    if (request->server->options->readonly) {
-        refuse(request, MHD_HTTP_FORBIDDEN, "start the server without --readonly", "this server does not take lessons");
+    if (request->server->readonly) {
+        refuse(request, MHD_HTTP_FORBIDDEN, "start the server without --readonly, and with a model that is not packed",
+               "this server does not take lessons");
     }
     return !request->status;
 }
@@ -31,6 +54,7 @@ static void write_classes(struct request *request) {
 static void changed(struct server *server) {
     server->teacher.unsaved = true;
     server->teacher.lessons++;
+    teacher_set_trouble(server, NULL, false);
     if (!teacher_publish(server)) {
         note(server, "the new model cannot be described: %s", l3a_error_text(server->context));
     }
@@ -172,7 +196,7 @@ void teach_lesson(struct request *request) {
         status = l3a_tagger_teach(server->tagger, lesson, &options, &report);
     }
     if (!request->status && status != L3A_OK) {
-        refuse_by_library(request, status);
+        refuse_change(request, status);
     } else if (!request->status) {
         write_taught(request, lesson, &report);
         histogram_add(&server->metrics.teaching, seconds_now() - began);
@@ -189,7 +213,7 @@ void undo_lesson(struct request *request) {
     const uint64_t lesson = last_lesson(server, &pictures);
     const l3a_status status = l3a_tagger_undo(server->tagger, NULL);
     if (status != L3A_OK) {
-        refuse_by_library(request, status);
+        refuse_change(request, status);
         return;
     }
     changed(server);
@@ -213,7 +237,7 @@ void rename_class(struct request *request) {
     const l3a_status status = l3a_tagger_rename(server->tagger, l3a_json_text(l3a_json_get(root, "from"), NULL),
                                                 l3a_json_text(l3a_json_get(root, "to"), NULL), &exact);
     if (status != L3A_OK) {
-        refuse_by_library(request, status);
+        refuse_change(request, status);
         return;
     }
     changed(server);

@@ -11,5 +11,14 @@ void server_trouble(struct server *server, struct text *text);
 
 void live_now(struct request *request);
 void ready_now(struct request *request);
+void inference_server_now(struct request *request);
+void inference_model_now(struct request *request);
+void infer_start(struct request *request, struct worker *worker);
+void infer_finish(struct request *request, struct worker *worker);
+
+void studio_health_now(struct request *request);
+void studio_setup_start(struct request *request, struct worker *worker);
+void studio_predict_start(struct request *request, struct worker *worker);
+void studio_predict_finish(struct request *request, struct worker *worker);
 
 #endif

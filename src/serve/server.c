@@ -148,8 +148,17 @@ static void drain(struct server *server, const sigset_t *set) {
 
 static bool prepare(struct server *server) {
     const struct serve_options *options = server->options;
-    const char *slash = strrchr(server->model_path, '/'), *problem;
+    const char *problem;
+    if (!server->model_path) {
+        note(server, "the model: %s", strerror(errno));
+        return false;
+    }
+    const char *slash = strrchr(server->model_path, '/');
     server->model_name = slash ? slash + 1 : server->model_path;
+    const char *backbone = l3a_tagger_backbone(server->tagger), *name = backbone ? strrchr(backbone, '/') : NULL;
+    snprintf(server->backbone, sizeof server->backbone, "%s", name ? name + 1 : backbone ? backbone : "in the model file");
+    server->readonly = options->readonly;
+    pthread_mutex_init(&server->teacher.lock, NULL);
     pthread_mutex_init(&server->knowledge_lock, NULL);
     pthread_mutex_init(&server->peer_lock, NULL);
     gethostname(server->own_name, sizeof server->own_name - 1);
@@ -194,7 +203,8 @@ int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, 
     if (!server) {
         return 1;
     }
-    *server = (struct server){.options = options, .context = context, .tagger = tagger, .model_path = model_path, .library = -1};
+    *server = (struct server){
+        .options = options, .context = context, .tagger = tagger, .model_path = realpath(model_path, NULL), .library = -1};
     block_signals(&signals);
     const bool good = prepare(server) && start(server);
     if (good) {
@@ -214,6 +224,7 @@ int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, 
     knowledge_free(server->knowledge);
     cache_free(server->cache);
     free(server->teacher.trouble);
+    free(server->model_path);
     free(server);
     return !good;
 }

@@ -169,8 +169,10 @@ struct teacher {
     struct request *first, **last;
     size_t waiting;
     bool stop, reload, unsaved;
-    char *trouble;  /* why lessons are refused; NULL: they are not */
-    size_t lessons; /* since the model was saved */
+    bool unreadable; /* the history cannot be read */
+    char *trouble;      /* why lessons cannot be kept; NULL: they can */
+    bool trouble_stays; /* until the model is loaded again */
+    size_t lessons;     /* since the model was saved */
 };
 
 bool teacher_start(struct server *server);
@@ -179,8 +181,13 @@ void teacher_stop(struct server *server);
 void teacher_reload(struct server *server);
 /* Hands a request to the teacher; false: too many are waiting. */
 bool teacher_add(struct request *request);
-/* For the teacher's thread: shows readers what the model is now. */
+/* For the teacher's thread: */
+/* Shows readers what the model is now. */
 bool teacher_publish(struct server *server);
+/* Folds the history into the model file. */
+bool teacher_save(struct server *server);
+/* Lessons cannot be kept, or can again (NULL). */
+void teacher_set_trouble(struct server *server, const char *trouble, bool stays);
 
 /* ---- Features of pictures that were seen ---- */
 
@@ -229,7 +236,9 @@ struct server {
     const struct serve_options *options;
     l3a_context *context; /* the teacher's */
     l3a_tagger *tagger;
-    const char *model_path, *model_name;
+    char *model_path; /* after following links */
+    const char *model_name;
+    bool readonly;
     char backbone[128];
     size_t width; /* of the backbone */
     struct serve_address address;

@@ -1,4 +1,5 @@
 /* What the server says about itself, the files of the page, and the table of routes. */
+#include "serve/export.h"
 #include "serve/library.h"
 #include "serve/model.h"
 #include "serve/protocols.h"
@@ -18,7 +19,7 @@ void status_now(struct request *request) {
     text_json(answer, server->backbone);
     text_print(answer, ", \"width\": %zu, \"classes\": %zu, \"edition\": %llu, \"library\": %s, \"readonly\": %s, \"token\": %s, ",
                server->width, knowledge->classes, (unsigned long long)knowledge->edition, server->library >= 0 ? "true" : "false",
-               server->options->readonly ? "true" : "false", server->options->token ? "true" : "false");
+               server->readonly ? "true" : "false", server->options->token ? "true" : "false");
     text_print(answer, "\"ready\": %s, \"demo\": %s", ready ? "true" : "false", server->options->demo ? "true" : "false");
     if (!ready) {
         text_print(answer, ", \"trouble\": ");
@@ -60,9 +61,20 @@ const struct route routes[] = {
     {.method = "GET", .path = "/v1/quality", .teach = quality_measure},
     {.method = "GET", .path = "/v1/library", .start = library_start},
     {.method = "GET", .path = "/v1/library/picture", .start = library_picture_start},
+    {.method = "GET", .path = "/v1/library/thumbnail", .start = thumbnail_start},
+    {.method = "GET", .path = "/v1/export", .start = export_start, .finish = export_finish},
+    {.method = "POST", .path = "/v1/xmp", .changes = true, .start = xmp_start},
     {.method = "GET", .path = "/v1/model", .teach = model_download},
+    {.method = "PUT", .path = "/v1/model", .changes = true, .upload = true, .teach = model_replace},
+    {.method = "GET", .path = "/v1/backup", .teach = model_backup},
     {.method = "GET", .path = "/metrics", .now = metrics_now},
     {.method = "GET", .path = "/v2/health/live", .open = true, .now = live_now},
     {.method = "GET", .path = "/v2/health/ready", .open = true, .now = ready_now},
+    {.method = "GET", .path = "/v2", .now = inference_server_now},
+    {.method = "GET", .path = "/v2/models/", .prefix = true, .now = inference_model_now},
+    {.method = "POST", .path = "/v2/models/", .prefix = true, .changes = true, .start = infer_start, .finish = infer_finish},
+    {.method = "GET", .path = "/health", .open = true, .now = studio_health_now},
+    {.method = "POST", .path = "/setup", .changes = true, .start = studio_setup_start},
+    {.method = "POST", .path = "/predict", .changes = true, .start = studio_predict_start, .finish = studio_predict_finish},
     {.method = NULL},
 };

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WAITING = 64, SAVE_AFTER = 32 /* lessons */, SAVE_SECONDS = 30, NICE = 15 };
+enum { WAITING = 64, SAVE_AFTER = 32 /* lessons */, SAVE_SECONDS = 30, TROUBLE_SECONDS = 3, NICE = 15 };
 
 /* ---- What is known ---- */
 
@@ -162,19 +162,69 @@ static void write_history(struct text *text, const l3a_history *history) {
     text_print(text, "}\n");
 }
 
-/* A packed model has neither classes that are counted nor a history. */
-static bool gather(struct server *server, struct knowledge *knowledge) {
-    const l3a_model *model = l3a_tagger_model(server->tagger);
-    const l3a_history *history = NULL;
-    struct gathering gathering = {knowledge, model, 0};
-    if (!model || l3a_tagger_history(server->tagger, &history) != L3A_OK) {
+static int list_classes(size_t index, l3a_status status, const l3a_tags *tags, void *user) {
+    struct knowledge *knowledge = user;
+    (void)index;
+    (void)status;
+    const size_t classes = l3a_tags_count(tags);
+    double *thresholds = calloc(classes + 1, sizeof *thresholds);
+    knowledge->names = calloc(classes + 1, sizeof *knowledge->names);
+    for (size_t i = 0; thresholds && knowledge->names && i < classes; i++) {
+        const size_t class = l3a_tags_class(tags, i);
+        knowledge->names[class] = copy_string(l3a_tags_name(tags, i));
+        thresholds[class] = l3a_tags_threshold(tags, i);
+    }
+    knowledge->classes = knowledge->names ? classes : 0;
+    text_print(&knowledge->class_list, "[");
+    for (size_t k = 0; thresholds && k < knowledge->classes && knowledge->names[k]; k++) {
+        text_print(&knowledge->class_list, k ? ",\n  {\"name\": " : "\n  {\"name\": ");
+        text_json(&knowledge->class_list, knowledge->names[k]);
+        text_print(&knowledge->class_list, ", \"pictures\": null, \"threshold\": ");
+        text_number(&knowledge->class_list, thresholds[k], 9);
+        text_print(&knowledge->class_list, "}");
+    }
+    text_print(&knowledge->class_list, "]");
+    free(thresholds);
+    return 0;
+}
+
+/* A packed model does not know how many pictures a class has, and takes no lessons. Its classes are those that it gives. */
+static bool gather_packed(struct server *server, struct knowledge *knowledge) {
+    l3a_reader *reader = NULL;
+    if (l3a_reader_create(server->tagger, &reader) != L3A_OK) {
         return false;
     }
-    model = l3a_tagger_model(server->tagger); /* the history may have brought another one */
-    gathering.model = model;
+    float *features = calloc(l3a_reader_width(reader) + 1, sizeof *features);
+    const bool good = features && l3a_reader_score(reader, features, 1, list_classes, knowledge) == L3A_OK;
+    free(features);
+    l3a_reader_free(reader);
+    server->readonly = true;
+    text_print(&knowledge->history, "{\"lessons\": [], \"gap\": \"a packed model cannot be taught\"}\n");
+    return good && !knowledge->class_list.failed;
+}
+
+static bool gather(struct server *server, struct knowledge *knowledge) {
+    const l3a_history *history = NULL;
+    struct gathering gathering = {.knowledge = knowledge};
+    const l3a_status status = l3a_tagger_history(server->tagger, &history);
+    server->teacher.unreadable = status != L3A_OK;
+    if (status != L3A_OK) {
+        teacher_set_trouble(server, l3a_error_text(server->context), true);
+    }
+    const l3a_model *model = l3a_tagger_model(server->tagger);
+    if (!model) {
+        teacher_set_trouble(server, NULL, false);
+        return gather_packed(server, knowledge);
+    }
     if (!write_classes(knowledge, model)) {
         return false;
     }
+    if (status != L3A_OK) { /* the model of the file is served, without what the history has */
+        text_print(&knowledge->history, "{\"lessons\": [], \"gap\": \"the history cannot be read\"}\n");
+        return !knowledge->history.failed;
+    }
+    server->teacher.unsaved = server->teacher.unsaved || l3a_history_ahead(history);
+    gathering.model = model;
     write_history(&knowledge->history, history);
     if (l3a_history_pictures(history, gather_taught, &gathering) != L3A_OK) {
         return false;
@@ -228,24 +278,62 @@ bool teacher_add(struct request *request) {
     return room;
 }
 
-/* Folds the history into the model file. */
-static void save(struct server *server) {
+void teacher_set_trouble(struct server *server, const char *trouble, bool stays) {
     struct teacher *teacher = &server->teacher;
-    const l3a_status status = l3a_tagger_save(server->tagger);
-    if (status == L3A_OK) {
-        teacher->unsaved = false;
-        teacher->lessons = 0;
-        atomic_fetch_add(&server->metrics.saves, 1);
-    } else {
-        note(server, "the model cannot be saved: %s; what was taught is in its history", l3a_error_text(server->context));
+    pthread_mutex_lock(&teacher->lock);
+    const bool news = !trouble != !teacher->trouble;
+    free(teacher->trouble);
+    teacher->trouble = copy_string(trouble);
+    teacher->trouble_stays = trouble && stays;
+    pthread_mutex_unlock(&teacher->lock);
+    if (news && trouble) {
+        note(server, "not ready: %s", trouble);
+    } else if (news) {
+        note(server, "ready again");
     }
 }
 
+bool teacher_save(struct server *server) {
+    struct teacher *teacher = &server->teacher;
+    if (teacher->unsaved && l3a_tagger_save(server->tagger) != L3A_OK) {
+        note(server, "the model cannot be saved: %s; what was taught is in its history", l3a_error_text(server->context));
+        return false;
+    }
+    atomic_fetch_add(&server->metrics.saves, teacher->unsaved);
+    teacher->unsaved = false;
+    teacher->lessons = 0;
+    return true;
+}
+
+/* The file may have been replaced by another model. Then what was taught since the last save stays in the history, which the new
+ * model may not fit: that is a trouble that a person must end. */
 static void reload(struct server *server) {
-    if (l3a_tagger_reload(server->tagger) == L3A_OK && teacher_publish(server)) {
-        note(server, "loaded %s again", server->model_path);
-    } else {
+    teacher_save(server);
+    if (l3a_tagger_reload(server->tagger) != L3A_OK) {
         note(server, "the model stays as it was: %s", l3a_error_text(server->context));
+        return;
+    }
+    server->teacher.unsaved = false;
+    if (teacher_publish(server)) {
+        note(server, "loaded %s again", server->model_path);
+    }
+    if (!server->teacher.unreadable) {
+        teacher_set_trouble(server, NULL, false);
+    }
+}
+
+/* While the history cannot be written, looks now and then whether that is over. */
+static void look_again(struct server *server) {
+    static const char bytes[4096];
+    const size_t size = strlen(server->model_path) + sizeof ".probe";
+    char *path = malloc(size);
+    if (path) {
+        snprintf(path, size, "%s.probe", server->model_path);
+        if (l3a_file_write(server->context, path, bytes, sizeof bytes) == L3A_OK) {
+            teacher_set_trouble(server, NULL, false);
+        }
+        unlink(path);
+        free(path);
     }
 }
 
@@ -253,14 +341,15 @@ static void reload(struct server *server) {
 static struct request *next_request(struct teacher *teacher, bool *reloads) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += SAVE_SECONDS;
     pthread_mutex_lock(&teacher->lock);
+    const bool troubled = teacher->trouble && !teacher->trouble_stays;
+    until.tv_sec += troubled ? TROUBLE_SECONDS : SAVE_SECONDS;
     int waited = 0;
     while (!teacher->first && !teacher->stop && !teacher->reload && !waited) {
         if (teacher->unsaved && teacher->lessons >= SAVE_AFTER) {
             break;
         }
-        if (teacher->unsaved) {
+        if (teacher->unsaved || troubled) {
             waited = pthread_cond_timedwait(&teacher->work, &teacher->lock, &until);
         } else {
             pthread_cond_wait(&teacher->work, &teacher->lock);
@@ -290,9 +379,10 @@ static void *teach(void *argument) {
         } else if (reloads) {
             reload(server);
         } else {
-            if (teacher->unsaved) {
-                save(server);
+            if (teacher->trouble && !teacher->trouble_stays) {
+                look_again(server);
             }
+            teacher_save(server);
             if (teacher->stop) {
                 return NULL;
             }
@@ -306,7 +396,6 @@ bool teacher_start(struct server *server) {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_mutex_init(&teacher->lock, NULL);
     pthread_cond_init(&teacher->work, &attributes);
     pthread_condattr_destroy(&attributes);
     teacher->running = pthread_create(&teacher->thread, NULL, teach, server) == 0;

@@ -237,6 +237,10 @@ const l3a_model *l3a_tagger_model(l3a_tagger *tagger) {
     return tagger && tagger_model(tagger, &model) == L3A_OK ? model : NULL;
 }
 
+const char *l3a_tagger_backbone(const l3a_tagger *tagger) {
+    return tagger ? tagger->backbone_path : NULL;
+}
+
 void l3a_tagger_free(l3a_tagger *tagger) {
     if (!tagger) {
         return;
