@@ -44,7 +44,8 @@ def teach_by_mouse(page):
     page.click("#selection-teach")
     line = page.told("umbrella: 5 pictures taught", "more suggested")
     suggested = int(line.split(" taught, ")[1].split()[0])
-    assert counts(page)["umbrella"] == 5 + suggested and suggested >= 3, (line, counts(page))
+    assert suggested >= 3, line
+    page.until(f"[...document.querySelectorAll('#filters button')].some(one => one.textContent === 'umbrella{5 + suggested}')")
     return suggested
 
 
@@ -98,7 +99,7 @@ def review_by_keyboard(page, server):
     del saved[last]
     page.key("Escape")
     page.until("!document.querySelector('#review').open")
-    assert counts(page)["Taught by you"] == 5 + 2
+    page.until("[...document.querySelectorAll('#filters button')].some(one => one.textContent === 'Taught by you7')")
     return saved
 
 
@@ -185,7 +186,6 @@ def check_exports(page, server, work, saved):
         assert row["tags"].split(";") == told[row["path"]]["tags"] or not row["tags"] and not told[row["path"]]["tags"], row
     for name, tags in saved.items():
         assert sorted(tags) == sorted(told[name]["confirmed"]) == sorted(told[name]["tags"]), (told[name], tags)
-    if os.environ.get("NOXMP"): return page.evaluate("document.querySelector(\"#export\").close()")
     archive = zipfile.ZipFile(io.BytesIO(download(page, work, "[data-export=xmp]", "tags-xmp.zip")))
     assert archive.testzip() is None
     assert sorted(archive.namelist()) == sorted(f"{name}.xmp" for name, one in told.items() if one["tags"])
