@@ -1,56 +1,15 @@
-"""A browser on the page of 'l3a serve', and the server. Keys, files and downloads go through the browser as a person's would."""
+"""A browser on the page of 'l3a serve'. Keys, clicks and files go through the browser as a person's would."""
 import base64
-import json
 import os
-import re
-import select
-import signal
-import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "oracle"))
 import chromium  # noqa: E402
+from server import available  # noqa: E402
 
 CODES = {"Enter": 13, "Escape": 27, "Tab": 9, " ": 32, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
-
-
-class Server:
-    """The command on a port that was free; started again, it takes the same port."""
-
-    def __init__(self, *arguments, port=0):
-        command = os.path.join(os.environ["L3A_BUILD"], "l3a")
-        self.arguments = arguments
-        self.process = subprocess.Popen([command, "serve", *map(str, arguments), "--listen", f"127.0.0.1:{port}"], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        self.said, self.port = b"", None
-        end = time.monotonic() + 60
-        while self.port is None:
-            ready, _, _ = select.select([self.process.stdout], [], [], max(0, end - time.monotonic()))
-            part = os.read(self.process.stdout.fileno(), 65536) if ready else b""
-            if not part:
-                self.stop()
-                raise RuntimeError(f"the server did not start: {self.said.decode()}")
-            self.said += part
-            found = re.search(rb"http://127\.0\.0\.1:(\d+)/", self.said)
-            self.port = int(found.group(1)) if found else None
-        self.address = f"http://127.0.0.1:{self.port}/"
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
-
-    def stop(self, how=signal.SIGTERM):
-        self.process.send_signal(how)
-        self.process.wait()
-        self.process.stdout.close()
-
-    def again(self):
-        return Server(*self.arguments, port=self.port)
 
 
 class Page(chromium.Chromium):
@@ -242,15 +201,10 @@ def counts(page):
     return page.evaluate("Object.fromEntries([...document.querySelectorAll('#filters button')].map(one => [one.children[0].textContent, Number(one.children[1].textContent.replace(',', ''))]))")
 
 
-def ask(server, path):
-    with urllib.request.urlopen(server.address + path) as answer:
-        return json.load(answer)
-
-
 def wait_lessons(server, expected):
     end = time.monotonic() + 20
-    while len(ask(server, "v1/history")["lessons"]) != expected:
-        assert time.monotonic() < end, (expected, ask(server, "v1/history")["lessons"][:4])
+    while len(lessons := server.good("GET", "/v1/history")["lessons"]) != expected:
+        assert time.monotonic() < end, (expected, lessons[:4])
         time.sleep(0.05)
 
 
@@ -258,6 +212,9 @@ def need_browser():
     """Ends the test where it cannot run."""
     if os.environ.get("L3A_SANITIZE"):
         print("skipped: the page in a browser is tested with the plain build")
+        sys.exit(77)
+    if not available():
+        print("skipped: this build has no server")
         sys.exit(77)
     if not chromium.find():
         print("skipped: there is no Chromium")

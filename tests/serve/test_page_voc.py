@@ -1,6 +1,7 @@
 """Photos on the page of 'l3a serve', with a model that knows nothing yet: 40 pictures of VOC 2007 are dropped, two classes are taught from
 eight pictures each, three pictures are corrected, one lesson is taken back, the page is loaded again, and the server is restarted. All is
 still there, and the page says the same as 'l3a tag'. Skipped without Chromium or the pictures."""
+import contextlib
 import csv
 import io
 import os
@@ -13,7 +14,8 @@ import time
 import xml.etree.ElementTree
 from pathlib import Path
 
-from browser import Page, Server, ask, counts, inspect, need_browser, wait_lessons
+from browser import Page, counts, inspect, need_browser, wait_lessons
+from server import Server
 
 SHARED = Path(os.environ["L3A_SHARED"])
 VOC = SHARED / "data/voc2007-small/VOCdevkit/VOC2007"
@@ -91,7 +93,7 @@ def check_all(page, server, before, taught):
     page.settled()
     page.until(f"document.querySelectorAll('.cell').length === 40 && [...document.querySelectorAll('#filters button')].some(one => one.textContent === 'Taught by you{taught}')")
     assert listed(page) == before
-    lessons = ask(server, "v1/history")["lessons"]
+    lessons = server.good("GET", "/v1/history")["lessons"]
     assert [lesson["pictures"] for lesson in lessons] == [1, 1, EIGHT, EIGHT], lessons
 
 
@@ -105,51 +107,49 @@ def check_command(model, folder, labels):
             assert sorted(told[name]) == tags_of(label), (name, told[name], label)
 
 
-def story(page, work):
+def story(page, work, stack):
     folder, model = work / "photos", work / "pets.l3a"
     folder.mkdir()
     paths = gather(folder)
     assert len(paths) == 40
-    server = Server(model, "--backbone", BACKBONE)
-    try:
-        page.look(1280, 2600)
-        page.visit(server.address)
-        inspect(page, "first visit")
-        page.drop(paths)
-        page.told("40 pictures added")
-        page.until("document.querySelectorAll('.cell img[src]').length === 40")
-        page.settled()
-        assert counts(page) == {"All pictures": 40, "Not sure": 0, "None of these": 40, "Taught by you": 0}
-        for tag in TAUGHT:
-            line = teach(page, tag)
-        labels = listed(page)
-        new = {name: tags_of(label) for name, label in labels.items() if "taught by you" not in label}
-        right = sum(tags == truth(name) for name, tags in new.items() if tags)
-        assert len(new) == 24 and right >= 6 and right >= 0.8 * sum(map(bool, new.values())), new
-        assert f"{sum('cat' in tags for tags in new.values())} more suggested" in line, (line, new)
-        saved = correct(page, server)
-        page.until("[...document.querySelectorAll('#filters button')].some(one => one.textContent === 'Taught by you19')")
-        page.evaluate("location.hash = '#history'")
-        page.click("#history li button")
-        page.told("Undone: lesson 5, 1 picture")
-        page.evaluate("location.hash = '#pictures'")
-        page.until("document.querySelectorAll('.cell').length === 40")
-        before = listed(page)
-        kept = {name: tags for name, tags in list(saved.items())[:2]}
-        assert all(tags_of(before[name]) == sorted(tags) and "taught by you" in before[name] for name, tags in kept.items()), (before, kept)
-        page.visit(server.address)
-        check_all(page, server, before, 18)
-        sent = [url for url in page.requests() if "/v1/tag" in url]
-        server.stop(signal.SIGKILL)
-        server = server.again()
-        page.until("!document.querySelector('.notice')")
-        check_all(page, server, before, 18)
-        page.visit(server.address)
-        check_all(page, server, before, 18)
-        assert len([url for url in page.requests() if "/v1/tag" in url]) - len(sent) <= 40  # once after the restart, and not for the reload
-        assert not page.foreign(server.address) and not page.faults(), (page.foreign(server.address), page.faults())
-    finally:
-        server.stop()
+    server = stack.enter_context(Server(model, "--backbone", BACKBONE))
+    page.look(1280, 2600)
+    page.visit(server.address)
+    inspect(page, "first visit")
+    page.drop(paths)
+    page.told("40 pictures added")
+    page.until("document.querySelectorAll('.cell img[src]').length === 40")
+    page.settled()
+    assert counts(page) == {"All pictures": 40, "Not sure": 0, "None of these": 40, "Taught by you": 0}
+    for tag in TAUGHT:
+        line = teach(page, tag)
+    labels = listed(page)
+    new = {name: tags_of(label) for name, label in labels.items() if "taught by you" not in label}
+    right = sum(tags == truth(name) for name, tags in new.items() if tags)
+    assert len(new) == 24 and right >= 6 and right >= 0.8 * sum(map(bool, new.values())), new
+    assert f"{sum('cat' in tags for tags in new.values())} more suggested" in line, (line, new)
+    saved = correct(page, server)
+    page.until("[...document.querySelectorAll('#filters button')].some(one => one.textContent === 'Taught by you19')")
+    page.evaluate("location.hash = '#history'")
+    page.click("#history li button")
+    page.told("Undone: lesson 5, 1 picture")
+    page.evaluate("location.hash = '#pictures'")
+    page.until("document.querySelectorAll('.cell').length === 40")
+    before = listed(page)
+    kept = {name: tags for name, tags in list(saved.items())[:2]}
+    assert all(tags_of(before[name]) == sorted(tags) and "taught by you" in before[name] for name, tags in kept.items()), (before, kept)
+    page.visit(server.address)
+    check_all(page, server, before, 18)
+    sent = [url for url in page.requests() if "/v1/tag" in url]
+    server.stop(signal.SIGKILL)
+    server = stack.enter_context(server.again())
+    page.until("!document.querySelector('.notice')")
+    check_all(page, server, before, 18)
+    page.visit(server.address)
+    check_all(page, server, before, 18)
+    assert len([url for url in page.requests() if "/v1/tag" in url]) - len(sent) <= 40  # once after the restart, and not for the reload
+    assert not page.foreign(server.address) and not page.faults(), (page.foreign(server.address), page.faults())
+    server.stop()
     check_command(model, folder, before)
 
 
@@ -160,8 +160,8 @@ def main():
         sys.exit(77)
     work = Path(tempfile.mkdtemp())
     try:
-        with Page(deadline=240) as page:
-            story(page, work)
+        with Page(deadline=240) as page, contextlib.ExitStack() as stack:
+            story(page, work, stack)
     finally:
         shutil.rmtree(work)
 
