@@ -105,26 +105,17 @@ def review_by_keyboard(page, server):
     return saved
 
 
-def labels(page, names):
-    """What the grid says of some pictures, wherever they are."""
-    found = {}
-    for name in names:
-        index = int(name[:3]) - 1
-        page.evaluate("document.querySelector('#grid').focus()")
-        page.key("Home")
-        for _ in range(index):
-            page.key("ArrowRight")
-        found[name] = page.until(f"document.getElementById(document.querySelector('#grid').getAttribute('aria-activedescendant') ?? '')?.title === '{name}' && "
-                                 f"document.querySelector('.cell.active').getAttribute('aria-label')")
-    return found
-
-
 def check_kept(page, saved, taught):
     page.settled()
     assert counts(page)["Taught by you"] == taught and counts(page)["All pictures"] == 80, counts(page)
-    for name, label in labels(page, list(saved)[:2]).items():
+    page.evaluate("[...document.querySelectorAll('#filters button')].find(one => one.textContent.startsWith('Taught by you')).click()")
+    labels = page.until(f"(cells => cells.length === {taught} && Object.fromEntries(cells.map(cell => [cell.title, cell.getAttribute('aria-label')])))"
+                        "([...document.querySelectorAll('.cell')])")
+    for name in saved:
+        label = labels[name]
         tags = label.removeprefix(f"{name}: ").removesuffix(", taught by you")
         assert label == f"{name}: {tags}, taught by you" and sorted(tags.split(", ")) == sorted(saved[name] or ["none of your tags"]), (label, saved)
+    page.click("#filters button")
 
 
 def check_views(page, work):
@@ -231,6 +222,49 @@ def check_failures(page, server, demo, stack):
     assert not page.evaluate("document.querySelectorAll('.notice').length")
 
 
+HOSTILE = '<img src=x onerror="window.hurt=1">&amp'
+
+
+def check_hostile(page, server):
+    """A tag is a text, whatever it looks like."""
+    page.evaluate("document.querySelectorAll('.cell .check')[1].click(); document.querySelector('#selection-add input').focus()")
+    page.write(HOSTILE)
+    page.keys("Enter", "Enter")
+    page.told(f"{HOSTILE}: 1 picture taught")
+    assert HOSTILE in page.evaluate("document.querySelectorAll('.cell')[1].getAttribute('aria-label')")
+    page.evaluate("[...document.querySelectorAll('#filters button')].find(one => one.textContent.includes('onerror=')).click()")
+    page.until(f"document.querySelector('.cell .chip')?.textContent === {HOSTILE!r}")
+    page.click("#filters button")
+    page.until("document.querySelectorAll('.cell').length > 3")
+    for view in ("#quality", "#history", "#pictures"):
+        page.evaluate(f"location.hash = '{view}'")
+        page.until(f"document.querySelector('{view}').textContent.includes('onerror=')")
+    page.evaluate("document.querySelectorAll('.cell')[1].click()")
+    page.until("document.querySelector('#review-tags').textContent.includes('onerror=')")
+    page.key("Escape")
+    assert not page.evaluate("window.hurt ?? document.querySelectorAll('img[src=x]').length")
+    page.evaluate("document.querySelector('footer .undo').click()")
+    page.told("Undone")
+
+
+def check_folder(page, work):
+    """A dropped folder is searched; hidden files and what is no picture are left out."""
+    folder = Path(work, "photos")
+    (folder / "deep" / "er").mkdir(parents=True)
+    for i, name in enumerate(("a.jpg", "deep/b.jpg", "deep/er/c.JPG", "deep/.hidden.jpg")):
+        shutil.copyfile(Path(work, "demo", "pictures", f"{i + 1:03}.jpg"), folder / name)
+    (folder / "notes.txt").write_text("no picture")
+    page.drop([folder])
+    page.told("3 pictures added. 1 other file left out.")
+    page.settled()
+    page.evaluate("document.querySelector('#grid').focus()")
+    page.key("End")
+    names = page.until("(names => names.length >= 3 && names)([...document.querySelectorAll('.cell')].map(cell => cell.title).filter(name => name.startsWith('photos/')))")
+    assert names == ["photos/a.jpg", "photos/deep/b.jpg", "photos/deep/er/c.JPG"], names
+    page.drop([folder])
+    page.told("0 pictures added. 3 were here already.")
+
+
 def check_token(page, demo, work):
     secret = os.path.join(work, "token")
     Path(secret).write_text("open sesame 0123456789abcdef\n")
@@ -309,6 +343,8 @@ def main():
                 check_exports(page, server, work, saved)
                 check_views(page, pictures)
                 assert not page.foreign(server.address), page.foreign(server.address)
+                check_hostile(page, server)
+                check_folder(page, work)
                 check_failures(page, server, demo, stack)
             check_token(page, demo, work)
             check_many(page, demo, work)

@@ -49,7 +49,7 @@ export class Grid {
   // open(picture): the person wants to see it; select(): the selection changed.
   constructor(root, {open, select}) {
     Object.assign(this, {root, onOpen: open, onSelect: select, items: [], cells: new Map(), spare: [], active: 0, first: null, selected: new Set(), anchor: 0, columns: 1});
-    this.body = make('div', {class: 'rows'});
+    this.body = make('div', {class: 'rows', role: 'presentation'});
     root.append(this.body);
     addEventListener('scroll', () => this.plan(), {passive: true});
     new ResizeObserver(() => this.measure()).observe(root);

@@ -242,6 +242,12 @@ function teachSelection() {
 
 find('#selection-teach').addEventListener('click', teachSelection);
 find('#selection-clear').addEventListener('click', endSelection);
+find('#selection-remove').addEventListener('click', () => {
+  const gone = [...grid.selected];
+  endSelection();
+  store.remove(gone);
+  say(`${count(gone.length, 'picture')} removed from this page. What was taught stays.`);
+});
 find('#selection-none').addEventListener('click', () => {
   lessons.teach([...grid.selected].filter(picture => picture.state !== 'failed'), {tags: []});
   endSelection();
@@ -347,6 +353,10 @@ function route() {
   if (name === 'pictures') grid.measure();
   else grid.selectNone();
 }
+find('.skip').addEventListener('click', event => {
+  event.preventDefault(); // the address names the view
+  find('main').focus();
+});
 addEventListener('hashchange', () => {
   route();
   scrollTo(0, 0);

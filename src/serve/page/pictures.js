@@ -48,8 +48,10 @@ export function changed() {
   });
 }
 
+// Two tabs remember their pictures in the same place, so orders follow the clock.
 function add(path, file) {
-  const picture = {order: nextOrder++, path, name: path.split('/').pop(), file, key: null, state: 'waiting', tags: [], uncertain: 0,
+  nextOrder = Math.max(nextOrder + 1, 1000 * Date.now());
+  const picture = {order: nextOrder, path, name: path.split('/').pop(), file, key: null, state: 'waiting', tags: [], uncertain: 0,
                    taught: null, pending: 0, error: '', news: null};
   pictures.push(picture);
   return picture;
@@ -80,7 +82,6 @@ export function addLibrary(paths) {
 export async function restore() {
   const entries = await memory.restore();
   const restored = entries.map(entry => Object.assign(add(entry.path, entry.file), {order: entry.order, key: entry.key}));
-  nextOrder = Math.max(nextOrder, ...entries.map(entry => entry.order + 1), 0);
   const recognised = restored.filter(picture => picture.key);
   for (const picture of recognised) picture.state = 'sent';
   changed();

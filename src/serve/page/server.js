@@ -81,7 +81,7 @@ async function problem(answer) {
 
 // Resolves to the answer, whatever its kind. patient: false gives up when the server does not answer.
 export async function send(method, path, {body, type, signal, patient = true} = {}) {
-  for (;;) {
+  for (let tries = 0;;) {
     const used = sessionStorage.getItem(TOKEN);
     let answer;
     try {
@@ -97,6 +97,8 @@ export async function send(method, path, {body, type, signal, patient = true} = 
       if (used === sessionStorage.getItem(TOKEN)) await enterToken(used !== null);
     } else if (patient && (answer.status === 429 || answer.status === 502 || answer.status === 503 && answer.headers.has('Retry-After'))) {
       await wait(answer);
+    } else if (patient && method === 'GET' && answer.status >= 502 && tries++ < 3) {
+      await pause(1); // it is about to end, or something between us is
     } else {
       throw await problem(answer);
     }

@@ -50,10 +50,10 @@ async function work() {
     try {
       const {picture} = job;
       remember(picture, picture.file ? await shrink(picture.file) : await fromLibrary(picture.path));
-    } catch {
-      remember(job.picture, null);
+    } catch (problem) {
+      if (!(problem.status >= 500)) remember(job.picture, null); // otherwise it may be there the next time
     }
-    job.done(cache.get(job.picture));
+    job.done(cache.get(job.picture) ?? null);
   }
   running--;
 }
