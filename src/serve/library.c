@@ -1,5 +1,7 @@
 #include "serve/library.h"
 
+#include "serve/path.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,26 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { LONGEST_PATH = 4000, LARGEST_PICTURE = 256 << 20, FIRST_BYTES = 64, LISTED = 1000 };
+enum { LARGEST_PICTURE = 256 << 20, FIRST_BYTES = 64, LISTED = 1000 };
 
 /* ---- Opening ---- */
-
-bool library_path_allowed(const char *path) {
-    if (path[0] == '/' || strlen(path) > LONGEST_PATH || strchr(path, '\\')) {
-        return false;
-    }
-    for (const char *at = path; *at;) {
-        const size_t length = strcspn(at, "/");
-        if (!length || at[0] == '.') { /* "", ".", ".." and hidden files */
-            return false;
-        }
-        at += length;
-        if (*at == '/' && !*++at) {
-            return false;
-        }
-    }
-    return true;
-}
 
 static const char *open_problem(void) {
     switch (errno) {

@@ -87,7 +87,7 @@ static bool start_daemon(struct server *server) {
         return false;
     }
     raise_file_limit(options->connections);
-    server->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL,
+    server->daemon = MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL,
                                       http_handle, server, MHD_OPTION_LISTEN_SOCKET, listening, MHD_OPTION_THREAD_POOL_SIZE,
                                       (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connections,
                                       MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)REST_LIMIT, MHD_OPTION_CONNECTION_MEMORY_LIMIT,

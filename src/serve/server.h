@@ -169,7 +169,7 @@ struct teacher {
     struct request *first, **last;
     size_t waiting;
     bool stop, reload, unsaved;
-    bool unreadable; /* the history cannot be read */
+    bool unreadable;    /* the history cannot be read */
     char *trouble;      /* why lessons cannot be kept; NULL: they can */
     bool trouble_stays; /* until the model is loaded again */
     size_t lessons;     /* since the model was saved */

@@ -94,7 +94,7 @@ static l3a_status push(l3a_history *history, struct entry *entry) {
 /* An entry comes after its parent in the file. */
 static struct entry *find_before(const struct journal *journal, uint64_t id, size_t *before) {
     while (id && *before) {
-        if (journal->entries[--*before]->id == id) {
+        if (journal->entries[--*before]->id == id && journal->entries[*before]->kind != ENTRY_UNDO) {
             return journal->entries[*before];
         }
     }
@@ -374,7 +374,7 @@ static l3a_status check_revert(const l3a_history *history) {
     FAIL_IF(!history->count, context, L3A_ERROR_STATE, cannot, "%s: there is nothing that can be undone: %s", history->model_path,
             history->gap);
     const struct entry *last = history->entries[history->count - 1];
-    FAIL_IF(last->kind == ENTRY_NOT_KEPT, context, L3A_ERROR_STATE, cannot,
+    FAIL_IF(last->kind == ENTRY_NOT_KEPT || last->kind == ENTRY_UNDO, context, L3A_ERROR_STATE, cannot,
             "%s: lesson %" PRIu64 " cannot be undone, because it was taught without a history", history->model_path, last->number);
     FAIL_IF(!history_can_revert(history, history->count - 1), context, L3A_ERROR_STATE, cannot,
             "%s: lesson %" PRIu64 " merged '%s' into '%s', which can only be undone if the history has every picture",

@@ -48,8 +48,11 @@ static bool names_classes(const struct entry *entry) {
 }
 
 static const char *kind_name(const struct entry *entry) {
-    static const char *const names[] = {
-        [ENTRY_TEACH] = "teach", [ENTRY_RENAME] = "rename", [ENTRY_MERGE] = "merge", [ENTRY_NOT_KEPT] = "not kept"};
+    static const char *const names[] = {[ENTRY_TEACH] = "teach",
+                                        [ENTRY_RENAME] = "rename",
+                                        [ENTRY_MERGE] = "merge",
+                                        [ENTRY_NOT_KEPT] = "not kept",
+                                        [ENTRY_UNDO] = "undo"};
     return entry->kind == ENTRY_TEACH && entry->back_count ? "instead" : names[entry->kind];
 }
 

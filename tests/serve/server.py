@@ -42,8 +42,10 @@ def pictures(folder, count=6, colours=COLOURS):
     return folder
 
 
-def run(*words, check=True):
-    return subprocess.run([COMMAND, *map(str, words)], check=check, capture_output=True, text=True)
+def run(*words):
+    done = subprocess.run([COMMAND, *map(str, words)], capture_output=True, text=True)
+    assert done.returncode == 0, (words, done.stderr)
+    return done
 
 
 def teach_model(model, folder, colours=("red", "green")):
