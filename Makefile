@@ -5,6 +5,9 @@
 #   make test       all tests, and what was skipped and why (CC=clang, SANITIZE=address,undefined and BUILD=folder for the other jobs of CI)
 #   make fuzz       libFuzzer targets; make fuzz-long runs all of them for half an hour (FUZZ_SECONDS=60 for less)
 #   make bench      measurements against bare BLAS and PyTorch
+#   make tarball    the source as build/l3a-VERSION.tar.gz, the same bytes wherever it is made
+#   make deb        Debian packages in build/: l3a, libl3a0, libl3a-dev, l3a-backend-mpi, and l3a-backend-cuda where nvcc is installed
+#   make static     the command at build-static/l3a, one file that runs on any Linux; `l3a doctor` says what it lacks
 #   make install PREFIX=/usr/local, make uninstall
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -18,7 +21,7 @@ MAKEFLAGS += --no-print-directory
 configure = cmake -S . -B $(BUILD) -DCMAKE_C_COMPILER=$(CC) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DL3A_SANITIZE=$(SANITIZE) \
             -DL3A_WERROR=$(WERROR) -DL3A_CUDA=$(CUDA) > $(BUILD).log || { cat $(BUILD).log; exit 1; }
 
-.PHONY: all cuda demo test bench fuzz fuzz-long install uninstall format clean
+.PHONY: all cuda demo test bench fuzz fuzz-long tarball deb static install uninstall format clean
 all:
 	@tools/install-packages build
 	@$(configure)
@@ -56,6 +59,18 @@ fuzz:
 
 fuzz-long: fuzz
 	@tools/fuzz-long $(BUILD)-fuzz
+
+tarball:
+	@packaging/tarball $(BUILD)
+
+deb:
+	@tools/install-packages build package
+	@packaging/deb $(BUILD) $(CUDA)
+
+static:
+	@tools/install-packages build
+	@cmake -S . -B $(BUILD)-static -DCMAKE_C_COMPILER=$(CC) -DL3A_WERROR=$(WERROR) -DL3A_STATIC=ON > $(BUILD)-static.log || { cat $(BUILD)-static.log; exit 1; }
+	@cmake --build $(BUILD)-static -j $(JOBS)
 
 install: all
 	@cmake --install $(BUILD) --prefix $(PREFIX)

@@ -990,6 +990,8 @@ typedef struct l3a_backbone_info {
     const char *engine;   /* "onednn" or "blas" */
 } l3a_backbone_info;
 
+/* What computes networks in this build and on this machine: "onednn" or "blas", which is slower. Since 0.7. */
+L3A_PUBLIC const char *l3a_backbone_engine(void);
 /* NULL options: the defaults. */
 L3A_PUBLIC l3a_status l3a_backbone_open(l3a_context *context, const char *path, const l3a_backbone_options *options,
                                         l3a_backbone **backbone);

@@ -11,6 +11,13 @@
 
 enum { PATH_LIMIT = 4096, NAME_LIMIT = 16, MOST_DEVICES = 1000 };
 
+/* A statically linked program could only load what was built for the very C library that it contains. */
+#ifdef L3A_STATIC
+enum { CAN_LOAD = 0 };
+#else
+enum { CAN_LOAD = 1 };
+#endif
+
 static void copy_bytes(const l3a_context *context, void *to, const void *from, size_t bytes) {
     parallel_copy(context->threads, to, from, bytes);
 }
@@ -62,15 +69,19 @@ static bool own_folder(char *folder, size_t capacity) {
     return fits;
 }
 
+/* L3A_PLUGIN_FOLDER: where plug-ins are, below the folder of the library; "" if they are beside it. */
 static l3a_status find_plugin(l3a_context *context, const char *kind, char *path, size_t capacity) {
     l3a_status status = L3A_OK;
     char folder[PATH_LIMIT];
     const char *given = secure_getenv("L3A_PLUGIN_PATH");
+    FAIL_IF(!CAN_LOAD, context, L3A_ERROR_NOT_FOUND,
+            "use the shared build of l3a for GPUs and clusters; L3A_ALONE=1 tells processes that mpirun started to work alone",
+            "plug-in %s: this is the static build, which has no plug-ins", kind);
     FAIL_IF(given && given[0] != '/', context, L3A_ERROR_OPTION, "set it to the full path of the folder that has the plug-ins",
             "L3A_PLUGIN_PATH: '%.200s' is no full path", given);
     FAIL_IF(!given && !own_folder(folder, sizeof folder), context, L3A_ERROR_NOT_FOUND,
             "set L3A_PLUGIN_PATH to the folder that has the plug-ins", "plug-in %s: the library's own folder is unknown", kind);
-    const int length = snprintf(path, capacity, "%s/libl3a-%s.so", given ? given : folder, kind);
+    const int length = snprintf(path, capacity, "%s%s/libl3a-%s.so", given ? given : folder, given ? "" : L3A_PLUGIN_FOLDER, kind);
     FAIL_IF(length < 0 || (size_t)length >= capacity, context, L3A_ERROR_OPTION, NULL, "plug-in %s: the path is too long", kind);
 done:
     return status;
@@ -122,7 +133,8 @@ static l3a_status load_plugin(l3a_context *context, const char *kind, const stru
     if (!access(path, R_OK)) {
         TRY(check_driver(context, kind));
     }
-    TRY(load_entry(context, user, kind, path, "build it with 'make cuda', or set L3A_PLUGIN_PATH to the folder that has it",
+    TRY(load_entry(context, user, kind, path,
+                   "install l3a-backend-cuda, build the plug-in with 'make cuda', or set L3A_PLUGIN_PATH to the folder that has it",
                    &found));
     memcpy(&entry, &found, sizeof entry);
     *plugin = entry(PLUGIN_VERSION);
@@ -137,11 +149,11 @@ l3a_status cluster_load(l3a_context *context, const struct cluster_plugin **plug
     cluster_entry *entry = NULL;
     void *found = NULL;
     TRY(find_plugin(context, "mpi", path, sizeof path));
-    TRY(load_entry(
-        context, "several processes were started together, and they need MPI", "mpi", path,
-        "build the plug-in where Open MPI is installed, set L3A_PLUGIN_PATH to the folder that has it, or set L3A_ALONE=1 "
-        "if the processes have nothing to do with each other",
-        &found));
+    TRY(load_entry(context, "several processes were started together, and they need MPI", "mpi", path,
+                   "install l3a-backend-mpi, build the plug-in where Open MPI is installed, set L3A_PLUGIN_PATH to the folder that "
+                   "has it, or set L3A_ALONE=1 "
+                   "if the processes have nothing to do with each other",
+                   &found));
     memcpy(&entry, &found, sizeof entry);
     *plugin = entry(PLUGIN_VERSION);
     TRY(check_version(context, path, *plugin));

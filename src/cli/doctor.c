@@ -14,12 +14,37 @@ static void print_waiting(void) {
                     : "as OpenMP chooses");
 }
 
+static bool reads_format(const char *name) {
+    size_t i = 0;
+    while (l3a_picture_format_at(i) && strcmp(l3a_picture_format_at(i), name) != 0) {
+        i++;
+    }
+    return l3a_picture_format_at(i) != NULL;
+}
+
+/* The formats that this build reads, and those it could have been built to read. */
 static void print_formats(void) {
+    static const char *const optional[] = {"webp", "heic", "avif"};
+    bool missing = false;
     printf("pictures     ");
     for (size_t i = 0; l3a_picture_format_at(i); i++) {
         printf("%s%s", i ? ", " : "", l3a_picture_format_at(i));
     }
+    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
+        if (!reads_format(optional[i])) {
+            printf(missing ? ", %s" : "\n             this build does not read %s", optional[i]);
+            missing = true;
+        }
+    }
     printf("\n");
+}
+
+static void print_networks(void) {
+    const char *engine = l3a_backbone_engine();
+    printf("networks     %s\n", engine);
+    if (strcmp(engine, "onednn") != 0) {
+        printf("             this build lacks oneDNN, which computes networks faster\n");
+    }
 }
 
 const struct option doctor_options[] = {
@@ -90,6 +115,11 @@ int doctor_command(struct arguments *arguments) {
         printf("             chosen by OPENBLAS_CORETYPE=%s; set it for your own programs that use the library, too\n",
                getenv("OPENBLAS_CORETYPE"));
     }
+    if (strstr(machine.blas, "OpenBLAS") && !strstr(machine.blas, "USE_OPENMP")) {
+        printf("             l3a cannot limit the threads of this OpenBLAS; install libopenblas0-openmp and choose it with\n"
+               "             update-alternatives --config libopenblas.so.0-x86_64-linux-gnu\n");
+    }
+    print_networks();
     print_devices(arguments->context);
     status = l3a_machine_speed(arguments->context, &single, &exact);
     if (status != L3A_OK) {
