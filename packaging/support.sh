@@ -51,8 +51,8 @@ inside() {
         DEBIAN_FRONTEND=noninteractive sh -euc "cd; $1"
 }
 
-# What is installed, and every file outside of the folders that hold caches and logs.
+# Every file but caches, logs, and the backups that adduser makes.
 list_files() {
     chroot "$root" find / -xdev \( -path /proc -o -path /dev -o -path /root -o -path /tmp -o -path /var/cache -o -path /var/log \
-        -o -path /var/lib/apt -o -path /var/lib/dpkg \) -prune -o -print | sort
+        -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /run -o -path '/etc/*-' \) -prune -o -print | sort
 }
