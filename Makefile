@@ -8,6 +8,7 @@
 #   make tarball    the source as build/l3a-VERSION.tar.gz, the same bytes wherever it is made
 #   make deb        Debian packages in build/: l3a, libl3a0, libl3a-dev, l3a-backend-mpi, and l3a-backend-cuda where nvcc is installed
 #   make static     the command at build-static/l3a, one file that runs on any Linux; `l3a doctor` says what it lacks
+#   make wheel      the Python package with the library inside: build/l3a-VERSION-py3-none-linux_x86_64.whl
 #   make install PREFIX=/usr/local, make uninstall
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -21,7 +22,7 @@ MAKEFLAGS += --no-print-directory
 configure = cmake -S . -B $(BUILD) -DCMAKE_C_COMPILER=$(CC) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DL3A_SANITIZE=$(SANITIZE) \
             -DL3A_WERROR=$(WERROR) -DL3A_CUDA=$(CUDA) > $(BUILD).log || { cat $(BUILD).log; exit 1; }
 
-.PHONY: all cuda demo test bench fuzz fuzz-long tarball deb static install uninstall format clean
+.PHONY: all cuda demo test bench fuzz fuzz-long tarball deb static install uninstall format clean wheel
 all:
 	@tools/install-packages build
 	@$(configure)
@@ -71,6 +72,15 @@ static:
 	@tools/install-packages build
 	@cmake -S . -B $(BUILD)-static -DCMAKE_C_COMPILER=$(CC) -DL3A_WERROR=$(WERROR) -DL3A_STATIC=ON > $(BUILD)-static.log || { cat $(BUILD)-static.log; exit 1; }
 	@cmake --build $(BUILD)-static -j $(JOBS)
+
+wheel:
+	@tools/install-packages build python
+	@mkdir -p $(BUILD)
+	@rm -rf $(BUILD)/wheel-package
+	@L3A_BUNDLE=1 L3A_CMAKE_BUILD=$(abspath $(BUILD))/wheel /usr/bin/python3 setup.py --quiet egg_info --egg-base $(BUILD) build --build-base $(BUILD)/wheel-package \
+	    bdist_wheel --bdist-dir $(BUILD)/wheel-package/wheel --dist-dir $(BUILD)
+	@rm -rf $(BUILD)/wheel-package
+	@ls -l $(BUILD)/l3a-*.whl
 
 install: all
 	@cmake --install $(BUILD) --prefix $(PREFIX)
