@@ -708,6 +708,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_dataset_disagreements": (c_size_t, [c_void_p]),
     "l3a_draw_class": (c_char_p, [c_size_t]),
     "l3a_draw_dataset": (c_int, [c_void_p, c_void_p, c_char_p]),
+    "l3a_backbone_engine": (c_char_p, []),
     "l3a_backbone_open": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
     "l3a_backbone_free": (None, [c_void_p]),
     "l3a_backbone_describe": (POINTER(l3a_backbone_info), [c_void_p]),
