@@ -9,9 +9,9 @@ root=$work/root
 
 # Nothing is removed while something is still mounted in it.
 leave() {
-    local code=$? mounted
-    for mounted in "$root/proc" "$root/dev" "$root"; do
-        ! mountpoint -q "$mounted" || umount "$mounted"
+    local code=$?
+    awk -v work="$work/" 'index($2, work) == 1 { print $2 }' /proc/mounts | sort -r | while read -r mounted; do
+        umount "$mounted"
     done
     rm -rf --one-file-system "$work"
     [ $code -eq 0 ] || echo "FAILED: ${step:-}" >&2
@@ -25,24 +25,24 @@ step() {
     echo "== $1"
 }
 
-# A fresh Debian at $root.
-make_debian() {
+# make_debian_at FOLDER: a fresh Debian there
+make_debian_at() {
     if [ ! -e "$debian/etc/debian_version" ]; then
         step "debootstrap $suite"
         debootstrap --variant=minbase "$suite" "$debian" >"$work/log" || { tail -n 20 "$work/log"; return 1; }
     fi
-    mkdir "$root" "$work/above" "$work/between"
-    mount -t overlay overlay -o "lowerdir=$debian,upperdir=$work/above,workdir=$work/between" "$root"
-    mount -t proc proc "$root/proc"
-    mount --bind /dev "$root/dev"
-    cp /etc/resolv.conf "$root/etc/resolv.conf"
-    [ "$suite" != bookworm ] || debian_updates
-    inside 'apt-get update -qq'
+    mkdir "$1" "$1-above" "$1-between"
+    mount -t overlay overlay -o "lowerdir=$debian,upperdir=$1-above,workdir=$1-between" "$1"
+    mount -t proc proc "$1/proc"
+    mount --bind /dev "$1/dev"
+    cp /etc/resolv.conf "$1/etc/resolv.conf"
+    sed "s/ $suite main/ $suite-updates main/" "$1/etc/apt/sources.list" >"$1/etc/apt/sources.list.d/updates.list"
 }
 
-# The updates of the release, as the sources of every installed Debian have them.
-debian_updates() {
-    sed 's/ bookworm main/ bookworm-updates main/' "$root/etc/apt/sources.list" >"$root/etc/apt/sources.list.d/updates.list"
+# A fresh Debian at $root, which `inside` uses.
+make_debian() {
+    make_debian_at "$root"
+    inside 'apt-get update -qq'
 }
 
 # inside COMMAND: a line for the shell in it, in its folder /root

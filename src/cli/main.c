@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 volatile sig_atomic_t interrupted;
@@ -99,6 +100,7 @@ static void restart_with_environment(char **texts) {
     const bool kernels = name_better_kernels(), waiting = name_waiting();
     if (kernels || waiting) {
         execv("/proc/self/exe", texts);
+        execv((const char *)getauxval(AT_EXECFN), texts); /* where /proc is not mounted */
     }
     if (kernels) {
         unsetenv("OPENBLAS_CORETYPE");
