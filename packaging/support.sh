@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the scripts that try packages share: a fresh Debian in a folder of its own, and checks. They need root and debootstrap.
 #   L3A_DEBIAN=FOLDER  a debootstrap that stays; made if it is missing, and never changed: the scripts work in a layer above it
 set -euo pipefail
