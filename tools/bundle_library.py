@@ -47,7 +47,8 @@ def own_name(name):
 
 def licence_of(path):
     """The licence of the Debian package that a library came from."""
-    for candidate in (path, path.resolve(), Path("/usr") / str(path.resolve()).lstrip("/"), Path(str(path.resolve()).replace("/usr/", "/"))):
+    real = path.resolve()
+    for candidate in (path, real, Path("/usr" + str(real)), Path(str(real).replace("/usr/", "/", 1))):
         found = subprocess.run(["dpkg-query", "-S", candidate], text=True, capture_output=True)
         if found.returncode == 0:
             package = found.stdout.split(":")[0]
