@@ -1,4 +1,5 @@
 """What the Python tests share: the package of this tree with the library of this build, and how a test is skipped."""
+import importlib.util
 import json
 import os
 import struct
@@ -21,9 +22,7 @@ if "address" in os.environ.get("L3A_SANITIZE", "") or "thread" in os.environ.get
 def need(*modules):
     """Skips the test if a module is missing."""
     for module in modules:
-        try:
-            __import__(module)
-        except ImportError:
+        if importlib.util.find_spec(module) is None:
             print(f"skipped: the Python module {module} is missing")
             sys.exit(77)
 

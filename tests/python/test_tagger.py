@@ -70,7 +70,7 @@ class AsTheCommand(Pictures):
         (ours, said), (theirs, also_said) = support.tensors("model.safetensors"), support.tensors("theirs.safetensors")
         self.assertEqual([name for name in theirs if ours.get(name) != theirs[name]], [])
         different = {key for key in said if said[key] != also_said.get(key)} | set(also_said) - set(said)
-        self.assertLessEqual(different, {"record.history", "xxh3.header"})  # each history has a number of its own
+        self.assertLessEqual(different, {"record.lesson", "xxh3.header"})  # a lesson has a number of its own
 
     def test_tags_with_the_same_scores(self):
         self.by_command()
