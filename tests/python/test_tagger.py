@@ -50,7 +50,7 @@ class Pictures(unittest.TestCase):
         self.held.cleanup()
 
     def taught(self, path="model.safetensors", **more):
-        tagger = l3a.Tagger.create(path, BACKBONE, threads=1, **more)
+        tagger = l3a.Tagger.create(path, BACKBONE, threads=1, dim=256, **more)
         for name in self.colours:
             tagger.teach(self.paths[name][:3], name)
         return tagger
