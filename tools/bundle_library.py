@@ -4,7 +4,7 @@ With --all, also the libraries that it needs and that not every Linux has, each 
 up with others of the same name in one process, and their licences. HEIC and AVIF pictures are left out then, because their codecs are
 large, and so are the plug-ins for GPUs and clusters. Needs patchelf.
 
-    python3 tools/bundle_library.py FOLDER [--all]"""
+    python3 tools/bundle_library.py FOLDER [--all] [--library FILE]"""
 import argparse
 import os
 import re
@@ -47,7 +47,8 @@ def own_name(name):
 
 def licence_of(path):
     """The licence of the Debian package that a library came from."""
-    for candidate in (path, path.resolve(), Path("/usr") / str(path.resolve()).lstrip("/"), Path(str(path.resolve()).replace("/usr/", "/"))):
+    real = path.resolve()
+    for candidate in (path, real, Path("/usr" + str(real)), Path(str(real).replace("/usr/", "/", 1))):
         found = subprocess.run(["dpkg-query", "-S", candidate], text=True, capture_output=True)
         if found.returncode == 0:
             package = found.stdout.split(":")[0]
@@ -66,18 +67,30 @@ def bundle(folder):
         shutil.copy(licence, licences / f"{package}.txt")
     for path in [lib / "libl3a.so"] + [lib / own_name(name) for name in others]:
         path.chmod(0o755)
-        wanted = run("patchelf", "--print-needed", path, capture_output=True).stdout.split()
-        replaced = [part for name in wanted if name in others for part in ("--replace-needed", name, own_name(name))]
-        names = [] if path.name == "libl3a.so" else ["--set-soname", path.name]
-        run("patchelf", "--force-rpath", "--set-rpath", "$ORIGIN", *names, *replaced, path)
+        change(path, others)
+    for path in lib.iterdir():
+        stray = [name for name, where in needed(path).items() if where.parent.resolve() != lib.resolve()]
+        if stray:
+            sys.exit(f"{path.name} still looks for {', '.join(stray)} elsewhere")
+
+
+def change(path, others):
+    """Renames what a library needs. One change at a time: patchelf mixes several up."""
+    if path.name != "libl3a.so":
+        run("patchelf", "--set-soname", path.name, path)
+    for name in run("patchelf", "--print-needed", path, capture_output=True).stdout.split():
+        if name in others:
+            run("patchelf", "--replace-needed", name, own_name(name), path)
+    run("patchelf", "--force-rpath", "--set-rpath", "$ORIGIN", path)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--library", type=Path, help="one that is built already")
     arguments = parser.parse_args()
-    library, lib = build(arguments.all), arguments.folder / "lib"
+    library, lib = arguments.library or build(arguments.all), arguments.folder / "lib"
     shutil.rmtree(lib, ignore_errors=True)
     shutil.rmtree(arguments.folder / "licences", ignore_errors=True)
     lib.mkdir(parents=True)

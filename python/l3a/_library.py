@@ -93,7 +93,7 @@ def text_array(texts: Iterable[bytes]) -> Any:
 def sized(kind: Type[Some], **values: Any) -> Some:
     """A struct that begins with its own size, which is set, with these fields."""
     made = kind(**values)
-    made.size = ctypes.sizeof(kind)  # type: ignore[attr-defined]
+    made.size = ctypes.sizeof(kind)
     return made
 
 
@@ -240,6 +240,15 @@ class Context:
                 if self._garbage:
                     self._drain()
 
+    def call_short(self, function: Any, *arguments: Any) -> None:
+        """The same for a call that is over soon, so that nobody has to wait for Ctrl-C, and that sends no events."""
+        with self.lock:
+            self._busy += 1
+            status = function(*arguments)
+            self._busy -= 1
+            if status:
+                raise self.error(status)
+
     def error(self, status: int) -> Error:
         """The last failure."""
         return make_error(status, decode(library.l3a_error_text(self.handle)), decode(library.l3a_error_hint(self.handle)))
@@ -281,7 +290,8 @@ def version() -> str:
 
 def listed(name: str) -> List[Any]:
     """The entries of a static table of the library: l3a_option_at, l3a_method_at, l3a_preset_at."""
-    function, found = getattr(library, name), []
+    function = getattr(library, name)
+    found: List[Any] = []
     while True:
         entry = function(len(found))
         if not entry:
@@ -289,4 +299,5 @@ def listed(name: str) -> List[Any]:
         found.append(entry.contents)
 
 
-__all__ = ["Context", "Event", "Handle", "Interrupt", "decode", "encode", "library", "listed", "path_bytes", "sized", "text_array", "version"]
+__all__ = ["Context", "Event", "Handle", "Interrupt",
+           "decode", "encode", "library", "listed", "path_bytes", "sized", "text_array", "version"]
