@@ -19,7 +19,7 @@ static size_t colour_of(size_t series) {
 }
 
 static size_t dashes_of(size_t series) {
-    return series % SERIES_DASHES;
+    return (series + series / SERIES_COLOURS) % SERIES_DASHES;
 }
 
 static size_t marker_of(size_t series) {
@@ -310,7 +310,7 @@ void legend_scale(struct canvas *canvas, double limit, bool beyond) {
                    beyond ? " or more" : "", limit);
         return;
     }
-    const double text = beyond ? 100 : 62;
+    const double text = beyond ? 124 : 74;
     legend_begin(canvas);
     place_item(canvas, 0);
     html_raw(&canvas->legend, "<defs><linearGradient id=\"l3a-scale\"><stop offset=\"0\" class=\"loss\"/><stop offset=\".5\" "

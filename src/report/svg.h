@@ -7,7 +7,7 @@
 
 #include "report/html.h"
 
-enum { TICKS = 12, SERIES_COLOURS = 7, SERIES_DASHES = 4, SERIES_MARKERS = 7 };
+enum { TICKS = 12, SERIES_COLOURS = 8, SERIES_DASHES = 4, SERIES_MARKERS = 7 };
 
 /* Where charts are drawn: on a page, or in a figure of its own, where drawings stand side by side below its legend. */
 struct canvas {
