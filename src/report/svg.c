@@ -121,13 +121,22 @@ static void print_share(struct canvas *canvas, const char *attribute, double per
     }
 }
 
-static void print_text(struct canvas *canvas, const char *classes, double percent, double shift, double y, const char *text) {
+/* The caller closes the element. */
+static void begin_text(struct canvas *canvas, const char *classes, double percent, double shift, double y) {
     html_print(canvas->to, "<text class=\"%s\"", classes);
-    print_share(canvas, "x", percent);
-    if (shift != 0) {
-        html_print(canvas->to, " dx=\"%.0f\"", shift);
+    if (canvas->width > 0) {
+        html_print(canvas->to, " x=\"%.2f\"", canvas->plot * percent / 100 + shift);
+    } else if (shift != 0) {
+        html_print(canvas->to, " x=\"%.2f%%\" dx=\"%.0f\"", percent, shift);
+    } else {
+        html_print(canvas->to, " x=\"%.2f%%\"", percent);
     }
-    html_print(canvas->to, " y=\"%.1f\">%s</text>", y, text);
+    html_print(canvas->to, " y=\"%.1f\">", y);
+}
+
+static void print_text(struct canvas *canvas, const char *classes, double percent, double shift, double y, const char *text) {
+    begin_text(canvas, classes, percent, shift, y);
+    html_print(canvas->to, "%s</text>", text);
 }
 
 static void print_line(struct canvas *canvas, const char *classes, double from, double to, double top, double bottom) {
@@ -233,7 +242,8 @@ void chart_mark(const struct chart *chart, double x, double y, size_t series, co
 }
 
 void chart_label(const struct chart *chart, double x, double y, int side, const char *text) {
-    print_text(chart->canvas, side < 0 ? "end" : "start", across(chart, x), 9 * side, down(chart, y) + 4, text);
+    const double beside = down(chart, y) + 4, below = fmin(beside + 12, chart->height - 4);
+    print_text(chart->canvas, side < 0 ? "end" : "start", across(chart, x), 9 * side, side < 0 ? below : beside, text);
     html_raw(chart->canvas->to, "\n");
 }
 
@@ -357,10 +367,8 @@ static void print_bar(struct canvas *canvas, const struct bar *row, double top, 
     if (!isnan(row->mark)) {
         print_line(canvas, "second", 100 * row->mark / whole, 100 * row->mark / whole, top + 2, top + 18);
     }
-    html_raw(canvas->to, "<text class=\"start\"");
-    print_share(canvas, "x", 100);
-    html_print(canvas->to, " dx=\"6\" y=\"%.0f\">%s%s</text>\n", top + 14, fixed_text(start, decimals, number),
-               row->note ? row->note : "");
+    begin_text(canvas, "start", 100, 6, top + 14);
+    html_print(canvas->to, "%s%s</text>\n", fixed_text(start, decimals, number), row->note ? row->note : "");
 }
 
 void bars(struct canvas *canvas, const char *title, const struct bar *rows, size_t count, double full, int decimals,

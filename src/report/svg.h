@@ -49,7 +49,7 @@ void chart_line(const struct chart *chart, const double *x, const double *y, siz
 /* A marker, with the text that is shown when the pointer is over it. */
 __attribute__((format(printf, 5, 6))) void chart_mark(const struct chart *chart, double x, double y, size_t series,
                                                       const char *format, ...);
-/* A text beside a point: side -1 to its left, 1 to its right. */
+/* A text beside a point: side -1 to its left and below, 1 to its right. */
 void chart_label(const struct chart *chart, double x, double y, int side, const char *text);
 void chart_end(const struct chart *chart);
 
