@@ -36,6 +36,9 @@ int report_command(struct arguments *arguments) {
     if (!count) {
         return complain(arguments, "name the folder of at least one run");
     }
+    if (!page && (options.title || options.pictures)) {
+        return complain(arguments, "--%s is for the page, and figures have none", options.title ? "title" : "pictures");
+    }
     if (!path && count > 1) {
         return complain(arguments, "several runs need -o %s", page ? "FILE.html" : "FOLDER");
     }

@@ -183,6 +183,7 @@ def check_many(work):
 def check_errors(work, folder):
     made = os.path.join(work, "none")
     assert "not one of html|svg|pdf|png" in run("report", folder, "--format", "gif", code=2)
+    assert "--title is for the page" in run("report", folder, "--format", "svg", "--title", "A title", code=2)
     assert "-o FOLDER" in run("report", folder, folder, "--format", "svg", code=2)
     assert "not the folder of a run" in run("report", work, "--format", "svg", "-o", made, code=2)
     environment = dict(os.environ, L3A_PLUGIN_PATH=work)
