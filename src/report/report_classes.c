@@ -303,7 +303,8 @@ static void print_forgetting_text(const struct classes *c, size_t shown) {
         html_print(&report->page, "<p>The charts show the first method and, of the others, the %s most.</p>", numbers[shown - 1]);
     }
     if (c->count > MANY_CLASSES) {
-        html_raw(&report->page, "<p>A row is the mean over the classes that a phase taught. Unfold a chart to see each class.</p>");
+        html_raw(&report->page, "<p>A row is the mean over the classes that a phase taught. <span class=\"screen\">Unfold a chart "
+                                "to see each class.</span></p>");
     }
 }
 

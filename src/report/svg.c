@@ -336,7 +336,10 @@ void switch_style(text_builder *page, size_t count) {
         html_print(page, "main:has(#show%zu:not(:checked)) .l%zu{display:none}main:has(#show%zu:not(:checked)) .k%zu{--off:1}\n", i,
                    i, i, i);
         html_print(page, "@media print{main:has(#show%zu:not(:checked)) .k%zu{display:none}}\n", i, i);
-        html_print(page, "main:has(.k%zu:hover) :is(.line,.mark,.band):is([class*=\" l\"]):not(.l%zu){opacity:.15}\n", i, i);
+        html_print(page,
+                   "@media(hover:hover){main:has(.k%zu:hover):has(#show%zu:checked) :is(.line,.mark,.band)[class*=\" "
+                   "l\"]:not(.l%zu){opacity:.15}}\n",
+                   i, i, i);
     }
 }
 

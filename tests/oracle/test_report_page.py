@@ -2,6 +2,7 @@
 another, is cut off or leaves its card. Lines differ, and can be switched off; the contents stay in sight; long heat maps fold. Boxes lie on the crops that spoke, and can be seen. Without Chromium the test is skipped, or fails if L3A_BROWSER=required, as in CI."""
 import csv
 import os
+import re
 import sys
 import tempfile
 
@@ -116,11 +117,38 @@ LOOKS = """[...document.querySelectorAll('#phases .legend li')].map(item => {
 })"""
 
 
+# How people without red, green or blue cones see linear RGB (Machado and others, 2009).
+VISIONS = {"all": np.eye(3), "no red": np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]),
+           "no green": np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]),
+           "no blue": np.array([[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]])}
+
+
+def lightness_and_hue(colour, vision):
+    """CIELAB, in which distances are about those that people see."""
+    share = np.array([int(n) for n in re.findall(r"\d+", colour)[:3]]) / 255
+    linear = np.clip(vision @ np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4), 0, 1)
+    x, y, z = np.cbrt([[0.4339, 0.3762, 0.1899], [0.2126, 0.7152, 0.0722], [0.0177, 0.1095, 0.8729]] @ linear)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def check_colours(colours):
+    """Eight, that differ for everybody."""
+    for name, vision in VISIONS.items():
+        seen = [lightness_and_hue(colour, vision) for colour in colours]
+        nearest = min((np.linalg.norm(seen[i] - seen[j]), colours[i], colours[j]) for i in range(8) for j in range(i))
+        assert nearest[0] > 12, (name, nearest)
+
+
 def check_switches(browser, path, count):
     """A box per series, by pointer and by keyboard, for all charts at once; also on paper, where the legend loses the item."""
     browser.open(path, 1400)
     everything = list(range(count))
     looks = [tuple(look) for look in browser.evaluate(LOOKS)]
+    if count >= 8:
+        check_colours([look[0] for look in looks[:8]])
+        browser.open(path, 1400, dark=True)
+        check_colours([look[0] for look in browser.evaluate(LOOKS)][:8])
+        browser.open(path, 1400)
     assert len(set(looks)) == count, "two lines look the same"
     assert len({colour for colour, _, _ in looks[:8]}) == min(8, count) and all(a[1] != b[1] for a, b in zip(looks, looks[1:])), looks
     assert all(shown[1] == everything for shown in browser.evaluate(SHOWN))
