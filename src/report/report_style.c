@@ -99,7 +99,8 @@ const char report_style[] =
     ".line{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round;vector-effect:non-scaling-stroke}\n"
     ".thick{stroke-width:3}\n" DASHES_1 DASHES_2 DASHES_3 "\n"
     ".band{fill:var(--c);fill-opacity:.16}\n"
-    ".mark{fill:var(--c);stroke:var(--card);stroke-width:1}\n"
+    ".mark{fill:var(--c);stroke:var(--card);stroke-width:1}.hollow{fill:none;stroke:var(--c);stroke-width:2;"
+    "pointer-events:all}\n"
     ".rail{fill:var(--rail)}\n"
     ".bar{fill:var(--c)}\n"
     ".noted{fill-opacity:.55;stroke:var(--c);stroke-width:1.5}\n"
@@ -168,6 +169,7 @@ const char figure_style[] =
     ".l3a .line{fill:none;stroke:currentColor;stroke-width:1.6;stroke-linejoin:round}.l3a .thick{stroke-width:2.6}\n"
     ".l3a " DASHES_1 ".l3a " DASHES_2 ".l3a " DASHES_3 "\n"
     ".l3a .band{fill:currentColor;fill-opacity:.16}.l3a .mark{fill:currentColor;stroke:#fff;stroke-width:1}\n"
+    ".l3a .hollow{fill:none;stroke:currentColor;stroke-width:2}\n"
     ".l3a .rail{fill:" RAIL "}.l3a .bar{fill:currentColor}.l3a .noted{fill-opacity:.55;stroke:currentColor;stroke-width:1.5}\n"
     ".l3a .second{stroke:" INK ";stroke-width:2}\n"
     ".l3a .cell{fill:" RAIL ";stop-color:" RAIL "}.l3a .loss{fill:" C1 ";stop-color:" C1 "}.l3a .gain{fill:" C0 ";stop-color:" C0

@@ -230,7 +230,7 @@ void chart_mark(const struct chart *chart, double x, double y, size_t series, co
     } else {
         html_print(canvas->to, "<use href=\"#m%zu\" x=\"%.2f%%\" y=\"%.1f\"", marker_of(series), at, top);
     }
-    html_print(canvas->to, " class=\"mark s%zu", colour_of(series));
+    html_print(canvas->to, " class=\"mark%s s%zu", chart->hollow ? " hollow" : "", colour_of(series));
     if (!chart->unswitched) {
         html_print(canvas->to, " l%zu", series);
     }

@@ -39,6 +39,7 @@ struct chart {
     struct axis x, y;
     double height;
     bool unswitched; /* its marks are no series that the page can hide */
+    bool hollow;     /* its marks show what is below them */
 };
 
 /* Defines the markers of all charts: call it once per page, before the first chart. */
