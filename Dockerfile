@@ -1,13 +1,13 @@
 # l3a in a container:
 #   docker build -t l3a .
 #   docker run --rm -v "$PWD":/data l3a tag pets.l3a photos
-# It has no plug-ins: docs/installing.md says how to learn on a GPU. packaging/try-dockerfile runs these lines without Docker.
+# It has no plug-ins: docs/installing.md says what that means. packaging/try-dockerfile runs these lines without Docker.
 FROM debian:12-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
     gcc libc6-dev cmake make pkg-config libopenblas-openmp-dev libxxhash-dev libexpat1-dev libjpeg62-turbo-dev libpng-dev \
     libwebp-dev libheif-dev libdnnl-dev
 COPY . /source
-RUN cmake -S /source -B /build -DL3A_CUDA=OFF -DL3A_MPI=OFF -DL3A_WEBP=ON -DL3A_HEIF=ON -DL3A_ONEDNN=ON
+RUN cmake -S /source -B /build -DL3A_CUDA=OFF -DL3A_MPI=OFF -DL3A_FIGURE=OFF -DL3A_WEBP=ON -DL3A_HEIF=ON -DL3A_ONEDNN=ON
 RUN cmake --build /build -j "$(nproc)"
 RUN cmake --install /build --strip --prefix /install
 

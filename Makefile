@@ -6,7 +6,7 @@
 #   make fuzz       libFuzzer targets; make fuzz-long runs all of them for half an hour (FUZZ_SECONDS=60 for less)
 #   make bench      measurements against bare BLAS and PyTorch
 #   make tarball    the source as build/l3a-VERSION.tar.gz, the same bytes wherever it is made
-#   make deb        Debian packages in build/: l3a, libl3a0, libl3a-dev, python3-l3a, l3a-backend-mpi, and l3a-backend-cuda where nvcc is installed
+#   make deb        Debian packages in build/: l3a, libl3a0, libl3a-dev, python3-l3a, l3a-figures, l3a-backend-mpi, and l3a-backend-cuda where nvcc is installed
 #   make static     the command at build-static/l3a, one file that runs on any Linux; `l3a doctor` says what it lacks
 #   make wheel      the Python package with the library inside: build/l3a-VERSION-py3-none-linux_x86_64.whl
 #   make install PREFIX=/usr/local, make uninstall

@@ -1,6 +1,6 @@
 # The command as one file that runs on any Linux of its architecture, whatever is installed there. Libraries that exist only as
 # shared ones stay out of it: oneDNN, so networks run on the matrix library, and libheif. So do plug-ins: base/plugin.c says why.
-foreach(part ONEDNN HEIF CUDA MPI)
+foreach(part ONEDNN HEIF CUDA MPI FIGURE)
   if(L3A_${part} STREQUAL "ON")
     message(FATAL_ERROR "a static build cannot have L3A_${part}")
   endif()

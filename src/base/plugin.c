@@ -75,7 +75,9 @@ static l3a_status find_plugin(l3a_context *context, const char *kind, char *path
     char folder[PATH_LIMIT];
     const char *given = secure_getenv("L3A_PLUGIN_PATH");
     FAIL_IF(!CAN_LOAD, context, L3A_ERROR_NOT_FOUND,
-            "use the shared build of l3a for GPUs and clusters; L3A_ALONE=1 tells processes that mpirun started to work alone",
+            "use the shared build of l3a for GPUs, clusters, and figures in PDF and PNG; L3A_ALONE=1 tells processes that mpirun "
+            "started "
+            "to work alone",
             "plug-in %s: this is the static build, which has no plug-ins", kind);
     FAIL_IF(given && given[0] != '/', context, L3A_ERROR_OPTION, "set it to the full path of the folder that has the plug-ins",
             "L3A_PLUGIN_PATH: '%.200s' is no full path", given);
@@ -154,6 +156,24 @@ l3a_status cluster_load(l3a_context *context, const struct cluster_plugin **plug
                    "has it, or set L3A_ALONE=1 "
                    "if the processes have nothing to do with each other",
                    &found));
+    memcpy(&entry, &found, sizeof entry);
+    *plugin = entry(PLUGIN_VERSION);
+    TRY(check_version(context, path, *plugin));
+done:
+    return status;
+}
+
+l3a_status figure_load(l3a_context *context, const struct figure_plugin **plugin) {
+    l3a_status status = L3A_OK;
+    char path[PATH_LIMIT + 32];
+    figure_entry *entry = NULL;
+    void *found = NULL;
+    TRY(find_plugin(context, "figure", path, sizeof path));
+    TRY(load_entry(
+        context, "figures in PDF and PNG", "figure", path,
+        "make figures in SVG, which need no plug-in; or install l3a-figures, or install librsvg2-dev and build the plug-in, or "
+        "set L3A_PLUGIN_PATH to the folder that has it",
+        &found));
     memcpy(&entry, &found, sizeof entry);
     *plugin = entry(PLUGIN_VERSION);
     TRY(check_version(context, path, *plugin));

@@ -119,10 +119,6 @@ int doctor_command(struct arguments *arguments) {
         printf("             chosen by OPENBLAS_CORETYPE=%s; set it for your own programs that use the library, too\n",
                getenv("OPENBLAS_CORETYPE"));
     }
-    if (strstr(machine.blas, "OpenBLAS") && !strstr(machine.blas, "USE_OPENMP")) {
-        printf("             l3a cannot limit the threads of this OpenBLAS; install libopenblas0-openmp and choose it with\n"
-               "             update-alternatives --config libopenblas.so.0-x86_64-linux-gnu\n");
-    }
     print_networks();
     print_devices(arguments->context);
     status = l3a_machine_speed(arguments->context, &single, &exact);
