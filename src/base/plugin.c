@@ -76,8 +76,7 @@ static l3a_status find_plugin(l3a_context *context, const char *kind, char *path
     const char *given = secure_getenv("L3A_PLUGIN_PATH");
     FAIL_IF(!CAN_LOAD, context, L3A_ERROR_NOT_FOUND,
             "use the shared build of l3a for GPUs, clusters, and figures in PDF and PNG; L3A_ALONE=1 tells processes that mpirun "
-            "started "
-            "to work alone",
+            "started to work alone",
             "plug-in %s: this is the static build, which has no plug-ins", kind);
     FAIL_IF(given && given[0] != '/', context, L3A_ERROR_OPTION, "set it to the full path of the folder that has the plug-ins",
             "L3A_PLUGIN_PATH: '%.200s' is no full path", given);
