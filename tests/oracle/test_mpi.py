@@ -168,6 +168,14 @@ def failures_end_all_processes(train, test):
     check(not (folder / "never").exists(), "a model of a run that failed")
     done = l3a(2, "info", train, code=2)
     check(done.stderr.count("works in one process, but 2 were started together") == 1, f"a command for one process: {done.stderr}")
+    recursive = ["--dim", 20, "--solver", "recursive"]
+    done = l3a(2, "run", "--train", train, "--test", test, *recursive, "-o", folder / "recursive run", code=2)
+    check(done.stderr.count("learns in one process, but 2 learn together") == 1, f"the recursion in a run: {done.stderr}")
+    check(not (folder / "recursive run").exists(), "a folder of a run that was refused")
+    l3a(0, "learn", folder / "recursive", "--features", train, "--classes", "c0", *recursive)
+    l3a(2, "eval", folder / "recursive", "--features", test)
+    done = l3a(2, "learn", folder / "recursive", "--features", train, "--classes", "c1", code=2)
+    check(done.stderr.count("learns in one process, but 2 learn together") == 1, f"the recursion of a model: {done.stderr}")
     again = l3a(2, "run", "--train", train, "--test", test, "--dim", 20, "-o", folder / "all methods 0", code=2)
     check(again.stderr.count("already holds a run") == 1, f"a folder that is taken: {again.stderr}")
 

@@ -262,6 +262,25 @@ static void a_sum_that_fails_leaves_the_model_good(void **state) {
     l3a_context_free(context);
 }
 
+static void the_recursion_is_refused_to_processes_that_learn_together(void **state) {
+    (void)state;
+    l3a_context *context = make_context(1);
+    struct model_options options;
+    l3a_model *model = NULL;
+    model_options_default(&options);
+    options.dim = DIM;
+    options.solver = L3A_SOLVER_RECURSIVE;
+    assert_ok(context, model_create(context, WIDTH, &options, &model));
+    assert_ok(context, l3a_phase_begin(model, names, STEP));
+    l3a_phase_abandon(model);
+    context->options.sum = refuse;
+    context->options.processes = 3;
+    assert_fails(context, l3a_phase_begin(model, names, STEP), L3A_ERROR_OPTION, "but 3 learn together");
+    assert_non_null(strstr(l3a_error_hint(context), "solver auto or sums"));
+    l3a_model_free(model);
+    l3a_context_free(context);
+}
+
 static void a_process_has_a_number_below_that_of_all(void **state) {
     (void)state;
     l3a_context *context = NULL;
@@ -509,6 +528,7 @@ int main(void) {
         cmocka_unit_test(a_process_alone_is_a_cluster),
         cmocka_unit_test(processes_end_with_the_model_of_one),
         cmocka_unit_test(a_sum_that_fails_leaves_the_model_good),
+        cmocka_unit_test(the_recursion_is_refused_to_processes_that_learn_together),
         cmocka_unit_test(a_process_has_a_number_below_that_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
