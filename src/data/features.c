@@ -29,10 +29,10 @@ size_t provenance_conflict(const char *const mine[PROVENANCE], const char *const
 }
 
 const char difficult_record[] = "difficult", views_record[] = "views", bad_record[] = "bad";
-const char shard_record[] = "shard", extraction_record[] = "extraction";
+const char shard_record[] = "shard", extraction_record[] = "extraction", batches_record[] = "batches";
 
 /* Where the pictures are, so that they can be shown, and how their labels were read. A model does not compare these records. */
-static const char *const origin[] = {"data", "split", difficult_record, shard_record, extraction_record};
+static const char *const origin[] = {"data", "split", difficult_record, shard_record, extraction_record, batches_record};
 enum { ORIGIN = sizeof origin / sizeof origin[0] };
 
 bool shard_parse(const char *text, uint64_t *shard, uint64_t *shards) {
