@@ -187,6 +187,10 @@ def a_missing_plugin_is_explained(train):
     check(done.stderr.count("cannot load the plug-in") == 1 and "L3A_ALONE" in done.stderr, f"without the plug-in: {done.stderr}")
     done = l3a(2, "eval", folder / "model 0", "--features", train, "--format", "csv", environment=dict(nowhere, L3A_ALONE="1"))
     check(done.stdout.count("class,images,AP") == 2, f"processes that have nothing to do with each other: {done.stdout}")
+    slurm = dict(nowhere, SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="0")
+    for more, notes in ({}, 1), ({"PMIX_RANK": "0", "PMIX_NAMESPACE": "job"}, 0), ({"SLURM_PROCID": "1"}, 0):
+        done = l3a(0, "eval", folder / "model 0", "--features", train, code=2, environment={**slurm, **more})
+        check(done.stderr.count("use srun --mpi=pmix") == notes, f"srun without PMIx, {more}: {done.stderr}")
 
 
 def children(process):
