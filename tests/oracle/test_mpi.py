@@ -154,6 +154,20 @@ def learns_and_evaluates(train, test):
     check(not list(folder.glob(".*l3a-*")), f"locks or temporary files are left: {list(folder.glob('.*'))}")
 
 
+def no_process_reads_all_features():
+    wide, rows = 256, 20000
+    labels = np.zeros((rows, 2), np.int8)
+    labels[np.arange(rows), np.arange(rows) % 2] = 1
+    save(folder / "made", {"features": rng.normal(size=(rows, wide)).astype(np.float32), "labels": labels},
+         {"format": "l3a.features", "version": "1", "classes": "c0\nc1"})
+    l3a(0, "merge", folder / "made", "-o", folder / "large")  # with checksums
+    learn = f"'{COMMAND}' learn '{folder}/of large' --features '{folder}/large' --classes c0,c1 --dim 20 --quiet --threads 1"
+    done = subprocess.run(["mpirun", "-n", "2", "sh", "-c", learn + "; grep rchar /proc/$$/io"], capture_output=True, text=True, env=ENVIRONMENT)
+    read = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("rchar")]  # the shell and what it waited for
+    check(done.returncode == 0 and len(read) == 2, f"what processes read: {done}")
+    check(all(4 * rows * wide // 2 <= count < 4 * rows * wide * 3 // 4 for count in read), f"half of the features each, of {4 * rows * wide}: {read}")
+
+
 def one_process_is_alone(train, test):
     l3a(1, "run", "--train", train, "--test", test, "--dim", 20, "-o", folder / "single")
     check("processes" not in json.loads((folder / "single/run.json").read_text())["run"], "one process under mpirun is alone")
@@ -241,6 +255,7 @@ try:
     tables = runs_are_those_of_one_process()
     sweeps_are_those_of_one_process(*tables)
     learns_and_evaluates(*tables)
+    no_process_reads_all_features()
     one_process_is_alone(*tables)
     failures_end_all_processes(*tables)
     a_missing_plugin_is_explained(tables[0])
