@@ -241,6 +241,14 @@ def a_killed_run_resumes(train, test):
         check(not [file for file in files(out) if "l3a-tmp" in file or "l3a-lock" in file], f"left over: {files(out)}")
 
 
+def other_numbers_of_processes_do_not_resume():
+    for size, out, words in (3, "whole", "needs 2 processes to go on with the same bits, but 3 were started"), (
+            0, "whole", "needs 2 processes to go on with the same bits, but 1 was started"), (
+            2, "single", "needs 1 process to go on with the same bits, but 2 were started"):
+        done = l3a(size, "run", "--resume", "-o", folder / out, code=2)
+        check(done.stderr.count(words) == 1 and "start as many processes as before" in done.stderr, f"{out}, {size}: {done.stderr}")
+
+
 def the_example_learns_together():
     example = COMMAND.parent / "examples/mpi"
     if not example.exists():
@@ -260,6 +268,7 @@ try:
     failures_end_all_processes(*tables)
     a_missing_plugin_is_explained(tables[0])
     a_killed_run_resumes(*tables)
+    other_numbers_of_processes_do_not_resume()
     the_example_learns_together()
 finally:
     shutil.rmtree(folder)
