@@ -89,8 +89,8 @@ typedef enum l3a_event_kind {
     L3A_EVENT_WARNING = 1,  /* text */
     L3A_EVENT_TIMING = 2,   /* stage, seconds: a stage has ended; since 0.6, of the stage "share", done: bytes that were summed */
     L3A_EVENT_RESULT = 3,   /* text: a phase of an experiment is finished and, if there is a folder, on disk */
-    L3A_EVENT_NOTE = 4      /* text: what was chosen, and why: with the device "auto", and since 0.6 with the solver "auto" if one process
-                             * has too little memory for the sums. Since 0.5. */
+    L3A_EVENT_NOTE = 4      /* text: what was chosen, and why: with the device "auto", and since 0.6 with the solver "auto" if one
+                             * process has too little memory for the sums. Since 0.5. */
 } l3a_event_kind;
 
 typedef struct l3a_event {
@@ -804,6 +804,12 @@ typedef struct l3a_report_options {
 /* NULL options: the defaults. The path holds the complete page afterwards or, on failure, what it held before. */
 L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *folders, size_t count,
                                        const l3a_report_options *options, const char *path);
+/* The charts of the report, each as a figure for papers and slides in a file of its own, named by what it shows:
+ * "map-by-phase.svg". The format is "svg", "pdf" or "png"; the last two need the plug-in libl3a-figure.so, which is looked for next
+ * to the library or in the folder L3A_PLUGIN_PATH. The folder is created if it is missing; each file replaces one of the same name
+ * at once, and none is touched before all figures are drawn. NULL options: the defaults; a figure has no use for any. Since 0.7. */
+L3A_PUBLIC l3a_status l3a_report_figures(l3a_context *context, const char *const *folders, size_t count,
+                                         const l3a_report_options *options, const char *format, const char *folder);
 
 /* ---- Pictures -------------------------------------------------------------------------------------------------------
  * Decodes JPEG, PNG, WebP (since 0.3, with libwebp), HEIC and AVIF (since 0.3, with libheif) to RGB bytes and resizes them for a

@@ -12,6 +12,9 @@ typedef const l3a_method_info *method_table(size_t index);
 /* l3a_report_write() with the methods that the page can describe. */
 l3a_status report_write(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
                         method_table *method_at, const char *path);
+/* l3a_report_figures(), with the same methods. */
+l3a_status report_figures(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
+                          method_table *method_at, const char *format, const char *folder);
 
 struct report_run {
     const char *folder;
@@ -34,6 +37,13 @@ struct series {
     double gap;      /* last mAP of the run's `joint` minus this one's; NaN: joint was not run, or is this series */
 };
 
+/* A chart in a file of its own (report_figures.c). */
+struct figure {
+    char *name, *title;
+    char *bytes;
+    size_t length;
+};
+
 struct report {
     l3a_context *context;
     const l3a_report_options *options;
@@ -43,9 +53,17 @@ struct report {
     struct series *series;
     size_t series_count;
     text_builder page, links; /* the body, and the list of its sections */
-    bool has_boxes;           /* on pictures: the page needs report_box_style */
+    struct canvas canvas;     /* the page, or the figure that is being drawn; then the page is made all the same, and dropped */
+    text_builder drawing;     /* of that figure */
+    struct figure *figures;
+    size_t figure_count, figure_capacity;
+    bool has_boxes; /* on pictures: the page needs report_box_style */
 };
 
+/* An empty report that is drawn on its page. */
+void report_begin(struct report *report, l3a_context *context, const l3a_report_options *options, method_table *method_at);
+/* Reads the runs, and prints all sections. */
+l3a_status report_print(struct report *report, const char *const *folders, size_t count);
 l3a_status report_load(struct report *report, const char *const *folders, size_t count);
 void report_free(struct report *report);
 
@@ -74,10 +92,23 @@ void section_begin(struct report *report, const char *id, const char *heading, c
 void section_end(struct report *report);
 /* The series with their colours, if there is more than one. */
 void report_legend(struct report *report);
+/* What a chart is as a figure of its own. */
+struct figure_plan {
+    const char *name;    /* of its file, without the ending */
+    const char *of;      /* appended to the name, with all but plain characters replaced; may be NULL */
+    const char *title;   /* what it shows, for programs */
+    const char *heading; /* printed above it; may be NULL: its axes say enough */
+    double width;        /* of one of its drawings; 0: that of a chart */
+    bool with_legend;    /* the last one */
+};
+
+/* Enclose what is drawn on the canvas for a chart. On a page they do nothing. */
+void figure_begin(struct report *report, const struct figure_plan *plan);
+void figure_end(struct report *report, const struct figure_plan *plan);
 /* Enclose a chart's table of numbers. */
 void numbers_begin(struct report *report);
 void numbers_end(struct report *report);
 
-extern const char report_style[], report_box_style[];
+extern const char report_style[], report_box_style[], figure_style[];
 
 #endif

@@ -296,8 +296,16 @@ void report_free(struct report *report) {
     for (size_t i = 0; i < report->series_count; i++) {
         release(context, report->series[i].label);
     }
+    for (size_t i = 0; i < report->figure_count; i++) {
+        release(context, report->figures[i].name);
+        release(context, report->figures[i].title);
+        release(context, report->figures[i].bytes);
+    }
     release(context, report->runs);
     release(context, report->series);
+    release(context, report->figures);
+    text_builder_free(&report->drawing);
+    text_builder_free(&report->canvas.legend);
     text_builder_free(&report->page);
     text_builder_free(&report->links);
 }

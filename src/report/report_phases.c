@@ -201,6 +201,7 @@ static void fit_ends(struct axis *axis, const size_t *ends, size_t count) {
 
 struct phase_chart {
     struct chart chart;
+    const char *name; /* of its figure */
     const char *title;
     enum measure measure;
     const size_t *ends;
@@ -275,29 +276,42 @@ static void print_phase_table(struct report *report, const struct phase_chart *p
 }
 
 static void print_phase_chart(struct report *report, struct phase_chart *phases, double height) {
-    phases->chart.page = &report->page;
-    phases->chart.height = height;
+    const struct figure_plan plan = {.name = phases->name, .title = phases->title, .with_legend = true};
+    phases->chart.canvas = &report->canvas;
+    phases->chart.height = report->canvas.width > 0 ? 220 : height; /* figures of one size can stand side by side */
     fit_ends(&phases->chart.x, phases->ends, phases->end_count);
     fit_values(report, phases);
     html_print(&report->page, "<figure><figcaption>%s</figcaption>\n", phases->title);
+    figure_begin(report, &plan);
     chart_begin(&phases->chart, phases->title, NULL);
     for (size_t i = report->series_count; i-- > 0;) {
-        draw_series(report, phases, i);
+        if (report->series[i].rows > 1) {
+            draw_series(report, phases, i);
+        }
     }
+    phases->chart.hollow = true; /* a single point would hide below a line, and hide it above */
+    for (size_t i = report->series_count; i-- > 0;) {
+        if (report->series[i].rows <= 1) {
+            draw_series(report, phases, i);
+        }
+    }
+    phases->chart.hollow = false;
     chart_end(&phases->chart);
+    figure_end(report, &plan);
     print_phase_table(report, phases);
     html_raw(&report->page, "</figure>\n");
 }
 
 void report_legend(struct report *report) {
+    legend_clear(&report->canvas);
     if (report->series_count < 2) {
         return;
     }
-    legend_begin(&report->page);
+    legend_begin(&report->canvas);
     for (size_t i = 0; i < report->series_count; i++) {
-        legend_item(&report->page, i, report->series[i].label);
+        legend_item(&report->canvas, i, report->series[i].label);
     }
-    legend_end(&report->page);
+    legend_end(&report->canvas);
 }
 
 static bool has_bands(const struct report *report) {
@@ -321,13 +335,13 @@ static bool has_base_and_new(const struct report *report) {
 
 static const struct {
     enum measure measure;
-    const char *title;
+    const char *name, *unit, *title;
 } measures[] = {
-    {MEAN_AP, "mAP: average precision, averaged over classes"},
-    {CLASS_F1, "CF1: F1, averaged over classes"},
-    {OVERALL_F1, "OF1: F1 over all image-class pairs"},
-    {BASE_AP, "Base mAP: classes of the first phase, on images that show one"},
-    {NEW_AP, "New mAP: classes of the phase just learned, on images that show one"},
+    {MEAN_AP, "map-by-phase", "mAP, percent", "mAP: average precision, averaged over classes"},
+    {CLASS_F1, "cf1-by-phase", "CF1, percent", "CF1: F1, averaged over classes"},
+    {OVERALL_F1, "of1-by-phase", "OF1, percent", "OF1: F1 over all image-class pairs"},
+    {BASE_AP, "base-map-by-phase", "base mAP, percent", "Base mAP: classes of the first phase, on images that show one"},
+    {NEW_AP, "new-map-by-phase", "new mAP, percent", "New mAP: classes of the phase just learned, on images that show one"},
 };
 
 l3a_status report_phases(struct report *report) {
@@ -341,21 +355,22 @@ l3a_status report_phases(struct report *report) {
     TRY(allocate(report->context, PHASES, sizeof *ends, &ends));
     const size_t count = phase_ends(report, NULL, ends, PHASES);
     TRY(allocate(report->context, 4 * count, sizeof *room, &room));
-    struct phase_chart phases = {.ends = ends,
-                                 .end_count = count,
-                                 .x = room,
-                                 .y = room + count,
-                                 .low = room + 2 * count,
-                                 .high = room + 3 * count,
-                                 .chart.y.label = "percent"};
+    struct phase_chart phases = {
+        .ends = ends, .end_count = count, .x = room, .y = room + count, .low = room + 2 * count, .high = room + 3 * count};
     section_begin(report, "phases", "Phase by phase",
                   has_bands(report) ? "Measured after each phase on the test images that show a class learned so far. Lines are "
                                       "means over seeds; bands are one standard deviation to each side."
                                     : "Measured after each phase on the test images that show a class learned so far.");
     report_legend(report);
+    html_raw(&report->page, report->series_count > 1
+                                ? "<p class=\"switches\">Untick a method to hide its lines in all charts. Point "
+                                  "at one to find its lines.</p>\n"
+                                : "");
     for (size_t i = 0; i < sizeof measures / sizeof measures[0]; i++) {
         const bool part = measures[i].measure == BASE_AP || measures[i].measure == NEW_AP;
+        phases.name = measures[i].name;
         phases.title = measures[i].title;
+        phases.chart.y.label = measures[i].unit;
         phases.measure = measures[i].measure;
         html_raw(&report->page, i == 1 ? "<div class=\"two\">\n" : "");
         if (!part || has_base_and_new(report)) {
