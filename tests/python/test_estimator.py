@@ -92,6 +92,7 @@ class AsTheCommand(WithFeatures):
         self.check_phase(model, rows[-1])
         model.save(self.folder / "python.safetensors")
         self.assertTrue(support.tensors(self.folder / "python.safetensors")[0] == support.tensors(path)[0])
+        self.assertEqual(support.tensors(self.folder / "python.safetensors")[1]["record.method"], "joint")
         self.assertFalse(hasattr(model, "partial_fit"))
 
     def test_models_of_the_command_can_be_loaded(self):
@@ -247,6 +248,9 @@ class Forms(WithFeatures):
         self.assertEqual(model.predict(X).dtype.kind, "U")
         self.assertTrue(numpy.allclose(model.predict_proba(X).sum(axis=1), 1))
         self.assertTrue((model.predict_proba(X).argmax(axis=1) == model.scores(X).argmax(axis=1)).all())
+        model.save(self.folder / "single.safetensors")
+        again = l3a.L3AClassifier.load(self.folder / "single.safetensors", threads=1)
+        self.assertTrue((again.predict(X) == model.predict(X)).all())
         phases = l3a.L3AClassifier(dim=128, gamma=1, threads=1)
         for first in (("ant", "bee"), ("cat",)):
             phases.partial_fit(X, names[y], classes=first)
