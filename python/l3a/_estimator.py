@@ -3,15 +3,13 @@
 scikit-learn itself is optional. Where it is installed, the estimators derive from its base classes."""
 import ctypes
 import os
-import shutil
 import tempfile
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, TypeVar, Union
 
 import numpy
 
 from ._array import Labels, feature_rows, from_npz, label_matrix, problem
-from ._declarations import OptionType, Status, l3a_evaluate_options, l3a_metrics
-from ._error import Error, FileError, make_error
+from ._declarations import OptionType, l3a_evaluate_options, l3a_metrics
 from ._library import Context, Handle, decode, encode, library, listed, path_bytes, sized, text_array
 from ._settings import SETTINGS, JointSettings, L3ASettings
 
@@ -416,19 +414,17 @@ def _folders() -> List[Optional[str]]:
 
 def _model_bytes(model: Handle) -> bytes:
     """The bytes of the model's file."""
-    failure: Optional[Error] = None
+    failure: Optional[OSError] = None
     for place in _folders():
-        folder = tempfile.mkdtemp(prefix="l3a-", dir=place)
         try:
-            path = os.path.join(folder, "model")
-            model.context.call("l3a_model_save", model.handle, path_bytes(path))
-            with open(path, "rb") as file:
-                return file.read()
-        except FileError as error:
+            with tempfile.TemporaryDirectory(prefix="l3a-", dir=place) as folder:
+                path = os.path.join(folder, "model")
+                model.context.call("l3a_model_save", model.handle, path_bytes(path))
+                with open(path, "rb") as file:
+                    return file.read()
+        except OSError as error:
             failure = error
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    raise failure or make_error(Status.ERROR_IO, "the model could not be written")
+    raise failure or OSError("there is no folder for temporary files")
 
 
 def _model_from_bytes(context: Context, saved: bytes) -> Handle:

@@ -362,6 +362,19 @@ class ScikitLearn(WithFeatures):
             again.partial_fit(self.X, self.Y[:, :1], classes=["another"])  # and it goes on learning
         self.assertEqual(pickle.loads(pickle.dumps(l3a.L3AClassifier(dim=9))).get_params()["dim"], 9)
 
+    def test_a_pickle_is_made_on_disk_if_memory_has_no_room(self):
+        from l3a import _estimator
+        model, before = self.learned(), _estimator._folders
+        try:
+            _estimator._folders = lambda: ["/proc/there/is/no/room", None]
+            again = pickle.loads(pickle.dumps(model))
+            self.assertTrue((again.scores(self.X_test) == model.scores(self.X_test)).all())
+            _estimator._folders = lambda: ["/proc/there/is/no/room"]
+            with self.assertRaises(OSError):
+                pickle.dumps(model)
+        finally:
+            _estimator._folders = before
+
     def test_in_a_pipeline_and_a_grid_search(self):
         search = GridSearchCV(make_pipeline(StandardScaler(), l3a.L3AClassifier(dim=32, threads=1, privacy_limit=0)),
                               {"l3aclassifier__gamma": [1.0, 100.0], "l3aclassifier__method": ["l3a", "acil"]}, cv=2)
