@@ -1,9 +1,10 @@
 # shellcheck shell=bash
-# What the scripts that try packages share: a fresh Debian in a folder of its own, and checks. They need root and debootstrap.
+# What the scripts that try packages share: a fresh Debian in a folder of its own, and checks. They need root.
 #   L3A_DEBIAN=FOLDER  a debootstrap that stays; made if it is missing, and never changed: the scripts work in a layer above it
 set -euo pipefail
 suite=${L3A_SUITE:-bookworm}
 [ "$(id -u)" -eq 0 ] || { echo "run this as root: it needs chroot" >&2; exit 2; }
+"$(dirname "${BASH_SOURCE[0]}")/../tools/install-packages" try
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/l3a-try-XXXXXX")
 debian=${L3A_DEBIAN:-$work/debian}
 root=$work/root
