@@ -15,7 +15,9 @@ const struct option sweep_options[] = {
     {"test-labels", "Y.npy", "labels, if --test is a .npy file"},
     {"names", "FILE", "class names, one per line, for .npy files"},
     {"protocol", "B<b>-C<c>", "b classes first (c if b is 0), then c per phase [B0-C10]"},
-    {"class-order", "HOW", "lexicographic, shuffle:SEED, or a file with one name per line [lexicographic]"},
+    {"class-order", "HOW",
+     "lexicographic, shuffle:SEED, or a file with one name per line; or a list of these, such as "
+     "shuffle:1,shuffle:2, to run with each of them [lexicographic]"},
     {"preset", "NAME", "a grid from the paper, listed below; options that are given replace the preset's"},
     {"method", "A,B", "methods to run, listed below, or all [l3a]"},
     {"seed", "N,M", "seeds of the random layer; with several, mean and standard deviation are reported [2025]"},
@@ -90,10 +92,13 @@ static bool fill_grid(const struct arguments *arguments, const l3a_preset *prese
 static void print_plan(FILE *to, const struct arguments *arguments, const struct request *request, const l3a_experiment *sweep,
                        const l3a_workload *plan) {
     char memory[32];
-    fprintf(to, "plan: %zu %s x %zu %s in %zu %s; %zu %s over the training rows per seed; memory %s", plan->points,
-            plural(plan->points, "point", "points"), plan->seeds, plural(plan->seeds, "seed", "seeds"), plan->phases,
-            plural(plan->phases, "phase", "phases"), plan->passes, plural(plan->passes, "pass", "passes"),
-            size_text(plan->memory, memory));
+    fprintf(to, "plan: %zu %s x ", plan->points, plural(plan->points, "point", "points"));
+    if (plan->orders > 1) {
+        fprintf(to, "%zu class orders x ", plan->orders);
+    }
+    fprintf(to, "%zu %s in %zu %s; %zu %s over the training rows per seed; memory %s", plan->seeds,
+            plural(plan->seeds, "seed", "seeds"), plan->phases, plural(plan->phases, "phase", "phases"), plan->passes,
+            plural(plan->passes, "pass", "passes"), size_text(plan->memory, memory));
     print_estimate(to, arguments, request, plan->flops);
     print_device_plan(to, arguments, plan->device_memory, plan->parts, plan->spilled);
     for (size_t i = 0; i < l3a_experiment_points(sweep); i++) {
