@@ -363,8 +363,11 @@ l3a_status print_report_table(l3a_context *context, const char *const *folders, 
     if (text) {
         status = l3a_report_table(context, folders, count, format, text, length + 1, &length);
     }
-    if (text && status == L3A_OK) {
-        printf("%s", text);
+    for (char *line = text, *end; line && status == L3A_OK && *line;
+         line = end) { /* a line at a time, as names may hold anything */
+        end = line + strcspn(line, "\n");
+        end += *end ? (*end = '\0', 1) : 0;
+        printf("%s\n", line);
     }
     free(text);
     return status;

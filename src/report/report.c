@@ -29,6 +29,10 @@ static void print_title(const struct report *report, text_builder *to) {
         html_print(to, "%s", report->options->title);
         return;
     }
+    if (report->sweep) {
+        html_print(to, "%s", report->sweep->name);
+        return;
+    }
     for (size_t i = 0; i < report->run_count; i++) {
         html_print(to, i ? ", %s" : "%s", report->runs[i].name);
     }

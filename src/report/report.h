@@ -53,6 +53,7 @@ struct figure {
 
 /* The grid that a page is about (report_sweep.c); the page's runs are its points, the best first. */
 struct report_sweep {
+    char *name;        /* as the page calls it */
     text_list axes;    /* the settings that vary */
     text_list *values; /* of each of them, as they were asked for */
     size_t *chosen;    /* [runs x axes]: which of these a run has; SIZE_MAX: its method does not use the setting */
@@ -89,6 +90,8 @@ void report_free(struct report *report);
 l3a_status load_record(l3a_context *context, const char *path, struct report_run *run);
 /* Appends the items of a list in it. */
 l3a_status split_items(l3a_context *context, const char *text, text_list *items);
+/* The last part of a folder's path. */
+const char *short_name(const char *folder, size_t *length);
 /* A value of run.json, or "" if there is none. */
 const char *run_record(const struct report_run *run, const char *key);
 
@@ -114,6 +117,8 @@ bool are_comparable(const struct report_run *left, const struct report_run *righ
 bool is_best(const struct report *report, const struct series *own, size_t column);
 /* One sentence about all series, if their runs are finished and comparable; appends nothing otherwise. */
 l3a_status report_verdict(const struct report *report, text_builder *text);
+/* The same as a paragraph of the page. */
+l3a_status print_verdict(struct report *report);
 /* Whether the series predict above different thresholds. */
 bool has_mixed_thresholds(const struct report *report);
 /* A sentence that says which: "CF1 and OF1 depend on the threshold: σ > 0.5 (l3a, joint), fitted per class (l3a+)." */

@@ -65,6 +65,16 @@ done:
     return status;
 }
 
+l3a_status print_verdict(struct report *report) {
+    text_builder verdict = {.context = report->context};
+    const l3a_status status = report_verdict(report, &verdict);
+    if (verdict.length) {
+        html_print(&report->page, "<p class=\"verdict\">%s</p>\n", verdict.text);
+    }
+    text_builder_free(&verdict);
+    return status;
+}
+
 bool has_orders(const struct report *report) {
     for (size_t i = 0; i < report->run_count; i++) {
         if (l3a_results_order_count(report->runs[i].results) > 1) {
@@ -112,5 +122,6 @@ void print_thresholds(const struct report *report, text_builder *text) {
         }
         html_raw(text, mixed ? ")" : "");
     }
-    html_raw(text, mixed ? ". σ is of the score; compare only methods with the same kind." : ", where σ is of the score.");
+    html_raw(text, ". σ is the logistic function of the score.");
+    html_raw(text, mixed ? " Compare them only between methods with the same kind of threshold." : "");
 }

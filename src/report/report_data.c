@@ -152,7 +152,7 @@ static bool is_finished(const struct report_run *run) {
 }
 
 /* The last part of the folder's path. */
-static const char *short_name(const char *folder, size_t *length) {
+const char *short_name(const char *folder, size_t *length) {
     size_t end = strlen(folder);
     while (end > 1 && folder[end - 1] == '/') {
         end--;
@@ -213,6 +213,9 @@ static l3a_status label_series(const struct report *report, struct series *serie
     text_builder_print(&label, "%s", report->run_count > 1 ? series->run->name : series->method);
     if (report->run_count > 1 && methods > 1) {
         text_builder_print(&label, ": %s", series->method);
+    }
+    for (size_t i = 0; report->sweep && i < label.length; i++) { /* as the command calls a point */
+        label.text[i] = label.text[i] == ',' ? ' ' : label.text[i];
     }
     const l3a_status status = label.status;
     series->label = label.text;

@@ -50,11 +50,10 @@ static void print_summary_table(struct report *report) {
     for (size_t i = 0; i < report->series_count; i++) {
         gaps = gaps || !isnan(report->series[i].gap);
     }
-    html_print(
-        page,
-        "<div class=\"scroll\"><table class=\"summary\"><thead><tr><th>method</th><th class=\"seeds\">%s</th><th>avg mAP</th>"
-        "<th>last mAP</th><th>CF1</th><th>OF1</th>",
-        has_orders(report) ? "runs" : "seeds");
+    html_print(page,
+               "<div class=\"scroll\"><table class=\"summary\"><thead><tr><th>%s</th><th class=\"seeds\">%s</th><th>avg mAP</th>"
+               "<th>last mAP</th><th>CF1</th><th>OF1</th>",
+               report->sweep ? "point" : "method", has_orders(report) ? "runs" : "seeds");
     html_raw(page, mixed ? "<th class=\"text\">threshold</th><th>forget</th>" : "<th>forget</th>");
     html_raw(page, gaps ? "<th>gap to joint</th></tr></thead><tbody>\n" : "</tr></thead><tbody>\n");
     for (size_t i = 0; i < report->series_count; i++) {
@@ -82,12 +81,6 @@ static void print_summary_table(struct report *report) {
     html_raw(page, "</tbody></table></div>\n");
 }
 
-static void print_verdict(struct report *report, const text_builder *verdict) {
-    if (verdict->length) {
-        html_print(&report->page, "<p class=\"verdict\"><strong>%s</strong></p>\n", verdict->text);
-    }
-}
-
 static void print_about(struct report *report, const struct report_run *run) {
     text_builder *page = &report->page;
     const char *backbone = run_record(run, "run.train.backbone");
@@ -111,8 +104,8 @@ static void print_about(struct report *report, const struct report_run *run) {
 }
 
 l3a_status report_headline(struct report *report) {
-    text_builder *page = &report->page, verdict = {.context = report->context};
-    const l3a_status status = report_verdict(report, &verdict);
+    text_builder *page = &report->page;
+    l3a_status status = L3A_OK;
     for (size_t i = 0; i < report->run_count; i++) {
         const struct report_run *run = &report->runs[i];
         if (!run->finished) {
@@ -123,8 +116,9 @@ l3a_status report_headline(struct report *report) {
         }
     }
     html_raw(page, "<section id=\"headline\" class=\"card\">\n");
-    print_verdict(report, &verdict);
-    text_builder_free(&verdict);
+    if (!report->sweep) { /* otherwise it is at the top already */
+        status = print_verdict(report);
+    }
     if (!report->series_count) {
         html_raw(page, "<p>No phase has results yet.</p></section>\n");
         return status;
@@ -331,10 +325,12 @@ l3a_status report_phases(struct report *report) {
     TRY(allocate(report->context, 4 * count, sizeof *room, &room));
     struct phase_chart phases = {
         .ends = ends, .end_count = count, .x = room, .y = room + count, .low = room + 2 * count, .high = room + 3 * count};
-    section_begin(report, "phases", "Phase by phase",
-                  has_bands(report) ? "Measured after each phase on the test images that show a class learned so far. Lines are "
-                                      "means over seeds; bands are one standard deviation to each side."
-                                    : "Measured after each phase on the test images that show a class learned so far.");
+    section_begin(
+        report, "phases", "Phase by phase",
+        has_bands(report)
+            ? "Measured after each phase on the test images that show a class learned so far. Lines are "
+              "means over seeds, and over class orders if there are several; bands are one standard deviation to each side."
+            : "Measured after each phase on the test images that show a class learned so far.");
     report_legend(report);
     html_raw(&report->page, report->series_count > 1
                                 ? "<p class=\"switches\">Untick a method to hide its lines in all charts. Point "

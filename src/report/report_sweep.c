@@ -30,6 +30,7 @@ void sweep_free(struct report *report) {
     text_list_clear(report->context, &sweep->axes);
     text_list_clear(report->context, &sweep->methods);
     text_list_clear(report->context, &sweep->folders);
+    release(report->context, sweep->name);
     release(report->context, sweep->values);
     release(report->context, sweep->chosen);
     release(report->context, sweep);
@@ -91,6 +92,8 @@ l3a_status sweep_find(struct report *report, const char *folder, bool *found) {
     l3a_context *context = report->context;
     l3a_status status = L3A_OK;
     struct report_run record = {.folder = folder};
+    size_t length;
+    const char *name = short_name(folder, &length);
     char *path = NULL;
     bool run = false;
     TRY(join_path(context, folder, "run.json", &path));
@@ -104,6 +107,7 @@ l3a_status sweep_find(struct report *report, const char *folder, bool *found) {
         goto done;
     }
     TRY(allocate_zeroed(context, 1, sizeof *report->sweep, &report->sweep));
+    TRY(copy_text(context, name, length, &report->sweep->name));
     TRY(load_record(context, path, &record));
     TRY(read_axes(context, &record, report->sweep));
     TRY(list_points(report, folder));
@@ -485,8 +489,8 @@ static void print_map(struct report *report, const char *method, size_t measure)
                 continue;
             }
             const double value = summary_column(&series->summary, measures[measure].column)[0];
-            html_print(page, "<td style=\"--h:%.2f\"%s>%.2f", range[1] > range[0] ? (value - range[0]) / (range[1] - range[0]) : 1,
-                       is_best(report, series, measures[measure].column) ? " class=\"best\"" : "", value);
+            html_print(page, "<td style=\"--h:%.2f\"", range[1] > range[0] ? (value - range[0]) / (range[1] - range[0]) : 1);
+            html_print(page, is_best(report, series, measures[measure].column) ? " class=\"best\">%.2f" : ">%.2f", value);
             html_raw(page, "</td>");
         }
         html_raw(page, "</tr>\n");
@@ -519,7 +523,8 @@ static void print_best(struct report *report) {
         html_print(page, " Bands and ± are the standard deviation over %s.",
                    spread_source(best->summary.orders, best->summary.seeds));
     }
-    html_raw(page, sweep->axes.count == 2 ? " The darker a cell, the better; best in a frame.</p>\n" : "</p>\n");
+    html_raw(page,
+             sweep->axes.count == 2 ? " The stronger the colour of a cell, the better; the best has a frame.</p>\n" : "</p>\n");
 }
 
 l3a_status report_settings(struct report *report) {
@@ -529,6 +534,7 @@ l3a_status report_settings(struct report *report) {
         return L3A_OK;
     }
     section_begin(report, "settings", sweep->axes.count ? "Results against settings" : "Results of the methods", NULL);
+    TRY(print_verdict(report));
     print_best(report);
     if (sweep->axes.count == 1) {
         TRY(print_curves(report));
