@@ -20,7 +20,7 @@ from support import COMMAND, check, finish, l3a
 MAKE_FEATURES = Path(__file__).parent.parent / "cli" / "make_features.py"
 ORDERS = ["shuffle:1", "lexicographic", "shuffle:7"]
 SEEDS = ["3", "4"]
-METHODS = ["finetune", "l3a", "l3a+", "joint"]
+METHODS = ["l3a", "finetune", "l3a+", "joint"]
 PHASED = METHODS[:3]
 
 
