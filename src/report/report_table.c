@@ -195,7 +195,7 @@ static void print_caption(const struct table *table) {
         print_escaped(table, table->report->series[0].threshold);
         print_plain(table, ".");
     }
-    print_plain(table, table->quoted ? " The quoted rows have other features, and no threshold is known." : "");
+    print_plain(table, table->quoted ? " The quoted rows may have another backbone and another threshold." : "");
 }
 
 static void print_rows(const struct table *table) {
