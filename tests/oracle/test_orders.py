@@ -111,7 +111,7 @@ def check_tables(folder, table):
     opened = re.findall(r"\\begin\{(\w+)\}", latex)
     closed = re.findall(r"\\end\{(\w+)\}", latex)
     check(opened == ["table", "tabular"] and closed == opened[::-1], "environments close")
-    columns = len(re.search(r"\\begin\{tabular\}\{(\w+)\}", latex).group(1))
+    columns = len(re.search(r"\\begin\{tabular\}\{@\{\}(\w+)@\{\}\}", latex).group(1))
     body = re.search(r"\\midrule\n(.*?)\\bottomrule", latex, re.S).group(1)
     rows = [[cell.strip() for cell in re.split(r"(?<!\\)&", line.strip()[:-2])] for line in body.strip().splitlines()]
     check(all(len(row) == columns for row in rows), f"{columns} columns in every row")
@@ -127,7 +127,7 @@ def check_tables(folder, table):
                 continue
             bold = row[0] in PHASED and round(mean, 2) == best[column]
             shown = f"\\textbf{{{mean:.2f}}}" if bold else f"{mean:.2f}"
-            check(cell == f"{shown} $\\pm$ {deviation:.2f}", f"{row[0]}, column {column}: {cell}")
+            check(cell == f"{shown}\\,{{\\scriptsize$\\pm${deviation:.2f}}}", f"{row[0]}, column {column}: {cell}")
     markdown = l3a("report", folder / "orders", "--format", "markdown").stdout.splitlines()
     check(len({line.count("|") for line in markdown[:6]}) == 1, "the columns of Markdown")
     numbers = [re.findall(r"\d+\.\d+", line) for line in markdown[2:6]]
