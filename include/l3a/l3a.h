@@ -92,7 +92,7 @@ typedef enum l3a_event_kind {
     L3A_EVENT_TIMING = 2,   /* stage, seconds: a stage has ended; since 0.6, of the stage "share", done: bytes that were summed */
     L3A_EVENT_RESULT = 3,   /* text: a phase of an experiment is finished and, if there is a folder, on disk */
     L3A_EVENT_NOTE = 4      /* text: what was chosen, and why: with the device "auto", and since 0.6 with the solver "auto" if one
-                             * process      has too little memory for the sums. Since 0.5. */
+                             * process has too little memory for the sums. Since 0.5. */
 } l3a_event_kind;
 
 typedef struct l3a_event {
