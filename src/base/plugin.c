@@ -27,8 +27,10 @@ static bool is_processor(const char *name) {
     return !name || !strcmp(name, "cpu");
 }
 
+/* Also "auto:1", which a process that is not the first on its machine gets (cluster.c). */
 static bool is_automatic(const char *name) {
-    return name && !strcmp(name, "auto");
+    const char *number = name && !strncmp(name, "auto", 4) ? name + 4 : NULL;
+    return number && (!number[0] || (number[0] == ':' && number[1] && !number[1 + strspn(number + 1, "0123456789")]));
 }
 
 static l3a_status read_name(l3a_context *context, const char *text, struct device_name *name) {
@@ -180,13 +182,25 @@ done:
     return status;
 }
 
-static void open_automatic(l3a_context *context) {
-    char text[256] = "";
-    context->choosing = open_named(context, "cuda") == L3A_OK;
+static l3a_status describe(l3a_context *context, const char *device, char *text, size_t capacity) {
+    l3a_status status = L3A_OK;
+    struct device_name name;
+    const struct l3a_plugin *plugin;
+    TRY(read_name(context, device, &name));
+    TRY(load_plugin(context, name.kind, &plugin));
+    TRY(plugin->describe(context, &plugin_host, name.number, text, capacity));
+done:
+    return status;
+}
+
+static void open_automatic(l3a_context *context, const char *number) {
+    char device[32], text[256] = "";
+    snprintf(device, sizeof device, "cuda%s", number);
+    context->choosing = open_named(context, device) == L3A_OK;
     if (!context->choosing) {
         report_note(context, "no GPU is used: %s", context->error_text);
         context->error_text[0] = context->error_hint[0] = 0;
-    } else if (context->plugin->describe(context, &plugin_host, 0, text, sizeof text) == L3A_OK) {
+    } else if (describe(context, context->device_name, text, sizeof text) == L3A_OK) {
         report_note(context, "using %s: %s", context->device_name, text);
     }
 }
@@ -197,7 +211,7 @@ l3a_status device_open(l3a_context *context) {
     strcpy(context->device_name, "cpu");
     context->options.device = context->device_name;
     if (is_automatic(name)) {
-        open_automatic(context);
+        open_automatic(context, name + strlen("auto"));
     } else if (!is_processor(name)) {
         status = open_named(context, name);
     }
@@ -228,17 +242,6 @@ void device_leave(l3a_context *context, const char *format, ...) {
 l3a_status device_memory(l3a_context *context, uint64_t *available) {
     *available = UINT64_MAX;
     return context->plugin ? context->plugin->memory(context, available) : L3A_OK;
-}
-
-static l3a_status describe(l3a_context *context, const char *device, char *text, size_t capacity) {
-    l3a_status status = L3A_OK;
-    struct device_name name;
-    const struct l3a_plugin *plugin;
-    TRY(read_name(context, device, &name));
-    TRY(load_plugin(context, name.kind, &plugin));
-    TRY(plugin->describe(context, &plugin_host, name.number, text, capacity));
-done:
-    return status;
 }
 
 l3a_status l3a_device_describe(l3a_context *context, const char *device, char *text, size_t capacity) {

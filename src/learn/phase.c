@@ -115,6 +115,7 @@ static l3a_status begin(l3a_model *model, const char *const *classes, size_t cla
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
     const size_t old = old_classes(model);
+    TRY(solver_fits(context, &model->options));
     TRY(collect_classes(model, classes, class_count));
     const size_t all = phase->classes.count;
     TRY(model_check_memory(context, &model->options, model->width, all, model->evidence->part_count + 1, model));

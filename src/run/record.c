@@ -211,6 +211,26 @@ static int shown(json_text text) {
     return (int)(text.length < 60 ? text.length : 60);
 }
 
+/* The number of processes that a member of a record tells; without the member, it is 1. */
+static json_text processes_of(json_text key, json_text value, bool *told) {
+    *told = key.at && json_text_is(key, "processes");
+    return *told ? value : (json_text){.at = "1", .length = 1};
+}
+
+/* Sums over other numbers of processes differ in their last bits. */
+static l3a_status compare_processes(l3a_context *context, const char *path, json_text stored_key, json_text stored_value,
+                                    json_text key, json_text value) {
+    bool before, now;
+    const json_text began = processes_of(stored_key, stored_value, &before), goes_on = processes_of(key, value, &now);
+    return (before || now) && !same(began, goes_on)
+               ? fail(context, L3A_ERROR_MISMATCH,
+                      "start as many processes as before; several can share a machine if there are fewer machines now",
+                      "%s: the run in this folder needs %.*s process%s to go on with the same bits, but %.*s %s started", path,
+                      shown(began), began.at, began.length == 1 && began.at[0] == '1' ? "" : "es", shown(goes_on), goes_on.at,
+                      goes_on.length == 1 && goes_on.at[0] == '1' ? "was" : "were")
+               : L3A_OK;
+}
+
 l3a_status record_compare(l3a_context *context, const char *path, const text_builder *identity) {
     l3a_status status = L3A_OK;
     char *text = NULL;
@@ -228,6 +248,7 @@ l3a_status record_compare(l3a_context *context, const char *path, const text_bui
         if (!stored_more && !more) {
             break;
         }
+        TRY(compare_processes(context, path, stored_key, stored_value, key, value));
         const bool agree = stored_more == more && same(key, stored_key) && same(value, stored_value);
         FAIL_IF(!agree, context, L3A_ERROR_MISMATCH, "resume with the settings recorded in the folder, or choose another folder",
                 "%s: the run in this folder has %.*s = %.*s, but this one has %.*s = %.*s", path, shown(stored_key), stored_key.at,
