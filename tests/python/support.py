@@ -1,0 +1,26 @@
+"""What the Python tests share: the package of this tree with the library of this build, and how a test is skipped."""
+import os
+import sys
+from pathlib import Path
+
+SOURCE = Path(os.environ["L3A_SOURCE"])
+BUILD = Path(os.environ["L3A_BUILD"])
+COMMAND = BUILD / "l3a"
+os.environ["L3A_LIBRARY"] = str(BUILD / "libl3a.so")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of NumPy; a context of l3a has its own number of threads
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(SOURCE / "python"))
+
+if "address" in os.environ.get("L3A_SANITIZE", "") or "thread" in os.environ.get("L3A_SANITIZE", ""):
+    print("skipped: a library built with sanitizers cannot be loaded into Python")
+    sys.exit(77)
+
+
+def need(*modules):
+    """Skips the test if a module is missing."""
+    for module in modules:
+        try:
+            __import__(module)
+        except ImportError:
+            print(f"skipped: the Python module {module} is missing")
+            sys.exit(77)
