@@ -135,6 +135,13 @@ class l3a_option_info(Structure):
     ]
 
 
+class l3a_save_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("half", c_uint64),
+    ]
+
+
 class l3a_metrics(Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -323,6 +330,21 @@ class l3a_summary(Structure):
         ("forgetting", c_double * 2),
         ("base_map", c_double * 2),
         ("new_map", c_double * 2),
+    ]
+
+
+class l3a_published(Structure):
+    _fields_ = [
+        ("table", c_int),
+        ("data", c_char_p),
+        ("protocol", c_char_p),
+        ("method", c_char_p),
+        ("memory", c_char_p),
+        ("backbone", c_char_p),
+        ("average_map", c_double),
+        ("last_map", c_double),
+        ("last_class_f1", c_double),
+        ("last_overall_f1", c_double),
     ]
 
 
@@ -589,6 +611,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_features_wrap_views": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_size_t, c_size_t, c_void_p, c_size_t, c_void_p]),
     "l3a_features_use_views": (c_int, [c_void_p, c_size_t]),
     "l3a_features_save": (c_int, [c_void_p, c_char_p]),
+    "l3a_features_save_with": (c_int, [c_void_p, c_void_p, c_char_p]),
     "l3a_features_merge": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_void_p]),
     "l3a_features_free": (None, [c_void_p]),
     "l3a_features_rows": (c_size_t, [c_void_p]),
@@ -599,6 +622,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_features_labels": (POINTER(c_int8), [c_void_p]),
     "l3a_features_members": (POINTER(c_int8), [c_void_p]),
     "l3a_features_id": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_features_set_ids": (c_int, [c_void_p, c_void_p, c_size_t]),
     "l3a_features_record": (c_char_p, [c_void_p, c_char_p]),
     "l3a_features_set_record": (c_int, [c_void_p, c_char_p, c_char_p]),
     "l3a_features_read": (c_int, [c_void_p, c_void_p, c_size_t, c_size_t, c_void_p]),
@@ -676,6 +700,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_results_class_count": (c_size_t, [c_void_p]),
     "l3a_results_class": (c_char_p, [c_void_p, c_size_t]),
     "l3a_results_summary": (c_int, [c_void_p, c_void_p, c_char_p, c_void_p]),
+    "l3a_published_at": (POINTER(l3a_published), [c_char_p, c_void_p, c_size_t, c_size_t]),
     "l3a_report_write": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p]),
     "l3a_picture_read": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
     "l3a_picture_decode": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p]),
