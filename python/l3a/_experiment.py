@@ -3,7 +3,9 @@ import ctypes
 import logging
 import os
 import shlex
+import shutil
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -129,8 +131,8 @@ def _wrap(context: Context, given: Tuple[Any, Any], classes: Optional[Sequence[A
     unnamed = classes is None and labels.classes == list(range(len(labels.classes))) and not labels.single
     names = [f"class {k}" if unnamed else str(k) for k in labels.classes]
     views = rows.shape[1] - 1 if rows.ndim == 3 and rows.shape[1] > 1 else 1
-    table = context.make("l3a_features_free", "l3a_features_wrap_views", rows.ctypes.data, labels.matrix.ctypes.data, len(rows), views,
-                         rows.shape[-1], text_array(encode(name) for name in names), len(names), kept=(rows, labels.matrix))
+    table = context.make("l3a_features_free", "l3a_features_wrap_views", rows.ctypes.data, labels.matrix.ctypes.data, len(rows),
+                         views, rows.shape[-1], text_array(encode(name) for name in names), len(names), kept=(rows, labels.matrix))
     return _Opened(table, None, names)
 
 
@@ -170,6 +172,14 @@ def open_table(context: Context, given: Any, classes: Optional[Sequence[Any]] = 
     return _wrap(context, (given[0], given[1]), classes)
 
 
+class _Temporary:
+    """A folder that is removed with this object."""
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="l3a-")
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
 class _Request:
     """What run and sweep ask of the library, and the memory that it points to."""
 
@@ -185,7 +195,7 @@ class _Request:
         self.progress, self.bar = progress, Bar(kind) if progress is True else None
         self.axes: Dict[str, List[str]] = {}
         self.fixed: List[Tuple[str, str]] = []
-        self.kept: Optional[tempfile.TemporaryDirectory[str]] = None
+        self.kept: Optional[_Temporary] = None
         self.data, self.names = (train, test), classes
         self.context = Context(threads=threads, memory_limit=memory_limit, device=device, on_event=self._on_event)
         self.settings = self.context.make("l3a_options_free", "l3a_options_create")
@@ -215,7 +225,8 @@ class _Request:
         for given, value in settings.items():
             name = setting_name(given)
             if name == "seed":
-                raise make_error(Status.ERROR_OPTION, "a run takes its seeds from seeds, not from the setting seed", "give seeds instead")
+                raise make_error(Status.ERROR_OPTION, f"a {self.kind} takes its seeds from seeds, not from the setting seed",
+                                 "give seeds instead")
             several = isinstance(value, (list, tuple, range)) or hasattr(value, "tolist") and getattr(value, "ndim", 0) > 0
             values = [setting_text(each) for each in value] if several else [setting_text(value)]
             if self.kind == "sweep" and (len(values) > 1 or values == ["dynamic"]):
@@ -238,8 +249,8 @@ class _Request:
         """The command that does the same, and where it does; nothing if some data is only in memory."""
         if self.kept is not None or train.words is None or test.words is None:
             return None, None
-        words = ["l3a", self.kind, *train.words, *test.words, "--protocol", self.protocol, "--method", ",".join(self.methods), "--seed",
-                 ",".join(map(str, self.seeds))]
+        words = ["l3a", self.kind, *train.words, *test.words, "--protocol", self.protocol, "--method", ",".join(self.methods)]
+        words += ["--seed", ",".join(map(str, self.seeds))]
         words += ["--class-order", ",".join(self.orders)] if self.orders != ["lexicographic"] else []
         words += ["--pictures", self.pictures] if self.pictures else []
         for name, value in [*self.fixed, *((name, ",".join(values)) for name, values in self.axes.items())]:
@@ -257,9 +268,9 @@ class _Request:
             l3a_axis(encode(name), ctypes.cast(values[name], ctypes.c_void_p), len(each)) for name, each in self.axes.items()))
         options = sized(
             l3a_experiment_options, train=train.table.handle, test=test.table.handle, protocol=encode(self.protocol),
-            methods=ctypes.cast(methods, ctypes.c_void_p), method_count=len(self.methods), seeds=ctypes.cast(seeds, ctypes.c_void_p),
-            seed_count=len(self.seeds), settings=self.settings.handle, axes=ctypes.cast(axes, ctypes.c_void_p),
-            axis_count=len(self.axes), grid=int(self.kind == "sweep"), folder=path_bytes(folder), resume=int(self.resume),
+            methods=ctypes.cast(methods, ctypes.c_void_p), method_count=len(self.methods),
+            seeds=ctypes.cast(seeds, ctypes.c_void_p), seed_count=len(self.seeds), settings=self.settings.handle,
+            axes=ctypes.cast(axes, ctypes.c_void_p), axis_count=len(self.axes), grid=int(self.kind == "sweep"), folder=path_bytes(folder), resume=int(self.resume),
             command=command, directory=directory, pictures=None if self.pictures is None else encode(self.pictures))
         orders = text_array(map(encode, self.orders))
         if len(self.orders) == 1:
@@ -273,12 +284,15 @@ class _Request:
         if not self.methods or not self.seeds:
             raise make_error(Status.ERROR_ARGUMENT, f"a {self.kind} needs at least one method and one seed")
         train = open_table(self.context, self.data[0], self.names, "train")
-        test = open_table(self.context, self.data[1], self.names if self.names is not None else _for_test(self.data[1], train), "test")
+        names = self.names if self.names is not None else _for_test(self.data[1], train)
+        test = open_table(self.context, self.data[1], names, "test")
         self._use_views(train.table, "views")
         self._use_views(test.table, "score-views", "views")
         if self.out is None:
-            self.kept = tempfile.TemporaryDirectory(prefix="l3a-")
-        folder = os.path.join(self.kept.name, self.kind) if self.kept is not None else os.fsdecode(self.out)
+            self.kept = _Temporary()
+            folder = os.path.join(self.kept.path, self.kind)
+        else:
+            folder = os.fsdecode(self.out)
         options, kept = self._options(train, test, folder)
         experiment = self.context.make("l3a_experiment_free", "l3a_experiment_create", ctypes.byref(options), kept=(options, kept))
         try:
@@ -295,6 +309,7 @@ class _Request:
             if self.bar is not None:
                 self.bar.close()
             experiment.free()
+            self.context.on_event = None  # it leads back here
         return folder
 
 
@@ -302,4 +317,3 @@ def _for_test(given: Any, train: _Opened) -> Optional[List[Any]]:
     """The classes of test labels that do not say their columns themselves: those of the training labels."""
     is_matrix = isinstance(given, (tuple, list)) and len(given) == 2 and getattr(given[1], "ndim", 1) == 2
     return None if is_matrix or _is_path(given) else list(train.classes)
-

@@ -78,8 +78,7 @@ def place_labels(wanted: Sequence[float], gap: float, low: float, high: float) -
 
 def _start(group: Sequence[float], gap: float, low: float, high: float) -> float:
     """The place of the first label of a group."""
-    start = group[0] / group[1] - 0.0
-    return max(min(start, high - (group[1] - 1) * gap), low)
+    return max(min(group[0] / group[1], high - (group[1] - 1) * gap), low)
 
 
 class Rival(NamedTuple):
@@ -91,9 +90,11 @@ class Rival(NamedTuple):
 def rivals_of(run: "Run", column: Optional[str], chosen: Union[bool, Sequence[str]]) -> List[Rival]:
     """The paper's rows for the run's data and protocol, the lowest first; of a method with several memories, the best row."""
     best: Dict[str, Rival] = {}
-    for row in run.published_rows() if column and chosen is not False else ():
+    if column is None or chosen is False:
+        return []
+    for row in run.published_rows():
         value, method = row[column], row["method"]
-        if value != value or (chosen is not True and method not in chosen):
+        if value != value or (not isinstance(chosen, bool) and method not in chosen):
             continue
         label = f"{method}, {row['memory']}" if row["memory"] not in ("", "0") else method
         if method not in best or value > best[method].value:
@@ -144,7 +145,7 @@ def plot_run(run: "Run", measure: str = "mAP", *, competitors: Union[bool, Seque
     ax.set_ylabel(heading, color=SOFT)
     if rivals:
         low, high = ax.get_ylim()
-        ax.set_ylim(min(low, rivals[0].value - 2), max(high, rivals[-1].value + 2))
+        ax.set_ylim(min(low, rivals[0].value - 2), max(high + 1, rivals[-1].value + 2))
         draw_rivals(ax, rivals)
     _finish(ax, f"{run.protocol}, {len(run.classes)} classes" if title is None else title)
     return ax

@@ -45,6 +45,10 @@ class _Folder:
         #: The settings that all methods share. What a method prescribes is in ``record["run"]["prescribed"]``.
         self.settings: Dict[str, Any] = {name: record[name] for name in names if name in record}
 
+    def __getstate__(self) -> Dict[str, Any]:
+        """A copy refers to the same folder. If that is temporary, it goes with the original."""
+        return {**self.__dict__, "_kept": None}
+
     @property
     def command(self) -> str:
         """The command that makes this folder, or "" if no command can."""
@@ -181,7 +185,8 @@ class Sweep(_Folder):
                 label = [row["method"]] if len(self.methods) > 1 or not self.axes else []
                 label += [f"{name}={value}" for name, value in values.items()]
                 self._points.append((row["method"], values, self.folder / "points" / ",".join(label)))
-        self._rows = [{**values, **summary} for _, values, path in self._points for summary in _summaries(path)]
+        self._rows: List[Dict[str, Any]] = [{**values, **summary} for _, values, path in self._points
+                                            for summary in _summaries(path)]
 
     @property
     def metrics(self) -> Any:
