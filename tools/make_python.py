@@ -1,10 +1,15 @@
-"""Writes python/l3a/_declarations.py from include/l3a/l3a.h: its enums, structs, callbacks and functions, for ctypes.
+"""Writes what the Python package has from elsewhere, so that nothing is written twice:
 
-Run it after every change of the header; tests/python/test_declarations.py says so too.
+- python/l3a/_declarations.py from include/l3a/l3a.h: its enums, structs, callbacks and functions, for ctypes.
+- python/l3a/_settings.py from the library's table of settings: the parameters of the estimators, with their types and help. The
+  library is that of build/, or the one that the environment variable L3A_LIBRARY names.
 
-    python3 tools/make_python.py"""
+Run it after every change of the header or of a setting; tests/python/test_declarations.py fails until then.
+
+    /usr/bin/python3 tools/make_python.py"""
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent
@@ -122,9 +127,86 @@ def structure(types, name, body):
     return lines + ["    ]"]
 
 
+# The estimators, and what their parameters are: (class, default method, what it says, settings that it does not have).
+ESTIMATORS = [
+    ("L3ASettings", "l3a", "how to learn: l3a, l3a+, l3a-no-pl, l3a-no-wac, acil or air", ()),
+    ("JointSettings", None, None, ("pseudo", "eta", "tau", "total-classes", "alpha", "lift", "keep-phases", "gamma-from")),
+]
+SETTINGS_HEAD = '''"""The parameters of the estimators, from the library's table of settings. Made by tools/make_python.py; do not edit."""
+from typing import Optional, Union
+'''
+OTHERS = [
+    ("threads", "int", "int, default all processors", "processors to use"),
+    ("device", "str", 'str, default "cpu"', 'where to learn and score: "cpu", "cuda", "cuda:N", or "auto"'),
+]
+
+
+def number_text(value):
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:g}"
+
+
+def allowed(option):
+    """The values of a setting, in words."""
+    word = f' or "{option.word.decode()}"' if option.word else ""
+    if option.type == 2:
+        return "{" + ", ".join(f'"{c}"' for c in option.choices.decode().split("|")) + "}"
+    kind = "int" if option.type == 0 else "float"
+    if option.high > 1e12:
+        return f"{kind} {'above' if option.low_open else 'from'} {number_text(option.low)}{word}"
+    if option.low_open and option.high_open:
+        return f"{kind} between {number_text(option.low)} and {number_text(option.high)}{word}"
+    opened = "above " if option.low_open else ""
+    closed = "below " if option.high_open else ""
+    return f"{kind} {opened}{number_text(option.low)} to {closed}{number_text(option.high)}{word}"
+
+
+def hint_type(option):
+    kind = ("int", "float", "str")[option.type]
+    return f"Union[{kind}, str]" if option.word else kind
+
+
+def parameter(name, kind, text):
+    wrapped = textwrap.wrap(text[0].upper() + text[1:] + ".", 110)
+    return [f"    {name} : {kind}"] + [f"        {line}" for line in wrapped]
+
+
+def estimator(options, name, method, method_help, without):
+    kept = [o for o in options if o.group == b"model" and o.name.decode() not in without]
+    arguments = [("method", f'str = "{method}"')] * bool(method)
+    doc = parameter("method", f'str, default "{method}"', method_help) if method else []
+    rest = []
+    for option in kept:
+        own = option.name.decode().replace("-", "_")
+        rest.append((own, f"Optional[{hint_type(option)}] = None"))
+        fallback = option.fallback.decode()
+        default = f'"{fallback}"' if option.type == 2 else fallback
+        doc += parameter(own, f"{allowed(option)}, default {default}", option.help.decode())
+    for own, kind, words, text in OTHERS:
+        rest.append((own, f"Optional[{kind}] = None"))
+        doc += parameter(own, words, text)
+    lines = ["", "", f"class {name}:", '    PARAMETERS = """' + "\n".join(doc)[4:] + '"""', "", "    def __init__("]
+    lines += ["        self,"] + [f"        {own}: {kind}," for own, kind in arguments] + ["        *,"]
+    lines += [f"        {own}: {kind}," for own, kind in rest] + ["    ) -> None:"]
+    return lines + [f"        self.{own} = {own}" for own, _ in arguments + rest]
+
+
+def settings():
+    """The text of _settings.py."""
+    sys.path.insert(0, str(SOURCE / "python"))
+    from l3a._library import listed
+    options = listed("l3a_option_at")
+    names = [o.name.decode() for o in options if o.group == b"model"]
+    lines = [SETTINGS_HEAD, "# Settings of a model; a parameter has underscores instead of hyphens.", "SETTINGS = ["]
+    lines += [f'    "{name}",' for name in names] + ["]"]
+    for one in ESTIMATORS:
+        lines += estimator(options, *one)
+    return "\n".join(lines) + "\n"
+
+
 def main():
     made = declarations((SOURCE / "include/l3a/l3a.h").read_text())
     (SOURCE / "python/l3a/_declarations.py").write_text(made)
+    (SOURCE / "python/l3a/_settings.py").write_text(settings())
 
 
 if __name__ == "__main__":

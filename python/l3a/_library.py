@@ -125,7 +125,7 @@ class Handle:
             self.free()
 
 
-class _Interrupt:
+class Interrupt:
     """Remembers Ctrl-C while the library works. Only the main thread gets signals, and only Python's own handler is replaced."""
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class _Interrupt:
     def _note(self, number: int, frame: Any) -> None:
         self.came = True
 
-    def __enter__(self) -> "_Interrupt":
+    def __enter__(self) -> "Interrupt":
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._old = signal.signal(signal.SIGINT, self._note)
         return self
@@ -166,7 +166,7 @@ class Context:
         self.lock = threading.RLock()
         self._busy = 0
         self._raised: Optional[BaseException] = None
-        self._interrupt: Optional[_Interrupt] = None
+        self._interrupt: Optional[Interrupt] = None
         self._garbage: Deque[Tuple[Any, int, Any]] = deque()
         itself = weakref.ref(self)  # the callback must not keep the context alive
 
@@ -224,7 +224,7 @@ class Context:
             outer, self._raised = self._raised, None
             self._busy += 1
             try:
-                with _Interrupt() as interrupt:
+                with Interrupt() as interrupt:
                     before, self._interrupt = self._interrupt, interrupt
                     status = function(*arguments)
                     self._interrupt = before
@@ -289,4 +289,4 @@ def listed(name: str) -> List[Any]:
         found.append(entry.contents)
 
 
-__all__ = ["Context", "Event", "Handle", "decode", "encode", "library", "listed", "path_bytes", "sized", "text_array", "version"]
+__all__ = ["Context", "Event", "Handle", "Interrupt", "decode", "encode", "library", "listed", "path_bytes", "sized", "text_array", "version"]

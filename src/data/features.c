@@ -705,7 +705,7 @@ static l3a_status fail_non_finite(const l3a_features *features, size_t row, size
     }
     return fail(features->context, L3A_ERROR_DATA, "extract this image's features again, or remove the row",
                 "%s: row %zu%s, column %zu%s%s%s: the feature is %s", features->path, row, view, bad % features->width,
-                id ? " (" : "", id ? id : "", id ? ")" : "", isnan(value) ? "not a number" : "infinite");
+                id ? " (" : "", id ? id : "", id ? ")" : "", isnan(value) ? "not a number (NaN)" : "infinite");
 }
 
 l3a_status l3a_features_read(l3a_features *features, const size_t *rows, size_t first, size_t count, float *values) {
