@@ -12,8 +12,8 @@ from ._need import need
 if TYPE_CHECKING:
     from ._run import Run, Sweep
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
-DASHES: Sequence[Any] = ("-", (0, (5, 3)), (0, (1.5, 2.5)), (0, (7, 2, 1.5, 2)))
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#882255")
+DASHES: Sequence[Any] = ("-", (0, (4.5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "*")
 SOFT, RULE = "#5b626d", "#dfe1e4"
 
@@ -26,9 +26,9 @@ MEASURES: Dict[str, Tuple[str, Optional[str]]] = {
 
 def style_of(series: int) -> Dict[str, Any]:
     """How a series is drawn."""
-    return {"color": COLOURS[series % len(COLOURS)], "linestyle": DASHES[series // len(COLOURS) % len(DASHES)],
-            "marker": MARKERS[(series + series // len(COLOURS)) % len(MARKERS)], "markersize": 6, "linewidth": 1.8,
-            "markeredgecolor": "white", "markeredgewidth": 0.8}
+    later = series + series // len(COLOURS)  # so that combinations repeat as late as possible
+    return {"color": COLOURS[series % len(COLOURS)], "linestyle": DASHES[later % len(DASHES)], "marker": MARKERS[later % len(MARKERS)],
+            "markersize": 6, "linewidth": 1.8, "markeredgecolor": "white", "markeredgewidth": 0.8}
 
 
 def check_measure(measure: str, allowed: Iterable[str]) -> None:
