@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#882255")
 DASHES: Sequence[Any] = ("-", (0, (4.5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "*")
+SIZES = (6, 5.5, 7, 5.5, 7, 7, 9)
 SOFT, RULE = "#5b626d", "#dfe1e4"
 
 #: Measures of a phase, as metrics.csv has them: what the axis says, and the paper's number for it.
@@ -27,8 +28,9 @@ MEASURES: Dict[str, Tuple[str, Optional[str]]] = {
 def style_of(series: int) -> Dict[str, Any]:
     """How a series is drawn."""
     later = series + series // len(COLOURS)  # so that combinations repeat as late as possible
-    return {"color": COLOURS[series % len(COLOURS)], "linestyle": DASHES[later % len(DASHES)], "marker": MARKERS[later % len(MARKERS)],
-            "markersize": 6, "linewidth": 1.8, "markeredgecolor": "white", "markeredgewidth": 0.8}
+    return {"color": COLOURS[series % len(COLOURS)], "linestyle": DASHES[later % len(DASHES)],
+            "marker": MARKERS[later % len(MARKERS)], "markersize": SIZES[later % len(MARKERS)], "linewidth": 1.8,
+            "markeredgecolor": "white", "markeredgewidth": 0.8}
 
 
 def check_measure(measure: str, allowed: Iterable[str]) -> None:
@@ -42,10 +44,18 @@ def spread(values: Sequence[float]) -> Tuple[float, float]:
     return mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)) if len(values) > 1 else 0.0
 
 
-def make_axes(what: str, ax: Optional[Any], figsize: Tuple[float, float]) -> Any:
+PER_LINE = 4  # entries in a line of the legend
+
+
+def legend_lines(series: int) -> int:
+    return math.ceil(series / PER_LINE) if series > 1 else 0
+
+
+def make_axes(what: str, ax: Optional[Any], width: float, height: float, series: int) -> Any:
+    """Axes in the report's style; new ones leave room for a legend of so many series."""
     pyplot = need("matplotlib.pyplot", what, "matplotlib")
     if ax is None:
-        _, ax = pyplot.subplots(figsize=figsize, constrained_layout=True)
+        _, ax = pyplot.subplots(figsize=(width, height + 0.19 * max(legend_lines(series) - 1, 0)), constrained_layout=True)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     for side in ("left", "bottom"):
@@ -126,20 +136,19 @@ def plot_run(run: "Run", measure: str = "mAP", *, competitors: Union[bool, Seque
     check_measure(measure, MEASURES)
     heading, column = MEASURES[measure]
     rivals = rivals_of(run, column, competitors)
-    ax = make_axes("run.plot()", ax, (8.6 if rivals else 7, 4.8 if rivals else 4.2))
-    several = False
+    ax = make_axes("run.plot()", ax, 8.6 if rivals else 7, 4.8 if rivals else 4.2, len(run.measured))
+    shade = 0.16 if len(run.measured) <= len(COLOURS) else 0.05
     for number, method in enumerate(run.measured):
         points = run.phase_values(method, measure)
         if not points:
             continue
         ends, means, deviations = zip(*((end, *spread(values)) for end, values in points))
-        several = several or any(deviations)
         ax.plot(ends, means, label=method, zorder=10 - number * 0.01, **style_of(number))
         if len(ends) == 1:
             ax.axhline(means[0], color=COLOURS[number % len(COLOURS)], linewidth=0.9, linestyle=(0, (1, 3)), zorder=1)
         elif any(deviations):
             ax.fill_between(ends, [m - d for m, d in zip(means, deviations)], [m + d for m, d in zip(means, deviations)],
-                            color=COLOURS[number % len(COLOURS)], alpha=0.16, linewidth=0)
+                            color=COLOURS[number % len(COLOURS)], alpha=shade, linewidth=0)
     _set_ticks(ax, sorted({end for method in run.measured for end, _ in run.phase_values(method, measure)}))
     ax.set_xlabel("classes learned so far", color=SOFT)
     ax.set_ylabel(heading, color=SOFT)
@@ -161,9 +170,9 @@ def _finish(ax: Any, title: str) -> None:
     """The legend lies above the chart, where it hides nothing."""
     count = len(ax.get_legend_handles_labels()[1])
     if count > 1:
-        ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncol=min(count, 4), frameon=False, fontsize=9, handlelength=2.6,
-                  columnspacing=1.4)
-        ax.set_title(title, loc="left", fontsize=11, pad=10 + 17 * math.ceil(count / 4))
+        ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncol=min(count, PER_LINE), frameon=False, fontsize=9,
+                  handlelength=2.6, columnspacing=1.4)
+        ax.set_title(title, loc="left", fontsize=11, pad=12 + 13.6 * legend_lines(count))
     else:
         ax.set_title(title, loc="left", fontsize=11)
 
@@ -176,7 +185,6 @@ def plot_sweep(sweep: "Sweep", measure: str = "avg_mAP", *, setting: Optional[st
         raise make_error(Status.ERROR_ARGUMENT, f"{sweep.folder}: no setting varies in this sweep", "compare its runs instead")
     setting = setting or next(iter(sweep.axes))
     check_measure(setting, sweep.axes)
-    ax = make_axes("sweep.plot()", ax, (7, 4.2))
     lines: Dict[str, List[Tuple[str, float, float]]] = {}
     for row in sweep.summary_rows():
         if row[setting] != "-" and row[measure] == row[measure]:
@@ -184,13 +192,13 @@ def plot_sweep(sweep: "Sweep", measure: str = "avg_mAP", *, setting: Optional[st
             others += [f"{name} {row[name]}" for name in sweep.axes if name != setting and row[name] != "-"]
             lines.setdefault(", ".join(others) or row["method"], []).append((row[setting], row[measure],
                                                                             row[measure + "_deviation"]))
+    ax = make_axes("sweep.plot()", ax, 7, 4.2, len(lines))
     place, ticks, logarithmic = _places(sweep.axes[setting])
     for number, (label, points) in enumerate(lines.items()):
         points = sorted(points, key=lambda point: place[point[0]])
-        style = style_of(number)
         ax.errorbar([place[v] for v, _, _ in points], [mean for _, mean, _ in points],
                     yerr=[d for _, _, d in points] if any(d for _, _, d in points) else None, label=label, capsize=3,
-                    elinewidth=1.2, **style)
+                    elinewidth=1.2, transform=_beside(ax, 4 * (number - (len(lines) - 1) / 2)), **style_of(number))
     if logarithmic:
         ax.set_xscale("log")
         ax.minorticks_off()
@@ -200,6 +208,12 @@ def plot_sweep(sweep: "Sweep", measure: str = "avg_mAP", *, setting: Optional[st
     ax.set_ylabel(measure.replace("_", " ") + (" (points)" if measure == "forgetting" else " (%)"), color=SOFT)
     _finish(ax, f"{sweep.protocol}, {len(sweep.classes)} classes" if title is None else title)
     return ax
+
+
+def _beside(ax: Any, points: float) -> Any:
+    """Moves a line by so many points, so that the bars of several do not hide each other."""
+    moved = need("matplotlib.transforms", "sweep.plot()", "matplotlib").ScaledTranslation(points / 72, 0, ax.figure.dpi_scale_trans)
+    return ax.transData + moved
 
 
 def _places(values: Sequence[str]) -> Tuple[Dict[str, float], Sequence[str], bool]:
