@@ -47,7 +47,8 @@ def own_name(name):
 
 def licence_of(path):
     """The licence of the Debian package that a library came from."""
-    for candidate in (path, path.resolve(), Path("/usr") / str(path.resolve()).lstrip("/"), Path(str(path.resolve()).replace("/usr/", "/"))):
+    real = path.resolve()
+    for candidate in (path, real, Path("/usr" + str(real)), Path(str(real).replace("/usr/", "/", 1))):
         found = subprocess.run(["dpkg-query", "-S", candidate], text=True, capture_output=True)
         if found.returncode == 0:
             package = found.stdout.split(":")[0]
@@ -66,10 +67,21 @@ def bundle(folder):
         shutil.copy(licence, licences / f"{package}.txt")
     for path in [lib / "libl3a.so"] + [lib / own_name(name) for name in others]:
         path.chmod(0o755)
-        wanted = run("patchelf", "--print-needed", path, capture_output=True).stdout.split()
-        replaced = [part for name in wanted if name in others for part in ("--replace-needed", name, own_name(name))]
-        names = [] if path.name == "libl3a.so" else ["--set-soname", path.name]
-        run("patchelf", "--force-rpath", "--set-rpath", "$ORIGIN", *names, *replaced, path)
+        change(path, others)
+    for path in lib.iterdir():
+        stray = [name for name, where in needed(path).items() if where.parent.resolve() != lib.resolve()]
+        if stray:
+            sys.exit(f"{path.name} still looks for {', '.join(stray)} elsewhere")
+
+
+def change(path, others):
+    """Renames what a library needs. One change at a time: patchelf mixes several up."""
+    if path.name != "libl3a.so":
+        run("patchelf", "--set-soname", path.name, path)
+    for name in run("patchelf", "--print-needed", path, capture_output=True).stdout.split():
+        if name in others:
+            run("patchelf", "--replace-needed", name, own_name(name), path)
+    run("patchelf", "--force-rpath", "--set-rpath", "$ORIGIN", path)
 
 
 def main():

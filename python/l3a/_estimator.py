@@ -89,6 +89,8 @@ class _Learner(ClassifierMixin, BaseEstimator):
     _single: bool = True
     _scored_rows: int = 1  # of an image, with views
     _method = "l3a"
+    # Checks of scikit-learn's check_estimator that fail, and why they must.
+    _expected_failures: Dict[str, str] = {}
 
     # ---- Settings
     def _options(self, context: Context, views: int) -> Handle:
@@ -286,8 +288,8 @@ class _Learner(ClassifierMixin, BaseEstimator):
             precision = (ctypes.c_double * len(self.classes_))()
             context.call("l3a_model_evaluate_with", model.handle, table.handle.handle, ctypes.byref(options), ctypes.byref(found),
                          precision)
-        values = [getattr(found, name) for name in Metrics._fields[:-1]]
-        return Metrics(*values, dict(zip(self.classes_.tolist(), precision)))
+        values = {name: getattr(found, name) for name in Metrics._fields[:-1]}
+        return Metrics(average_precision=dict(zip(self.classes_.tolist(), precision)), **values)
 
     def _columns(self, Y: Any, classes: Optional[Sequence[Any]], single: bool) -> Optional[Sequence[Any]]:
         """The classes of the columns of Y: unless they are given, those of the model."""
@@ -364,13 +366,13 @@ class _Learner(ClassifierMixin, BaseEstimator):
     # ---- scikit-learn's tags
     def _more_tags(self) -> Dict[str, Any]:
         return {"multilabel": True, "X_types": ["2darray", "sparse"], "preserves_dtype": [],
-                "_xfail_checks": EXPECTED_FAILURES}
+                "_xfail_checks": self._expected_failures}
 
-
-# Checks of scikit-learn's check_estimator that fail, and why they must.
-EXPECTED_FAILURES: Dict[str, str] = {
-    "check_fit_score_takes_y": "it calls partial_fit with the images that fit has learned, and a model refuses to learn images twice",
-}
+    def __sklearn_tags__(self) -> Any:  # from scikit-learn 1.6 on
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        tags.input_tags.sparse = True
+        return tags
 
 
 def _is_integer(value: Any) -> bool:
@@ -484,6 +486,10 @@ class L3AClassifier(_Learner, L3ASettings):
     (5, 4)
     """
 
+    _expected_failures = {
+        "check_fit_score_takes_y": "it gives partial_fit the images that fit has learned, and a model refuses to learn images twice",
+    }
+
     def partial_fit(self, X: Any, Y: Any = None, classes: Optional[Sequence[Any]] = None) -> "L3AClassifier":
         """Learns a phase: new classes with their images. X and Y are as in ``fit``; ``classes`` are those of the phase, by default
         all that Y has. Labels of other classes in Y are not used. With classes that are known already, the images are added to
@@ -520,5 +526,3 @@ class JointRidge(_Learner, JointSettings):
     True
     """
     _method = "l3a-no-pl"  # joint learns as this one does, once
-
-

@@ -93,7 +93,7 @@ def text_array(texts: Iterable[bytes]) -> Any:
 def sized(kind: Type[Some], **values: Any) -> Some:
     """A struct that begins with its own size, which is set, with these fields."""
     made = kind(**values)
-    made.size = ctypes.sizeof(kind)  # type: ignore[attr-defined]
+    made.size = ctypes.sizeof(kind)
     return made
 
 
@@ -281,7 +281,8 @@ def version() -> str:
 
 def listed(name: str) -> List[Any]:
     """The entries of a static table of the library: l3a_option_at, l3a_method_at, l3a_preset_at."""
-    function, found = getattr(library, name), []
+    function = getattr(library, name)
+    found: List[Any] = []
     while True:
         entry = function(len(found))
         if not entry:
@@ -289,4 +290,5 @@ def listed(name: str) -> List[Any]:
         found.append(entry.contents)
 
 
-__all__ = ["Context", "Event", "Handle", "Interrupt", "decode", "encode", "library", "listed", "path_bytes", "sized", "text_array", "version"]
+__all__ = ["Context", "Event", "Handle", "Interrupt",
+           "decode", "encode", "library", "listed", "path_bytes", "sized", "text_array", "version"]

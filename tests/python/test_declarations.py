@@ -22,7 +22,11 @@ TEXT = (support.SOURCE / "include/l3a/l3a.h").read_text()
 class Declarations(unittest.TestCase):
     def test_are_those_of_the_header(self):
         committed = (support.SOURCE / "python/l3a/_declarations.py").read_text()
-        self.assertEqual(committed, make_python.declarations(TEXT), "run python3 tools/make_python.py")
+        self.assertEqual(committed, make_python.declarations(TEXT), "run /usr/bin/python3 tools/make_python.py")
+
+    def test_settings_are_those_of_the_library(self):
+        committed = (support.SOURCE / "python/l3a/_settings.py").read_text()
+        self.assertEqual(committed, make_python.settings(), "run /usr/bin/python3 tools/make_python.py")
 
     def test_name_everything(self):
         self.assertEqual(set(_declarations.FUNCTIONS), {name for _, name, _ in header.functions(TEXT)})
