@@ -239,6 +239,8 @@ class l3a_experiment_options(Structure):
         ("directory", c_char_p),
         ("no_report", c_int),
         ("pictures", c_char_p),
+        ("class_orders", c_void_p),
+        ("class_order_count", c_size_t),
     ]
 
 
@@ -256,6 +258,7 @@ class l3a_workload(Structure):
         ("device_memory", c_uint64),
         ("parts", c_uint64),
         ("spilled", c_uint64),
+        ("orders", c_size_t),
     ]
 
 
@@ -330,6 +333,7 @@ class l3a_summary(Structure):
         ("forgetting", c_double * 2),
         ("base_map", c_double * 2),
         ("new_map", c_double * 2),
+        ("orders", c_size_t),
     ]
 
 
@@ -687,6 +691,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_experiment_points": (c_size_t, [c_void_p]),
     "l3a_experiment_method": (c_char_p, [c_void_p, c_size_t]),
     "l3a_experiment_label": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_experiment_threshold": (c_char_p, [c_void_p, c_size_t]),
     "l3a_experiment_value": (c_char_p, [c_void_p, c_size_t, c_size_t]),
     "l3a_experiment_results": (c_void_p, [c_void_p, c_size_t]),
     "l3a_preset_at": (POINTER(l3a_preset), [c_size_t]),
@@ -699,9 +704,17 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_results_tally": (POINTER(l3a_class_tally), [c_void_p, c_size_t, c_size_t]),
     "l3a_results_class_count": (c_size_t, [c_void_p]),
     "l3a_results_class": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_results_order_count": (c_size_t, [c_void_p]),
+    "l3a_results_order": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_results_class_in": (c_char_p, [c_void_p, c_size_t, c_size_t]),
+    "l3a_results_order_of": (c_size_t, [c_void_p, c_size_t]),
     "l3a_results_summary": (c_int, [c_void_p, c_void_p, c_char_p, c_void_p]),
+    "l3a_results_verdict": (c_int, [c_void_p, c_void_p, c_char_p, c_size_t]),
+    "l3a_rank": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p]),
     "l3a_published_at": (POINTER(l3a_published), [c_char_p, c_void_p, c_size_t, c_size_t]),
     "l3a_report_write": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p]),
+    "l3a_report_table": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_char_p, c_size_t, c_void_p]),
+    "l3a_report_figures": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p, c_char_p]),
     "l3a_picture_read": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
     "l3a_picture_decode": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p]),
     "l3a_picture_resize": (c_int, [c_void_p, c_void_p, c_size_t, c_size_t, c_int, c_void_p]),
@@ -814,7 +827,11 @@ TAKES_CONTEXT = frozenset([
     "l3a_folder_record",
     "l3a_results_load",
     "l3a_results_summary",
+    "l3a_results_verdict",
+    "l3a_rank",
     "l3a_report_write",
+    "l3a_report_table",
+    "l3a_report_figures",
     "l3a_picture_read",
     "l3a_picture_decode",
     "l3a_picture_resize",

@@ -149,6 +149,23 @@ done:
     return status;
 }
 
+l3a_status figure_load(l3a_context *context, const struct figure_plugin **plugin) {
+    l3a_status status = L3A_OK;
+    char path[PATH_LIMIT + 32];
+    figure_entry *entry = NULL;
+    void *found = NULL;
+    TRY(find_plugin(context, "figure", path, sizeof path));
+    TRY(load_entry(context, "figures in PDF and PNG", "figure", path,
+                   "make figures in SVG, which need no plug-in; or install librsvg2-dev and build the plug-in, or set "
+                   "L3A_PLUGIN_PATH to the folder that has it",
+                   &found));
+    memcpy(&entry, &found, sizeof entry);
+    *plugin = entry(PLUGIN_VERSION);
+    TRY(check_version(context, path, *plugin));
+done:
+    return status;
+}
+
 static l3a_status open_named(l3a_context *context, const char *text) {
     l3a_status status = L3A_OK;
     struct device_name name;

@@ -264,11 +264,16 @@ static const struct manual manuals[] = {
      "as report.html in the folder of the run. Use this command to write it again, to see an unfinished run, or to compare several "
      "runs on one page.\n"
      "Test pictures are shown if the feature file records which data set they came from and they are still there, or if --pictures "
-     "names the data set.",
+     "names the data set.\n"
+     "With --format svg, pdf or png, writes each chart as a figure for papers and slides to a folder, named by what it shows: "
+     "map-by-phase.svg. Files of the same names are replaced. PDF and PNG (300 dots per inch) need the plug-in libl3a-figure.so, "
+     "which is built where librsvg2-dev is installed.",
      "Write the report of a run again:\n"
      "  l3a report my-run\n"
      "Compare three runs:\n"
-     "  l3a report first second third -o comparison.html\n"},
+     "  l3a report first second third -o comparison.html\n"
+     "Get the charts as figures for a paper:\n"
+     "  l3a report my-run --format pdf -o figures\n"},
     {"doctor",
      "Shows the processor, threads, memory, matrix library and picture formats that l3a finds, and measures the speed. Also shows "
      "what your own "

@@ -29,9 +29,10 @@ LAYERS = {
     "report": "base format image data measure draw",
     "run": "base format algebra data measure learn method report",
     "mpi": "base algebra",
+    "figure": "base",
     "cli": "",
 }
-PLUGINS = ("mpi/", "algebra/cuda/", "algebra/scalapack/")  # are built only where their libraries are
+PLUGINS = ("mpi/", "figure/", "algebra/cuda/", "algebra/scalapack/")  # are built only where their libraries are
 COMMAND = "cli"  # uses include/l3a/l3a.h and nothing else
 
 # NOT YET: files that still break the table, and the folders they use. To be emptied.
