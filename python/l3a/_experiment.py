@@ -38,7 +38,8 @@ def run(train: Any, test: Any, protocol: str = "B0-C10", methods: Names = "l3a",
     seeds : seeds of the random layer; with several, means and standard deviations are reported
     out : folder for the results; None: a temporary one, which is removed with the run that is returned
     resume : continue what is in the folder; otherwise results in it are an error
-    class_order : "lexicographic", "shuffle:SEED", or a file with one name per line; several of them, as a list, are all learned
+    class_order : "lexicographic", "shuffle:SEED", or a file with one name per line; several, as a list or with commas between
+        them, are all learned, and means and standard deviations cover them too
     classes : names of the columns of labels that have none; otherwise "class 0", "class 1", …
     pictures : data set with the test pictures, for the report, if the test features do not record it
     threads, memory_limit, device : processors, bytes and device to use; the defaults are all processors, the memory that is
@@ -190,7 +191,7 @@ class _Request:
             raise make_error(Status.ERROR_ARGUMENT, f"a {kind} without a folder cannot be resumed", "give the folder as out")
         self.kind, self.out, self.resume, self.protocol = kind, out, resume, protocol
         self.methods, self.seeds = _texts(methods), _whole_numbers(seeds)
-        self.orders = [class_order] if isinstance(class_order, str) else list(class_order)
+        self.orders = _texts(class_order)
         self.pictures, self.device, self.threads = pictures, device, threads
         self.progress, self.bar = progress, Bar(kind) if progress is True else None
         self.axes: Dict[str, List[str]] = {}
@@ -270,19 +271,20 @@ class _Request:
             l3a_experiment_options, train=train.table.handle, test=test.table.handle, protocol=encode(self.protocol),
             methods=ctypes.cast(methods, ctypes.c_void_p), method_count=len(self.methods),
             seeds=ctypes.cast(seeds, ctypes.c_void_p), seed_count=len(self.seeds), settings=self.settings.handle,
-            axes=ctypes.cast(axes, ctypes.c_void_p), axis_count=len(self.axes), grid=int(self.kind == "sweep"), folder=path_bytes(folder), resume=int(self.resume),
-            command=command, directory=directory, pictures=None if self.pictures is None else encode(self.pictures))
+            axes=ctypes.cast(axes, ctypes.c_void_p), axis_count=len(self.axes), grid=int(self.kind == "sweep"),
+            folder=path_bytes(folder), resume=int(self.resume), command=command, directory=directory,
+            pictures=None if self.pictures is None else encode(self.pictures))
         orders = text_array(map(encode, self.orders))
         if len(self.orders) == 1:
             options.class_order = encode(self.orders[0])
         else:
-            raise make_error(Status.ERROR_OPTION, "only one class order is possible here", "give one")
+            options.class_orders, options.class_order_count = ctypes.cast(orders, ctypes.c_void_p), len(self.orders)
         return options, (methods, seeds, values, axes, orders, train, test)
 
     def execute(self) -> str:
         """Runs the experiment and returns its folder."""
-        if not self.methods or not self.seeds:
-            raise make_error(Status.ERROR_ARGUMENT, f"a {self.kind} needs at least one method and one seed")
+        if not self.methods or not self.seeds or not self.orders:
+            raise make_error(Status.ERROR_ARGUMENT, f"a {self.kind} needs at least one method, one seed and one class order")
         train = open_table(self.context, self.data[0], self.names, "train")
         names = self.names if self.names is not None else _for_test(self.data[1], train)
         test = open_table(self.context, self.data[1], names, "test")
@@ -299,7 +301,7 @@ class _Request:
             plan = sized(l3a_workload)
             self.context.call("l3a_experiment_plan", experiment.handle, ctypes.byref(plan))
             if self.bar is not None:
-                self.bar.begin(plan.points * plan.seeds * plan.phases)
+                self.bar.begin(plan.points * plan.orders * plan.seeds * plan.phases)
             self.context.call("l3a_experiment_run", experiment.handle)
         except Error as error:
             if error.status in (Status.ERROR_CANCELLED, Status.ERROR_DEVICE) and self.out is not None and not error.hint:

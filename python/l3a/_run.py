@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
-from . import _latex
 from ._declarations import Status, l3a_report_options, l3a_summary
 from ._error import make_error
 from ._library import Context, decode, encode, library, listed, path_bytes, sized, text_array
@@ -38,6 +37,8 @@ class _Folder:
             self.methods: List[str] = list(record["methods"])
             self.seeds: List[int] = list(record["seeds"])
             self.classes: List[str] = list(record["classes"])
+            #: What the class orders are called, if there are several.
+            self.class_orders: List[str] = list(record.get("class_orders", []))
         except (ValueError, KeyError, TypeError) as problem:
             raise make_error(Status.ERROR_FORMAT, f"{path}: not a record of a {self._kind}: {problem}",
                              f"put the file back as it was, or start the {self._kind} again in a new folder") from problem
@@ -48,6 +49,9 @@ class _Folder:
     def __getstate__(self) -> Dict[str, Any]:
         """A copy refers to the same folder. If that is temporary, it goes with the original."""
         return {**self.__dict__, "_kept": None}
+
+    def _repeats(self) -> str:
+        return _count(self.seeds, "seed") + (f", {_count(self.class_orders, 'class order')}" if self.class_orders else "")
 
     @property
     def command(self) -> str:
@@ -63,13 +67,26 @@ class _Folder:
             return page.read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as folder:
             made = Path(folder) / "report.html"
-            names = [path_bytes(each) for each in self._report_folders()]
-            Context(threads=1).call("l3a_report_write", text_array(names), len(names),
-                                    ctypes.byref(sized(l3a_report_options, title=encode(self.folder.name))), path_bytes(made))
+            Context(threads=1).call("l3a_report_write", text_array([path_bytes(self.folder)]), 1,
+                                    ctypes.byref(sized(l3a_report_options)), path_bytes(made))
             return made.read_text(encoding="utf-8")
 
-    def _report_folders(self) -> List[Path]:
-        return [self.folder]
+    def to_latex(self) -> str:
+        """The results for LaTeX, with the package booktabs, as ``l3a run --format latex`` prints them: the columns of the paper's
+        tables, the best in bold, and the paper's own rows if it has any. All phases must be finished."""
+        return self._table("latex")
+
+    def to_markdown(self) -> str:
+        """The same in Markdown."""
+        return self._table("markdown")
+
+    def _table(self, format: str) -> str:
+        context, length = Context(threads=1), ctypes.c_size_t()
+        arguments = (text_array([path_bytes(self.folder)]), 1, format.encode())
+        context.call("l3a_report_table", *arguments, None, 0, ctypes.byref(length))
+        text = ctypes.create_string_buffer(length.value + 1)
+        context.call("l3a_report_table", *arguments, text, len(text), ctypes.byref(length))
+        return decode(text.value)
 
     def _repr_html_(self) -> str:
         return in_frame(charts_only(self.report()))
@@ -106,12 +123,12 @@ class Run(_Folder):
 
     @property
     def finished(self) -> bool:
-        """Whether every method and seed has learned the last phase."""
-        done = {(row["method"], row["seed"]) for row in self._metrics if row["last"] == len(self.classes)}
-        return all((method, seed) in done for method in self.methods for seed in self.seeds)
+        """Whether every method has learned the last phase, with every seed and class order."""
+        done = {(row["method"], row["seed"], row.get("class_order")) for row in self._metrics if row["last"] == len(self.classes)}
+        return len(done) == len(self.methods) * len(self.seeds) * max(len(self.class_orders), 1)
 
     def phase_values(self, method: str, measure: str) -> List[Tuple[int, List[float]]]:
-        """For each phase of a method, how many classes had been learned, and the measure for each seed."""
+        """For each phase of a method, how many classes had been learned, and the measure for each seed and class order."""
         values: Dict[int, List[float]] = {}
         for row in self._metrics:
             if row["method"] == method and row.get(measure, float("nan")) == row.get(measure, float("nan")):
@@ -119,7 +136,8 @@ class Run(_Folder):
         return sorted(values.items())
 
     def summary(self) -> Any:
-        """A row per method: means over the seeds, and their standard deviations, as the command prints them."""
+        """A row per method: means over seeds and class orders, and standard deviations, as the command prints them. ``seeds`` is
+        their number: with several class orders, that of pairs of an order and a seed."""
         return make_table(_summary_columns(), self._summary)
 
     def published_rows(self) -> List[Dict[str, Any]]:
@@ -151,13 +169,16 @@ class Run(_Folder):
         from ._plot import plot_run
         return plot_run(self, measure, competitors=competitors, ax=ax, title=title)
 
-    def to_latex(self) -> str:
-        """The summary as a table for LaTeX, for the package booktabs: the best number of each column is bold, the second best
-        underlined. Methods that learn all classes at once are not ranked."""
-        return _latex.run_table(self)
+    def verdict(self) -> str:
+        """One sentence: which method ends best, how far it is above the next, and whether that is more than chance."""
+        text = ctypes.create_string_buffer(4096)
+        context = Context(threads=1)
+        results = context.make("l3a_results_free", "l3a_results_load", path_bytes(self.folder))
+        context.call("l3a_results_verdict", results.handle, text, len(text))
+        return decode(text.value)
 
     def __repr__(self) -> str:
-        lines = [f"{len(self.classes)} classes, protocol {self.protocol}; {_count(self.seeds, 'seed')}; {self.folder}"
+        lines = [f"{len(self.classes)} classes, protocol {self.protocol}; {self._repeats()}; {self.folder}"
                  + ("" if self.finished else "; not finished")]
         if self._summary:
             lines.append(repr(_readable([], self._summary)))
@@ -221,17 +242,10 @@ class Sweep(_Folder):
         from ._plot import plot_sweep
         return plot_sweep(self, measure, setting=setting, ax=ax, title=title)
 
-    def to_latex(self) -> str:
-        """The summary as a table for LaTeX, as :meth:`Run.to_latex` makes it."""
-        return _latex.sweep_table(self)
-
-    def _report_folders(self) -> List[Path]:
-        return [path for _, _, path in self._points]
-
     def __repr__(self) -> str:
         varied = ", ".join(f"{name} {', '.join(values)}" for name, values in self.axes.items())
         lines = [f"{len(self.classes)} classes, protocol {self.protocol}; {varied or ', '.join(self.methods)}; "
-                 f"{_count(self.seeds, 'seed')}; {self.folder}"]
+                 f"{self._repeats()}; {self.folder}"]
         if self._rows:
             lines.append(repr(_readable(list(self.axes), self._rows)))
         return "\n".join(lines)
@@ -281,12 +295,19 @@ def _summaries(folder: Path) -> List[Dict[str, Any]]:
     return rows
 
 
+def _cell(row: Dict[str, Any], name: str) -> str:
+    """A mean as the command prints it, with its deviation if there are several; "-" if it has no meaning."""
+    if row[name] != row[name] or (name == "forgetting" and row["phases"] == 1):
+        return "-"
+    return f"{row[name]:.2f}" + (f" ± {row[name + '_deviation']:.2f}" if row["seeds"] > 1 else "")
+
+
 def _readable(before: List[str], rows: Sequence[Dict[str, Any]]) -> Table:
     """The summaries as a table to read: means, and ± if there are several seeds."""
     names = {"avg_mAP": "avg mAP", "last_mAP": "last mAP", "CF1": "CF1", "OF1": "OF1", "forgetting": "forgetting"}
     return Table([*before, "method", *names.values()],
                  [{**{name: row[name] for name in before}, "method": row["method"],
-                   **{shown: _latex.cell(row, name, " ± ") for name, shown in names.items()}} for row in rows])
+                   **{shown: _cell(row, name) for name, shown in names.items()}} for row in rows])
 
 
 def charts_only(page: str) -> str:
