@@ -298,8 +298,9 @@ class Failures(unittest.TestCase):
 
     def test_without_torch(self):
         model = LikeTimm()
-        with mock.patch.dict(sys.modules, {"torch": None}), self.assertRaisesRegex(ImportError, r"l3a.extract\(\) needs torch; install it with"):
-            extract(model, [])
+        with mock.patch.dict(sys.modules, {"torch": None}):
+            with self.assertRaisesRegex(ImportError, r"l3a.extract\(\) needs torch; install it with"):
+                extract(model, [])
 
 
 if __name__ == "__main__":

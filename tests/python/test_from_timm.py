@@ -68,7 +68,8 @@ def draw(folder, training=240, test=90):
     for name, split in (("train", b"trainval"), ("test", b"test")):
         dataset = context.make("l3a_dataset_free", "l3a_dataset_open", b"voc:" + path_bytes(folder / "drawn"), split)
         count, rows = library.l3a_dataset_class_count(dataset.handle), library.l3a_dataset_rows(dataset.handle)
-        labels = numpy.ctypeslib.as_array(ctypes.cast(library.l3a_dataset_labels(dataset.handle), ctypes.POINTER(ctypes.c_int8)), (rows, count))
+        pointer = ctypes.cast(library.l3a_dataset_labels(dataset.handle), ctypes.POINTER(ctypes.c_int8))
+        labels = numpy.ctypeslib.as_array(pointer, (rows, count))
         if name == "train":
             chosen = numpy.argsort(-labels.sum(0))[:4]  # the most frequent
         lines = ["path,labels"]
