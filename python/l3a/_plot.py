@@ -83,7 +83,7 @@ def place_labels(wanted: Sequence[float], gap: float, low: float, high: float) -
                 break
             merged = [below[0] + above[0] - above[1] * below[1] * gap, below[1] + above[1]]
             groups[-2:] = [merged]
-    return [round(_start(group, gap, low, high) + i * gap, 9) for group in groups for i in range(int(group[1]))]
+    return [round(float(_start(group, gap, low, high) + i * gap), 9) for group in groups for i in range(int(group[1]))]
 
 
 def _start(group: Sequence[float], gap: float, low: float, high: float) -> float:
