@@ -84,6 +84,10 @@ int doctor_command(struct arguments *arguments) {
     printf(", %s free\n", size_text(machine.memory_available, text));
     print_formats();
     printf("matrices     %s\n", machine.blas);
+    if (strstr(machine.blas, "OpenBLAS") && !strstr(machine.blas, "USE_OPENMP")) {
+        printf("             it has threads of its own, and --threads does not limit them; install libopenblas0-openmp, or set\n"
+               "             OPENBLAS_NUM_THREADS\n");
+    }
     if (machine.better_kernels[0]) {
         printf("             these kernels are slow; set OPENBLAS_CORETYPE=%s\n", machine.better_kernels);
     } else if (getenv("OPENBLAS_CORETYPE")) {
