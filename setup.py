@@ -7,6 +7,7 @@ L3A_SYSTEM_LIBRARY=1 leaves the library out, for packages that install libl3a be
 `make wheel`. L3A_CMAKE_BUILD names the folder to build in."""
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ class BuildWithLibrary(build_py):
     """Copies the modules, and then puts the library beside them."""
 
     def run(self):
+        shutil.rmtree(os.path.join(self.build_lib, "l3a"), ignore_errors=True)  # of another build, perhaps with the library
         super().run()
         if not WITHOUT_LIBRARY:
             command = [sys.executable, str(SOURCE / "tools/bundle_library.py"), os.path.join(self.build_lib, "l3a")]

@@ -4,7 +4,7 @@ With --all, also the libraries that it needs and that not every Linux has, each 
 up with others of the same name in one process, and their licences. HEIC and AVIF pictures are left out then, because their codecs are
 large, and so are the plug-ins for GPUs and clusters. Needs patchelf.
 
-    python3 tools/bundle_library.py FOLDER [--all]"""
+    python3 tools/bundle_library.py FOLDER [--all] [--library FILE]"""
 import argparse
 import os
 import re
@@ -88,8 +88,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--library", type=Path, help="one that is built already")
     arguments = parser.parse_args()
-    library, lib = build(arguments.all), arguments.folder / "lib"
+    library, lib = arguments.library or build(arguments.all), arguments.folder / "lib"
     shutil.rmtree(lib, ignore_errors=True)
     shutil.rmtree(arguments.folder / "licences", ignore_errors=True)
     lib.mkdir(parents=True)

@@ -44,6 +44,7 @@ except ImportError:
     class ClassifierMixin:  # type: ignore[no-redef]
         """A classifier."""
 
+SHORT = 64  # rows that are scored while nobody gets impatient
 Own = TypeVar("Own", bound="_Learner")
 
 
@@ -211,9 +212,7 @@ class _Learner(ClassifierMixin, BaseEstimator):
         if _is_path(X):
             return self._read(X)
         rows = feature_rows(X, (2, 3))
-        if rows is not X or hasattr(self, "feature_names_in_"):
-            self._check_width(X, rows.shape[-1], False)
-        elif rows.shape[-1] != self.n_features_in_:
+        if rows is not X or rows.shape[-1] != self.n_features_in_ or hasattr(self, "feature_names_in_"):
             self._check_width(X, rows.shape[-1], False)
         return rows
 
@@ -244,7 +243,8 @@ class _Learner(ClassifierMixin, BaseEstimator):
             elif out.shape != shape or out.dtype != numpy.float32 or not out.flags.c_contiguous:
                 raise problem(f"out must be a C-contiguous float32 array of shape {shape}")
             self._check_views(rows)
-            model.context.call_function(library.l3a_model_score, model.handle, rows.ctypes.data, len(rows), out.ctypes.data)
+            call = model.context.call_short if len(rows) <= SHORT else model.context.call_function
+            call(library.l3a_model_score, model.handle, rows.ctypes.data, len(rows), out.ctypes.data)
         return out
 
     def _check_views(self, rows: Any) -> None:

@@ -240,6 +240,15 @@ class Context:
                 if self._garbage:
                     self._drain()
 
+    def call_short(self, function: Any, *arguments: Any) -> None:
+        """The same for a call that is over soon, so that nobody has to wait for Ctrl-C, and that sends no events."""
+        with self.lock:
+            self._busy += 1
+            status = function(*arguments)
+            self._busy -= 1
+            if status:
+                raise self.error(status)
+
     def error(self, status: int) -> Error:
         """The last failure."""
         return make_error(status, decode(library.l3a_error_text(self.handle)), decode(library.l3a_error_hint(self.handle)))

@@ -1,5 +1,8 @@
 """What the Python tests share: the package of this tree with the library of this build, and how a test is skipped."""
+import importlib.util
+import json
 import os
+import struct
 import sys
 from pathlib import Path
 
@@ -19,8 +22,16 @@ if "address" in os.environ.get("L3A_SANITIZE", "") or "thread" in os.environ.get
 def need(*modules):
     """Skips the test if a module is missing."""
     for module in modules:
-        try:
-            __import__(module)
-        except ImportError:
+        if importlib.util.find_spec(module) is None:
             print(f"skipped: the Python module {module} is missing")
             sys.exit(77)
+
+
+def tensors(path):
+    """{name: bytes} of a safetensors file, and its metadata."""
+    content = Path(path).read_bytes()
+    length = struct.unpack("<Q", content[:8])[0]
+    listed = json.loads(content[8:8 + length])
+    metadata = listed.pop("__metadata__")
+    first = 8 + length
+    return {name: content[first + t["data_offsets"][0]:first + t["data_offsets"][1]] for name, t in listed.items()}, metadata
