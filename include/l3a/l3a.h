@@ -53,6 +53,8 @@ extern "C" {
 /* The version of the library that is running, which may differ from the header's. */
 L3A_PUBLIC const char *l3a_version(void);
 L3A_PUBLIC int l3a_version_number(void);
+/* What to cite, as BibTeX: the paper, and this version of the program. Since 0.7. */
+L3A_PUBLIC const char *l3a_citation(void);
 
 /* ---- Status ---------------------------------------------------------------------------------------------------------
  * These numbers never change. */

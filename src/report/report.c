@@ -99,8 +99,8 @@ l3a_status report_write(l3a_context *context, const char *const *folders, size_t
     text_builder_append(&whole, report.page.text, report.page.length);
     html_print(&whole,
                "</main>\n<footer>Written by l3a %s. The numbers are in metrics.csv and per_class.csv in the folder of "
-               "the run.</footer>\n</body>\n</html>\n",
-               l3a_version());
+               "the run.<details><summary>How to cite</summary><pre>%s</pre></details></footer>\n</body>\n</html>\n",
+               l3a_version(), l3a_citation());
     TRY(whole.status);
     TRY(write_whole(context, path, whole.text, whole.length));
 done:

@@ -82,7 +82,7 @@ offers() {
     [ "$got" = "$expected" ] && pass || fail "completion of '$*': '$got' instead of '$expected'"
 }
 offers 'predict' l3a pre
-offers "$(printf '%s\n' "${commands[@]}" --help --version | sort | xargs)" l3a ''
+offers "$(printf '%s\n' "${commands[@]}" --citation --help --version | sort | xargs)" l3a ''
 offers '--test --test-labels' l3a run --te
 offers 'csv json table' l3a run --format ''
 offers 'json' l3a run --format = j
