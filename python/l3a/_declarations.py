@@ -558,6 +558,7 @@ class l3a_machine(Structure):
 FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_version": (c_char_p, []),
     "l3a_version_number": (c_int, []),
+    "l3a_citation": (c_char_p, []),
     "l3a_status_name": (c_char_p, [c_int]),
     "l3a_context_create": (c_int, [c_void_p, c_void_p]),
     "l3a_context_free": (None, [c_void_p]),
