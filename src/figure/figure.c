@@ -53,11 +53,20 @@ static cairo_status_t append_png(void *user, const unsigned char *bytes, unsigne
     return here && code == CAIRO_STATUS_SUCCESS ? append(user, bytes + before, count - before) : code;
 }
 
+/* White, because the drawing may end within the last row or column. */
+static cairo_surface_t *open_pixels(int width, int height) {
+    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height);
+    cairo_t *cairo = cairo_create(surface);
+    cairo_set_source_rgb(cairo, 1, 1, 1);
+    cairo_paint(cairo);
+    cairo_destroy(cairo);
+    return surface;
+}
+
 static cairo_surface_t *open_surface(enum figure_format format, const char *title, double width, double height,
                                      struct output *output) {
     if (format == FIGURE_PNG) {
-        return cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)(width * DOTS / PIXELS + 0.5),
-                                          (int)(height * DOTS / PIXELS + 0.5));
+        return open_pixels((int)(width * DOTS / PIXELS + 0.5), (int)(height * DOTS / PIXELS + 0.5));
     }
     cairo_surface_t *surface =
         cairo_pdf_surface_create_for_stream(append, output, width * POINTS / PIXELS, height * POINTS / PIXELS);

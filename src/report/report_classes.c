@@ -102,13 +102,15 @@ static void print_precision_text(const struct classes *c, const struct series *s
 }
 
 /* In columns of about the same length. */
-static void draw_precisions(const struct classes *c, const struct series *second, const struct bar *rows) {
+static l3a_status draw_precisions(const struct classes *c, const struct series *second, const struct bar *rows) {
     struct report *report = c->report;
+    l3a_status status = L3A_OK;
     text_builder heading = {.context = report->context};
     struct figure_plan plan = {.name = "ap-by-class", .title = "average precision of classes, in percent", .width = 240};
     const size_t chunks = c->count <= 12 ? 1 : c->count <= 36 ? 2 : c->count <= 54 ? 3 : 4, each = (c->count + chunks - 1) / chunks;
     text_builder_print(&heading, second ? "AP, percent: %s, and %s (lines)" : "AP, percent: %s", c->focus->label,
                        second ? second->label : "");
+    TRY(heading.status);
     plan.heading = heading.text;
     plan.width = chunks > 1 ? plan.width : LEGEND_WIDTH;
     html_raw(&report->page, "<div class=\"many\">\n");
@@ -118,7 +120,9 @@ static void draw_precisions(const struct classes *c, const struct series *second
     }
     figure_end(report, &plan);
     html_raw(&report->page, "</div>\n");
+done:
     text_builder_free(&heading);
+    return status;
 }
 
 static l3a_status print_precisions(const struct classes *c) {
@@ -140,7 +144,7 @@ static l3a_status print_precisions(const struct classes *c) {
     section_begin(report, "classes", "Class by class", NULL);
     print_precision_text(c, second, any_rare);
     html_raw(&report->page, "<figure>");
-    draw_precisions(c, second, rows);
+    TRY(draw_precisions(c, second, rows));
     print_precision_table(c);
     html_raw(&report->page, "</figure>\n");
     section_end(report);
@@ -299,7 +303,8 @@ static void print_forgetting_text(const struct classes *c, size_t shown) {
         html_print(&report->page, "<p>The charts show the first method and, of the others, the %s most.</p>", numbers[shown - 1]);
     }
     if (c->count > MANY_CLASSES) {
-        html_raw(&report->page, "<p>A row is the mean over the classes that a phase taught. Unfold a chart to see each class.</p>");
+        html_raw(&report->page, "<p>A row is the mean over the classes that a phase taught. <span class=\"screen\">Unfold a chart "
+                                "to see each class.</span></p>");
     }
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { NAME_LIMIT = 80, HEADING = 22, MARGIN = 4 };
+#define BOLD 1.25 /* how much wider a heading is than text of 12 pixels */
 
 /* ---- Drawing ---- */
 
@@ -37,7 +38,7 @@ static void print_figure(const struct report *report, const struct figure_plan *
     html_print(to, "</style>\n<rect width=\"%.0f\" height=\"%.0f\" fill=\"#fff\"/>\n", wide, high);
     if (plan->heading) {
         html_print(to, "<text class=\"heading\" x=\"%d\" y=\"%d\">%s</text>\n", 2 * MARGIN, MARGIN + 13,
-                   text_clip(plan->heading, 0.9 * wide, clipped));
+                   text_clip(plan->heading, (wide - 4 * MARGIN) / BOLD, clipped));
     }
     if (with_legend) {
         html_print(to, "<g transform=\"translate(0 %.0f)\">\n", legend);

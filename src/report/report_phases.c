@@ -262,8 +262,17 @@ static void print_phase_chart(struct report *report, struct phase_chart *phases,
     figure_begin(report, &plan);
     chart_begin(&phases->chart, phases->title, NULL);
     for (size_t i = report->series_count; i-- > 0;) {
-        draw_series(report, phases, i);
+        if (report->series[i].rows > 1) {
+            draw_series(report, phases, i);
+        }
     }
+    phases->chart.hollow = true; /* a single point would hide below a line, and hide it above */
+    for (size_t i = report->series_count; i-- > 0;) {
+        if (report->series[i].rows <= 1) {
+            draw_series(report, phases, i);
+        }
+    }
+    phases->chart.hollow = false;
     chart_end(&phases->chart);
     figure_end(report, &plan);
     print_phase_table(report, phases);

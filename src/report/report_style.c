@@ -1,5 +1,6 @@
-/* The report's style sheet: for a screen, light or dark, a phone, and paper. The colours of series are Okabe and Ito's, which
- * people with any kind of colour vision can tell apart; dark mode uses lighter colours in the same order. */
+/* The report's style sheet: for a screen, light or dark, a phone, and paper. The colours of series are Okabe and Ito's,
+ * with grey for yellow, which people with any kind of colour vision can tell apart; dark mode uses lighter colours in the same
+ * order. */
 #include "report/report.h"
 
 /* The light colours, which figures have too. */
@@ -14,18 +15,20 @@
 #define C4 "#e69f00"
 #define C5 "#56b4e9"
 #define C6 "#555"
+#define C7 "#000"
 #define LIGHT                                                                                                                      \
     "--ground:#f6f6f4;--card:#fff;--ink:" INK ";--soft:" SOFT ";--rule:" RULE ";--rail:" RAIL ";--tint:#fff6e0;--c0:" C0           \
-    ";--c1:" C1 ";"                                                                                                                \
-    "--c2:" C2 ";--c3:" C3 ";--c4:" C4 ";--c5:" C5 ";--c6:" C6 ";--loss:" C1 ";--gain:" C0 ";"                                     \
-    "--hit:#00694d;--missed:" SOFT ";--wrong:#a84600"
-#define DASHES ".d1{stroke-dasharray:9 4}.d2{stroke-dasharray:2 3}.d3{stroke-dasharray:10 3 2 3}"
+    ";--c1:" C1 ";--c2:" C2 ";--c3:" C3 ";--c4:" C4 ";--c5:" C5 ";--c6:" C6 ";--c7:" C7 ";--loss:" C1 ";--gain:" C0                \
+    ";--hit:#00694d;--missed:" SOFT ";--wrong:#a84600"
+#define DASHES_1 ".d1{stroke-dasharray:9 4}"
+#define DASHES_2 ".d2{stroke-dasharray:2 3}"
+#define DASHES_3 ".d3{stroke-dasharray:10 3 2 3}"
 
 const char report_style[] =
     ":root{" LIGHT "}\n"
     "@media screen and (prefers-color-scheme:dark){:root{--ground:#111315;--card:#1a1d20;--ink:#e9eaec;--soft:#a5acb6;"
-    "--rule:#31363c;--rail:#272b30;--tint:#2c2718;--c0:#4ea9e6;--c1:#ff8b45;--c2:#35c99d;--c3:#e7a0c8;--c4:#f2bd44;--c5:#a6dcff;"
-    "--c6:#b9bec5;--loss:#ff8b45;--gain:#4ea9e6;--hit:#5fdcb5;--missed:#a5acb6;--wrong:#ff9f66}}\n"
+    "--rule:#31363c;--rail:#272b30;--tint:#2c2718;--c0:#4ea9e6;--c1:#f27a30;--c2:#35c99d;--c3:#e7a0c8;--c4:#f6d060;--c5:#a6dcff;"
+    "--c6:#8b929b;--c7:#fff;--loss:#ff8b45;--gain:#4ea9e6;--hit:#5fdcb5;--missed:#a5acb6;--wrong:#ff9f66}}\n"
     "*{box-sizing:border-box}\n"
     "html{-webkit-text-size-adjust:100%}\n"
     "body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.5 system-ui,-apple-system,\"Segoe UI\",Roboto,"
@@ -35,10 +38,10 @@ const char report_style[] =
     "header p{margin:0;font-size:13px;color:var(--soft)}\n"
     "h1{font-size:28px;line-height:1.25;margin:0 0 8px;overflow-wrap:anywhere}\n"
     "nav{position:sticky;top:0;z-index:1;background:var(--ground);border-bottom:1px solid var(--rule);margin:0 0 18px;"
-    "font-size:13.5px}\n"
-    "nav div{display:flex;flex-wrap:wrap;gap:0 18px;max-width:1240px;margin:0 auto;padding:5px 16px;scrollbar-width:thin}\n"
-    "nav a{padding:4px 0}section{scroll-margin-top:58px}\n"
-    "nav a{color:var(--c0);text-decoration:none}nav a:hover{text-decoration:underline}\n"
+    "font-size:13px}\n"
+    "nav .scroll{display:flex;flex-wrap:wrap;gap:0 13px;max-width:1240px;margin:0 auto;padding:5px 16px;scrollbar-width:thin}\n"
+    "section{scroll-margin-top:58px}\n"
+    "nav a{padding:4px 0;color:var(--c0);text-decoration:none}nav a:hover{text-decoration:underline}\n"
     "h2{font-size:20px;line-height:1.3;margin:0 0 6px;overflow-wrap:anywhere}\n"
     "h2 small{font-size:14px;font-weight:400;color:var(--soft)}\n"
     "h3{font-size:15px;margin:14px 0 2px;overflow-wrap:anywhere}\n"
@@ -93,11 +96,12 @@ const char report_style[] =
     ".grid{stroke:var(--rule);stroke-width:1}\n"
     ".axis{stroke:var(--soft);stroke-width:1}\n"
     ".s0{--c:var(--c0)}.s1{--c:var(--c1)}.s2{--c:var(--c2)}.s3{--c:var(--c3)}.s4{--c:var(--c4)}.s5{--c:var(--c5)}"
-    ".s6{--c:var(--c6)}\n"
+    ".s6{--c:var(--c6)}.s7{--c:var(--c7)}\n"
     ".line{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round;vector-effect:non-scaling-stroke}\n"
-    ".thick{stroke-width:3}\n" DASHES "\n"
+    ".thick{stroke-width:3}\n" DASHES_1 DASHES_2 DASHES_3 "\n"
     ".band{fill:var(--c);fill-opacity:.16}\n"
-    ".mark{fill:var(--c);stroke:var(--card);stroke-width:1}\n"
+    ".mark{fill:var(--c);stroke:var(--card);stroke-width:1}.hollow{fill:none;stroke:var(--c);stroke-width:2;"
+    "pointer-events:all}\n"
     ".rail{fill:var(--rail)}\n"
     ".bar{fill:var(--c)}\n"
     ".noted{fill-opacity:.55;stroke:var(--c);stroke-width:1.5}\n"
@@ -132,8 +136,9 @@ const char report_style[] =
     ".strip{grid-template-columns:repeat(2,1fr)}.tile dd{font-size:22px}.summary .help,.summary .seeds{display:none}"
     ".summary th,.summary td,.beside th,.beside td{padding-right:8px;font-size:12px}.summary tbody th{min-width:5.2em}"
     ".beside thead th{white-space:normal}.help{min-width:0;overflow-wrap:anywhere}"
-    "nav div{flex-wrap:nowrap;white-space:nowrap}section{scroll-margin-top:50px}}\n"
-    "@media print{nav,.legend input,.switches{display:none}body{background:#fff;font-size:12px;-webkit-print-color-adjust:exact;"
+    "nav .scroll{flex-wrap:nowrap;white-space:nowrap}section{scroll-margin-top:50px}}\n"
+    "@media print{nav,.legend input,.switches,.screen{display:none}.legend{break-inside:avoid}}\n"
+    "@media print{body{background:#fff;font-size:12px;-webkit-print-color-adjust:exact;"
     "print-color-adjust:exact}header,main,footer{max-width:none;padding:0}.card{border:0;border-top:1px solid var(--rule);"
     "border-radius:0;padding:14px 0;margin:0}figure,tr,.tiles,pre,p{break-inside:avoid}h2,h3,section>p,.legend{break-after:avoid}"
     ".two,.many,.heat{grid-template-columns:1fr 1fr}.tile{padding:8px 10px}.tile dd{font-size:15px}"
@@ -160,10 +165,12 @@ const char figure_style[] =
     ".l3a .name,.l3a .heading{fill:" INK ";unicode-bidi:isolate}.l3a .heading{font-size:13px;font-weight:bold}\n"
     ".l3a .middle{text-anchor:middle}.l3a .end{text-anchor:end}\n"
     ".l3a .grid{stroke:" RULE ";stroke-width:1}.l3a .axis{stroke:" SOFT ";stroke-width:1}\n"
-    ".l3a .s0{color:" C0 "}.l3a .s1{color:" C1 "}.l3a .s2{color:" C2 "}.l3a .s3{color:" C3 "}.l3a .s4{color:" C4
-    "}.l3a .s5{color:" C5 "}.l3a .s6{color:" C6 "}\n"
-    ".l3a .line{fill:none;stroke:currentColor;stroke-width:1.6;stroke-linejoin:round}.l3a .thick{stroke-width:2.6}\n" DASHES "\n"
+    ".l3a .s0{color:" C0 "}.l3a .s1{color:" C1 "}.l3a .s2{color:" C2 "}.l3a .s3{color:" C3 "}.l3a .s4{color:" C4 "}\n"
+    ".l3a .s5{color:" C5 "}.l3a .s6{color:" C6 "}.l3a .s7{color:" C7 "}\n"
+    ".l3a .line{fill:none;stroke:currentColor;stroke-width:1.6;stroke-linejoin:round}.l3a .thick{stroke-width:2.6}\n"
+    ".l3a " DASHES_1 ".l3a " DASHES_2 ".l3a " DASHES_3 "\n"
     ".l3a .band{fill:currentColor;fill-opacity:.16}.l3a .mark{fill:currentColor;stroke:#fff;stroke-width:1}\n"
+    ".l3a .hollow{fill:none;stroke:currentColor;stroke-width:2}\n"
     ".l3a .rail{fill:" RAIL "}.l3a .bar{fill:currentColor}.l3a .noted{fill-opacity:.55;stroke:currentColor;stroke-width:1.5}\n"
     ".l3a .second{stroke:" INK ";stroke-width:2}\n"
     ".l3a .cell{fill:" RAIL ";stop-color:" RAIL "}.l3a .loss{fill:" C1 ";stop-color:" C1 "}.l3a .gain{fill:" C0 ";stop-color:" C0

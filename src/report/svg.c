@@ -19,7 +19,7 @@ static size_t colour_of(size_t series) {
 }
 
 static size_t dashes_of(size_t series) {
-    return series % SERIES_DASHES;
+    return (series + series / SERIES_COLOURS) % SERIES_DASHES;
 }
 
 static size_t marker_of(size_t series) {
@@ -121,13 +121,22 @@ static void print_share(struct canvas *canvas, const char *attribute, double per
     }
 }
 
-static void print_text(struct canvas *canvas, const char *classes, double percent, double shift, double y, const char *text) {
+/* The caller closes the element. */
+static void begin_text(struct canvas *canvas, const char *classes, double percent, double shift, double y) {
     html_print(canvas->to, "<text class=\"%s\"", classes);
-    print_share(canvas, "x", percent);
-    if (shift != 0) {
-        html_print(canvas->to, " dx=\"%.0f\"", shift);
+    if (canvas->width > 0) {
+        html_print(canvas->to, " x=\"%.2f\"", canvas->plot * percent / 100 + shift);
+    } else if (shift != 0) {
+        html_print(canvas->to, " x=\"%.2f%%\" dx=\"%.0f\"", percent, shift);
+    } else {
+        html_print(canvas->to, " x=\"%.2f%%\"", percent);
     }
-    html_print(canvas->to, " y=\"%.1f\">%s</text>", y, text);
+    html_print(canvas->to, " y=\"%.1f\">", y);
+}
+
+static void print_text(struct canvas *canvas, const char *classes, double percent, double shift, double y, const char *text) {
+    begin_text(canvas, classes, percent, shift, y);
+    html_print(canvas->to, "%s</text>", text);
 }
 
 static void print_line(struct canvas *canvas, const char *classes, double from, double to, double top, double bottom) {
@@ -222,7 +231,7 @@ void chart_mark(const struct chart *chart, double x, double y, size_t series, co
     } else {
         html_print(canvas->to, "<use href=\"#m%zu\" x=\"%.2f%%\" y=\"%.1f\"", marker_of(series), at, top);
     }
-    html_print(canvas->to, " class=\"mark s%zu", colour_of(series));
+    html_print(canvas->to, " class=\"mark%s s%zu", chart->hollow ? " hollow" : "", colour_of(series));
     if (!chart->unswitched) {
         html_print(canvas->to, " l%zu", series);
     }
@@ -234,7 +243,8 @@ void chart_mark(const struct chart *chart, double x, double y, size_t series, co
 }
 
 void chart_label(const struct chart *chart, double x, double y, int side, const char *text) {
-    print_text(chart->canvas, side < 0 ? "end" : "start", across(chart, x), 9 * side, down(chart, y) + 4, text);
+    const double beside = down(chart, y) + 4, below = fmin(beside + 12, chart->height - 4);
+    print_text(chart->canvas, side < 0 ? "end" : "start", across(chart, x), 9 * side, side < 0 ? below : beside, text);
     html_raw(chart->canvas->to, "\n");
 }
 
@@ -311,7 +321,7 @@ void legend_scale(struct canvas *canvas, double limit, bool beyond) {
                    beyond ? " or more" : "", limit);
         return;
     }
-    const double text = beyond ? 100 : 62;
+    const double text = beyond ? 124 : 74;
     legend_begin(canvas);
     place_item(canvas, 0);
     html_raw(&canvas->legend, "<defs><linearGradient id=\"l3a-scale\"><stop offset=\"0\" class=\"loss\"/><stop offset=\".5\" "
@@ -327,7 +337,10 @@ void switch_style(text_builder *page, size_t count) {
         html_print(page, "main:has(#show%zu:not(:checked)) .l%zu{display:none}main:has(#show%zu:not(:checked)) .k%zu{--off:1}\n", i,
                    i, i, i);
         html_print(page, "@media print{main:has(#show%zu:not(:checked)) .k%zu{display:none}}\n", i, i);
-        html_print(page, "main:has(.k%zu:hover) :is(.line,.mark,.band):is([class*=\" l\"]):not(.l%zu){opacity:.15}\n", i, i);
+        html_print(page,
+                   "@media(hover:hover){main:has(.k%zu:hover):has(#show%zu:checked) :is(.line,.mark,.band)[class*=\" "
+                   "l\"]:not(.l%zu){opacity:.15}}\n",
+                   i, i, i);
     }
 }
 
@@ -358,10 +371,8 @@ static void print_bar(struct canvas *canvas, const struct bar *row, double top, 
     if (!isnan(row->mark)) {
         print_line(canvas, "second", 100 * row->mark / whole, 100 * row->mark / whole, top + 2, top + 18);
     }
-    html_raw(canvas->to, "<text class=\"start\"");
-    print_share(canvas, "x", 100);
-    html_print(canvas->to, " dx=\"6\" y=\"%.0f\">%s%s</text>\n", top + 14, fixed_text(start, decimals, number),
-               row->note ? row->note : "");
+    begin_text(canvas, "start", 100, 6, top + 14);
+    html_print(canvas->to, "%s%s</text>\n", fixed_text(start, decimals, number), row->note ? row->note : "");
 }
 
 void bars(struct canvas *canvas, const char *title, const struct bar *rows, size_t count, double full, int decimals,

@@ -7,7 +7,7 @@
 
 #include "report/html.h"
 
-enum { TICKS = 12, SERIES_COLOURS = 7, SERIES_DASHES = 4, SERIES_MARKERS = 7 };
+enum { TICKS = 12, SERIES_COLOURS = 8, SERIES_DASHES = 4, SERIES_MARKERS = 7 };
 
 /* Where charts are drawn: on a page, or in a figure of its own, where drawings stand side by side below its legend. */
 struct canvas {
@@ -40,6 +40,7 @@ struct chart {
     struct axis x, y;
     double height;
     bool unswitched; /* its marks are no series that the page can hide */
+    bool hollow;     /* its marks show what is below them */
 };
 
 /* Defines the markers of all charts: call it once per page, before the first chart. */
@@ -50,7 +51,7 @@ void chart_line(const struct chart *chart, const double *x, const double *y, siz
 /* A marker, with the text that is shown when the pointer is over it. */
 __attribute__((format(printf, 5, 6))) void chart_mark(const struct chart *chart, double x, double y, size_t series,
                                                       const char *format, ...);
-/* A text beside a point: side -1 to its left, 1 to its right. */
+/* A text beside a point: side -1 to its left and below, 1 to its right. */
 void chart_label(const struct chart *chart, double x, double y, int side, const char *text);
 void chart_end(const struct chart *chart);
 

@@ -20,7 +20,7 @@ from support import COMMAND, check, finish, l3a
 MAKE_FEATURES = Path(__file__).parent.parent / "cli" / "make_features.py"
 ORDERS = ["shuffle:1", "lexicographic", "shuffle:7"]
 SEEDS = ["3", "4"]
-METHODS = ["finetune", "l3a", "l3a+", "joint"]
+METHODS = ["l3a", "finetune", "l3a+", "joint"]
 PHASED = METHODS[:3]
 
 
@@ -112,7 +112,7 @@ def check_tables(folder, table):
     check(opened == ["table", "tabular"] and closed == opened[::-1], "environments close")
     columns = len(re.search(r"\\begin\{tabular\}\{(\w+)\}", latex).group(1))
     body = re.search(r"\\midrule\n(.*?)\\bottomrule", latex, re.S).group(1)
-    rows = [[cell.strip() for cell in re.split(r"(?<!\\)&", line.strip()[:-2])] for line in body.splitlines()]
+    rows = [[cell.strip() for cell in re.split(r"(?<!\\)&", line.strip()[:-2])] for line in body.strip().splitlines()]
     check(all(len(row) == columns for row in rows), f"{columns} columns in every row")
     check([row[0] for row in rows] == METHODS, "a row for each method")
     check(all(latex.count(c) == latex.count("\\" + c) for c in "#_") and latex.count("{") == latex.count("}"), "special characters are escaped")

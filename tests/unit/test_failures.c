@@ -967,7 +967,7 @@ static void check_sweep(struct stage *stage, l3a_status status) {
 /* ---- Scenarios: a page about a run ---- */
 
 /* About one run, which the first attempt makes. */
-static void run_once(struct stage *stage) {
+static void only_run_once(struct stage *stage) {
     if (!input.run) {
         char *const own = stage->path;
         input.run = path_in(input.folder, "run");
@@ -975,7 +975,29 @@ static void run_once(struct stage *stage) {
         assert_ok(stage->context, open_and_run(stage, 0));
         stage->path = own;
     }
+}
+
+static void run_once(struct stage *stage) {
+    only_run_once(stage);
     put_old_file(stage);
+}
+
+static l3a_status write_figures(struct stage *stage) {
+    const char *const folders[] = {input.run};
+    return l3a_report_figures(stage->context, folders, 1, NULL, "svg", stage->path);
+}
+
+/* Whatever is there is whole. */
+static void check_figures(struct stage *stage, l3a_status status) {
+    const size_t there = count_entries(stage->path, ".svg");
+    size_t size;
+    require(there == probe.renames && (status != L3A_OK || there > 5), "the number of figures is wrong");
+    if (there) {
+        char *path = path_in(stage->path, "map-by-phase.svg"), *bytes = read_bytes(path, &size);
+        same_as_undisturbed(bytes, size);
+        free(bytes);
+        free(path);
+    }
 }
 
 static l3a_status write_report(struct stage *stage) {
@@ -1162,6 +1184,7 @@ static const struct scenario scenarios[] = {
     {"resume in a partial model", run_three_phases, run_resumed, check_run, true},
     {"sweep", NULL, run_sweep, check_sweep, true},
     {"write a report", run_once, write_report, check_file, true},
+    {"write figures", only_run_once, write_figures, check_figures, true},
     {"read the record of a run", run_once, read_record, check_nothing, false},
     {"draw a data set", NULL, draw_one, check_drawn, true},
     {"extract a picture", put_old_file, extract_one, check_file, true},
