@@ -12,7 +12,7 @@ from ._need import need
 if TYPE_CHECKING:
     from ._run import Run, Sweep
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#882255")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#000000")
 DASHES: Sequence[Any] = ("-", (0, (4.5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "*")
 SIZES = (6, 5.5, 7, 5.5, 7, 7, 9)
@@ -143,10 +143,12 @@ def plot_run(run: "Run", measure: str = "mAP", *, competitors: Union[bool, Seque
         if not points:
             continue
         ends, means, deviations = zip(*((end, *spread(values)) for end, values in points))
-        ax.plot(ends, means, label=method, zorder=10 - number * 0.01, **style_of(number))
-        if len(ends) == 1:
-            ax.axhline(means[0], color=COLOURS[number % len(COLOURS)], linewidth=0.9, linestyle=(0, (1, 3)), zorder=1)
-        elif any(deviations):
+        style, single = style_of(number), len(ends) == 1
+        if single:  # hollow and on top, as in the report, with a line to compare the others with
+            style.update(markerfacecolor="white", markeredgecolor=style["color"], markeredgewidth=1.6)
+            ax.axhline(means[0], color=style["color"], linewidth=0.9, linestyle=(0, (1, 3)), zorder=1)
+        ax.plot(ends, means, label=method, zorder=11 if single else 10 - number * 0.01, **style)
+        if any(deviations) and not single:
             ax.fill_between(ends, [m - d for m, d in zip(means, deviations)], [m + d for m, d in zip(means, deviations)],
                             color=COLOURS[number % len(COLOURS)], alpha=shade, linewidth=0)
     _set_ticks(ax, sorted({end for method in run.measured for end, _ in run.phase_values(method, measure)}))
