@@ -28,8 +28,9 @@ class _Folder:
         self._kept = kept  # a temporary folder lives as long as this object
         path = self.folder / self._record_name
         if not path.is_file():
+            other = next((kind for kind in ("run", "sweep") if (self.folder / f"{kind}.json").is_file()), "")
             raise make_error(Status.ERROR_NOT_FOUND, f"{self.folder}: not the folder of a {self._kind} (there is no "
-                             f"{self._record_name} in it)", f"give the folder of a {self._kind}")
+                             f"{self._record_name} in it)", f"use l3a.load_{other}" if other else f"give the folder of a {self._kind}")
         try:
             self.record: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
             record = self.record["run"]

@@ -1,6 +1,7 @@
 """Runs and sweeps from Python: the same bits as the command's, folders that either can resume, and what is made of them."""
 import contextlib
 import csv
+import importlib
 import io
 import json
 import os
@@ -62,6 +63,15 @@ def rows_of(path):
 def without(*modules):
     """As if these were not installed."""
     return mock.patch.dict(sys.modules, {module: None for module in modules})
+
+
+def skip_without(test, module):
+    """The module; if it is missing, the test is skipped, and says so."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        print(f"skipped: the Python module {module} is missing, so {test} is not run")
+        raise unittest.SkipTest(module)
 
 
 def load(name):
@@ -160,10 +170,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(printed.getvalue(), "")
 
     def test_progress_by_tqdm(self):
-        try:
-            import tqdm  # noqa: F401
-        except ImportError:
-            self.skipTest("the Python module tqdm is missing")
+        skip_without(self, "tqdm")
         printed = io.StringIO()
         with contextlib.redirect_stderr(printed):
             l3a.run(TRAIN, TEST, "B0-C4", dim=64, threads=1)
@@ -320,10 +327,7 @@ class Loaded(unittest.TestCase):
             self.assertAlmostEqual(row["last_mAP"], statistics.fmean(values[-1] for values in per_seed), 9)
 
     def test_tables_with_pandas(self):
-        try:
-            import pandas
-        except ImportError:
-            self.skipTest("the Python module pandas is missing")
+        pandas = skip_without(self, "pandas")
         for name in ("metrics", "per_class", "timings"):
             table = getattr(self.run_, name)
             self.assertIsInstance(table, pandas.DataFrame)
@@ -357,6 +361,8 @@ class Loaded(unittest.TestCase):
         for load, name in ((l3a.load_run, "run.json"), (l3a.load_sweep, "sweep.json")):
             with self.assertRaisesRegex(FileNotFoundError, f"no {name}"):
                 load(WORK)
+        with self.assertRaisesRegex(FileNotFoundError, "use l3a.load_sweep"):
+            l3a.load_run(WORK / "sweep")
         broken = WORK / "broken"
         broken.mkdir()
         (broken / "run.json").write_text("{}")
@@ -417,10 +423,7 @@ def unoverlapped(test, ax):
 class Plots(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        try:
-            import matplotlib
-        except ImportError:
-            raise unittest.SkipTest("the Python module matplotlib is missing")
+        matplotlib = skip_without(cls, "matplotlib")
         matplotlib.use("agg")
         import matplotlib.pyplot
         cls.close = matplotlib.pyplot.close
