@@ -36,7 +36,7 @@ demo: all
 	@$(BUILD)/l3a demo -o $(BUILD)/demo
 
 test:
-	@tools/install-packages build test
+	@tools/install-packages build test python
 	@$(configure)
 	@cmake -S . -B $(BUILD) -DL3A_TESTS=ON > $(BUILD).log
 	@cmake --build $(BUILD) -j $(JOBS)

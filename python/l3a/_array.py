@@ -154,8 +154,8 @@ def label_matrix(given: Any, classes: Optional[Sequence[Any]] = None) -> Labels:
         raise problem("requires y to be passed, but the target y is None")
     if _is_label_sets(given):
         return _from_sets(list(given), classes)
-    if classes is None and hasattr(given, "dtypes") and hasattr(given, "columns"):
-        classes = list(given.columns)
+    if hasattr(given, "dtypes") and hasattr(given, "columns"):
+        given, classes = _of_frame(given, classes)
     found = as_array(given)
     if found.dtype.kind == "c":
         raise problem("Complex data not supported")
@@ -167,6 +167,16 @@ def label_matrix(given: Any, classes: Optional[Sequence[Any]] = None) -> Labels:
     if found.ndim == 2:
         return _from_matrix(found, classes)
     raise problem(f"bad input shape {found.shape}: labels have a row for each image")
+
+
+def _of_frame(given: Any, classes: Optional[Sequence[Any]]) -> Tuple[Any, Sequence[Any]]:
+    """The columns of a data frame that are wanted, and their names."""
+    if classes is None:
+        return given, list(given.columns)
+    missing = [name for name in classes if name not in given.columns]
+    if missing:
+        raise problem(f"the labels have no column {missing[0]!r}", "name columns of the data frame")
+    return given[list(classes)], list(classes)
 
 
 def _warn_of_column() -> None:
@@ -182,6 +192,10 @@ def _warn_of_column() -> None:
 def from_npz(path: Any) -> Tuple[Any, Any, Optional[List[str]]]:
     """Features, labels and classes of an .npz file: its arrays `features` (or `X`), `labels` (or `Y`, `y`) and `classes`."""
     with numpy.load(path, allow_pickle=False) as file:
+        if "indptr" in file.files:  # of scipy.sparse.save_npz
+            from scipy.sparse import load_npz
+            return load_npz(path), None, None
+
         def first(*names: str) -> Any:
             return next((file[name] for name in names if name in file.files), None)
         features, labels, classes = first("features", "X", "arr_0"), first("labels", "Y", "y", "arr_1"), first("classes")

@@ -7,7 +7,7 @@ import os
 import struct
 import threading
 import zlib
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._array import as_array, problem
 from ._declarations import (Pool, Status, l3a_backbone_options, l3a_history_entry, l3a_judgement, l3a_lesson_options,
@@ -326,17 +326,22 @@ class Tagger:
             self._lock.free()
             self._lock = None
 
-    def teach(self, pictures: Union[Picture, Iterable[Picture]], tags: Any = (), *, absent: Any = (), judged: Any = (),
+    def teach(self, pictures: Union[Picture, Iterable[Picture], Mapping[str, Any]], tags: Any = (), *, absent: Any = (), judged: Any = (),
               only: bool = False, instead: bool = False, strict: bool = True, history: bool = True) -> Lesson:
         """Learns what pictures show.
 
-        ``tags`` are those of all the pictures, or a list with the tags of each; they have to be complete, because a picture is also
-        learned as not showing the other tags. ``absent`` are tags that it does not show; without ``tags``, only those are judged.
-        ``judged`` limits the tags for which it is learned, and ``only`` limits them to ``tags`` and ``absent``.
+        ``tags`` are those of all the pictures, or a list with the tags of each; instead, ``pictures`` can be a dict that has the
+        pictures of each tag. Tags have to be complete, because a picture is also learned as not showing the others. ``absent`` are
+        tags that it does not show; without ``tags``, only those are judged. ``judged`` limits the tags for which it is learned, and
+        ``only`` limits them to ``tags`` and ``absent``.
 
         A picture that was taught before in the same way is left out; with other tags it is an error, unless ``instead`` is true: it
         is then taken back first. A picture that cannot be read is an error, and nothing is learned; if ``strict`` is false, it is
         left out. Without ``history``, the lesson cannot be undone."""
+        if isinstance(pictures, Mapping):
+            if tags:
+                raise problem("tags are given twice", "leave them out if the pictures are listed by tag")
+            pictures, tags = _by_picture(pictures)
         listed = list(pictures) if _is_many(pictures) else [pictures]
         given = _for_each(tags, len(listed))
         others = {"absent": _for_each(absent, len(listed)), "judged": _for_each(judged, len(listed))}
@@ -467,6 +472,21 @@ def _for_each(tags: Any, count: int) -> List[List[str]]:
     if len(listed) != count:
         raise problem(f"{len(listed)} lists of tags are given for {count} pictures")
     return [[one] if isinstance(one, str) else list(one) for one in listed]
+
+
+def _by_picture(pictures: Mapping[str, Any]) -> Tuple[List[Picture], List[List[str]]]:
+    """Each picture once, with its tags, from the pictures of each tag."""
+    listed: List[Picture] = []
+    tags: List[List[str]] = []
+    places: Dict[Any, int] = {}
+    for tag, shown in pictures.items():
+        for picture in shown if _is_many(shown) else [shown]:
+            place = places.setdefault(os.fspath(picture) if _is_path(picture) else id(picture), len(listed))
+            if place == len(listed):
+                listed.append(picture)
+                tags.append([])
+            tags[place].append(tag)
+    return listed, tags
 
 
 def _judgement(tags: List[str], absent: List[str], judged: List[str], only: bool) -> Any:

@@ -19,12 +19,18 @@ if "address" in os.environ.get("L3A_SANITIZE", "") or "thread" in os.environ.get
     sys.exit(77)
 
 
+def has(module):
+    """Whether a module is there; if not, says that what needs it is skipped."""
+    found = importlib.util.find_spec(module) is not None
+    if not found:
+        print(f"skipped: the Python module {module} is missing")
+    return found
+
+
 def need(*modules):
-    """Skips the test if a module is missing."""
-    for module in modules:
-        if importlib.util.find_spec(module) is None:
-            print(f"skipped: the Python module {module} is missing")
-            sys.exit(77)
+    """Skips the whole file if a module is missing."""
+    if not all([has(module) for module in modules]):
+        sys.exit(77)
 
 
 def tensors(path):

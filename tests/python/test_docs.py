@@ -1,7 +1,7 @@
 """The examples in docstrings do what they say, and mypy and flake8 find nothing."""
 import contextlib
 import doctest
-import importlib.util
+import importlib
 import io
 import os
 import pkgutil
@@ -92,8 +92,7 @@ class Page(unittest.TestCase):
 
 class Linters(unittest.TestCase):
     def run_if_there(self, program, *arguments):
-        if importlib.util.find_spec(program) is None:
-            print(f"skipped: {program} is missing")
+        if not support.has(program):
             return
         said = subprocess.run([sys.executable, "-m", program, *arguments], cwd=support.SOURCE, capture_output=True, text=True)
         self.assertEqual(said.returncode, 0, said.stdout + said.stderr)

@@ -115,6 +115,32 @@ class AsTheCommand(WithFeatures):
         self.assertEqual(arrays.evaluate(self.X_test, self.Y_test), files.evaluate(self.folder / "test.safetensors"))
 
 
+class WithDlpack:
+    """Another library's array in the processor's memory."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **more):
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+class OnDevice(WithDlpack):
+    """The same in a GPU's memory, which only the other library can read."""
+
+    def __dlpack__(self, **more):
+        raise RuntimeError("the memory of a GPU was read")
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+    def cpu(self):
+        return WithDlpack(self.array)
+
+
 class Views(unittest.TestCase):
     def test_an_image_can_have_several_rows(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -140,17 +166,16 @@ class Forms(WithFeatures):
         forms = {"float64": wide, "Fortran order": numpy.asfortranarray(self.X), "every second row": numpy.repeat(self.X, 2, 0)[::2],
                  "list": wide.tolist(), "sparse": scipy.sparse.csr_matrix(self.X), "npy": self.folder / "own.npy",
                  "memory map": numpy.load(self.folder / "own.npy", mmap_mode="r")}
-        try:
+        if support.has("pandas"):
             import pandas
             forms["pandas"] = pandas.DataFrame(self.X, columns=[f"f{i}" for i in range(self.X.shape[1])])
-        except ImportError:
-            print("skipped: pandas is missing")
-        try:
+        if support.has("torch"):
             import torch
             forms["torch"] = torch.from_numpy(self.X)
             forms["torch with gradients"] = torch.from_numpy(self.X).clone().requires_grad_()
-        except ImportError:
-            print("skipped: torch is missing")
+        forms["dlpack"], forms["on a device"] = WithDlpack(self.X), OnDevice(self.X)
+        scipy.sparse.save_npz(self.folder / "sparse.npz", scipy.sparse.csr_matrix(self.X))
+        forms["sparse npz"] = self.folder / "sparse.npz"
         for name, form in forms.items():
             with self.subTest(name):
                 model = l3a.L3AClassifier(**SMALL).fit(form, self.Y, classes=self.order)
@@ -160,6 +185,39 @@ class Forms(WithFeatures):
         self.assertEqual(model.classes_.tolist(), self.order)
         self.assertTrue((model.scores(self.X_test) == expected).all())
 
+    def test_memory_is_shared_where_it_can_be(self):
+        from l3a._array import feature_rows
+        self.assertIs(feature_rows(self.X), self.X)
+        self.assertTrue(numpy.shares_memory(feature_rows(WithDlpack(self.X)), self.X))
+        self.assertTrue(numpy.shares_memory(feature_rows(OnDevice(self.X)), self.X))
+        self.assertFalse(numpy.shares_memory(feature_rows(self.X[:, ::2]), self.X))
+
+    def test_columns_of_a_data_frame(self):
+        if not support.has("pandas"):
+            return
+        import pandas
+        labels = pandas.DataFrame(self.Y, columns=self.order)
+        model, expected = l3a.L3AClassifier(**SMALL), l3a.L3AClassifier(**SMALL)
+        for first in (0, 2, 4):
+            names = self.order[first:first + 2]
+            model.partial_fit(self.X, labels, classes=names)
+            expected.partial_fit(self.X, self.Y[:, first:first + 2], classes=names)
+        self.assertTrue((model.scores(self.X_test) == expected.scores(self.X_test)).all())
+        with self.assertRaisesRegex(ValueError, "no column 'zebra'"):
+            model.partial_fit(self.X, labels, classes=["zebra"])
+
+    def test_batches_of_known_classes(self):
+        """As other estimators are used: all classes at once, and images in batches."""
+        draw = numpy.random.default_rng(0)
+        y = draw.integers(0, 5, 1000)
+        X = (numpy.eye(5, 20)[y] * 3 + draw.normal(size=(1000, 20))).astype(numpy.float32)
+        model = l3a.L3AClassifier(method="acil", dim=128, gamma=1, threads=1, precision="double", privacy_limit=0)
+        for i in range(0, 1000, 100):
+            model.partial_fit(X[i:i + 100], y[i:i + 100], classes=numpy.arange(5))
+        whole = l3a.L3AClassifier(method="acil", dim=128, gamma=1, threads=1, precision="double").fit(X, y)
+        self.assertTrue(numpy.allclose(model.scores(X), whole.scores(X), atol=1e-5))
+        self.assertGreater(model.score(X, y), 0.9)
+
     def test_labels(self):
         expected = self.learned().scores(self.X_test)
         sets = [{self.order[k] for k in numpy.flatnonzero(row)} for row in self.Y]
@@ -168,11 +226,9 @@ class Forms(WithFeatures):
                  "MultiLabelBinarizer": (binarizer.fit_transform(sets), binarizer.classes_), "bool": (self.Y.astype(bool), self.order),
                  "float": (self.Y.astype(float), self.order), "sparse": (scipy.sparse.csr_matrix(self.Y), self.order),
                  "list of rows": (self.Y.tolist(), self.order)}
-        try:
+        if support.has("pandas"):
             import pandas
             forms["pandas"] = pandas.DataFrame(self.Y, columns=self.order), None
-        except ImportError:
-            print("skipped: pandas is missing")
         for name, (form, classes) in forms.items():
             with self.subTest(name):
                 model = l3a.L3AClassifier(**SMALL).fit(self.X, form, classes=classes)
@@ -372,12 +428,8 @@ print(peak() - before)
         self.assertGreater(self.grown("float64"), 150)  # so the test would see a copy
 
     def test_tensors_are_not_copied(self):
-        try:
-            import torch  # noqa: F401
-        except ImportError:
-            print("skipped: torch is missing")
-            return
-        self.assertLess(self.grown("torch"), 40)
+        if support.has("torch"):
+            self.assertLess(self.grown("torch"), 40)
 
 
 unittest.main()

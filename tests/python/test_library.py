@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import unittest
 import warnings
 
@@ -101,6 +102,29 @@ class Events(unittest.TestCase):
         self.assertTrue(sent)
         self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
         self.learn(context)  # and the context goes on working
+
+    def test_ctrl_c_from_outside(self):
+        """As a person presses it, while the library computes; what was learned before is still there."""
+        program = """
+import numpy, warnings, l3a
+warnings.simplefilter("ignore")
+X = numpy.random.default_rng(1).random((30000, 64), dtype=numpy.float32)
+Y = (X[:, :2] > 0.5).astype(numpy.int8)
+model = l3a.L3AClassifier(dim=1500, threads=1, block=8)
+model.partial_fit(X[:100], Y[:100, :1], classes=["one"])
+print("ready", flush=True)
+try:
+    model.partial_fit(X, Y[:, 1:], classes=["two"])
+except KeyboardInterrupt:
+    print(model.classes_.tolist(), model.scores(X[:5]).shape)
+"""
+        child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 env={**os.environ, "PYTHONPATH": str(support.SOURCE / "python")})
+        self.assertEqual(child.stdout.readline(), "ready\n")
+        time.sleep(0.2)
+        child.send_signal(signal.SIGINT)
+        said, errors = child.communicate(timeout=60)
+        self.assertEqual((said, errors), ("['one'] (5, 1)\n", ""))
 
     def test_threads_take_turns(self):
         context, failures = Context(threads=1, on_warning=lambda text: None), []

@@ -50,7 +50,7 @@ class Pictures(unittest.TestCase):
         self.held.cleanup()
 
     def taught(self, path="model.safetensors", **more):
-        tagger = l3a.Tagger.create(path, BACKBONE, threads=1, **more)
+        tagger = l3a.Tagger.create(path, BACKBONE, threads=1, dim=256, **more)
         for name in self.colours:
             tagger.teach(self.paths[name][:3], name)
         return tagger
@@ -168,8 +168,17 @@ class Teaching(Pictures):
         lesson = tagger.teach([draw(0, 1), draw(1, 1), Image.fromarray(draw(2, 1))], [["red", "warm"], ["green"], []])
         self.assertEqual((lesson.images, lesson.new_classes, lesson.skipped, lesson.repeated), (3, 3, [], []))
         self.assertEqual(tagger.history()[0].classes, {"red": 1, "warm": 1, "green": 1})
+        with self.assertRaisesRegex(ValueError, "tags are given twice"):
+            tagger.teach({"red": draw(0, 9)}, "red")
         with self.assertRaisesRegex(ValueError, "2 lists of tags are given for 1 pictures"):
             tagger.teach(draw(0, 2), [["red"], ["green"]])
+
+    def test_pictures_of_each_tag(self):
+        tagger, shared = l3a.Tagger.create("model.safetensors", BACKBONE, threads=1, dim=256), draw(0, 7)
+        reds = [Path(path) for path in self.paths["red"]]
+        lesson = tagger.teach({"red": reds, "warm": [*self.paths["red"][:2], shared], "seen": shared})
+        self.assertEqual((lesson.images, lesson.new_classes), (5, 3))
+        self.assertEqual(tagger.history()[0].classes, {"red": 4, "warm": 3, "seen": 1})
 
     def test_again_instead_and_strict(self):
         tagger, red = self.taught(), self.paths["red"][0]
