@@ -52,8 +52,9 @@ static const char *resolve(struct arguments *arguments, const char *directory, c
 /* The same for a list of class orders, some of which may be files. */
 static const char *resolve_orders(struct arguments *arguments, const char *directory, const char *value) {
     struct list orders;
-    if (!access(value, F_OK) || !strchr(value, ',') || !list_parse(value, &orders)) {
-        return resolve(arguments, directory, value, "HOW");
+    const char *file = resolve(arguments, directory, value, "HOW"); /* the name of a file may have commas */
+    if (file != value || !access(value, F_OK) || !strchr(value, ',') || !list_parse(value, &orders)) {
+        return file;
     }
     const size_t size = strlen(value) + orders.count * (strlen(directory) + 2) + 1;
     char *text = calloc(size, 1);

@@ -330,6 +330,9 @@ static l3a_status print_forgetting(const struct classes *c) {
     const bool beyond = limit > 30;
     limit = fmin(fmax(5 * ceil(limit / 5), 5), 30);
     print_forgetting_text(c, count);
+    if (has_orders(report)) {
+        html_print(&report->page, "<p>In the first class order, %s.</p>\n", l3a_results_order(c->focus->run->results, 0));
+    }
     legend_scale(&report->canvas, limit, beyond);
     html_raw(&report->page, "<div class=\"heat\">\n");
     for (size_t i = 0; i < count; i++) {

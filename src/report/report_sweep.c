@@ -510,8 +510,7 @@ static void print_maps(struct report *report) {
 
 /* ---- The section ---- */
 
-static void print_best(struct report *report) {
-    const struct report_sweep *sweep = report->sweep;
+static void print_best(struct report *report, size_t axes) {
     const struct series *best = series_of(report, 0);
     text_builder *page = &report->page;
     html_print(page, "<p>%zu %s.", report->run_count, report->run_count == 1 ? "point" : "points");
@@ -523,8 +522,17 @@ static void print_best(struct report *report) {
         html_print(page, " Bands and ± are the standard deviation over %s.",
                    spread_source(best->summary.orders, best->summary.seeds));
     }
-    html_raw(page,
-             sweep->axes.count == 2 ? " The stronger the colour of a cell, the better; the best has a frame.</p>\n" : "</p>\n");
+    html_raw(page, axes == 2 ? " The stronger the colour of a cell, the better; the best has a frame.</p>\n" : "</p>\n");
+}
+
+/* How many settings a drawing can show: 1 or 2, or 0 if there are others, or more points than a sweep can have. */
+static size_t drawn_axes(const struct report_sweep *sweep) {
+    enum { POINTS = 10000 };
+    size_t points = 1;
+    for (size_t i = 0; i < sweep->axes.count && points <= POINTS; i++) {
+        points *= sweep->values[i].count;
+    }
+    return sweep->axes.count <= 2 && points && points <= POINTS ? sweep->axes.count : 0;
 }
 
 l3a_status report_settings(struct report *report) {
@@ -533,21 +541,24 @@ l3a_status report_settings(struct report *report) {
     if (!sweep || !report->series_count) {
         return L3A_OK;
     }
+    const size_t axes = drawn_axes(sweep);
     section_begin(report, "settings", sweep->axes.count ? "Results against settings" : "Results of the methods", NULL);
     TRY(print_verdict(report));
-    print_best(report);
-    if (sweep->axes.count == 1) {
+    print_best(report, axes);
+    if (axes == 1) {
         TRY(print_curves(report));
-    } else if (sweep->axes.count == 2) {
+    } else if (axes == 2) {
         print_maps(report);
     }
-    if (sweep->axes.count == 1 || sweep->axes.count == 2) {
+    if (axes) {
         numbers_begin(report);
-        print_points(report);
-        numbers_end(report);
     } else {
         html_raw(&report->page, "<div class=\"scroll\">");
-        print_points(report);
+    }
+    print_points(report);
+    if (axes) {
+        numbers_end(report);
+    } else {
         html_raw(&report->page, "</div>\n");
     }
     section_end(report);
