@@ -644,7 +644,7 @@ L3A_PUBLIC l3a_status l3a_class_order(l3a_context *context, const char *const *n
  * folder, from which an interrupted experiment can be resumed.
  *
  * A run has one point per method. Its folder has run.json, the tables of all methods, timings.csv, report.html, and the model of
- * the first method and seed; model and tables are written after every phase.
+ * the first method, class order and seed; model and tables are written after every phase.
  * A grid (a sweep) has any number of points. Points that share the random layer are learned together: rows are read and expanded
  * once, and sums are computed once for all points, except for rows on which their pseudo-labels differ. Its folder has sweep.json,
  * sweep.csv (one row per point, seed and phase), report.html, and in points/ the folder of a run for each point, without models;
@@ -677,9 +677,9 @@ typedef struct l3a_experiment_options {
     const char *directory; /* recorded with the command: where its relative paths start; NULL: none */
     int no_report;         /* 1: do not write report.html at the end */
     const char *pictures;  /* for the report: the data set with the test pictures; NULL: the one that the test table records */
-    const char *const
-        *class_orders;        /* several class orders, each as in l3a_class_order(); class_order is then not used. Since 0.7. */
-    size_t class_order_count; /* 0: the one in class_order. Since 0.7. */
+    /* Several class orders, each as in l3a_class_order(), instead of class_order. Since 0.7. */
+    const char *const *class_orders;
+    size_t class_order_count; /* 0: only class_order */
 } l3a_experiment_options;
 
 /* What an experiment would do. */
@@ -763,8 +763,8 @@ L3A_PUBLIC size_t l3a_experiment_points(const l3a_experiment *experiment);
 L3A_PUBLIC const char *l3a_experiment_method(const l3a_experiment *experiment, size_t point);
 /* "gamma=10 eta=0.7", after the method's name if there is more than one method. */
 L3A_PUBLIC const char *l3a_experiment_label(const l3a_experiment *experiment, size_t point);
-/* Above which threshold the point predicts a class, which CF1 and OF1 depend on: "σ > 0.5", where s is the score and σ the logistic
- * function; "fitted per class", "fitted, one for all". Since 0.7. */
+/* Above which threshold the point predicts a class, which CF1 and OF1 depend on: "σ > 0.5", where σ is the logistic function of the
+ * score; "fitted per class", "fitted, one for all". Since 0.7. */
 L3A_PUBLIC const char *l3a_experiment_threshold(const l3a_experiment *experiment, size_t point);
 /* The point's value on an axis, "-" if its method does not use the setting. */
 L3A_PUBLIC const char *l3a_experiment_value(const l3a_experiment *experiment, size_t point, size_t axis);
@@ -852,11 +852,12 @@ typedef struct l3a_report_options {
     const char *pictures; /* the data set with the test pictures; NULL: the one that the runs record, if it is available */
 } l3a_report_options;
 
-/* NULL options: the defaults. The path holds the complete page afterwards or, on failure, what it held before. */
+/* NULL options: the defaults. The path holds the complete page afterwards or, on failure, what it held before. Since 0.7, the only
+ * folder can be that of a sweep. */
 L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *folders, size_t count,
                                        const l3a_report_options *options, const char *path);
 /* The table of one or more finished runs for a paper or a web page, as text: the format is "latex" (with the package booktabs) or
- * "markdown". Methods are the rows, with average mAP and, after the last phase, CF1, OF1 and mAP; ± is the standard deviation over
+ * "markdown". Methods are the rows, with average mAP and, after the last phase, mAP, CF1 and OF1; ± is the standard deviation over
  * seeds and class orders, the best is bold, and the paper's own rows follow, as in the report. The text is cut to capacity, and
  * *length is its full length; text may be NULL if capacity is 0. Since 0.7. */
 L3A_PUBLIC l3a_status l3a_report_table(l3a_context *context, const char *const *folders, size_t count, const char *format,

@@ -10,8 +10,8 @@ struct notation {
     const char *name;
     const char *before, *after, *between; /* of rows and fields */
     const char *bold[2], *italic[2];
-    const char *plus_minus, *missing;
-    const char *const *escapes; /* pairs: a character, and what stands for it */
+    const char *plus_minus[2], *missing; /* around the deviation; instead of a number */
+    const char *const *escapes;          /* pairs: a character, and what stands for it */
 };
 
 static const char *const latex_escapes[] = {"\\",   "\\textbackslash{}",
@@ -34,8 +34,16 @@ static const char *const markdown_escapes[] = {"\\", "\\\\", "|", "\\|",   "*", 
                                                ">",  "&gt;", "&", "&amp;", "[", "\\[", "]", "\\]", "~", "\\~", NULL};
 
 static const struct notation notations[] = {
-    {"latex", "    ", " \\\\\n", " & ", {"\\textbf{", "}"}, {"\\textit{", "}"}, " $\\pm$ ", "--", latex_escapes},
-    {"markdown", "| ", " |\n", " | ", {"**", "**"}, {"*", "*"}, " ± ", "–", markdown_escapes},
+    {"latex",
+     "    ",
+     " \\\\\n",
+     " & ",
+     {"\\textbf{", "}"},
+     {"\\textit{", "}"},
+     {"\\,{\\scriptsize$\\pm$", "}"},
+     "--",
+     latex_escapes},
+    {"markdown", "| ", " |\n", " | ", {"**", "**"}, {"*", "*"}, {" ± ", ""}, "–", markdown_escapes},
 };
 
 struct table {
@@ -76,8 +84,9 @@ static void print_value(const struct table *table, const double value[2], size_t
     html_print(table->text, "%.*f", decimals, value[0]);
     print_plain(table, best ? table->notation->bold[1] : "");
     if (trials > 1) {
-        print_plain(table, table->notation->plus_minus);
+        print_plain(table, table->notation->plus_minus[0]);
         html_print(table->text, "%.*f", decimals, value[1]);
+        print_plain(table, table->notation->plus_minus[1]);
     }
 }
 
@@ -124,7 +133,7 @@ static void print_quoted(const struct table *table, const l3a_published *row) {
 /* A line across the table that says what follows. */
 static void print_group(const struct table *table, const struct report_run *run) {
     if (table->latex) {
-        text_builder_print(table->text, "    \\midrule\n    \\multicolumn{%zu}{l}{", column_count(table));
+        text_builder_print(table->text, "    \\midrule\n    \\multicolumn{%zu}{@{}l}{", column_count(table));
     } else {
         print_plain(table, table->notation->before);
     }
@@ -146,9 +155,9 @@ static void print_group(const struct table *table, const struct report_run *run)
 
 static void print_latex_head(const struct table *table) {
     const size_t first = table->quoted ? 3 : 2;
-    print_plain(table, "  \\begin{tabular}{l");
+    print_plain(table, "  \\smallskip\\footnotesize\n  \\setlength{\\tabcolsep}{3pt}\n  \\begin{tabular}{@{}l");
     print_plain(table, table->quoted ? "c" : "");
-    print_plain(table, table->mixed ? "rrrrl}\n    \\toprule\n" : "rrrr}\n    \\toprule\n");
+    print_plain(table, table->mixed ? "rrrrl@{}}\n    \\toprule\n" : "rrrr@{}}\n    \\toprule\n");
     print_plain(table, table->quoted ? "    & & Avg. & \\multicolumn{3}{c}{Last}" : "    & Avg. & \\multicolumn{3}{c}{Last}");
     print_plain(table, table->mixed ? " & \\\\\n" : " \\\\\n");
     text_builder_print(table->text, "    \\cmidrule(lr){%zu-%zu} \\cmidrule(lr){%zu-%zu}\n    Method", first, first, first + 1,
@@ -197,7 +206,7 @@ static void print_caption(const struct table *table) {
         print_escaped(table, table->report->series[0].threshold);
         print_plain(table, ".");
     }
-    print_plain(table, table->quoted ? " The quoted rows have other features, and no threshold is known." : "");
+    print_plain(table, table->quoted ? " The quoted rows may have another backbone and another threshold." : "");
 }
 
 static void print_rows(const struct table *table) {

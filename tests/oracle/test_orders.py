@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from report_runs import make_tables
 from support import COMMAND, check, finish, l3a
 
 MAKE_FEATURES = Path(__file__).parent.parent / "cli" / "make_features.py"
@@ -110,7 +111,7 @@ def check_tables(folder, table):
     opened = re.findall(r"\\begin\{(\w+)\}", latex)
     closed = re.findall(r"\\end\{(\w+)\}", latex)
     check(opened == ["table", "tabular"] and closed == opened[::-1], "environments close")
-    columns = len(re.search(r"\\begin\{tabular\}\{(\w+)\}", latex).group(1))
+    columns = len(re.search(r"\\begin\{tabular\}\{@\{\}(\w+)@\{\}\}", latex).group(1))
     body = re.search(r"\\midrule\n(.*?)\\bottomrule", latex, re.S).group(1)
     rows = [[cell.strip() for cell in re.split(r"(?<!\\)&", line.strip()[:-2])] for line in body.strip().splitlines()]
     check(all(len(row) == columns for row in rows), f"{columns} columns in every row")
@@ -126,7 +127,7 @@ def check_tables(folder, table):
                 continue
             bold = row[0] in PHASED and round(mean, 2) == best[column]
             shown = f"\\textbf{{{mean:.2f}}}" if bold else f"{mean:.2f}"
-            check(cell == f"{shown} $\\pm$ {deviation:.2f}", f"{row[0]}, column {column}: {cell}")
+            check(cell == f"{shown}\\,{{\\scriptsize$\\pm${deviation:.2f}}}", f"{row[0]}, column {column}: {cell}")
     markdown = l3a("report", folder / "orders", "--format", "markdown").stdout.splitlines()
     check(len({line.count("|") for line in markdown[:6]}) == 1, "the columns of Markdown")
     numbers = [re.findall(r"\d+\.\d+", line) for line in markdown[2:6]]
@@ -221,6 +222,27 @@ def check_map(folder, tables):
     check("a page of its own" in l3a("report", folder / "map", folder / "orders", "-o", folder / "x.html", code=2).stderr, "sweep and run")
 
 
+def check_quoted(folder):
+    """For a data set of the paper, its rows follow, with the numbers that the paper prints (test_published.py compares those)."""
+    names = ("aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse motorbike person pottedplant sheep sofa train "
+             "tvmonitor").split()
+    os.makedirs(folder / "voc")
+    make_tables(folder / "voc", names, pictures=False)
+    run = ["run", "--train", folder / "voc" / "train.safetensors", "--test", folder / "voc" / "test.safetensors", "--dim", "32", "--quiet"]
+    latex = l3a(*run, "--protocol", "B0-C4", "-o", folder / "quoted", "--format", "latex").stdout
+    check(latex == l3a("report", folder / "quoted", "--format", "latex").stdout, "run and report print the same table")
+    source = (Path(os.environ["L3A_SOURCE"]) / "src/report/published.inc").read_text()
+    expected = re.findall(r'PUBLISHED\(3, "VOC", "B0-C4", "([^"]+)", "([^"]*)", [^,]+, ([^,]+), ([^,]+), NONE, NONE\)', source)
+    own, quoted = latex[latex.index("OF1"):].split("not measured here")
+    rows = [line.strip()[:-3].strip().split(" & ") for line in quoted.splitlines()[1:] if line.endswith("\\\\")]
+    check(len(expected) > 10 and rows == [[method, memory, average.replace("NONE", "--"), last, "--", "--"] for method, memory, average, last in expected],
+          "the quoted rows")
+    check("l3a &  & " in own and "PASCAL VOC 2007" in latex, "the run's own row is above them, and the data set is named")
+    other = l3a(*run, "--protocol", "B0-C5", "-o", folder / "unquoted", "--format", "markdown").stdout
+    check("not measured here" not in other and "Memory" not in other, "nothing is quoted for another protocol")
+    check("σ &gt; 0.525" in other, "one threshold is in the caption")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
@@ -239,6 +261,7 @@ def main():
         check_errors(folder, tables)
         check_sweep(folder, tables)
         check_map(folder, tables)
+        check_quoted(folder)
     return finish()
 
 
