@@ -5,6 +5,7 @@
 #   make test       all tests, and what was skipped and why (CC=clang, SANITIZE=address,undefined and BUILD=folder for the other jobs of CI)
 #   make fuzz       libFuzzer targets; make fuzz-long runs all of them for half an hour (FUZZ_SECONDS=60 for less)
 #   make bench      measurements against bare BLAS and PyTorch
+#   make wheel      the Python package with the library inside: build/l3a-VERSION-py3-none-linux_x86_64.whl
 #   make install PREFIX=/usr/local, make uninstall
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -18,7 +19,7 @@ MAKEFLAGS += --no-print-directory
 configure = cmake -S . -B $(BUILD) -DCMAKE_C_COMPILER=$(CC) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DL3A_SANITIZE=$(SANITIZE) \
             -DL3A_WERROR=$(WERROR) -DL3A_CUDA=$(CUDA) > $(BUILD).log || { cat $(BUILD).log; exit 1; }
 
-.PHONY: all cuda demo test bench fuzz fuzz-long install uninstall format clean
+.PHONY: all cuda demo test bench fuzz fuzz-long install uninstall format clean wheel
 all:
 	@tools/install-packages build
 	@$(configure)
@@ -35,7 +36,7 @@ demo: all
 	@$(BUILD)/l3a demo -o $(BUILD)/demo
 
 test:
-	@tools/install-packages build test
+	@tools/install-packages build test python
 	@$(configure)
 	@cmake -S . -B $(BUILD) -DL3A_TESTS=ON > $(BUILD).log
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -56,6 +57,15 @@ fuzz:
 
 fuzz-long: fuzz
 	@tools/fuzz-long $(BUILD)-fuzz
+
+wheel:
+	@tools/install-packages build python
+	@mkdir -p $(BUILD)
+	@rm -rf $(BUILD)/wheel-package
+	@L3A_BUNDLE=1 L3A_CMAKE_BUILD=$(abspath $(BUILD))/wheel /usr/bin/python3 setup.py --quiet egg_info --egg-base $(BUILD) build --build-base $(BUILD)/wheel-package \
+	    bdist_wheel --bdist-dir $(BUILD)/wheel-package/wheel --dist-dir $(BUILD)
+	@rm -rf $(BUILD)/wheel-package
+	@ls -l $(BUILD)/l3a-*.whl
 
 install: all
 	@cmake --install $(BUILD) --prefix $(PREFIX)

@@ -358,6 +358,14 @@ L3A_PUBLIC l3a_status l3a_features_wrap_views(l3a_context *context, const float 
 L3A_PUBLIC l3a_status l3a_features_use_views(l3a_features *features, size_t views);
 /* Writes a feature file (float32) atomically: whatever happens, the path holds the complete new file or what it held before. */
 L3A_PUBLIC l3a_status l3a_features_save(l3a_features *features, const char *path);
+
+typedef struct l3a_save_options {
+    size_t size;   /* sizeof the struct */
+    uint64_t half; /* 1: features as float16, where a number above 65504 is L3A_ERROR_DATA; 0: float32 */
+} l3a_save_options;
+
+/* The same with options; NULL: the defaults. Since 0.7. */
+L3A_PUBLIC l3a_status l3a_features_save_with(l3a_features *features, const l3a_save_options *options, const char *path);
 /* Joins the rows of feature files in a new one, whose number of rows is stored in *rows. If the files are shards of an extraction
  * (l3a_extract_options), all of them must be there, in any order, and the new file has the bytes that one process would have
  * written on the same kind of machine. Otherwise their rows are joined in the order given; classes, width, views and type must be
@@ -381,6 +389,8 @@ L3A_PUBLIC const int8_t *l3a_features_labels(const l3a_features *features);
 L3A_PUBLIC const int8_t *l3a_features_members(const l3a_features *features);
 /* The name of a row's picture; NULL if the file has no ids. */
 L3A_PUBLIC const char *l3a_features_id(const l3a_features *features, size_t row);
+/* Names the pictures of a table that is in memory or of NumPy files: one name per row, without newlines. Since 0.7. */
+L3A_PUBLIC l3a_status l3a_features_set_ids(l3a_features *features, const char *const *ids, size_t count);
 /* How the features were made: "backbone", "sha256", "preprocess", "pool". "difficult" is "ignore" if the labels were read with
  * ignore_difficult. NULL if not recorded. Valid until the record is set again. */
 L3A_PUBLIC const char *l3a_features_record(const l3a_features *features, const char *key);
@@ -816,6 +826,23 @@ L3A_PUBLIC l3a_status l3a_results_verdict(l3a_context *context, const l3a_result
 /* Places of numbers in a table, from 1 for the highest or, if `less` is not 0, the lowest. Numbers that look the same when printed
  * with this many decimals share a place, and the next number has the next place. NaN has place 0. Since 0.7. */
 L3A_PUBLIC l3a_status l3a_rank(l3a_context *context, const double *values, size_t count, int decimals, int less, size_t *places);
+
+/* A row of the paper's tables, for comparison. NaN: a number that the paper does not have. Since 0.7. */
+typedef struct l3a_published {
+    int table;                     /* of the paper */
+    const char *data;              /* "COCO": MS-COCO 2014; "VOC": PASCAL VOC 2007 */
+    const char *protocol, *method; /* "B0-C10", "KRT-R" */
+    const char *memory;            /* images kept for replay: "0", "20/class", "1000"; "" if the paper does not say */
+    const char *backbone;          /* NULL: the paper says only that it is a TResNet-M or a ViT-B/16 */
+    double average_map, last_map;  /* percent: averaged over phases, and after the last one */
+    double last_class_f1, last_overall_f1;
+} l3a_published;
+
+/* The rows for a protocol and the data set that has these classes, in any order, as the paper prints them; a row that two tables
+ * have is there once. They were not measured with this program. NULL past the last, so at once if the paper has no such row. The
+ * rows are static. Since 0.7. */
+L3A_PUBLIC const l3a_published *l3a_published_at(const char *protocol, const char *const *classes, size_t class_count,
+                                                 size_t index);
 
 /* The report: one HTML page about one or more runs, finished or not, that needs no other file. An experiment writes its own
  * report.html. */

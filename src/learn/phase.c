@@ -283,7 +283,7 @@ static l3a_status fail_non_finite(const l3a_model *model, const float *features,
                  bad = row * model->width + find_non_finite(1, features + row * model->width, model->width);
     return fail(model->context, L3A_ERROR_DATA, "omit the row, or compute its features again",
                 "row %zu, column %zu: the feature is %s", bad / each, bad % each,
-                isnan(features[bad]) ? "not a number" : "infinite");
+                isnan(features[bad]) ? "not a number (NaN)" : "infinite");
 }
 
 static void keep_largest(struct feature_scale *scale, const float *row, size_t width, uint64_t image) {

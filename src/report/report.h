@@ -124,16 +124,11 @@ bool has_mixed_thresholds(const struct report *report);
 /* A sentence that says which: "CF1 and OF1 depend on the threshold: σ > 0.5 (l3a, joint), fitted per class (l3a+)." */
 void print_thresholds(const struct report *report, text_builder *text);
 
-/* A row of the paper's tables. */
-enum { PAPER_COLUMNS = 4 }; /* avg mAP, last mAP, CF1, OF1; NaN: the table does not have it */
-struct published {
-    int table;
-    const char *data, *protocol, *method, *memory, *backbone;
-    double values[PAPER_COLUMNS];
-};
 /* The paper's rows for a run's data set and protocol, in order, and what the data set is called; NULL past the last. */
-const struct published *published_at(const struct report_run *run, size_t index);
+const l3a_published *published_at(const struct report_run *run, size_t index);
 const char *published_data(const struct report_run *run);
+enum { PAPER_COLUMNS = 4 }; /* avg mAP, last mAP, CF1, OF1; NaN: the paper does not have it */
+void published_values(const l3a_published *row, double values[PAPER_COLUMNS]);
 
 /* report_sweep.c. Whether the folder is that of a sweep; and its points, to be read as runs. */
 l3a_status sweep_find(struct report *report, const char *folder, bool *found);

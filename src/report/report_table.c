@@ -114,13 +114,15 @@ static void print_series(const struct table *table, const struct series *series)
     print_plain(table, table->notation->after);
 }
 
-static void print_quoted(const struct table *table, const struct published *row) {
+static void print_quoted(const struct table *table, const l3a_published *row) {
+    double values[PAPER_COLUMNS];
+    published_values(row, values);
     print_plain(table, table->notation->before);
     print_escaped(table, row->method);
     print_plain(table, table->notation->between);
     print_escaped(table, row->memory[0] ? row->memory : "–");
     for (size_t j = 0; j < PAPER_COLUMNS; j++) {
-        const double value[2] = {row->values[j], 0};
+        const double value[2] = {values[j], 0};
         print_plain(table, table->notation->between);
         print_value(table, value, 1, 1, false);
     }

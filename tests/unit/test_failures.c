@@ -589,6 +589,17 @@ static l3a_status save_features(struct stage *stage) {
     return status == L3A_OK ? l3a_features_save(stage->train, stage->path) : status;
 }
 
+static l3a_status save_named_halves(struct stage *stage) {
+    const l3a_save_options options = {.size = sizeof options, .half = 1};
+    const char *names[FEW];
+    for (size_t i = 0; i < FEW; i++) {
+        names[i] = i % 2 ? "odd.jpg" : "even.jpg";
+    }
+    l3a_status status = l3a_features_open(stage->context, input.few, &stage->train);
+    status = status == L3A_OK ? l3a_features_set_ids(stage->train, names, FEW) : status;
+    return status == L3A_OK ? l3a_features_save_with(stage->train, &options, stage->path) : status;
+}
+
 static l3a_status load_model(struct stage *stage) {
     return l3a_model_load(stage->context, input.model, &stage->model);
 }
@@ -1174,6 +1185,7 @@ static const struct scenario scenarios[] = {
     {"open a safetensors table", NULL, open_safetensors, check_table, false},
     {"open .npy files", NULL, open_npy, check_table, false},
     {"save a table", put_old_file, save_features, check_file, false},
+    {"save a table as float16, with names", put_old_file, save_named_halves, check_file, false},
     {"join tables", put_old_file, join_tables, check_file, false},
     {"learn by sums", NULL, learn_by_sums, check_learning, false},
     {"learn recursively", NULL, learn_recursively, check_learning, false},
