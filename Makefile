@@ -65,7 +65,8 @@ wheel:
 	@L3A_BUNDLE=1 L3A_CMAKE_BUILD=$(abspath $(BUILD))/wheel /usr/bin/python3 setup.py --quiet egg_info --egg-base $(BUILD) build --build-base $(BUILD)/wheel-package \
 	    bdist_wheel --bdist-dir $(BUILD)/wheel-package/wheel --dist-dir $(BUILD)
 	@rm -rf $(BUILD)/wheel-package
-	@ls -l $(BUILD)/l3a-*.whl
+	@for wheel in $(BUILD)/l3a-*.whl; do \
+	    test $$(stat -c %s $$wheel) -lt 30000000 || { echo "$$wheel has more than 30 MB"; exit 1; }; ls -l $$wheel; done
 
 install: all
 	@cmake --install $(BUILD) --prefix $(PREFIX)

@@ -1,8 +1,8 @@
 """Builds the library and puts it into the folder of the Python package: l3a/lib/libl3a.so.
 
-With --all, also the libraries that it needs and that not every Linux has, each under a name of its own, so that they do not get mixed
-up with others of the same name in one process, and their licences. HEIC and AVIF pictures are left out then, because their codecs are
-large, and so are the plug-ins for GPUs and clusters. Needs patchelf.
+The plug-ins that were built are put beside it. With --all, there are none; instead there are the libraries that it needs and that not
+every Linux has, each under a name of its own, so that they do not get mixed up with others of the same name in one process, and their
+licences. HEIC and AVIF pictures are left out then, because their codecs are large. Needs patchelf.
 
     python3 tools/bundle_library.py FOLDER [--all] [--library FILE]"""
 import argparse
@@ -16,7 +16,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parent.parent
 # What every Linux with glibc has.
 BASE = re.compile(r"(ld-linux.*|linux-vdso|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+))\.so")
-WITHOUT = ["-DL3A_HEIF=OFF", "-DL3A_CUDA=OFF", "-DL3A_MPI=OFF", "-DL3A_ONEDNN=ON", "-DL3A_WEBP=ON"]
+WITHOUT = ["-DL3A_HEIF=OFF", "-DL3A_CUDA=OFF", "-DL3A_FIGURE=OFF", "-DL3A_ONEDNN=ON", "-DL3A_WEBP=ON"]
+PLUGINS = ["l3a_cuda", "l3a_figure"]
 
 
 def run(*command, **more):
@@ -27,9 +28,11 @@ def build(all_inside):
     """The library, in a build folder of its own."""
     folder = Path(os.environ.get("L3A_CMAKE_BUILD", SOURCE / ("build/wheel" if all_inside else "build/python")))
     folder.mkdir(parents=True, exist_ok=True)
-    run("cmake", "-S", SOURCE, "-B", folder, "-DCMAKE_BUILD_TYPE=RelWithDebInfo", *(WITHOUT if all_inside else ["-DL3A_MPI=OFF"]),
+    run("cmake", "-S", SOURCE, "-B", folder, "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DL3A_MPI=OFF", *WITHOUT * all_inside,
         stdout=subprocess.DEVNULL)
-    run("cmake", "--build", folder, "-j", len(os.sched_getaffinity(0)), "--target", "l3a", stdout=subprocess.DEVNULL)
+    targets = run("cmake", "--build", folder, "--target", "help", capture_output=True).stdout.split()
+    run("cmake", "--build", folder, "-j", len(os.sched_getaffinity(0)), "--target", "l3a", *[p for p in PLUGINS if p in targets],
+        stdout=subprocess.DEVNULL)
     return folder / "libl3a.so"
 
 
@@ -98,6 +101,10 @@ def main():
     run("strip", "--strip-unneeded", lib / "libl3a.so")
     if arguments.all:
         bundle(arguments.folder)
+        return
+    for plugin in library.parent.glob("libl3a-*.so"):
+        if plugin.stem.replace("lib", "").replace("-", "_") in PLUGINS:
+            shutil.copy(plugin, lib)
 
 
 if __name__ == "__main__":

@@ -3,15 +3,13 @@
 scikit-learn itself is optional. Where it is installed, the estimators derive from its base classes."""
 import ctypes
 import os
-import shutil
 import tempfile
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, TypeVar, Union
 
 import numpy
 
 from ._array import Labels, feature_rows, from_npz, label_matrix, problem
-from ._declarations import OptionType, Status, l3a_evaluate_options, l3a_metrics
-from ._error import Error, FileError, make_error
+from ._declarations import OptionType, l3a_evaluate_options, l3a_metrics
 from ._library import Context, Handle, decode, encode, library, listed, path_bytes, sized, text_array
 from ._settings import SETTINGS, JointSettings, L3ASettings
 
@@ -44,6 +42,7 @@ except ImportError:
     class ClassifierMixin:  # type: ignore[no-redef]
         """A classifier."""
 
+ONE_LABEL = b"labels", b"one per image"  # what a model records if each image has one class
 SHORT = 64  # rows that are scored while nobody gets impatient
 Own = TypeVar("Own", bound="_Learner")
 
@@ -90,6 +89,7 @@ class _Learner(ClassifierMixin, BaseEstimator):
     _single: bool = True
     _scored_rows: int = 1  # of an image, with views
     _method = "l3a"
+    _recorded: Optional[str] = None  # the method's name in the model, if it is not that of its settings
     # Checks of scikit-learn's check_estimator that fail, and why they must.
     _expected_failures: Dict[str, str] = {}
 
@@ -160,7 +160,9 @@ class _Learner(ClassifierMixin, BaseEstimator):
                 views = library.l3a_features_views(table.handle.handle)
                 options = self._options(context, views)
                 model = context.make("l3a_model_free", "l3a_model_create", table.width, options.handle)
-                context.call("l3a_model_set_record", model.handle, b"method", encode(self._method_name()))
+                context.call("l3a_model_set_record", model.handle, b"method", encode(self._recorded or self._method_name()))
+                if table.labels.single:
+                    context.call("l3a_model_set_record", model.handle, ONE_LABEL[0], ONE_LABEL[1])
                 known: List[Any] = []
             else:
                 known = list(self.classes_)
@@ -282,8 +284,7 @@ class _Learner(ClassifierMixin, BaseEstimator):
         model = self._fitted()
         context = model.context
         with context.lock:
-            single = Y is not None and self._single
-            table = self._open(context, X, Y, self._columns(Y, classes, single))
+            table = self._open(context, X, Y, self._columns(Y, classes))
             found, options = sized(l3a_metrics), sized(l3a_evaluate_options, all_images=int(all_images))
             precision = (ctypes.c_double * len(self.classes_))()
             context.call("l3a_model_evaluate_with", model.handle, table.handle.handle, ctypes.byref(options), ctypes.byref(found),
@@ -291,7 +292,7 @@ class _Learner(ClassifierMixin, BaseEstimator):
         values = {name: getattr(found, name) for name in Metrics._fields[:-1]}
         return Metrics(average_precision=dict(zip(self.classes_.tolist(), precision)), **values)
 
-    def _columns(self, Y: Any, classes: Optional[Sequence[Any]], single: bool) -> Optional[Sequence[Any]]:
+    def _columns(self, Y: Any, classes: Optional[Sequence[Any]]) -> Optional[Sequence[Any]]:
         """The classes of the columns of Y: unless they are given, those of the model."""
         if classes is not None or Y is None or hasattr(Y, "dtypes"):
             return classes
@@ -413,19 +414,17 @@ def _folders() -> List[Optional[str]]:
 
 def _model_bytes(model: Handle) -> bytes:
     """The bytes of the model's file."""
-    failure: Optional[Error] = None
+    failure: Optional[OSError] = None
     for place in _folders():
-        folder = tempfile.mkdtemp(prefix="l3a-", dir=place)
         try:
-            path = os.path.join(folder, "model")
-            model.context.call("l3a_model_save", model.handle, path_bytes(path))
-            with open(path, "rb") as file:
-                return file.read()
-        except FileError as error:
+            with tempfile.TemporaryDirectory(prefix="l3a-", dir=place) as folder:
+                path = os.path.join(folder, "model")
+                model.context.call("l3a_model_save", model.handle, path_bytes(path))
+                with open(path, "rb") as file:
+                    return file.read()
+        except OSError as error:
             failure = error
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    raise failure or make_error(Status.ERROR_IO, "the model could not be written")
+    raise failure or OSError("there is no folder for temporary files")
 
 
 def _model_from_bytes(context: Context, saved: bytes) -> Handle:
@@ -503,7 +502,7 @@ class L3AClassifier(_Learner, L3ASettings):
         context = Context(threads=threads or 0, device=device)
         model = context.make("l3a_model_free", "l3a_model_load", path_bytes(path))
         made = cls(threads=threads, device=device, **_parameters_of(model, list(L3ASettings.__init__.__annotations__)))
-        made._keep(model, [], single=False)
+        made._keep(model, [], single=library.l3a_model_record(model.handle, ONE_LABEL[0]) == ONE_LABEL[1])
         return made
 
 
@@ -525,4 +524,4 @@ class JointRidge(_Learner, JointSettings):
     >>> bool(model.score(X, Y) > 0.9)
     True
     """
-    _method = "l3a-no-pl"  # joint learns as this one does, once
+    _method, _recorded = "l3a-no-pl", "joint"  # which learns as this one does, once

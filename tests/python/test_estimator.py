@@ -92,6 +92,7 @@ class AsTheCommand(WithFeatures):
         self.check_phase(model, rows[-1])
         model.save(self.folder / "python.safetensors")
         self.assertTrue(support.tensors(self.folder / "python.safetensors")[0] == support.tensors(path)[0])
+        self.assertEqual(support.tensors(self.folder / "python.safetensors")[1]["record.method"], "joint")
         self.assertFalse(hasattr(model, "partial_fit"))
 
     def test_models_of_the_command_can_be_loaded(self):
@@ -247,6 +248,9 @@ class Forms(WithFeatures):
         self.assertEqual(model.predict(X).dtype.kind, "U")
         self.assertTrue(numpy.allclose(model.predict_proba(X).sum(axis=1), 1))
         self.assertTrue((model.predict_proba(X).argmax(axis=1) == model.scores(X).argmax(axis=1)).all())
+        model.save(self.folder / "single.safetensors")
+        again = l3a.L3AClassifier.load(self.folder / "single.safetensors", threads=1)
+        self.assertTrue((again.predict(X) == model.predict(X)).all())
         phases = l3a.L3AClassifier(dim=128, gamma=1, threads=1)
         for first in (("ant", "bee"), ("cat",)):
             phases.partial_fit(X, names[y], classes=first)
@@ -357,6 +361,19 @@ class ScikitLearn(WithFeatures):
             self.assertEqual(again.classes_.tolist(), self.order)
             again.partial_fit(self.X, self.Y[:, :1], classes=["another"])  # and it goes on learning
         self.assertEqual(pickle.loads(pickle.dumps(l3a.L3AClassifier(dim=9))).get_params()["dim"], 9)
+
+    def test_a_pickle_is_made_on_disk_if_memory_has_no_room(self):
+        from l3a import _estimator
+        model, before = self.learned(), _estimator._folders
+        try:
+            _estimator._folders = lambda: ["/proc/there/is/no/room", None]
+            again = pickle.loads(pickle.dumps(model))
+            self.assertTrue((again.scores(self.X_test) == model.scores(self.X_test)).all())
+            _estimator._folders = lambda: ["/proc/there/is/no/room"]
+            with self.assertRaises(OSError):
+                pickle.dumps(model)
+        finally:
+            _estimator._folders = before
 
     def test_in_a_pipeline_and_a_grid_search(self):
         search = GridSearchCV(make_pipeline(StandardScaler(), l3a.L3AClassifier(dim=32, threads=1, privacy_limit=0)),
