@@ -2,7 +2,8 @@
 
 - :class:`Tagger` tags pictures, and learns new tags from pictures.
 - :class:`L3AClassifier` and :class:`JointRidge` learn from features, as estimators of scikit-learn.
-- :func:`run`, :func:`sweep` and :func:`load_run` compare methods over the phases of a protocol.
+- :func:`run` and :func:`sweep` compare methods over the phases of a protocol; :func:`load_run` and :func:`load_sweep` load
+  what they, or the command, have written.
 - :func:`extract` makes a feature file with a network of PyTorch.
 
 What fails raises :class:`Error`, with the library's text and hint."""
@@ -15,6 +16,13 @@ from ._error import Error, L3AWarning
 if TYPE_CHECKING:
     from ._estimator import JointRidge as JointRidge
     from ._estimator import L3AClassifier as L3AClassifier
+    from ._experiment import run as run
+    from ._experiment import sweep as sweep
+    from ._extract import extract as extract
+    from ._run import Run as Run
+    from ._run import Sweep as Sweep
+    from ._run import load_run as load_run
+    from ._run import load_sweep as load_sweep
     from ._tagger import Tag as Tag
     from ._tagger import Tagger as Tagger
 
@@ -24,9 +32,12 @@ _WHERE = {
     "Tag": "_tagger",
     "L3AClassifier": "_estimator",
     "JointRidge": "_estimator",
-    "run": "_run",
-    "sweep": "_run",
+    "run": "_experiment",
+    "sweep": "_experiment",
     "load_run": "_run",
+    "load_sweep": "_run",
+    "Run": "_run",
+    "Sweep": "_run",
     "extract": "_extract",
 }
 

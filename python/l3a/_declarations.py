@@ -135,6 +135,13 @@ class l3a_option_info(Structure):
     ]
 
 
+class l3a_save_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("half", c_uint64),
+    ]
+
+
 class l3a_metrics(Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -232,6 +239,8 @@ class l3a_experiment_options(Structure):
         ("directory", c_char_p),
         ("no_report", c_int),
         ("pictures", c_char_p),
+        ("class_orders", c_void_p),
+        ("class_order_count", c_size_t),
     ]
 
 
@@ -249,6 +258,7 @@ class l3a_workload(Structure):
         ("device_memory", c_uint64),
         ("parts", c_uint64),
         ("spilled", c_uint64),
+        ("orders", c_size_t),
     ]
 
 
@@ -323,6 +333,22 @@ class l3a_summary(Structure):
         ("forgetting", c_double * 2),
         ("base_map", c_double * 2),
         ("new_map", c_double * 2),
+        ("orders", c_size_t),
+    ]
+
+
+class l3a_published(Structure):
+    _fields_ = [
+        ("table", c_int),
+        ("data", c_char_p),
+        ("protocol", c_char_p),
+        ("method", c_char_p),
+        ("memory", c_char_p),
+        ("backbone", c_char_p),
+        ("average_map", c_double),
+        ("last_map", c_double),
+        ("last_class_f1", c_double),
+        ("last_overall_f1", c_double),
     ]
 
 
@@ -532,6 +558,7 @@ class l3a_machine(Structure):
 FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_version": (c_char_p, []),
     "l3a_version_number": (c_int, []),
+    "l3a_citation": (c_char_p, []),
     "l3a_status_name": (c_char_p, [c_int]),
     "l3a_context_create": (c_int, [c_void_p, c_void_p]),
     "l3a_context_free": (None, [c_void_p]),
@@ -589,6 +616,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_features_wrap_views": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_size_t, c_size_t, c_void_p, c_size_t, c_void_p]),
     "l3a_features_use_views": (c_int, [c_void_p, c_size_t]),
     "l3a_features_save": (c_int, [c_void_p, c_char_p]),
+    "l3a_features_save_with": (c_int, [c_void_p, c_void_p, c_char_p]),
     "l3a_features_merge": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_void_p]),
     "l3a_features_free": (None, [c_void_p]),
     "l3a_features_rows": (c_size_t, [c_void_p]),
@@ -599,6 +627,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_features_labels": (POINTER(c_int8), [c_void_p]),
     "l3a_features_members": (POINTER(c_int8), [c_void_p]),
     "l3a_features_id": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_features_set_ids": (c_int, [c_void_p, c_void_p, c_size_t]),
     "l3a_features_record": (c_char_p, [c_void_p, c_char_p]),
     "l3a_features_set_record": (c_int, [c_void_p, c_char_p, c_char_p]),
     "l3a_features_read": (c_int, [c_void_p, c_void_p, c_size_t, c_size_t, c_void_p]),
@@ -663,6 +692,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_experiment_points": (c_size_t, [c_void_p]),
     "l3a_experiment_method": (c_char_p, [c_void_p, c_size_t]),
     "l3a_experiment_label": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_experiment_threshold": (c_char_p, [c_void_p, c_size_t]),
     "l3a_experiment_value": (c_char_p, [c_void_p, c_size_t, c_size_t]),
     "l3a_experiment_results": (c_void_p, [c_void_p, c_size_t]),
     "l3a_preset_at": (POINTER(l3a_preset), [c_size_t]),
@@ -675,8 +705,16 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_results_tally": (POINTER(l3a_class_tally), [c_void_p, c_size_t, c_size_t]),
     "l3a_results_class_count": (c_size_t, [c_void_p]),
     "l3a_results_class": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_results_order_count": (c_size_t, [c_void_p]),
+    "l3a_results_order": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_results_class_in": (c_char_p, [c_void_p, c_size_t, c_size_t]),
+    "l3a_results_order_of": (c_size_t, [c_void_p, c_size_t]),
     "l3a_results_summary": (c_int, [c_void_p, c_void_p, c_char_p, c_void_p]),
+    "l3a_results_verdict": (c_int, [c_void_p, c_void_p, c_char_p, c_size_t]),
+    "l3a_rank": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p]),
+    "l3a_published_at": (POINTER(l3a_published), [c_char_p, c_void_p, c_size_t, c_size_t]),
     "l3a_report_write": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p]),
+    "l3a_report_table": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_char_p, c_size_t, c_void_p]),
     "l3a_report_figures": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p, c_char_p]),
     "l3a_picture_read": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
     "l3a_picture_decode": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p]),
@@ -791,7 +829,10 @@ TAKES_CONTEXT = frozenset([
     "l3a_folder_record",
     "l3a_results_load",
     "l3a_results_summary",
+    "l3a_results_verdict",
+    "l3a_rank",
     "l3a_report_write",
+    "l3a_report_table",
     "l3a_report_figures",
     "l3a_picture_read",
     "l3a_picture_decode",

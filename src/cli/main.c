@@ -207,6 +207,10 @@ int main(int count, char **texts) {
         printf("l3a %s\n", l3a_version());
         return EXIT_DONE;
     }
+    if (strcmp(texts[1], "--citation") == 0) {
+        fputs(l3a_citation(), stdout);
+        return EXIT_DONE;
+    }
     const bool help = strcmp(texts[1], "--help") == 0 || strcmp(texts[1], "-h") == 0;
     const struct command *command = command_find(help ? "help" : texts[1]);
     if (!command) {

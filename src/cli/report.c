@@ -6,7 +6,9 @@
 
 const struct option report_options[] = {
     {"o", "FILE.html", "HTML file, or folder of figures; required for several runs [DIR/report.html, DIR/figures]"},
-    {"format", "html|svg|pdf|png", "the page, or each of its charts as a figure in a file of its own [html]"},
+    {"format", "html|svg|pdf|png|markdown|latex",
+     "the page; each of its charts as a figure in a file of its own; or, on the "
+     "standard output, the table to publish [html]"},
     {"title", "TEXT", "title of the page"},
     {"pictures", "DATASET", "data set with the test pictures, if the run does not record it"},
     {NULL, NULL, NULL},
@@ -23,7 +25,8 @@ static char *default_path(const char *folder, const char *name) {
 }
 
 int report_command(struct arguments *arguments) {
-    const char *format = argument_choice(arguments, "format", "html|svg|pdf|png", "html"), *path = argument(arguments, "o");
+    const char *format = argument_choice(arguments, "format", "html|svg|pdf|png|markdown|latex", "html"),
+               *path = argument(arguments, "o");
     const char *const *folders = arguments->positionals;
     const size_t count = arguments->positional_count;
     char *own = NULL;
@@ -37,7 +40,11 @@ int report_command(struct arguments *arguments) {
         return complain(arguments, "name the folder of at least one run");
     }
     if (!page && (options.title || options.pictures)) {
-        return complain(arguments, "--%s is for the page, and figures have none", options.title ? "title" : "pictures");
+        return complain(arguments, "--%s is for the page, and %s has none", options.title ? "title" : "pictures", format);
+    }
+    if (strcmp(format, "markdown") == 0 || strcmp(format, "latex") == 0) {
+        return path ? complain(arguments, "the table is printed on the standard output, so there is no -o")
+                    : explain(arguments, print_report_table(arguments->context, folders, count, format));
     }
     if (!path && count > 1) {
         return complain(arguments, "several runs need -o %s", page ? "FILE.html" : "FOLDER");

@@ -36,7 +36,7 @@ static size_t same_class(const struct classes *c, const struct series *other, si
 
 static double last_precision(const struct classes *c, const struct series *other, size_t k) {
     const size_t index = same_class(c, other, k);
-    return index == SIZE_MAX ? NAN : class_precision(other, last_class(other), index);
+    return index == SIZE_MAX ? NAN : class_precision(other, last_class(other), index, ALL_ORDERS);
 }
 
 static bool is_rare(const struct classes *c, size_t k) {
@@ -184,7 +184,7 @@ static void fill_changes(const struct series *series, const size_t *ends, size_t
     for (size_t k = 0; k < last_class(series); k++) {
         double start = NAN;
         for (size_t t = 0; t < phases; t++) {
-            const double now = class_precision(series, ends[t], k);
+            const double now = class_precision(series, ends[t], k, FIRST_ORDER);
             start = isnan(start) ? now : start;
             values[k * phases + t] = now - start;
         }
@@ -202,7 +202,7 @@ static void print_change_table(struct report *report, const struct series *serie
     for (size_t k = 0; k < last_class(series); k++) {
         html_print(page, "<tr><th scope=\"row\">%s</th>", class_name(series, k));
         for (size_t t = 0; t < phases; t++) {
-            const double value = class_precision(series, ends[t], k);
+            const double value = class_precision(series, ends[t], k, FIRST_ORDER);
             html_raw(page, "<td>");
             if (!isnan(value)) {
                 html_print(page, "%.2f", value);
@@ -330,6 +330,9 @@ static l3a_status print_forgetting(const struct classes *c) {
     const bool beyond = limit > 30;
     limit = fmin(fmax(5 * ceil(limit / 5), 5), 30);
     print_forgetting_text(c, count);
+    if (has_orders(report)) {
+        html_print(&report->page, "<p>In the first class order, %s.</p>\n", l3a_results_order(c->focus->run->results, 0));
+    }
     legend_scale(&report->canvas, limit, beyond);
     html_raw(&report->page, "<div class=\"heat\">\n");
     for (size_t i = 0; i < count; i++) {
@@ -715,7 +718,7 @@ l3a_status report_classes(struct report *report) {
     TRY(allocate(context, 2 * PHASES, sizeof *c.x, &c.x));
     c.y = c.x + PHASES;
     for (size_t k = 0; k < c.count; k++) {
-        c.precision[k] = class_precision(c.focus, c.count, k);
+        c.precision[k] = class_precision(c.focus, c.count, k, ALL_ORDERS);
     }
     TRY(rank_classes(&c));
     TRY(print_precisions(&c));

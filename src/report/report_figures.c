@@ -158,12 +158,12 @@ done:
 }
 
 l3a_status report_figures(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
-                          method_table *method_at, const char *format, const char *folder) {
+                          const struct method_table *methods, const char *format, const char *folder) {
     l3a_status status = L3A_OK;
     l3a_report_options chosen = {0};
     enum figure_format kind = FIGURE_SVG;
     struct report report;
-    report_begin(&report, context, &chosen, method_at);
+    report_begin(&report, context, &chosen, methods);
     report.canvas.to = &report.drawing;
     report.canvas.width = LEGEND_WIDTH;
     TRY(READ_SIZED(context, options, chosen));

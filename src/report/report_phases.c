@@ -43,64 +43,29 @@ static void print_spread(text_builder *page, const double value[2], size_t seeds
     html_raw(page, "</td>");
 }
 
-enum { COLUMNS = 5 };
-
-static const double *summary_column(const l3a_summary *summary, size_t column) {
-    const double *const columns[COLUMNS] = {summary->average_map, summary->last_map, summary->last_class_f1,
-                                            summary->last_overall_f1, summary->forgetting};
-    return columns[column];
-}
-
-/* Whether a series can be marked as best: it learns in phases, and its run is finished. */
-static bool competes(const struct series *series) {
-    return series->rows > 1 && series->run->finished;
-}
-
-/* Two runs are comparable if their task is the same: protocol, classes and test rows. */
-static bool are_comparable(const struct report_run *left, const struct report_run *right) {
-    static const char *const keys[] = {"run.protocol", "run.classes", "run.test.xxh3", "run.test.labels_xxh3"};
-    bool same = true;
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        same = same && strcmp(run_record(left, keys[i]), run_record(right, keys[i])) == 0;
-    }
-    return same;
-}
-
-/* Whether a series is best among the comparable ones. For forgetting, the lowest value is best. */
-static bool is_best(const struct report *report, const struct series *own, size_t column) {
-    const double value = summary_column(&own->summary, column)[0];
-    size_t rivals = 0;
-    for (size_t i = 0; i < report->series_count; i++) {
-        const struct series *other = &report->series[i];
-        if (other != own && competes(other) && are_comparable(own->run, other->run)) {
-            const double theirs = summary_column(&other->summary, column)[0];
-            if (column == 4 ? theirs < value : theirs > value) {
-                return false;
-            }
-            rivals++;
-        }
-    }
-    return competes(own) && rivals;
-}
-
 static void print_summary_table(struct report *report) {
     text_builder *page = &report->page;
+    const bool mixed = has_mixed_thresholds(report);
     bool gaps = false;
     for (size_t i = 0; i < report->series_count; i++) {
         gaps = gaps || !isnan(report->series[i].gap);
     }
-    html_raw(
-        page,
-        "<div class=\"scroll\"><table class=\"summary\"><thead><tr><th>method</th><th class=\"seeds\">seeds</th><th>avg mAP</th>"
-        "<th>last mAP</th><th>CF1</th><th>OF1</th><th>forget</th>");
+    html_print(page,
+               "<div class=\"scroll\"><table class=\"summary\"><thead><tr><th>%s</th><th class=\"seeds\">%s</th><th>avg mAP</th>"
+               "<th>last mAP</th><th>CF1</th><th>OF1</th>",
+               report->sweep ? "point" : "method", has_orders(report) ? "runs" : "seeds");
+    html_raw(page, mixed ? "<th class=\"text\">threshold</th><th>forget</th>" : "<th>forget</th>");
     html_raw(page, gaps ? "<th>gap to joint</th></tr></thead><tbody>\n" : "</tr></thead><tbody>\n");
     for (size_t i = 0; i < report->series_count; i++) {
         const struct series *series = &report->series[i];
         html_print(page, "<tr><th scope=\"row\">%s<small class=\"help\">%s</small></th><td class=\"seeds\">%zu</td>", series->label,
                    series->help, series->summary.seeds);
-        for (size_t j = 0; j < COLUMNS; j++) {
+        for (size_t j = 0; j < SUMMARY_COLUMNS; j++) {
             const double *value = summary_column(&series->summary, j);
-            if (j == 4 && series->rows < 2) {
+            if (j == COLUMN_FORGETTING && mixed) {
+                html_print(page, "<td class=\"text\">%s</td>", series->threshold);
+            }
+            if (j == COLUMN_FORGETTING && series->rows < 2) {
                 html_raw(page, "<td>–</td>");
             } else {
                 print_spread(page, value, series->summary.seeds, is_best(report, series, j));
@@ -127,14 +92,20 @@ static void print_about(struct report *report, const struct report_run *run) {
     if (run_record(run, "run.test.difficult")[0]) {
         html_raw(page, "; difficult objects left out of the metrics, as in the VOC devkit");
     }
-    if (run->seeds.count > 1) {
+    const size_t orders = l3a_results_order_count(run->results);
+    if (orders > 1) {
+        html_print(page, "; %zu class orders (%s) and %zu %s, ± is the standard deviation over all %zu runs of a method", orders,
+                   run_record(run, "run.class_orders"), run->seeds.count, run->seeds.count > 1 ? "seeds" : "seed",
+                   orders * run->seeds.count);
+    } else if (run->seeds.count > 1) {
         html_print(page, "; %zu seeds, ± is their standard deviation", run->seeds.count);
     }
     html_raw(page, ".</p>\n");
 }
 
-void report_headline(struct report *report) {
+l3a_status report_headline(struct report *report) {
     text_builder *page = &report->page;
+    l3a_status status = L3A_OK;
     for (size_t i = 0; i < report->run_count; i++) {
         const struct report_run *run = &report->runs[i];
         if (!run->finished) {
@@ -145,25 +116,31 @@ void report_headline(struct report *report) {
         }
     }
     html_raw(page, "<section id=\"headline\" class=\"card\">\n");
+    if (!report->sweep) { /* otherwise it is at the top already */
+        status = print_verdict(report);
+    }
     if (!report->series_count) {
         html_raw(page, "<p>No phase has results yet.</p></section>\n");
-        return;
+        return status;
     }
     if (report->run_count == 1) {
         html_print(page, "<h2>%s<small> %s</small></h2>\n", report->series[0].label, report->series[0].help);
         print_about(report, &report->runs[0]);
         print_tiles(report, &report->series[0]);
     } else {
-        html_print(page, "<h2>Comparison of %zu runs</h2>\n", report->run_count);
-        for (size_t i = 0; i < report->run_count; i++) {
-            html_print(page, "<h3>%s</h3>", report->runs[i].name);
+        html_print(page, report->sweep ? "<h2>All %zu points, best first</h2>\n" : "<h2>Comparison of %zu runs</h2>\n",
+                   report->run_count);
+        for (size_t i = 0; i < (report->sweep ? 1 : report->run_count); i++) {
+            html_print(page, report->sweep ? "%s" : "<h3>%s</h3>", report->sweep ? "" : report->runs[i].name);
             print_about(report, &report->runs[i]);
         }
     }
-    html_raw(page,
-             "<p>All numbers are in percent. “Forget” is the best earlier AP minus the last AP, averaged over classes.</p>\n");
+    html_raw(page, "<p>All numbers are in percent. “Forget” is the best earlier AP minus the last AP, averaged over classes.");
+    print_thresholds(report, page);
+    html_raw(page, "</p>\n");
     print_summary_table(report);
     html_raw(page, "</section>\n");
+    return status;
 }
 
 /* ---- Phase by phase ---- */
@@ -357,10 +334,12 @@ l3a_status report_phases(struct report *report) {
     TRY(allocate(report->context, 4 * count, sizeof *room, &room));
     struct phase_chart phases = {
         .ends = ends, .end_count = count, .x = room, .y = room + count, .low = room + 2 * count, .high = room + 3 * count};
-    section_begin(report, "phases", "Phase by phase",
-                  has_bands(report) ? "Measured after each phase on the test images that show a class learned so far. Lines are "
-                                      "means over seeds; bands are one standard deviation to each side."
-                                    : "Measured after each phase on the test images that show a class learned so far.");
+    section_begin(
+        report, "phases", "Phase by phase",
+        has_bands(report)
+            ? "Measured after each phase on the test images that show a class learned so far. Lines are "
+              "means over seeds, and over class orders if there are several; bands are one standard deviation to each side."
+            : "Measured after each phase on the test images that show a class learned so far.");
     report_legend(report);
     html_raw(&report->page, report->series_count > 1
                                 ? "<p class=\"switches\">Untick a method to hide its lines in all charts. Point "

@@ -135,7 +135,9 @@ static void print_entries(struct report *report, const char *prefix) {
         const struct report_run *run = &report->runs[r];
         for (size_t i = 0; i < run->keys.count; i++) {
             const char *key = run->keys.items[i];
-            bool told = strncmp(key, prefix, strlen(prefix)) != 0 || strcmp(key, "run.classes") == 0, differs = false;
+            bool told = strncmp(key, prefix, strlen(prefix)) != 0 || strcmp(key, "run.classes") == 0 ||
+                        strcmp(key, "run.classes_by_order") == 0,
+                 differs = false;
             for (size_t j = 0; j < r; j++) {
                 told = told || text_list_find(&report->runs[j].keys, key) < report->runs[j].keys.count;
             }

@@ -72,6 +72,7 @@ const char report_style[] =
     ".summary{width:100%}\n"
     ".help{display:block;font-weight:400;color:var(--soft);white-space:normal;min-width:14em}\n"
     ".best{font-weight:700}\n"
+    "section .verdict{color:var(--ink);font-size:17px;font-weight:600}\n"
     ".paper{background:var(--tint)}\n"
     ".paper th{font-style:italic;box-shadow:-8px 0 0 var(--tint)}\n"
     ".beside .group{font-weight:700;max-width:none;padding-top:14px}\n"

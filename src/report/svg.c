@@ -174,7 +174,8 @@ void chart_begin(const struct chart *chart, const char *title, const char *descr
     for (size_t i = 0; i < chart->x.tick_count; i++) {
         const double x = across(chart, chart->x.ticks[i]);
         print_line(canvas, "axis", x, x, chart->height, chart->height + 4);
-        print_text(canvas, "middle", x, 0, chart->height + 18, fixed_text(chart->x.ticks[i], chart->x.decimals, number));
+        print_text(canvas, "middle", x, 0, chart->height + 18,
+                   chart->x.names ? chart->x.names[i] : fixed_text(chart->x.ticks[i], chart->x.decimals, number));
     }
     print_text(canvas, "unit", 0, -42, -13, chart->y.label);
     print_text(canvas, "unit middle", 50, 0, chart->height + 37, chart->x.label);

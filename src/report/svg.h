@@ -27,6 +27,7 @@ struct axis {
     int decimals; /* in the tick labels */
     double ticks[TICKS];
     size_t tick_count;
+    const char *const *names; /* of the ticks of a horizontal axis; NULL: their numbers */
 };
 
 /* Extends the range to round numbers, with ticks at round distances. */

@@ -140,6 +140,10 @@ static l3a_status choose_values(const l3a_experiment *experiment, size_t number,
     }
     point->settings = method_options(point->method, &settings);
     TRY(check_settings(context, point->method, &point->settings));
+    char kind[VALUE_TEXT], theta[VALUE_TEXT];
+    l3a_options_get(&point->settings, "thresholds", kind, sizeof kind);
+    l3a_options_get(&point->settings, "theta", theta, sizeof theta);
+    threshold_describe(method_fits_thresholds(point->method->info.name) ? kind : "fixed", theta, point->threshold);
     for (size_t i = 0; i < options->axis_count; i++) {
         const char *name = options->axes[i].name, *value = options->axes[i].values[chosen[i]];
         char text[VALUE_TEXT];

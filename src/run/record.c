@@ -77,7 +77,37 @@ static void print_axes(text_builder *text, const l3a_experiment_options *options
     }
 }
 
-l3a_status record_identity(l3a_context *context, const l3a_experiment_options *options, const size_t *order, text_builder *text) {
+static void print_classes(text_builder *text, const l3a_experiment *experiment, const struct class_order *order) {
+    text_builder_print(text, "[");
+    for (size_t i = 0; i < experiment->classes; i++) {
+        text_builder_print(text, i ? ", " : "");
+        text_builder_json_string(text, order->names[i]);
+    }
+    text_builder_print(text, "]");
+}
+
+/* The classes in the first order; if there are several orders, also what they are called, and the classes in each. */
+static void print_orders(text_builder *text, const l3a_experiment *experiment) {
+    text_builder_print(text, "    \"classes\": ");
+    print_classes(text, experiment, &experiment->orders[0]);
+    if (experiment->order_count == 1) {
+        return;
+    }
+    text_builder_print(text, ",\n    \"class_orders\": [");
+    for (size_t i = 0; i < experiment->order_count; i++) {
+        text_builder_print(text, i ? ", " : "");
+        text_builder_json_string(text, experiment->orders[i].name);
+    }
+    text_builder_print(text, "],\n    \"classes_by_order\": [");
+    for (size_t i = 0; i < experiment->order_count; i++) {
+        text_builder_print(text, i ? ", " : "");
+        print_classes(text, experiment, &experiment->orders[i]);
+    }
+    text_builder_print(text, "]");
+}
+
+l3a_status record_identity(const l3a_experiment *experiment, const l3a_experiment_options *options, text_builder *text) {
+    const l3a_context *context = experiment->context;
     l3a_status status = L3A_OK;
     text_builder_print(text, "{\n    ");
     print_string(text, "version", l3a_version(), ",\n    ");
@@ -122,12 +152,7 @@ l3a_status record_identity(l3a_context *context, const l3a_experiment_options *o
     text_builder_print(text, "},\n");
     TRY(print_table(text, "train", options->train));
     TRY(print_table(text, "test", options->test));
-    text_builder_print(text, "    \"classes\": [");
-    for (size_t i = 0; i < l3a_features_class_count(options->train); i++) {
-        text_builder_print(text, i ? ", " : "");
-        text_builder_json_string(text, l3a_features_class(options->train, order[i]));
-    }
-    text_builder_print(text, "]");
+    print_orders(text, experiment);
     print_axes(text, options);
     text_builder_print(text, "\n  }");
     status = text->status;
