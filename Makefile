@@ -17,6 +17,7 @@ WERROR ?= OFF
 CUDA ?= AUTO
 JOBS ?= $(shell nproc)
 TESTS ?= .
+EXCEPT ?= ^$$
 MAKEFLAGS += --no-print-directory
 
 configure = cmake -S . -B $(BUILD) -DCMAKE_C_COMPILER=$(CC) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DL3A_SANITIZE=$(SANITIZE) \
@@ -43,7 +44,7 @@ test:
 	@$(configure)
 	@cmake -S . -B $(BUILD) -DL3A_TESTS=ON > $(BUILD).log
 	@cmake --build $(BUILD) -j $(JOBS)
-	@code=0; (cd $(BUILD) && ctest -j $(JOBS) -R "$(TESTS)" --output-on-failure) || code=$$?; tests/skipped $(BUILD); exit $$code
+	@code=0; (cd $(BUILD) && ctest -j $(JOBS) -R "$(TESTS)" -E "$(EXCEPT)" --output-on-failure) || code=$$?; tests/skipped $(BUILD); exit $$code
 
 bench:
 	@tools/install-packages build test bench
