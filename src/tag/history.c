@@ -218,6 +218,7 @@ static uint64_t stored_end(const l3a_history *history) {
 }
 
 static l3a_status catch_up(l3a_history *history);
+static l3a_status check_file(l3a_history *history, const output_target *target);
 
 l3a_status history_begin(l3a_context *context, const char *model_path, l3a_model **model, l3a_history **history) {
     l3a_history *made = NULL;
@@ -532,6 +533,19 @@ static uint64_t kept_end(const l3a_history *history) {
     return end > history->needed ? end : history->needed;
 }
 
+/* Nothing may be added to the files of another model, or of this one at another time, which somebody has put there since. */
+static l3a_status check_current(l3a_history *history) {
+    output_target target = {0};
+    l3a_status status = L3A_OK;
+    TRY(target_find(history->context, history->model_path, &target));
+    TRY(check_file(history, &target));
+    FAIL_IF(!journal_is_current(&history->journal), history->context, L3A_ERROR_STATE, "load the model again",
+            "%s: the file has been replaced since the model was loaded", history->path);
+done:
+    target_free(history->context, &target);
+    return status;
+}
+
 /* Marks come before new entries: an entry that is undone before it is committed leaves nothing. */
 l3a_status history_commit(l3a_history *history) {
     const size_t stored = stored_count(history), fresh = history->count - stored, count = history->mark_count + fresh;
@@ -542,6 +556,7 @@ l3a_status history_commit(l3a_history *history) {
     }
     FAIL_IF(!history->exists, history->context, L3A_ERROR_STATE, "save the model first",
             "%s: changes of a model that is in no file cannot be committed", history->model_path);
+    TRY(check_current(history));
     TRY(allocate(history->context, count, sizeof *changes, &changes));
     for (size_t i = 0; i < count; i++) {
         changes[i] = i < history->mark_count ? history->marks[i] : history->entries[stored + i - history->mark_count];

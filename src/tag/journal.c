@@ -1,6 +1,5 @@
 #include "tag/journal.h"
 
-#include "base/file.h"
 #include "base/text_index.h"
 
 #define XXH_STATIC_LINKING_ONLY
@@ -320,6 +319,16 @@ done:
     return status;
 }
 
+static file_description describe_file(const struct journal *journal) {
+    file_description file;
+    return journal->context->files->describe(journal->path, &file) ? (file_description){0} : file;
+}
+
+bool journal_is_current(const struct journal *journal) {
+    const file_description now = describe_file(journal), *then = &journal->file;
+    return now.device == then->device && now.inode == then->inode && now.size == then->size;
+}
+
 l3a_status journal_read(l3a_context *context, const char *path, struct journal *journal) {
     input_file input = {.file = -1};
     bool good = false;
@@ -337,6 +346,7 @@ l3a_status journal_read(l3a_context *context, const char *path, struct journal *
     while (good) {
         TRY(read_record(journal, &input, &good));
     }
+    journal->file = describe_file(journal);
 done:
     input_close(&input);
     if (status != L3A_OK) {
@@ -389,6 +399,19 @@ static l3a_status write_all(const struct journal *journal, int file, uint64_t of
     return output_write(&output, offset, bytes, count);
 }
 
+/* Nothing is promised to be kept that could not be read again. */
+static l3a_status check_description(const struct journal *journal, const text_builder *description,
+                                    const struct record_head *head) {
+    struct entry *entry = NULL;
+    l3a_status status = L3A_OK;
+    TRY(understand(journal->context, description->text, head, &entry));
+    FAIL_IF(!entry, journal->context, L3A_ERROR_ARGUMENT, "use shorter names", "%s: the history cannot hold this lesson",
+            journal->path);
+done:
+    entry_free(journal->context, entry);
+    return status;
+}
+
 /* Writes a record at an offset, and moves the offset past it. */
 static l3a_status write_record(const struct journal *journal, int file, struct entry *entry, uint64_t *offset) {
     text_builder description = {.context = journal->context};
@@ -402,6 +425,7 @@ static l3a_status write_record(const struct journal *journal, int file, struct e
                                .features_sum = XXH3_64bits(entry->features ? (const void *)entry->features : "", (size_t)bytes)};
     memcpy(head.mark, entry->sequence ? commit_mark : record_mark, sizeof head.mark);
     head.sum = head_sum(&head);
+    TRY(check_description(journal, &description, &head));
     const uint64_t start = *offset;
     TRY(write_all(journal, file, start, &head, sizeof head));
     TRY(write_all(journal, file, start + sizeof head, description.text, description.length));
@@ -478,6 +502,7 @@ l3a_status journal_add(struct journal *journal, uint64_t keep, struct entry *con
         journal->entries[journal->count++] = entries[i];
     }
     journal->end = journal->size = offset;
+    journal->file = describe_file(journal);
     journal->damaged = false;
 done:
     for (size_t i = 0; i < count && status != L3A_OK; i++) {
@@ -486,6 +511,7 @@ done:
     if (file >= 0) { /* a failure: what was not kept should not be found later; if it stays, the next record replaces it */
         context->files->truncate(file, (off_t)keep);
         context->files->close(file);
+        journal->file = describe_file(journal);
     }
     return status;
 }
@@ -563,6 +589,7 @@ l3a_status journal_keep(struct journal *journal, struct entry *const *entries, s
         }
     }
     journal->count = kept;
+    journal->file = describe_file(journal);
 done:
     return status;
 }

@@ -16,6 +16,7 @@
 #ifndef L3A_JOURNAL_H
 #define L3A_JOURNAL_H
 
+#include "base/file.h"
 #include "base/memory.h"
 
 /* ENTRY_UNDO takes back its parent. It is only ever committed, and goes when the model is saved. */
@@ -52,10 +53,11 @@ struct journal {
     char *path;
     struct entry **entries; /* that are in the file, in its order */
     size_t count, capacity;
-    uint64_t end;  /* of the last good record; 0: there is no file, or not even its first line */
-    uint64_t size; /* of the file */
-    bool commits;  /* its first line says that it may have changes that were committed */
-    bool damaged;  /* what follows `end` is not just torn */
+    uint64_t end;          /* of the last good record; 0: there is no file, or not even its first line */
+    uint64_t size;         /* of the file */
+    bool commits;          /* its first line says that it may have changes that were committed */
+    bool damaged;          /* what follows `end` is not just torn */
+    file_description file; /* when it was last read or written; all 0: there was none */
 };
 
 l3a_status entry_create(l3a_context *context, enum entry_kind kind, struct entry **entry);
@@ -71,6 +73,8 @@ void journal_free(struct journal *journal);
 l3a_status journal_features(const struct journal *journal, const struct entry *entry, size_t first, size_t count, float *features);
 /* Cuts the file off after `keep` bytes, adds the entries to it, and syncs it. They then belong to the journal. */
 l3a_status journal_add(struct journal *journal, uint64_t keep, struct entry *const *entries, size_t count);
+/* Whether the file is still the one that was last read or written. */
+bool journal_is_current(const struct journal *journal);
 /* Removes all entries but these, which are in the order of the file. The others are freed. */
 l3a_status journal_keep(struct journal *journal, struct entry *const *entries, size_t count);
 

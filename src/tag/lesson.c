@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LONGEST_NAME = 255 };
+enum { LONGEST_NAME = 255, LONGEST_PATH = 8192 /* far less than a text of the journal can have */ };
 
 l3a_status l3a_lesson_create(l3a_context *context, l3a_lesson **lesson) {
     l3a_lesson *made = NULL;
@@ -208,6 +208,8 @@ static l3a_status add_picture(l3a_lesson *lesson, const char *path, struct lesso
     l3a_judgement own;
     l3a_status status = L3A_OK;
     made.outcome = L3A_ERROR_STATE;
+    FAIL_IF(strlen(path) > LONGEST_PATH, context, L3A_ERROR_ARGUMENT, "use a shorter name",
+            "the name of a picture has %zu bytes; %d is the most: '%.40s…'", strlen(path), LONGEST_PATH, path);
     TRY(READ_SIZED(context, judgement, own));
     TRY(copy_text(context, path, strlen(path), &made.path));
     TRY(lesson_marks(lesson, path, &own, &made.marks, &made.mark_count, &made.complete));
