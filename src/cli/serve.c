@@ -17,6 +17,7 @@ const struct option serve_options[] = {
     {"token-file", "FILE", "requests need the token in this file; for addresses that others can reach"},
     {"insecure", NULL, "allow addresses that others can reach without a token"},
     {"host", "NAME", "a name by which browsers call this server, besides addresses and localhost"},
+    {"heif", NULL, "also take HEIC and AVIF; libheif, which decodes them, is not safe against hostile files"},
     {"readonly", NULL, "only tag; take no lessons"},
     {"backbone", "FILE", "the model's checkpoint, if the model does not know where it is; makes MODEL if there is none"},
     {"batch", "N", "pictures that the backbone computes at a time [16]"},
@@ -87,6 +88,7 @@ static bool read_options(const struct arguments *arguments, struct serve_options
     options->library = argument(arguments, "library");
     options->host = argument(arguments, "host");
     options->insecure = argument(arguments, "insecure") != NULL;
+    options->heif = argument(arguments, "heif") != NULL;
     options->readonly = argument(arguments, "readonly") != NULL;
     options->demo = argument(arguments, "demo") != NULL;
     options->batch = (size_t)batch;
@@ -119,7 +121,8 @@ static l3a_status create_tagger(l3a_context *context, const char *path, const l3
 /* The tagger has a context of its own with one thread: its readers and the teacher have one each, and there are many of them. */
 static int serve(const struct arguments *arguments, const char *path, const struct serve_options *options) {
     const l3a_context_options context_options = {.size = sizeof context_options, .threads = 1, .device = arguments->device};
-    const l3a_tagger_options tagger_options = {.size = sizeof tagger_options, .backbone = argument(arguments, "backbone"), .commit = 1};
+    const l3a_tagger_options tagger_options = {
+        .size = sizeof tagger_options, .backbone = argument(arguments, "backbone"), .commit = 1};
     l3a_context *context = NULL;
     l3a_lock *lock = NULL;
     l3a_tagger *tagger = NULL;

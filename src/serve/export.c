@@ -35,8 +35,9 @@ void export_start(struct request *request, struct worker *worker) {
     cached_free(found, count);
 }
 
-static void write_csv_text(struct text *text, const char *string) {
-    text_add(text, "\"", 1);
+/* A text that a spreadsheet would take for a formula gets something before it that does not matter when the file is read again. */
+static void write_csv_text(struct text *text, const char *before, const char *string) {
+    text_print(text, "\"%s", string[0] && strchr("=+-@\t\r", string[0]) ? before : "");
     for (; *string; string++) {
         text_add(text, *string == '"' ? "\"\"" : string, *string == '"' ? 2 : 1);
     }
@@ -51,9 +52,9 @@ static void write_csv(struct picture *picture, const l3a_tags *tags, void *user)
             text_print(&scores, "%s%.4f", scores.length ? ";" : "", (double)l3a_tags_score(tags, i));
         }
     }
-    write_csv_text(answer, picture->path);
+    write_csv_text(answer, "./", picture->path);
     text_print(answer, ",");
-    write_csv_text(answer, names.bytes ? names.bytes : "");
+    write_csv_text(answer, " ", names.bytes ? names.bytes : "");
     text_print(answer, ",%s\n", scores.bytes ? scores.bytes : "");
     text_free(&names);
     text_free(&scores);
@@ -157,6 +158,11 @@ void thumbnail_start(struct request *request, struct worker *worker) {
     if (!bytes) {
         refuse(request, MHD_HTTP_NOT_FOUND, "ask /v1/library for the pictures that there are", "%s: %s",
                path ? path : "?path=", path ? problem : "is missing");
+        return;
+    }
+    if (!format_allowed(request->server, bytes, count, &problem)) {
+        refuse(request, MHD_HTTP_NOT_FOUND, "start the server with --heif", "%s: %s", path, problem);
+        free(bytes);
         return;
     }
     pthread_mutex_lock(&worker->lock);

@@ -208,18 +208,19 @@ static uint64_t announced(const struct request *request) {
     return length ? strtoull(length, NULL, 10) : 0;
 }
 
-static void refuse_size(struct request *request) {
+static void refuse_size(struct request *request, uint64_t limit) {
     refuse(request, MHD_HTTP_CONTENT_TOO_LARGE,
            "send fewer or smaller pictures at a time, or start the server with a larger --max-body",
-           "the request has more than %llu bytes", (unsigned long long)request->server->options->body);
+           "the request has more than %llu bytes", (unsigned long long)limit);
 }
 
 static void begin(struct request *request, const char *url, const char *method) {
     struct server *server = request->server;
     find_route(request, url, method);
     check_guard(request); /* a foreign site does not even learn what there is */
-    if (!request->status && !request->route->upload && announced(request) > server->options->body) {
-        refuse_size(request);
+    const uint64_t limit = !request->status && request->route->upload ? upload_limit(server) : server->options->body;
+    if (!request->status && announced(request) > limit) {
+        refuse_size(request, limit);
     }
     if (!request->status && request->route->upload) {
         upload_begin(request);

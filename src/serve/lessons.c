@@ -204,13 +204,24 @@ void teach_lesson(struct request *request) {
     l3a_lesson_free(lesson);
 }
 
+/* The body may be empty. */
+void undo_start(struct request *request, struct worker *worker) {
+    if (lessons_allowed(request) && request->body.length) {
+        request_json(request, worker);
+    }
+}
+
+/* A client that names the lesson can ask again if it has lost the answer: no other lesson is undone then. */
 void undo_lesson(struct request *request) {
     struct server *server = request->server;
     size_t pictures = 0;
-    if (!lessons_allowed(request)) {
+    const l3a_json_value *wanted = l3a_json_get(l3a_json_root(request->json), "lesson");
+    const uint64_t lesson = last_lesson(server, &pictures);
+    if (wanted && l3a_json_number(wanted) != (double)lesson) {
+        refuse(request, MHD_HTTP_CONFLICT, "it may have been undone already; see the history", "lesson %.0f is not the last one",
+               l3a_json_number(wanted));
         return;
     }
-    const uint64_t lesson = last_lesson(server, &pictures);
     const l3a_status status = l3a_tagger_undo(server->tagger, NULL);
     if (status != L3A_OK) {
         refuse_change(request, status);

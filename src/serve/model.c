@@ -9,14 +9,39 @@
 
 static const char model_type[] = "application/octet-stream";
 
+/* Another name for a file, for the caller to free. */
+static char *path_with(const char *path, const char *ending) {
+    const size_t size = strlen(path) + strlen(ending) + 1;
+    char *made = malloc(size);
+    if (made) {
+        snprintf(made, size, "%s%s", path, ending);
+    }
+    return made;
+}
+
 /* ---- Uploads ---- */
 
+uint64_t upload_limit(const struct server *server) {
+    return 16 * server->options->body;
+}
+
+/* There is one at a time, so that its file can have a fixed name: what a server that was killed has left is replaced. */
 void upload_begin(struct request *request) {
-    const size_t size = strlen(request->server->model_path) + sizeof ".upload-XXXXXX";
-    request->upload_path = malloc(size);
+    struct server *server = request->server;
+    if (server->options->readonly) {
+        refuse(request, MHD_HTTP_FORBIDDEN, "start the server without --readonly", "this server keeps its model");
+        return;
+    }
+    if (atomic_exchange(&server->uploading, true)) {
+        request->retry = 2;
+        refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment", "another model is being sent");
+        return;
+    }
+    request->uploads = true;
+    request->upload_path = path_with(server->model_path, ".upload");
     if (request->upload_path) {
-        snprintf(request->upload_path, size, "%s.upload-XXXXXX", request->server->model_path);
-        request->upload = mkostemp(request->upload_path, O_CLOEXEC);
+        unlink(request->upload_path);
+        request->upload = open(request->upload_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     }
     if (request->upload < 0) {
         refuse(request, MHD_HTTP_INSUFFICIENT_STORAGE, "make room, and let the server write to the folder of the model",
@@ -25,6 +50,11 @@ void upload_begin(struct request *request) {
 }
 
 void upload_take(struct request *request, const char *bytes, size_t count) {
+    if (request->upload_bytes + count > upload_limit(request->server)) {
+        refuse(request, MHD_HTTP_CONTENT_TOO_LARGE, "start the server with a larger --max-body",
+               "the model has more than %llu bytes", (unsigned long long)upload_limit(request->server));
+        return;
+    }
     for (size_t done = 0; done < count;) {
         const ssize_t written = write(request->upload, bytes + done, count - done);
         if (written <= 0) {
@@ -45,6 +75,10 @@ void upload_discard(struct request *request) {
     }
     free(request->upload_path);
     request->upload_path = NULL;
+    if (request->uploads) {
+        request->uploads = false;
+        atomic_store(&request->server->uploading, false);
+    }
 }
 
 /* ---- Downloads ---- */
@@ -69,20 +103,24 @@ void model_download(struct request *request) {
 
 /* ---- Replacing ---- */
 
-/* Another name for a file, for the caller to free. */
-static char *path_with(const char *path, const char *ending) {
-    const size_t size = strlen(path) + strlen(ending) + 1;
-    char *made = malloc(size);
-    if (made) {
-        snprintf(made, size, "%s%s", path, ending);
-    }
-    return made;
-}
-
 /* Gives a file a second name, in place of what had it. A missing file is no failure. */
 static bool keep_as(const char *from, const char *to) {
     unlink(to);
     return link(from, to) == 0 || errno == ENOENT;
+}
+
+static bool sync_folder(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : NULL;
+    const int file = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    const bool good = file >= 0 && fsync(file) == 0;
+    const int problem = errno;
+    if (file >= 0) {
+        close(file);
+    }
+    free(folder);
+    errno = problem;
+    return good;
 }
 
 /* Keeps the old model and its history as MODEL.old and MODEL.old.history, and puts the new one in its place. At every moment there
@@ -93,22 +131,32 @@ static bool exchange(struct request *request) {
     struct stat about;
     const bool good = old && history && old_history && stat(path, &about) == 0 &&
                       fchmod(request->upload, about.st_mode & 0777) == 0 && fsync(request->upload) == 0 && keep_as(path, old) &&
-                      keep_as(history, old_history) && (unlink(history) == 0 || errno == ENOENT) &&
-                      rename(request->upload_path, path) == 0;
+                      keep_as(history, old_history) && (unlink(history) == 0 || errno == ENOENT);
+    const bool replaced = good && rename(request->upload_path, path) == 0;
     const int problem = errno;
+    if (good && !replaced) {
+        link(old_history, history);
+    }
+    if (replaced && !sync_folder(path)) {
+        note(request->server, "%s: the folder cannot be synced: %s", path, strerror(errno));
+    }
     free(old);
     free(history);
     free(old_history);
     errno = problem;
-    return good;
+    return replaced;
 }
 
-/* Whether the file is a model for the backbone that is loaded. */
+/* Whether the file is a model for the backbone that is loaded, and can be taught. */
 static l3a_status try_model(struct server *server, const char *path) {
     const char *backbone = l3a_tagger_backbone(server->tagger);
     const l3a_tagger_options options = {.size = sizeof options, .backbone = backbone};
     l3a_tagger *tagger = NULL;
-    const l3a_status status = l3a_tagger_open(server->context, path, &options, &tagger);
+    const l3a_history *history;
+    l3a_status status = l3a_tagger_open(server->context, path, &options, &tagger);
+    if (status == L3A_OK) {
+        status = l3a_tagger_history(tagger, &history);
+    }
     l3a_tagger_free(tagger);
     return status;
 }
@@ -136,6 +184,9 @@ void model_replace(struct request *request) {
     if (l3a_tagger_reload(server->tagger) != L3A_OK || !teacher_publish(server)) {
         refuse(request, MHD_HTTP_INTERNAL_SERVER_ERROR, l3a_error_hint(server->context), "%s", l3a_error_text(server->context));
         return;
+    }
+    if (!server->teacher.unreadable) {
+        teacher_set_trouble(server, NULL, false);
     }
     note(server, "the model was replaced; the one before it is %s.old", server->model_name);
     struct knowledge *knowledge = knowledge_keep(server);

@@ -5,6 +5,7 @@
 #include "serve/server.h"
 
 /* The body of a request goes to a file beside the model. */
+uint64_t upload_limit(const struct server *server);
 void upload_begin(struct request *request);
 void upload_take(struct request *request, const char *bytes, size_t count);
 /* Removes the file, if it is still there. */

@@ -124,8 +124,11 @@ static bool decode(struct worker *worker, struct picture *picture) {
     uint8_t *owned;
     size_t count = 0;
     const uint8_t *bytes = picture_bytes(picture, &count, &owned);
+    const char *problem;
     bool ready = false;
-    if (bytes) {
+    if (bytes && !format_allowed(server, bytes, count, &problem)) {
+        picture_fail(picture, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, problem, "send JPEG, PNG or WebP, or start the server with --heif");
+    } else if (bytes) {
         make_key(bytes, count, picture->key);
         picture->features = malloc(pipeline->width * sizeof *picture->features);
         if (picture->features && cache_find(server->cache, picture->key, picture->features, &picture->checksum)) {
@@ -370,6 +373,13 @@ void pipeline_stop(struct server *server) {
         if (worker->running) {
             pthread_join(worker->thread, NULL);
         }
+    }
+}
+
+void pipeline_free(struct server *server) {
+    struct pipeline *pipeline = &server->pipeline;
+    for (size_t i = 0; pipeline->workers && i < pipeline->count; i++) {
+        struct worker *worker = &pipeline->workers[i];
         l3a_reader_free(worker->reader);
         l3a_context_free(worker->context);
         free(worker->inputs);

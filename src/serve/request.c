@@ -66,6 +66,13 @@ const char *query(const struct request *request, const char *name, bool *bad) {
     return value;
 }
 
+bool format_allowed(const struct server *server, const void *bytes, size_t count, const char **problem) {
+    const char *format = server->options->heif ? NULL : l3a_picture_format(bytes, count);
+    const bool refused = format && (strcmp(format, "heic") == 0 || strcmp(format, "avif") == 0);
+    *problem = refused ? "this server does not take HEIC and AVIF pictures" : NULL;
+    return !refused;
+}
+
 bool request_json(struct request *request, struct worker *worker) {
     pthread_mutex_lock(&worker->lock);
     const l3a_status status =

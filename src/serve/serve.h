@@ -21,6 +21,7 @@ struct serve_options {
     const char *host;               /* a further name that requests may call this server by; NULL: none */
     bool insecure;                  /* allows addresses other than loopback without a token */
     bool readonly;                  /* refuses lessons */
+    bool heif;                      /* takes HEIC and AVIF, which libheif decodes */
     bool demo;                      /* shows the demonstration */
     size_t batch;                   /* pictures that the backbone computes at a time */
     size_t queue;                   /* pictures that may wait; more are refused with 429 */

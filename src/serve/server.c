@@ -215,6 +215,7 @@ int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, 
     }
     pipeline_stop(server);
     teacher_stop(server);
+    pipeline_free(server);
     if (server->daemon) {
         MHD_stop_daemon(server->daemon);
     }

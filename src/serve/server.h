@@ -67,6 +67,7 @@ struct request {
     int upload; /* the file that the body goes to; -1: none */
     char *upload_path;
     uint64_t upload_bytes;
+    bool uploads; /* it is the one that may */
     l3a_json *json;
     struct worker *reader_of_json; /* whose context it belongs to */
     struct picture *pictures;
@@ -98,6 +99,9 @@ const char *query(const struct request *request, const char *name, bool *bad);
 void request_release(struct request *request);
 /* The answer is complete: it is sent as soon as the connection allows. The request must not be used any more. */
 void request_done(struct request *request);
+/* Whether the server decodes pictures of this format. libheif cannot be made safe against hostile files, so its formats have to be
+ * allowed. *problem says why not. */
+bool format_allowed(const struct server *server, const void *bytes, size_t count, const char **problem);
 /* Reads the body as a JSON object; false: refused. */
 bool request_json(struct request *request, struct worker *worker);
 
@@ -153,7 +157,10 @@ struct pipeline {
 };
 
 bool pipeline_start(struct server *server);
+/* Finishes what is waiting, and ends the workers. */
 void pipeline_stop(struct server *server);
+/* Requests that wait for the teacher need what the workers have: to be called when there are none. */
+void pipeline_free(struct server *server);
 /* Hands a request to the workers; false: the server ends. */
 bool pipeline_add(struct request *request);
 /* Counts the request's pictures in; false: the queue is full. */
@@ -253,6 +260,7 @@ struct server {
     atomic_bool draining;
     atomic_size_t in_flight;
     atomic_uint_fast64_t body_bytes;
+    atomic_bool uploading;
     pthread_mutex_t knowledge_lock;
     struct knowledge *knowledge;
     pthread_mutex_t peer_lock;
@@ -269,6 +277,7 @@ void score_start(struct request *request, struct worker *worker);
 void teach_start(struct request *request, struct worker *worker);
 void teach_finish(struct request *request, struct worker *worker);
 void teach_lesson(struct request *request);
+void undo_start(struct request *request, struct worker *worker);
 void undo_lesson(struct request *request);
 void rename_start(struct request *request, struct worker *worker);
 void rename_class(struct request *request);

@@ -53,7 +53,7 @@ const struct route routes[] = {
     {.method = "POST", .path = "/v1/tag", .changes = true, .start = tag_start, .finish = tag_finish},
     {.method = "POST", .path = "/v1/score", .changes = true, .start = score_start, .finish = tag_finish},
     {.method = "POST", .path = "/v1/teach", .changes = true, .start = teach_start, .finish = teach_finish, .teach = teach_lesson},
-    {.method = "POST", .path = "/v1/undo", .changes = true, .teach = undo_lesson},
+    {.method = "POST", .path = "/v1/undo", .changes = true, .start = undo_start, .teach = undo_lesson},
     {.method = "POST", .path = "/v1/rename", .changes = true, .start = rename_start, .teach = rename_class},
     {.method = "GET", .path = "/v1/status", .now = status_now},
     {.method = "GET", .path = "/v1/classes", .now = classes_now},

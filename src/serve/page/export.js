@@ -6,9 +6,13 @@ import {zip} from './zip.js';
 
 const field = text => /[",;\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 
+// A spreadsheet would take such a text for a formula; what is put before it does not matter to 'l3a teach --list'.
+const plain = (before, text) => /^[=+\-@\t\r]/.test(text) ? before + text : text;
+const cell = tags => plain(' ', tags.join(';'));
+
 // tags: a function that gives the tags of a picture; confirmed are those that a person gave.
 export function csv(pictures, tags) {
-  const rows = pictures.map(picture => [picture.path, tags(picture).join(';'), confirmed(picture).join(';')]);
+  const rows = pictures.map(picture => [plain('./', picture.path), cell(tags(picture)), cell(confirmed(picture))]);
   return [['path', 'tags', 'confirmed'], ...rows].map(row => row.map(field).join(',') + '\r\n').join('');
 }
 

@@ -5,7 +5,7 @@ import {get, post} from './server.js';
 import {count, list} from './words.js';
 
 export const events = new EventTarget(); // 'line': what changed; 'refused': a lesson or a part of it
-const GONE = 410;
+const CONFLICT = 409, GONE = 410;
 let last = Promise.resolve();
 let open = 0;
 
@@ -61,7 +61,18 @@ function takeBack(lesson) {
   changed();
 }
 
-const send = async (lesson, whole) => post('/v1/teach', {pictures: await Promise.all(lesson.map(one => entry(one, whole))), instead: true});
+// What a picture was taught before is replaced. That needs the history, which not every model has, so it is only asked for if the page knows
+// of such a picture, or the server does.
+async function send(lesson, whole) {
+  const pictures = await Promise.all(lesson.map(one => entry(one, whole)));
+  const instead = lesson.some(({before}) => before);
+  try {
+    return await post('/v1/teach', {pictures, instead});
+  } catch (problem) {
+    if (problem.status !== CONFLICT || instead) throw problem;
+    return post('/v1/teach', {pictures, instead: true});
+  }
+}
 const failures = answer => new Map((answer.failed ?? []).map(one => [one.name, one.error]));
 
 // The server may no longer know some pictures, or all of them, by their keys; these are sent again whole.
@@ -128,13 +139,15 @@ export function undo() {
   return enqueue(async () => {
     try {
       const before = tally();
-      const answer = await post('/v1/undo', {});
+      const [newest] = await history(); // named, so that no other lesson is undone if the request has to be sent again
+      const answer = await post('/v1/undo', newest ? {lesson: newest.lesson} : {});
       learnClasses(answer);
       await refresh();
       const others = difference(before, tally(), new Set());
       const {lesson, pictures} = answer.undone;
       emit('line', {text: `Undone: lesson ${lesson}${pictures ? `, ${count(pictures, 'picture')}` : ''}.` + (others.length ? ` Suggestions changed for ${list(others)}.` : ''), undo: false});
     } catch (problem) {
+      if (problem.status === CONFLICT) await refresh();
       emit('refused', {text: problem.message, hint: problem.hint, pictures: []});
     }
   });

@@ -1,0 +1,199 @@
+"""What could get between the server and its promises: names that are too long to keep, an end while lessons wait, requests that are
+sent twice, formats that strangers should not send."""
+import csv
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import server as serving
+from server import Server, encode
+
+
+def names(server):
+    return {one["name"] for one in server.good("GET", "/v1/classes")["classes"]}
+
+
+def long_names(model, folder):
+    """Whatever is answered with 200 can be read again."""
+    with Server(model) as server:
+        for length, expected in ((8192, 200), (8193, 422), (70000, 422)):
+            lesson = {"pictures": [{"image": encode(folder / "blue0.jpg"), "name": "n" * length, "tags": [f"blue{length}"]}], "instead": True}
+            status, answer = server.ask("POST", "/v1/teach", lesson)
+            assert status == expected, (length, status, answer)
+        known = names(server)
+        assert "blue8192" in known
+        server.stop(signal.SIGKILL)
+    with Server(model) as server:
+        assert server.good("GET", "/v2/health/ready") == {"ready": True}
+        assert names(server) == known
+        assert server.stop() == 0
+
+
+def impatient_end(model, folder):
+    """Two signals, while lessons wait for the teacher: they are taught, or not, but none is half taught."""
+    with Server(model, "--library", folder) as server:
+        def teach(number):
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            pictures = [{"path": f"{colour}{i}.jpg", "tags": [f"tag {number}"]} for colour in serving.COLOURS for i in range(6)]
+            try:
+                connection.request("POST", "/v1/teach", json.dumps({"pictures": pictures, "instead": True}), {"Content-Type": "application/json"})
+                connection.getresponse().read()
+            except (OSError, http.client.HTTPException):
+                pass
+
+        threads = [threading.Thread(target=teach, args=(i,)) for i in range(30)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.3)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.05)
+        assert server.stop() == 0, server.said
+        for thread in threads:
+            thread.join()
+    with Server(model) as server:
+        assert server.good("GET", "/v2/health/ready") == {"ready": True}
+        assert all(name.split()[0] in ("tag", "red", "green") or name.startswith("blue") for name in names(server)), names(server)
+        assert server.stop() == 0
+
+
+def undo_again(model, folder):
+    """A client that has lost the answer asks again, and no other lesson is undone."""
+    with Server(model, "--library", folder) as server:
+        for i in range(2):
+            server.good("POST", "/v1/teach", {"pictures": [{"path": f"grey{i}.jpg", "tags": ["grey"]}], "instead": True})
+        last = server.good("GET", "/v1/history")["lessons"][0]["lesson"]
+        assert server.good("POST", "/v1/undo", {"lesson": last})["undone"]["lesson"] == last
+        status, answer = server.ask("POST", "/v1/undo", {"lesson": last})
+        assert status == 409 and "not the last" in answer["error"], (status, answer)
+        assert server.good("GET", "/v1/history")["lessons"][0]["lesson"] == last - 1
+        assert server.ask("POST", "/v1/undo", b"x", {"Content-Type": "application/json"})[0] == 400
+        assert server.good("POST", "/v1/undo")["undone"]["lesson"] == last - 1
+        assert server.stop() == 0
+
+
+def replaced_files(model, folder):
+    """Files that somebody has put in the place of the model's are not written to as if they were its own."""
+    history = Path(f"{model}.history")
+    for number, what in enumerate(("history", "both")):
+        with Server(model, "--library", folder) as server:
+            server.good("POST", "/v1/teach", {"pictures": [{"path": "grey0.jpg", "tags": ["grey"]}], "instead": True})
+            backup = server.good("GET", "/v1/model")
+            kept = history.read_bytes()
+            history.rename(f"{history}.away")
+            if what == "both":
+                model.unlink()
+                model.write_bytes(backup)
+            lesson = {"pictures": [{"path": f"grey{number + 2}.jpg", "tags": [f"grey after {what}"]}], "instead": True}
+            status, answer = server.ask("POST", "/v1/teach", lesson)
+            assert status == 409 and "replaced" in answer["error"], (status, answer)
+            assert not history.exists()
+            history.write_bytes(kept)
+            server.process.send_signal(signal.SIGHUP)
+            deadline = time.monotonic() + 20
+            while server.ask("POST", "/v1/teach", lesson)[0] != 200:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            server.stop(signal.SIGKILL)
+        with Server(model) as server:
+            assert server.good("GET", "/v2/health/ready") == {"ready": True}
+            assert f"grey after {what}" in names(server)
+            assert server.stop() == 0
+
+
+def uploads(model, folder, scratch):
+    packed = scratch / "packed.l3a"
+    serving.run("pack", model, "-o", packed, "--with-backbone")
+    with Server(model, "--library", folder, "--max-body", "1") as server:
+        bytes_of_model, before = server.good("GET", "/v1/model"), names(server)
+        status, answer = server.ask("PUT", "/v1/model", packed.read_bytes())
+        assert status in (409, 422) and "was not replaced" in answer["error"], (status, answer)
+        assert server.ask("PUT", "/v1/model", b"x" * 1000)[0] in (409, 422)
+        with socket.create_connection(("127.0.0.1", server.port)) as held:
+            held.sendall(b"PUT /v1/model HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx")
+            deadline = time.monotonic() + 20
+            while not Path(f"{model}.upload").exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert server.ask("PUT", "/v1/model", b"x" * 10)[0] == 429
+            assert int(server.headers["retry-after"]) > 0
+        with socket.create_connection(("127.0.0.1", server.port)) as large:
+            large.sendall(b"PUT /v1/model HTTP/1.1\r\nHost: localhost\r\nContent-Length: 17000000\r\n\r\n")
+            assert large.recv(100).startswith(b"HTTP/1.1 413")
+        deadline = time.monotonic() + 20
+        while server.ask("PUT", "/v1/model", bytes_of_model)[0] != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert names(server) == before
+        assert not list(model.parent.glob("*.upload*"))
+        assert server.stop() == 0
+    with Server(model, "--readonly") as server:
+        assert server.ask("PUT", "/v1/model", bytes_of_model)[0] == 403
+        assert server.stop() == 0
+    with Server(packed, "--library", folder) as server:
+        for method, path in (("GET", "/v1/quality"), ("POST", "/v1/undo"), ("PUT", "/v1/model")):
+            assert server.ask(method, path, b"" if method == "PUT" else None)[0] in (403, 409), path
+        for path in ("/v1/history", "/v1/classes", "/v1/model", "/v1/backup"):
+            server.good("GET", path)
+        assert server.stop() == 0
+
+
+def formats(model, folder):
+    """HEIC and AVIF only reach libheif if that was allowed."""
+    pictures = sorted((serving.SOURCE / "fuzz/corpus/picture").glob("good_[ha][ev]i[cf]"))
+    assert len(pictures) == 2, pictures
+    for picture in pictures:
+        shutil.copy(picture, folder / f"{picture.name}.heic")
+    for options, allowed in ((("--library", folder), False), (("--library", folder, "--heif"), True)):
+        with Server(model, *options) as server:
+            for picture in pictures:
+                status, answer = server.ask("POST", "/v1/tag", picture.read_bytes(), {"Content-Type": "image/jpeg"})
+                refused = status == 415 and "HEIC" in answer["error"]
+                assert refused != allowed, (picture, options, status, answer)
+                status, answer = server.ask("GET", f"/v1/library/thumbnail?path={picture.name}.heic")
+                assert (status == 404 and "HEIC" in answer["error"]) != allowed, (picture, options, status)
+            assert server.stop() == 0
+
+
+def formulas(model, folder):
+    """What spreadsheets would compute is a text, and can be read again."""
+    shutil.copy(folder / "red0.jpg", folder / "=1+2.jpg")
+    with Server(model, "--library", folder) as server:
+        server.good("POST", "/v1/teach", {"pictures": [{"path": "=1+2.jpg", "tags": ["=cmd"], "only": True}]})
+        server.good("POST", "/v1/tag", {"pictures": [{"path": "=1+2.jpg"}]})
+        rows = list(csv.reader(server.good("GET", "/v1/export").decode().splitlines()))
+        assert rows[1][0] == "./=1+2.jpg" and not any(cell[:1] in ("=", "+", "-", "@") for row in rows for cell in row[:2]), rows
+        assert server.stop() == 0
+
+
+def main():
+    if not serving.available():
+        print("skipped: this build has no server")
+        return 77
+    with tempfile.TemporaryDirectory() as made:
+        scratch = Path(made)
+        folder, model = serving.pictures(scratch / "pictures"), scratch / "model.l3a"
+        serving.teach_model(model, folder)
+        long_names(model, folder)
+        undo_again(model, folder)
+        replaced_files(model, folder)
+        impatient_end(model, folder)
+        uploads(model, folder, scratch)
+        formats(model, folder)
+        formulas(model, folder)
+    print("names, files, formats and ends that are out of the ordinary")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
