@@ -106,7 +106,7 @@ def kills(scratch, folder):
     serving.teach_model(model, folder)
     for ending in ("", ".history"):
         shutil.copy(f"{model}{ending}", f"{scratch / 'plain.l3a'}{ending}")
-    many = serving.pictures(scratch / "many", count=max(12, 4 * KILLS))
+    many = serving.pictures(scratch / "many", count=max(12, 4 * KILLS), first=10)
     client = Client([(path.name, encode(path)) for path in sorted(many.glob("*.jpg"), key=lambda p: p.stat().st_size)], chance)
     failures, stop = [], threading.Event()
     for kill in range(KILLS + 1):
