@@ -69,11 +69,12 @@ export async function quality(show) {
     return;
   }
   const sorted = [...classes].sort((a, b) => a.name.localeCompare(b.name, 'en'));
+  const worst = ({tag}) => Math.min(...classes.filter(one => one.name === tag).flatMap(one => [one.recall ?? 1, one.precision ?? 1]), 1);
   const lines = (items, line) => make('ul', {class: 'next'}, ...items.slice(0, LISTED).map(line));
   body.replaceChildren(
     card('', make('p', {}, summary(classes)), make('p', {class: 'soft'}, 'Every picture that you taught is checked as if it had not been. Photos that show none of your tags are harder: '
       + 'if you have many of them, teach a few as “none”.')),
-    ...(next.length ? [card('What to teach next', lines(next, one => make('li', {}, make('span', {}, make('b', {}, one.tag), ` ${advice(one, classes)}`),
+    ...(next.length ? [card('What to teach next', lines([...next].sort((a, b) => worst(a) - worst(b)), one => make('li', {}, make('span', {}, make('b', {}, one.tag), ` ${advice(one, classes)}`),
       button('Show its pictures', () => show(one.tag)))))] : []),
     card('Tag by tag', table(sorted, show)),
     ...(confusions.length ? [card('Mixed up', lines([...confusions].sort((a, b) => b.pictures - a.pictures), one => make('li', {}, make('span', {},
