@@ -3,12 +3,14 @@ taken back, and all is still there after a reload and a restart. Every view is c
 phone. Without Chromium the test is skipped, or fails if L3A_BROWSER=required, as in CI."""
 import contextlib
 import csv
+import http.server
 import io
 import json
 import os
 import shutil
 import signal
 import tempfile
+import threading
 import time
 import xml.etree.ElementTree
 import zipfile
@@ -265,6 +267,53 @@ def check_folder(page, work):
     page.told("0 pictures added. 3 were here already.")
 
 
+class Blank(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>another site</title><body>")
+
+    def log_message(self, *_):
+        pass
+
+
+# What a script of another site can try. Nothing may be read; an answer that cannot be looked into has the type 'opaque'.
+ATTACK = """(async () => {
+  const out = [], lesson = JSON.stringify({pictures: [{path: '001.jpg', tags: ['evil']}]});
+  const attempt = async (path, options) => {
+    try { const answer = await fetch(TARGET + path, options); out.push(answer.type === 'opaque' ? 'opaque' : 'read: ' + path); } catch { out.push('refused'); }
+  };
+  for (const path of ['v1/status', 'v1/history', 'v1/library/picture?path=001.jpg', 'v1/model']) {
+    await attempt(path, {});
+    await attempt(path, {mode: 'no-cors', credentials: 'include'});
+  }
+  for (const path of ['v1/teach', 'v1/undo', 'v1/rename']) {
+    await attempt(path, {method: 'POST', body: lesson, headers: {'Content-Type': 'application/json', 'X-L3A': '1'}});
+    await attempt(path, {method: 'POST', body: lesson, mode: 'no-cors', headers: {'Content-Type': 'text/plain'}});
+  }
+  const picture = new Image();
+  out.push(await new Promise(done => { picture.onload = () => done('read: an image'); picture.onerror = () => done('refused'); picture.src = TARGET + 'v1/library/picture?path=001.jpg'; }));
+  return out;
+})()"""
+
+
+def check_other_site(page, server):
+    """A page from another origin can neither read nor teach."""
+    before = server.good("GET", "/v1/history")
+    assert not page.faults(), page.faults()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Blank) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        page.ask("Page.navigate", url=f"http://127.0.0.1:{other.server_port}/")
+        page.until("document.title === 'another site'")
+        out = page.ask("Runtime.evaluate", expression=ATTACK.replace("TARGET", json.dumps(server.address)), awaitPromise=True, returnByValue=True)["result"]["value"]
+        other.shutdown()
+    assert len(out) == 15 and set(out) <= {"refused", "opaque"}, out
+    assert server.good("GET", "/v1/history") == before
+    page.events.clear()  # Chromium reports what it refused
+    page.visit(server.address)
+
+
 def check_token(page, demo, work):
     secret = os.path.join(work, "token")
     Path(secret).write_text("open sesame 0123456789abcdef\n")
@@ -344,6 +393,7 @@ def main():
                 check_views(page, pictures)
                 assert not page.foreign(server.address), page.foreign(server.address)
                 check_hostile(page, server)
+                check_other_site(page, server)
                 check_folder(page, work)
                 check_failures(page, server, demo, stack)
             check_token(page, demo, work)

@@ -1,6 +1,7 @@
 // "How good is it?" and the history.
 import {button, find, make} from './dom.js';
 import * as lessons from './lessons.js';
+import {known} from './pictures.js';
 import {get} from './server.js';
 import {count, list, number, percent, when} from './words.js';
 
@@ -41,13 +42,23 @@ function advice({tag, why}, classes) {
 
 const card = (title, ...content) => make('div', {class: 'card'}, title ? make('h3', {}, title) : null, ...content);
 
+// The check takes the server a moment, in which it learns nothing, so it is asked once for each edition, and one question at a time.
+let checked = {edition: null, answer: null}, checking = null;
+async function check() {
+  for (let tries = 0; checked.edition !== known.edition && tries < 2; tries++) {
+    checking ??= get('/v1/quality').then(answer => { checked = {edition: answer.edition, answer}; }).finally(() => { checking = null; });
+    await checking;
+  }
+  return checked.answer;
+}
+
 // show(tag): the pictures with this tag.
 export async function quality(show) {
   const body = find('#quality-body');
-  if (!body.children.length) body.replaceChildren(make('p', {class: 'soft'}, 'Checking…'));
+  if (!body.children.length) body.replaceChildren(make('p', {class: 'soft', role: 'status'}, 'Checking every picture that was taught…'));
   let answer;
   try {
-    answer = await get('/v1/quality');
+    answer = await check();
   } catch (problem) {
     body.replaceChildren(card('', make('p', {}, problem.message), make('p', {class: 'soft'}, problem.hint)));
     return;
@@ -58,11 +69,12 @@ export async function quality(show) {
     return;
   }
   const sorted = [...classes].sort((a, b) => a.name.localeCompare(b.name, 'en'));
+  const worst = ({tag}) => Math.min(...classes.filter(one => one.name === tag).flatMap(one => [one.recall ?? 1, one.precision ?? 1]), 1);
   const lines = (items, line) => make('ul', {class: 'next'}, ...items.slice(0, LISTED).map(line));
   body.replaceChildren(
     card('', make('p', {}, summary(classes)), make('p', {class: 'soft'}, 'Every picture that you taught is checked as if it had not been. Photos that show none of your tags are harder: '
       + 'if you have many of them, teach a few as “none”.')),
-    ...(next.length ? [card('What to teach next', lines(next, one => make('li', {}, make('span', {}, make('b', {}, one.tag), ` ${advice(one, classes)}`),
+    ...(next.length ? [card('What to teach next', lines([...next].sort((a, b) => worst(a) - worst(b)), one => make('li', {}, make('span', {}, make('b', {}, one.tag), ` ${advice(one, classes)}`),
       button('Show its pictures', () => show(one.tag)))))] : []),
     card('Tag by tag', table(sorted, show)),
     ...(confusions.length ? [card('Mixed up', lines([...confusions].sort((a, b) => b.pictures - a.pictures), one => make('li', {}, make('span', {},
