@@ -292,10 +292,19 @@ static struct request *request_create(struct server *server, struct MHD_Connecti
     return request;
 }
 
+/* A proxy may take another of the two for the length of the body, and what follows for another request. */
+static bool has_two_lengths(struct MHD_Connection *connection) {
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Transfer-Encoding") &&
+           MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
+}
+
 enum MHD_Result http_handle(void *argument, struct MHD_Connection *connection, const char *url, const char *method,
                             const char *version, const char *bytes, size_t *count, void **context) {
     struct request *request = *context;
     (void)version;
+    if (!request && has_two_lengths(connection)) {
+        return MHD_NO;
+    }
     if (!request) {
         request = request_create(argument, connection, url);
         *context = request;

@@ -627,7 +627,13 @@ l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_le
     if (entry) {
         const uint64_t pictures = entry->pictures;
         const size_t new_classes = entry->new_classes;
-        TRY(history_apply(teaching.history, entry, !teaching.options.no_history, &made));
+        status = history_apply(teaching.history, entry, !teaching.options.no_history, &made);
+        if (status != L3A_OK) {
+            if (tagger->commits) { /* nothing of what half a lesson has left in the model may be saved; the journal has the rest */
+                tagger_forget(tagger);
+            }
+            goto done;
+        }
         made.images = pictures;
         made.new_classes = new_classes;
         TRY(settle(tagger));
