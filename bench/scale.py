@@ -39,7 +39,7 @@ def learn(options, dim, ranks, threads, folder):
     words = [os.path.join(BUILD, "l3a"), "run", "--train", options.train, "--test", options.test, "--protocol", options.protocol, "--dim", dim, "--threads",
              threads, "--quiet", "-o", folder]
     if ranks:
-        words = ["mpirun", "-n", ranks, "--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else []), *words]
+        words = ["mpirun", "-n", ranks, "--oversubscribe", "--bind-to", "none", *(["--allow-run-as-root"] if os.geteuid() == 0 else []), *words]
     start = time.perf_counter()
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
     seconds = time.perf_counter() - start

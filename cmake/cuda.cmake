@@ -33,4 +33,4 @@ if(NOT L3A_SANITIZE) # the sanitizers' functions come from the program
 endif()
 set_target_properties(l3a_cuda PROPERTIES OUTPUT_NAME l3a-cuda LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map
   INSTALL_RPATH_USE_LINK_PATH ON)
-install(TARGETS l3a_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS l3a_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}${L3A_PLUGIN_FOLDER})

@@ -20,4 +20,4 @@ if(NOT L3A_SANITIZE) # the sanitizers' functions come from the program
   target_link_options(l3a_mpi PRIVATE LINKER:--no-undefined)
 endif()
 set_target_properties(l3a_mpi PROPERTIES OUTPUT_NAME l3a-mpi LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
-install(TARGETS l3a_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS l3a_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}${L3A_PLUGIN_FOLDER})

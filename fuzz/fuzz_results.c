@@ -12,7 +12,25 @@ static void check_rows(l3a_context *context, const l3a_results *results) {
         const l3a_result *row = l3a_results_at(results, i);
         must(row->method && row->phase && row->first < row->last && row->last <= l3a_results_class_count(results));
         must(l3a_results_average_precision(results, i) != NULL);
+        const size_t order = l3a_results_order_of(results, i);
+        must(order < l3a_results_order_count(results) && l3a_results_order(results, order));
+        for (size_t k = 0; k < row->last; k++) {
+            must(l3a_results_class_in(results, order, k) != NULL);
+        }
         l3a_results_summary(context, results, row->method, &summary);
+    }
+}
+
+/* The sentence and the tables, if the results have them, are cut to their room. */
+static void check_texts(l3a_context *context, const l3a_results *results, const char *const *folders) {
+    static const char *const formats[] = {"latex", "markdown"};
+    char text[64];
+    size_t length;
+    must(l3a_results_verdict(context, results, text, sizeof text) == L3A_OK && strlen(text) < sizeof text);
+    for (size_t i = 0; i < 2; i++) {
+        if (l3a_report_table(context, folders, 1, formats[i], text, sizeof text, &length) == L3A_OK) {
+            must(strlen(text) == sizeof text - 1 && length > strlen(text));
+        }
     }
 }
 
@@ -34,6 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     l3a_results *results = NULL;
     if (l3a_results_load(context, folders[0], &results) == L3A_OK) {
         check_rows(context, results);
+        check_texts(context, results, folders);
     }
     l3a_results_free(results);
     if (l3a_report_write(context, folders, 1, NULL, "page.html") == L3A_OK) {

@@ -166,6 +166,11 @@ def run_folders():
     keep("results", "bad_without_classes", join({name: parts[name] for name in names[:2]}))
     keep("results", "bad_order", join({**parts, "metrics.csv": b"\n".join(sorted(parts["metrics.csv"].split(b"\n"), reverse=True))}))
     keep("results", "bad_numbers", join({**parts, "metrics.csv": parts["metrics.csv"].replace(b",1,", b",18446744073709551615,")}))
+    l3a("run", *tables, "--protocol", "B0-C2", "--class-order", "shuffle:1,lexicographic", "--dim", "8", "--gamma", "1", "-o", "orders")
+    ordered = {name: read(f"orders/{name}") for name in names}
+    keep("results", "good_orders", join(ordered))
+    keep("results", "bad_orders", join({**ordered, "run.json": ordered["run.json"].replace(b'"classes_by_order": [[', b'"classes_by_order": [["x", ')}))
+    keep("results", "bad_order_of_row", join({**ordered, "metrics.csv": ordered["metrics.csv"].replace(b",shuffle:1", b",shuffle:2", 1)}))
     keep("results", "bad_names", join({**parts, "metrics.csv": parts["metrics.csv"].replace(b"l3a", b"<b>\x1b\xff"),
                                        "per_class.csv": parts["per_class.csv"].replace(b"l3a", b"<b>\x1b\xff")}))
 

@@ -53,6 +53,8 @@ extern "C" {
 /* The version of the library that is running, which may differ from the header's. */
 L3A_PUBLIC const char *l3a_version(void);
 L3A_PUBLIC int l3a_version_number(void);
+/* What to cite, as BibTeX: the paper, and this version of the program. Since 0.7. */
+L3A_PUBLIC const char *l3a_citation(void);
 
 /* ---- Status ---------------------------------------------------------------------------------------------------------
  * These numbers never change. */
@@ -90,7 +92,7 @@ typedef enum l3a_event_kind {
     L3A_EVENT_TIMING = 2,   /* stage, seconds: a stage has ended; since 0.6, of the stage "share", done: bytes that were summed */
     L3A_EVENT_RESULT = 3,   /* text: a phase of an experiment is finished and, if there is a folder, on disk */
     L3A_EVENT_NOTE = 4      /* text: what was chosen, and why: with the device "auto", and since 0.6 with the solver "auto" if one
-                             * process      has too little memory for the sums. Since 0.5. */
+                             * process has too little memory for the sums. Since 0.5. */
 } l3a_event_kind;
 
 typedef struct l3a_event {
@@ -376,6 +378,14 @@ L3A_PUBLIC l3a_status l3a_features_wrap_views(l3a_context *context, const float 
 L3A_PUBLIC l3a_status l3a_features_use_views(l3a_features *features, size_t views);
 /* Writes a feature file (float32) atomically: whatever happens, the path holds the complete new file or what it held before. */
 L3A_PUBLIC l3a_status l3a_features_save(l3a_features *features, const char *path);
+
+typedef struct l3a_save_options {
+    size_t size;   /* sizeof the struct */
+    uint64_t half; /* 1: features as float16, where a number above 65504 is L3A_ERROR_DATA; 0: float32 */
+} l3a_save_options;
+
+/* The same with options; NULL: the defaults. Since 0.7. */
+L3A_PUBLIC l3a_status l3a_features_save_with(l3a_features *features, const l3a_save_options *options, const char *path);
 /* Joins the rows of feature files in a new one, whose number of rows is stored in *rows. If the files are shards of an extraction
  * (l3a_extract_options), all of them must be there, in any order, and the new file has the bytes that one process would have
  * written on the same kind of machine. Otherwise their rows are joined in the order given; classes, width, views and type must be
@@ -399,6 +409,8 @@ L3A_PUBLIC const int8_t *l3a_features_labels(const l3a_features *features);
 L3A_PUBLIC const int8_t *l3a_features_members(const l3a_features *features);
 /* The name of a row's picture; NULL if the file has no ids. */
 L3A_PUBLIC const char *l3a_features_id(const l3a_features *features, size_t row);
+/* Names the pictures of a table that is in memory or of NumPy files: one name per row, without newlines. Since 0.7. */
+L3A_PUBLIC l3a_status l3a_features_set_ids(l3a_features *features, const char *const *ids, size_t count);
 /* How the features were made: "backbone", "sha256", "preprocess", "pool". "difficult" is "ignore" if the labels were read with
  * ignore_difficult. NULL if not recorded. Valid until the record is set again. */
 L3A_PUBLIC const char *l3a_features_record(const l3a_features *features, const char *key);
@@ -648,11 +660,11 @@ L3A_PUBLIC l3a_status l3a_class_order(l3a_context *context, const char *const *n
 
 /* ---- Experiments ----------------------------------------------------------------------------------------------------
  * An experiment takes every method, with every combination of the values given for some settings, and every seed through every
- * phase of a protocol. A method with settings is a point. The results go to a folder, from which an interrupted experiment can be
- * resumed.
+ * phase of a protocol, and through every class order if there are several. A method with settings is a point. The results go to a
+ * folder, from which an interrupted experiment can be resumed.
  *
  * A run has one point per method. Its folder has run.json, the tables of all methods, timings.csv, report.html, and the model of
- * the first method and seed; model and tables are written after every phase.
+ * the first method, class order and seed; model and tables are written after every phase.
  * A grid (a sweep) has any number of points. Points that share the random layer are learned together: rows are read and expanded
  * once, and sums are computed once for all points, except for rows on which their pseudo-labels differ. Its folder has sweep.json,
  * sweep.csv (one row per point, seed and phase), report.html, and in points/ the folder of a run for each point, without models;
@@ -685,19 +697,23 @@ typedef struct l3a_experiment_options {
     const char *directory; /* recorded with the command: where its relative paths start; NULL: none */
     int no_report;         /* 1: do not write report.html at the end */
     const char *pictures;  /* for the report: the data set with the test pictures; NULL: the one that the test table records */
+    /* Several class orders, each as in l3a_class_order(), instead of class_order. Since 0.7. */
+    const char *const *class_orders;
+    size_t class_order_count; /* 0: only class_order */
 } l3a_experiment_options;
 
 /* What an experiment would do. */
 typedef struct l3a_workload {
     size_t size; /* sizeof the struct */
     size_t classes, phases, points, seeds;
-    size_t passes;           /* over the training rows, per seed; points that are learned together share one */
-    double flops;            /* estimate, over all points and seeds */
+    size_t passes;           /* over the training rows, per order and seed; points that are learned together share one */
+    double flops;            /* estimate, over all points, orders and seeds */
     uint64_t memory;         /* bytes at the peak */
     uint64_t file;           /* bytes of the largest model file; 0 for a grid, which keeps none */
     uint64_t device_memory;  /* bytes of the GPU's memory at the peak; 0: the processor is used. Since 0.5. */
     uint64_t parts, spilled; /* on a GPU, the most sums of phases kept apart, and how many of them it has no room for: they are in
                               * `memory`. Since 0.5. */
+    size_t orders;           /* of the classes: each point learns once for every order and seed. Since 0.7. */
 } l3a_workload;
 
 /* A phase of the protocol. */
@@ -713,7 +729,7 @@ typedef struct l3a_result {
     const char *method;
     uint64_t seed;
     size_t phase;       /* from 1 */
-    size_t first, last; /* classes of the phase, in the run's class order */
+    size_t first, last; /* classes of the phase, in the class order of the result */
     uint64_t train_images, test_images, pseudo_labels;
     double seconds; /* to learn and evaluate the phase */
     /* mAP of some of the classes, measured only on the test images that show one of them, as the paper's released program logs it:
@@ -756,7 +772,7 @@ L3A_PUBLIC l3a_status l3a_experiment_create(l3a_context *context, const l3a_expe
                                             l3a_experiment **experiment);
 /* A plan that exceeds the memory available is L3A_ERROR_MEMORY. */
 L3A_PUBLIC l3a_status l3a_experiment_plan(const l3a_experiment *experiment, l3a_workload *plan);
-/* Describes phase number `index`, from 0. */
+/* Describes phase number `index`, from 0; with several class orders, that of the first. */
 L3A_PUBLIC l3a_status l3a_experiment_phase(const l3a_experiment *experiment, size_t index, l3a_protocol_phase *phase);
 /* Runs what the folder does not have yet. An experiment can be run once; to resume it, create another one. */
 L3A_PUBLIC l3a_status l3a_experiment_run(l3a_experiment *experiment);
@@ -767,6 +783,9 @@ L3A_PUBLIC size_t l3a_experiment_points(const l3a_experiment *experiment);
 L3A_PUBLIC const char *l3a_experiment_method(const l3a_experiment *experiment, size_t point);
 /* "gamma=10 eta=0.7", after the method's name if there is more than one method. */
 L3A_PUBLIC const char *l3a_experiment_label(const l3a_experiment *experiment, size_t point);
+/* Above which threshold the point predicts a class, which CF1 and OF1 depend on: "σ > 0.5", where σ is the logistic function of the
+ * score; "fitted per class", "fitted, one for all". Since 0.7. */
+L3A_PUBLIC const char *l3a_experiment_threshold(const l3a_experiment *experiment, size_t point);
 /* The point's value on an axis, "-" if its method does not use the setting. */
 L3A_PUBLIC const char *l3a_experiment_value(const l3a_experiment *experiment, size_t point, size_t axis);
 /* The results of a point, for all seeds; all points of a run share one table. NULL before l3a_experiment_run(). They
@@ -790,28 +809,60 @@ L3A_PUBLIC l3a_status l3a_folder_record(l3a_context *context, const char *folder
 /* Loads the results of a run, finished or not. */
 L3A_PUBLIC l3a_status l3a_results_load(l3a_context *context, const char *folder, l3a_results **results);
 L3A_PUBLIC void l3a_results_free(l3a_results *results);
-/* Results are one per method, seed and phase. */
+/* Results are one per method, class order, seed and phase. */
 L3A_PUBLIC size_t l3a_results_count(const l3a_results *results);
 L3A_PUBLIC const l3a_result *l3a_results_at(const l3a_results *results, size_t index);
-/* AP in percent of the classes [0, last) after that phase, in the run's class order. */
+/* AP in percent of the classes [0, last) after that phase, in the class order of the result. */
 L3A_PUBLIC const double *l3a_results_average_precision(const l3a_results *results, size_t index);
 /* Of one of these classes; NULL if an older version did not record it. */
 L3A_PUBLIC const l3a_class_tally *l3a_results_tally(const l3a_results *results, size_t index, size_t class_index);
-/* The classes, in the run's order. */
+/* The classes, in the run's order; with several orders, in the first. */
 L3A_PUBLIC size_t l3a_results_class_count(const l3a_results *results);
 L3A_PUBLIC const char *l3a_results_class(const l3a_results *results, size_t index);
+/* The number of class orders; what one of them is called ("shuffle:1"; "" if there is only one); its classes; and which of them a
+ * result has. NULL and 0 past the last. Since 0.7. */
+L3A_PUBLIC size_t l3a_results_order_count(const l3a_results *results);
+L3A_PUBLIC const char *l3a_results_order(const l3a_results *results, size_t order);
+L3A_PUBLIC const char *l3a_results_class_in(const l3a_results *results, size_t order, size_t index);
+L3A_PUBLIC size_t l3a_results_order_of(const l3a_results *results, size_t index);
 
-/* Over the seeds of one method: mean and standard deviation (of the sample; 0 for one seed). */
+/* Over the seeds of one method, and its class orders if there are several: mean and standard deviation (of the sample; 0 for one
+ * seed and order). */
 typedef struct l3a_summary {
     size_t size;        /* sizeof the struct */
     const char *method; /* the pointer passed to l3a_results_summary() */
-    size_t seeds;
+    size_t seeds;       /* with several class orders, the pairs of an order and a seed */
     double average_map[2], last_map[2], last_class_f1[2], last_overall_f1[2], forgetting[2]; /* mean, deviation */
     double base_map[2], new_map[2]; /* after the last phase; NaN if not recorded */
+    size_t orders;                  /* class orders that have results. Since 0.7. */
 } l3a_summary;
 
 L3A_PUBLIC l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method,
                                           l3a_summary *summary);
+/* Writes one sentence about the results, cut to capacity: "l3a+ ends 2.1 mAP above l3a and 0.1 below joint, with one seed." It
+ * compares the method that ends best with the next best and with joint learning, and says if a difference is within the spread of
+ * the seeds: if it is at most its own standard deviation, each seed compared with itself. "" if there are no results. Since 0.7. */
+L3A_PUBLIC l3a_status l3a_results_verdict(l3a_context *context, const l3a_results *results, char *text, size_t capacity);
+/* Places of numbers in a table, from 1 for the highest or, if `less` is not 0, the lowest. Numbers that look the same when printed
+ * with this many decimals share a place, and the next number has the next place. NaN has place 0. Since 0.7. */
+L3A_PUBLIC l3a_status l3a_rank(l3a_context *context, const double *values, size_t count, int decimals, int less, size_t *places);
+
+/* A row of the paper's tables, for comparison. NaN: a number that the paper does not have. Since 0.7. */
+typedef struct l3a_published {
+    int table;                     /* of the paper */
+    const char *data;              /* "COCO": MS-COCO 2014; "VOC": PASCAL VOC 2007 */
+    const char *protocol, *method; /* "B0-C10", "KRT-R" */
+    const char *memory;            /* images kept for replay: "0", "20/class", "1000"; "" if the paper does not say */
+    const char *backbone;          /* NULL: the paper says only that it is a TResNet-M or a ViT-B/16 */
+    double average_map, last_map;  /* percent: averaged over phases, and after the last one */
+    double last_class_f1, last_overall_f1;
+} l3a_published;
+
+/* The rows for a protocol and the data set that has these classes, in any order, as the paper prints them; a row that two tables
+ * have is there once. They were not measured with this program. NULL past the last, so at once if the paper has no such row. The
+ * rows are static. Since 0.7. */
+L3A_PUBLIC const l3a_published *l3a_published_at(const char *protocol, const char *const *classes, size_t class_count,
+                                                 size_t index);
 
 /* The report: one HTML page about one or more runs, finished or not, that needs no other file. An experiment writes its own
  * report.html. */
@@ -821,9 +872,22 @@ typedef struct l3a_report_options {
     const char *pictures; /* the data set with the test pictures; NULL: the one that the runs record, if it is available */
 } l3a_report_options;
 
-/* NULL options: the defaults. The path holds the complete page afterwards or, on failure, what it held before. */
+/* NULL options: the defaults. The path holds the complete page afterwards or, on failure, what it held before. Since 0.7, the only
+ * folder can be that of a sweep. */
 L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *folders, size_t count,
                                        const l3a_report_options *options, const char *path);
+/* The table of one or more finished runs for a paper or a web page, as text: the format is "latex" (with the package booktabs) or
+ * "markdown". Methods are the rows, with average mAP and, after the last phase, mAP, CF1 and OF1; ± is the standard deviation over
+ * seeds and class orders, the best is bold, and the paper's own rows follow, as in the report. The text is cut to capacity, and
+ * *length is its full length; text may be NULL if capacity is 0. Since 0.7. */
+L3A_PUBLIC l3a_status l3a_report_table(l3a_context *context, const char *const *folders, size_t count, const char *format,
+                                       char *text, size_t capacity, size_t *length);
+/* The charts of the report, each as a figure for papers and slides in a file of its own, named by what it shows:
+ * "map-by-phase.svg". The format is "svg", "pdf" or "png"; the last two need the plug-in libl3a-figure.so, which is looked for next
+ * to the library or in the folder L3A_PLUGIN_PATH. The folder is created if it is missing; each file replaces one of the same name
+ * at once, and none is touched before all figures are drawn. NULL options: the defaults; a figure has no use for any. Since 0.7. */
+L3A_PUBLIC l3a_status l3a_report_figures(l3a_context *context, const char *const *folders, size_t count,
+                                         const l3a_report_options *options, const char *format, const char *folder);
 
 /* ---- Pictures -------------------------------------------------------------------------------------------------------
  * Decodes JPEG, PNG, WebP (since 0.3, with libwebp), HEIC and AVIF (since 0.3, with libheif) to RGB bytes and resizes them for a
@@ -1052,6 +1116,8 @@ typedef struct l3a_backbone_info {
     const char *engine;   /* "onednn" or "blas" */
 } l3a_backbone_info;
 
+/* What computes networks in this build and on this machine: "onednn" or "blas", which is slower. Since 0.7. */
+L3A_PUBLIC const char *l3a_backbone_engine(void);
 /* NULL options: the defaults. */
 L3A_PUBLIC l3a_status l3a_backbone_open(l3a_context *context, const char *path, const l3a_backbone_options *options,
                                         l3a_backbone **backbone);

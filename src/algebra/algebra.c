@@ -359,15 +359,20 @@ l3a_status vectors_solve(const struct sums *sums, struct vectors *vectors, size_
 }
 
 /* The triangle travels in strips: large ones, since each of them waits for all processes. */
+enum { SHARED = 1 << 20 };
+
+static size_t shared_numbers(size_t d) {
+    const uint64_t whole = triangle_numbers(0, d), most = d > SHARED ? d : SHARED;
+    return (size_t)(whole < most ? whole : most);
+}
+
 static l3a_status share_triangle(struct sums *sums) {
-    enum { NUMBERS = 1 << 20 };
     l3a_status status = L3A_OK;
     const size_t d = sums->dim;
-    const uint64_t whole = triangle_numbers(0, d), most = d > NUMBERS ? d : NUMBERS;
     double *values = NULL;
-    TRY(allocate(sums->context, (size_t)(whole < most ? whole : most), sizeof *values, &values));
+    TRY(allocate(sums->context, shared_numbers(d), sizeof *values, &values));
     for (size_t first = 0, count; first < d; first += count) {
-        for (count = 1; first + count < d && triangle_numbers(first, count + 1) <= NUMBERS; count++) {
+        for (count = 1; first + count < d && triangle_numbers(first, count + 1) <= SHARED; count++) {
         }
         TRY(sums_read(sums, ADDED, first, count, values));
         TRY(sum_numbers(sums->context, values, (size_t)triangle_numbers(first, count)));
@@ -376,6 +381,11 @@ static l3a_status share_triangle(struct sums *sums) {
 done:
     release(sums->context, values);
     return status;
+}
+
+uint64_t sums_share_bytes(const l3a_context *context, size_t dim, size_t columns) {
+    const uint64_t strip = shared_numbers(dim), added = (uint64_t)dim * columns;
+    return learns_alone(context) ? 0 : (strip > added ? strip : added) * sizeof(double);
 }
 
 l3a_status sums_share(struct sums *sums, size_t columns, double *cross) {

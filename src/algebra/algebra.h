@@ -268,6 +268,8 @@ l3a_status sums_cross(struct sums *sums, double sign, double *cross);
 /* The same with sign 1, after the second half and C have become the sums over all processes that learn together. After rows were
  * added, this comes before anything else that waits for other processes. */
 l3a_status sums_share(struct sums *sums, size_t columns, double *cross);
+/* The processor's memory that this takes for a while, with sums of the context's own back end. */
+uint64_t sums_share_bytes(const l3a_context *context, size_t dim, size_t columns);
 /* Rows [first, first + count) of the lower triangle, one after another: row i has i + 1 numbers. */
 l3a_status sums_read(const struct sums *sums, enum half half, size_t first, size_t count, double *values);
 l3a_status sums_write(struct sums *sums, enum half half, size_t first, size_t count, const double *values);

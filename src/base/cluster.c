@@ -127,7 +127,8 @@ void cluster_unshare(l3a_context *context) {
 static void choose_device(l3a_cluster *cluster, l3a_context_options *options) {
     char text[256];
     size_t count = 0;
-    if (!options->device || strcmp(options->device, "cuda") != 0) {
+    const bool automatic = options->device && strcmp(options->device, "auto") == 0;
+    if (!options->device || (!automatic && strcmp(options->device, "cuda") != 0)) {
         return;
     }
     for (bool there = true; there && count <= cluster->place.local; count += there) {
@@ -135,7 +136,7 @@ static void choose_device(l3a_cluster *cluster, l3a_context_options *options) {
         there = l3a_device_describe(cluster->context, cluster->device, text, sizeof text) == L3A_OK;
     }
     if (count) {
-        snprintf(cluster->device, sizeof cluster->device, "cuda:%zu", cluster->place.local % count);
+        snprintf(cluster->device, sizeof cluster->device, "%s:%zu", automatic ? "auto" : "cuda", cluster->place.local % count);
         options->device = cluster->device;
     }
 }

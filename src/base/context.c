@@ -16,6 +16,21 @@ const char *l3a_version(void) {
     return L3A_VERSION;
 }
 
+const char *l3a_citation(void) {
+    return "@inproceedings{zhang2025l3a,\n"
+           "  title     = {{L3A}: Label-Augmented Analytic Adaptation for Multi-Label Class Incremental Learning},\n"
+           "  author    = {Zhang, Xiang and He, Run and Chen, Jiao and Fang, Di and Li, Ming and Zeng, Ziqian and Chen, Cen and "
+           "Zhuang, Huiping},\n"
+           "  booktitle = {International Conference on Machine Learning (ICML)},\n"
+           "  year      = {2025}\n"
+           "}\n"
+           "@misc{l3a,\n"
+           "  title  = {l3a: teach a multi-label classifier new classes without forgetting the old ones},\n"
+           "  author = {{The l3a authors}},\n"
+           "  note   = {Version " L3A_VERSION "}\n"
+           "}\n";
+}
+
 int l3a_version_number(void) {
     return L3A_VERSION_NUMBER;
 }

@@ -11,6 +11,13 @@
 
 enum { PATH_LIMIT = 4096, NAME_LIMIT = 16, MOST_DEVICES = 1000 };
 
+/* A statically linked program could only load what was built for the very C library that it contains. */
+#ifdef L3A_STATIC
+enum { CAN_LOAD = 0 };
+#else
+enum { CAN_LOAD = 1 };
+#endif
+
 static void copy_bytes(const l3a_context *context, void *to, const void *from, size_t bytes) {
     parallel_copy(context->threads, to, from, bytes);
 }
@@ -27,8 +34,10 @@ static bool is_processor(const char *name) {
     return !name || !strcmp(name, "cpu");
 }
 
+/* Also "auto:1", which a process that is not the first on its machine gets (cluster.c). */
 static bool is_automatic(const char *name) {
-    return name && !strcmp(name, "auto");
+    const char *number = name && !strncmp(name, "auto", 4) ? name + 4 : NULL;
+    return number && (!number[0] || (number[0] == ':' && number[1] && !number[1 + strspn(number + 1, "0123456789")]));
 }
 
 static l3a_status read_name(l3a_context *context, const char *text, struct device_name *name) {
@@ -62,15 +71,20 @@ static bool own_folder(char *folder, size_t capacity) {
     return fits;
 }
 
+/* L3A_PLUGIN_FOLDER: where plug-ins are, below the folder of the library; "" if they are beside it. */
 static l3a_status find_plugin(l3a_context *context, const char *kind, char *path, size_t capacity) {
     l3a_status status = L3A_OK;
     char folder[PATH_LIMIT];
     const char *given = secure_getenv("L3A_PLUGIN_PATH");
+    FAIL_IF(!CAN_LOAD, context, L3A_ERROR_NOT_FOUND,
+            "use the shared build of l3a for GPUs, clusters, and figures in PDF and PNG; L3A_ALONE=1 tells processes that mpirun "
+            "started to work alone",
+            "plug-in %s: this is the static build, which has no plug-ins", kind);
     FAIL_IF(given && given[0] != '/', context, L3A_ERROR_OPTION, "set it to the full path of the folder that has the plug-ins",
             "L3A_PLUGIN_PATH: '%.200s' is no full path", given);
     FAIL_IF(!given && !own_folder(folder, sizeof folder), context, L3A_ERROR_NOT_FOUND,
             "set L3A_PLUGIN_PATH to the folder that has the plug-ins", "plug-in %s: the library's own folder is unknown", kind);
-    const int length = snprintf(path, capacity, "%s/libl3a-%s.so", given ? given : folder, kind);
+    const int length = snprintf(path, capacity, "%s%s/libl3a-%s.so", given ? given : folder, given ? "" : L3A_PLUGIN_FOLDER, kind);
     FAIL_IF(length < 0 || (size_t)length >= capacity, context, L3A_ERROR_OPTION, NULL, "plug-in %s: the path is too long", kind);
 done:
     return status;
@@ -122,7 +136,8 @@ static l3a_status load_plugin(l3a_context *context, const char *kind, const stru
     if (!access(path, R_OK)) {
         TRY(check_driver(context, kind));
     }
-    TRY(load_entry(context, user, kind, path, "build it with 'make cuda', or set L3A_PLUGIN_PATH to the folder that has it",
+    TRY(load_entry(context, user, kind, path,
+                   "install l3a-backend-cuda, build the plug-in with 'make cuda', or set L3A_PLUGIN_PATH to the folder that has it",
                    &found));
     memcpy(&entry, &found, sizeof entry);
     *plugin = entry(PLUGIN_VERSION);
@@ -137,10 +152,28 @@ l3a_status cluster_load(l3a_context *context, const struct cluster_plugin **plug
     cluster_entry *entry = NULL;
     void *found = NULL;
     TRY(find_plugin(context, "mpi", path, sizeof path));
+    TRY(load_entry(context, "several processes were started together, and they need MPI", "mpi", path,
+                   "install l3a-backend-mpi, build the plug-in where Open MPI is installed, set L3A_PLUGIN_PATH to the folder that "
+                   "has it, or set L3A_ALONE=1 "
+                   "if the processes have nothing to do with each other",
+                   &found));
+    memcpy(&entry, &found, sizeof entry);
+    *plugin = entry(PLUGIN_VERSION);
+    TRY(check_version(context, path, *plugin));
+done:
+    return status;
+}
+
+l3a_status figure_load(l3a_context *context, const struct figure_plugin **plugin) {
+    l3a_status status = L3A_OK;
+    char path[PATH_LIMIT + 32];
+    figure_entry *entry = NULL;
+    void *found = NULL;
+    TRY(find_plugin(context, "figure", path, sizeof path));
     TRY(load_entry(
-        context, "several processes were started together, and they need MPI", "mpi", path,
-        "build the plug-in where Open MPI is installed, set L3A_PLUGIN_PATH to the folder that has it, or set L3A_ALONE=1 "
-        "if the processes have nothing to do with each other",
+        context, "figures in PDF and PNG", "figure", path,
+        "make figures in SVG, which need no plug-in; or install l3a-figures, or install librsvg2-dev and build the plug-in, or "
+        "set L3A_PLUGIN_PATH to the folder that has it",
         &found));
     memcpy(&entry, &found, sizeof entry);
     *plugin = entry(PLUGIN_VERSION);
@@ -163,13 +196,25 @@ done:
     return status;
 }
 
-static void open_automatic(l3a_context *context) {
-    char text[256] = "";
-    context->choosing = open_named(context, "cuda") == L3A_OK;
+static l3a_status describe(l3a_context *context, const char *device, char *text, size_t capacity) {
+    l3a_status status = L3A_OK;
+    struct device_name name;
+    const struct l3a_plugin *plugin;
+    TRY(read_name(context, device, &name));
+    TRY(load_plugin(context, name.kind, &plugin));
+    TRY(plugin->describe(context, &plugin_host, name.number, text, capacity));
+done:
+    return status;
+}
+
+static void open_automatic(l3a_context *context, const char *number) {
+    char device[32], text[256] = "";
+    snprintf(device, sizeof device, "cuda%s", number);
+    context->choosing = open_named(context, device) == L3A_OK;
     if (!context->choosing) {
         report_note(context, "no GPU is used: %s", context->error_text);
         context->error_text[0] = context->error_hint[0] = 0;
-    } else if (context->plugin->describe(context, &plugin_host, 0, text, sizeof text) == L3A_OK) {
+    } else if (describe(context, context->device_name, text, sizeof text) == L3A_OK) {
         report_note(context, "using %s: %s", context->device_name, text);
     }
 }
@@ -180,7 +225,7 @@ l3a_status device_open(l3a_context *context) {
     strcpy(context->device_name, "cpu");
     context->options.device = context->device_name;
     if (is_automatic(name)) {
-        open_automatic(context);
+        open_automatic(context, name + strlen("auto"));
     } else if (!is_processor(name)) {
         status = open_named(context, name);
     }
@@ -211,17 +256,6 @@ void device_leave(l3a_context *context, const char *format, ...) {
 l3a_status device_memory(l3a_context *context, uint64_t *available) {
     *available = UINT64_MAX;
     return context->plugin ? context->plugin->memory(context, available) : L3A_OK;
-}
-
-static l3a_status describe(l3a_context *context, const char *device, char *text, size_t capacity) {
-    l3a_status status = L3A_OK;
-    struct device_name name;
-    const struct l3a_plugin *plugin;
-    TRY(read_name(context, device, &name));
-    TRY(load_plugin(context, name.kind, &plugin));
-    TRY(plugin->describe(context, &plugin_host, name.number, text, capacity));
-done:
-    return status;
 }
 
 l3a_status l3a_device_describe(l3a_context *context, const char *device, char *text, size_t capacity) {

@@ -69,6 +69,18 @@ typedef const struct cluster_plugin *cluster_entry(uint32_t version);
 /* Loads the plug-in. */
 l3a_status cluster_load(l3a_context *context, const struct cluster_plugin **plugin);
 extern const struct plugin_host plugin_host;
+
+enum figure_format { FIGURE_SVG, FIGURE_PDF, FIGURE_PNG };
+
+/* The plug-in libl3a-figure.so: drawings in SVG as a page of PDF or as pixels. */
+struct figure_plugin {
+    /* The caller releases *bytes. */
+    l3a_status (*convert)(l3a_context *context, const struct plugin_host *host, enum figure_format format, const char *title,
+                          const char *svg, size_t svg_length, char **bytes, size_t *length);
+};
+
+typedef const struct figure_plugin *figure_entry(uint32_t version);
+l3a_status figure_load(l3a_context *context, const struct figure_plugin **plugin);
 /* Whether the processes that the context works with can hold sums together. */
 bool cluster_can_share(const l3a_context *context);
 /* Gives the context a shared_algebra, if it has none yet. Every process calls this. */

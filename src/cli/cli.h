@@ -295,7 +295,7 @@ int print_taught(const struct arguments *arguments, l3a_tagger *tagger, const l3
 struct request {
     l3a_experiment_options options;
     l3a_options *settings;
-    struct list methods, seeds;
+    struct list methods, orders, seeds;
     uint64_t *numbers; /* the seeds */
 };
 
@@ -324,6 +324,8 @@ void print_device_plan(FILE *to, const struct arguments *arguments, uint64_t mem
 void request_free(struct request *request);
 
 /* Prints the results of a run; format "summary" prints only the table over all phases. */
-l3a_status print_results(l3a_context *context, const l3a_results *results, const char *format);
+l3a_status print_results(l3a_context *context, const l3a_experiment *run, const char *format);
+/* Prints the table to publish of some runs: "latex" or "markdown". */
+l3a_status print_report_table(l3a_context *context, const char *const *folders, size_t count, const char *format);
 
 #endif

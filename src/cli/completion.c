@@ -154,7 +154,7 @@ static void print_bash(void) {
            "    if ((COMP_CWORD == 1)); then\n"
            "        _l3a_words '");
     print_commands();
-    printf(" --help --version'\n"
+    printf(" --citation --help --version'\n"
            "        return\n"
            "    fi\n"
            "    # '=' and ':' are separate words\n"
@@ -245,7 +245,7 @@ static void print_zsh(void) {
     printf("    )\n"
            "    if ((CURRENT == 2)); then\n"
            "        _describe command commands\n"
-           "        compadd -- --help --version\n"
+           "        compadd -- --citation --help --version\n"
            "        return\n"
            "    fi\n"
            "    shift words\n"
@@ -325,6 +325,7 @@ static void print_fish(void) {
            "    end\n"
            "end\n"
            "complete -c l3a -f\n"
+           "complete -c l3a -n '__l3a_at 1' -l citation -d 'what to cite'\n"
            "complete -c l3a -n '__l3a_at 1' -l help -d 'the commands'\n"
            "complete -c l3a -n '__l3a_at 1' -l version -d 'the version'\n");
     for (const struct command *command = commands; command->name; command++) {

@@ -118,7 +118,7 @@ static l3a_status run_phases(const struct demo *demo) {
         status = l3a_experiment_run(experiment);
     }
     if (status == L3A_OK) {
-        status = print_results(demo->context, l3a_experiment_results(experiment, 0), "summary");
+        status = print_results(demo->context, experiment, "summary");
     }
     if (status == L3A_OK && access(in_folder(demo, "run/report.html", report), R_OK) == 0) {
         printf("\nFull report, with charts and pictures: %s\n", report);

@@ -14,12 +14,37 @@ static void print_waiting(void) {
                     : "as OpenMP chooses");
 }
 
+static bool reads_format(const char *name) {
+    size_t i = 0;
+    while (l3a_picture_format_at(i) && strcmp(l3a_picture_format_at(i), name) != 0) {
+        i++;
+    }
+    return l3a_picture_format_at(i) != NULL;
+}
+
+/* The formats that this build reads, and those it could have been built to read. */
 static void print_formats(void) {
+    static const char *const optional[] = {"webp", "heic", "avif"};
+    bool missing = false;
     printf("pictures     ");
     for (size_t i = 0; l3a_picture_format_at(i); i++) {
         printf("%s%s", i ? ", " : "", l3a_picture_format_at(i));
     }
+    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
+        if (!reads_format(optional[i])) {
+            printf(missing ? ", %s" : "\n             this build does not read %s", optional[i]);
+            missing = true;
+        }
+    }
     printf("\n");
+}
+
+static void print_networks(void) {
+    const char *engine = l3a_backbone_engine();
+    printf("networks     %s\n", engine);
+    if (strcmp(engine, "onednn") != 0) {
+        printf("             this build lacks oneDNN, which computes networks faster\n");
+    }
 }
 
 const struct option doctor_options[] = {
@@ -84,12 +109,17 @@ int doctor_command(struct arguments *arguments) {
     printf(", %s free\n", size_text(machine.memory_available, text));
     print_formats();
     printf("matrices     %s\n", machine.blas);
+    if (strstr(machine.blas, "OpenBLAS") && !strstr(machine.blas, "USE_OPENMP")) {
+        printf("             it has threads of its own, and --threads does not limit them; install libopenblas0-openmp, or set\n"
+               "             OPENBLAS_NUM_THREADS\n");
+    }
     if (machine.better_kernels[0]) {
         printf("             these kernels are slow; set OPENBLAS_CORETYPE=%s\n", machine.better_kernels);
     } else if (getenv("OPENBLAS_CORETYPE")) {
         printf("             chosen by OPENBLAS_CORETYPE=%s; set it for your own programs that use the library, too\n",
                getenv("OPENBLAS_CORETYPE"));
     }
+    print_networks();
     print_devices(arguments->context);
     status = l3a_machine_speed(arguments->context, &single, &exact);
     if (status != L3A_OK) {

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool request_check(const struct arguments *arguments) {
     if (!argument_needed(arguments, "train") || !argument_needed(arguments, "test")) {
@@ -27,6 +28,19 @@ static bool parse_seeds(const struct arguments *arguments, struct request *reque
     }
     l3a_options_free(checked);
     return explain(arguments, status) == EXIT_DONE && request->numbers;
+}
+
+/* A list of class orders; a file whose name has commas in it is one. */
+static bool parse_orders(const struct arguments *arguments, struct request *request) {
+    const char *how = argument(arguments, "class-order");
+    if (!how || !strchr(how, ',') || !access(how, F_OK)) {
+        request->options.class_order = how;
+        return true;
+    }
+    const bool good = list_parse(how, &request->orders);
+    request->options.class_orders = request->orders.items;
+    request->options.class_order_count = request->orders.count;
+    return good;
 }
 
 /* All methods that run on frozen features. */
@@ -60,7 +74,9 @@ bool request_fill(const struct arguments *arguments, struct request *request, co
     }
     request->options.size = sizeof request->options;
     request->options.protocol = argument(arguments, "protocol");
-    request->options.class_order = argument(arguments, "class-order");
+    if (!parse_orders(arguments, request)) {
+        return false;
+    }
     request->options.methods = request->methods.items;
     request->options.method_count = request->methods.count;
     request->options.seeds = request->numbers;
@@ -75,6 +91,7 @@ bool request_fill(const struct arguments *arguments, struct request *request, co
 
 void request_free(struct request *request) {
     list_free(&request->methods);
+    list_free(&request->orders);
     list_free(&request->seeds);
     free(request->numbers);
     l3a_options_free(request->settings);

@@ -289,7 +289,7 @@ void print_overview(FILE *to) {
             print_overview_line(to, command, columns);
         }
     }
-    fprintf(to, "\nRun 'l3a help COMMAND' for details.\n");
+    fprintf(to, "\nRun 'l3a help COMMAND' for details.\n'l3a --citation' says what to cite.\n");
 }
 
 int help_command(struct arguments *arguments) {

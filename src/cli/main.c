@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 volatile sig_atomic_t interrupted;
@@ -37,8 +38,8 @@ const struct command commands[] = {
     {"serve", "MODEL [--listen 127.0.0.1:8080]", "serve a model over HTTP, with a page where people teach it", serve_options,
      NO_SETTINGS, serve_command},
     {"info", "FILE", "show what a file holds and verify its checksums", info_options, NO_SETTINGS, info_command},
-    {"report", "DIR… [-o FILE.html]", "write the HTML report of a run again, or compare several runs", report_options, NO_SETTINGS,
-     report_command},
+    {"report", "DIR… [-o FILE.html] [--format F]", "write the report of a run again, compare runs, or save charts as figures",
+     report_options, NO_SETTINGS, report_command},
     {"doctor", "", "show the processor, memory and libraries l3a will use", doctor_options, NO_SETTINGS, doctor_command},
     {"demo", "[-o DIR]", "draw pictures, learn them in phases, tag them, teach one more class", demo_options, NO_SETTINGS,
      demo_command},
@@ -101,6 +102,7 @@ static void restart_with_environment(char **texts) {
     const bool kernels = name_better_kernels(), waiting = name_waiting();
     if (kernels || waiting) {
         execv("/proc/self/exe", texts);
+        execv((const char *)getauxval(AT_EXECFN), texts); /* where /proc is not mounted */
     }
     if (kernels) {
         unsetenv("OPENBLAS_CORETYPE");
@@ -205,6 +207,10 @@ int main(int count, char **texts) {
     }
     if (strcmp(texts[1], "--version") == 0 || strcmp(texts[1], "version") == 0) {
         printf("l3a %s\n", l3a_version());
+        return EXIT_DONE;
+    }
+    if (strcmp(texts[1], "--citation") == 0) {
+        fputs(l3a_citation(), stdout);
         return EXIT_DONE;
     }
     const bool help = strcmp(texts[1], "--help") == 0 || strcmp(texts[1], "-h") == 0;

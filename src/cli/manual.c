@@ -51,7 +51,9 @@ static const struct manual manuals[] = {
      "  l3a merge shard-1.safetensors shard-2.safetensors -o train.safetensors\n"},
     {"run",
      "Learns the classes of a training set phase by phase, evaluates on a test set after every phase, and prints the results. One "
-     "run can compare several methods and seeds.\n"
+     "run can compare several methods, class orders and seeds: each method learns once for every order and seed, and the numbers "
+     "are "
+     "means with the standard deviation over all of them.\n"
      "The plan (phases, memory, time) is printed first. Every finished phase is saved, so an interrupted run can be resumed with "
      "--resume -o DIR; the result is bit-identical to that of an uninterrupted run. At the end, report.html in the folder shows "
      "the results.\n"
@@ -61,6 +63,9 @@ static const struct manual manuals[] = {
      "process, up to rounding.",
      "Eight phases of ten classes, with the paper's settings:\n"
      "  l3a run --train train.safetensors --test test.safetensors --protocol B0-C10 -o my-run\n"
+     "Three class orders and two seeds, and the table for a paper:\n"
+     "  l3a run --train train.safetensors --test test.safetensors --class-order shuffle:1,shuffle:2,shuffle:3 --seed 1,2 "
+     "--method l3a,joint --format latex -o orders\n"
      "Resume it after an interruption:\n"
      "  l3a run --resume -o my-run\n"
      "Four processes together:\n"
@@ -277,14 +282,21 @@ static const struct manual manuals[] = {
      "  l3a info pets.safetensors --format json\n"},
     {"report",
      "Writes the report of a run: one HTML file with charts and tables, which needs no network and no scripts. 'l3a run' writes it "
-     "as report.html in the folder of the run. Use this command to write it again, to see an unfinished run, or to compare several "
-     "runs on one page.\n"
+     "as report.html in the folder of the run, and 'l3a sweep' one about all its points. Use this command to write it again, to "
+     "see "
+     "an unfinished run, or to compare several runs on one page.\n"
      "Test pictures are shown if the feature file records which data set they came from and they are still there, or if --pictures "
-     "names the data set.",
+     "names the data set.\n"
+     "With --format svg, pdf or png, writes each chart as a figure for papers and slides to a folder, named by what it shows: "
+     "map-by-phase.svg. Files of the same names are replaced. PDF and PNG (300 dots per inch) need the plug-in libl3a-figure.so, "
+     "which is built where librsvg2-dev is installed.\n"
+     "With --format latex or markdown, prints the results of finished runs as a table for a paper or a web page.",
      "Write the report of a run again:\n"
      "  l3a report my-run\n"
      "Compare three runs:\n"
-     "  l3a report first second third -o comparison.html\n"},
+     "  l3a report first second third -o comparison.html\n"
+     "Get the charts as figures for a paper:\n"
+     "  l3a report my-run --format pdf -o figures\n"},
     {"doctor",
      "Shows the processor, threads, memory, matrix library and picture formats that l3a finds, and measures the speed. Also shows "
      "what your own "

@@ -1,39 +1,64 @@
-/* l3a report: writes the page about a run again, or one about several runs. */
+/* l3a report: writes the page about a run again, or one about several runs, or their charts as figures. */
 #include "cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 const struct option report_options[] = {
-    {"o", "FILE.html", "HTML file to write; required for several runs [DIR/report.html]"},
+    {"o", "FILE.html", "HTML file, or folder of figures; required for several runs [DIR/report.html, DIR/figures]"},
+    {"format", "html|svg|pdf|png|markdown|latex",
+     "the page; each of its charts as a figure in a file of its own; or, on the "
+     "standard output, the table to publish [html]"},
     {"title", "TEXT", "title of the page"},
     {"pictures", "DATASET", "data set with the test pictures, if the run does not record it"},
     {NULL, NULL, NULL},
 };
 
+/* DIR/report.html or DIR/figures; the caller frees it. */
+static char *default_path(const char *folder, const char *name) {
+    const size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size);
+    if (path) {
+        snprintf(path, size, "%s/%s", folder, name);
+    }
+    return path;
+}
+
 int report_command(struct arguments *arguments) {
-    const char *path = argument(arguments, "o");
+    const char *format = argument_choice(arguments, "format", "html|svg|pdf|png|markdown|latex", "html"),
+               *path = argument(arguments, "o");
+    const char *const *folders = arguments->positionals;
+    const size_t count = arguments->positional_count;
     char *own = NULL;
     const l3a_report_options options = {
         .size = sizeof options, .title = argument(arguments, "title"), .pictures = argument(arguments, "pictures")};
-    if (!arguments->positional_count) {
+    if (!format) {
+        return EXIT_USAGE;
+    }
+    const bool page = strcmp(format, "html") == 0;
+    if (!count) {
         return complain(arguments, "name the folder of at least one run");
     }
-    if (!path && arguments->positional_count > 1) {
-        return complain(arguments, "several runs need -o FILE.html");
+    if (!page && (options.title || options.pictures)) {
+        return complain(arguments, "--%s is for the page, and %s has none", options.title ? "title" : "pictures", format);
+    }
+    if (strcmp(format, "markdown") == 0 || strcmp(format, "latex") == 0) {
+        return path ? complain(arguments, "the table is printed on the standard output, so there is no -o")
+                    : explain(arguments, print_report_table(arguments->context, folders, count, format));
+    }
+    if (!path && count > 1) {
+        return complain(arguments, "several runs need -o %s", page ? "FILE.html" : "FOLDER");
     }
     if (!path) {
-        const size_t size = strlen(arguments->positionals[0]) + sizeof "/report.html";
-        own = malloc(size);
-        if (!own) {
-            return complain(arguments, "out of memory");
-        }
-        snprintf(own, size, "%s/report.html", arguments->positionals[0]);
+        path = own = default_path(folders[0], page ? "report.html" : "figures");
     }
-    const l3a_status status =
-        l3a_report_write(arguments->context, arguments->positionals, arguments->positional_count, &options, path ? path : own);
+    if (!path) {
+        return complain(arguments, "out of memory");
+    }
+    const l3a_status status = page ? l3a_report_write(arguments->context, folders, count, &options, path)
+                                   : l3a_report_figures(arguments->context, folders, count, &options, format, path);
     if (status == L3A_OK) {
-        printf("%s\n", path ? path : own);
+        printf("%s\n", path);
     }
     free(own);
     return explain(arguments, status);

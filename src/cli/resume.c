@@ -49,11 +49,37 @@ static const char *resolve(struct arguments *arguments, const char *directory, c
     return text;
 }
 
+/* The same for a list of class orders, some of which may be files. */
+static const char *resolve_orders(struct arguments *arguments, const char *directory, const char *value) {
+    struct list orders;
+    const char *file = resolve(arguments, directory, value, "HOW"); /* the name of a file may have commas */
+    if (file != value || !access(value, F_OK) || !strchr(value, ',') || !list_parse(value, &orders)) {
+        return file;
+    }
+    const size_t size = strlen(value) + orders.count * (strlen(directory) + 2) + 1;
+    char *text = calloc(size, 1);
+    for (size_t i = 0, length = 0; text && i < orders.count; i++) {
+        const size_t before = arguments->owned_count;
+        length += (size_t)snprintf(text + length, size - length, "%s%s", i ? "," : "",
+                                   resolve(arguments, directory, orders.items[i], "HOW"));
+        while (arguments->owned_count > before) {
+            free(arguments->owned[--arguments->owned_count]);
+        }
+    }
+    list_free(&orders);
+    if (text) {
+        arguments->owned[arguments->owned_count++] = text;
+    }
+    return text ? text : value;
+}
+
 static void merge(struct arguments *arguments, const struct arguments *recorded, const char *directory) {
     const struct option *options = arguments->command->options;
     for (size_t i = 0; options[i].name; i++) {
         if (!arguments->values[i] && recorded->values[i] && !is_for_once(options[i].name)) {
-            arguments->values[i] = resolve(arguments, directory, recorded->values[i], options[i].value);
+            const bool orders = strcmp(options[i].name, "class-order") == 0;
+            arguments->values[i] = orders ? resolve_orders(arguments, directory, recorded->values[i])
+                                          : resolve(arguments, directory, recorded->values[i], options[i].value);
         }
     }
     const size_t given = arguments->setting_count;

@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 const struct option run_options[] = {
     {"train", "FILE", "features to learn from"},
@@ -10,7 +11,9 @@ const struct option run_options[] = {
     {"test-labels", "Y.npy", "labels, if --test is a .npy file"},
     {"names", "FILE", "class names, one per line, for .npy files"},
     {"protocol", "B<b>-C<c>", "b classes first (c if b is 0), then c per phase [B0-C10]"},
-    {"class-order", "HOW", "lexicographic, shuffle:SEED, or a file with one name per line [lexicographic]"},
+    {"class-order", "HOW",
+     "lexicographic, shuffle:SEED, or a file with one name per line; or a list of these, such as "
+     "shuffle:1,shuffle:2, to run with each of them [lexicographic]"},
     {"method", "A,B", "methods to run, listed below [l3a]"},
     {"list-methods", NULL, "describe each method, with its source and what it stores, and exit"},
     {"seed", "N,M", "seeds of the random layer; with several, mean and standard deviation are reported [2025]"},
@@ -18,7 +21,9 @@ const struct option run_options[] = {
     {"resume", NULL, "resume the run in DIR; options that are left out are taken from its run.json"},
     {"pictures", "DATASET", "data set with the test pictures, for the report, if the test features do not record it"},
     {"dry-run", NULL, "print the plan and exit"},
-    {"format", "table|json|csv", "format of the results on the standard output [table]"},
+    {"format", "table|json|csv|markdown|latex",
+     "format of the results on the standard output; markdown and latex: the table to "
+     "publish [table]"},
     {NULL, NULL, NULL},
 };
 
@@ -46,17 +51,21 @@ static void print_plan(FILE *to, const struct arguments *arguments, const struct
         fprintf(to, ", %" PRIu64 " test %s\n", phase.test_images, plural(phase.test_images, "image", "images"));
         rows += phase.train_images;
     }
-    fprintf(to, "  %zu %s x %zu %s, %" PRIu64 " training rows in each; memory %s, model file %s", plan->points,
-            plural(plan->points, "method", "methods"), plan->seeds, plural(plan->seeds, "seed", "seeds"), rows,
-            size_text(plan->memory, memory), size_text(plan->file, file));
+    fprintf(to, "  %zu %s x ", plan->points, plural(plan->points, "method", "methods"));
+    if (plan->orders > 1) {
+        fprintf(to, "%zu class orders (the phases above are those of the first) x ", plan->orders);
+    }
+    fprintf(to, "%zu %s, %" PRIu64 " training rows in each; memory %s, model file %s", plan->seeds,
+            plural(plan->seeds, "seed", "seeds"), rows, size_text(plan->memory, memory), size_text(plan->file, file));
     print_estimate(to, arguments, request, plan->flops);
     print_device_plan(to, arguments, plan->device_memory, plan->parts, plan->spilled);
 }
 
 static int print_run(const struct arguments *arguments, const struct request *request, const l3a_experiment *run,
                      const char *format) {
-    (void)request;
-    return explain(arguments, print_results(arguments->context, l3a_experiment_results(run, 0), format));
+    const bool publish = strcmp(format, "markdown") == 0 || strcmp(format, "latex") == 0;
+    return explain(arguments, publish ? print_report_table(arguments->context, &request->options.folder, 1, format)
+                                      : print_results(arguments->context, run, format));
 }
 
 int run_command(struct arguments *arguments) {
@@ -68,7 +77,7 @@ int run_command(struct arguments *arguments) {
     struct request request = {0};
     const char *format = NULL;
     int code = EXIT_USAGE;
-    if (request_check(arguments) && (format = argument_choice(arguments, "format", "table|json|csv", "table")) &&
+    if (request_check(arguments) && (format = argument_choice(arguments, "format", "table|json|csv|markdown|latex", "table")) &&
         request_fill(arguments, &request, "l3a", "2025")) {
         request.options.pictures = argument(arguments, "pictures");
         code = explain(arguments, make_settings(arguments, &request.settings));

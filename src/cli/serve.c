@@ -178,7 +178,7 @@ int serve_command(struct arguments *arguments) {
 #else
 int serve_command(struct arguments *arguments) {
     complain(arguments, "this build has no server");
-    print_hint("install libmicrohttpd-dev, and build again");
+    print_hint("install libmicrohttpd-dev, and build again; a static build cannot have it");
     return EXIT_FAILED;
 }
 #endif

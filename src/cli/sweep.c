@@ -15,7 +15,9 @@ const struct option sweep_options[] = {
     {"test-labels", "Y.npy", "labels, if --test is a .npy file"},
     {"names", "FILE", "class names, one per line, for .npy files"},
     {"protocol", "B<b>-C<c>", "b classes first (c if b is 0), then c per phase [B0-C10]"},
-    {"class-order", "HOW", "lexicographic, shuffle:SEED, or a file with one name per line [lexicographic]"},
+    {"class-order", "HOW",
+     "lexicographic, shuffle:SEED, or a file with one name per line; or a list of these, such as "
+     "shuffle:1,shuffle:2, to run with each of them [lexicographic]"},
     {"preset", "NAME", "a grid from the paper, listed below; options that are given replace the preset's"},
     {"method", "A,B", "methods to run, listed below, or all [l3a]"},
     {"seed", "N,M", "seeds of the random layer; with several, mean and standard deviation are reported [2025]"},
@@ -90,10 +92,13 @@ static bool fill_grid(const struct arguments *arguments, const l3a_preset *prese
 static void print_plan(FILE *to, const struct arguments *arguments, const struct request *request, const l3a_experiment *sweep,
                        const l3a_workload *plan) {
     char memory[32];
-    fprintf(to, "plan: %zu %s x %zu %s in %zu %s; %zu %s over the training rows per seed; memory %s", plan->points,
-            plural(plan->points, "point", "points"), plan->seeds, plural(plan->seeds, "seed", "seeds"), plan->phases,
-            plural(plan->phases, "phase", "phases"), plan->passes, plural(plan->passes, "pass", "passes"),
-            size_text(plan->memory, memory));
+    fprintf(to, "plan: %zu %s x ", plan->points, plural(plan->points, "point", "points"));
+    if (plan->orders > 1) {
+        fprintf(to, "%zu class orders x ", plan->orders);
+    }
+    fprintf(to, "%zu %s in %zu %s; %zu %s over the training rows per seed; memory %s", plan->seeds,
+            plural(plan->seeds, "seed", "seeds"), plan->phases, plural(plan->phases, "phase", "phases"), plan->passes,
+            plural(plan->passes, "pass", "passes"), size_text(plan->memory, memory));
     print_estimate(to, arguments, request, plan->flops);
     print_device_plan(to, arguments, plan->device_memory, plan->parts, plan->spilled);
     for (size_t i = 0; i < l3a_experiment_points(sweep); i++) {
@@ -113,40 +118,34 @@ struct cell {
 struct table {
     const l3a_experiment_options *options;
     const l3a_experiment *sweep;
-    size_t points, seeds;
+    size_t points, seeds, orders;
     struct cell (*cells)[MEASURES];
-    size_t *phases; /* of each point */
-    bool methods;   /* show a column for the method */
+    size_t *phases, most; /* of each point, and of any */
+    bool methods, mixed;  /* show a column for the method, and for the threshold */
 };
 
 /* Points that learn all classes at once are an upper bound, not a competitor. */
 static bool competes(const struct table *table, size_t point) {
-    for (size_t i = 0; i < table->points; i++) {
-        if (table->phases[i] > table->phases[point]) {
-            return false;
-        }
-    }
-    return true;
+    return table->phases[point] == table->most;
 }
 
-/* Numbers that are equal as printed share a place. */
-static void rank_column(struct table *table, size_t column) {
-    const double sign = column + 1 == COLUMNS ? -1 : 1; /* less forgetting is better */
-    for (size_t i = 0; i < table->points; i++) {
-        int better = 0;
-        double nearest = 0;
-        const double own =
-            sign * (double)(int64_t)(100 * table->cells[i][column].mean + (table->cells[i][column].mean < 0 ? -0.5 : 0.5));
-        for (size_t j = 0; j < table->points; j++) {
-            const double mean = table->cells[j][column].mean,
-                         other = sign * (double)(int64_t)(100 * mean + (mean < 0 ? -0.5 : 0.5));
-            if (competes(table, j) && other > own && (!better || other != nearest)) {
-                better++;
-                nearest = other;
-            }
+/* Marks the best and the second best value of a column; in the last, less is better. */
+static l3a_status rank_column(l3a_context *context, struct table *table, size_t column) {
+    double *values = calloc(table->points, sizeof *values);
+    size_t *places = calloc(table->points, sizeof *places);
+    l3a_status status = L3A_ERROR_MEMORY;
+    if (values && places) {
+        for (size_t i = 0; i < table->points; i++) {
+            values[i] = competes(table, i) ? table->cells[i][column].mean : NAN;
         }
-        table->cells[i][column].place = competes(table, i) && better < 2 ? better + 1 : 0;
+        status = l3a_rank(context, values, table->points, 2, column + 1 == COLUMNS, places);
     }
+    for (size_t i = 0; status == L3A_OK && i < table->points; i++) {
+        table->cells[i][column].place = places[i] <= 2 ? (int)places[i] : 0;
+    }
+    free(values);
+    free(places);
+    return status;
 }
 
 static l3a_status fill_table(l3a_context *context, struct table *table) {
@@ -168,10 +167,16 @@ static l3a_status fill_table(l3a_context *context, struct table *table) {
             table->phases[i] = phase > table->phases[i] ? phase : table->phases[i];
         }
     }
-    for (size_t j = 0; j < COLUMNS && table->points > 1; j++) {
-        rank_column(table, j);
+    for (size_t i = 0; i < table->points; i++) {
+        table->most = table->phases[i] > table->most ? table->phases[i] : table->most;
+        table->mixed =
+            table->mixed || strcmp(l3a_experiment_threshold(table->sweep, i), l3a_experiment_threshold(table->sweep, 0)) != 0;
     }
-    return L3A_OK;
+    l3a_status status = L3A_OK;
+    for (size_t j = 0; status == L3A_OK && j < COLUMNS && table->points > 1; j++) {
+        status = rank_column(context, table, j);
+    }
+    return status;
 }
 
 /* How a kind of output writes a table. */
@@ -181,6 +186,7 @@ struct notation {
     const char *plus_minus;              /* mean and deviation */
     const char *opening[3], *closing[3]; /* around a number: plain, best, second best */
     bool padded;
+    const char *sigma; /* how a threshold is written; NULL: as the library does */
 };
 
 static void print_field(const struct notation *notation, const char *text, int place, int width) {
@@ -218,8 +224,23 @@ static void print_labels(const struct table *table, const struct notation *notat
     }
 }
 
+static void print_threshold(const struct table *table, const struct notation *notation, size_t point) {
+    const char *text = point == SIZE_MAX ? "threshold" : l3a_experiment_threshold(table->sweep, point);
+    int width = display_width("threshold");
+    for (size_t i = 0; i < table->points; i++) {
+        const int here = display_width(l3a_experiment_threshold(table->sweep, i));
+        width = here > width ? here : width;
+    }
+    if (strncmp(text, "σ", strlen("σ")) == 0 && notation->sigma) {
+        printf(notation->sigma, text + strlen("σ > "));
+    } else {
+        print_label(notation, text, width);
+    }
+}
+
 static void print_row(const struct table *table, const struct notation *notation, size_t point) {
-    const int width = table->seeds > 1 ? 14 : 10;
+    const bool spread = table->seeds * table->orders > 1;
+    const int width = spread ? 14 : 10;
     printf("%s", notation->before);
     print_labels(table, notation, point);
     for (size_t j = 0; j < COLUMNS; j++) {
@@ -230,10 +251,14 @@ static void print_row(const struct table *table, const struct notation *notation
             snprintf(text, sizeof text, "%s", headings[j]);
         } else if (missing) {
             snprintf(text, sizeof text, "-");
-        } else if (table->seeds > 1) {
+        } else if (spread) {
             snprintf(text, sizeof text, "%.2f%s%.2f", cell->mean, notation->plus_minus, cell->deviation);
         } else {
             snprintf(text, sizeof text, "%.2f", cell->mean);
+        }
+        if (j + 1 == COLUMNS && table->mixed) { /* beside CF1 and OF1 */
+            printf("%s", notation->between);
+            print_threshold(table, notation, point);
         }
         printf("%s", notation->between);
         print_field(notation, text, cell && !missing ? cell->place : 0, width);
@@ -242,29 +267,26 @@ static void print_row(const struct table *table, const struct notation *notation
 }
 
 static void print_markdown(const struct table *table) {
-    static const struct notation notation = {"| ", " |", " | ", " ± ", {"", "**", "<u>"}, {"", "**", "</u>"}, false};
+    static const struct notation notation = {"| ", " |", " | ", " ± ", {"", "**", "<u>"}, {"", "**", "</u>"}, false, "σ &gt; %s"};
     print_row(table, &notation, SIZE_MAX);
     printf("|");
     for (size_t i = 0; i < table->options->axis_count + table->methods; i++) {
         printf("---|");
     }
-    for (size_t j = 0; j < COLUMNS; j++) {
-        printf("---:|");
-    }
-    printf("\n");
+    printf(table->mixed ? "---:|---:|---:|---:|---|---:|\n" : "---:|---:|---:|---:|---:|\n");
     for (size_t i = 0; i < table->points; i++) {
         print_row(table, &notation, i);
     }
 }
 
 static void print_latex(const struct table *table) {
-    static const struct notation notation = {"",   " \\\\", " & ", " $\\pm$ ", {"", "\\textbf{", "\\underline{"}, {"", "}", "}"},
-                                             false};
+    static const struct notation notation = {
+        "", " \\\\", " & ", " $\\pm$ ", {"", "\\textbf{", "\\underline{"}, {"", "}", "}"}, false, "$\\sigma > %s$"};
     printf("\\begin{tabular}{");
     for (size_t i = 0; i < table->options->axis_count + table->methods; i++) {
         printf("l");
     }
-    printf("rrrrr}\n\\toprule\n");
+    printf(table->mixed ? "rrrrlr}\n\\toprule\n" : "rrrrr}\n\\toprule\n");
     print_row(table, &notation, SIZE_MAX);
     printf("\\midrule\n");
     for (size_t i = 0; i < table->points; i++) {
@@ -273,17 +295,42 @@ static void print_latex(const struct table *table) {
     printf("\\bottomrule\n\\end{tabular}\n");
 }
 
+/* The sentence that comes first. */
+static void print_best(const struct table *table) {
+    const char *between = NULL;
+    for (size_t i = 0; i < table->points; i++) {
+        if (table->cells[i][1].place == 1) {
+            printf("%s%s", between ? between : "Best last mAP: ", l3a_experiment_label(table->sweep, i));
+            between = "; ";
+        }
+    }
+    if (between) {
+        printf(".\n\n");
+    }
+}
+
 /* Bold and underlined on a terminal; elsewhere * and + say the same. */
 static void print_table(const struct table *table) {
-    static const struct notation plain = {"", "", "  ", " ± ", {"", "", ""}, {" ", "*", "+"}, true};
+    static const struct notation plain = {"", "", "  ", " ± ", {"", "", ""}, {" ", "*", "+"}, true, NULL};
     const char *bold = style(stdout, STYLE_BOLD), *end = style(stdout, STYLE_PLAIN);
-    const struct notation shown = {"", "", "  ", " ± ", {"", bold, style(stdout, STYLE_UNDERLINED)}, {"", end, end}, true};
+    const struct notation shown = {"", "", "  ", " ± ", {"", bold, style(stdout, STYLE_UNDERLINED)}, {"", end, end}, true, NULL};
     const bool terminal = bold[0];
+    print_best(table);
     for (size_t i = 0; i <= table->points; i++) {
         print_row(table, terminal ? &shown : &plain, i ? i - 1 : SIZE_MAX);
     }
     printf("%s", terminal || table->points < 2 ? "" : "* best, + second best\n");
-    printf("%s", table->seeds > 1 ? "± is the standard deviation over seeds.\n" : "");
+    if (table->orders > 1) {
+        printf("± is the standard deviation over %zu class orders and %zu %s (%zu runs of each point).\n", table->orders,
+               table->seeds, plural(table->seeds, "seed", "seeds"), table->orders * table->seeds);
+    } else if (table->seeds > 1) {
+        printf("± is the standard deviation over seeds.\n");
+    }
+    if (table->methods && !table->mixed) {
+        printf("CF1 and OF1: a class is predicted %s%s.\n",
+               l3a_experiment_threshold(table->sweep, 0)[0] == 'f' ? "above a score " : "if ",
+               l3a_experiment_threshold(table->sweep, 0));
+    }
 }
 
 /* Prints a mean and its deviation, which folders written by older versions lack. */
@@ -313,10 +360,16 @@ static void print_json(const struct table *table) {
         printf(",\n   \"phases\": [");
         for (size_t j = 0; j < l3a_results_count(results); j++) {
             const l3a_result *row = l3a_results_at(results, j);
-            printf("%s{\"seed\": %" PRIu64 ", \"phase\": %zu, \"pseudo_labels\": %" PRIu64
+            printf("%s{", j ? ", " : "");
+            if (table->orders > 1) {
+                printf("\"class_order\": ");
+                print_json_string(l3a_results_order(results, l3a_results_order_of(results, j)));
+                printf(", ");
+            }
+            printf("\"seed\": %" PRIu64 ", \"phase\": %zu, \"pseudo_labels\": %" PRIu64
                    ", \"mAP\": %.9f, \"CF1\": %.9f, \"OF1\": %.9f, \"seconds\": %.3f, \"last\": %zu}",
-                   j ? ", " : "", row->seed, row->phase, row->pseudo_labels, row->metrics.mean_ap, row->metrics.class_f1,
-                   row->metrics.overall_f1, row->seconds, row->last);
+                   row->seed, row->phase, row->pseudo_labels, row->metrics.mean_ap, row->metrics.class_f1, row->metrics.overall_f1,
+                   row->seconds, row->last);
         }
         printf("]}");
     }
@@ -352,8 +405,11 @@ static int print_sweep(const struct arguments *arguments, const struct request *
         void (*print)(const struct table *table);
     } kinds[] = {
         {"table", print_table}, {"json", print_json}, {"csv", print_csv}, {"markdown", print_markdown}, {"latex", print_latex}};
-    struct table table = {
-        .options = &request->options, .sweep = sweep, .points = l3a_experiment_points(sweep), .seeds = request->options.seed_count};
+    struct table table = {.options = &request->options,
+                          .sweep = sweep,
+                          .points = l3a_experiment_points(sweep),
+                          .seeds = request->options.seed_count,
+                          .orders = request->options.class_order_count ? request->options.class_order_count : 1};
     int code = EXIT_FAILED;
     table.methods = request->options.method_count > 1 || !request->options.axis_count;
     table.cells = calloc(table.points, sizeof *table.cells);

@@ -28,6 +28,13 @@ static void become_silent(struct together *together) {
     }
 }
 
+/* Some builds of MPI, Debian's Open MPI among them, can be started by srun only with PMIx, and what they print does not say how. */
+static void note_srun(const struct together *together) {
+    if (!together->process && getenv("SLURM_STEP_NUM_TASKS") && !getenv("PMIX_RANK") && !getenv("OMPI_COMM_WORLD_SIZE")) {
+        fputs("note: srun has started these processes without PMIx; if MPI cannot start, use srun --mpi=pmix\n", stderr);
+    }
+}
+
 int together_begin(struct together *together, struct arguments *arguments) {
     const size_t started = l3a_cluster_started(&together->process);
     l3a_context_options options = {.size = sizeof options};
@@ -43,6 +50,7 @@ int together_begin(struct together *together, struct arguments *arguments) {
         return complain(arguments, "out of memory");
     }
     arguments->context = together->context;
+    note_srun(together);
     l3a_status status = l3a_cluster_open(together->context, &together->cluster);
     if (status == L3A_OK) {
         status = l3a_cluster_join(together->cluster, &options);

@@ -2,6 +2,7 @@
 
 #include "base/closest.h"
 #include "base/number.h"
+#include "base/sized.h"
 #include "base/text_index.h"
 #include "base/threads.h"
 #include "format/npy.h"
@@ -29,10 +30,10 @@ size_t provenance_conflict(const char *const mine[PROVENANCE], const char *const
 }
 
 const char difficult_record[] = "difficult", views_record[] = "views", bad_record[] = "bad";
-const char shard_record[] = "shard", extraction_record[] = "extraction";
+const char shard_record[] = "shard", extraction_record[] = "extraction", batches_record[] = "batches";
 
 /* Where the pictures are, so that they can be shown, and how their labels were read. A model does not compare these records. */
-static const char *const origin[] = {"data", "split", difficult_record, shard_record, extraction_record};
+static const char *const origin[] = {"data", "split", difficult_record, shard_record, extraction_record, batches_record};
 enum { ORIGIN = sizeof origin / sizeof origin[0] };
 
 bool shard_parse(const char *text, uint64_t *shard, uint64_t *shards) {
@@ -202,6 +203,17 @@ done:
     return status;
 }
 
+/* Processes that divide the rows read their own part of the features, so they cannot verify the checksum of all. */
+static l3a_status verify(const safetensors *file) {
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < file->count; i++) {
+        const bool all = !divides_rows(file->context) || strcmp(file->tensors[i].name, "features") != 0;
+        TRY(all ? safetensors_verify_tensor(file, &file->tensors[i]) : L3A_OK);
+    }
+done:
+    return status;
+}
+
 l3a_status features_open(l3a_context *context, const char *path, bool may_be_empty, l3a_features **features) {
     static const uint64_t any[2] = {0, 0};
     l3a_status status = L3A_OK;
@@ -210,7 +222,7 @@ l3a_status features_open(l3a_context *context, const char *path, bool may_be_emp
     const struct tensor *values, *labels;
     TRY(features_new(context, path, &made));
     TRY(safetensors_open(context, path, &file));
-    TRY(safetensors_verify(&file));
+    TRY(verify(&file));
     values = safetensors_find(&file, "features");
     TRY(values ? L3A_OK : safetensors_expect(&file, "features", 2, any, &values));
     const char *shard = safetensors_metadata(&file, shard_record), *sum = safetensors_metadata(&file, "xxh3.features");
@@ -348,24 +360,45 @@ done:
     return status;
 }
 
-static l3a_status fill_features(void *argument, uint64_t offset, void *bytes, size_t count) {
-    l3a_features *features = argument;
+struct saving {
+    l3a_features *features;
+    bool half;
+    float *row;
+    uint16_t *halves; /* of the row */
+};
+
+/* Rounding to float16 makes large numbers infinite. */
+static l3a_status round_row(const struct saving *saving, size_t row) {
+    const l3a_features *features = saving->features;
     const size_t width = features_row(features);
     l3a_status status = L3A_OK;
-    float *row = NULL;
+    halves_of_floats(saving->row, saving->halves, width);
+    for (size_t i = 0; i < width; i++) {
+        FAIL_IF((saving->halves[i] & 0x7C00) == 0x7C00, features->context, L3A_ERROR_DATA, "save them as float32",
+                "%s: row %zu, column %zu: %g is too large for float16", features->path, row, i % features->width,
+                (double)saving->row[i]);
+    }
+done:
+    return status;
+}
+
+static l3a_status fill_features(void *argument, uint64_t offset, void *bytes, size_t count) {
+    const struct saving *saving = argument;
+    const void *from = saving->half ? (const void *)saving->halves : saving->row;
+    const size_t stride = features_row(saving->features) * (saving->half ? sizeof *saving->halves : sizeof *saving->row);
+    l3a_status status = L3A_OK;
     char *to = bytes;
-    TRY(allocate(features->context, width, sizeof *row, &row));
     while (count) {
-        const size_t within = (size_t)(offset % (width * sizeof *row)), left = width * sizeof *row - within;
+        const size_t row = (size_t)(offset / stride), within = (size_t)(offset % stride), left = stride - within;
         const size_t size = count < left ? count : left;
-        TRY(l3a_features_read(features, NULL, (size_t)(offset / (width * sizeof *row)), 1, row));
-        memcpy(to, (const char *)row + within, size);
+        TRY(l3a_features_read(saving->features, NULL, row, 1, saving->row));
+        TRY(saving->half ? round_row(saving, row) : L3A_OK);
+        memcpy(to, (const char *)from + within, size);
         to += size;
         offset += size;
         count -= size;
     }
 done:
-    release(features->context, row);
     return status;
 }
 
@@ -389,31 +422,57 @@ static void join_lines(text_builder *text, const text_list *list) {
     }
 }
 
-l3a_status l3a_features_save(l3a_features *features, const char *path) {
-    l3a_context *context = features ? features->context : NULL;
+/* The metadata of the file. */
+static l3a_status describe(const l3a_features *features, text_list *keys, text_list *values) {
+    l3a_context *context = features->context;
     l3a_status status = L3A_OK;
-    text_list keys = {0}, values = {0};
-    text_builder classes = {.context = context}, ids = {.context = context};
-    tensor_source sources[4];
-    size_t count = 0;
-    NEED(context, features, path);
+    text_builder classes = {.context = context};
     join_lines(&classes, &features->classes);
     TRY(classes.status);
-    join_lines(&ids, &features->ids);
-    TRY(ids.status);
-    TRY(text_list_add(context, &keys, "classes", 7));
-    TRY(text_list_add(context, &values, classes.length ? classes.text : "", classes.length));
+    TRY(text_list_add(context, keys, "classes", 7));
+    TRY(text_list_add(context, values, classes.length ? classes.text : "", classes.length));
     for (size_t i = 0; i < features->record_keys.count; i++) {
-        TRY(text_list_add(context, &keys, features->record_keys.items[i], strlen(features->record_keys.items[i])));
-        TRY(text_list_add(context, &values, features->record_values.items[i], strlen(features->record_values.items[i])));
+        TRY(text_list_add(context, keys, features->record_keys.items[i], strlen(features->record_keys.items[i])));
+        TRY(text_list_add(context, values, features->record_values.items[i], strlen(features->record_values.items[i])));
     }
     if (features->views > 1) {
         char views[32];
         const int length = snprintf(views, sizeof views, "%zu", features->views);
-        TRY(text_list_add(context, &keys, views_record, strlen(views_record)));
-        TRY(text_list_add(context, &values, views, (size_t)length));
+        TRY(text_list_add(context, keys, views_record, strlen(views_record)));
+        TRY(text_list_add(context, values, views, (size_t)length));
     }
-    sources[count++] = features_source(features->rows, features->views, features->width, TENSOR_F32, fill_features, features);
+done:
+    text_builder_free(&classes);
+    return status;
+}
+
+l3a_status l3a_features_save(l3a_features *features, const char *path) {
+    l3a_status status = L3A_OK;
+    NEED(features ? features->context : NULL, features, path);
+    status = l3a_features_save_with(features, NULL, path);
+done:
+    return status;
+}
+
+l3a_status l3a_features_save_with(l3a_features *features, const l3a_save_options *options, const char *path) {
+    l3a_context *context = features ? features->context : NULL;
+    l3a_status status = L3A_OK;
+    l3a_save_options chosen;
+    text_list keys = {0}, values = {0};
+    text_builder ids = {.context = context};
+    struct saving saving = {.features = features};
+    tensor_source sources[4];
+    size_t count = 0;
+    NEED(context, features, path);
+    TRY(READ_SIZED(context, options, chosen));
+    saving.half = chosen.half != 0;
+    TRY(allocate(context, features_row(features), sizeof *saving.row, &saving.row));
+    TRY(allocate(context, features_row(features), sizeof *saving.halves, &saving.halves));
+    TRY(describe(features, &keys, &values));
+    join_lines(&ids, &features->ids);
+    TRY(ids.status);
+    sources[count++] = features_source(features->rows, features->views, features->width, saving.half ? TENSOR_F16 : TENSOR_F32,
+                                       fill_features, &saving);
     if (features->labels) {
         void *labels;
         memcpy(&labels, &features->labels, sizeof labels);
@@ -431,8 +490,9 @@ l3a_status l3a_features_save(l3a_features *features, const char *path) {
 done:
     text_list_clear(context, &keys);
     text_list_clear(context, &values);
-    text_builder_free(&classes);
     text_builder_free(&ids);
+    release(context, saving.row);
+    release(context, saving.halves);
     return status;
 }
 
@@ -478,6 +538,27 @@ const int8_t *l3a_features_members(const l3a_features *features) {
 
 const char *l3a_features_id(const l3a_features *features, size_t row) {
     return features && row < features->ids.count ? features->ids.items[row] : NULL;
+}
+
+l3a_status l3a_features_set_ids(l3a_features *features, const char *const *ids, size_t count) {
+    l3a_context *context = features ? features->context : NULL;
+    l3a_status status = L3A_OK;
+    text_list copies = {0};
+    NEED(context, features, ids);
+    TRY(need_items(context, __func__, "ids", ids, count));
+    FAIL_IF(count != features->rows, context, L3A_ERROR_ARGUMENT, "give each row one name", "%s: %zu ids for %zu rows",
+            features->path, count, features->rows);
+    for (size_t i = 0; i < count; i++) {
+        FAIL_IF(strchr(ids[i], '\n'), context, L3A_ERROR_DATA, "give every picture a name on one line",
+                "%s: the id of row %zu has a line break", features->path, i);
+        TRY(text_list_add(context, &copies, ids[i], strlen(ids[i])));
+    }
+    text_list_clear(context, &features->ids);
+    features->ids = copies;
+    copies = (text_list){0};
+done:
+    text_list_clear(context, &copies);
+    return status;
 }
 
 const char *l3a_features_record(const l3a_features *features, const char *key) {
@@ -635,7 +716,7 @@ static l3a_status fail_non_finite(const l3a_features *features, size_t row, size
     }
     return fail(features->context, L3A_ERROR_DATA, "extract this image's features again, or remove the row",
                 "%s: row %zu%s, column %zu%s%s%s: the feature is %s", features->path, row, view, bad % features->width,
-                id ? " (" : "", id ? id : "", id ? ")" : "", isnan(value) ? "not a number" : "infinite");
+                id ? " (" : "", id ? id : "", id ? ")" : "", isnan(value) ? "not a number (NaN)" : "infinite");
 }
 
 l3a_status l3a_features_read(l3a_features *features, const size_t *rows, size_t first, size_t count, float *values) {

@@ -289,7 +289,8 @@ static l3a_status join_records(const struct join *join, text_list *keys, text_li
     for (size_t k = 0; k < first->keys.count; k++) {
         const char *key = first->keys.items[k], *value = first->values.items[k];
         bool stays = strncmp(key, "xxh3.", 5) != 0;
-        stays = stays && !(first->shards && (strcmp(key, shard_record) == 0 || strcmp(key, extraction_record) == 0));
+        stays = stays && !(first->shards && (strcmp(key, shard_record) == 0 || strcmp(key, extraction_record) == 0 ||
+                                             strcmp(key, batches_record) == 0));
         if (strcmp(key, bad_record) == 0) {
             value = bad.length ? bad.text : "";
         } else {

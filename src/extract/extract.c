@@ -370,6 +370,12 @@ static bool has_other_members(const int8_t *labels, const int8_t *members, size_
     return i < count;
 }
 
+/* The batches of all pictures of the data set. */
+static size_t all_batches(const struct extraction *e) {
+    const size_t all = l3a_dataset_rows(e->dataset);
+    return all / BATCH + (all % BATCH != 0);
+}
+
 /* What the file says about the features. */
 static l3a_status describe_features(const struct extraction *e, text_list *keys, text_list *values) {
     l3a_context *context = e->context;
@@ -404,6 +410,8 @@ static l3a_status describe_features(const struct extraction *e, text_list *keys,
         TRY(text_record_set(context, keys, values, shard_record, text));
         snprintf(text, sizeof text, "%016" PRIx64, whole_identity(e, &record));
         TRY(text_record_set(context, keys, values, extraction_record, text));
+        snprintf(text, sizeof text, "%zu", all_batches(e));
+        TRY(text_record_set(context, keys, values, batches_record, text));
     }
 done:
     text_builder_free(&names);
@@ -447,7 +455,7 @@ static l3a_status take_shard(struct extraction *e) {
     l3a_context *context = e->context;
     l3a_status status = L3A_OK;
     const size_t all = l3a_dataset_rows(e->dataset), shard = e->options.shard, shards = e->options.shards;
-    const size_t batches = all / BATCH + (all % BATCH != 0);
+    const size_t batches = all_batches(e);
     FAIL_IF(!all, context, L3A_ERROR_DATA, "choose another split", "the data set has no pictures");
     FAIL_IF(shards > SHARD_LIMIT || (shards ? !shard || shard > shards : shard), context, L3A_ERROR_ARGUMENT,
             "number the shards from 1, up to a million of them", "there is no shard %zu of %zu", shard, shards);

@@ -174,8 +174,10 @@ uint64_t group_memory(enum place place, l3a_context *context, const struct model
                                .columns = classes,
                                .reused = count > 1};
     const size_t d = learned_width(members, width), size = real_size(layer.shape.type);
+    const uint64_t solving = parts_solve_bytes(place, context, d, classes),
+                   sharing = processor_bytes(place, sums_share_bytes(context, d, classes));
     uint64_t total = layer.algebra->layer_bytes(place, &layer.shape) + layer.algebra->block_bytes(place, &rows) +
-                     parts_solve_bytes(place, context, d, classes) +
+                     (solving > sharing ? solving : sharing) +
                      processor_bytes(place, rows.capacity * width * sizeof(float) +
                                                 count * classes * (d * (sizeof(double) + size) + rows.capacity * size));
     for (size_t i = 0; i < count; i++) {

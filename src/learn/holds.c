@@ -1,5 +1,6 @@
 #include "learn/holds.h"
 
+#include "base/number.h"
 #include "base/text_index.h"
 
 #define XXH_STATIC_LINKING_ONLY
@@ -56,27 +57,81 @@ done:
 l3a_status hold_describe(l3a_features *features, const char *const *classes, size_t count, char line[HOLD_TEXT]) {
     l3a_status status = L3A_OK;
     uint64_t images, names, number, shards;
-    const char *shard = l3a_features_record(features, shard_record), *extraction = l3a_features_record(features, extraction_record);
+    const char *shard = l3a_features_record(features, shard_record), *extraction = l3a_features_record(features, extraction_record),
+               *batches = l3a_features_record(features, batches_record);
     line[0] = '\0';
     if (!learns_alone(features->context) && !divides_rows(features->context)) { /* the others have tables of their own */
         return L3A_OK;
     }
     TRY(describe_images(features, &images));
     TRY(describe_classes(features->context, classes, count, &names));
-    const int length = snprintf(line, HOLD_TEXT, "%016" PRIx64 " %016" PRIx64, images, names);
+    int length = snprintf(line, HOLD_TEXT, "%016" PRIx64 " %016" PRIx64, images, names);
     if (shard && extraction && shard_parse(shard, &number, &shards) && strspn(extraction, "0123456789abcdef") == DIGITS &&
         !extraction[DIGITS]) {
-        snprintf(line + length, HOLD_TEXT - (size_t)length, " %" PRIu64 "/%" PRIu64 " %s", number, shards, extraction);
+        length += snprintf(line + length, HOLD_TEXT - (size_t)length, " %" PRIu64 "/%" PRIu64 " %s", number, shards, extraction);
+        if (batches && integer_parse(batches, strlen(batches), &number)) {
+            snprintf(line + length, HOLD_TEXT - (size_t)length, " %" PRIu64, number);
+        }
     }
 done:
     return status;
 }
 
-/* Where the line is in the record, or NULL. */
-static char *find_line(const l3a_model *model, const char *line) {
-    const size_t index = text_list_find(&model->record_keys, holds_record), length = strlen(line);
-    char *at = index < model->record_values.count && length ? model->record_values.items[index] : NULL;
-    while (at && !(strncmp(at, line, length) == 0 && (at[length] == '\n' || !at[length]))) {
+/* Compares a line with another one, which begins at a place in the record. */
+typedef bool compare_lines(const char *line, const char *at);
+
+/* Whether two lines are about the same images and classes. */
+static bool is_same(const char *line, const char *at) {
+    const size_t length = strnlen(line, CLASSES_AT + DIGITS);
+    return strncmp(line, at, length) == 0 && strchr(" \n", at[length]);
+}
+
+/* What a line says of its shard. */
+struct shard {
+    uint64_t number, count;
+    uint64_t batches; /* of all shards together; 0: unknown */
+    char extraction[DIGITS + 1];
+};
+
+static bool read_shard(const char *at, struct shard *shard) {
+    char line[HOLD_TEXT];
+    const size_t length = strcspn(at, "\n");
+    *shard = (struct shard){0};
+    if (length <= SHARD_AT || length >= HOLD_TEXT) {
+        return false;
+    }
+    memcpy(line, at, length);
+    line[length] = '\0';
+    return sscanf(line + SHARD_AT, "%7" SCNu64 "/%7" SCNu64 " %16[0-9a-f] %19" SCNu64, &shard->number, &shard->count,
+                  shard->extraction, &shard->batches) >= 3 &&
+           shard->number && shard->number <= shard->count && strlen(shard->extraction) == DIGITS;
+}
+
+/* Whether shard i/n is a part of shard j/m, whatever the number of batches is. */
+static bool is_within(const struct shard *inner, const struct shard *outer) {
+    return (inner->number - 1) * outer->count >= (outer->number - 1) * inner->count &&
+           inner->number * outer->count <= outer->number * inner->count;
+}
+
+/* Whether two lines are about shards of the same extraction that have images in common, and about the same classes. Shard i/n
+ * consists of the batches from ⌊B(i-1)/n⌋ to ⌊Bi/n⌋. */
+static bool overlaps(const char *line, const char *at) {
+    struct shard one, other;
+    if (!read_shard(line, &one) || !read_shard(at, &other) || strcmp(one.extraction, other.extraction) != 0 ||
+        strncmp(line + CLASSES_AT, at + CLASSES_AT, DIGITS) != 0) {
+        return false;
+    }
+    const uint64_t batches = one.batches ? one.batches : other.batches;
+    return batches ? batches * (one.number - 1) / one.count < batches * other.number / other.count &&
+                         batches * (other.number - 1) / other.count < batches * one.number / one.count
+                   : is_within(&one, &other) || is_within(&other, &one);
+}
+
+/* The first line in the record that is related to a line, or NULL. */
+static char *find_line(const l3a_model *model, const char *line, compare_lines *is_related) {
+    const size_t index = text_list_find(&model->record_keys, holds_record);
+    char *at = index < model->record_values.count && line[0] ? model->record_values.items[index] : NULL;
+    while (at && !is_related(line, at)) {
         at = strchr(at, '\n');
         at += at != NULL;
     }
@@ -84,7 +139,11 @@ static char *find_line(const l3a_model *model, const char *line) {
 }
 
 bool model_holds(const l3a_model *model, const char *line) {
-    return find_line(model, line) != NULL;
+    return find_line(model, line, is_same) != NULL;
+}
+
+bool model_holds_some(const l3a_model *model, const char *line) {
+    return model_holds(model, line) || find_line(model, line, overlaps) != NULL;
 }
 
 l3a_status model_hold(l3a_model *model, const char *line) {
@@ -114,11 +173,11 @@ static void drop_record(l3a_model *model) {
 
 void model_let_go(l3a_model *model, const char *line) {
     const size_t index = text_list_find(&model->record_keys, holds_record);
-    char *at = find_line(model, line);
+    char *at = find_line(model, line, is_same);
     if (!at) {
         return;
     }
-    char *text = model->record_values.items[index], *next = at + strlen(line);
+    char *text = model->record_values.items[index], *next = at + strcspn(at, "\n");
     if (*next) {
         memmove(at, next + 1, strlen(next + 1) + 1);
     } else {
@@ -155,10 +214,14 @@ l3a_status holds_compare(const l3a_model *model, const l3a_model *other) {
     text_list lines = {0};
     TRY(text_list_split_lines(model->context, &lines, text ? text : "", text ? strlen(text) : 0));
     for (size_t i = 0; i < lines.count; i++) {
-        const char *line = lines.items[i], *shard = strlen(line) > SHARD_AT ? line + SHARD_AT : "";
+        const char *line = lines.items[i], *shard = strlen(line) > SHARD_AT ? line + SHARD_AT : "",
+                   *met = find_line(model, line, overlaps);
         FAIL_IF(model_holds(model, line), model->context, L3A_ERROR_MISMATCH, "leave one of the two models out",
                 "both models have learned the same images of the same classes (%s%.*s%s%.8s): merging would count them twice",
                 shard[0] ? "shard " : "", (int)strcspn(shard, " "), shard, shard[0] ? ", checksum " : "checksum ", line);
+        FAIL_IF(met, model->context, L3A_ERROR_MISMATCH, "leave one of the two models out; merge shards of one division",
+                "shard %.*s and shard %.*s of the same extraction have pictures in common: merging would count them twice",
+                (int)strcspn(met + SHARD_AT, " "), met + SHARD_AT, (int)strcspn(shard, " "), shard);
     }
 done:
     text_list_clear(model->context, &lines);

@@ -610,8 +610,9 @@ static l3a_status learn_more(l3a_model *model, l3a_features *features, const cha
     size_t first;
     char line[HOLD_TEXT];
     TRY(hold_describe(features, classes, count, line));
-    FAIL_IF(model_holds(model, line), context, L3A_ERROR_EXISTS, "give images that it has not learned",
-            "%s: the model has already learned these images of these classes", features->path);
+    FAIL_IF(model_holds_some(model, line), context, L3A_ERROR_EXISTS, "give images that it has not learned",
+            "%s: the model has already learned %s of these classes", features->path,
+            model_holds(model, line) ? "these images" : "some of these images");
     TRY(text_index_make(context, (char *const *)classes, count, &index));
     const size_t second = text_index_repeated(&index, &first);
     FAIL_IF(second < count, context, L3A_ERROR_CLASS, "name every class once", "class '%s' is listed twice", classes[second]);

@@ -4,6 +4,7 @@
 #include "base/settings.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <string.h>
 
 #define INTEGER(...) SETTING_INTEGER("model", struct model_options, __VA_ARGS__)
@@ -118,4 +119,13 @@ l3a_status options_fit(l3a_context *context, const struct model_options *options
             "give a number for gamma, or use solver sums", "the recursion starts from gamma, so gamma cannot be chosen later");
 done:
     return status;
+}
+
+l3a_status solver_fits(l3a_context *context, const struct model_options *options) {
+    return options->solver == L3A_SOLVER_RECURSIVE && !learns_alone(context)
+               ? fail(context, L3A_ERROR_OPTION, "use solver auto or sums, or learn in one process",
+                      "solver recursive changes one inverse with each block of rows, so it learns in one process, but %" PRIu64
+                      " learn together",
+                      (uint64_t)context->options.processes)
+               : L3A_OK;
 }

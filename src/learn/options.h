@@ -72,6 +72,9 @@ static inline struct model_options model_options_of(const l3a_options *options) 
 /* Checks that a model can have these settings together. */
 l3a_status options_fit(l3a_context *context, const struct model_options *options);
 
+/* Checks that the processes of the context can learn with this solver; one that only scores needs none. */
+l3a_status solver_fits(l3a_context *context, const struct model_options *options);
+
 /* The views of an image that is scored. */
 static inline size_t scored_views(const struct model_options *options) {
     return (size_t)(options->score_views ? options->score_views : options->views);

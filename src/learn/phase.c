@@ -115,6 +115,7 @@ static l3a_status begin(l3a_model *model, const char *const *classes, size_t cla
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
     const size_t old = old_classes(model);
+    TRY(solver_fits(context, &model->options));
     TRY(collect_classes(model, classes, class_count));
     const size_t all = phase->classes.count;
     TRY(model_check_memory(context, &model->options, model->width, all, model->evidence->part_count + 1, model));
@@ -282,7 +283,7 @@ static l3a_status fail_non_finite(const l3a_model *model, const float *features,
                  bad = row * model->width + find_non_finite(1, features + row * model->width, model->width);
     return fail(model->context, L3A_ERROR_DATA, "omit the row, or compute its features again",
                 "row %zu, column %zu: the feature is %s", bad / each, bad % each,
-                isnan(features[bad]) ? "not a number" : "infinite");
+                isnan(features[bad]) ? "not a number (NaN)" : "infinite");
 }
 
 static void keep_largest(struct feature_scale *scale, const float *row, size_t width, uint64_t image) {

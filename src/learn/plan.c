@@ -47,13 +47,17 @@ static uint64_t scatter_bytes(enum place place, const l3a_context *context, cons
     return keeps_phases(options) ? algebra_of(context)->scatter_bytes(place, d, options_real(options), d) : 0;
 }
 
+static bool holds_together(const l3a_context *context, const struct model_options *options) {
+    return options->solver == L3A_SOLVER_SCALAPACK && context->shared;
+}
+
 /* Sums, layer, C and W. */
 static uint64_t held_bytes(enum place place, const l3a_context *context, const struct model_options *options, size_t width,
                            size_t classes, size_t adding) {
     const struct algebra *algebra = algebra_of(context);
     const struct layer_shape shape = model_layer_shape(options, width);
     const size_t d = layer_columns(&shape);
-    const struct algebra *of_sums = options->solver == L3A_SOLVER_SCALAPACK && context->shared ? context->shared_algebra : algebra;
+    const struct algebra *of_sums = holds_together(context, options) ? context->shared_algebra : algebra;
     return of_sums->sums_bytes(place, context, d, adding) + algebra->layer_bytes(place, &shape) +
            processor_bytes(place, 2 * (uint64_t)d * classes * sizeof(double));
 }
@@ -74,12 +78,16 @@ static uint64_t learning_bytes(enum place place, l3a_context *context, const str
     return processor_bytes(place, arrays_bytes(list, BLOCK_ARRAYS)) + layer.algebra->block_bytes(place, &rows);
 }
 
-/* A sample of the rows, and the trials of gamma on it. */
-static uint64_t gamma_bytes(const struct model_options *options, size_t width, const struct phase_size *phase) {
+/* What is there beside the block after the last row: a sample of the rows, while the sums of other processes are added, and then
+ * the trials of gamma on it. */
+static uint64_t ending_bytes(const l3a_context *context, const struct model_options *options, size_t width,
+                             const struct phase_size *phase) {
     const bool chooses = options->gamma == 0 && options->gamma_from == L3A_GAMMA_FROM_IMAGES;
-    return chooses ? gamma_sample_bytes(width, phase->all, phase->rows) +
-                         choose_gamma_bytes(width, phase->all, phase->rows, options_real(options))
-                   : 0;
+    const uint64_t sample = chooses ? gamma_sample_bytes(width, phase->all, phase->rows) : 0,
+                   trials = chooses ? choose_gamma_bytes(width, phase->all, phase->rows, options_real(options)) : 0,
+                   sharing =
+                       holds_together(context, options) ? 0 : sums_share_bytes(context, learned_width(options, width), phase->all);
+    return sample + larger(trials, sharing);
 }
 
 enum { OBJECTS = 1 << 14 }; /* what the context, the model and lists of classes take besides matrices, about */
@@ -100,7 +108,7 @@ uint64_t phase_memory(enum place place, l3a_context *context, const struct model
                              ? algebra_of(context)->solution_bytes(place, d, phase->old, options_real(options))
                              : 0;
     const uint64_t learning = learning_bytes(place, context, options, width, phase, recursive) +
-                              processor_bytes(place, gamma_bytes(options, width, phase));
+                              processor_bytes(place, ending_bytes(context, options, width, phase));
     const uint64_t solving = recursive ? 0
                              : apart   ? parts_solve_bytes(place, context, d, phase->all)
                                        : processor_bytes(place, (uint64_t)d * phase->all * sizeof(double));

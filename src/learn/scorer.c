@@ -6,6 +6,7 @@
 #include "learn/packed.h"
 #include "learn/views.h"
 
+#include <math.h>
 #include <string.h>
 
 l3a_status shared_layer_create(l3a_context *context, const struct layer_shape *shape, struct shared_layer **shared) {
@@ -87,7 +88,8 @@ l3a_status score_features(l3a_context *context, const struct layer *layer, const
     struct scoring own[BLOCKS] = {{.wide = NULL}, {.wide = NULL}};
     FAIL_IF(!classes, context, L3A_ERROR_STATE, "learn or teach a class first", "the model has learned no class yet");
     const size_t bad = find_non_finite(context->threads, features, images * k);
-    FAIL_IF(bad < images * k, context, L3A_ERROR_DATA, NULL, "row %zu, column %zu: the feature is not finite", bad / k, bad % k);
+    FAIL_IF(bad < images * k, context, L3A_ERROR_DATA, NULL, "row %zu, column %zu: the feature is %s", bad / k, bad % k,
+            isnan(features[bad]) ? "not a number (NaN)" : "infinite");
     for (size_t i = 0; i < blocks; i++) {
         own[i].rows = (struct block){.context = context, .layer = layer, .capacity = block * each};
         TRY(block_create(&own[i].rows));

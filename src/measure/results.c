@@ -39,6 +39,8 @@ void l3a_results_free(l3a_results *results) {
     tables_free(context, &results->tables);
     text_list_clear(context, &results->methods);
     text_list_clear(context, &results->classes);
+    text_list_clear(context, &results->orders);
+    release(context, results->positions);
     release(context, results);
 }
 
@@ -68,6 +70,36 @@ const char *l3a_results_class(const l3a_results *results, size_t index) {
     return results && index < results->classes.count ? results->classes.items[index] : NULL;
 }
 
+size_t l3a_results_order_count(const l3a_results *results) {
+    return !results ? 0 : results->orders.count ? results->orders.count : 1;
+}
+
+const char *l3a_results_order(const l3a_results *results, size_t order) {
+    const bool known = order < l3a_results_order_count(results);
+    return !known ? NULL : results->orders.count ? results->orders.items[order] : "";
+}
+
+size_t l3a_results_order_of(const l3a_results *results, size_t index) {
+    return results && index < results->count ? results->details[index].order : 0;
+}
+
+const char *l3a_results_class_in(const l3a_results *results, size_t order, size_t index) {
+    if (order >= l3a_results_order_count(results) || index >= results->classes.count) {
+        return NULL;
+    }
+    return results->classes.items[results->positions ? results->positions[order * results->classes.count + index] : index];
+}
+
+size_t results_place(const l3a_results *results, size_t order, size_t class_index) {
+    size_t place = class_index;
+    if (results->positions) {
+        const size_t *positions = results->positions + order * results->classes.count;
+        for (place = 0; positions[place] != class_index; place++) {
+        }
+    }
+    return place;
+}
+
 static l3a_status copy_array(l3a_context *context, const void *from, size_t count, size_t size, void *to) {
     if (!from) {
         return L3A_OK;
@@ -76,6 +108,16 @@ static l3a_status copy_array(l3a_context *context, const void *from, size_t coun
     if (status == L3A_OK) {
         memcpy(*(void **)to, from, count * size);
     }
+    return status;
+}
+
+l3a_status results_set_orders(l3a_results *results, const char *const *orders, size_t count, const size_t *positions) {
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < count; i++) {
+        TRY(text_list_add(results->context, &results->orders, orders[i], strlen(orders[i])));
+    }
+    TRY(copy_array(results->context, positions, count * results->classes.count, sizeof *positions, &results->positions));
+done:
     return status;
 }
 
@@ -130,25 +172,39 @@ done:
 
 /* The position of a row or a stage in the order. The method and the seed must already be in the results. */
 struct place {
-    size_t method, seed, phase;
+    size_t method, order, seed, phase;
 };
 
-static struct place place_of(const l3a_results *results, const char *method, uint64_t seed, size_t phase) {
-    return (struct place){text_list_find(&results->methods, method), find_seed(results, seed), phase};
+static struct place place_of(const l3a_results *results, const struct trial *trial, size_t phase) {
+    return (struct place){text_list_find(&results->methods, trial->method), trial->order, find_seed(results, trial->seed), phase};
+}
+
+static struct trial trial_of_row(const l3a_results *results, size_t index) {
+    const l3a_result *row = &results->rows[index];
+    return (struct trial){row->method, row->seed, results->details[index].order};
+}
+
+static struct trial trial_of_stage(const struct stage_time *stage) {
+    return (struct trial){stage->method, stage->seed, stage->order};
+}
+
+static bool same_trial(const struct trial *left, const struct trial *right) {
+    return left->seed == right->seed && left->order == right->order && strcmp(left->method, right->method) == 0;
 }
 
 static struct place place_of_row(const l3a_results *results, size_t index) {
-    const l3a_result *row = &results->rows[index];
-    return place_of(results, row->method, row->seed, row->phase);
+    const struct trial trial = trial_of_row(results, index);
+    return place_of(results, &trial, results->rows[index].phase);
 }
 
 static struct place place_of_stage(const l3a_results *results, size_t index) {
-    const struct stage_time *stage = &results->stages[index];
-    return place_of(results, stage->method, stage->seed, stage->phase);
+    const struct trial trial = trial_of_stage(&results->stages[index]);
+    return place_of(results, &trial, results->stages[index].phase);
 }
 
 static bool is_after(struct place left, struct place right) {
     return left.method != right.method ? left.method > right.method
+           : left.order != right.order ? left.order > right.order
            : left.seed != right.seed   ? left.seed > right.seed
                                        : left.phase > right.phase;
 }
@@ -165,7 +221,8 @@ static size_t find_place(const l3a_results *results, struct place (*place_at)(co
 l3a_status results_add(l3a_results *results, const l3a_result *row, const struct class_details *details) {
     l3a_context *context = results->context;
     l3a_status status = L3A_OK;
-    struct class_details copy = {0};
+    struct class_details copy = {.order = details->order};
+    const struct trial trial = {row->method, row->seed, details->order};
     l3a_result kept = *row;
     size_t capacity = results->capacity;
     TRY(grow_array(context, &results->details, &capacity, results->count + 1, sizeof *results->details));
@@ -175,7 +232,7 @@ l3a_status results_add(l3a_results *results, const l3a_result *row, const struct
     TRY(copy_array(context, details->curves, row->last, CURVE_POINTS * sizeof *copy.curves, &copy.curves));
     TRY(keep_method(results, row->method, &kept.method));
     TRY(keep_seed(results, row->seed));
-    const size_t at = find_place(results, place_of_row, results->count, place_of(results, row->method, row->seed, row->phase));
+    const size_t at = find_place(results, place_of_row, results->count, place_of(results, &trial, row->phase));
     memmove(results->rows + at + 1, results->rows + at, (results->count - at) * sizeof *results->rows);
     memmove(results->details + at + 1, results->details + at, (results->count - at) * sizeof *results->details);
     results->rows[at] = kept;
@@ -190,11 +247,11 @@ done:
 l3a_status results_add_stage(l3a_results *results, const struct stage_time *stage) {
     l3a_status status = L3A_OK;
     struct stage_time kept = *stage;
+    const struct trial trial = trial_of_stage(stage);
     TRY(grow_array(results->context, &results->stages, &results->stage_capacity, results->stage_count + 1, sizeof kept));
     TRY(keep_method(results, stage->method, &kept.method));
     TRY(keep_seed(results, stage->seed));
-    const size_t at =
-        find_place(results, place_of_stage, results->stage_count, place_of(results, stage->method, stage->seed, stage->phase));
+    const size_t at = find_place(results, place_of_stage, results->stage_count, place_of(results, &trial, stage->phase));
     memmove(results->stages + at + 1, results->stages + at, (results->stage_count - at) * sizeof kept);
     results->stages[at] = kept;
     results->stage_count++;
@@ -202,29 +259,32 @@ done:
     return status;
 }
 
-static void cut_stages(l3a_results *results, const char *method, uint64_t seed, size_t keep) {
+static void cut_stages(l3a_results *results, const struct trial *trial, size_t keep) {
     size_t kept = 0;
     for (size_t i = 0; i < results->stage_count; i++) {
         const struct stage_time *stage = &results->stages[i];
-        if (stage->seed != seed || strcmp(stage->method, method) != 0 || stage->phase <= keep) {
+        const struct trial own = trial_of_stage(stage);
+        if (!same_trial(&own, trial) || stage->phase <= keep) {
             results->stages[kept++] = *stage;
         }
     }
     results->stage_count = kept;
 }
 
-l3a_status results_keep_stages(l3a_results *results, const l3a_result *row) {
+l3a_status results_keep_stages(l3a_results *results, const l3a_result *row, size_t order) {
     static const char save[] = "save";
     const struct stages *stages = &results->context->stages;
+    const struct trial trial = {row->method, row->seed, order};
     l3a_status status = L3A_OK;
     bool saved = false;
-    cut_stages(results, row->method, row->seed, row->phase - 1);
+    cut_stages(results, &trial, row->phase - 1);
     for (size_t i = 0; i < stages->count + !saved; i++) {
         const bool known = i < stages->count;
         const char *name = known ? stages->items[i].name : save;
         struct stage_time stage = {.method = row->method,
                                    .seed = row->seed,
                                    .phase = row->phase,
+                                   .order = order,
                                    .seconds = known ? stages->items[i].seconds : 0,
                                    .peak_memory = machine_memory_peak()};
         snprintf(stage.stage, sizeof stage.stage, "%s", name);
@@ -235,22 +295,23 @@ done:
     return status;
 }
 
-static bool is_of(const l3a_result *row, const char *method, uint64_t seed) {
-    return row->seed == seed && strcmp(row->method, method) == 0;
+static bool is_of(const l3a_results *results, size_t index, const struct trial *trial) {
+    const struct trial own = trial_of_row(results, index);
+    return same_trial(&own, trial);
 }
 
-size_t results_rows_of(const l3a_results *results, const char *method, uint64_t seed) {
+size_t results_rows_of(const l3a_results *results, const struct trial *trial) {
     size_t count = 0;
     for (size_t i = 0; i < results->count; i++) {
-        count += is_of(&results->rows[i], method, seed);
+        count += is_of(results, i, trial);
     }
     return count;
 }
 
-void results_cut(l3a_results *results, const char *method, uint64_t seed, size_t keep) {
+void results_cut(l3a_results *results, const struct trial *trial, size_t keep) {
     size_t kept = 0;
     for (size_t i = 0; i < results->count; i++) {
-        if (is_of(&results->rows[i], method, seed) && results->rows[i].phase > keep) {
+        if (is_of(results, i, trial) && results->rows[i].phase > keep) {
             details_free(results->context, &results->details[i]);
             continue;
         }
@@ -259,11 +320,22 @@ void results_cut(l3a_results *results, const char *method, uint64_t seed, size_t
     }
     results->cut = results->cut || kept < results->count;
     results->count = kept;
-    cut_stages(results, method, seed, keep);
+    cut_stages(results, trial, keep);
+}
+
+bool results_last_map(const l3a_results *results, const struct trial *trial, double *map) {
+    size_t phase = 0;
+    for (size_t i = 0; i < results->count; i++) {
+        if (is_of(results, i, trial) && results->rows[i].phase > phase) {
+            phase = results->rows[i].phase;
+            *map = results->rows[i].metrics.mean_ap;
+        }
+    }
+    return phase > 0;
 }
 
 /* Best earlier AP minus the last AP, averaged over the classes that were measured before the last phase. */
-static double forgetting(const l3a_results *results, const char *method, uint64_t seed, size_t last_row) {
+static double forgetting(const l3a_results *results, const struct trial *trial, size_t last_row) {
     const l3a_result *last = &results->rows[last_row];
     double sum = 0;
     size_t classes = 0;
@@ -271,7 +343,7 @@ static double forgetting(const l3a_results *results, const char *method, uint64_
         double best = -1;
         for (size_t i = 0; i < results->count; i++) {
             const l3a_result *row = &results->rows[i];
-            if (is_of(row, method, seed) && row->phase < last->phase && k < row->last &&
+            if (is_of(results, i, trial) && row->phase < last->phase && k < row->last &&
                 results->details[i].average_precision[k] > best) {
                 best = results->details[i].average_precision[k];
             }
@@ -297,39 +369,51 @@ void spread_finish(const struct spread *spread, double result[2]) {
     result[1] = sqrt(variance > 0 ? variance : 0);
 }
 
+/* The values of the trial that begins with a row. Returns its last row. */
+static size_t summarise_trial(const l3a_results *results, size_t first, double values[SUMMARY]) {
+    const struct trial trial = trial_of_row(results, first);
+    size_t last = first, phases = 0;
+    double sum = 0;
+    for (size_t j = 0; j < results->count; j++) {
+        if (is_of(results, j, &trial)) {
+            sum += results->rows[j].metrics.mean_ap;
+            phases++;
+            last = results->rows[j].phase > results->rows[last].phase ? j : last;
+        }
+    }
+    const l3a_result *row = &results->rows[last];
+    const double own[SUMMARY] = {sum / (double)phases,
+                                 row->metrics.mean_ap,
+                                 row->metrics.class_f1,
+                                 row->metrics.overall_f1,
+                                 forgetting(results, &trial, last),
+                                 row->base_map,
+                                 row->new_map};
+    memcpy(values, own, sizeof own);
+    return last;
+}
+
 l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method, l3a_summary *summary) {
     struct spread spreads[SUMMARY] = {{0}};
     l3a_status status = L3A_OK;
     NEED(context, context, results, method, summary);
     TRY(CHECK_SIZED(context, summary));
+    l3a_summary own = {.size = sizeof own, .method = method};
+    size_t previous = SIZE_MAX; /* rows are sorted by order */
     for (size_t i = 0; i < results->count; i++) {
-        const l3a_result *first = &results->rows[i];
-        if (first->phase != 1 || strcmp(first->method, method) != 0) {
+        double values[SUMMARY];
+        if (results->rows[i].phase != 1 || strcmp(results->rows[i].method, method) != 0) {
             continue;
         }
-        size_t last = i, phases = 0;
-        double sum = 0;
-        for (size_t j = 0; j < results->count; j++) {
-            if (is_of(&results->rows[j], method, first->seed)) {
-                sum += results->rows[j].metrics.mean_ap;
-                phases++;
-                last = results->rows[j].phase > results->rows[last].phase ? j : last;
-            }
-        }
-        const l3a_metrics *m = &results->rows[last].metrics;
-        const double values[SUMMARY] = {sum / (double)phases,
-                                        m->mean_ap,
-                                        m->class_f1,
-                                        m->overall_f1,
-                                        forgetting(results, method, first->seed, last),
-                                        results->rows[last].base_map,
-                                        results->rows[last].new_map};
+        summarise_trial(results, i, values);
         for (size_t j = 0; j < SUMMARY; j++) {
             spread_add(&spreads[j], values[j]);
         }
+        own.orders += results->details[i].order != previous;
+        previous = results->details[i].order;
     }
     FAIL_IF(!spreads[0].count, context, L3A_ERROR_ARGUMENT, NULL, "there are no results of method '%s'", method);
-    l3a_summary own = {.size = sizeof own, .method = method, .seeds = spreads[0].count};
+    own.seeds = spreads[0].count;
     double *const targets[SUMMARY] = {own.average_map, own.last_map, own.last_class_f1, own.last_overall_f1,
                                       own.forgetting,  own.base_map, own.new_map};
     for (size_t j = 0; j < SUMMARY; j++) {

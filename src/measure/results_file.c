@@ -17,6 +17,21 @@ static const char short_metrics_header[] = /* of older files */
 static const char classes_header[] = "method,seed,phase,class,AP,images,weight,pseudo,right,present,curve\n";
 static const char short_classes_header[] = "method,seed,phase,class,AP\n"; /* of older files */
 static const char stages_header[] = "method,seed,phase,stage,seconds,peak_memory\n";
+static const char order_column[] = ",class_order\n"; /* the last of each table, if the run has several class orders */
+
+static void print_header(const l3a_results *results, const char *header, text_builder *text) {
+    text_builder_append(text, header, strlen(header) - 1);
+    text_builder_print(text, "%s", results->orders.count ? order_column : "\n");
+}
+
+/* Ends a line. */
+static void print_order(const l3a_results *results, size_t order, text_builder *text) {
+    if (results->orders.count) {
+        text_builder_print(text, ",");
+        csv_print_field(text, results->orders.items[order]);
+    }
+    text_builder_print(text, "\n");
+}
 
 static void print_number(text_builder *text, double value) {
     char number[NUMBER_TEXT];
@@ -44,16 +59,16 @@ static void print_details(text_builder *text, const struct class_details *detail
             text_builder_print(text, "%s%u.%u", i ? " " : "", tenths / 10, tenths % 10);
         }
     }
-    text_builder_print(text, "\n");
 }
 
 static void print_stages(const l3a_results *results, text_builder *text) {
-    text_builder_print(text, "%s", stages_header);
+    print_header(results, stages_header, text);
     for (size_t i = 0; i < results->stage_count; i++) {
         const struct stage_time *stage = &results->stages[i];
         text_builder_print(text, "%s,%" PRIu64 ",%zu,%s", stage->method, stage->seed, stage->phase, stage->stage);
         print_number(text, round(stage->seconds * 1e6) / 1e6);
-        text_builder_print(text, ",%" PRIu64 "\n", stage->peak_memory);
+        text_builder_print(text, ",%" PRIu64, stage->peak_memory);
+        print_order(results, stage->order, text);
     }
 }
 
@@ -67,11 +82,12 @@ l3a_status results_write_stages(l3a_results *results, const char *folder) {
 }
 
 static void print_rows(const l3a_results *results, text_builder *metrics, text_builder *classes) {
-    text_builder_print(metrics, "%s", metrics_header);
-    text_builder_print(classes, "%s", classes_header);
+    print_header(results, metrics_header, metrics);
+    print_header(results, classes_header, classes);
     for (size_t i = 0; i < results->count; i++) {
         const l3a_result *row = &results->rows[i];
         const l3a_metrics *m = &row->metrics;
+        const size_t order = results->details[i].order;
         text_builder_print(metrics, "%s,%" PRIu64 ",%zu,%zu,%zu,%" PRIu64 ",%" PRIu64 ",%" PRIu64, row->method, row->seed,
                            row->phase, row->first, row->last, row->train_images, row->test_images, row->pseudo_labels);
         const double numbers[] = {m->mean_ap,           m->class_precision, m->class_recall, m->class_f1,
@@ -81,11 +97,12 @@ static void print_rows(const l3a_results *results, text_builder *metrics, text_b
         }
         print_recorded(metrics, row->base_map);
         print_recorded(metrics, row->new_map);
-        text_builder_print(metrics, "\n");
+        print_order(results, order, metrics);
         for (size_t k = 0; k < row->last; k++) {
             text_builder_print(classes, "%s,%" PRIu64 ",%zu,", row->method, row->seed, row->phase);
-            csv_print_field(classes, results->classes.items[k]);
+            csv_print_field(classes, l3a_results_class_in(results, order, k));
             print_details(classes, &results->details[i], k);
+            print_order(results, order, classes);
         }
     }
 }
@@ -165,6 +182,14 @@ static bool parse_row(const struct csv *csv, const l3a_results *results, l3a_res
     return true;
 }
 
+/* Whether a table begins with a header, and how many bytes that has. With several class orders, the last column is the order. */
+static bool has_header(const l3a_results *results, const char *text, const char *header, size_t *length) {
+    const size_t names = strlen(header) - 1;
+    const char *end = results->orders.count ? order_column : "\n";
+    *length = names + strlen(end);
+    return strncmp(text, header, names) == 0 && strncmp(text + names, end, strlen(end)) == 0;
+}
+
 /* Opens a table with the given header, or with the one that older versions wrote; *text is NULL if there is no such file. */
 static l3a_status open_table(l3a_results *results, const char *folder, const char *name, const char *header, const char *old_header,
                              struct csv *csv, char **path, char **text) {
@@ -173,13 +198,26 @@ static l3a_status open_table(l3a_results *results, const char *folder, const cha
     size_t length = 0;
     TRY(tables_read(context, &results->tables, folder, name, path, text, &length));
     if (*text) {
-        header = strncmp(*text, header, strlen(header)) != 0 && old_header ? old_header : header;
-        const size_t start = strlen(header);
-        const bool good = strncmp(*text, header, start) == 0;
+        size_t start;
+        const bool good =
+            has_header(results, *text, header, &start) || (old_header && has_header(results, *text, old_header, &start));
         csv_begin(csv, context, *path, *text + (good ? start : 0), length - (good ? start : 0));
         csv->line = 1;
         csv->next_line = 2;
         status = good ? L3A_OK : fail_line(csv);
+    }
+done:
+    return status;
+}
+
+/* The next row, without its last column if that is the class order. */
+static l3a_status next_row(const l3a_results *results, struct csv *csv, bool *more, size_t *order) {
+    l3a_status status = L3A_OK;
+    *order = 0;
+    TRY(csv_next_row(csv, more));
+    if (*more && results->orders.count) {
+        *order = csv->count ? text_list_find(&results->orders, csv->fields[--csv->count]) : results->orders.count;
+        status = *order < results->orders.count ? L3A_OK : fail_line(csv);
     }
 done:
     return status;
@@ -212,18 +250,19 @@ static bool parse_class(const struct csv *csv, size_t k, struct class_details *d
            (!csv->fields[10][0] || parse_curve(csv->fields[10], details->curves + k * CURVE_POINTS));
 }
 
-/* Adds a row with its classes: the next lines of per_class.csv for its method, seed and phase. `details` has room for all. */
+/* Adds a row with its classes: the next lines of per_class.csv for its method, order, seed and phase. `details` has room for all.
+ */
 static l3a_status take_row(l3a_results *results, struct csv *classes, const l3a_result *row, struct class_details details) {
     l3a_status status = L3A_OK;
     bool more = true;
-    size_t tallies = 0, curves = 0;
+    size_t tallies = 0, curves = 0, order;
     for (size_t found = 0; found < row->last;) {
         uint64_t seed, phase;
-        TRY(csv_next_row(classes, &more));
+        TRY(next_row(results, classes, &more, &order));
         if (!more || !field_integer(classes, 1, &seed) || !field_integer(classes, 2, &phase)) {
             return fail_line(classes);
         }
-        if (strcmp(classes->fields[0], row->method) == 0 && seed == row->seed && phase == row->phase &&
+        if (strcmp(classes->fields[0], row->method) == 0 && seed == row->seed && phase == row->phase && order == details.order &&
             !parse_class(classes, found++, &details, &tallies, &curves)) {
             return fail_line(classes);
         }
@@ -245,7 +284,7 @@ static l3a_status read_stages(l3a_results *results, const char *folder) {
     while (text) {
         struct stage_time stage = {0};
         uint64_t phase;
-        TRY(csv_next_row(&csv, &more));
+        TRY(next_row(results, &csv, &more, &stage.order));
         if (!more) {
             break;
         }
@@ -283,7 +322,7 @@ l3a_status results_read(l3a_results *results, const char *folder) {
     TRY(allocate(context, count, CURVE_POINTS * sizeof *details.curves, &details.curves));
     while (texts[0]) {
         l3a_result row;
-        TRY(csv_next_row(&metrics, &more));
+        TRY(next_row(results, &metrics, &more, &details.order));
         if (!more) {
             break;
         }

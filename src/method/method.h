@@ -67,6 +67,9 @@ l3a_options method_options(const struct method *method, const l3a_options *setti
 /* Whether the method's results depend on a setting. `settings` include what it prescribes. For eta, the value may be "dynamic". */
 bool method_looks_at(const struct method *method, const l3a_options *settings, const char *name, const char *value);
 
+/* Whether the setting thresholds applies to the method; otherwise it predicts above theta. */
+bool method_fits_thresholds(const char *name);
+
 /* The images of a lesson: those that belong to at least one of its new classes. *rows is allocated. All methods have the same. */
 l3a_status lesson_members(const struct lesson *lesson, size_t **rows, size_t *count);
 /* Those of them that are labelled with at least one of the new classes. The others only show a crowd of one; without a

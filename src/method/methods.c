@@ -189,6 +189,11 @@ bool method_looks_at(const struct method *method, const l3a_options *settings, c
     return strcmp(text, value) == 0; /* otherwise the method prescribes another value */
 }
 
+bool method_fits_thresholds(const char *name) {
+    const struct method *method = method_find(name);
+    return method && method->learner && method->learner->is_model;
+}
+
 static bool makes_model(const struct method *method) {
     return method->learner && method->learner->is_model && method->plan == BY_PHASE;
 }

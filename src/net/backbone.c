@@ -254,6 +254,10 @@ done:
     return status;
 }
 
+const char *l3a_backbone_engine(void) {
+    return network_back_end_best()->name;
+}
+
 void l3a_backbone_free(l3a_backbone *backbone) {
     if (backbone) {
         if (backbone->state) {

@@ -41,17 +41,22 @@ static void print_escaped(text_builder *page, const char *text) {
     }
 }
 
-static void print_fixed(text_builder *page, double value, int decimals) {
+const char *fixed_text(double value, int decimals, char text[FIXED]) {
     const double scale = pow(10, decimals), scaled = round(fabs(value) * scale);
     if (!(scaled < 1e15)) {
-        html_raw(page, isnan(value) ? "–" : "∞");
-        return;
+        return isnan(value) ? "–" : "∞";
     }
     const unsigned long long all = (unsigned long long)scaled, unit = (unsigned long long)scale;
-    text_builder_print(page, "%s%llu", value < 0 && all ? "-" : "", all / unit);
+    const int length = snprintf(text, FIXED, "%s%llu", value < 0 && all ? "-" : "", all / unit);
     if (decimals) {
-        text_builder_print(page, ".%0*llu", decimals, all % unit);
+        snprintf(text + length, FIXED - (size_t)length, ".%0*llu", decimals, all % unit);
     }
+    return text;
+}
+
+static void print_fixed(text_builder *page, double value, int decimals) {
+    char text[FIXED];
+    html_raw(page, fixed_text(value, decimals, text));
 }
 
 /* Prints the argument of a directive, and returns the place after the directive. */

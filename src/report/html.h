@@ -11,6 +11,9 @@ __attribute__((format(printf, 2, 3))) void html_print(text_builder *page, const 
 void html_print_list(text_builder *page, const char *format, va_list list);
 /* Without escaping, for the program's own text. */
 void html_raw(text_builder *page, const char *text);
+/* A number as %.*f prints it; uses the buffer. */
+enum { FIXED = 32 };
+const char *fixed_text(double value, int decimals, char text[FIXED]);
 /* Bytes as base64, for a data: URL. */
 void html_base64(text_builder *page, const uint8_t *bytes, size_t count);
 

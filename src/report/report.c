@@ -29,6 +29,10 @@ static void print_title(const struct report *report, text_builder *to) {
         html_print(to, "%s", report->options->title);
         return;
     }
+    if (report->sweep) {
+        html_print(to, "%s", report->sweep->name);
+        return;
+    }
     for (size_t i = 0; i < report->run_count; i++) {
         html_print(to, i ? ", %s" : "%s", report->runs[i].name);
     }
@@ -42,22 +46,40 @@ static void print_head(const struct report *report, text_builder *to) {
     html_raw(to, "</title>\n<style>\n");
     html_raw(to, report_style);
     html_raw(to, report->has_boxes ? report_box_style : "");
+    html_raw(to, report->sweep ? report_sweep_style : "");
+    switch_style(to, report->canvas.switches);
     html_raw(to, "</style>\n</head>\n<body>\n");
     svg_markers(to);
     html_raw(to, "<header><p>Learning classes in phases: a report by l3a</p><h1>");
     print_title(report, to);
-    html_raw(to, "</h1>\n<nav>");
+    html_raw(to, "</h1></header>\n<nav aria-label=\"Sections\"><div class=\"scroll\"><a href=\"#headline\">Summary</a> ");
     text_builder_append(to, report->links.text, report->links.length);
-    html_raw(to, "</nav></header>\n<main>\n");
+    html_raw(to, "</div></nav>\n<main>\n");
 }
 
-static l3a_status print_sections(struct report *report) {
+void report_begin(struct report *report, l3a_context *context, const l3a_report_options *options,
+                  const struct method_table *methods) {
+    *report = (struct report){.context = context,
+                              .options = options,
+                              .methods = methods,
+                              .page.context = context,
+                              .links.context = context,
+                              .drawing.context = context,
+                              .canvas = {.to = &report->page, .legend.context = context}};
+}
+
+l3a_status report_print(struct report *report, const char *const *folders, size_t count) {
     l3a_status status = L3A_OK;
-    report_headline(report);
+    FAIL_IF(!count, report->context, L3A_ERROR_ARGUMENT, NULL, "a report needs at least one folder of a run");
+    TRY(report_load(report, folders, count));
+    TRY(report_settings(report));
+    TRY(report_headline(report));
     TRY(report_phases(report));
     report_paper(report);
     TRY(report_classes(report));
-    TRY(report_pictures(report));
+    if (!(report->canvas.width > 0)) { /* pictures are no figures */
+        TRY(report_pictures(report));
+    }
     TRY(report_record(report));
     status = report->page.status != L3A_OK ? report->page.status : report->links.status;
 done:
@@ -65,22 +87,20 @@ done:
 }
 
 l3a_status report_write(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
-                        method_table *method_at, const char *path) {
+                        const struct method_table *methods, const char *path) {
     l3a_status status = L3A_OK;
     l3a_report_options chosen;
-    struct report report = {
-        .context = context, .options = &chosen, .method_at = method_at, .page.context = context, .links.context = context};
+    struct report report;
     text_builder whole = {.context = context};
-    FAIL_IF(!count, context, L3A_ERROR_ARGUMENT, NULL, "a report needs at least one folder of a run");
+    report_begin(&report, context, &chosen, methods);
     TRY(READ_SIZED(context, options, chosen));
-    TRY(report_load(&report, folders, count));
-    TRY(print_sections(&report));
+    TRY(report_print(&report, folders, count));
     print_head(&report, &whole);
     text_builder_append(&whole, report.page.text, report.page.length);
     html_print(&whole,
                "</main>\n<footer>Written by l3a %s. The numbers are in metrics.csv and per_class.csv in the folder of "
-               "the run.</footer>\n</body>\n</html>\n",
-               l3a_version());
+               "the run.<details><summary>How to cite</summary><pre>%s</pre></details></footer>\n</body>\n</html>\n",
+               l3a_version(), l3a_citation());
     TRY(whole.status);
     TRY(write_whole(context, path, whole.text, whole.length));
 done:

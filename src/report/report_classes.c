@@ -2,6 +2,7 @@
 #include "report/report.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ static size_t same_class(const struct classes *c, const struct series *other, si
 
 static double last_precision(const struct classes *c, const struct series *other, size_t k) {
     const size_t index = same_class(c, other, k);
-    return index == SIZE_MAX ? NAN : class_precision(other, last_class(other), index);
+    return index == SIZE_MAX ? NAN : class_precision(other, last_class(other), index, ALL_ORDERS);
 }
 
 static bool is_rare(const struct classes *c, size_t k) {
@@ -85,9 +86,47 @@ static void print_precision_table(const struct classes *c) {
     numbers_end(report);
 }
 
+static void print_precision_text(const struct classes *c, const struct series *second, bool any_rare) {
+    text_builder *page = &c->report->page;
+    html_print(page, "<p>Average precision after the last phase, best first. Bars: %s", c->focus->label);
+    if (second) {
+        html_print(page, "; lines across: %s", second->label);
+    }
+    if (any_rare) {
+        html_print(
+            page,
+            ". Light bars with ◇ mark rare classes, which have fewer than %.0f training images, half as many as the median class",
+            c->rare);
+    }
+    html_raw(page, ".</p>\n");
+}
+
+/* In columns of about the same length. */
+static l3a_status draw_precisions(const struct classes *c, const struct series *second, const struct bar *rows) {
+    struct report *report = c->report;
+    l3a_status status = L3A_OK;
+    text_builder heading = {.context = report->context};
+    struct figure_plan plan = {.name = "ap-by-class", .title = "average precision of classes, in percent", .width = 240};
+    const size_t chunks = c->count <= 12 ? 1 : c->count <= 36 ? 2 : c->count <= 54 ? 3 : 4, each = (c->count + chunks - 1) / chunks;
+    text_builder_print(&heading, second ? "AP, percent: %s, and %s (lines)" : "AP, percent: %s", c->focus->label,
+                       second ? second->label : "");
+    TRY(heading.status);
+    plan.heading = heading.text;
+    plan.width = chunks > 1 ? plan.width : LEGEND_WIDTH;
+    html_raw(&report->page, "<div class=\"many\">\n");
+    figure_begin(report, &plan);
+    for (size_t first = 0; first < c->count; first += each) {
+        bars(&report->canvas, plan.title, rows + first, c->count - first < each ? c->count - first : each, 100, 1, 0);
+    }
+    figure_end(report, &plan);
+    html_raw(&report->page, "</div>\n");
+done:
+    text_builder_free(&heading);
+    return status;
+}
+
 static l3a_status print_precisions(const struct classes *c) {
     struct report *report = c->report;
-    text_builder *page = &report->page;
     const struct series *second = second_series(c);
     l3a_status status = L3A_OK;
     struct bar *rows = NULL;
@@ -103,25 +142,11 @@ static l3a_status print_precisions(const struct classes *c) {
         any_rare = any_rare || rows[i].note;
     }
     section_begin(report, "classes", "Class by class", NULL);
-    html_print(page, "<p>Average precision after the last phase, best first. Bars: %s", c->focus->label);
-    if (second) {
-        html_print(page, "; lines across: %s", second->label);
-    }
-    if (any_rare) {
-        html_print(
-            page,
-            ". Light bars with ◇ mark rare classes, which have fewer than %.0f training images, half as many as the median class",
-            c->rare);
-    }
-    html_raw(page, ".</p>\n<figure><div class=\"many\">\n");
-    const size_t chunks = c->count <= 12 ? 1 : c->count <= 36 ? 2 : c->count <= 54 ? 3 : 4, each = (c->count + chunks - 1) / chunks;
-    for (size_t first = 0; first < c->count; first += each) {
-        bars(page, "average precision of classes, in percent", rows + first, c->count - first < each ? c->count - first : each, 100,
-             1, 0);
-    }
-    html_raw(page, "</div>\n");
+    print_precision_text(c, second, any_rare);
+    html_raw(&report->page, "<figure>");
+    TRY(draw_precisions(c, second, rows));
     print_precision_table(c);
-    html_raw(page, "</figure>\n");
+    html_raw(&report->page, "</figure>\n");
     section_end(report);
 done:
     release(report->context, rows);
@@ -133,9 +158,8 @@ done:
 /* Chooses the first series, and of the others those that forget most. Returns how many. */
 static size_t choose_heat_maps(const struct classes *c, const struct series *chosen[HEAT_MAPS]) {
     const struct report *report = c->report;
-    const size_t wanted = c->count > MANY_CLASSES ? HEAT_MAPS / 2 : HEAT_MAPS;
     size_t count = 0;
-    while (count < wanted) {
+    while (count < HEAT_MAPS) {
         const struct series *best = NULL;
         for (size_t i = 0; i < report->series_count; i++) {
             const struct series *series = &report->series[i];
@@ -160,7 +184,7 @@ static void fill_changes(const struct series *series, const size_t *ends, size_t
     for (size_t k = 0; k < last_class(series); k++) {
         double start = NAN;
         for (size_t t = 0; t < phases; t++) {
-            const double now = class_precision(series, ends[t], k);
+            const double now = class_precision(series, ends[t], k, FIRST_ORDER);
             start = isnan(start) ? now : start;
             values[k * phases + t] = now - start;
         }
@@ -178,7 +202,7 @@ static void print_change_table(struct report *report, const struct series *serie
     for (size_t k = 0; k < last_class(series); k++) {
         html_print(page, "<tr><th scope=\"row\">%s</th>", class_name(series, k));
         for (size_t t = 0; t < phases; t++) {
-            const double value = class_precision(series, ends[t], k);
+            const double value = class_precision(series, ends[t], k, FIRST_ORDER);
             html_raw(page, "<td>");
             if (!isnan(value)) {
                 html_print(page, "%.2f", value);
@@ -191,57 +215,134 @@ static void print_change_table(struct report *report, const struct series *serie
     numbers_end(report);
 }
 
-static l3a_status print_forgetting(const struct classes *c) {
+struct changes {
+    const struct series *series;
+    size_t phases;
+    double *values; /* [classes x phases] */
+};
+
+static void draw_changes(struct report *report, const struct changes *changes, const char *name, const struct heat_map *map) {
+    const struct figure_plan plan = {.name = name,
+                                     .of = changes->series->label,
+                                     .title = "change of average precision since a class was learned, by class and phase",
+                                     .heading = changes->series->label,
+                                     .width = fmin(fmax(150 + 28 * (double)map->columns, 270), LEGEND_WIDTH),
+                                     .with_legend = true};
+    figure_begin(report, &plan);
+    heat_map(&report->canvas, plan.title, map);
+    figure_end(report, &plan);
+}
+
+/* The mean over the classes of each phase, with one row per phase. */
+static l3a_status draw_short(struct report *report, const struct changes *changes, const size_t *ends, double limit) {
+    const size_t phases = changes->phases;
+    l3a_status status = L3A_OK;
+    double *means = NULL;
+    text_list names = {0};
+    TRY(allocate(report->context, phases * phases, sizeof *means, &means));
+    for (size_t row = 0; row < phases; row++) {
+        const size_t first = row ? ends[row - 1] : 0, last = ends[row];
+        char name[64];
+        const int length = snprintf(name, sizeof name, "classes %zu–%zu", first + 1, last);
+        TRY(text_list_add(report->context, &names, name, (size_t)length));
+        for (size_t t = 0; t < phases; t++) {
+            double sum = 0;
+            for (size_t k = first; k < last; k++) {
+                sum += changes->values[k * phases + t];
+            }
+            means[row * phases + t] = sum / (double)(last - first); /* NaN before the phase */
+        }
+    }
+    draw_changes(
+        report, changes, "forgetting-by-phase",
+        &(struct heat_map){
+            .names = (const char *const *)names.items, .values = means, .rows = phases, .columns = phases, .limit = limit});
+done:
+    text_list_clear(report->context, &names);
+    release(report->context, means);
+    return status;
+}
+
+/* A map of many classes is folded up behind one of phases. */
+static l3a_status print_changes(const struct classes *c, const struct changes *changes, double limit) {
     struct report *report = c->report;
     text_builder *page = &report->page;
+    const struct series *series = changes->series;
     l3a_status status = L3A_OK;
-    const struct series *chosen[HEAT_MAPS];
-    double *values[HEAT_MAPS] = {NULL}, limit = 0;
-    const size_t count = choose_heat_maps(c, chosen);
-    size_t candidates = 0;
-    if (!count) {
-        return L3A_OK;
+    const size_t phases = phase_ends(report, series, c->ends, PHASES), count = last_class(series);
+    const struct heat_map map = {.names = (const char *const *)series->run->results->classes.items,
+                                 .values = changes->values,
+                                 .rows = count,
+                                 .columns = phases,
+                                 .limit = limit};
+    html_print(page, "<figure><figcaption>%s <small>%.1f points forgotten on average</small></figcaption>\n", series->label,
+               series->summary.forgetting[0]);
+    if (count > MANY_CLASSES) {
+        TRY(draw_short(report, changes, c->ends, limit));
+        html_print(page, "<details><summary>All %zu classes</summary>", count);
     }
+    draw_changes(report, changes, "forgetting", &map);
+    html_raw(page, count > MANY_CLASSES ? "</details>\n" : "");
+    print_change_table(report, series, c->ends, phases);
+    html_raw(page, "</figure>\n");
+done:
+    return status;
+}
+
+static void print_forgetting_text(const struct classes *c, size_t shown) {
+    static const char *const numbers[HEAT_MAPS] = {"", "one that forgets", "two that forget", "three that forget"};
+    struct report *report = c->report;
+    size_t candidates = 0;
     for (size_t i = 0; i < report->series_count; i++) {
         candidates += report->series[i].rows > 1;
     }
+    section_begin(report, "forgetting", "Forgetting",
+                  "For each class and phase: how the average precision has changed since the phase that taught the class. The test "
+                  "set grows as classes are added, so some loss is normal for every method, joint learning included.");
+    if (shown < candidates) {
+        html_print(&report->page, "<p>The charts show the first method and, of the others, the %s most.</p>", numbers[shown - 1]);
+    }
+    if (c->count > MANY_CLASSES) {
+        html_raw(&report->page, "<p>A row is the mean over the classes that a phase taught. <span class=\"screen\">Unfold a chart "
+                                "to see each class.</span></p>");
+    }
+}
+
+static l3a_status print_forgetting(const struct classes *c) {
+    struct report *report = c->report;
+    l3a_status status = L3A_OK;
+    const struct series *chosen[HEAT_MAPS];
+    struct changes changes[HEAT_MAPS] = {0};
+    double limit = 0;
+    const size_t count = choose_heat_maps(c, chosen);
+    if (!count) {
+        return L3A_OK;
+    }
     for (size_t i = 0; i < count; i++) {
         const size_t phases = phase_ends(report, chosen[i], c->ends, PHASES), cells = last_class(chosen[i]) * phases;
-        TRY(allocate(report->context, cells, sizeof **values, &values[i]));
-        fill_changes(chosen[i], c->ends, phases, values[i]);
+        changes[i] = (struct changes){.series = chosen[i], .phases = phases};
+        TRY(allocate(report->context, cells, sizeof *changes[i].values, &changes[i].values));
+        fill_changes(chosen[i], c->ends, phases, changes[i].values);
         for (size_t j = 0; j < cells; j++) {
-            limit = fmax(limit, fabs(values[i][j])); /* fmax ignores NaN */
+            limit = fmax(limit, fabs(changes[i].values[j])); /* fmax ignores NaN */
         }
     }
     const bool beyond = limit > 30;
     limit = fmin(fmax(5 * ceil(limit / 5), 5), 30);
-    section_begin(report, "forgetting", "Forgetting",
-                  "For each class and phase: how the average precision has changed since the phase that taught the class. The test "
-                  "set grows as classes are added, so some loss is normal for every method, joint learning included.");
-    if (count < candidates) {
-        static const char *const numbers[HEAT_MAPS] = {"", "one that forgets", "two that forget", "three that forget"};
-        html_print(page, "<p>The charts show the first method and, of the others, the %s most.</p>", numbers[count - 1]);
+    print_forgetting_text(c, count);
+    if (has_orders(report)) {
+        html_print(&report->page, "<p>In the first class order, %s.</p>\n", l3a_results_order(c->focus->run->results, 0));
     }
-    html_print(page, "<p class=\"scale\"><span>−%.0f points%s</span><i></i><span>+%.0f</span></p>\n<div class=\"heat\">\n", limit,
-               beyond ? " or more" : "", limit);
+    legend_scale(&report->canvas, limit, beyond);
+    html_raw(&report->page, "<div class=\"heat\">\n");
     for (size_t i = 0; i < count; i++) {
-        const size_t phases = phase_ends(report, chosen[i], c->ends, PHASES);
-        const struct heat_map map = {.names = (const char *const *)chosen[i]->run->results->classes.items,
-                                     .values = values[i],
-                                     .rows = last_class(chosen[i]),
-                                     .columns = phases,
-                                     .limit = limit};
-        html_print(page, "<figure><figcaption>%s <small>%.1f points forgotten on average</small></figcaption>\n", chosen[i]->label,
-                   chosen[i]->summary.forgetting[0]);
-        heat_map(page, "change of average precision since a class was learned, by class and phase", &map);
-        print_change_table(report, chosen[i], c->ends, phases);
-        html_raw(page, "</figure>\n");
+        TRY(print_changes(c, &changes[i], limit));
     }
-    html_raw(page, "</div>\n");
+    html_raw(&report->page, "</div>\n");
     section_end(report);
 done:
     for (size_t i = 0; i < HEAT_MAPS; i++) {
-        release(report->context, values[i]);
+        release(report->context, changes[i].values);
     }
     return status;
 }
@@ -271,7 +372,12 @@ static void draw_pseudo_chart(const struct classes *c, const size_t *ends, size_
     struct report *report = c->report;
     const char *title =
         precision ? "Precision: share of the pseudo-labels that are true" : "Recall: share of the missing labels that were given";
-    struct chart chart = {.page = &report->page, .height = 210, .y.label = "percent", .x.label = "classes learned so far"};
+    const struct figure_plan plan = {
+        .name = precision ? "pseudo-label-precision" : "pseudo-label-recall", .title = title, .with_legend = true};
+    struct chart chart = {.canvas = &report->canvas,
+                          .height = 210,
+                          .y.label = precision ? "precision, percent" : "recall, percent",
+                          .x.label = "classes learned so far"};
     axis_fit(&chart.y, 0, 100);
     axis_fit(&chart.x, (double)ends[0], (double)ends[count - 1]);
     chart.x.low = (double)ends[0] - (count == 1);
@@ -281,6 +387,7 @@ static void draw_pseudo_chart(const struct classes *c, const size_t *ends, size_
         chart.x.ticks[chart.x.tick_count++] = (double)ends[t];
     }
     html_print(&report->page, "<figure><figcaption>%s</figcaption>\n", title);
+    figure_begin(report, &plan);
     chart_begin(&chart, title, NULL);
     for (size_t i = report->series_count; i-- > 0;) {
         size_t points = 0, given = 0;
@@ -301,22 +408,23 @@ static void draw_pseudo_chart(const struct classes *c, const size_t *ends, size_
         }
     }
     chart_end(&chart);
+    figure_end(report, &plan);
     html_raw(&report->page, "</figure>\n");
 }
 
 static void print_pseudo_legend(const struct classes *c, size_t count) {
     struct report *report = c->report;
-    legend_begin(&report->page);
+    legend_begin(&report->canvas);
     for (size_t i = 0; i < report->series_count; i++) {
         uint64_t given = 0;
         for (size_t t = 0; t < count; t++) {
             given += sum_tallies(&report->series[i], c->ends[t]).pseudo;
         }
         if (given) {
-            legend_item(&report->page, i, report->series[i].label);
+            legend_item(&report->canvas, i, report->series[i].label);
         }
     }
-    legend_end(&report->page);
+    legend_end(&report->canvas);
 }
 
 static void print_pseudo_table(const struct classes *c, const size_t *ends, size_t count) {
@@ -368,11 +476,11 @@ static void print_pseudo_labels(const struct classes *c) {
         "The training features contain the true labels. Learning never uses them; here they are compared with the "
         "pseudo-labels, over all old classes and seeds.");
     if (given) {
+        print_pseudo_legend(c, count);
         html_raw(&report->page, "<div class=\"two\">\n");
         draw_pseudo_chart(c, c->ends, count, true);
         draw_pseudo_chart(c, c->ends, count, false);
         html_raw(&report->page, "</div>\n");
-        print_pseudo_legend(c, count);
         print_pseudo_table(c, c->ends, count);
     } else {
         html_print(&report->page, "<p>No method of this run gave any pseudo-labels%s.</p>\n",
@@ -397,10 +505,26 @@ static const struct series *weighted_series(const struct report *report) {
     return NULL;
 }
 
+static void print_weight_table(struct report *report, const struct series *series, const l3a_class_tally *tallies) {
+    numbers_begin(report);
+    html_raw(&report->page, "<table><thead><tr><th>class</th><th>training images</th><th>weight</th></tr></thead><tbody>\n");
+    for (size_t k = 0; k < last_class(series); k++) {
+        html_print(&report->page, "<tr><th scope=\"row\">%s</th><td>%zu</td><td>%.4f</td></tr>\n", class_name(series, k),
+                   (size_t)tallies[k].images, tallies[k].weight);
+    }
+    html_raw(&report->page, "</tbody></table>");
+    numbers_end(report);
+}
+
 static void print_weights(const struct classes *c) {
     struct report *report = c->report;
     const struct series *series = weighted_series(report);
-    struct chart chart = {.page = &report->page, .height = 230, .x.label = "training images of the class", .y.label = "weight"};
+    const struct figure_plan plan = {.name = "weight-by-count", .title = "class weights against the number of training images"};
+    struct chart chart = {.canvas = &report->canvas,
+                          .height = 230,
+                          .x.label = "training images of the class",
+                          .y.label = "weight",
+                          .unswitched = true};
     size_t rarest = 0, commonest = 0;
     double most = 0;
     char clipped[CLIPPED];
@@ -423,7 +547,8 @@ static void print_weights(const struct classes *c) {
                "<p>How many training images each class has, and how much they weigh in learning: %s, after its last phase. "
                "Rarer classes weigh more.</p>\n<figure>\n",
                series->label);
-    chart_begin(&chart, "class weights against the number of training images", NULL);
+    figure_begin(report, &plan);
+    chart_begin(&chart, plan.title, NULL);
     for (size_t k = 0; k < last_class(series); k++) {
         if (tallies[k].images) {
             chart_mark(&chart, (double)tallies[k].images, tallies[k].weight, 0, "%s: %zu images, weight %.3f",
@@ -437,14 +562,8 @@ static void print_weights(const struct classes *c) {
                     text_clip(class_name(series, commonest), 110, clipped));
     }
     chart_end(&chart);
-    numbers_begin(report);
-    html_raw(&report->page, "<table><thead><tr><th>class</th><th>training images</th><th>weight</th></tr></thead><tbody>\n");
-    for (size_t k = 0; k < last_class(series); k++) {
-        html_print(&report->page, "<tr><th scope=\"row\">%s</th><td>%zu</td><td>%.4f</td></tr>\n", class_name(series, k),
-                   (size_t)tallies[k].images, tallies[k].weight);
-    }
-    html_raw(&report->page, "</tbody></table>");
-    numbers_end(report);
+    figure_end(report, &plan);
+    print_weight_table(report, series, tallies);
     html_raw(&report->page, "</figure>\n");
     section_end(report);
 }
@@ -459,11 +578,17 @@ static const float *curve_of(const struct classes *c, const struct series *serie
 
 static void draw_curves(const struct classes *c, size_t k, const char *what) {
     struct report *report = c->report;
-    struct chart chart = {.page = &report->page, .height = 190, .x.label = "recall, percent", .y.label = "precision, percent"};
+    const struct figure_plan plan = {.name = "precision-recall",
+                                     .of = what,
+                                     .title = "precision against recall",
+                                     .heading = class_name(c->focus, k),
+                                     .with_legend = true};
+    struct chart chart = {.canvas = &report->canvas, .height = 190, .x.label = "recall, percent", .y.label = "precision, percent"};
     axis_fit(&chart.x, 0, 100);
     axis_fit(&chart.y, 0, 100);
     html_print(&report->page, "<figure><figcaption>%s <small>%s, AP %.1f</small></figcaption>\n", class_name(c->focus, k), what,
                c->precision[k]);
+    figure_begin(report, &plan);
     chart_begin(&chart, class_name(c->focus, k), "precision against recall");
     for (size_t i = report->series_count; i-- > 0;) {
         const float *curve = curve_of(c, &report->series[i], k);
@@ -476,6 +601,7 @@ static void draw_curves(const struct classes *c, size_t k, const char *what) {
         }
     }
     chart_end(&chart);
+    figure_end(report, &plan);
     html_raw(&report->page, "</figure>\n");
 }
 
@@ -592,7 +718,7 @@ l3a_status report_classes(struct report *report) {
     TRY(allocate(context, 2 * PHASES, sizeof *c.x, &c.x));
     c.y = c.x + PHASES;
     for (size_t k = 0; k < c.count; k++) {
-        c.precision[k] = class_precision(c.focus, c.count, k);
+        c.precision[k] = class_precision(c.focus, c.count, k, ALL_ORDERS);
     }
     TRY(rank_classes(&c));
     TRY(print_precisions(&c));

@@ -84,19 +84,27 @@ done:
     return status;
 }
 
-static l3a_status load_record(l3a_context *context, struct report_run *run) {
+l3a_status load_record(l3a_context *context, const char *path, struct report_run *run) {
     l3a_status status = L3A_OK;
-    char *path = NULL, *text = NULL;
-    bool exists = false;
+    char *text = NULL;
     struct json json;
-    TRY(join_path(context, run->folder, "run.json", &path));
-    TRY(file_exists(context, path, &exists));
-    FAIL_IF(!exists, context, L3A_ERROR_NOT_FOUND, "give the folder of a run",
-            "%s: not the folder of a run (there is no run.json in it)", run->folder);
     TRY(record_open(context, path, &json, &text));
     TRY(take_object(run, &json, "", 0));
 done:
     release(context, text);
+    return status;
+}
+
+static l3a_status load_own_record(l3a_context *context, struct report_run *run) {
+    l3a_status status = L3A_OK;
+    char *path = NULL;
+    bool exists = false;
+    TRY(join_path(context, run->folder, "run.json", &path));
+    TRY(file_exists(context, path, &exists));
+    FAIL_IF(!exists, context, L3A_ERROR_NOT_FOUND, "give the folder of a run",
+            "%s: not the folder of a run (there is no run.json in it)", run->folder);
+    TRY(load_record(context, path, run));
+done:
     release(context, path);
     return status;
 }
@@ -108,7 +116,7 @@ const char *run_record(const struct report_run *run, const char *key) {
 
 /* ---- Runs ---- */
 
-static l3a_status split_items(l3a_context *context, const char *text, text_list *items) {
+l3a_status split_items(l3a_context *context, const char *text, text_list *items) {
     l3a_status status = L3A_OK;
     while (*text) {
         const char *end = strstr(text, ", ");
@@ -119,18 +127,24 @@ done:
     return status;
 }
 
-static bool is_finished(const struct report_run *run) {
-    const l3a_results *results = run->results;
-    for (size_t i = 0; i < run->methods.count * run->seeds.count; i++) {
-        const char *method = run->methods.items[i / run->seeds.count], *seed = run->seeds.items[i % run->seeds.count];
-        bool found = false;
-        for (size_t j = 0; j < results->count; j++) {
-            char number[24];
-            snprintf(number, sizeof number, "%llu", (unsigned long long)results->rows[j].seed);
-            found = found || (strcmp(results->rows[j].method, method) == 0 && strcmp(number, seed) == 0 &&
-                              results->rows[j].last == results->classes.count);
+/* Whether a method has learned all classes with a seed and a class order. */
+static bool has_finished(const l3a_results *results, const char *method, const char *seed, size_t order) {
+    for (size_t j = 0; j < results->count; j++) {
+        char number[24];
+        snprintf(number, sizeof number, "%llu", (unsigned long long)results->rows[j].seed);
+        if (strcmp(results->rows[j].method, method) == 0 && strcmp(number, seed) == 0 && results->details[j].order == order &&
+            results->rows[j].last == results->classes.count) {
+            return true;
         }
-        if (!found) {
+    }
+    return false;
+}
+
+static bool is_finished(const struct report_run *run) {
+    const size_t orders = l3a_results_order_count(run->results), trials = run->seeds.count * orders;
+    for (size_t i = 0; i < run->methods.count * trials; i++) {
+        const char *method = run->methods.items[i / trials], *seed = run->seeds.items[i % trials / orders];
+        if (!has_finished(run->results, method, seed, i % orders)) {
             return false;
         }
     }
@@ -138,7 +152,7 @@ static bool is_finished(const struct report_run *run) {
 }
 
 /* The last part of the folder's path. */
-static const char *short_name(const char *folder, size_t *length) {
+const char *short_name(const char *folder, size_t *length) {
     size_t end = strlen(folder);
     while (end > 1 && folder[end - 1] == '/') {
         end--;
@@ -170,7 +184,7 @@ done:
 
 static l3a_status load_run(l3a_context *context, struct report_run *run) {
     l3a_status status = L3A_OK;
-    TRY(load_record(context, run));
+    TRY(load_own_record(context, run));
     TRY(l3a_results_load(context, run->folder, &run->results));
     TRY(split_items(context, run_record(run, "run.methods"), &run->methods));
     TRY(split_items(context, run_record(run, "run.seeds"), &run->seeds));
@@ -186,9 +200,9 @@ static bool is_of_series(const struct series *series, size_t row) {
 }
 
 static const char *method_help(const struct report *report, const char *name) {
-    for (size_t i = 0; report->method_at(i); i++) {
-        if (strcmp(report->method_at(i)->name, name) == 0) {
-            return report->method_at(i)->help;
+    for (size_t i = 0; report->methods->at(i); i++) {
+        if (strcmp(report->methods->at(i)->name, name) == 0) {
+            return report->methods->at(i)->help;
         }
     }
     return "";
@@ -200,9 +214,26 @@ static l3a_status label_series(const struct report *report, struct series *serie
     if (report->run_count > 1 && methods > 1) {
         text_builder_print(&label, ": %s", series->method);
     }
+    for (size_t i = 0; report->sweep && i < label.length; i++) { /* as the command calls a point */
+        label.text[i] = label.text[i] == ',' ? ' ' : label.text[i];
+    }
     const l3a_status status = label.status;
     series->label = label.text;
     return status;
+}
+
+/* From what the run recorded: its setting, or what the method prescribes. */
+static void describe_threshold(const struct report *report, struct series *series) {
+    char key[128];
+    const char *values[2];
+    static const char *const names[2] = {"thresholds", "theta"};
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(key, sizeof key, "run.prescribed.%.64s.%s", series->method, names[i]);
+        values[i] = run_record(series->run, key);
+        snprintf(key, sizeof key, "run.%s", names[i]);
+        values[i] = values[i][0] ? values[i] : run_record(series->run, key);
+    }
+    threshold_describe(report->methods->fits_thresholds(series->method) ? values[0] : "fixed", values[1], series->threshold);
 }
 
 static l3a_status fill_series(struct report *report, struct series *series, size_t methods) {
@@ -213,12 +244,15 @@ static l3a_status fill_series(struct report *report, struct series *series, size
     TRY(label_series(report, series, methods));
     series->summary.size = sizeof series->summary;
     TRY(l3a_results_summary(report->context, results, series->method, &series->summary));
+    describe_threshold(report, series);
     bool found = false;
     for (size_t i = 0; i < results->count; i++) {
         const l3a_result *row = &results->rows[i];
         if (is_of_series(series, i)) {
             const l3a_result *last = found ? &results->rows[series->last_row] : row;
-            series->last_row = !found || (row->seed == last->seed && row->phase > last->phase) ? i : series->last_row;
+            const bool same =
+                !found || (row->seed == last->seed && results->details[i].order == results->details[series->last_row].order);
+            series->last_row = !found || (same && row->phase > last->phase) ? i : series->last_row;
             series->rows = row->phase > series->rows ? row->phase : series->rows;
             found = true;
         }
@@ -270,11 +304,25 @@ done:
 
 l3a_status report_load(struct report *report, const char *const *folders, size_t count) {
     l3a_status status = L3A_OK;
+    bool sweep = false;
+    for (size_t i = 0; i < count; i++) {
+        TRY(sweep_find(report, folders[i], &sweep));
+        FAIL_IF(sweep && count > 1, report->context, L3A_ERROR_ARGUMENT,
+                "name the folders of its points instead, or only the sweep",
+                "%s: the folder of a sweep, which needs a page of its own", folders[i]);
+    }
+    if (sweep) {
+        folders = (const char *const *)report->sweep->folders.items;
+        count = report->sweep->folders.count;
+    }
     TRY(allocate_zeroed(report->context, count, sizeof *report->runs, &report->runs));
     for (size_t i = 0; i < count; i++) {
         report->run_count++;
         report->runs[i].folder = folders[i];
         TRY(load_run(report->context, &report->runs[i]));
+    }
+    if (sweep) {
+        TRY(sweep_sort(report));
     }
     TRY(name_runs(report));
     TRY(make_series(report));
@@ -296,8 +344,17 @@ void report_free(struct report *report) {
     for (size_t i = 0; i < report->series_count; i++) {
         release(context, report->series[i].label);
     }
+    for (size_t i = 0; i < report->figure_count; i++) {
+        release(context, report->figures[i].name);
+        release(context, report->figures[i].title);
+        release(context, report->figures[i].bytes);
+    }
     release(context, report->runs);
     release(context, report->series);
+    release(context, report->figures);
+    sweep_free(report);
+    text_builder_free(&report->drawing);
+    text_builder_free(&report->canvas.legend);
     text_builder_free(&report->page);
     text_builder_free(&report->links);
 }
@@ -343,13 +400,15 @@ size_t phase_ends(const struct report *report, const struct series *only, size_t
     return count;
 }
 
-double class_precision(const struct series *series, size_t last, size_t k) {
+double class_precision(const struct series *series, size_t last, size_t k, enum orders orders) {
     const l3a_results *results = series->run->results;
     double sum = 0;
     size_t seeds = 0;
     for (size_t i = 0; i < results->count; i++) {
-        if (is_of_series(series, i) && results->rows[i].last == last && k < last) {
-            sum += results->details[i].average_precision[k];
+        const size_t order = results->details[i].order;
+        if (is_of_series(series, i) && results->rows[i].last == last && (order == 0 || orders == ALL_ORDERS)) {
+            const size_t place = results_place(results, order, k);
+            sum += place < last ? results->details[i].average_precision[place] : NAN;
             seeds++;
         }
     }

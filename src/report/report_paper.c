@@ -4,62 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#define NONE NAN
-#define EITHER NULL /* the paper does not say which */
-#define PUBLISHED(table, data, protocol, method, memory, backbone, average_map, last_map, class_f1, overall_f1)                    \
-    {table, data, protocol, method, memory, backbone, {average_map, last_map, class_f1, overall_f1}},
-#define PUBLISHED_SETTING(table, data, protocol, setting, value, average_map, last_map)
-
-enum { COLUMNS = 4 };
-
-struct published {
-    int table;
-    const char *data, *protocol, *method, *memory, *backbone;
-    double values[COLUMNS];
-};
-
-static const struct published rows[] = {
-#include "report/published.inc"
-};
-
-enum { ROWS = sizeof rows / sizeof rows[0] };
-
-/* A data set is recognised by its number of classes and the name of one class. */
-static const struct {
-    const char *key, *name, *class;
-    size_t classes;
-} data_sets[] = {{"COCO", "MS-COCO 2014", "toothbrush", 80}, {"VOC", "PASCAL VOC 2007", "pottedplant", 20}};
-
-static const char *data_set_of(const struct report_run *run, const char *key) {
-    const text_list *classes = &run->results->classes;
-    for (size_t i = 0; i < sizeof data_sets / sizeof data_sets[0]; i++) {
-        if (strcmp(data_sets[i].key, key) == 0 && classes->count == data_sets[i].classes &&
-            text_list_find(classes, data_sets[i].class) < classes->count) {
-            return data_sets[i].name;
-        }
-    }
-    return NULL;
-}
-
-static bool fits(const struct report_run *run, const struct published *row) {
-    return strcmp(run_record(run, "run.protocol"), row->protocol) == 0 && data_set_of(run, row->data);
-}
-
-/* Table 2 repeats the L3A row of Table 1. */
-static bool is_repeated(size_t index) {
-    const struct published *row = &rows[index];
-    for (size_t i = 0; i < index; i++) {
-        if (rows[i].table < row->table && strcmp(rows[i].data, row->data) == 0 && strcmp(rows[i].protocol, row->protocol) == 0 &&
-            strcmp(rows[i].method, row->method) == 0 && rows[i].backbone && row->backbone &&
-            strcmp(rows[i].backbone, row->backbone) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void print_values(text_builder *page, const double values[COLUMNS], int decimals) {
-    for (size_t j = 0; j < COLUMNS; j++) {
+static void print_values(text_builder *page, const double values[PAPER_COLUMNS], int decimals) {
+    for (size_t j = 0; j < PAPER_COLUMNS; j++) {
         if (isnan(values[j])) {
             html_raw(page, "<td>–</td>");
         } else {
@@ -79,41 +25,48 @@ static void print_own(struct report *report, const struct report_run *run) {
     for (size_t i = run->first_series; i < run->first_series + run->series_count; i++) {
         const struct series *series = &report->series[i];
         const l3a_summary *s = &series->summary;
-        const double values[COLUMNS] = {series->rows > 1 ? s->average_map[0] : NAN, s->last_map[0], s->last_class_f1[0],
-                                        s->last_overall_f1[0]};
+        const double values[PAPER_COLUMNS] = {series->rows > 1 ? s->average_map[0] : NAN, s->last_map[0], s->last_class_f1[0],
+                                              s->last_overall_f1[0]};
         html_print(page, "<tr><th scope=\"row\">%s<small class=\"help\">%s</small></th><td></td>", series->label,
                    backbone[0] ? backbone : "backbone not recorded");
         print_values(page, values, 2);
     }
 }
 
+const l3a_published *published_at(const struct report_run *run, size_t index) {
+    const text_list *classes = &run->results->classes;
+    return l3a_published_at(run_record(run, "run.protocol"), (const char *const *)classes->items, classes->count, index);
+}
+
+const char *published_data(const struct report_run *run) {
+    const l3a_published *row = published_at(run, 0);
+    return !row ? NULL : strcmp(row->data, "COCO") == 0 ? "MS-COCO 2014" : "PASCAL VOC 2007";
+}
+
+void published_values(const l3a_published *row, double values[PAPER_COLUMNS]) {
+    values[0] = row->average_map;
+    values[1] = row->last_map;
+    values[2] = row->last_class_f1;
+    values[3] = row->last_overall_f1;
+}
+
 static void print_published(struct report *report, const struct report_run *run) {
     text_builder *page = &report->page;
-    bool begun = false;
-    for (size_t i = 0; i < ROWS; i++) {
-        const struct published *row = &rows[i];
-        if (!fits(run, row) || is_repeated(i)) {
-            continue;
-        }
-        if (!begun) {
-            begin_group(page, "As printed in the paper: ", data_set_of(run, row->data));
-            begun = true;
-        }
+    begin_group(page, "As printed in the paper: ", published_data(run));
+    for (size_t i = 0; published_at(run, i); i++) {
+        const l3a_published *row = published_at(run, i);
+        double values[PAPER_COLUMNS];
+        published_values(row, values);
         html_print(page, "<tr class=\"paper\"><th scope=\"row\">%s<small class=\"help\">Table %d%s%s</small></th><td>%s</td>",
                    row->method, row->table, row->backbone ? ", " : "", row->backbone ? row->backbone : "",
                    row->memory[0] ? row->memory : "–");
-        print_values(page, row->values, 1);
+        print_values(page, values, 1);
     }
     html_raw(page, "</tbody>\n");
 }
 
 static bool is_published(const struct report_run *run) {
-    for (size_t i = 0; i < ROWS; i++) {
-        if (fits(run, &rows[i])) {
-            return run->series_count > 0;
-        }
-    }
-    return false;
+    return run->series_count > 0 && published_at(run, 0);
 }
 
 /* Whether the paper's rows were already printed for an earlier run. */
@@ -141,6 +94,9 @@ void report_paper(struct report *report) {
                 "the data and the split may all differ from those of this run. Compare only rows within the same group. L3A uses "
                 "a TResNet-M; for rows without a backbone, the paper says only that it is a TResNet-M or a ViT-B/16. “Memory” "
                 "is the number of images kept for replay.");
+            html_raw(&report->page, "<p>");
+            print_thresholds(report, &report->page);
+            html_raw(&report->page, " The paper does not say which threshold its CF1 and OF1 have.</p>\n");
             html_raw(&report->page,
                      "<div class=\"scroll\"><table class=\"beside\"><thead><tr><th>method</th><th>memory</th><th>avg "
                      "mAP</th><th>last mAP</th><th>last CF1</th><th>last OF1</th></tr></thead>\n");

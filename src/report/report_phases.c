@@ -43,64 +43,29 @@ static void print_spread(text_builder *page, const double value[2], size_t seeds
     html_raw(page, "</td>");
 }
 
-enum { COLUMNS = 5 };
-
-static const double *summary_column(const l3a_summary *summary, size_t column) {
-    const double *const columns[COLUMNS] = {summary->average_map, summary->last_map, summary->last_class_f1,
-                                            summary->last_overall_f1, summary->forgetting};
-    return columns[column];
-}
-
-/* Whether a series can be marked as best: it learns in phases, and its run is finished. */
-static bool competes(const struct series *series) {
-    return series->rows > 1 && series->run->finished;
-}
-
-/* Two runs are comparable if their task is the same: protocol, classes and test rows. */
-static bool are_comparable(const struct report_run *left, const struct report_run *right) {
-    static const char *const keys[] = {"run.protocol", "run.classes", "run.test.xxh3", "run.test.labels_xxh3"};
-    bool same = true;
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        same = same && strcmp(run_record(left, keys[i]), run_record(right, keys[i])) == 0;
-    }
-    return same;
-}
-
-/* Whether a series is best among the comparable ones. For forgetting, the lowest value is best. */
-static bool is_best(const struct report *report, const struct series *own, size_t column) {
-    const double value = summary_column(&own->summary, column)[0];
-    size_t rivals = 0;
-    for (size_t i = 0; i < report->series_count; i++) {
-        const struct series *other = &report->series[i];
-        if (other != own && competes(other) && are_comparable(own->run, other->run)) {
-            const double theirs = summary_column(&other->summary, column)[0];
-            if (column == 4 ? theirs < value : theirs > value) {
-                return false;
-            }
-            rivals++;
-        }
-    }
-    return competes(own) && rivals;
-}
-
 static void print_summary_table(struct report *report) {
     text_builder *page = &report->page;
+    const bool mixed = has_mixed_thresholds(report);
     bool gaps = false;
     for (size_t i = 0; i < report->series_count; i++) {
         gaps = gaps || !isnan(report->series[i].gap);
     }
-    html_raw(
-        page,
-        "<div class=\"scroll\"><table class=\"summary\"><thead><tr><th>method</th><th class=\"seeds\">seeds</th><th>avg mAP</th>"
-        "<th>last mAP</th><th>CF1</th><th>OF1</th><th>forget</th>");
+    html_print(page,
+               "<div class=\"scroll\"><table class=\"summary\"><thead><tr><th>%s</th><th class=\"seeds\">%s</th><th>avg mAP</th>"
+               "<th>last mAP</th><th>CF1</th><th>OF1</th>",
+               report->sweep ? "point" : "method", has_orders(report) ? "runs" : "seeds");
+    html_raw(page, mixed ? "<th class=\"text\">threshold</th><th>forget</th>" : "<th>forget</th>");
     html_raw(page, gaps ? "<th>gap to joint</th></tr></thead><tbody>\n" : "</tr></thead><tbody>\n");
     for (size_t i = 0; i < report->series_count; i++) {
         const struct series *series = &report->series[i];
         html_print(page, "<tr><th scope=\"row\">%s<small class=\"help\">%s</small></th><td class=\"seeds\">%zu</td>", series->label,
                    series->help, series->summary.seeds);
-        for (size_t j = 0; j < COLUMNS; j++) {
+        for (size_t j = 0; j < SUMMARY_COLUMNS; j++) {
             const double *value = summary_column(&series->summary, j);
-            if (j == 4 && series->rows < 2) {
+            if (j == COLUMN_FORGETTING && mixed) {
+                html_print(page, "<td class=\"text\">%s</td>", series->threshold);
+            }
+            if (j == COLUMN_FORGETTING && series->rows < 2) {
                 html_raw(page, "<td>–</td>");
             } else {
                 print_spread(page, value, series->summary.seeds, is_best(report, series, j));
@@ -127,14 +92,20 @@ static void print_about(struct report *report, const struct report_run *run) {
     if (run_record(run, "run.test.difficult")[0]) {
         html_raw(page, "; difficult objects left out of the metrics, as in the VOC devkit");
     }
-    if (run->seeds.count > 1) {
+    const size_t orders = l3a_results_order_count(run->results);
+    if (orders > 1) {
+        html_print(page, "; %zu class orders (%s) and %zu %s, ± is the standard deviation over all %zu runs of a method", orders,
+                   run_record(run, "run.class_orders"), run->seeds.count, run->seeds.count > 1 ? "seeds" : "seed",
+                   orders * run->seeds.count);
+    } else if (run->seeds.count > 1) {
         html_print(page, "; %zu seeds, ± is their standard deviation", run->seeds.count);
     }
     html_raw(page, ".</p>\n");
 }
 
-void report_headline(struct report *report) {
+l3a_status report_headline(struct report *report) {
     text_builder *page = &report->page;
+    l3a_status status = L3A_OK;
     for (size_t i = 0; i < report->run_count; i++) {
         const struct report_run *run = &report->runs[i];
         if (!run->finished) {
@@ -145,25 +116,31 @@ void report_headline(struct report *report) {
         }
     }
     html_raw(page, "<section id=\"headline\" class=\"card\">\n");
+    if (!report->sweep) { /* otherwise it is at the top already */
+        status = print_verdict(report);
+    }
     if (!report->series_count) {
         html_raw(page, "<p>No phase has results yet.</p></section>\n");
-        return;
+        return status;
     }
     if (report->run_count == 1) {
         html_print(page, "<h2>%s<small> %s</small></h2>\n", report->series[0].label, report->series[0].help);
         print_about(report, &report->runs[0]);
         print_tiles(report, &report->series[0]);
     } else {
-        html_print(page, "<h2>Comparison of %zu runs</h2>\n", report->run_count);
-        for (size_t i = 0; i < report->run_count; i++) {
-            html_print(page, "<h3>%s</h3>", report->runs[i].name);
+        html_print(page, report->sweep ? "<h2>All %zu points, best first</h2>\n" : "<h2>Comparison of %zu runs</h2>\n",
+                   report->run_count);
+        for (size_t i = 0; i < (report->sweep ? 1 : report->run_count); i++) {
+            html_print(page, report->sweep ? "%s" : "<h3>%s</h3>", report->sweep ? "" : report->runs[i].name);
             print_about(report, &report->runs[i]);
         }
     }
-    html_raw(page,
-             "<p>All numbers are in percent. “Forget” is the best earlier AP minus the last AP, averaged over classes.</p>\n");
+    html_raw(page, "<p>All numbers are in percent. “Forget” is the best earlier AP minus the last AP, averaged over classes.");
+    print_thresholds(report, page);
+    html_raw(page, "</p>\n");
     print_summary_table(report);
     html_raw(page, "</section>\n");
+    return status;
 }
 
 /* ---- Phase by phase ---- */
@@ -201,6 +178,7 @@ static void fit_ends(struct axis *axis, const size_t *ends, size_t count) {
 
 struct phase_chart {
     struct chart chart;
+    const char *name; /* of its figure */
     const char *title;
     enum measure measure;
     const size_t *ends;
@@ -275,29 +253,42 @@ static void print_phase_table(struct report *report, const struct phase_chart *p
 }
 
 static void print_phase_chart(struct report *report, struct phase_chart *phases, double height) {
-    phases->chart.page = &report->page;
-    phases->chart.height = height;
+    const struct figure_plan plan = {.name = phases->name, .title = phases->title, .with_legend = true};
+    phases->chart.canvas = &report->canvas;
+    phases->chart.height = report->canvas.width > 0 ? 220 : height; /* figures of one size can stand side by side */
     fit_ends(&phases->chart.x, phases->ends, phases->end_count);
     fit_values(report, phases);
     html_print(&report->page, "<figure><figcaption>%s</figcaption>\n", phases->title);
+    figure_begin(report, &plan);
     chart_begin(&phases->chart, phases->title, NULL);
     for (size_t i = report->series_count; i-- > 0;) {
-        draw_series(report, phases, i);
+        if (report->series[i].rows > 1) {
+            draw_series(report, phases, i);
+        }
     }
+    phases->chart.hollow = true; /* a single point would hide below a line, and hide it above */
+    for (size_t i = report->series_count; i-- > 0;) {
+        if (report->series[i].rows <= 1) {
+            draw_series(report, phases, i);
+        }
+    }
+    phases->chart.hollow = false;
     chart_end(&phases->chart);
+    figure_end(report, &plan);
     print_phase_table(report, phases);
     html_raw(&report->page, "</figure>\n");
 }
 
 void report_legend(struct report *report) {
+    legend_clear(&report->canvas);
     if (report->series_count < 2) {
         return;
     }
-    legend_begin(&report->page);
+    legend_begin(&report->canvas);
     for (size_t i = 0; i < report->series_count; i++) {
-        legend_item(&report->page, i, report->series[i].label);
+        legend_item(&report->canvas, i, report->series[i].label);
     }
-    legend_end(&report->page);
+    legend_end(&report->canvas);
 }
 
 static bool has_bands(const struct report *report) {
@@ -321,13 +312,13 @@ static bool has_base_and_new(const struct report *report) {
 
 static const struct {
     enum measure measure;
-    const char *title;
+    const char *name, *unit, *title;
 } measures[] = {
-    {MEAN_AP, "mAP: average precision, averaged over classes"},
-    {CLASS_F1, "CF1: F1, averaged over classes"},
-    {OVERALL_F1, "OF1: F1 over all image-class pairs"},
-    {BASE_AP, "Base mAP: classes of the first phase, on images that show one"},
-    {NEW_AP, "New mAP: classes of the phase just learned, on images that show one"},
+    {MEAN_AP, "map-by-phase", "mAP, percent", "mAP: average precision, averaged over classes"},
+    {CLASS_F1, "cf1-by-phase", "CF1, percent", "CF1: F1, averaged over classes"},
+    {OVERALL_F1, "of1-by-phase", "OF1, percent", "OF1: F1 over all image-class pairs"},
+    {BASE_AP, "base-map-by-phase", "base mAP, percent", "Base mAP: classes of the first phase, on images that show one"},
+    {NEW_AP, "new-map-by-phase", "new mAP, percent", "New mAP: classes of the phase just learned, on images that show one"},
 };
 
 l3a_status report_phases(struct report *report) {
@@ -341,21 +332,24 @@ l3a_status report_phases(struct report *report) {
     TRY(allocate(report->context, PHASES, sizeof *ends, &ends));
     const size_t count = phase_ends(report, NULL, ends, PHASES);
     TRY(allocate(report->context, 4 * count, sizeof *room, &room));
-    struct phase_chart phases = {.ends = ends,
-                                 .end_count = count,
-                                 .x = room,
-                                 .y = room + count,
-                                 .low = room + 2 * count,
-                                 .high = room + 3 * count,
-                                 .chart.y.label = "percent"};
-    section_begin(report, "phases", "Phase by phase",
-                  has_bands(report) ? "Measured after each phase on the test images that show a class learned so far. Lines are "
-                                      "means over seeds; bands are one standard deviation to each side."
-                                    : "Measured after each phase on the test images that show a class learned so far.");
+    struct phase_chart phases = {
+        .ends = ends, .end_count = count, .x = room, .y = room + count, .low = room + 2 * count, .high = room + 3 * count};
+    section_begin(
+        report, "phases", "Phase by phase",
+        has_bands(report)
+            ? "Measured after each phase on the test images that show a class learned so far. Lines are "
+              "means over seeds, and over class orders if there are several; bands are one standard deviation to each side."
+            : "Measured after each phase on the test images that show a class learned so far.");
     report_legend(report);
+    html_raw(&report->page, report->series_count > 1
+                                ? "<p class=\"switches\">Untick a method to hide its lines in all charts. Point "
+                                  "at one to find its lines.</p>\n"
+                                : "");
     for (size_t i = 0; i < sizeof measures / sizeof measures[0]; i++) {
         const bool part = measures[i].measure == BASE_AP || measures[i].measure == NEW_AP;
+        phases.name = measures[i].name;
         phases.title = measures[i].title;
+        phases.chart.y.label = measures[i].unit;
         phases.measure = measures[i].measure;
         html_raw(&report->page, i == 1 ? "<div class=\"two\">\n" : "");
         if (!part || has_base_and_new(report)) {

@@ -64,6 +64,21 @@ static void print_cost_table(struct report *report, struct costs *costs) {
     numbers_end(report);
 }
 
+static void draw_costs(struct report *report, const struct costs *costs, const struct bar *rows, double full) {
+    const struct figure_plan plan = {.name = "seconds-by-stage",
+                                     .title = "seconds of each method, by stage",
+                                     .heading = "Seconds, over all phases and seeds",
+                                     .with_legend = true};
+    legend_begin(&report->canvas);
+    for (size_t j = 0; j < costs->count; j++) {
+        legend_swatch(&report->canvas, j, costs->stages[j]);
+    }
+    legend_end(&report->canvas);
+    figure_begin(report, &plan);
+    bars(&report->canvas, plan.title, rows, report->series_count, full, 1, 0);
+    figure_end(report, &plan);
+}
+
 static l3a_status print_costs(struct report *report) {
     text_builder *page = &report->page;
     l3a_status status = L3A_OK;
@@ -90,12 +105,7 @@ static l3a_status print_costs(struct report *report) {
                    "<p>Seconds spent in each stage, summed over phases and seeds. The process used at most <strong>%.0f "
                    "MiB</strong> of memory%s.</p>\n<figure>\n",
                    (double)memory * 0x1p-20, report->run_count > 1 ? " (in the run that used most)" : "");
-        html_raw(page, "<ul class=\"legend\">");
-        for (size_t j = 0; j < costs.count; j++) {
-            html_print(page, "<li><i class=\"swatch s%zu\"></i>%s</li>", j % SERIES_COLOURS, costs.stages[j]);
-        }
-        html_raw(page, "</ul>\n");
-        bars(page, "seconds of each method, by stage", rows, report->series_count, full, 1, 0);
+        draw_costs(report, &costs, rows, full);
         print_cost_table(report, &costs);
         html_raw(page, "</figure>\n");
         section_end(report);
@@ -125,7 +135,9 @@ static void print_entries(struct report *report, const char *prefix) {
         const struct report_run *run = &report->runs[r];
         for (size_t i = 0; i < run->keys.count; i++) {
             const char *key = run->keys.items[i];
-            bool told = strncmp(key, prefix, strlen(prefix)) != 0 || strcmp(key, "run.classes") == 0, differs = false;
+            bool told = strncmp(key, prefix, strlen(prefix)) != 0 || strcmp(key, "run.classes") == 0 ||
+                        strcmp(key, "run.classes_by_order") == 0,
+                 differs = false;
             for (size_t j = 0; j < r; j++) {
                 told = told || text_list_find(&report->runs[j].keys, key) < report->runs[j].keys.count;
             }

@@ -1,17 +1,34 @@
-/* The report's style sheet: for a screen, light or dark, a phone, and paper. The colours of series are Okabe and Ito's, which
- * people with any kind of colour vision can tell apart; dark mode uses lighter colours in the same order. */
+/* The report's style sheet: for a screen, light or dark, a phone, and paper. The colours of series are Okabe and Ito's,
+ * with grey for yellow, which people with any kind of colour vision can tell apart; dark mode uses lighter colours in the same
+ * order. */
 #include "report/report.h"
 
+/* The light colours, which figures have too. */
+#define INK "#1b1d20"
+#define SOFT "#5b626d"
+#define RULE "#dfe1e4"
+#define RAIL "#eceef1"
+#define C0 "#0072b2"
+#define C1 "#d55e00"
+#define C2 "#009e73"
+#define C3 "#cc79a7"
+#define C4 "#e69f00"
+#define C5 "#56b4e9"
+#define C6 "#555"
+#define C7 "#000"
 #define LIGHT                                                                                                                      \
-    "--ground:#f6f6f4;--card:#fff;--ink:#1b1d20;--soft:#5b626d;--rule:#dfe1e4;--rail:#eceef1;--tint:#fff6e0;--c0:#0072b2;"         \
-    "--c1:#d55e00;--c2:#009e73;--c3:#cc79a7;--c4:#e69f00;--c5:#56b4e9;--c6:#555;--loss:#d55e00;--gain:#0072b2;"                    \
-    "--hit:#00694d;--missed:#5b626d;--wrong:#a84600"
+    "--ground:#f6f6f4;--card:#fff;--ink:" INK ";--soft:" SOFT ";--rule:" RULE ";--rail:" RAIL ";--tint:#fff6e0;--c0:" C0           \
+    ";--c1:" C1 ";--c2:" C2 ";--c3:" C3 ";--c4:" C4 ";--c5:" C5 ";--c6:" C6 ";--c7:" C7 ";--loss:" C1 ";--gain:" C0                \
+    ";--hit:#00694d;--missed:" SOFT ";--wrong:#a84600"
+#define DASHES_1 ".d1{stroke-dasharray:9 4}"
+#define DASHES_2 ".d2{stroke-dasharray:2 3}"
+#define DASHES_3 ".d3{stroke-dasharray:10 3 2 3}"
 
 const char report_style[] =
     ":root{" LIGHT "}\n"
     "@media screen and (prefers-color-scheme:dark){:root{--ground:#111315;--card:#1a1d20;--ink:#e9eaec;--soft:#a5acb6;"
-    "--rule:#31363c;--rail:#272b30;--tint:#2c2718;--c0:#4ea9e6;--c1:#ff8b45;--c2:#35c99d;--c3:#e7a0c8;--c4:#f2bd44;--c5:#a6dcff;"
-    "--c6:#b9bec5;--loss:#ff8b45;--gain:#4ea9e6;--hit:#5fdcb5;--missed:#a5acb6;--wrong:#ff9f66}}\n"
+    "--rule:#31363c;--rail:#272b30;--tint:#2c2718;--c0:#4ea9e6;--c1:#f27a30;--c2:#35c99d;--c3:#e7a0c8;--c4:#f6d060;--c5:#a6dcff;"
+    "--c6:#8b929b;--c7:#fff;--loss:#ff8b45;--gain:#4ea9e6;--hit:#5fdcb5;--missed:#a5acb6;--wrong:#ff9f66}}\n"
     "*{box-sizing:border-box}\n"
     "html{-webkit-text-size-adjust:100%}\n"
     "body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.5 system-ui,-apple-system,\"Segoe UI\",Roboto,"
@@ -20,8 +37,11 @@ const char report_style[] =
     "header{padding-top:26px}\n"
     "header p{margin:0;font-size:13px;color:var(--soft)}\n"
     "h1{font-size:28px;line-height:1.25;margin:0 0 8px;overflow-wrap:anywhere}\n"
-    "nav{display:flex;flex-wrap:wrap;gap:2px 18px;margin:0 0 18px;font-size:13.5px}\n"
-    "nav a{color:var(--c0);text-decoration:none}nav a:hover{text-decoration:underline}\n"
+    "nav{position:sticky;top:0;z-index:1;background:var(--ground);border-bottom:1px solid var(--rule);margin:0 0 18px;"
+    "font-size:13px}\n"
+    "nav .scroll{display:flex;flex-wrap:wrap;gap:0 13px;max-width:1240px;margin:0 auto;padding:5px 16px;scrollbar-width:thin}\n"
+    "section{scroll-margin-top:58px}\n"
+    "nav a{padding:4px 0;color:var(--c0);text-decoration:none}nav a:hover{text-decoration:underline}\n"
     "h2{font-size:20px;line-height:1.3;margin:0 0 6px;overflow-wrap:anywhere}\n"
     "h2 small{font-size:14px;font-weight:400;color:var(--soft)}\n"
     "h3{font-size:15px;margin:14px 0 2px;overflow-wrap:anywhere}\n"
@@ -52,6 +72,7 @@ const char report_style[] =
     ".summary{width:100%}\n"
     ".help{display:block;font-weight:400;color:var(--soft);white-space:normal;min-width:14em}\n"
     ".best{font-weight:700}\n"
+    "section .verdict{color:var(--ink);font-size:17px;font-weight:600}\n"
     ".paper{background:var(--tint)}\n"
     ".paper th{font-style:italic;box-shadow:-8px 0 0 var(--tint)}\n"
     ".beside .group{font-weight:700;max-width:none;padding-top:14px}\n"
@@ -75,12 +96,12 @@ const char report_style[] =
     ".grid{stroke:var(--rule);stroke-width:1}\n"
     ".axis{stroke:var(--soft);stroke-width:1}\n"
     ".s0{--c:var(--c0)}.s1{--c:var(--c1)}.s2{--c:var(--c2)}.s3{--c:var(--c3)}.s4{--c:var(--c4)}.s5{--c:var(--c5)}"
-    ".s6{--c:var(--c6)}\n"
+    ".s6{--c:var(--c6)}.s7{--c:var(--c7)}\n"
     ".line{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round;vector-effect:non-scaling-stroke}\n"
-    ".thick{stroke-width:3}\n"
-    ".d1{stroke-dasharray:7 4}.d2{stroke-dasharray:2 4}.d3{stroke-dasharray:9 3 2 3}\n"
+    ".thick{stroke-width:3}\n" DASHES_1 DASHES_2 DASHES_3 "\n"
     ".band{fill:var(--c);fill-opacity:.16}\n"
-    ".mark{fill:var(--c);stroke:var(--card);stroke-width:1}\n"
+    ".mark{fill:var(--c);stroke:var(--card);stroke-width:1}.hollow{fill:none;stroke:var(--c);stroke-width:2;"
+    "pointer-events:all}\n"
     ".rail{fill:var(--rail)}\n"
     ".bar{fill:var(--c)}\n"
     ".noted{fill-opacity:.55;stroke:var(--c);stroke-width:1.5}\n"
@@ -88,7 +109,10 @@ const char report_style[] =
     ".cell{fill:var(--rail)}\n"
     ".loss{fill:var(--loss)}.gain{fill:var(--gain)}\n"
     ".legend{display:flex;flex-wrap:wrap;gap:4px 18px;list-style:none;margin:6px 0 10px;padding:0;font-size:13.5px}\n"
-    ".legend li{display:flex;align-items:center;gap:7px;overflow-wrap:anywhere}\n"
+    ".legend li,.legend label{display:flex;align-items:center;gap:7px;overflow-wrap:anywhere}\n"
+    ".legend input,.switches{display:none}\n"
+    "@supports selector(:has(a)){.legend label{cursor:pointer;opacity:calc(1 - .55*var(--off,0))}.legend input{display:block;"
+    "flex:none;margin:0;accent-color:var(--soft)}.switches{display:block;font-size:13px}}\n"
     ".legend svg{flex:none;overflow:visible}\n"
     ".swatch{width:13px;height:13px;border-radius:3px;background:var(--c)}\n"
     ".scale{display:flex;align-items:center;gap:10px;font-size:13px;white-space:nowrap}\n"
@@ -111,8 +135,10 @@ const char report_style[] =
     "@media screen and (max-width:640px){.card{padding:16px 14px}h1{font-size:21px}.tiles{grid-template-columns:repeat(2,1fr)}"
     ".strip{grid-template-columns:repeat(2,1fr)}.tile dd{font-size:22px}.summary .help,.summary .seeds{display:none}"
     ".summary th,.summary td,.beside th,.beside td{padding-right:8px;font-size:12px}.summary tbody th{min-width:5.2em}"
-    ".beside thead th{white-space:normal}.help{min-width:0;overflow-wrap:anywhere}}\n"
-    "@media print{nav{display:none}body{background:#fff;font-size:12px;-webkit-print-color-adjust:exact;"
+    ".beside thead th{white-space:normal}.help{min-width:0;overflow-wrap:anywhere}"
+    "nav .scroll{flex-wrap:nowrap;white-space:nowrap}section{scroll-margin-top:50px}}\n"
+    "@media print{nav,.legend input,.switches,.screen{display:none}.legend{break-inside:avoid}}\n"
+    "@media print{body{background:#fff;font-size:12px;-webkit-print-color-adjust:exact;"
     "print-color-adjust:exact}header,main,footer{max-width:none;padding:0}.card{border:0;border-top:1px solid var(--rule);"
     "border-radius:0;padding:14px 0;margin:0}figure,tr,.tiles,pre,p{break-inside:avoid}h2,h3,section>p,.legend{break-after:avoid}"
     ".two,.many,.heat{grid-template-columns:1fr 1fr}.tile{padding:8px 10px}.tile dd{font-size:15px}"
@@ -132,3 +158,20 @@ const char report_box_style[] =
     ".boxes .tag{--on:0;outline:0;box-shadow:0 0 0 calc(var(--on)*1px)}\n"
     ".boxes .tag:first-child,.boxes .tag:hover,.boxes .tag:focus{--on:1}\n"
     ".tags:has(.tag:hover) .tag:not(:hover),.tags:not(:has(.tag:hover)):has(.tag:focus) .tag:not(:focus){--on:0}\n";
+
+/* Programs that read SVG know neither variables nor, some of them, the short form of `font`. */
+const char figure_style[] =
+    ".l3a text{font-family:Helvetica,Arial,\"Liberation Sans\",\"DejaVu Sans\",sans-serif;font-size:12px;fill:" SOFT "}\n"
+    ".l3a .name,.l3a .heading{fill:" INK ";unicode-bidi:isolate}.l3a .heading{font-size:13px;font-weight:bold}\n"
+    ".l3a .middle{text-anchor:middle}.l3a .end{text-anchor:end}\n"
+    ".l3a .grid{stroke:" RULE ";stroke-width:1}.l3a .axis{stroke:" SOFT ";stroke-width:1}\n"
+    ".l3a .s0{color:" C0 "}.l3a .s1{color:" C1 "}.l3a .s2{color:" C2 "}.l3a .s3{color:" C3 "}.l3a .s4{color:" C4 "}\n"
+    ".l3a .s5{color:" C5 "}.l3a .s6{color:" C6 "}.l3a .s7{color:" C7 "}\n"
+    ".l3a .line{fill:none;stroke:currentColor;stroke-width:1.6;stroke-linejoin:round}.l3a .thick{stroke-width:2.6}\n"
+    ".l3a " DASHES_1 ".l3a " DASHES_2 ".l3a " DASHES_3 "\n"
+    ".l3a .band{fill:currentColor;fill-opacity:.16}.l3a .mark{fill:currentColor;stroke:#fff;stroke-width:1}\n"
+    ".l3a .hollow{fill:none;stroke:currentColor;stroke-width:2}\n"
+    ".l3a .rail{fill:" RAIL "}.l3a .bar{fill:currentColor}.l3a .noted{fill-opacity:.55;stroke:currentColor;stroke-width:1.5}\n"
+    ".l3a .second{stroke:" INK ";stroke-width:2}\n"
+    ".l3a .cell{fill:" RAIL ";stop-color:" RAIL "}.l3a .loss{fill:" C1 ";stop-color:" C1 "}.l3a .gain{fill:" C0 ";stop-color:" C0
+    "}\n";

@@ -53,6 +53,8 @@ static l3a_status check_arrays(l3a_context *context, const l3a_experiment_option
     TRY(need_array(context, "methods", options->methods, options->method_count));
     TRY(need_items(context, function, "methods", options->methods, options->method_count));
     TRY(need_array(context, "seeds", options->seeds, options->seed_count));
+    TRY(need_array(context, "class_orders", options->class_orders, options->class_order_count));
+    TRY(need_items(context, function, "class_orders", options->class_orders, options->class_order_count));
     TRY(need_array(context, "axes", options->axes, options->axis_count));
     for (size_t i = 0; i < options->axis_count; i++) {
         const l3a_axis *axis = &options->axes[i];
@@ -71,6 +73,8 @@ static void complete_options(l3a_experiment *experiment) {
     l3a_experiment_options *options = &experiment->options;
     options->protocol = options->protocol ? options->protocol : "B0-C10";
     options->class_order = options->class_order ? options->class_order : "lexicographic";
+    options->class_orders = options->class_order_count ? options->class_orders : &options->class_order;
+    options->class_order_count = options->class_order_count ? options->class_order_count : 1;
     options->methods = options->method_count ? options->methods : method;
     options->method_count = options->method_count ? options->method_count : 1;
     options->seeds = options->seed_count ? options->seeds : seed;
@@ -81,23 +85,45 @@ static void complete_options(l3a_experiment *experiment) {
     experiment->layout = options->grid || options->axis_count ? &grid_layout : &run_layout;
 }
 
-/* The order of the classes, and the bounds of the phases. */
+static l3a_status make_order(const l3a_experiment *experiment, const char *how, struct class_order *order) {
+    l3a_context *context = experiment->context;
+    const text_list *classes = &experiment->options.train->classes;
+    l3a_status status = L3A_OK;
+    const char *slash = strrchr(how, '/');
+    order->name = slash ? slash + 1 : how;
+    TRY(allocate(context, classes->count, sizeof *order->columns, &order->columns));
+    TRY(allocate(context, classes->count, sizeof *order->names, &order->names));
+    TRY(l3a_class_order(context, (const char *const *)classes->items, classes->count, how, order->columns));
+    for (size_t i = 0; i < classes->count; i++) {
+        order->names[i] = classes->items[order->columns[i]];
+    }
+    TRY(allocate(context, classes->count, sizeof *order->test_columns, &order->test_columns));
+    TRY(features_columns(experiment->options.test, order->names, classes->count, order->test_columns));
+done:
+    return status;
+}
+
+/* The orders of the classes, and the bounds of the phases. */
 static l3a_status order_classes(l3a_experiment *experiment) {
     const l3a_experiment_options *options = &experiment->options;
     l3a_context *context = experiment->context;
     l3a_status status = L3A_OK;
-    const text_list *classes = &options->train->classes;
-    const size_t count = experiment->classes = classes->count;
+    const size_t count = experiment->classes = options->train->classes.count;
     TRY(allocate(context, count + 1, sizeof *experiment->bounds, &experiment->bounds));
     TRY(l3a_protocol_parse(context, options->protocol, count, experiment->bounds, &experiment->phases));
-    TRY(allocate(context, count, sizeof *experiment->order, &experiment->order));
-    TRY(allocate(context, count, sizeof *experiment->names, &experiment->names));
-    TRY(l3a_class_order(context, (const char *const *)classes->items, count, options->class_order, experiment->order));
-    for (size_t i = 0; i < count; i++) {
-        experiment->names[i] = classes->items[experiment->order[i]];
+    TRY(allocate_zeroed(context, options->class_order_count, sizeof *experiment->orders, &experiment->orders));
+    for (size_t i = 0; i < options->class_order_count; i++) {
+        struct class_order *order = &experiment->orders[experiment->order_count++];
+        TRY(make_order(experiment, options->class_orders[i], order));
+        for (size_t j = 0; j < i; j++) {
+            const struct class_order *other = &experiment->orders[j];
+            FAIL_IF(strcmp(order->name, other->name) == 0, context, L3A_ERROR_OPTION,
+                    "list each class order once; files must have different names", "class order '%s' is listed twice", order->name);
+            FAIL_IF(memcmp(order->columns, other->columns, count * sizeof *order->columns) == 0, context, L3A_ERROR_OPTION,
+                    "leave one of them out, or choose another", "the class orders '%s' and '%s' are the same", other->name,
+                    order->name);
+        }
     }
-    TRY(allocate(context, count, sizeof *experiment->test_order, &experiment->test_order));
-    TRY(features_columns(options->test, experiment->names, count, experiment->test_order));
 done:
     return status;
 }
@@ -166,14 +192,37 @@ void l3a_experiment_free(l3a_experiment *experiment) {
         return;
     }
     l3a_context *context = experiment->context;
-    void *const owned[] = {experiment->names,   experiment->order,      experiment->test_order,  experiment->bounds,
-                           experiment->lessons, experiment->model_path, experiment->partial_path};
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
-        release(context, owned[i]);
+    for (size_t i = 0; i < experiment->order_count; i++) {
+        release(context, experiment->orders[i].names);
+        release(context, experiment->orders[i].columns);
+        release(context, experiment->orders[i].test_columns);
+        release(context, experiment->orders[i].lessons);
     }
+    release(context, experiment->orders);
+    release(context, experiment->bounds);
+    release(context, experiment->model_path);
+    release(context, experiment->partial_path);
     tables_free(context, &experiment->tables);
     points_free(experiment);
     release(context, experiment);
+}
+
+/* Where each class of each order is in the first order, [orders x classes]. */
+static l3a_status place_classes(const l3a_experiment *experiment, size_t **positions) {
+    const size_t classes = experiment->classes;
+    l3a_status status = L3A_OK;
+    size_t *first = NULL; /* of each column, in the first order */
+    TRY(allocate(experiment->context, classes, sizeof *first, &first));
+    TRY(allocate(experiment->context, experiment->order_count, classes * sizeof **positions, positions));
+    for (size_t k = 0; k < classes; k++) {
+        first[experiment->orders[0].columns[k]] = k;
+    }
+    for (size_t i = 0; i < experiment->order_count * classes; i++) {
+        (*positions)[i] = first[experiment->orders[i / classes].columns[i % classes]];
+    }
+done:
+    release(experiment->context, first);
+    return status;
 }
 
 /* Gives every point results; all points of a run share theirs. */
@@ -181,6 +230,15 @@ static l3a_status make_results(l3a_experiment *experiment) {
     const l3a_experiment_options *options = &experiment->options;
     const bool shared = experiment->layout == &run_layout;
     l3a_status status = L3A_OK;
+    size_t *positions = NULL;
+    const char **names = NULL; /* of the orders */
+    if (experiment->order_count > 1) {
+        TRY(place_classes(experiment, &positions));
+        TRY(allocate(experiment->context, experiment->order_count, sizeof *names, &names));
+        for (size_t i = 0; i < experiment->order_count; i++) {
+            names[i] = experiment->orders[i].name;
+        }
+    }
     for (size_t i = 0; i < experiment->point_count; i++) {
         l3a_results **results = &experiment->points[i].results;
         if (i && shared) {
@@ -190,10 +248,16 @@ static l3a_status make_results(l3a_experiment *experiment) {
         TRY(results_create(experiment->context, results));
         TRY(results_expect(*results, options->methods, shared ? options->method_count : 0, options->seeds, options->seed_count));
         for (size_t k = 0; k < experiment->classes; k++) {
-            TRY(text_list_add(experiment->context, &(*results)->classes, experiment->names[k], strlen(experiment->names[k])));
+            const char *name = experiment->orders[0].names[k];
+            TRY(text_list_add(experiment->context, &(*results)->classes, name, strlen(name)));
+        }
+        if (positions) {
+            TRY(results_set_orders(*results, names, experiment->order_count, positions));
         }
     }
 done:
+    release(experiment->context, positions);
+    release(experiment->context, names);
     return status;
 }
 
@@ -231,7 +295,7 @@ static l3a_status keep_record(const l3a_experiment *experiment, const char *path
     const l3a_experiment_options *options = &experiment->options;
     l3a_status status = L3A_OK;
     text_builder identity = {.context = context};
-    TRY(record_identity(context, options, experiment->order, &identity));
+    TRY(record_identity(experiment, options, &identity));
     if (exists) {
         TRY(record_compare(context, path, &identity));
         TRY(remove_leftovers(context, options->folder));
@@ -272,18 +336,11 @@ done:
 static l3a_status write_report(const l3a_experiment *experiment) {
     l3a_context *context = experiment->context;
     l3a_status status = L3A_OK;
-    const size_t count = experiment->layout == &run_layout ? 1 : experiment->point_count;
-    const char **folders = NULL;
     char *path = NULL;
     const l3a_report_options options = {.size = sizeof options, .pictures = experiment->options.pictures};
-    TRY(allocate(context, count, sizeof *folders, &folders));
-    for (size_t i = 0; i < count; i++) {
-        folders[i] = experiment->points[i].folder;
-    }
     TRY(join_path(context, experiment->options.folder, "report.html", &path));
-    TRY(l3a_report_write(context, folders, count, &options, path));
+    TRY(l3a_report_write(context, &experiment->options.folder, 1, &options, path));
 done:
-    release(context, folders);
     release(context, path);
     return status;
 }
@@ -301,15 +358,17 @@ l3a_status l3a_experiment_run(l3a_experiment *experiment) {
     if (options->folder) {
         TRY(open_folder(experiment));
     }
-    for (size_t i = 0; i < experiment->team_count * options->seed_count; i++) {
-        const struct team *team = &experiment->teams[i / options->seed_count];
+    const size_t jobs = experiment->order_count * options->seed_count; /* of a team */
+    for (size_t i = 0; i < experiment->team_count * jobs; i++) {
+        const struct team *team = &experiment->teams[i / jobs];
         const struct method *method = team_point(experiment, team, 0)->method;
         struct job job = {.team = team,
                           .method = method,
+                          .order = &experiment->orders[i % jobs / options->seed_count],
                           .seed = options->seeds[i % options->seed_count],
                           .phases = phases_of(experiment, method),
                           .first = i == 0,
-                          .first_seed = i % options->seed_count == 0};
+                          .first_of_team = i % jobs == 0};
         TRY(run_job(experiment, &job));
     }
     if (options->folder) {
@@ -338,6 +397,11 @@ const char *l3a_experiment_method(const l3a_experiment *experiment, size_t point
 const char *l3a_experiment_label(const l3a_experiment *experiment, size_t point) {
     const struct point *found = point_at(experiment, point);
     return found ? found->label : NULL;
+}
+
+const char *l3a_experiment_threshold(const l3a_experiment *experiment, size_t point) {
+    const struct point *found = point_at(experiment, point);
+    return found ? found->threshold : NULL;
 }
 
 const char *l3a_experiment_value(const l3a_experiment *experiment, size_t point, size_t axis) {

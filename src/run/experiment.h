@@ -1,18 +1,27 @@
-/* An experiment: points that learn in teams, for every seed, through every phase.
+/* An experiment: points that learn in teams, for every class order and seed, through every phase.
  *
  *   experiment.c   the options, the folder, and the order of the work
  *   points.c       the points and their teams
  *   plan.c         what the work needs
- *   job.c          one team and one seed: learns and measures each phase
+ *   job.c          one team, class order and seed: learns and measures each phase
  *   run_folder.c, grid_folder.c: what the folders of a run and of a grid keep, and how they resume
  *   record.c       run.json and sweep.json */
 #ifndef L3A_EXPERIMENT_H
 #define L3A_EXPERIMENT_H
 
 #include "learn/group.h"
+#include "measure/compare.h"
 #include "measure/evaluate.h"
 #include "method/method.h"
 #include "measure/results.h"
+
+/* The classes in the order in which they are learned. */
+struct class_order {
+    const char *name; /* as it was asked for: "shuffle:1"; of a file, without the folders */
+    const char **names;
+    size_t *columns, *test_columns;   /* of the classes, in the training table and in the test table */
+    l3a_protocol_phase *lessons, all; /* of each phase, and of all classes at once */
+};
 
 /* A method with settings. */
 struct point {
@@ -20,6 +29,7 @@ struct point {
     l3a_options settings; /* including those that the method prescribes; the seed is set when its team learns */
     text_list values;     /* one per axis */
     char *label;
+    char threshold[THRESHOLD_TEXT];
     char *folder;         /* NULL: nothing is written */
     l3a_results *results; /* of all points, in a run */
 };
@@ -37,11 +47,9 @@ struct l3a_experiment {
     const struct layout *layout;
     bool begun;
     size_t classes, phases;
-    const char **names; /* in the experiment's order */
-    size_t *order;      /* of the training table's columns */
-    size_t *test_order; /* of the test table's columns */
+    struct class_order *orders;
+    size_t order_count;
     size_t *bounds;
-    l3a_protocol_phase *lessons, all; /* of each phase, and of all classes at once */
     struct point *points;
     size_t point_count;
     struct team *teams;
@@ -50,13 +58,14 @@ struct l3a_experiment {
     char *model_path, *partial_path; /* of a run */
 };
 
-/* A team and a seed. */
+/* A team, a class order and a seed. */
 struct job {
     const struct team *team;
     const struct method *method; /* of the first point, and in a larger team like that of the others */
+    const struct class_order *order;
     uint64_t seed;
     size_t phases;
-    bool first, first_seed; /* the experiment's first job; its team's first seed */
+    bool first, first_of_team; /* the experiment's first job; its team's first */
     /* What the team has learned: a group, or the state of one learner. */
     struct group *group;
     void *state;
@@ -84,6 +93,8 @@ struct layout {
 };
 
 extern const struct layout run_layout, grid_layout;
+/* What a model records of its class order, if the experiment has several. */
+extern const char order_record[];
 
 /* points.c. Checks the names and the axes; then, when the classes are known, lays out the points and their teams. */
 l3a_status check_methods(l3a_context *context, const l3a_experiment_options *options);
@@ -102,10 +113,15 @@ static inline size_t phases_of(const l3a_experiment *experiment, const struct me
     return method->plan == BY_PHASE ? experiment->phases : 1;
 }
 
+/* The trial of a job and one of its methods, as results know it. */
+static inline struct trial trial_of(const l3a_experiment *experiment, const struct job *job, const struct method *method) {
+    return (struct trial){method->info.name, job->seed, (size_t)(job->order - experiment->orders)};
+}
+
 /* plan.c. Counts the images of every phase. A phase in which no image has a label is an error: no method can learn from it. */
 l3a_status count_images(l3a_experiment *experiment);
 /* The training images of a method's lesson t; for joint-masked, each counts in every phase it belongs to. */
-uint64_t lesson_images(const l3a_experiment *experiment, const struct method *method, size_t t);
+uint64_t lesson_images(const l3a_experiment *experiment, const struct class_order *order, const struct method *method, size_t t);
 /* Bytes that a team of several points needs. */
 void team_memory(const l3a_experiment *experiment, const struct model_options *settings, size_t count, struct footprint *need);
 

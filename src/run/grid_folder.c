@@ -47,7 +47,7 @@ static l3a_status write_record(const l3a_experiment *grid, const struct point *p
     options.axis_count = 0;
     TRY(make_folder(context, point->folder));
     TRY(join_path(context, point->folder, run_layout.record, &path));
-    TRY(record_identity(context, &options, grid->order, &identity));
+    TRY(record_identity(grid, &options, &identity));
     TRY(record_write(context, path, &options, &identity));
 done:
     text_builder_free(&identity);
@@ -76,11 +76,13 @@ static l3a_status resume(const l3a_experiment *grid, struct job *job, size_t *do
     bool done = true;
     for (size_t i = 0; i < job->team->count; i++) {
         const struct point *point = team_point(grid, job->team, i);
-        done = done && results_rows_of(point->results, point->method->info.name, job->seed) == job->phases;
+        const struct trial trial = trial_of(grid, job, point->method);
+        done = done && results_rows_of(point->results, &trial) == job->phases;
     }
     for (size_t i = 0; !done && i < job->team->count; i++) {
         const struct point *point = team_point(grid, job->team, i);
-        results_cut(point->results, point->method->info.name, job->seed, 0);
+        const struct trial trial = trial_of(grid, job, point->method);
+        results_cut(point->results, &trial, 0);
     }
     *done_phases = done ? job->phases : 0;
     return L3A_OK;

@@ -1,4 +1,4 @@
-/* A job: one team learns all phases with one seed, and is measured after each of them. */
+/* A job: one team learns all phases with one class order and seed, and is measured after each of them. */
 #include "data/features.h"
 #include "run/experiment.h"
 
@@ -33,6 +33,9 @@ static l3a_status create_state(const l3a_experiment *experiment, struct job *job
     }
     if (job->state && job->method->learner->is_model) {
         TRY(l3a_model_set_record(job->state, "protocol", experiment->options.protocol));
+        if (experiment->order_count > 1) {
+            TRY(l3a_model_set_record(job->state, order_record, job->order->name));
+        }
     }
 done:
     release(context, settings);
@@ -89,7 +92,7 @@ static l3a_status evaluate(const l3a_experiment *experiment, struct job *job, st
     l3a_features *test = experiment->options.test;
     struct evaluation evaluation = {0};
     double *thresholds = NULL;
-    TRY(evaluation_begin(test, experiment->test_order, work->lesson.last, &evaluation));
+    TRY(evaluation_begin(test, job->order->test_columns, work->lesson.last, &evaluation));
     FAIL_IF(!evaluation.count, context, L3A_ERROR_DATA, "use test images that show these classes",
             "%s: no image has any of the classes learned so far", test->path);
     TRY(allocate(context, evaluation.classes, sizeof *thresholds, &thresholds));
@@ -133,7 +136,10 @@ static l3a_status tally_images(const struct lesson *lesson, l3a_class_tally *tal
 
 static l3a_status announce(const l3a_experiment *experiment, const struct job *job, const char *label, const l3a_result *row,
                            const struct group_outcome *outcome) {
-    char text[512], images[128] = "", note[64] = "", end[64] = "";
+    char text[512], order[128] = "", images[128] = "", note[64] = "", end[64] = "";
+    if (experiment->order_count > 1) {
+        snprintf(order, sizeof order, "%s, ", job->order->name);
+    }
     if (experiment->layout->detailed) {
         if (outcome->images < row->train_images) {
             snprintf(note, sizeof note, " (%" PRIu64 " without a label, weight 0)", row->train_images - outcome->images);
@@ -144,7 +150,7 @@ static l3a_status announce(const l3a_experiment *experiment, const struct job *j
         snprintf(end, sizeof end, ", %" PRIu64 " rows corrected", outcome->corrected);
     }
     snprintf(text, sizeof text,
-             "%s, seed %" PRIu64 ", phase %zu of %zu: %s%" PRIu64 " pseudo-labels, mAP %.2f, CF1 %.2f, OF1 %.2f%s", label,
+             "%s, %sseed %" PRIu64 ", phase %zu of %zu: %s%" PRIu64 " pseudo-labels, mAP %.2f, CF1 %.2f, OF1 %.2f%s", label, order,
              row->seed, row->phase, job->phases, images, row->pseudo_labels, row->metrics.mean_ap, row->metrics.class_f1,
              row->metrics.overall_f1, end);
     return report_result(experiment->context, text);
@@ -155,8 +161,8 @@ static l3a_status begin_work(const l3a_experiment *experiment, const struct job 
     l3a_status status = L3A_OK;
     const bool at_once = job->method->plan != BY_PHASE;
     const struct lesson lesson = {.train = experiment->options.train,
-                                  .names = experiment->names,
-                                  .columns = experiment->order,
+                                  .names = job->order->names,
+                                  .columns = job->order->columns,
                                   .bounds = experiment->bounds,
                                   .phases = experiment->phases,
                                   .first = at_once ? 0 : experiment->bounds[t],
@@ -169,7 +175,7 @@ static l3a_status begin_work(const l3a_experiment *experiment, const struct job 
     for (size_t i = 0; i < job->team->count; i++) {
         work->rows[i] = row;
         work->rows[i].method = team_point(experiment, job->team, i)->method->info.name;
-        work->rows[i].train_images = lesson_images(experiment, job->method, t);
+        work->rows[i].train_images = lesson_images(experiment, job->order, job->method, t);
     }
     if (experiment->layout->detailed) {
         TRY(allocate_zeroed(context, lesson.last, sizeof *work->tallies, &work->tallies));
@@ -186,7 +192,8 @@ static l3a_status keep_work(const l3a_experiment *experiment, const struct job *
     for (size_t i = 0; i < job->team->count; i++) {
         const struct point *point = team_point(experiment, job->team, i);
         l3a_result *row = &work->rows[i];
-        const struct class_details details = {work->precisions + i * row->last, work->tallies, work->curves};
+        const struct class_details details = {work->precisions + i * row->last, work->tallies, work->curves,
+                                              trial_of(experiment, job, point->method).order};
         row->pseudo_labels = work->outcomes[i].pseudo_labels;
         row->seconds = seconds / (double)job->team->count;
         TRY(results_add(point->results, row, &details));

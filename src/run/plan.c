@@ -15,48 +15,59 @@ static l3a_status count_rows(l3a_features *features, choose_rows *choose, const 
     return status;
 }
 
-static l3a_status count_lesson(const l3a_experiment *experiment, size_t first, size_t last, l3a_protocol_phase *lesson) {
+static l3a_status count_lesson(const l3a_experiment *experiment, const struct class_order *order, size_t first, size_t last,
+                               l3a_protocol_phase *lesson) {
     l3a_features *train = experiment->options.train, *test = experiment->options.test;
-    const size_t *columns = experiment->order + first, count = last - first;
+    const size_t *columns = order->columns + first, count = last - first;
     l3a_status status = L3A_OK;
     uint64_t labelled;
     *lesson = (l3a_protocol_phase){.size = sizeof *lesson, .first = first, .last = last};
     TRY(count_rows(train, features_members_of, columns, count, &lesson->train_images));
     TRY(count_rows(train, features_rows_with, columns, count, &labelled));
-    TRY(count_rows(test, features_rows_with, experiment->test_order, last, &lesson->test_images));
+    TRY(count_rows(test, features_rows_with, order->test_columns, last, &lesson->test_images));
     lesson->unlabelled_images = lesson->train_images - labelled;
+done:
+    return status;
+}
+
+static l3a_status count_order(const l3a_experiment *experiment, struct class_order *order) {
+    l3a_status status = L3A_OK;
+    const size_t *bounds = experiment->bounds;
+    const bool several = experiment->order_count > 1;
+    TRY(allocate(experiment->context, experiment->phases, sizeof *order->lessons, &order->lessons));
+    for (size_t t = 0; t < experiment->phases; t++) {
+        l3a_protocol_phase *lesson = &order->lessons[t];
+        TRY(count_lesson(experiment, order, bounds[t], bounds[t + 1], lesson));
+        FAIL_IF(lesson->unlabelled_images == lesson->train_images, experiment->context, L3A_ERROR_DATA,
+                "choose another protocol or class order, or add images",
+                "%s%sphase %zu has no images: no training image has any of its classes ('%s'%s)", several ? order->name : "",
+                several ? ": " : "", t + 1, order->names[lesson->first], lesson->last - lesson->first > 1 ? ", …" : "");
+    }
+    TRY(count_lesson(experiment, order, 0, experiment->classes, &order->all));
 done:
     return status;
 }
 
 l3a_status count_images(l3a_experiment *experiment) {
     l3a_status status = L3A_OK;
-    const size_t *bounds = experiment->bounds;
-    TRY(allocate(experiment->context, experiment->phases, sizeof *experiment->lessons, &experiment->lessons));
-    for (size_t t = 0; t < experiment->phases; t++) {
-        l3a_protocol_phase *lesson = &experiment->lessons[t];
-        TRY(count_lesson(experiment, bounds[t], bounds[t + 1], lesson));
-        FAIL_IF(lesson->unlabelled_images == lesson->train_images, experiment->context, L3A_ERROR_DATA,
-                "choose another protocol or class order, or add images",
-                "phase %zu has no images: no training image has any of its classes ('%s'%s)", t + 1,
-                experiment->names[lesson->first], lesson->last - lesson->first > 1 ? ", …" : "");
+    for (size_t i = 0; i < experiment->order_count; i++) {
+        TRY(count_order(experiment, &experiment->orders[i]));
     }
-    TRY(count_lesson(experiment, 0, experiment->classes, &experiment->all));
 done:
     return status;
 }
 
 /* The lessons of a method: one for each phase, or one with all classes. */
-static const l3a_protocol_phase *lessons_of(const l3a_experiment *experiment, const struct method *method) {
-    return method->plan == BY_PHASE ? experiment->lessons : &experiment->all;
+static const l3a_protocol_phase *lessons_of(const struct class_order *order, const struct method *method) {
+    return method->plan == BY_PHASE ? order->lessons : &order->all;
 }
 
-uint64_t lesson_images(const l3a_experiment *experiment, const struct method *method, size_t t) {
+uint64_t lesson_images(const l3a_experiment *experiment, const struct class_order *order, const struct method *method, size_t t) {
     uint64_t images = 0;
     for (size_t i = 0; method->plan == ALL_MASKED && i < experiment->phases; i++) {
-        images += experiment->lessons[i].train_images;
+        images += order->lessons[i].train_images;
     }
-    return images ? images : lessons_of(experiment, method)[t].train_images;
+    return images ? images : lessons_of(order, method)[t].train_images;
 }
 
 static void raise(uint64_t *most, uint64_t value) {
@@ -64,13 +75,14 @@ static void raise(uint64_t *most, uint64_t value) {
 }
 
 /* The most memory that a model needs in any of its lessons, both to learn it and to be measured. */
-static uint64_t model_peak(enum place place, const l3a_experiment *experiment, const struct point *point) {
+static uint64_t model_peak(enum place place, const l3a_experiment *experiment, const struct class_order *order,
+                           const struct point *point) {
     struct model_options settings = point->settings.model;
     const size_t width = experiment->options.train->width;
     uint64_t most = 0;
     bool inverse = false;
     for (size_t t = 0; t < phases_of(experiment, point->method); t++) {
-        const l3a_protocol_phase *lesson = &lessons_of(experiment, point->method)[t];
+        const l3a_protocol_phase *lesson = &lessons_of(order, point->method)[t];
         const struct phase_size phase = {.old = lesson->first,
                                          .all = lesson->last,
                                          .rows = lesson->train_images,
@@ -94,9 +106,10 @@ void team_memory(const l3a_experiment *experiment, const struct model_options *s
 /* The features of a lesson's images, all of them at a time, with a number for the bias in each row. */
 static uint64_t held_images(const l3a_experiment *experiment, const struct method *method) {
     const l3a_features *train = experiment->options.train;
+    const size_t phases = phases_of(experiment, method);
     uint64_t most = 0;
-    for (size_t t = 0; t < phases_of(experiment, method); t++) {
-        raise(&most, lesson_images(experiment, method, t));
+    for (size_t i = 0; i < experiment->order_count * phases; i++) {
+        raise(&most, lesson_images(experiment, &experiment->orders[i / phases], method, i % phases));
     }
     return most * view_rows(train->views) * (train->width + 1) * sizeof(float);
 }
@@ -110,7 +123,10 @@ static l3a_status plan_point(const l3a_experiment *experiment, const struct poin
     *need = (struct footprint){{[PROCESSOR] = plan->memory, [DEVICE] = plan->device_memory}};
     if (point->method->learner->is_model) {
         for (enum place place = 0; place < PLACE_COUNT; place++) {
-            need->in[place] = model_peak(place, experiment, point);
+            need->in[place] = 0;
+            for (size_t i = 0; i < experiment->order_count; i++) {
+                raise(&need->in[place], model_peak(place, experiment, &experiment->orders[i], point));
+            }
         }
         plan->file += kept_phases(&point->settings.model, phases_of(experiment, point->method)) * plan->phase;
     }
@@ -122,16 +138,19 @@ done:
     return status;
 }
 
-/* The operations of one point with one seed. With the labels of each phase, an image counts once in every phase it belongs to. */
+/* The operations of one point with all orders and seeds. With the labels of each phase, an image counts once in every phase it
+ * belongs to. */
 static double point_flops(const l3a_experiment *experiment, const struct method *method, const l3a_plan *plan) {
     const bool once = method->plan == ALL_AT_ONCE;
-    const l3a_protocol_phase *lessons = once ? &experiment->all : experiment->lessons;
+    const size_t phases = once ? 1 : experiment->phases;
     double flops = 0;
-    for (size_t t = 0; t < (once ? 1 : experiment->phases); t++) {
-        flops += (double)lessons[t].train_images * plan->row_flops + (double)lessons[t].test_images * plan->score_flops +
-                 plan->solve_flops;
+    for (size_t i = 0; i < experiment->order_count * phases; i++) {
+        const struct class_order *order = &experiment->orders[i / phases];
+        const l3a_protocol_phase *lesson = once ? &order->all : &order->lessons[i % phases];
+        flops +=
+            (double)lesson->train_images * plan->row_flops + (double)lesson->test_images * plan->score_flops + plan->solve_flops;
     }
-    return flops;
+    return (double)experiment->options.seed_count * flops;
 }
 
 /* The memory of a team: of its only point, or of its points together. */
@@ -168,12 +187,12 @@ static l3a_status plan_team(const l3a_experiment *experiment, const struct team 
     TRY(plan_memory(experiment, team, settings, &need, own.phase, plan));
     raise(&plan->file, experiment->layout == &run_layout ? own.file : 0);
     /* The first point costs as much as if it were alone; each further point costs only what is not shared. */
-    plan->flops += (double)options->seed_count * point_flops(experiment, first->method, &own);
+    plan->flops += point_flops(experiment, first->method, &own);
     for (size_t i = 1; i < team->count; i++) {
         const bool same = settings[i].weights == settings[i - 1].weights && settings[i].scaling == settings[i - 1].scaling;
         own.score_flops = scored * 2 * d * (double)experiment->classes;
         own.row_flops = learned * (2 * d * (double)experiment->classes + (same ? 0.1 * d * d : d * d));
-        plan->flops += (double)options->seed_count * point_flops(experiment, first->method, &own);
+        plan->flops += point_flops(experiment, first->method, &own);
     }
 done:
     return status;
@@ -187,6 +206,7 @@ l3a_status l3a_experiment_plan(const l3a_experiment *experiment, l3a_workload *p
                          .classes = experiment->classes,
                          .phases = experiment->phases,
                          .points = experiment->point_count,
+                         .orders = experiment->order_count,
                          .seeds = experiment->options.seed_count,
                          .passes = experiment->team_count};
     TRY(allocate(experiment->context, experiment->point_count, sizeof *settings, &settings));
@@ -202,6 +222,6 @@ done:
 l3a_status l3a_experiment_phase(const l3a_experiment *experiment, size_t index, l3a_protocol_phase *phase) {
     REQUIRE(experiment, experiment, phase);
     return index < experiment->phases
-               ? WRITE_SIZED(experiment->context, phase, experiment->lessons[index])
+               ? WRITE_SIZED(experiment->context, phase, experiment->orders[0].lessons[index])
                : fail(experiment->context, L3A_ERROR_ARGUMENT, NULL, "there are only %zu phases", experiment->phases);
 }

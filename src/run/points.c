@@ -112,7 +112,8 @@ static l3a_status check_settings(l3a_context *context, const struct method *meth
     l3a_status status = L3A_OK;
     FAIL_IF(settings->model.gamma == 0 && method->learner->needs_gamma, context, L3A_ERROR_OPTION, "set gamma to a number",
             "method '%s' does not support gamma auto", method->info.name);
-    if (method->learner->is_model && options_fit(context, &settings->model) != L3A_OK) {
+    if (method->learner->is_model &&
+        (options_fit(context, &settings->model) != L3A_OK || solver_fits(context, &settings->model) != L3A_OK)) {
         status = fail_in(context, L3A_ERROR_OPTION, "method '%s'", method->info.name);
     }
 done:
@@ -139,6 +140,10 @@ static l3a_status choose_values(const l3a_experiment *experiment, size_t number,
     }
     point->settings = method_options(point->method, &settings);
     TRY(check_settings(context, point->method, &point->settings));
+    char kind[VALUE_TEXT], theta[VALUE_TEXT];
+    l3a_options_get(&point->settings, "thresholds", kind, sizeof kind);
+    l3a_options_get(&point->settings, "theta", theta, sizeof theta);
+    threshold_describe(method_fits_thresholds(point->method->info.name) ? kind : "fixed", theta, point->threshold);
     for (size_t i = 0; i < options->axis_count; i++) {
         const char *name = options->axes[i].name, *value = options->axes[i].values[chosen[i]];
         char text[VALUE_TEXT];

@@ -77,7 +77,37 @@ static void print_axes(text_builder *text, const l3a_experiment_options *options
     }
 }
 
-l3a_status record_identity(l3a_context *context, const l3a_experiment_options *options, const size_t *order, text_builder *text) {
+static void print_classes(text_builder *text, const l3a_experiment *experiment, const struct class_order *order) {
+    text_builder_print(text, "[");
+    for (size_t i = 0; i < experiment->classes; i++) {
+        text_builder_print(text, i ? ", " : "");
+        text_builder_json_string(text, order->names[i]);
+    }
+    text_builder_print(text, "]");
+}
+
+/* The classes in the first order; if there are several orders, also what they are called, and the classes in each. */
+static void print_orders(text_builder *text, const l3a_experiment *experiment) {
+    text_builder_print(text, "    \"classes\": ");
+    print_classes(text, experiment, &experiment->orders[0]);
+    if (experiment->order_count == 1) {
+        return;
+    }
+    text_builder_print(text, ",\n    \"class_orders\": [");
+    for (size_t i = 0; i < experiment->order_count; i++) {
+        text_builder_print(text, i ? ", " : "");
+        text_builder_json_string(text, experiment->orders[i].name);
+    }
+    text_builder_print(text, "],\n    \"classes_by_order\": [");
+    for (size_t i = 0; i < experiment->order_count; i++) {
+        text_builder_print(text, i ? ", " : "");
+        print_classes(text, experiment, &experiment->orders[i]);
+    }
+    text_builder_print(text, "]");
+}
+
+l3a_status record_identity(const l3a_experiment *experiment, const l3a_experiment_options *options, text_builder *text) {
+    const l3a_context *context = experiment->context;
     l3a_status status = L3A_OK;
     text_builder_print(text, "{\n    ");
     print_string(text, "version", l3a_version(), ",\n    ");
@@ -122,12 +152,7 @@ l3a_status record_identity(l3a_context *context, const l3a_experiment_options *o
     text_builder_print(text, "},\n");
     TRY(print_table(text, "train", options->train));
     TRY(print_table(text, "test", options->test));
-    text_builder_print(text, "    \"classes\": [");
-    for (size_t i = 0; i < l3a_features_class_count(options->train); i++) {
-        text_builder_print(text, i ? ", " : "");
-        text_builder_json_string(text, l3a_features_class(options->train, order[i]));
-    }
-    text_builder_print(text, "]");
+    print_orders(text, experiment);
     print_axes(text, options);
     text_builder_print(text, "\n  }");
     status = text->status;
@@ -186,6 +211,26 @@ static int shown(json_text text) {
     return (int)(text.length < 60 ? text.length : 60);
 }
 
+/* The number of processes that a member of a record tells; without the member, it is 1. */
+static json_text processes_of(json_text key, json_text value, bool *told) {
+    *told = key.at && json_text_is(key, "processes");
+    return *told ? value : (json_text){.at = "1", .length = 1};
+}
+
+/* Sums over other numbers of processes differ in their last bits. */
+static l3a_status compare_processes(l3a_context *context, const char *path, json_text stored_key, json_text stored_value,
+                                    json_text key, json_text value) {
+    bool before, now;
+    const json_text began = processes_of(stored_key, stored_value, &before), goes_on = processes_of(key, value, &now);
+    return (before || now) && !same(began, goes_on)
+               ? fail(context, L3A_ERROR_MISMATCH,
+                      "start as many processes as before; several can share a machine if there are fewer machines now",
+                      "%s: the run in this folder needs %.*s process%s to go on with the same bits, but %.*s %s started", path,
+                      shown(began), began.at, began.length == 1 && began.at[0] == '1' ? "" : "es", shown(goes_on), goes_on.at,
+                      goes_on.length == 1 && goes_on.at[0] == '1' ? "was" : "were")
+               : L3A_OK;
+}
+
 l3a_status record_compare(l3a_context *context, const char *path, const text_builder *identity) {
     l3a_status status = L3A_OK;
     char *text = NULL;
@@ -203,6 +248,7 @@ l3a_status record_compare(l3a_context *context, const char *path, const text_bui
         if (!stored_more && !more) {
             break;
         }
+        TRY(compare_processes(context, path, stored_key, stored_value, key, value));
         const bool agree = stored_more == more && same(key, stored_key) && same(value, stored_value);
         FAIL_IF(!agree, context, L3A_ERROR_MISMATCH, "resume with the settings recorded in the folder, or choose another folder",
                 "%s: the run in this folder has %.*s = %.*s, but this one has %.*s = %.*s", path, shown(stored_key), stored_key.at,

@@ -5,8 +5,8 @@
 
 #include "base/memory.h"
 
-/* Appends the object "run". The options are complete. order is the class order, as columns of the training table. */
-l3a_status record_identity(l3a_context *context, const l3a_experiment_options *options, const size_t *order, text_builder *text);
+/* Appends the object "run" of an experiment with these options, which are complete. */
+l3a_status record_identity(const l3a_experiment *experiment, const l3a_experiment_options *options, text_builder *text);
 l3a_status record_write(l3a_context *context, const char *path, const l3a_experiment_options *options,
                         const text_builder *identity);
 /* Fails if the object in the file differs, naming the first setting that does. */

@@ -5,10 +5,10 @@
  * (measure/results.h), whether or not the run was resumed. After the model, timings.csv is written again, to include the time that
  * saving took.
  *
- * The first method and seed leave model.safetensors. Every other job keeps its model in partial.safetensors, which is not written
- * after the job's last phase and is removed at the end. Before the last phase a model is stored in full precision whatever the
- * setting `store`, so that resuming does not change the results. A learner that is not a model restarts its job from the
- * beginning. */
+ * The first method, class order and seed leave model.safetensors. Every other job keeps its model in partial.safetensors, which is
+ * not written after the job's last phase and is removed at the end. Before the last phase a model is stored in full precision
+ * whatever the setting `store`, so that resuming does not change the results. A learner that is not a model restarts its job from
+ * the beginning. */
 #include "base/file.h"
 #include "base/number.h"
 #include "data/features.h"
@@ -20,6 +20,8 @@
 #include <string.h>
 
 enum { SAMPLES = 18 };
+
+const char order_record[] = "class-order";
 
 static const char *path_of(const l3a_experiment *run, const struct job *job) {
     return job->first ? run->model_path : run->partial_path;
@@ -50,8 +52,9 @@ static l3a_status load_own_model(const l3a_experiment *run, const struct job *jo
     TRY(file_exists(run->context, path_of(run, job), &exists));
     if (exists) {
         TRY(l3a_model_load(run->context, path_of(run, job), &loaded));
-        const char *method = l3a_model_record(loaded, "method");
-        if (method && strcmp(method, job->method->info.name) == 0 && loaded->options.seed == job->seed) {
+        const char *method = l3a_model_record(loaded, "method"), *order = l3a_model_record(loaded, order_record);
+        const bool ordered = run->order_count == 1 || (order && strcmp(order, job->order->name) == 0);
+        if (method && strcmp(method, job->method->info.name) == 0 && loaded->options.seed == job->seed && ordered) {
             *model = loaded;
             loaded = NULL;
         }
@@ -64,9 +67,9 @@ done:
 /* Loads the job's model, and cuts the tables to the phases that the model has learned. */
 static l3a_status resume(const l3a_experiment *run, struct job *job, size_t *done_phases) {
     l3a_status status = L3A_OK;
-    const char *name = job->method->info.name;
+    const struct trial trial = trial_of(run, job, job->method);
     l3a_results *results = run->points[0].results;
-    const size_t rows = results_rows_of(results, name, job->seed);
+    const size_t rows = results_rows_of(results, &trial);
     l3a_model *model = NULL;
     if (!run->options.folder || !rows) {
         return L3A_OK;
@@ -82,7 +85,7 @@ static l3a_status resume(const l3a_experiment *run, struct job *job, size_t *don
     }
     FAIL_IF(learned > rows, run->context, L3A_ERROR_MISMATCH, "start the run again in a new folder",
             "%s has %zu phases, but metrics.csv has only %zu", path_of(run, job), learned, rows);
-    results_cut(results, name, job->seed, learned);
+    results_cut(results, &trial, learned);
     *done_phases = learned;
     job->state = model;
     model = NULL;
@@ -144,7 +147,7 @@ done:
 }
 
 /* The lines of an image: the classes that are true or predicted; views: the crop that speaks for each class, NULL without views. */
-static void print_sample(const l3a_experiment *run, const struct evaluation *evaluation, size_t at, const double *thresholds,
+static void print_sample(const struct job *job, const struct evaluation *evaluation, size_t at, const double *thresholds,
                          const size_t *views, text_builder *text) {
     const size_t classes = evaluation->classes;
     for (size_t k = 0; k < classes; k++) {
@@ -154,7 +157,7 @@ static void print_sample(const l3a_experiment *run, const struct evaluation *eva
         if (label == 1 || score > thresholds[k]) {
             csv_print_field(text, l3a_features_id(evaluation->features, evaluation->rows[at]));
             text_builder_print(text, ",");
-            csv_print_field(text, run->names[k]);
+            csv_print_field(text, job->order->names[k]);
             text_builder_print(text, ",%d,%d,%s", label, score > thresholds[k], number_format(round(1e4 * score) / 1e4, number));
             if (views) {
                 text_builder_print(text, ",%zu", views[k]);
@@ -182,7 +185,7 @@ static l3a_status write_samples(const l3a_experiment *run, const struct job *job
         if (cropped) {
             TRY(find_speakers(job, evaluation, at, &speakers));
         }
-        print_sample(run, evaluation, at, thresholds, speakers.views, &text);
+        print_sample(job, evaluation, at, thresholds, speakers.views, &text);
     }
     const struct table_text table = {"samples.csv", &text};
     TRY(tables_write(context, &run->points[0].results->tables, run->options.folder, &table, 1));
@@ -192,12 +195,12 @@ done:
     return status;
 }
 
-/* The curves of each method's first seed, and samples of the first job. */
+/* The curves of each method's first order and seed, and samples of the first job. */
 static l3a_status look(const l3a_experiment *run, const struct job *job, const struct evaluation *evaluation,
                        const double *thresholds, float **curves) {
     l3a_context *context = run->context;
     l3a_status status = L3A_OK;
-    if (job->first_seed) {
+    if (job->first_of_team) {
         TRY(allocate(context, evaluation->classes, CURVE_POINTS * sizeof **curves, curves));
         TRY(measure_curves(context, evaluation_scores(evaluation, 0), evaluation->labels, evaluation->count, evaluation->classes,
                            *curves));
@@ -221,18 +224,19 @@ static l3a_status save_model(const l3a_experiment *run, const struct job *job, s
 
 static l3a_status keep_phase(const l3a_experiment *run, const struct job *job, size_t t, const l3a_result *row) {
     l3a_results *results = run->points[0].results;
+    const size_t order = trial_of(run, job, job->method).order;
     l3a_status status = L3A_OK;
     const double start = clock_seconds();
     if (!run->options.folder) {
         return L3A_OK;
     }
-    TRY(results_keep_stages(results, row));
+    TRY(results_keep_stages(results, row, order));
     TRY(results_write(results, run->options.folder));
     if (job->method->learner->is_model) {
         TRY(save_model(run, job, t));
     }
     report_timing(run->context, "save", clock_seconds() - start);
-    TRY(results_keep_stages(results, row));
+    TRY(results_keep_stages(results, row, order));
     TRY(results_write_stages(results, run->options.folder));
 done:
     return status;

@@ -112,6 +112,38 @@ grep -q 'finished phases are saved in .*--resume -o' "$work/stderr" && pass || f
 expect 0 '' l3a run --resume --device cpu -o "$work/lost-$calls"
 same_metrics "$work/cpu" "$work/lost-$calls" 'resumed on the processor'
 
+# Processes that mpirun starts each take a device of their own, as long as there are enough; sums pass through the processor
+if command -v mpirun >/dev/null && [ -e "$L3A_BUILD/libl3a-mpi.so" ]; then
+    mkdir "$work/plugins"
+    ln -s "$L3A_BUILD/libl3a-mpi.so" "$L3A_BUILD/tests/fake/libl3a-cuda.so" "$work/plugins"
+    # together PROCESSES FOLDER OPTION...
+    together() {
+        local n=$1 folder=$work/$2
+        shift 2
+        env FAKE_DEVICES=2 FAKE_LOG="$work/log" LD_LIBRARY_PATH="$L3A_BUILD/tests/driver" L3A_PLUGIN_PATH="$work/plugins" \
+            ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0" mpirun -n "$n" --oversubscribe --allow-run-as-root --bind-to none \
+            "$L3A_BUILD/l3a" run --train "$train" --test "$test" --protocol B0-C2 "${settings[@]}" --threads 1 "$@" -o "$folder"
+    }
+    # took WHAT DEVICES: what the processes opened
+    took() { check "$1: $(sort -u "$work/log" | tr '\n' ,)" test "$(sort -u "$work/log" | tr '\n' ,)" = "$2"; }
+    expect 0 '' together 3 three --device cpu
+    check 'the processor is no device' test ! -e "$work/log"
+    for device in cuda auto; do
+        rm -f "$work/log"
+        expect 0 '' together 3 "three-$device" --device $device
+        took "three processes, two devices, $device" '0 0,1 1,2 0,'
+        same_metrics "$work/three" "$work/three-$device" "three processes, $device"
+    done
+    rm -f "$work/log"
+    expect 0 '' together 2 two --device cuda:1
+    took 'a device that was named' '0 1,1 1,'
+    cramped() { FAKE_MEMORY=100000 together "$@"; }
+    expect 0 'no GPU is used: cuda:0 is too small' cramped 3 cramped --device auto
+    same_metrics "$work/three" "$work/cramped" 'three processes whose devices are too small'
+else
+    echo 'skipped: devices under mpirun (it or its plug-in is missing)'
+fi
+
 # doctor
 expect 0 '' fake l3a doctor
 shows 'device       cuda:0: Fake 0; --device cuda uses it' 'GFLOP/s in single precision' 'of its memory'

@@ -82,9 +82,9 @@ offers() {
     [ "$got" = "$expected" ] && pass || fail "completion of '$*': '$got' instead of '$expected'"
 }
 offers 'predict' l3a pre
-offers "$(printf '%s\n' "${commands[@]}" --help --version | sort | xargs)" l3a ''
+offers "$(printf '%s\n' "${commands[@]}" --citation --help --version | sort | xargs)" l3a ''
 offers '--test --test-labels' l3a run --te
-offers 'csv json table' l3a run --format ''
+offers 'csv json latex markdown table' l3a run --format ''
 offers 'json' l3a run --format = j
 offers 'dynamic fixed off' l3a learn model --pseudo ''
 offers "$(l3a help run | sed -n '/^methods/,$p' | awk 'NR > 1 { print $1 }' | sort | xargs)" l3a run --method ''
@@ -116,7 +116,7 @@ if command -v fish >"$work/which"; then
     export HOME=$work
     check 'fish reads its script' fish -n "$work/l3a.fish"
     check 'fish offers options' fish_offers '--test --test-labels' l3a run --te
-    check 'fish offers choices' fish_offers 'csv json table' l3a run --format ''
+    check 'fish offers choices' fish_offers 'csv json latex markdown table' l3a run --format ''
     check 'fish offers commands' fish_offers predict l3a pre
     check 'fish offers data sets' fish_offers 'coco: folders: list: voc:' l3a extract --data ''
 else

@@ -97,7 +97,7 @@ ended
 check 'resuming what is done' test $code -eq 0
 check 'nothing is done again' test "$(grep -cE ' phase [0-9]+ of' "$work/stderr")" -eq 0
 cut -d, -f1-3 "$work/done/metrics.csv" >"$work/rows"
-check 'the table again' test "$(grep -cE '^(l3a|joint)' "$work/stdout")" -eq $(($(wc -l <"$work/rows") - 1 + 3))
+check 'the table again' test "$(grep -cE '^(l3a|joint)[^ ]* +[0-9]' "$work/stdout")" -eq $(($(wc -l <"$work/rows") - 1 + 3))
 
 # rows and files that somebody edited
 edited() { # edited FILE SED-EXPRESSION WHAT: run --resume and report say so, and leave the file alone

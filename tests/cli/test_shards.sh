@@ -39,9 +39,10 @@ assert sum(rows) == 70 and max(rows) <= 16 and rows.count(0) == 3, rows
 names = [name for tensors, _ in files for name in feature_file.ids(tensors) if name]
 assert names == [f"taught/{i:02}.png" for i in range(70)], names
 assert [about["shard"] for _, about in files] == [f"{i}/8" for i in range(1, 9)]
+assert {about["batches"] for _, about in files} == {"5"}
 assert len({about["extraction"] for _, about in files}) == 1 and files[0][0]["features"].shape == (0, 512)
 whole, about = feature_file.load("whole.st")
-assert "shard" not in about and "extraction" not in about and len(whole["features"]) == 70
+assert not {"shard", "extraction", "batches"} & about.keys() and len(whole["features"]) == 70
 P
 
 # processes that share an extraction, at once and one after another
@@ -190,6 +191,9 @@ rm -r taught && mv good taught
 
 # a model among them
 check 'a model' l3a learn model.st --features t1.st --classes disc --dim 32 --quiet
+check 'half of the same pictures' extract --shard 1/2 -o half.st
+check 'a model of it' l3a learn half.model --features half.st --classes disc --dim 32 --quiet
+expect 2 'shard 1/3 and shard 1/2 of the same extraction have pictures in common' l3a merge model.st half.model -o no.st
 expect 2 't1.st is a feature file, but model.st is a model' l3a merge t1.st model.st -o no.st
 expect 2 'model.st is a model, but t1.st is a feature file' l3a merge model.st t1.st -o no.st
 expect 2 'name at least two models' l3a merge model.st -o no.st

@@ -29,10 +29,11 @@ LAYERS = {
     "report": "base format image data measure draw",
     "run": "base format algebra data measure learn method report",
     "mpi": "base algebra",
+    "figure": "base",
     "serve": "",
     "cli": "serve",
 }
-PLUGINS = ("mpi/", "algebra/cuda/", "algebra/scalapack/", "serve/")  # are built only where their libraries are
+PLUGINS = ("mpi/", "figure/", "algebra/cuda/", "algebra/scalapack/", "serve/")  # are built only where their libraries are
 COMMANDS = ("serve", "cli")  # of the library, they use include/l3a/l3a.h and nothing else
 
 # NOT YET: files that still break the table, and the folders they use. To be emptied.

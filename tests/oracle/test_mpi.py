@@ -154,6 +154,20 @@ def learns_and_evaluates(train, test):
     check(not list(folder.glob(".*l3a-*")), f"locks or temporary files are left: {list(folder.glob('.*'))}")
 
 
+def no_process_reads_all_features():
+    wide, rows = 256, 20000
+    labels = np.zeros((rows, 2), np.int8)
+    labels[np.arange(rows), np.arange(rows) % 2] = 1
+    save(folder / "made", {"features": rng.normal(size=(rows, wide)).astype(np.float32), "labels": labels},
+         {"format": "l3a.features", "version": "1", "classes": "c0\nc1"})
+    l3a(0, "merge", folder / "made", "-o", folder / "large")  # with checksums
+    learn = f"'{COMMAND}' learn '{folder}/of large' --features '{folder}/large' --classes c0,c1 --dim 20 --quiet --threads 1"
+    done = subprocess.run(["mpirun", "-n", "2", "sh", "-c", learn + "; grep rchar /proc/$$/io"], capture_output=True, text=True, env=ENVIRONMENT)
+    read = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("rchar")]  # the shell and what it waited for
+    check(done.returncode == 0 and len(read) == 2, f"what processes read: {done}")
+    check(all(4 * rows * wide // 2 <= count < 4 * rows * wide * 3 // 4 for count in read), f"half of the features each, of {4 * rows * wide}: {read}")
+
+
 def one_process_is_alone(train, test):
     l3a(1, "run", "--train", train, "--test", test, "--dim", 20, "-o", folder / "single")
     check("processes" not in json.loads((folder / "single/run.json").read_text())["run"], "one process under mpirun is alone")
@@ -168,6 +182,14 @@ def failures_end_all_processes(train, test):
     check(not (folder / "never").exists(), "a model of a run that failed")
     done = l3a(2, "info", train, code=2)
     check(done.stderr.count("works in one process, but 2 were started together") == 1, f"a command for one process: {done.stderr}")
+    recursive = ["--dim", 20, "--solver", "recursive"]
+    done = l3a(2, "run", "--train", train, "--test", test, *recursive, "-o", folder / "recursive run", code=2)
+    check(done.stderr.count("learns in one process, but 2 learn together") == 1, f"the recursion in a run: {done.stderr}")
+    check(not (folder / "recursive run").exists(), "a folder of a run that was refused")
+    l3a(0, "learn", folder / "recursive", "--features", train, "--classes", "c0", *recursive)
+    l3a(2, "eval", folder / "recursive", "--features", test)
+    done = l3a(2, "learn", folder / "recursive", "--features", train, "--classes", "c1", code=2)
+    check(done.stderr.count("learns in one process, but 2 learn together") == 1, f"the recursion of a model: {done.stderr}")
     again = l3a(2, "run", "--train", train, "--test", test, "--dim", 20, "-o", folder / "all methods 0", code=2)
     check(again.stderr.count("already holds a run") == 1, f"a folder that is taken: {again.stderr}")
 
@@ -179,6 +201,10 @@ def a_missing_plugin_is_explained(train):
     check(done.stderr.count("cannot load the plug-in") == 1 and "L3A_ALONE" in done.stderr, f"without the plug-in: {done.stderr}")
     done = l3a(2, "eval", folder / "model 0", "--features", train, "--format", "csv", environment=dict(nowhere, L3A_ALONE="1"))
     check(done.stdout.count("class,images,AP") == 2, f"processes that have nothing to do with each other: {done.stdout}")
+    slurm = dict(nowhere, SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="0")
+    for more, notes in ({}, 1), ({"PMIX_RANK": "0", "PMIX_NAMESPACE": "job"}, 0), ({"SLURM_PROCID": "1"}, 0):
+        done = l3a(0, "eval", folder / "model 0", "--features", train, code=2, environment={**slurm, **more})
+        check(done.stderr.count("use srun --mpi=pmix") == notes, f"srun without PMIx, {more}: {done.stderr}")
 
 
 def children(process):
@@ -215,6 +241,14 @@ def a_killed_run_resumes(train, test):
         check(not [file for file in files(out) if "l3a-tmp" in file or "l3a-lock" in file], f"left over: {files(out)}")
 
 
+def other_numbers_of_processes_do_not_resume():
+    for size, out, words in (3, "whole", "needs 2 processes to go on with the same bits, but 3 were started"), (
+            0, "whole", "needs 2 processes to go on with the same bits, but 1 was started"), (
+            2, "single", "needs 1 process to go on with the same bits, but 2 were started"):
+        done = l3a(size, "run", "--resume", "-o", folder / out, code=2)
+        check(done.stderr.count(words) == 1 and "start as many processes as before" in done.stderr, f"{out}, {size}: {done.stderr}")
+
+
 def the_example_learns_together():
     example = COMMAND.parent / "examples/mpi"
     if not example.exists():
@@ -229,10 +263,12 @@ try:
     tables = runs_are_those_of_one_process()
     sweeps_are_those_of_one_process(*tables)
     learns_and_evaluates(*tables)
+    no_process_reads_all_features()
     one_process_is_alone(*tables)
     failures_end_all_processes(*tables)
     a_missing_plugin_is_explained(tables[0])
     a_killed_run_resumes(*tables)
+    other_numbers_of_processes_do_not_resume()
     the_example_learns_together()
 finally:
     shutil.rmtree(folder)

@@ -11,7 +11,7 @@ import numpy as np
 
 from report_runs import NAMES, make_run, make_tables, on_page, run
 
-VOID = {"meta", "link", "img", "br"}
+VOID = {"meta", "link", "img", "br", "input"}
 SECTIONS = ["headline", "phases", "classes", "forgetting", "pseudo-labels", "weights", "curves", "pictures", "costs", "record"]
 
 

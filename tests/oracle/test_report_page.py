@@ -1,7 +1,8 @@
 """Reports in a browser, at the widths of a phone, a tablet and a desk, and on paper: nothing is fetched, nothing complains, no text lies on
-another, is cut off or leaves its card. Boxes lie on the crops that spoke, and can be seen. Without Chromium the test is skipped, or fails if L3A_BROWSER=required, as in CI."""
+another, is cut off or leaves its card. Lines differ, and can be switched off; the contents stay in sight; long heat maps fold. Boxes lie on the crops that spoke, and can be seen. Without Chromium the test is skipped, or fails if L3A_BROWSER=required, as in CI."""
 import csv
 import os
+import re
 import sys
 import tempfile
 
@@ -20,7 +21,7 @@ CHECK = """(() => {
     if (!node.data.trim() || parent.closest('title,desc,style') || !parent.checkVisibility()) continue;
     range.selectNodeContents(node);
     const rectangles = parent.closest('svg') ? [parent.getBoundingClientRect()] : [...range.getClientRects()];
-    const scroll = parent.closest('.scroll'), card = parent.closest('.tile,.card,.warning,header,footer').getBoundingClientRect();
+    const scroll = parent.closest('.scroll'), card = parent.closest('.tile,.card,.warning,header,nav,footer').getBoundingClientRect();
     const edge = scroll ? scroll.getBoundingClientRect() : {left: -1e9, right: 1e9};
     for (const full of rectangles) {
       const r = {left: Math.max(full.left, edge.left), right: Math.min(full.right, edge.right), top: full.top, bottom: full.bottom, height: full.height};
@@ -103,6 +104,80 @@ def check_boxes(browser, folder, views):
     return [seen[i] for i in firsts]
 
 
+# Which series show: those with a mark or a line that can be seen in each section, and the items of its legend that are not dimmed.
+SHOWN = """[...document.querySelectorAll('#phases,#curves')].map(section => [
+  [...new Set([...section.querySelectorAll('.plot [class*=" l"]')].filter(e => e.checkVisibility()).map(e => +e.classList.value.match(/ l(\\d+)/)[1]))]
+    .sort((a, b) => a - b),
+  [...section.querySelectorAll('.legend li')].filter(e => e.checkVisibility() && getComputedStyle(e.firstChild).opacity == 1)
+    .map(e => +e.className.slice(1))])"""
+# Colour, dashes and marker of each line of the legend.
+LOOKS = """[...document.querySelectorAll('#phases .legend li')].map(item => {
+  const line = getComputedStyle(item.querySelector('path'));
+  return [line.stroke, line.strokeDasharray, item.querySelector('use').getAttribute('href')];
+})"""
+
+
+# How people without red, green or blue cones see linear RGB (Machado and others, 2009).
+VISIONS = {"all": np.eye(3), "no red": np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]),
+           "no green": np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]),
+           "no blue": np.array([[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]])}
+
+
+def lightness_and_hue(colour, vision):
+    """CIELAB, in which distances are about those that people see."""
+    share = np.array([int(n) for n in re.findall(r"\d+", colour)[:3]]) / 255
+    linear = np.clip(vision @ np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4), 0, 1)
+    x, y, z = np.cbrt([[0.4339, 0.3762, 0.1899], [0.2126, 0.7152, 0.0722], [0.0177, 0.1095, 0.8729]] @ linear)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def check_colours(colours):
+    """Eight, that differ for everybody."""
+    for name, vision in VISIONS.items():
+        seen = [lightness_and_hue(colour, vision) for colour in colours]
+        nearest = min((np.linalg.norm(seen[i] - seen[j]), colours[i], colours[j]) for i in range(8) for j in range(i))
+        assert nearest[0] > 12, (name, nearest)
+
+
+def check_switches(browser, path, count):
+    """A box per series, by pointer and by keyboard, for all charts at once; also on paper, where the legend loses the item."""
+    browser.open(path, 1400)
+    everything = list(range(count))
+    looks = [tuple(look) for look in browser.evaluate(LOOKS)]
+    if count >= 8:
+        check_colours([look[0] for look in looks[:8]])
+        browser.open(path, 1400, dark=True)
+        check_colours([look[0] for look in browser.evaluate(LOOKS)][:8])
+        browser.open(path, 1400)
+    assert len(set(looks)) == count, "two lines look the same"
+    assert len({colour for colour, _, _ in looks[:8]}) == min(8, count) and all(a[1] != b[1] for a, b in zip(looks, looks[1:])), looks
+    assert all(shown[1] == everything for shown in browser.evaluate(SHOWN))
+    before = browser.evaluate(SHOWN)
+    browser.evaluate("document.querySelector('#curves .legend .k1 label').click()")
+    browser.evaluate("document.getElementById('show0').focus()")
+    for kind in ("keyDown", "keyUp"):
+        browser.ask("Input.dispatchKeyEvent", type=kind, key=" ", code="Space", windowsVirtualKeyCode=32, text=" " if kind == "keyDown" else "")
+    for media in ("", "print"):
+        browser.ask("Emulation.setEmulatedMedia", media=media)
+        for was, now in zip(before, browser.evaluate(SHOWN), strict=True):
+            assert now[0] == [i for i in was[0] if i > 1] and now[1] == everything[2:], (media, was, now)
+    browser.ask("Emulation.setEmulatedMedia", media="")
+    browser.evaluate("document.querySelectorAll('.legend input').forEach(box => box.checked || box.click())")
+    assert browser.evaluate(SHOWN) == before
+
+
+def check_contents(browser, path):
+    """The list of sections stays at the top and hides no heading; a long heat map is folded, and its short form is not."""
+    for width in (390, 1280):
+        browser.open(path, width)
+        seen = browser.evaluate("""[...document.querySelectorAll('nav a')].map(link => { link.click();
+          const bar = document.querySelector('nav').getBoundingClientRect(), heading = document.querySelector(link.hash).getBoundingClientRect();
+          return [bar.top, bar.height, heading.top - bar.bottom] })""")
+        assert len(seen) > 8 and all(abs(top) < 1 and high < 45 and gap > -1 for top, high, gap in seen[1:]), (width, seen)
+    maps = browser.evaluate("[...document.querySelectorAll('#forgetting svg[role=img]')].map(map => [map.checkVisibility(), map.querySelectorAll('.name').length])")
+    assert {(True, 8), (False, 80)} == {tuple(m) for m in maps} and len(maps) == 8, maps
+
+
 def check_drawn(browser, work, boxes):
     """On black and on white pictures, each side of a box stands out."""
     path = os.path.join(work, "page.png")
@@ -155,6 +230,9 @@ def main():
             check(browser, os.path.join(many, "report.html"), width, [s for s in published if s != "pictures"])
             check(browser, both, width, published)
         assert len(grounds) == 2, grounds
+        check_switches(browser, os.path.join(odd, "report.html"), 3)
+        check_switches(browser, os.path.join(many, "report.html"), len(methods))
+        check_contents(browser, os.path.join(many, "report.html"))
         check(browser, os.path.join(odd, "report.html"), 760, whole, media="print")
         browser.print(os.path.join(work, "page.pdf"))
         assert os.path.getsize(os.path.join(work, "page.pdf")) > 20000

@@ -253,6 +253,38 @@ def repeated(folder):
     check(not (folder / "no.model").exists(), "nothing was written")
 
 
+def overlapping(folder):
+    """Shards of the same extraction that was divided in several ways, one batch after another."""
+    batches, rows = 5, 8
+    table = Table(batches * rows)
+    settings = [*EXACT["one sum"], *ALWAYS]
+    made = {}
+    for shards in 1, 2, 3, 4:
+        for shard in range(1, shards + 1):
+            first, last = batches * (shard - 1) // shards, batches * shard // shards
+            for known in {}, {"batches": str(batches)}:
+                path = folder / f"{shard} of {shards} {len(known)}"
+                table.save(folder / "s.st", slice(first * rows, last * rows), shard=f"{shard}/{shards}", extraction="00112233445566ff", **known)
+                made[shard, shards, len(known)] = learn(path, folder / "s.st", settings, ["a,b"]), set(range(first, last))
+    check(holds(made[2, 3, 1][0])[0].endswith(" 2/3 00112233445566ff 5"), f"the batches: {holds(made[2, 3, 1][0])}")
+    common = "of the same extraction have pictures in common: merging would count them twice"
+    for (i, n, known), (path, own) in made.items():
+        for (j, m, also), (other, others) in made.items():
+            if not known or (i, n) >= (j, m) or (n == m and also):
+                continue
+            elif own & others:
+                refuse(f"shard {i}/{n} and shard {j}/{m} {common}", "merge", path, other, "-o", folder / "no.model")
+            else:
+                must("merge", path, other, "-o", folder / "both.model")
+    refuse(f"shard 1/2 and shard 1/4 {common}", "merge", made[1, 2, 0][0], made[1, 4, 0][0], "-o", folder / "no.model")  # of version 0.6
+    must("merge", made[1, 2, 0][0], made[3, 4, 0][0], "-o", folder / "both.model")
+    table.save(folder / "s.st", slice(0, rows), shard="1/4", extraction="00112233445566ff", batches="5")
+    refuse("the model has already learned some of these images", "learn", made[1, 2, 1][0], "--features", folder / "s.st", "--classes", "a,b")
+    table.save(folder / "s.st", slice(0, rows), shard="1/4", extraction="00112233445566fe", batches="5")
+    must("learn", made[1, 2, 1][0], "--features", folder / "s.st", "--classes", "a,b")
+    check(not (folder / "no.model").exists(), "nothing was written")
+
+
 def idle(folder):
     """Shards that have nothing to learn do not end a job."""
     table = Table(20)
@@ -272,7 +304,7 @@ def idle(folder):
            "-o", folder / "no.st")
 
 
-for test in joins, refusals, models, against_numpy, repeated, idle:
+for test in joins, refusals, models, against_numpy, repeated, overlapping, idle:
     with tempfile.TemporaryDirectory() as name:
         test(Path(name))
 sys.exit(finish())

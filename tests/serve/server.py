@@ -29,16 +29,18 @@ def draw(path, colour, number):
     for i in range(4):
         x, y = (number * 37 + i * 53) % 130, (number * 61 + i * 29) % 90
         pen.rectangle([x, y, x + 12 + number % 9, y + 8 + i * 5], fill=tuple((c + 60 * i + 11 * number) % 256 for c in COLOURS[colour]))
+    for bit in range(12):  # the number itself
+        pen.rectangle([13 * bit, 112, 13 * bit + 11, 119], fill="white" if number >> bit & 1 else "black")
     image.save(path, quality=90)
 
 
-def pictures(folder, count=6, colours=COLOURS):
-    """Draws pictures to FOLDER/red0.jpg and so on."""
+def pictures(folder, count=6, first=0):
+    """Draws pictures to FOLDER/red0.jpg and so on, all different."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for colour in colours:
-        for i in range(count):
-            draw(folder / f"{colour}{i}.jpg", colour, i + 10 * list(COLOURS).index(colour))
+    for colour in COLOURS:
+        for i in range(first, first + count):
+            draw(folder / f"{colour}{i}.jpg", colour, i + 1000 * list(COLOURS).index(colour))
     return folder
 
 

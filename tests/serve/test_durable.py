@@ -106,19 +106,19 @@ def kills(scratch, folder):
     serving.teach_model(model, folder)
     for ending in ("", ".history"):
         shutil.copy(f"{model}{ending}", f"{scratch / 'plain.l3a'}{ending}")
-    many = serving.pictures(scratch / "many", count=max(12, 4 * KILLS))
+    many = serving.pictures(scratch / "many", count=max(12, 4 * KILLS), first=10)
     client = Client([(path.name, encode(path)) for path in sorted(many.glob("*.jpg"), key=lambda p: p.stat().st_size)], chance)
-    failures, stop = [], threading.Event()
+    failures = []
     for kill in range(KILLS + 1):
         with Server(model) as server:
             client.settle(names_taught(model))
-            stop = threading.Event()
+            stop, moment = threading.Event(), chance.randrange(4)
             other = threading.Thread(target=tag_for_ever, args=(server.port, (folder / "grey0.jpg").read_bytes(), stop, failures))
             other.start()
-            if kill < KILLS:
-                threading.Timer(chance.uniform(0.05, 0.9), server.process.kill).start()
             try:
-                for _ in range(1000 if kill < KILLS else 2):
+                for i in range(1000 if kill < KILLS else 2):
+                    if kill < KILLS and i == moment:  # after some answers, in the middle of what comes next
+                        threading.Timer(chance.uniform(0, 0.2), server.process.kill).start()
                     client.step(server)
             except (OSError, AssertionError, http.client.HTTPException) as error:
                 assert kill < KILLS and not isinstance(error, AssertionError), error

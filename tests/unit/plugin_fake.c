@@ -3,6 +3,8 @@
  *   FAKE_DEVICES   how many there are [1]
  *   FAKE_MEMORY    bytes of its memory that are free [8 GiB]
  *   FAKE_REFUSAL   why it cannot be opened
+ *   FAKE_LOG       a file that gets a line for each device that is opened: the process of mpirun,
+ *                  and the number of the device
  *   FAKE_LOST      the number of the call, from opening on, that fails, among those that expand,
  *                  add, keep and factor; all later ones fail, too */
 #include "algebra/cpu/cpu.h"
@@ -94,9 +96,21 @@ static l3a_status find(l3a_context *context, const struct plugin_host *from, int
                             "cuda:%d: there %s %d CUDA device%s", number, count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
 }
 
+static void log_device(int number) {
+    const char *path = getenv("FAKE_LOG"), *process = getenv("OMPI_COMM_WORLD_RANK");
+    FILE *log = path ? fopen(path, "a") : NULL;
+    if (log) {
+        fprintf(log, "%s %d\n", process ? process : "alone", number);
+        fclose(log);
+    }
+}
+
 static l3a_status fake_open(l3a_context *context, const struct plugin_host *from, int number, void **device) {
     const l3a_status status = find(context, from, number);
     calls = 0;
+    if (status == L3A_OK) {
+        log_device(number);
+    }
     return status == L3A_OK ? from->allocate(context, 1, 1, device) : status;
 }
 

@@ -299,7 +299,7 @@ static l3a_status create_probed_context(l3a_context **context) {
 /* Files that all scenarios read. */
 static struct {
     char *folder;
-    char *table, *run_table, *npy_values, *npy_labels, *npy_names, *model, *apart, *early, *late, *few, *run, *crops;
+    char *table, *run_table, *npy_values, *npy_labels, *npy_names, *model, *apart, *early, *late, *few, *run, *sweep, *crops;
     char *backbone, *picture, *pictures, *tags;
 } input;
 
@@ -479,9 +479,9 @@ static int make_inputs(void **state) {
 
 static int remove_inputs(void **state) {
     (void)state;
-    char *const paths[] = {input.table,    input.run_table, input.npy_values, input.npy_labels, input.npy_names, input.model,
-                           input.run,      input.apart,     input.early,      input.late,       input.few,       kept,
-                           input.backbone, input.picture,   input.pictures,   input.tags,       input.crops};
+    char *const paths[] = {input.table, input.run_table, input.npy_values, input.npy_labels, input.npy_names, input.model,
+                           input.run,   input.sweep,     input.apart,      input.early,      input.late,      input.few,
+                           kept,        input.backbone,  input.picture,    input.pictures,   input.tags,      input.crops};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         free(paths[i]);
     }
@@ -587,6 +587,17 @@ static l3a_status join_tables(struct stage *stage) {
 static l3a_status save_features(struct stage *stage) {
     const l3a_status status = l3a_features_open(stage->context, input.run_table, &stage->train);
     return status == L3A_OK ? l3a_features_save(stage->train, stage->path) : status;
+}
+
+static l3a_status save_named_halves(struct stage *stage) {
+    const l3a_save_options options = {.size = sizeof options, .half = 1};
+    const char *names[FEW];
+    for (size_t i = 0; i < FEW; i++) {
+        names[i] = i % 2 ? "odd.jpg" : "even.jpg";
+    }
+    l3a_status status = l3a_features_open(stage->context, input.few, &stage->train);
+    status = status == L3A_OK ? l3a_features_set_ids(stage->train, names, FEW) : status;
+    return status == L3A_OK ? l3a_features_save_with(stage->train, &options, stage->path) : status;
 }
 
 static l3a_status load_model(struct stage *stage) {
@@ -956,7 +967,7 @@ static void check_sweep(struct stage *stage, l3a_status status) {
 /* ---- Scenarios: a page about a run ---- */
 
 /* About one run, which the first attempt makes. */
-static void run_once(struct stage *stage) {
+static void only_run_once(struct stage *stage) {
     if (!input.run) {
         char *const own = stage->path;
         input.run = path_in(input.folder, "run");
@@ -964,12 +975,60 @@ static void run_once(struct stage *stage) {
         assert_ok(stage->context, open_and_run(stage, 0));
         stage->path = own;
     }
+}
+
+static void run_once(struct stage *stage) {
+    only_run_once(stage);
     put_old_file(stage);
+}
+
+static l3a_status write_figures(struct stage *stage) {
+    const char *const folders[] = {input.run};
+    return l3a_report_figures(stage->context, folders, 1, NULL, "svg", stage->path);
+}
+
+/* Whatever is there is whole. */
+static void check_figures(struct stage *stage, l3a_status status) {
+    const size_t there = count_entries(stage->path, ".svg");
+    size_t size;
+    require(there == probe.renames && (status != L3A_OK || there > 5), "the number of figures is wrong");
+    if (there) {
+        char *path = path_in(stage->path, "map-by-phase.svg"), *bytes = read_bytes(path, &size);
+        same_as_undisturbed(bytes, size);
+        free(bytes);
+        free(path);
+    }
 }
 
 static l3a_status write_report(struct stage *stage) {
     const char *const folders[] = {input.run};
     return l3a_report_write(stage->context, folders, 1, NULL, stage->path);
+}
+
+/* The same about a sweep. */
+static void sweep_once(struct stage *stage) {
+    if (!input.sweep) {
+        char *const own = stage->path;
+        input.sweep = path_in(input.folder, "sweep");
+        stage->path = input.sweep;
+        assert_ok(stage->context, run_sweep(stage));
+        stage->path = own;
+    }
+    put_old_file(stage);
+}
+
+static l3a_status write_sweep_report(struct stage *stage) {
+    const char *const folders[] = {input.sweep};
+    return l3a_report_write(stage->context, folders, 1, NULL, stage->path);
+}
+
+static l3a_status print_table(struct stage *stage) {
+    const char *const folders[] = {input.run};
+    char text[4096] = "untouched";
+    size_t length = 0;
+    const l3a_status status = l3a_report_table(stage->context, folders, 1, "latex", text, sizeof text, &length);
+    require(status == L3A_OK ? length == strlen(text) : strcmp(text, "untouched") == 0, "the table is wrong");
+    return status;
 }
 
 static l3a_status read_record(struct stage *stage) {
@@ -1126,6 +1185,7 @@ static const struct scenario scenarios[] = {
     {"open a safetensors table", NULL, open_safetensors, check_table, false},
     {"open .npy files", NULL, open_npy, check_table, false},
     {"save a table", put_old_file, save_features, check_file, false},
+    {"save a table as float16, with names", put_old_file, save_named_halves, check_file, false},
     {"join tables", put_old_file, join_tables, check_file, false},
     {"learn by sums", NULL, learn_by_sums, check_learning, false},
     {"learn recursively", NULL, learn_recursively, check_learning, false},
@@ -1150,6 +1210,9 @@ static const struct scenario scenarios[] = {
     {"resume in a partial model", run_three_phases, run_resumed, check_run, true},
     {"sweep", NULL, run_sweep, check_sweep, true},
     {"write a report", run_once, write_report, check_file, true},
+    {"write a sweep's report", sweep_once, write_sweep_report, check_file, true},
+    {"print a table", only_run_once, print_table, check_nothing, true},
+    {"write figures", only_run_once, write_figures, check_figures, true},
     {"read the record of a run", run_once, read_record, check_nothing, false},
     {"draw a data set", NULL, draw_one, check_drawn, true},
     {"extract a picture", put_old_file, extract_one, check_file, true},
@@ -1227,7 +1290,8 @@ static void test_scenario(void **state) {
     kept = NULL;
     attempt(scenario, NULL, 0);
     for (size_t i = 0; i < FAULTS; i++) {
-        if (scenario->looks && faults[i].code == ENOENT) {
+        if ((scenario->looks && faults[i].code == ENOENT) ||
+            (faults[i].operation == LIST && scenario->act == write_sweep_report)) { /* its points cannot be found otherwise */
             continue;
         }
         size_t number = 1;

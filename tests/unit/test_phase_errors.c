@@ -149,7 +149,7 @@ static void check_bad_feature(world *w, float value, const char *says) {
 }
 
 static void a_block_with_a_nan_is_not_taken(void **state) {
-    check_bad_feature(*state, NAN, "row 5, column 3: the feature is not a number");
+    check_bad_feature(*state, NAN, "row 5, column 3: the feature is not a number (NaN)");
 }
 
 static void a_block_with_an_infinity_is_not_taken(void **state) {

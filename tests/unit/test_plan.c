@@ -80,17 +80,42 @@ static void check_plan(const char *what, size_t t, uint64_t plan) {
     assert_true(ratio >= 1 && ratio <= 1.05);
 }
 
-static void each_phase_takes_what_was_planned(void **state) {
-    (void)state;
+/* The other processes have no rows. */
+static int add_nothing(void *values, size_t count, l3a_sum_type type, void *user) {
+    (void)values;
+    (void)count;
+    (void)type;
+    (void)user;
+    return 0;
+}
+
+/* A few are enough. */
+static bool is_shared(size_t s) {
+    static const char *const shared[] = {"l3a", "l3a with a small block", "sums", "gamma auto", "l3a+ in double precision"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++) {
+        found = found || strcmp(settings[s].what, shared[i]) == 0;
+    }
+    return found;
+}
+
+static void check_phases(bool alone) {
     float *features = malloc(ROWS * WIDTH * sizeof *features);
     int8_t *labels = malloc(ROWS * CLASSES);
     assert_true(features && labels);
     random_table(3, ROWS, WIDTH, CLASSES, 4, features, labels);
     for (size_t s = 0; s < sizeof settings / sizeof settings[0]; s++) {
+        if (!alone && !is_shared(s)) {
+            continue;
+        }
         l3a_context_options context_options = {.size = sizeof context_options};
         l3a_context *context = NULL;
         l3a_model *model = NULL;
         l3a_options options;
+        if (!alone) {
+            context_options.sum = add_nothing;
+            context_options.processes = 2;
+        }
         context_options.allocate = counting_allocate;
         context_options.release = counting_release;
         assert_int_equal(l3a_context_create(&context_options, &context), L3A_OK);
@@ -116,7 +141,18 @@ static void each_phase_takes_what_was_planned(void **state) {
     free(labels);
 }
 
+static void each_phase_takes_what_was_planned(void **state) {
+    (void)state;
+    check_phases(true);
+}
+
+static void sharing_sums_takes_what_was_planned(void **state) {
+    (void)state;
+    check_phases(false);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_phase_takes_what_was_planned)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_phase_takes_what_was_planned),
+                                       cmocka_unit_test(sharing_sums_takes_what_was_planned)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

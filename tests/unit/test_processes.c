@@ -262,6 +262,25 @@ static void a_sum_that_fails_leaves_the_model_good(void **state) {
     l3a_context_free(context);
 }
 
+static void the_recursion_is_refused_to_processes_that_learn_together(void **state) {
+    (void)state;
+    l3a_context *context = make_context(1);
+    struct model_options options;
+    l3a_model *model = NULL;
+    model_options_default(&options);
+    options.dim = DIM;
+    options.solver = L3A_SOLVER_RECURSIVE;
+    assert_ok(context, model_create(context, WIDTH, &options, &model));
+    assert_ok(context, l3a_phase_begin(model, names, STEP));
+    l3a_phase_abandon(model);
+    context->options.sum = refuse;
+    context->options.processes = 3;
+    assert_fails(context, l3a_phase_begin(model, names, STEP), L3A_ERROR_OPTION, "but 3 learn together");
+    assert_non_null(strstr(l3a_error_hint(context), "solver auto or sums"));
+    l3a_model_free(model);
+    l3a_context_free(context);
+}
+
 static void a_process_has_a_number_below_that_of_all(void **state) {
     (void)state;
     l3a_context *context = NULL;
@@ -456,19 +475,24 @@ static void processes_follow_the_first(void **state) {
 static void launchers_are_recognised(void **state) {
     (void)state;
     static const struct {
-        const char *names[2], *values[2];
+        const char *names[4], *values[4];
         size_t processes, process;
-    } cases[] = {{{NULL, NULL}, {NULL, NULL}, 1, 0},
-                 {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"4", "3"}, 4, 3},
-                 {{"PMI_SIZE", "PMI_RANK"}, {"2", "1"}, 2, 1},
-                 {{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}, {"8", "5"}, 8, 5},
-                 {{"SLURM_PROCID", NULL}, {"0", NULL}, 1, 0},
-                 {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"1", "0"}, 1, 0},
-                 {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"many", "0"}, 1, 0},
-                 {{"PMIX_RANK", "PMIX_NAMESPACE"}, {"2", "job"}, 0, 2}};
+    } cases[] = {
+        {{NULL, NULL}, {NULL, NULL}, 1, 0},
+        {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"4", "3"}, 4, 3},
+        {{"PMI_SIZE", "PMI_RANK"}, {"2", "1"}, 2, 1},
+        {{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}, {"8", "5"}, 8, 5},
+        {{"SLURM_PROCID", NULL}, {"0", NULL}, 1, 0},
+        {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"1", "0"}, 1, 0},
+        {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"many", "0"}, 1, 0},
+        {{"PMIX_RANK", "PMIX_NAMESPACE"}, {"2", "job"}, 0, 2},
+        /* srun --mpi=pmix, srun --mpi=pmi2, and mpirun in a job of Slurm */
+        {{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "PMIX_RANK", "PMIX_NAMESPACE"}, {"2", "1", "1", "slurm.pmix.4.0"}, 2, 1},
+        {{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "PMI_SIZE", "PMI_RANK"}, {"2", "1", "2", "1"}, 2, 1},
+        {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}, {"3", "2", "1", "0"}, 3, 2}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t process = 99;
-        for (size_t j = 0; j < 2 && cases[i].names[j]; j++) {
+        for (size_t j = 0; j < 4 && cases[i].names[j]; j++) {
             setenv(cases[i].names[j], cases[i].values[j], 1);
         }
         assert_int_equal(l3a_cluster_started(&process), cases[i].processes);
@@ -477,7 +501,7 @@ static void launchers_are_recognised(void **state) {
         assert_int_equal(l3a_cluster_started(&process), 1);
         assert_int_equal(process, 0);
         unsetenv("L3A_ALONE");
-        for (size_t j = 0; j < 2 && cases[i].names[j]; j++) {
+        for (size_t j = 0; j < 4 && cases[i].names[j]; j++) {
             unsetenv(cases[i].names[j]);
         }
     }
@@ -509,6 +533,7 @@ int main(void) {
         cmocka_unit_test(a_process_alone_is_a_cluster),
         cmocka_unit_test(processes_end_with_the_model_of_one),
         cmocka_unit_test(a_sum_that_fails_leaves_the_model_good),
+        cmocka_unit_test(the_recursion_is_refused_to_processes_that_learn_together),
         cmocka_unit_test(a_process_has_a_number_below_that_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

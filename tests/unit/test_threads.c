@@ -209,7 +209,7 @@ static void the_first_bad_number_is_named(void **state) {
                      "row 123, column 165: the feature is infinite");
         values[123 * IMAGE + WIDTH + 5] = 0;
         assert_fails(context, l3a_phase_learn(model, values, labels, IMAGES), L3A_ERROR_DATA,
-                     "row 124, column 0: the feature is not a number");
+                     "row 124, column 0: the feature is not a number (NaN)");
         make_values();
         values[300 * IMAGE + 2 * WIDTH + 9] = -1e30F;
         assert_fails(context, l3a_phase_learn(model, values, labels, IMAGES), L3A_ERROR_DATA,

@@ -1,0 +1,165 @@
+"""The package's way to call the library: errors, warnings, events, Ctrl-C, threads, and objects that are freed at odd times."""
+import gc
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+import warnings
+
+import support
+
+import l3a
+from l3a._library import Context, listed
+
+
+class Errors(unittest.TestCase):
+    def test_have_text_hint_and_status(self):
+        context = Context(threads=1)
+        with self.assertRaises(l3a.Error) as caught:
+            context.make("l3a_model_free", "l3a_model_load", b"/there/is/nothing")
+        error = caught.exception
+        self.assertIsInstance(error, FileNotFoundError)
+        self.assertEqual(error.status, l3a.Status.ERROR_NOT_FOUND)
+        self.assertIn("/there/is/nothing", str(error))
+        self.assertTrue(error.hint and error.hint in str(error))
+        again = pickle.loads(pickle.dumps(error))
+        self.assertEqual((type(again), str(again), again.status), (type(error), str(error), error.status))
+
+    def test_every_status_has_an_exception(self):
+        for status in l3a.Status:
+            self.assertIsInstance(l3a._error.make_error(status, "text"), l3a.Error)
+
+    def test_a_wrong_setting_is_a_value_error_with_a_suggestion(self):
+        context = Context(threads=1)
+        options = context.make("l3a_options_free", "l3a_options_create")
+        with self.assertRaisesRegex(ValueError, "gamma"):
+            context.call("l3a_options_set", options.handle, b"gama", b"1")
+
+    def test_a_device_that_is_not_there_says_why(self):
+        with self.assertRaisesRegex(l3a.Error, "elsewhere"):
+            Context(device="elsewhere")
+
+    def test_a_library_that_is_not_there_says_what_to_do(self):
+        said = subprocess.run([sys.executable, "-c", "import l3a; l3a.__version__"], capture_output=True, text=True,
+                              env={**os.environ, "L3A_LIBRARY": "/nothing.so", "PYTHONPATH": str(support.SOURCE / "python")})
+        self.assertEqual(said.returncode, 1)
+        self.assertIn("set L3A_LIBRARY", said.stderr)
+
+
+class Events(unittest.TestCase):
+    def learn(self, context, rows=400, dim=256):
+        """One phase of one class from these rows, on a small model."""
+        import ctypes
+        options = context.make("l3a_options_free", "l3a_options_create")
+        for name, value in ((b"dim", dim), (b"block", 16)):
+            context.call("l3a_options_set_integer", options.handle, name, value)
+        model = context.make("l3a_model_free", "l3a_model_create", 8, options.handle)
+        values = (ctypes.c_float * (rows * 8))(*(float(i % 13) for i in range(rows * 8)))
+        labels = (ctypes.c_int8 * rows)(*([1] * rows))
+        names = (ctypes.c_char_p * 1)(b"one")
+        table = context.make("l3a_features_free", "l3a_features_wrap", values, labels, rows, 8, names, 1, kept=(values, labels))
+        context.call("l3a_model_learn", model.handle, table.handle, names, 1)
+        return model
+
+    def test_warnings_are_python_warnings_at_the_caller(self):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            self.learn(Context(threads=1), rows=20)
+        self.assertTrue(any(issubclass(w.category, l3a.L3AWarning) and w.filename == __file__ for w in seen), seen)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with self.assertRaises(l3a.L3AWarning):
+                self.learn(Context(threads=1), rows=20)
+
+    def test_what_a_callback_raises_cancels_and_is_raised(self):
+        events = []
+
+        def stop(event):
+            events.append(event)
+            raise RuntimeError("enough")
+        with self.assertRaisesRegex(RuntimeError, "enough"):
+            self.learn(Context(threads=1, on_event=stop))
+        self.assertTrue(events)
+
+    def test_a_true_result_cancels(self):
+        with self.assertRaises(l3a.Error) as caught:
+            self.learn(Context(threads=1, on_event=lambda event: event.stage == "learn"))
+        self.assertEqual(caught.exception.status, l3a.Status.ERROR_CANCELLED)
+
+    def test_ctrl_c_is_a_keyboard_interrupt(self):
+        sent = []
+
+        def press(event):
+            if not sent:
+                sent.append(os.kill(os.getpid(), signal.SIGINT))
+        context = Context(threads=1, on_event=press)
+        with self.assertRaises(KeyboardInterrupt):
+            self.learn(context)
+        self.assertTrue(sent)
+        self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+        self.learn(context)  # and the context goes on working
+
+    def test_ctrl_c_from_outside(self):
+        """As a person presses it, while the library computes; what was learned before is still there."""
+        program = """
+import numpy, warnings, l3a
+warnings.simplefilter("ignore")
+X = numpy.random.default_rng(1).random((30000, 64), dtype=numpy.float32)
+Y = (X[:, :2] > 0.5).astype(numpy.int8)
+model = l3a.L3AClassifier(dim=1500, threads=1, block=8)
+model.partial_fit(X[:100], Y[:100, :1], classes=["one"])
+print("ready", flush=True)
+try:
+    model.partial_fit(X, Y[:, 1:], classes=["two"])
+except KeyboardInterrupt:
+    print(model.classes_.tolist(), model.scores(X[:5]).shape)
+"""
+        child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 env={**os.environ, "PYTHONPATH": str(support.SOURCE / "python")})
+        self.assertEqual(child.stdout.readline(), "ready\n")
+        time.sleep(0.2)
+        child.send_signal(signal.SIGINT)
+        said, errors = child.communicate(timeout=60)
+        self.assertEqual((said, errors), ("['one'] (5, 1)\n", ""))
+
+    def test_threads_take_turns(self):
+        context, failures = Context(threads=1, on_warning=lambda text: None), []
+
+        def work():
+            try:
+                self.learn(context, rows=100, dim=32)
+            except BaseException as error:
+                failures.append(error)
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+    def test_objects_can_be_dropped_during_a_call(self):
+        held = []
+
+        def drop(event):
+            held.clear()
+            gc.collect()
+        context = Context(threads=1, on_event=drop)
+        held.append(context.make("l3a_model_free", "l3a_model_create", 8, None))
+        self.learn(context)
+        self.assertFalse(context._garbage)
+
+
+class Tables(unittest.TestCase):
+    def test_are_those_of_the_command(self):
+        said = subprocess.run([support.COMMAND, "run", "--help"], capture_output=True, text=True, check=True).stdout
+        settings = listed("l3a_option_at")
+        for setting in settings:
+            self.assertIn(f"--{setting.name.decode()} ", said)
+        self.assertGreater(len(settings), 30)
+
+
+unittest.main()
