@@ -1,6 +1,7 @@
 # The command as one file that runs on any Linux of its architecture, whatever is installed there. Libraries that exist only as
-# shared ones stay out of it: oneDNN, so networks run on the matrix library, and libheif. So do plug-ins: base/plugin.c says why.
-foreach(part ONEDNN HEIF CUDA MPI FIGURE)
+# shared ones stay out of it: oneDNN, so networks run on the matrix library, libheif, and what libmicrohttpd needs, so there is no
+# server. So do plug-ins: base/plugin.c says why.
+foreach(part ONEDNN HEIF CUDA MPI FIGURE SERVE)
   if(L3A_${part} STREQUAL "ON")
     message(FATAL_ERROR "a static build cannot have L3A_${part}")
   endif()

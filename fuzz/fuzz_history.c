@@ -19,7 +19,7 @@ static void repair(uint8_t *bytes, size_t count) {
         if (head[1] > left || head[2] > left - head[1]) {
             break;
         }
-        memcpy(head, "l3a-hist", 8);
+        memcpy(head, memcmp(head, "l3a-comm", 8) == 0 ? "l3a-comm" : "l3a-hist", 8);
         head[3] = XXH3_64bits(bytes + at + HEAD, head[1]);
         head[4] = XXH3_64bits(bytes + at + HEAD + head[1], head[2]);
         head[5] = XXH3_64bits(head, 40);
@@ -97,6 +97,20 @@ static void ask(l3a_context *context, l3a_model *model, struct journal *journal)
     }
     release(context, known);
     l3a_history_undo(&history, &report); /* of what was never taught */
+    while (history.mark_count) {
+        entry_free(context, history.marks[--history.mark_count]);
+    }
+    release(context, history.marks);
+}
+
+/* Changes that were committed are applied to a model that has learned nothing, or refused. */
+static void catch_up(l3a_context *context, l3a_model *model) {
+    l3a_history *history = NULL;
+    if (history_begin(context, "model", &model, &history) == L3A_OK) {
+        must(l3a_history_ahead(history) == history->sequence && history->count <= history->journal.count);
+        l3a_history_free(history);
+    }
+    l3a_model_free(model);
 }
 
 static void use_journal(const uint8_t *bytes, size_t count) {
@@ -121,6 +135,9 @@ static void use_journal(const uint8_t *bytes, size_t count) {
             write_and_read(context, &journal);
         }
         l3a_model_free(model);
+        model = NULL;
+        must(l3a_model_create(context, WIDTH, options, &model) == L3A_OK);
+        catch_up(context, model);
         l3a_options_free(options);
         journal_free(&journal);
     }

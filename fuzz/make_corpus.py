@@ -117,12 +117,27 @@ def packed_files():
     keep("packed", "bad_sum", read("half")[:-3] + b"\0\0\1")
 
 
+def committed(whole):
+    """The records as changes that were committed, and an undo of the last; the target repairs the checksums."""
+    made, at, sequence = whole[:12] + b"2" + whole[13:16], 16, 0
+    while at < len(whole):
+        mark, description, features, *sums = struct.unpack("<8s5Q", whole[at:at + 48])
+        text = whole[at + 48:at + 48 + description]
+        sequence += 1
+        made += struct.pack("<8s5Q", b"l3a-comm", description + 8, features, *sums) + text + struct.pack("<Q", sequence) + whole[at + 48 + description:][:features]
+        at += 48 + description + features
+        last = struct.unpack("<Q", text[:8])[0]
+    undo = struct.pack("<13Q", last + 1, last, sequence, 0, 5, 0, 0, 0, 0, 0, 0, 0, sequence + 1)
+    return made + struct.pack("<8s5Q", b"l3a-comm", len(undo), 0, 0, 0, 0) + undo
+
+
 def histories():
     pathlib.Path("eye").write_bytes(small_backbone())
     source = pathlib.Path(__file__).resolve().parents[1]
     subprocess.run(["/usr/bin/python3", source / "tests/cli/make_pictures.py", "."], check=True)
     l3a("teach", "taught.l3a", "taught/00.png", "taught/01.png", "--tags", "disc", "--backbone", "eye", "--dim", "8")
-    keep("history", "good_one", read("taught.l3a.history"))
+    one = read("taught.l3a.history")
+    keep("history", "good_one", one)
     l3a("teach", "taught.l3a", "taught/30.png", "--tags", "stripes,lines", "--not", "disc")
     l3a("teach", "taught.l3a", "taught/00.png", "--tags", "disc,stripes", "--instead")
     l3a("rename", "taught.l3a", "disc", "circle")
@@ -132,7 +147,8 @@ def histories():
     keep("history", "good_all", whole)
     keep("history", "bad_cut", whole[:-30])
     keep("history", "bad_first_line", whole[:9])
-    keep("history", "bad_version", whole[:12] + b"2" + whole[13:])
+    keep("history", "bad_version", whole[:12] + b"3" + whole[13:])
+    keep("history", "bad_sums_committed", committed(one))
     keep("history", "bad_sum", whole[:40] + bytes([whole[40] ^ 1]) + whole[41:])
     for name, at in {"rows": 11, "classes": 10, "width": 8, "back": 9, "kind": 4}.items():  # numbers of the first description
         start = 16 + 48 + 8 * at

@@ -207,6 +207,9 @@ typedef struct l3a_tagger_options {
                    * scores as l3a_reader_tag_file() to the last bit. */
     size_t views; /* of the pictures that are tagged: 1, 5, 9 or 14, whatever the model was taught with; 0: as its settings `views`
                    * and `score-views` say. More are more accurate and take longer. Since 0.4. */
+    size_t commit; /* 1: a lesson, an undo or a rename is in the model's history, synced, before readers see it and the call
+                    * returns; the model file can be saved later. If it cannot be written there, the call fails, and the model stays
+                    * as it was. Hold the model's lock. Since 0.8. */
 } l3a_tagger_options;
 
 /* Loads a model or, since 0.3, a packed model (l3a_pack_write()), and opens its backbone. A backbone or preprocessing other than
@@ -224,6 +227,8 @@ L3A_PUBLIC l3a_status l3a_tagger_reload(l3a_tagger *tagger);
  * call loads the whole of it, from the file as it is then; readers use that from then on. NULL if this fails, or if the tagger has
  * a packed model; the context has the text. */
 L3A_PUBLIC const struct l3a_model *l3a_tagger_model(l3a_tagger *tagger);
+/* The path of its backbone's checkpoint; NULL if that is in the packed file. Since 0.8. */
+L3A_PUBLIC const char *l3a_tagger_backbone(const l3a_tagger *tagger);
 /* Free all its readers first. */
 L3A_PUBLIC void l3a_tagger_free(l3a_tagger *tagger);
 
@@ -246,6 +251,21 @@ typedef int l3a_tags_callback(size_t index, l3a_status status, const l3a_tags *t
  * not make the call fail. If the callback stops it, the call returns L3A_ERROR_CANCELLED. paths may be NULL if count is 0. */
 L3A_PUBLIC l3a_status l3a_reader_tag_files(l3a_reader *reader, const char *const *paths, size_t count, l3a_tags_callback *on_tags,
                                            void *user);
+
+/* Tagging in steps (since 0.8), for programs that gather pictures from many places into batches: prepare each picture, compute the
+ * features of many at a time, and score them. Readers of one tagger may share the steps: one can compute what others prepared. */
+/* Numbers that a prepared picture has, and numbers of its features; those of all views. 0 for NULL. Since 0.8. */
+L3A_PUBLIC size_t l3a_reader_inputs(const l3a_reader *reader);
+L3A_PUBLIC size_t l3a_reader_width(const l3a_reader *reader);
+/* Decodes a picture and turns it into the backbone's input [l3a_reader_inputs()]. *checksum is what histories know it by. bytes may
+ * be NULL if count is 0. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_reader_prepare(l3a_reader *reader, const char *name, const void *bytes, size_t count, float *input,
+                                         uint64_t *checksum);
+/* Computes features [pictures x l3a_reader_width()] of inputs [pictures x l3a_reader_inputs()]. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_reader_compute(l3a_reader *reader, const float *inputs, size_t pictures, float *features);
+/* Tags pictures by their features, all with the same model. The callback is that of l3a_reader_tag_files(). Since 0.8. */
+L3A_PUBLIC l3a_status l3a_reader_score(l3a_reader *reader, const float *features, size_t pictures, l3a_tags_callback *on_tags,
+                                       void *user);
 
 /* Tags are all classes of the model, sorted by score, the highest first. They do not change. Any thread may use and free them, even
  * after their reader and tagger were freed. */
@@ -901,6 +921,10 @@ L3A_PUBLIC l3a_status l3a_picture_decode(l3a_context *context, const char *name,
 /* Makes a new picture, which the caller frees. resized must be another struct than picture. */
 L3A_PUBLIC l3a_status l3a_picture_resize(l3a_context *context, const l3a_picture *picture, size_t width, size_t height,
                                          l3a_filter filter, l3a_picture *resized);
+/* Encodes a picture as JPEG of a quality from 1 to 100 into bytes, of which there must be room for `capacity`; 3 bytes for each
+ * pixel and 4096 more are enough. *count is what it takes. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_picture_encode(l3a_context *context, const l3a_picture *picture, size_t quality, uint8_t *bytes,
+                                         size_t capacity, size_t *count);
 /* Frees the pixels and clears the struct except its size; harmless if it is clear already. */
 L3A_PUBLIC void l3a_picture_free(l3a_context *context, l3a_picture *picture);
 
@@ -952,6 +976,44 @@ typedef struct l3a_sidecar_options {
  * the file was written; NULL: not wanted. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_sidecar_write(l3a_context *context, const char *picture, const char *const *tags, size_t count,
                                         const l3a_sidecar_options *options, int *changed);
+/* The text of a new sidecar with these tags, cut to capacity; *length is that of the whole text. tags may be NULL if count is 0,
+ * text if capacity is 0. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_sidecar_text(l3a_context *context, const char *const *tags, size_t count, char *text, size_t capacity,
+                                       size_t *length);
+
+/* ---- JSON -----------------------------------------------------------------------------------------------------------
+ * A JSON text as a tree, for programs that take requests. Values belong to the tree that was read. Since 0.8. */
+typedef struct l3a_json l3a_json;
+typedef struct l3a_json_value l3a_json_value;
+typedef enum l3a_json_kind {
+    L3A_JSON_NULL = 0, /* also of a NULL value */
+    L3A_JSON_BOOLEAN = 1,
+    L3A_JSON_NUMBER = 2,
+    L3A_JSON_STRING = 3,
+    L3A_JSON_ARRAY = 4,
+    L3A_JSON_OBJECT = 5
+} l3a_json_kind;
+
+/* Reads a whole text, whose strings must be UTF-8. Messages use name, and give line and column. More than `limit` values are
+ * L3A_ERROR_MEMORY; a value takes 40 bytes besides its text. text may be NULL if length is 0. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_json_read(l3a_context *context, const char *name, const char *text, size_t length, size_t limit,
+                                    l3a_json **json);
+L3A_PUBLIC void l3a_json_free(l3a_json *json);
+/* The outermost value. Since 0.8. */
+L3A_PUBLIC const l3a_json_value *l3a_json_root(const l3a_json *json);
+L3A_PUBLIC l3a_json_kind l3a_json_kind_of(const l3a_json_value *value);
+/* The first value in an array or object, and the one after a value in the same array or object; NULL if there is none. */
+L3A_PUBLIC const l3a_json_value *l3a_json_first(const l3a_json_value *value);
+L3A_PUBLIC const l3a_json_value *l3a_json_next(const l3a_json_value *value);
+/* The value of a key; NULL if the object does not have it, or the value is not an object. Of equal keys, the first. */
+L3A_PUBLIC const l3a_json_value *l3a_json_get(const l3a_json_value *value, const char *key);
+/* The key of a value in an object; NULL elsewhere. */
+L3A_PUBLIC const char *l3a_json_key(const l3a_json_value *value);
+/* The text of a string, which contains no zero byte, and its length (NULL: not wanted); NULL for other kinds. */
+L3A_PUBLIC const char *l3a_json_text(const l3a_json_value *value, size_t *length);
+/* A number, or 1 for true; 0 for other kinds. */
+L3A_PUBLIC double l3a_json_number(const l3a_json_value *value);
+
 /* ---- Picture files --------------------------------------------------------------------------------------------------
  * The pictures among files and folders, as people name them on a command line. The first bytes of a file decide whether it is a
  * picture, not its name. Since 0.3. */
@@ -1102,7 +1164,10 @@ L3A_PUBLIC l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient
  *
  * The history is the file MODEL.history beside the model, readable only by its owner. For each picture taught it keeps the path,
  * a checksum of the file, the judgement, and the features: 4 bytes times the width, about 800 bytes with 192 features and 3 KiB
- * with 768. Features are not the picture, but they tell something about what it shows. The model itself never keeps any of this. */
+ * with 768. Features are not the picture, but they tell something about what it shows. The model itself never keeps any of this.
+ *
+ * Since 0.8, the history can be ahead of the model file: a process that commits its changes writes them to the history at once, and
+ * to the model file later. Opening the history brings the model up to date, even after that process was killed. */
 typedef struct l3a_lesson l3a_lesson;
 typedef struct l3a_history l3a_history;
 
@@ -1129,6 +1194,10 @@ L3A_PUBLIC l3a_status l3a_lesson_add(l3a_lesson *lesson, const char *path, const
 /* The same from memory; the history and messages use name instead of a path. bytes may be NULL if count is 0. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_lesson_add_bytes(l3a_lesson *lesson, const char *name, const void *bytes, size_t count,
                                            const l3a_judgement *judgement);
+/* The same by features that a reader of the tagger has computed, and the checksum that it gave. count: l3a_reader_width(). A tagger
+ * that learns other views than it scores refuses them with L3A_ERROR_MISMATCH. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_lesson_add_features(l3a_lesson *lesson, const char *name, uint64_t checksum, const float *features,
+                                              size_t count, const l3a_judgement *judgement);
 L3A_PUBLIC size_t l3a_lesson_count(const l3a_lesson *lesson);
 /* The path or name of a picture. */
 L3A_PUBLIC const char *l3a_lesson_path(const l3a_lesson *lesson, size_t index);
@@ -1197,6 +1266,10 @@ typedef struct l3a_history_entry {
     int can_undo;                    /* 1 if undo can take back this entry and those after it */
 } l3a_history_entry;
 
+/* Changes that were committed (l3a_tagger_options) and are not in the model's file yet. Opening the history applies them to the
+ * model; saving writes the model with them. Since 0.8. */
+L3A_PUBLIC uint64_t l3a_history_ahead(const l3a_history *history);
+
 /* Entries that the history still has, the oldest first. */
 L3A_PUBLIC size_t l3a_history_count(const l3a_history *history);
 /* L3A_ERROR_ARGUMENT past the last. The texts are valid until the history changes. */
@@ -1218,6 +1291,15 @@ L3A_PUBLIC const char *l3a_history_gap(const l3a_history *history);
  * number of pictures in the history that show the class, and judged that of those judged for it. */
 L3A_PUBLIC l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
                                          uint64_t *judged);
+/* What is taken for what: counts [classes x classes] gets, for the pictures of class i, how many were judged not to show class j
+ * and are nevertheless tagged with it when they are scored as if they had not been taught. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_history_confusions(const l3a_history *history, uint64_t *counts);
+
+/* A picture that the model was taught, and that was not taken back. labels has one number per class of the model: 1 shown, 0 not
+ * shown, -1 not judged. complete: it was judged for all classes that the model knew then. To stop, return non-zero. Since 0.8. */
+typedef int l3a_taught_callback(const char *path, uint64_t checksum, const int8_t *labels, int complete, void *user);
+/* Calls back for each of them, those taught first to last. If the callback stops it, returns L3A_ERROR_CANCELLED. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_history_pictures(const l3a_history *history, l3a_taught_callback *each, void *user);
 
 /* ---- Packed models --------------------------------------------------------------------------------------------------
  * Since 0.3: a file that holds what tagging needs, and nothing else. l3a_tagger_open() opens it like a model. It is much smaller
@@ -1277,6 +1359,9 @@ L3A_PUBLIC int l3a_file_tensor(const l3a_file *file, size_t index, l3a_tensor_in
 /* Writes a file atomically: whatever happens, the path holds the complete new file or what it held before. bytes may be NULL if
  * count is 0. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_file_write(l3a_context *context, const char *path, const void *bytes, size_t count);
+
+/* SHA-256 of bytes, which may be NULL if count is 0. Since 0.8. */
+L3A_PUBLIC void l3a_sha256(const void *bytes, size_t count, uint8_t digest[32]);
 
 typedef struct l3a_machine {
     size_t size; /* sizeof the struct */

@@ -2,6 +2,8 @@
  * with SHA instructions, each of which does two rounds or four words of the schedule. */
 #include "base/sha256.h"
 
+#include "l3a/l3a.h"
+
 #include <string.h>
 
 static const uint32_t constants[64] = {
@@ -155,5 +157,14 @@ void sha256_end(struct sha256 *sha256, uint8_t digest[SHA256_BYTES]) {
     sha256_add(sha256, padding, zeros + 8);
     for (size_t i = 0; i < SHA256_BYTES; i++) {
         digest[i] = (uint8_t)(sha256->state[i / 4] >> (24 - i % 4 * 8));
+    }
+}
+
+void l3a_sha256(const void *bytes, size_t count, uint8_t digest[SHA256_BYTES]) {
+    struct sha256 sha256;
+    if (digest && (bytes || !count)) {
+        sha256_begin(&sha256);
+        sha256_add(&sha256, bytes, count);
+        sha256_end(&sha256, digest);
     }
 }

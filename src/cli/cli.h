@@ -234,6 +234,10 @@ typedef void picture_tagged(size_t index, const l3a_tags *tags, const char *erro
 int tag_pictures(const struct arguments *arguments, l3a_tagger *tagger, const char *const *paths, size_t count,
                  picture_tagged *each, void *user);
 
+/* Makes what `serve --demo` shows in a folder, unless it is there: a model that was taught drawn pictures, and in pictures/ others,
+ * most of which show something that it does not know. Explains on stderr if it fails. */
+int make_served_demo(const struct arguments *arguments, const char *folder);
+
 /* The checkpoint that the demo uses. */
 const char *demo_backbone_bytes(size_t *count);
 
@@ -271,15 +275,17 @@ int teach_command(struct arguments *arguments);
 int undo_command(struct arguments *arguments);
 int history_command(struct arguments *arguments);
 int rename_command(struct arguments *arguments);
+int serve_command(struct arguments *arguments);
 int info_command(struct arguments *arguments);
 int report_command(struct arguments *arguments);
 int doctor_command(struct arguments *arguments);
 int demo_command(struct arguments *arguments);
 int help_command(struct arguments *arguments);
 
-extern const struct option data_options[], merge_options[], forget_options[], pack_options[], run_options[], sweep_options[],
-    learn_options[], eval_options[], predict_options[], extract_options[], info_options[], report_options[], doctor_options[],
-    demo_options[], help_options[], tag_options[], teach_options[], undo_options[], history_options[], rename_options[];
+extern const struct option serve_options[], data_options[], merge_options[], forget_options[], pack_options[], run_options[],
+    sweep_options[], learn_options[], eval_options[], predict_options[], extract_options[], info_options[], report_options[],
+    doctor_options[], demo_options[], help_options[], tag_options[], teach_options[], undo_options[], history_options[],
+    rename_options[];
 
 /* Says what was taught and what to expect; returns the exit code. made: the model is new. */
 int print_taught(const struct arguments *arguments, l3a_tagger *tagger, const l3a_lesson *lesson, const l3a_teach_report *report,

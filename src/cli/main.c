@@ -35,6 +35,8 @@ const struct command commands[] = {
     {"undo", "MODEL", "take the last lesson back", undo_options, NO_SETTINGS, undo_command},
     {"history", "MODEL", "list what a model was taught, and when", history_options, NO_SETTINGS, history_command},
     {"rename", "MODEL OLD NEW", "rename a tag, or make one tag of two", rename_options, NO_SETTINGS, rename_command},
+    {"serve", "MODEL [--listen 127.0.0.1:8080]", "serve a model over HTTP, with a page where people teach it", serve_options,
+     NO_SETTINGS, serve_command},
     {"info", "FILE", "show what a file holds and verify its checksums", info_options, NO_SETTINGS, info_command},
     {"report", "DIR… [-o FILE.html] [--format F]", "write the report of a run again, compare runs, or save charts as figures",
      report_options, NO_SETTINGS, report_command},

@@ -256,6 +256,22 @@ static const struct manual manuals[] = {
      "  l3a rename pets.l3a dgo dog\n"
      "Make one tag of two:\n"
      "  l3a rename pets.l3a kitten cat\n"},
+    {"serve",
+     "Serves a model over HTTP: programs send pictures and get tags, and people open the page in a browser, correct tags, and "
+     "teach "
+     "new ones. What is taught is used at once. A lesson is answered when it is safe in the history beside the model; the model "
+     "file follows in the background, and at the end.\n"
+     "Only this machine can reach the server, unless --listen says otherwise; it then needs --token-file or --insecure. "
+     "docs/serving.md describes the interface, and how to run it as a service.\n"
+     "SIGTERM and Ctrl-C answer what has been asked, save the model, and end. SIGHUP loads the model file again.",
+     "See the whole idea, on drawn pictures:\n"
+     "  l3a serve --demo\n"
+     "Your own pictures and model:\n"
+     "  l3a serve pets.l3a --library photos\n"
+     "Start with a model that knows nothing yet:\n"
+     "  l3a serve pets.l3a --backbone vit_tiny.safetensors --library photos\n"
+     "Let other machines in, with a token:\n"
+     "  l3a serve pets.l3a --listen 0.0.0.0:8080 --token-file token\n"},
     {"info",
      "Shows what a file holds: a model with its classes, phases and settings, a feature file, a checkpoint and the network in it, "
      "or a NumPy array. Verifies the checksums, if the file has any. Of a file with many tensors, only the first few are listed "

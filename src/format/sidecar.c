@@ -106,3 +106,29 @@ done:
     text_builder_free(&made);
     return status;
 }
+
+l3a_status l3a_sidecar_text(l3a_context *context, const char *const *tags, size_t count, char *text, size_t capacity,
+                            size_t *length) {
+    text_builder made = {.context = context};
+    const struct keywords keywords = {.add = tags, .add_count = count};
+    bool changed;
+    l3a_status status = L3A_OK;
+    NEED(context, context, length);
+    if (count) {
+        NEED(context, tags);
+    }
+    if (capacity) {
+        NEED(context, text);
+    }
+    TRY(need_items(context, __func__, "tags", tags, count));
+    TRY(xmp_merge(context, "sidecar", NULL, 0, &keywords, &made, &changed));
+    *length = made.length;
+    if (capacity) {
+        const size_t kept = made.length < capacity ? made.length : capacity - 1;
+        memcpy(text, made.text ? made.text : "", kept);
+        text[kept] = '\0';
+    }
+done:
+    text_builder_free(&made);
+    return status;
+}

@@ -20,7 +20,7 @@ static const char lesson_record[] = "lesson";
 /* ---- The model's record ---- */
 
 struct position {
-    uint64_t number, id, fingerprint;
+    uint64_t number, id, fingerprint, sequence;
 };
 
 /* Covers class names, counts, sums C and the parts: what any change of the model changes. */
@@ -52,7 +52,8 @@ static uint64_t fingerprint_of(const l3a_model *model) {
 static void read_position(const l3a_model *model, struct position *position) {
     const char *text = l3a_model_record(model, lesson_record);
     *position = (struct position){0};
-    if (text && sscanf(text, "%" SCNu64 " %" SCNx64 " %" SCNx64, &position->number, &position->id, &position->fingerprint) != 3) {
+    if (text && sscanf(text, "%" SCNu64 " %" SCNx64 " %" SCNx64 " %" SCNu64, &position->number, &position->id,
+                       &position->fingerprint, &position->sequence) < 3) {
         *position = (struct position){.fingerprint = 1}; /* as if changed by something else */
     }
 }
@@ -61,13 +62,17 @@ static struct position position_now(const l3a_history *history) {
     const struct entry *last = history->count ? history->entries[history->count - 1] : NULL;
     return (struct position){.number = last ? last->number : history->base_number,
                              .id = last ? last->id : history->base_id,
-                             .fingerprint = fingerprint_of(*history->model)};
+                             .fingerprint = fingerprint_of(*history->model),
+                             .sequence = history->sequence};
 }
 
 static l3a_status write_position(const l3a_history *history) {
     const struct position now = position_now(history);
-    char text[80];
-    snprintf(text, sizeof text, "%" PRIu64 " %016" PRIx64 " %016" PRIx64, now.number, now.id, now.fingerprint);
+    char text[104];
+    int length = snprintf(text, sizeof text, "%" PRIu64 " %016" PRIx64 " %016" PRIx64, now.number, now.id, now.fingerprint);
+    if (now.sequence) {
+        snprintf(text + length, sizeof text - (size_t)length, " %" PRIu64, now.sequence);
+    }
     return l3a_model_set_record(*history->model, lesson_record, text);
 }
 
@@ -89,7 +94,7 @@ static l3a_status push(l3a_history *history, struct entry *entry) {
 /* An entry comes after its parent in the file. */
 static struct entry *find_before(const struct journal *journal, uint64_t id, size_t *before) {
     while (id && *before) {
-        if (journal->entries[--*before]->id == id) {
+        if (journal->entries[--*before]->id == id && journal->entries[*before]->kind != ENTRY_UNDO) {
             return journal->entries[*before];
         }
     }
@@ -123,24 +128,44 @@ done:
 static l3a_status check_damage(const l3a_history *history, const struct position *position) {
     const struct journal *journal = &history->journal;
     l3a_status status = L3A_OK;
-    FAIL_IF(!history->count && position->id && journal->end < journal->size, history->context, L3A_ERROR_CHECKSUM,
+    const bool lost = journal->commits && journal->damaged;
+    FAIL_IF(lost || (!history->count && position->id && journal->end < journal->size), history->context, L3A_ERROR_CHECKSUM,
             "restore the file from a backup, or move it away: then teaching continues, but what was taught before cannot be undone",
             "%s: the history is damaged at byte %" PRIu64, journal->path, journal->end);
 done:
     return status;
 }
 
-/* Checks that the entries have the features that the model takes. */
-static l3a_status check_widths(const l3a_history *history) {
+/* Checks that an entry has the features that the model takes. */
+static l3a_status check_width(const l3a_history *history, const struct entry *entry) {
     const size_t width = model_image(*history->model);
     l3a_status status = L3A_OK;
+    FAIL_IF(entry->row_count && entry->width != width, history->context, L3A_ERROR_MISMATCH,
+            "restore the file from a backup, or move it away: then teaching continues, but what was taught before cannot be "
+            "undone",
+            "%s: lesson %" PRIu64 " has %zu numbers for each picture, but the model takes %zu", history->journal.path,
+            entry->number, entry->width, width);
+done:
+    return status;
+}
+
+static l3a_status check_widths(const l3a_history *history) {
+    l3a_status status = L3A_OK;
     for (size_t i = 0; i < history->count; i++) {
-        const struct entry *entry = history->entries[i];
-        FAIL_IF(entry->row_count && entry->width != width, history->context, L3A_ERROR_MISMATCH,
-                "restore the file from a backup, or move it away: then teaching continues, but what was taught before cannot be "
-                "undone",
-                "%s: lesson %" PRIu64 " has %zu numbers for each picture, but the model takes %zu", history->journal.path,
-                entry->number, entry->width, width);
+        TRY(check_width(history, history->entries[i]));
+    }
+done:
+    return status;
+}
+
+/* Fails if changes were committed that are not in the model, which cannot be brought there. */
+static l3a_status check_ahead(const l3a_history *history) {
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < history->journal.count; i++) {
+        FAIL_IF(history->journal.entries[i]->sequence > history->sequence, history->context, L3A_ERROR_STATE,
+                "bring back the model that the history belongs to, or move the history away and teach these lessons again",
+                "%s: the history has lessons that are not in the model, and the model is not the one that they were taught to",
+                history->journal.path);
     }
 done:
     return status;
@@ -152,7 +177,9 @@ static l3a_status find_start(l3a_history *history) {
     struct position position;
     l3a_status status = L3A_OK;
     read_position(model, &position);
+    history->sequence = history->saved = position.sequence;
     if (position.fingerprint && position.fingerprint != fingerprint_of(model)) {
+        TRY(check_ahead(history));
         history->base_number = position.number;
         history->gap = gap_changed;
         return L3A_OK;
@@ -190,6 +217,8 @@ static uint64_t stored_end(const l3a_history *history) {
     return end;
 }
 
+static l3a_status catch_up(l3a_history *history);
+
 l3a_status history_begin(l3a_context *context, const char *model_path, l3a_model **model, l3a_history **history) {
     l3a_history *made = NULL;
     l3a_status status = L3A_OK;
@@ -201,6 +230,7 @@ l3a_status history_begin(l3a_context *context, const char *model_path, l3a_model
     TRY(journal_read(context, made->path, &made->journal));
     TRY(find_start(made));
     made->needed = stored_end(made);
+    TRY(catch_up(made));
     *history = made;
     made = NULL;
 done:
@@ -224,6 +254,13 @@ done:
     return status;
 }
 
+/* What the marks say is in the model that was saved. */
+static void drop_marks(l3a_history *history) {
+    while (history->mark_count) {
+        entry_free(history->context, history->marks[--history->mark_count]);
+    }
+}
+
 void l3a_history_free(l3a_history *history) {
     if (history) {
         l3a_context *context = history->context;
@@ -232,6 +269,8 @@ void l3a_history_free(l3a_history *history) {
                 entry_free(context, history->entries[i]);
             }
         }
+        drop_marks(history);
+        release(context, history->marks);
         release(context, history->entries);
         journal_free(&history->journal);
         l3a_model_free(history->own);
@@ -335,7 +374,7 @@ static l3a_status check_revert(const l3a_history *history) {
     FAIL_IF(!history->count, context, L3A_ERROR_STATE, cannot, "%s: there is nothing that can be undone: %s", history->model_path,
             history->gap);
     const struct entry *last = history->entries[history->count - 1];
-    FAIL_IF(last->kind == ENTRY_NOT_KEPT, context, L3A_ERROR_STATE, cannot,
+    FAIL_IF(last->kind == ENTRY_NOT_KEPT || last->kind == ENTRY_UNDO, context, L3A_ERROR_STATE, cannot,
             "%s: lesson %" PRIu64 " cannot be undone, because it was taught without a history", history->model_path, last->number);
     FAIL_IF(!history_can_revert(history, history->count - 1), context, L3A_ERROR_STATE, cannot,
             "%s: lesson %" PRIu64 " merged '%s' into '%s', which can only be undone if the history has every picture",
@@ -362,28 +401,6 @@ done:
     return status;
 }
 
-l3a_status l3a_history_undo(l3a_history *history, l3a_teach_report *report) {
-    REQUIRE(history, history);
-    l3a_teach_report made = {.size = sizeof made};
-    l3a_status status = L3A_OK;
-    if (report) {
-        TRY(CHECK_SIZED(history->context, report));
-    }
-    TRY(check_revert(history));
-    struct entry *last = history->entries[history->count - 1];
-    TRY(revert(history, last, &made));
-    made.images = last->pictures;
-    history->count--;
-    if (!last->length) {
-        entry_free(history->context, last);
-    }
-    if (report) {
-        TRY(WRITE_SIZED(history->context, report, made));
-    }
-done:
-    return status;
-}
-
 static l3a_status new_id(l3a_context *context, const char *path, uint64_t *id) {
     *id = 0;
     while (!*id) {
@@ -392,6 +409,151 @@ static l3a_status new_id(l3a_context *context, const char *path, uint64_t *id) {
         }
     }
     return L3A_OK;
+}
+
+/* Takes back the last entry, and forgets it. */
+static l3a_status take_back(l3a_history *history, l3a_teach_report *report) {
+    struct entry *last = history->entries[history->count - 1];
+    l3a_status status = L3A_OK;
+    TRY(check_revert(history));
+    TRY(revert(history, last, report));
+    report->images = last->pictures;
+    history->count--;
+    if (!last->length) {
+        entry_free(history->context, last);
+    }
+done:
+    return status;
+}
+
+/* Prepares the mark that says that the last entry, which is in the journal, was undone. */
+static l3a_status add_mark(l3a_history *history) {
+    const struct entry *last = history->entries[history->count - 1];
+    struct entry *mark = NULL;
+    l3a_status status = L3A_OK;
+    TRY(grow_array(history->context, &history->marks, &history->mark_capacity, history->mark_count + 1, sizeof *history->marks));
+    TRY(entry_create(history->context, ENTRY_UNDO, &mark));
+    TRY(new_id(history->context, history->model_path, &mark->id));
+    mark->parent = last->id;
+    mark->number = last->number;
+    mark->seconds = (int64_t)time(NULL);
+    history->marks[history->mark_count++] = mark;
+    mark = NULL;
+done:
+    entry_free(history->context, mark);
+    return status;
+}
+
+l3a_status l3a_history_undo(l3a_history *history, l3a_teach_report *report) {
+    REQUIRE(history, history);
+    l3a_teach_report made = {.size = sizeof made};
+    l3a_status status = L3A_OK;
+    if (report) {
+        TRY(CHECK_SIZED(history->context, report));
+    }
+    TRY(check_revert(history));
+    const bool stored = history->entries[history->count - 1]->length > 0;
+    if (stored) {
+        TRY(add_mark(history));
+    }
+    status = take_back(history, &made);
+    if (status != L3A_OK) {
+        if (stored) {
+            entry_free(history->context, history->marks[--history->mark_count]);
+        }
+        goto done;
+    }
+    if (report) {
+        TRY(WRITE_SIZED(history->context, report, made));
+    }
+done:
+    return status;
+}
+
+/* ---- Changes that were committed ---- */
+
+/* Applies a change of the journal that the model does not have. */
+static l3a_status redo(l3a_history *history, struct entry *entry) {
+    const struct entry *last = history->count ? history->entries[history->count - 1] : NULL;
+    l3a_teach_report report = {.size = sizeof report};
+    l3a_status status = L3A_OK;
+    const bool empty = l3a_model_class_count(*history->model) == 0;
+    const bool fits = last ? entry->parent == last->id : entry->parent == history->base_id && entry->from_nothing == empty;
+    FAIL_IF(!fits, history->context, L3A_ERROR_STATE,
+            "bring back the model that the history belongs to, or move the history away and teach these lessons again",
+            "%s: the history has lessons that are not in the model, and the model is not the one that they were taught to",
+            history->journal.path);
+    TRY(check_width(history, entry));
+    if (entry->kind == ENTRY_UNDO) {
+        FAIL_IF(!last, history->context, L3A_ERROR_CHECKSUM, "restore the history from a backup",
+                "%s: a lesson is undone that is not there", history->journal.path);
+        TRY(take_back(history, &report));
+    } else if (entry->kind == ENTRY_NOT_KEPT) {
+        status = fail(history->context, L3A_ERROR_CHECKSUM, "restore the history from a backup",
+                      "%s: a lesson that is not in the model has no pictures", history->journal.path);
+    } else {
+        TRY(apply(history, *history->model, entry, &report));
+        TRY(push(history, entry));
+    }
+done:
+    return status;
+}
+
+static l3a_status catch_up(l3a_history *history) {
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < history->journal.count && history->gap != gap_changed; i++) {
+        struct entry *entry = history->journal.entries[i];
+        if (entry->sequence > history->sequence) {
+            TRY(redo(history, entry));
+            history->sequence = entry->sequence;
+            history->needed = entry->offset + entry->length;
+        }
+    }
+done:
+    return status;
+}
+
+uint64_t l3a_history_ahead(const l3a_history *history) {
+    return history ? history->sequence - history->saved : 0;
+}
+
+/* The first entry that is not in the journal yet. */
+static size_t stored_count(const l3a_history *history) {
+    size_t stored = 0;
+    while (stored < history->count && history->entries[stored]->length) {
+        stored++;
+    }
+    return stored;
+}
+
+/* The bytes of the journal that must stay. */
+static uint64_t kept_end(const l3a_history *history) {
+    const uint64_t end = stored_end(history);
+    return end > history->needed ? end : history->needed;
+}
+
+/* Marks come before new entries: an entry that is undone before it is committed leaves nothing. */
+l3a_status history_commit(l3a_history *history) {
+    const size_t stored = stored_count(history), fresh = history->count - stored, count = history->mark_count + fresh;
+    struct entry **changes = NULL;
+    l3a_status status = L3A_OK;
+    if (!count) {
+        return L3A_OK;
+    }
+    FAIL_IF(!history->exists, history->context, L3A_ERROR_STATE, "save the model first",
+            "%s: changes of a model that is in no file cannot be committed", history->model_path);
+    TRY(allocate(history->context, count, sizeof *changes, &changes));
+    for (size_t i = 0; i < count; i++) {
+        changes[i] = i < history->mark_count ? history->marks[i] : history->entries[stored + i - history->mark_count];
+        changes[i]->sequence = history->sequence + 1 + i;
+    }
+    TRY(journal_add(&history->journal, kept_end(history), changes, count));
+    history->mark_count = 0; /* they belong to the journal now */
+    history->sequence += count;
+    history->needed = history->journal.end;
+done:
+    release(history->context, changes);
+    return status;
 }
 
 /* An entry of which nothing is kept leaves a note, if there is a history to put it in. */
@@ -587,14 +749,10 @@ done:
 
 /* Adds the entries that are new to the journal, in the place of what a killed process left at its end. */
 static l3a_status save_entries(l3a_history *history) {
-    const uint64_t end = stored_end(history);
-    size_t stored = 0;
-    while (stored < history->count && history->entries[stored]->length) {
-        stored++;
-    }
-    return stored == history->count ? L3A_OK
-                                    : journal_add(&history->journal, end > history->needed ? end : history->needed,
-                                                  history->entries + stored, history->count - stored);
+    const size_t stored = stored_count(history);
+    return stored == history->count
+               ? L3A_OK
+               : journal_add(&history->journal, kept_end(history), history->entries + stored, history->count - stored);
 }
 
 static l3a_status save_locked(l3a_history *history, const output_target *target) {
@@ -610,6 +768,8 @@ static l3a_status save_locked(l3a_history *history, const output_target *target)
     }
     history->exists = true;
     history->file = now;
+    history->saved = history->sequence;
+    drop_marks(history);
     history->needed = stored_end(history);
     TRY(journal_keep(&history->journal, history->entries, history->count));
     history->needed = stored_end(history);

@@ -7,6 +7,11 @@
  * Saving. New entries are added to the journal and synced; then the model, which has the new id, replaces the old one; then entries
  * that the new model does not lead to are removed. At every moment, the model in place finds all its entries in the journal.
  *
+ * Committing. A change can be kept without saving the model: its entry is added to the journal with the next number in a sequence,
+ * and synced. An entry that was in the journal before and is undone gets a mark there, an entry of the kind ENTRY_UNDO. The
+ * model's record has the sequence up to which the model contains the changes. Those with higher numbers are applied to the model
+ * when the history is opened, whoever opens it; so each is in the model once, whatever happens between committing and saving.
+ *
  * If another command changed the model, the fingerprint no longer fits. Taking a lesson back from another model than it was taught
  * to could spoil it, so a new history begins there. */
 #ifndef L3A_HISTORY_H
@@ -27,7 +32,10 @@ struct l3a_history {
     const char *gap;               /* why nothing older can be undone */
     bool exists;                   /* the model is in a file, which is: */
     file_description file;
-    uint64_t needed; /* the bytes of the journal that lead to the model in the file */
+    uint64_t needed; /* the bytes of the journal that lead to the model in the file, and those of changes committed since */
+    uint64_t sequence, saved; /* of the last change that was committed, and of the last one that the model in the file contains */
+    struct entry **marks;     /* of entries in the journal that were undone; not committed yet */
+    size_t mark_count, mark_capacity;
 };
 
 /* The history of a model that was loaded from this path, or that will be saved there. *model may be replaced by another model. */
@@ -35,6 +43,9 @@ l3a_status history_begin(l3a_context *context, const char *model_path, l3a_model
 /* Applies an entry to the model and makes it the last one. It belongs to the history even if this fails. keep: not kept, it only
  * leaves a note. */
 l3a_status history_apply(l3a_history *history, struct entry *entry, bool keep, l3a_teach_report *report);
+/* Adds to the journal what was changed since it was last saved or committed, and syncs it. If this fails, the history and the model
+ * must be loaded again. */
+l3a_status history_commit(l3a_history *history);
 /* Whether the entries contain every picture that the model has learned. */
 bool history_is_complete(const l3a_history *history);
 /* Whether an entry can be taken back once those after it were. */

@@ -48,8 +48,11 @@ static bool names_classes(const struct entry *entry) {
 }
 
 static const char *kind_name(const struct entry *entry) {
-    static const char *const names[] = {
-        [ENTRY_TEACH] = "teach", [ENTRY_RENAME] = "rename", [ENTRY_MERGE] = "merge", [ENTRY_NOT_KEPT] = "not kept"};
+    static const char *const names[] = {[ENTRY_TEACH] = "teach",
+                                        [ENTRY_RENAME] = "rename",
+                                        [ENTRY_MERGE] = "merge",
+                                        [ENTRY_NOT_KEPT] = "not kept",
+                                        [ENTRY_UNDO] = "undo"};
     return entry->kind == ENTRY_TEACH && entry->back_count ? "instead" : names[entry->kind];
 }
 
@@ -318,5 +321,52 @@ l3a_status l3a_history_expect(const l3a_history *history, double *precision, dou
     }
 done:
     review_free(history->context, &review);
+    return status;
+}
+
+l3a_status l3a_history_confusions(const l3a_history *history, uint64_t *counts) {
+    REQUIRE(history, history, counts);
+    struct review review = {0};
+    l3a_status status = L3A_OK;
+    TRY(review_make(history, &review));
+    const size_t classes = review.classes;
+    memset(counts, 0, classes * classes * sizeof *counts);
+    for (size_t i = 0; i < review.count; i++) {
+        const int8_t *labels = review.labels + i * classes;
+        for (size_t k = 0; k < classes * classes; k++) {
+            const size_t shown = k / classes, tagged = k % classes;
+            const bool predicted = (double)review.scores[i * classes + tagged] > review.thresholds[tagged];
+            counts[k] += labels[shown] == 1 && labels[tagged] == 0 && predicted;
+        }
+    }
+done:
+    review_free(history->context, &review);
+    return status;
+}
+
+/* Whether a row was judged for all classes that its entry knows. */
+static bool row_is_complete(const struct entry *entry, size_t row) {
+    return !memchr(entry->labels + row * entry->classes.count, -1, entry->classes.count);
+}
+
+l3a_status l3a_history_pictures(const l3a_history *history, l3a_taught_callback *each, void *user) {
+    REQUIRE(history, history, each);
+    l3a_context *context = history->context;
+    struct known *pictures = NULL;
+    size_t count = 0;
+    int8_t *labels = NULL;
+    l3a_status status = L3A_OK;
+    TRY(history_known(history, &pictures, &count));
+    TRY(allocate(context, (*history->model)->classes.count, 1, &labels));
+    for (size_t i = 0; i < count; i++) {
+        const struct entry *entry = pictures[i].entry;
+        const struct pictured *row = &entry->rows[pictures[i].row];
+        history_labels(history, &pictures[i], labels);
+        FAIL_IF(each(row->path, row->checksum, labels, row_is_complete(entry, pictures[i].row), user), context, L3A_ERROR_CANCELLED,
+                NULL, "the pictures that were taught: cancelled");
+    }
+done:
+    release(context, pictures);
+    release(context, labels);
     return status;
 }

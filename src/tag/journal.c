@@ -11,8 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-static const char first_line[16] = "l3a history 1\n";
+static const char first_line[16] = "l3a history 1\n", first_commits[16] = "l3a history 2\n";
 static const char record_mark[8] = {'l', '3', 'a', '-', 'h', 'i', 's', 't'};
+static const char commit_mark[8] = {'l', '3', 'a', '-', 'c', 'o', 'm', 'm'};
 enum { VERSION_DIGIT = 12, LONGEST_TEXT = 1 << 16 };
 
 struct record_head {
@@ -76,8 +77,8 @@ const char *entry_tags(l3a_context *context, struct entry *entry, size_t row) {
 
 /* ---- The description of an entry ----
  * id, parent, number, seconds, kind, from_nothing, pictures, new classes, width, taken back, number of classes and of rows; then
- * for each class its name; for each row the checksum, lesson, row, path, relative path and labels. Numbers have 8 bytes, a text
- * its length before it, a label one byte. */
+ * for each class its name; for each row the checksum, lesson, row, path, relative path and labels; of a change that was committed,
+ * its sequence. Numbers have 8 bytes, a text its length before it, a label one byte. */
 enum { FIXED_NUMBERS = 12, ROW_NUMBERS = 3 };
 
 static void put_number(text_builder *to, uint64_t number) {
@@ -107,6 +108,9 @@ static void describe(const struct entry *entry, text_builder *to) {
         put_text(to, row->path);
         put_text(to, row->relative);
         text_builder_append(to, (const char *)entry->labels + i * entry->classes.count, entry->classes.count);
+    }
+    if (entry->sequence) {
+        put_number(to, entry->sequence);
     }
 }
 
@@ -190,18 +194,21 @@ done:
 static bool is_sound(const struct entry *entry, uint64_t feature_bytes) {
     uint64_t bytes = 0;
     const bool renames = entry->kind == ENTRY_RENAME || entry->kind == ENTRY_MERGE;
-    return entry->id && entry->number && entry->kind >= ENTRY_TEACH && entry->kind <= ENTRY_NOT_KEPT &&
-           entry->back_count <= entry->row_count && entry->new_classes <= entry->classes.count &&
+    return entry->id && (entry->kind == ENTRY_UNDO ? entry->sequence > 0 : entry->number > 0) && entry->kind >= ENTRY_TEACH &&
+           entry->kind <= ENTRY_UNDO && entry->back_count <= entry->row_count && entry->new_classes <= entry->classes.count &&
            multiply_sizes(entry->row_count, entry->width, &bytes) && multiply_sizes(bytes, sizeof(float), &bytes) &&
            bytes == feature_bytes && !entry->row_count == !entry->width &&
            (entry->kind == ENTRY_TEACH ? entry->row_count > 0 : entry->kind == ENTRY_MERGE || !entry->row_count) &&
            (!renames || entry->classes.count >= 2);
 }
 
+static bool is_commit(const struct record_head *head) {
+    return memcmp(head->mark, commit_mark, sizeof head->mark) == 0;
+}
+
 /* *entry is NULL if the description is not valid. */
-static l3a_status understand(l3a_context *context, const char *description, size_t length, uint64_t feature_bytes,
-                             struct entry **entry) {
-    struct cursor from = {context, description, length, true};
+static l3a_status understand(l3a_context *context, const char *description, const struct record_head *head, struct entry **entry) {
+    struct cursor from = {context, description, (size_t)head->description, true};
     struct entry *made = NULL;
     uint64_t numbers[FIXED_NUMBERS];
     l3a_status status = L3A_OK;
@@ -214,7 +221,7 @@ static l3a_status understand(l3a_context *context, const char *description, size
     if (!from.good || classes > from.left / 9 || rows > from.left / ((ROW_NUMBERS + 2) * sizeof(uint64_t) + classes)) {
         return L3A_OK;
     }
-    TRY(entry_create(context, (enum entry_kind)(numbers[4] > ENTRY_NOT_KEPT ? 0 : numbers[4]), &made));
+    TRY(entry_create(context, (enum entry_kind)(numbers[4] > ENTRY_UNDO ? 0 : numbers[4]), &made));
     made->id = numbers[0];
     made->parent = numbers[1];
     made->number = numbers[2];
@@ -227,7 +234,8 @@ static l3a_status understand(l3a_context *context, const char *description, size
     TRY(take_classes(&from, made, classes));
     made->row_count = from.good ? (size_t)rows : 0;
     TRY(take_rows(&from, made));
-    if (from.good && !from.left && is_sound(made, feature_bytes)) {
+    made->sequence = is_commit(head) ? take_number(&from) : 0;
+    if (from.good && !from.left && !is_commit(head) == !made->sequence && is_sound(made, head->features)) {
         *entry = made;
         made = NULL;
     }
@@ -266,9 +274,10 @@ static l3a_status read_record(struct journal *journal, const input_file *input, 
     }
     TRY(input_read(input, journal->end, &head, sizeof head));
     const uint64_t room = left - sizeof head;
-    *good = memcmp(head.mark, record_mark, sizeof record_mark) == 0 && head.sum == head_sum(&head) && head.description <= room &&
-            head.features <= room - head.description;
+    const bool sound = (memcmp(head.mark, record_mark, sizeof record_mark) == 0 || is_commit(&head)) && head.sum == head_sum(&head);
+    *good = sound && head.description <= room && head.features <= room - head.description;
     if (!*good) {
+        journal->damaged = !sound;
         return L3A_OK;
     }
     TRY(allocate(context, (size_t)head.description, 1, &description));
@@ -276,9 +285,10 @@ static l3a_status read_record(struct journal *journal, const input_file *input, 
     TRY(input_checksum(input, start + head.description, head.features, &sum));
     *good = sum == head.features_sum && XXH3_64bits(description, (size_t)head.description) == head.description_sum;
     if (*good) {
-        TRY(understand(context, description, (size_t)head.description, head.features, &entry));
+        TRY(understand(context, description, &head, &entry));
     }
     *good = entry != NULL;
+    journal->damaged = !*good;
     if (entry) {
         entry->offset = journal->end;
         entry->length = sizeof head + head.description + head.features;
@@ -301,7 +311,8 @@ static l3a_status read_first_line(struct journal *journal, const input_file *inp
     FAIL_IF(memcmp(line, first_line, count < VERSION_DIGIT ? count : VERSION_DIGIT) != 0, journal->context, L3A_ERROR_FORMAT,
             "move this file away; what was taught before can then no longer be undone", "%s: this is not a history of l3a",
             journal->path);
-    FAIL_IF(memcmp(line, first_line, count) != 0, journal->context, L3A_ERROR_VERSION,
+    journal->commits = count > VERSION_DIGIT && memcmp(line, first_commits, count) == 0;
+    FAIL_IF(memcmp(line, first_line, count) != 0 && !journal->commits, journal->context, L3A_ERROR_VERSION,
             "use the version of l3a that wrote it, or a newer one", "%s: version '%c' of histories is not known", journal->path,
             line[VERSION_DIGIT]);
     journal->end = count == sizeof line ? count : 0;
@@ -389,7 +400,7 @@ static l3a_status write_record(const struct journal *journal, int file, struct e
                                .features = bytes,
                                .description_sum = XXH3_64bits(description.text, description.length),
                                .features_sum = XXH3_64bits(entry->features ? (const void *)entry->features : "", (size_t)bytes)};
-    memcpy(head.mark, record_mark, sizeof head.mark);
+    memcpy(head.mark, entry->sequence ? commit_mark : record_mark, sizeof head.mark);
     head.sum = head_sum(&head);
     const uint64_t start = *offset;
     TRY(write_all(journal, file, start, &head, sizeof head));
@@ -416,15 +427,15 @@ static l3a_status open_to_write(const struct journal *journal, int *file) {
     return L3A_OK;
 }
 
-/* Syncs and closes. */
+/* Syncs and closes. If the sync fails, the file stays open. */
 static l3a_status close_written(const struct journal *journal, int *file) {
     const file_operations *files = journal->context->files;
-    l3a_status status = files->sync(*file) ? fail_system(journal->context, journal->path, "sync", errno) : L3A_OK;
-    if (files->close(*file) && status == L3A_OK) {
-        status = fail_system(journal->context, journal->path, "close", errno);
+    if (files->sync(*file)) {
+        return fail_system(journal->context, journal->path, "sync", errno);
     }
+    const int closed = files->close(*file);
     *file = -1;
-    return status;
+    return closed ? fail_system(journal->context, journal->path, "close", errno) : L3A_OK;
 }
 
 /* Frees the entries that begin after `keep` bytes. */
@@ -437,7 +448,7 @@ static void drop_entries(struct journal *journal, uint64_t keep) {
 l3a_status journal_add(struct journal *journal, uint64_t keep, struct entry *const *entries, size_t count) {
     l3a_context *context = journal->context;
     int file = -1;
-    bool existed = false;
+    bool existed = false, commits = keep && journal->commits;
     uint64_t offset = keep;
     l3a_status status = L3A_OK;
     TRY(grow_array(context, &journal->entries, &journal->capacity, journal->count + count, sizeof *journal->entries));
@@ -448,9 +459,13 @@ l3a_status journal_add(struct journal *journal, uint64_t keep, struct entry *con
         status = fail_system(context, journal->path, "shorten this file", errno);
         goto done;
     }
-    if (!keep) {
-        TRY(write_all(journal, file, 0, first_line, sizeof first_line));
-        offset = sizeof first_line;
+    for (size_t i = 0; i < count; i++) {
+        commits = commits || entries[i]->sequence;
+    }
+    if (!keep || commits != journal->commits) {
+        TRY(write_all(journal, file, 0, commits ? first_commits : first_line, sizeof first_line));
+        offset = keep ? keep : sizeof first_line;
+        journal->commits = commits;
     }
     for (size_t i = 0; i < count; i++) {
         TRY(write_record(journal, file, entries[i], &offset));
@@ -463,11 +478,13 @@ l3a_status journal_add(struct journal *journal, uint64_t keep, struct entry *con
         journal->entries[journal->count++] = entries[i];
     }
     journal->end = journal->size = offset;
+    journal->damaged = false;
 done:
     for (size_t i = 0; i < count && status != L3A_OK; i++) {
         entries[i]->length = 0;
     }
-    if (file >= 0) {
+    if (file >= 0) { /* a failure: what was not kept should not be found later; if it stays, the next record replaces it */
+        context->files->truncate(file, (off_t)keep);
         context->files->close(file);
     }
     return status;
@@ -503,7 +520,7 @@ static l3a_status write_again(struct journal *journal, struct entry *const *entr
     l3a_status status = L3A_OK;
     TRY(input_open(journal->context, journal->path, &input));
     TRY(output_open(journal->context, journal->path, &copying.output));
-    copy_piece(&copying, first_line, sizeof first_line);
+    copy_piece(&copying, journal->commits ? first_commits : first_line, sizeof first_line);
     for (size_t i = 0; i < count; i++) {
         TRY(input_scan(&input, entries[i]->offset, entries[i]->length, copy_piece, &copying));
         TRY(copying.status);
@@ -532,6 +549,7 @@ l3a_status journal_keep(struct journal *journal, struct entry *const *entries, s
     if (!count) {
         TRY(remove_file(context, journal->path));
         journal->end = journal->size = 0;
+        journal->commits = false;
     } else if (same < count) {
         TRY(write_again(journal, entries, count));
     } else if (journal->size > end) {

@@ -6,15 +6,20 @@
  *     description                                what an entry says, apart from features (journal.c)
  *     features [rows x width]                    float32; with views, the width counts the numbers of all views
  *
+ * A change that is committed, that is, kept before the model is saved, has a record with the mark "l3a-comm", whose description
+ * ends with the number of the change (its sequence). A file with such a record begins with "l3a history 2", so that a version that
+ * does not know them does not lose what they say.
+ *
  * Numbers are little-endian. Records are only ever added at the end and cut off there, so a process that is killed leaves at most
- * an incomplete last record. A record names its parent, the state of the model that it was applied to. The model file has the id of
- * its last one (history.c), and records that do not lead there are ignored. */
+ * an incomplete last record: it is torn. Anything else that is wrong is damage. A record names its parent, the state of the model
+ * that it was applied to. The model file has the id of its last one (history.c), and records that do not lead there are ignored. */
 #ifndef L3A_JOURNAL_H
 #define L3A_JOURNAL_H
 
 #include "base/memory.h"
 
-enum entry_kind { ENTRY_TEACH = 1, ENTRY_RENAME = 2, ENTRY_MERGE = 3, ENTRY_NOT_KEPT = 4 };
+/* ENTRY_UNDO takes back its parent. It is only ever committed, and goes when the model is saved. */
+enum entry_kind { ENTRY_TEACH = 1, ENTRY_RENAME = 2, ENTRY_MERGE = 3, ENTRY_NOT_KEPT = 4, ENTRY_UNDO = 5 };
 
 /* A picture that was taught or taken back. */
 struct pictured {
@@ -39,6 +44,7 @@ struct entry {
     int8_t *labels;          /* [rows x classes] */
     float *features;         /* [rows x width]; NULL: in the file */
     uint64_t offset, length; /* of the record in the file; length 0: it is not there yet */
+    uint64_t sequence;       /* of the change, if it was committed; else 0 */
 };
 
 struct journal {
@@ -48,6 +54,8 @@ struct journal {
     size_t count, capacity;
     uint64_t end;  /* of the last good record; 0: there is no file, or not even its first line */
     uint64_t size; /* of the file */
+    bool commits;  /* its first line says that it may have changes that were committed */
+    bool damaged;  /* what follows `end` is not just torn */
 };
 
 l3a_status entry_create(l3a_context *context, enum entry_kind kind, struct entry **entry);

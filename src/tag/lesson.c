@@ -4,6 +4,7 @@
 #include "base/sized.h"
 #include "base/utf8.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { LONGEST_NAME = 255 };
@@ -22,6 +23,7 @@ done:
 static void picture_free(l3a_context *context, struct lesson_picture *picture) {
     release(context, picture->path);
     release(context, picture->bytes);
+    release(context, picture->features);
     release(context, picture->marks);
     release(context, picture->problem);
 }
@@ -200,17 +202,15 @@ done:
 
 /* ---- Pictures ---- */
 
-static l3a_status add_picture(l3a_lesson *lesson, const char *path, const void *bytes, size_t count,
-                              const l3a_judgement *judgement) {
+/* What the picture consists of comes to belong to the lesson even if this fails. */
+static l3a_status add_picture(l3a_lesson *lesson, const char *path, struct lesson_picture made, const l3a_judgement *judgement) {
     l3a_context *context = lesson->context;
-    struct lesson_picture made = {.byte_count = count, .outcome = L3A_ERROR_STATE};
+    l3a_judgement own;
     l3a_status status = L3A_OK;
+    made.outcome = L3A_ERROR_STATE;
+    TRY(READ_SIZED(context, judgement, own));
     TRY(copy_text(context, path, strlen(path), &made.path));
-    if (bytes) {
-        TRY(allocate(context, count, 1, &made.bytes));
-        memcpy(made.bytes, bytes, count);
-    }
-    TRY(lesson_marks(lesson, path, judgement, &made.marks, &made.mark_count, &made.complete));
+    TRY(lesson_marks(lesson, path, &own, &made.marks, &made.mark_count, &made.complete));
     TRY(grow_array(context, &lesson->pictures, &lesson->capacity, lesson->count + 1, sizeof made));
     lesson->pictures[lesson->count++] = made;
     made = (struct lesson_picture){0};
@@ -221,12 +221,7 @@ done:
 
 l3a_status l3a_lesson_add(l3a_lesson *lesson, const char *path, const l3a_judgement *judgement) {
     REQUIRE(lesson, lesson, path, judgement);
-    l3a_judgement own;
-    l3a_status status = L3A_OK;
-    TRY(READ_SIZED(lesson->context, judgement, own));
-    TRY(add_picture(lesson, path, NULL, 0, &own));
-done:
-    return status;
+    return add_picture(lesson, path, (struct lesson_picture){0}, judgement);
 }
 
 l3a_status l3a_lesson_add_bytes(l3a_lesson *lesson, const char *name, const void *bytes, size_t count,
@@ -235,10 +230,26 @@ l3a_status l3a_lesson_add_bytes(l3a_lesson *lesson, const char *name, const void
     if (count) {
         REQUIRE(lesson, bytes);
     }
-    l3a_judgement own;
+    struct lesson_picture picture = {.byte_count = count};
     l3a_status status = L3A_OK;
-    TRY(READ_SIZED(lesson->context, judgement, own));
-    TRY(add_picture(lesson, name, count ? bytes : "", count, &own));
+    TRY(allocate(lesson->context, count, 1, &picture.bytes));
+    memcpy(picture.bytes, count ? bytes : "", count);
+    TRY(add_picture(lesson, name, picture, judgement));
+done:
+    return status;
+}
+
+l3a_status l3a_lesson_add_features(l3a_lesson *lesson, const char *name, uint64_t checksum, const float *features, size_t count,
+                                   const l3a_judgement *judgement) {
+    REQUIRE(lesson, lesson, name, features, judgement);
+    struct lesson_picture picture = {.feature_count = count, .checksum = checksum};
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < count; i++) {
+        FAIL_IF(!isfinite(features[i]), lesson->context, L3A_ERROR_DATA, NULL, "%s: feature %zu is not finite", name, i);
+    }
+    TRY(allocate(lesson->context, count, sizeof *features, &picture.features));
+    memcpy(picture.features, features, count * sizeof *features);
+    TRY(add_picture(lesson, name, picture, judgement));
 done:
     return status;
 }

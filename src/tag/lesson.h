@@ -14,6 +14,9 @@ struct lesson_picture {
     char *path;     /* or the name, if it is in memory */
     uint8_t *bytes; /* NULL: in a file */
     size_t byte_count;
+    float *features; /* NULL: to be computed */
+    size_t feature_count;
+    uint64_t checksum; /* with features: of its file */
     struct mark *marks;
     size_t mark_count;
     bool complete;

@@ -7,6 +7,9 @@
 #include "tag/tagger.h"
 #include "tag/tags.h"
 
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
 struct l3a_reader {
     l3a_context *context;
     l3a_tagger *tagger;
@@ -130,6 +133,65 @@ l3a_status l3a_reader_tag_bytes(l3a_reader *reader, const char *name, const void
 done:
     return status;
 }
+
+/* ---- In steps ---- */
+
+size_t l3a_reader_inputs(const l3a_reader *reader) {
+    const l3a_backbone_info *info = reader ? l3a_backbone_describe(reader->backbone) : NULL;
+    return info ? reader->views * 3 * info->size * info->size : 0;
+}
+
+size_t l3a_reader_width(const l3a_reader *reader) {
+    return reader ? reader->views * l3a_backbone_describe(reader->backbone)->width : 0;
+}
+
+l3a_status l3a_reader_prepare(l3a_reader *reader, const char *name, const void *bytes, size_t count, float *input,
+                              uint64_t *checksum) {
+    REQUIRE(reader, reader, name, input, checksum);
+    if (count) {
+        REQUIRE(reader, bytes);
+    }
+    l3a_status status = L3A_OK;
+    *checksum = XXH3_64bits(bytes, count);
+    TRY(preparer_decode(&reader->preparer, name, bytes, count, &reader->picture));
+    preparer_deliver(&reader->preparer, &reader->picture, input);
+done:
+    return status;
+}
+
+l3a_status l3a_reader_compute(l3a_reader *reader, const float *inputs, size_t pictures, float *features) {
+    REQUIRE(reader, reader, inputs, features);
+    const size_t input = l3a_reader_inputs(reader) / reader->views, width = l3a_reader_width(reader) / reader->views;
+    const size_t rows = pictures * reader->views;
+    l3a_status status = L3A_OK;
+    for (size_t first = 0; first < rows; first += INTAKE_RUN) {
+        const size_t count = rows - first < INTAKE_RUN ? rows - first : INTAKE_RUN;
+        TRY(l3a_backbone_run(reader->backbone, inputs + first * input, count, features + first * width));
+    }
+done:
+    return status;
+}
+
+l3a_status l3a_reader_score(l3a_reader *reader, const float *features, size_t pictures, l3a_tags_callback *on_tags, void *user) {
+    REQUIRE(reader, reader, features, on_tags);
+    struct scorer *edition = tagger_borrow(reader->tagger);
+    struct results results = {0};
+    l3a_status status = L3A_OK;
+    TRY(make_results(reader, edition, features, pictures, &results));
+    for (size_t i = 0; i < pictures; i++) {
+        l3a_tags *tags = NULL;
+        TRY(make_tags(reader, edition, &results, i, &tags));
+        const int stop = on_tags(i, L3A_OK, tags, user);
+        l3a_tags_free(tags);
+        FAIL_IF(stop, reader->context, L3A_ERROR_CANCELLED, NULL, "pictures: cancelled");
+    }
+done:
+    scorer_free(edition);
+    results_free(reader, &results);
+    return status;
+}
+
+/* ---- Many files ---- */
 
 /* What a call to tag many pictures hands from batch to batch. */
 struct delivery {

@@ -7,6 +7,7 @@
 #include "extract/intake.h"
 #include "image/picture.h"
 #include "learn/model.h"
+#include "tag/history.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -70,13 +71,42 @@ done:
     return status;
 }
 
+static l3a_status load_model(const l3a_tagger *tagger, l3a_model **model) {
+    l3a_status status = L3A_OK;
+    FAIL_IF(tagger->current->packed, tagger->context, L3A_ERROR_STATE, "use the model that it was packed from",
+            "%s: a packed model can only tag; it lacks the sums that learning needs", tagger->path);
+    TRY(l3a_model_load(tagger->context, tagger->path, model));
+done:
+    return status;
+}
+
+l3a_status tagger_history(l3a_tagger *tagger, l3a_history **history) {
+    l3a_model *loaded = NULL;
+    l3a_history *made = NULL;
+    l3a_status status = L3A_OK;
+    if (!tagger->history) {
+        TRY(tagger->model ? L3A_OK : load_model(tagger, &loaded));
+        TRY(history_begin(tagger->context, tagger->path, loaded ? &loaded : &tagger->model, &made));
+        /* The file may have changed since the current edition was loaded, and the history may have more than the file. */
+        TRY(loaded || l3a_history_ahead(made) ? publish(tagger, loaded ? loaded : tagger->model) : L3A_OK);
+        tagger->model = loaded ? loaded : tagger->model;
+        loaded = NULL;
+        tagger->history = made;
+        made->model = &tagger->model;
+        made = NULL;
+    }
+    *history = tagger->history;
+done:
+    l3a_history_free(made);
+    l3a_model_free(loaded);
+    return status;
+}
+
 l3a_status tagger_model(l3a_tagger *tagger, l3a_model **model) {
     l3a_model *loaded = NULL;
     l3a_status status = L3A_OK;
     if (!tagger->model) {
-        FAIL_IF(tagger->current->packed, tagger->context, L3A_ERROR_STATE, "use the model that it was packed from",
-                "%s: a packed model can only tag; it lacks the sums that learning needs", tagger->path);
-        TRY(l3a_model_load(tagger->context, tagger->path, &loaded));
+        TRY(load_model(tagger, &loaded));
         TRY(publish(tagger, loaded)); /* the file may have changed since the current edition was loaded */
         tagger->model = loaded;
         loaded = NULL;
@@ -85,6 +115,13 @@ l3a_status tagger_model(l3a_tagger *tagger, l3a_model **model) {
 done:
     l3a_model_free(loaded);
     return status;
+}
+
+void tagger_forget(l3a_tagger *tagger) {
+    l3a_history_free(tagger->history);
+    tagger->history = NULL;
+    l3a_model_free(tagger->model);
+    tagger->model = NULL;
 }
 
 l3a_status tagger_publish(l3a_tagger *tagger) {
@@ -111,6 +148,7 @@ static l3a_status tagger_start(l3a_context *context, const char *path, const l3a
     made->context = context;
     made->batch = options->batch ? options->batch : INTAKE_BATCH;
     made->views = options->views;
+    made->commits = options->commit;
     TRY(make_lock(made));
     TRY(copy_text(context, path, strlen(path), &made->path));
     *tagger = made;
@@ -188,10 +226,7 @@ l3a_status l3a_tagger_reload(l3a_tagger *tagger) {
     TRY(check_backbone(tagger, loaded));
     exchange(tagger, loaded);
     loaded = NULL;
-    l3a_history_free(tagger->history);
-    tagger->history = NULL;
-    l3a_model_free(tagger->model);
-    tagger->model = NULL;
+    tagger_forget(tagger);
 done:
     scorer_free(loaded);
     return status;
@@ -200,6 +235,10 @@ done:
 const l3a_model *l3a_tagger_model(l3a_tagger *tagger) {
     l3a_model *model = NULL;
     return tagger && tagger_model(tagger, &model) == L3A_OK ? model : NULL;
+}
+
+const char *l3a_tagger_backbone(const l3a_tagger *tagger) {
+    return tagger ? tagger->backbone_path : NULL;
 }
 
 void l3a_tagger_free(l3a_tagger *tagger) {

@@ -23,6 +23,7 @@ struct l3a_tagger {
     size_t batch;
     l3a_model *model;     /* the writer's; NULL: not needed yet */
     l3a_history *history; /* of that model; NULL: not needed yet */
+    bool commits;         /* changes are in the journal before anybody sees them */
     bool has_lock;
     pthread_mutex_t lock;
     struct scorer *current; /* changes only under the lock */
@@ -34,6 +35,10 @@ struct scorer *tagger_borrow(l3a_tagger *tagger);
 /* For the writer only: */
 /* The model that the writer may change; loads it if need be. L3A_ERROR_STATE for a packed file. */
 l3a_status tagger_model(l3a_tagger *tagger, l3a_model **model);
+/* The history of that model; changes that were committed and are not in the model's file are then in the model. */
+l3a_status tagger_history(l3a_tagger *tagger, l3a_history **history);
+/* Drops the model and its history; they are loaded again when they are next needed. */
+void tagger_forget(l3a_tagger *tagger);
 /* Makes the model as it is now the edition that readers see. Calls in progress end with the one they began with. After a failure,
  * readers still see the old one. */
 l3a_status tagger_publish(l3a_tagger *tagger);

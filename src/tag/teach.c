@@ -67,6 +67,10 @@ static void teaching_free(struct teaching *teaching) {
 
 /* ---- Reading the pictures ---- */
 
+static bool is_file(const struct lesson_picture *picture) {
+    return !picture->bytes && !picture->features;
+}
+
 static l3a_status keep_outcome(struct teaching *teaching, size_t index, const struct arrival *arrival, const float *features) {
     struct plan *plan = &teaching->plans[index];
     plan->bad = arrival->status != L3A_OK;
@@ -140,6 +144,24 @@ done:
     return status;
 }
 
+/* Takes over the features of the pictures that come with them. */
+static l3a_status take_features(struct teaching *teaching) {
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < teaching->lesson->count; i++) {
+        const struct lesson_picture *picture = &teaching->lesson->pictures[i];
+        if (picture->features) {
+            const struct arrival arrival = {.checksum = picture->checksum};
+            FAIL_IF(picture->feature_count != teaching->width, teaching->context, L3A_ERROR_MISMATCH,
+                    "teach the picture itself instead of its features",
+                    "%s: the picture comes with %zu features, but the model learns %zu", picture->path, picture->feature_count,
+                    teaching->width);
+            TRY(keep_outcome(teaching, i, &arrival, picture->features));
+        }
+    }
+done:
+    return status;
+}
+
 /* Fails if a picture must be readable and is not. */
 static l3a_status check_read(const struct teaching *teaching) {
     const l3a_lesson *lesson = teaching->lesson;
@@ -166,7 +188,7 @@ static l3a_status read_pictures(struct teaching *teaching) {
     TRY(allocate(context, lesson->count, sizeof *paths, &paths));
     TRY(allocate(context, lesson->count, sizeof *indices, &indices));
     for (size_t i = 0; i < lesson->count; i++) {
-        if (!lesson->pictures[i].bytes && !teaching->plans[i].seen) {
+        if (is_file(&lesson->pictures[i]) && !teaching->plans[i].seen) {
             paths[count] = lesson->pictures[i].path;
             indices[count++] = i;
         }
@@ -175,6 +197,7 @@ static l3a_status read_pictures(struct teaching *teaching) {
         TRY(read_files(teaching, paths, indices, count));
     }
     TRY(read_memory(teaching));
+    TRY(take_features(teaching));
     TRY(check_read(teaching));
 done:
     release(context, paths);
@@ -295,7 +318,7 @@ static l3a_status find_known(const struct teaching *teaching, size_t index, bool
         const struct pictured *row = &teaching->known[i].entry->rows[teaching->known[i].row];
         *found = row->checksum == teaching->plans[index].checksum ? i : *found;
     }
-    if (!by_path || picture->bytes || *found < teaching->known_count) {
+    if (!by_path || !is_file(picture) || *found < teaching->known_count) {
         return L3A_OK;
     }
     TRY(history_paths(teaching->history, picture->path, &absolute, &relative));
@@ -403,7 +426,7 @@ static l3a_status find_seen(struct teaching *teaching) {
         struct plan *plan = &teaching->plans[i];
         input_file input = {.file = -1};
         TRY(labels_of(teaching, i, teaching->labels)); /* before time is spent on pictures */
-        if (picture->bytes || !teaching->known_count || input_open(teaching->context, picture->path, &input) != L3A_OK) {
+        if (!is_file(picture) || !teaching->known_count || input_open(teaching->context, picture->path, &input) != L3A_OK) {
             continue;
         }
         if (input_checksum(&input, 0, input.size, &plan->checksum) == L3A_OK) {
@@ -429,7 +452,7 @@ static l3a_status fill_row(const struct teaching *teaching, struct entry *entry,
     const struct lesson_picture *picture = &teaching->lesson->pictures[index];
     struct pictured *to = &entry->rows[row];
     l3a_status status = L3A_OK;
-    if (picture->bytes) {
+    if (!is_file(picture)) {
         TRY(copy_text(teaching->context, picture->path, strlen(picture->path), &to->path));
         TRY(copy_text(teaching->context, "", 0, &to->relative));
     } else {
@@ -571,14 +594,18 @@ done:
     return status;
 }
 
-static l3a_status history_of(l3a_tagger *tagger, l3a_history **history) {
-    l3a_model *model;
+/* The model has changed: keeps the change if the tagger commits, and shows it to readers. A change that cannot be kept is dropped.
+ */
+static l3a_status settle(l3a_tagger *tagger) {
     l3a_status status = L3A_OK;
-    TRY(tagger_model(tagger, &model));
-    if (!tagger->history) {
-        TRY(history_begin(tagger->context, tagger->path, &tagger->model, &tagger->history));
+    if (tagger->commits) {
+        status = history_commit(tagger->history);
+        if (status != L3A_OK) {
+            tagger_forget(tagger);
+            return status;
+        }
     }
-    *history = tagger->history;
+    TRY(tagger_publish(tagger));
 done:
     return status;
 }
@@ -593,7 +620,7 @@ l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_le
     if (report) {
         TRY(CHECK_SIZED(tagger->context, report));
     }
-    TRY(history_of(tagger, &teaching.history));
+    TRY(tagger_history(tagger, &teaching.history));
     teaching.model = tagger->model;
     TRY(tagger_remember_backbone(tagger->model, tagger->path, tagger->backbone_path));
     TRY(prepare(&teaching, &entry));
@@ -603,7 +630,7 @@ l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_le
         TRY(history_apply(teaching.history, entry, !teaching.options.no_history, &made));
         made.images = pictures;
         made.new_classes = new_classes;
-        TRY(tagger_publish(tagger));
+        TRY(settle(tagger));
     }
     if (report) {
         TRY(WRITE_SIZED(tagger->context, report, made));
@@ -617,9 +644,9 @@ l3a_status l3a_tagger_undo(l3a_tagger *tagger, l3a_teach_report *report) {
     REQUIRE(tagger, tagger);
     l3a_history *history;
     l3a_status status = L3A_OK;
-    TRY(history_of(tagger, &history));
+    TRY(tagger_history(tagger, &history));
     TRY(l3a_history_undo(history, report));
-    TRY(tagger_publish(tagger));
+    TRY(settle(tagger));
 done:
     return status;
 }
@@ -628,9 +655,9 @@ l3a_status l3a_tagger_rename(l3a_tagger *tagger, const char *old_name, const cha
     REQUIRE(tagger, tagger, old_name, new_name, exact);
     l3a_history *history;
     l3a_status status = L3A_OK;
-    TRY(history_of(tagger, &history));
+    TRY(tagger_history(tagger, &history));
     TRY(l3a_history_rename(history, old_name, new_name, exact));
-    TRY(tagger_publish(tagger));
+    TRY(settle(tagger));
 done:
     return status;
 }
@@ -639,9 +666,9 @@ l3a_status l3a_tagger_widen(l3a_tagger *tagger, size_t dim) {
     REQUIRE(tagger, tagger);
     l3a_history *history;
     l3a_status status = L3A_OK;
-    TRY(history_of(tagger, &history));
+    TRY(tagger_history(tagger, &history));
     TRY(l3a_history_widen(history, dim));
-    TRY(tagger_publish(tagger));
+    TRY(settle(tagger));
 done:
     return status;
 }
@@ -650,7 +677,7 @@ l3a_status l3a_tagger_save(l3a_tagger *tagger) {
     REQUIRE(tagger, tagger);
     l3a_history *history;
     l3a_status status = L3A_OK;
-    TRY(history_of(tagger, &history));
+    TRY(tagger_history(tagger, &history));
     TRY(l3a_history_save(history));
 done:
     return status;
@@ -660,7 +687,7 @@ l3a_status l3a_tagger_history(l3a_tagger *tagger, const l3a_history **history) {
     REQUIRE(tagger, tagger, history);
     l3a_history *own;
     l3a_status status = L3A_OK;
-    TRY(history_of(tagger, &own));
+    TRY(tagger_history(tagger, &own));
     *history = own;
 done:
     return status;

@@ -705,6 +705,11 @@ static int mortal_sync(int file) {
     return ended() ? -1 : posix_files.sync(file);
 }
 
+static int mortal_no_sync(int file) {
+    (void)file;
+    return ended() ? -1 : 0;
+}
+
 static int mortal_rename(const char *from, const char *to) {
     return ended() ? -1 : posix_files.rename(from, to);
 }
@@ -828,6 +833,198 @@ static void a_full_disk(void **state) {
     assert_int_equal(l3a_history_count(history), 3);
     assert_ok(context, l3a_history_undo(history, NULL));
     l3a_history_free(history);
+    l3a_context_free(context);
+}
+
+/* ---- Committing ---- */
+
+/* A history in a file, whose model knows nothing. Freed by the caller. */
+static l3a_history *empty_history(l3a_context *context) {
+    l3a_model *model = new_model(context, DIM);
+    l3a_history *history = NULL;
+    assert_ok(context, history_begin(context, model_path, &model, &history));
+    assert_ok(context, l3a_history_save(history));
+    l3a_history_free(history);
+    l3a_model_free(model);
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    return history;
+}
+
+/* Teaches the next of the three lessons, or undoes the last one. */
+static l3a_status step_forward(l3a_history *history) {
+    const size_t next = l3a_history_count(history) + 1;
+    l3a_teach_report report = {.size = sizeof report};
+    const l3a_status status = history_apply(history, lesson(history->context, next, three, next, 1), true, &report);
+    return status == L3A_OK ? history_commit(history) : status;
+}
+
+static l3a_status step_back(l3a_history *history) {
+    const l3a_status status = l3a_history_undo(history, NULL);
+    return status == L3A_OK ? history_commit(history) : status;
+}
+
+static void assert_lessons(l3a_history *history, size_t lessons) {
+    l3a_model *expected = model_of(history->context, lessons, DIM);
+    assert_int_equal(l3a_history_count(history), lessons);
+    assert_same_scores(history->context, *history->model, expected, three, lessons);
+    l3a_model_free(expected);
+}
+
+static l3a_history *open_again(l3a_history *history) {
+    l3a_context *context = history->context;
+    l3a_history_free(history);
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    return history;
+}
+
+static void what_is_committed_is_there_once(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_history *history = empty_history(context);
+    (void)state;
+    for (size_t i = 1; i <= 3; i++) {
+        assert_ok(context, step_forward(history));
+        assert_int_equal(l3a_history_ahead(history), i);
+    }
+    history = open_again(history);
+    assert_int_equal(l3a_history_ahead(history), 3);
+    assert_lessons(history, 3);
+    assert_string_equal(l3a_history_gap(history), "");
+    assert_ok(context, step_back(history));
+    assert_ok(context, step_back(history));
+    history = open_again(history);
+    assert_int_equal(l3a_history_ahead(history), 5);
+    assert_lessons(history, 1);
+    assert_ok(context, step_forward(history));
+    assert_ok(context, l3a_history_save(history));
+    assert_int_equal(l3a_history_ahead(history), 0);
+    assert_int_equal(history->journal.count, 2);
+    history = open_again(history);
+    assert_int_equal(l3a_history_ahead(history), 0);
+    assert_lessons(history, 2);
+    assert_ok(context, step_back(history)); /* of a lesson that the file of the model has */
+    assert_ok(context, l3a_history_undo(history, NULL));
+    history = open_again(history); /* the second one was not committed */
+    assert_lessons(history, 1);
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_ok(context, l3a_history_save(history));
+    history = open_again(history);
+    assert_lessons(history, 0);
+    l3a_history_free(history);
+    l3a_context_free(context);
+}
+
+/* What a server does, step by step: +: a lesson, -: an undo, s: a save. */
+static const char story[] = "++-+s+-s-+";
+
+/* The lessons after the first steps of the story. */
+static size_t lessons_after(size_t steps) {
+    size_t lessons = 0;
+    for (size_t i = 0; i < steps; i++) {
+        lessons = lessons + (story[i] == '+') - (story[i] == '-');
+    }
+    return lessons;
+}
+
+/* Lives through the story, and ends after some operations on files. Returns the steps that were answered. */
+static size_t live_through(size_t operations) {
+    file_operations files = posix_files;
+    files.write = mortal_write;
+    files.truncate = mortal_truncate;
+    files.sync = mortal_no_sync; /* which only takes time: no power fails here */
+    files.rename = mortal_rename;
+    files.remove = mortal_remove;
+    files.open = mortal_open;
+    l3a_context *context = make_context(1);
+    l3a_history *history = empty_history(context);
+    size_t steps = 0;
+    bool good = true;
+    context->files = &files;
+    operations_left = operations;
+    while (good && story[steps]) {
+        const char step = story[steps];
+        good = (step == '+' ? step_forward(history) : step == '-' ? step_back(history) : l3a_history_save(history)) == L3A_OK;
+        steps += good;
+    }
+    l3a_history_free(history);
+    context->files = &posix_files;
+    l3a_context_free(context);
+    return steps;
+}
+
+static void a_process_that_ends_while_it_commits(void **state) {
+    l3a_context *context = make_context(1);
+    size_t steps = 0, operations = 0;
+    (void)state;
+    for (; story[steps]; operations++) {
+        l3a_history *history = NULL;
+        unlink(model_path);
+        unlink(history_path);
+        steps = live_through(operations);
+        assert_ok(context, l3a_history_open(context, model_path, &history));
+        const size_t lessons = l3a_history_count(history), before = lessons_after(steps);
+        assert_true(lessons == before || (story[steps] && lessons == lessons_after(steps + 1)));
+        assert_lessons(history, lessons);
+        assert_ok(context, lessons < 3 ? step_forward(history) : step_back(history)); /* what was left behind is no obstacle */
+        history = open_again(history);
+        assert_lessons(history, lessons < 3 ? lessons + 1 : 2);
+        l3a_history_free(history);
+    }
+    assert_true(operations > 40);
+    l3a_context_free(context);
+}
+
+/* Every bit counts; a file that is cut short has lost what was cut off, and nothing else. */
+static void damaged_commits(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_history *history = empty_history(context);
+    size_t size, known = 0;
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        assert_ok(context, step_forward(history));
+    }
+    l3a_history_free(history);
+    char *bytes = read_bytes(history_path, &size);
+    for (size_t at = 0; at < size; at++) {
+        history = NULL;
+        bytes[at] ^= (char)(1 << at % 8);
+        write_bytes(history_path, bytes, size);
+        bytes[at] ^= (char)(1 << at % 8);
+        const l3a_status status = l3a_history_open(context, model_path, &history);
+        assert_true(status == L3A_ERROR_CHECKSUM || status == L3A_ERROR_FORMAT || status == L3A_ERROR_VERSION ||
+                    (at < 16 && status == L3A_ERROR_STATE));
+        assert_non_null(strstr(l3a_error_text(context), "pets.l3a.history"));
+    }
+    for (size_t at = 0; at <= size; at += at > 16 ? 4 : 1) {
+        write_bytes(history_path, bytes, at);
+        assert_ok(context, l3a_history_open(context, model_path, &history));
+        assert_true(l3a_history_count(history) >= known);
+        known = l3a_history_count(history);
+        assert_lessons(history, known);
+        l3a_history_free(history);
+    }
+    free(bytes);
+    l3a_context_free(context);
+}
+
+/* Lessons must not get lost because the model is another one. */
+static void commits_of_another_model(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_history *history = empty_history(context);
+    (void)state;
+    assert_ok(context, step_forward(history));
+    assert_ok(context, l3a_history_save(history));
+    copy_file(model_path, copy_path);
+    assert_ok(context, step_forward(history));
+    assert_ok(context, step_forward(history));
+    l3a_history_free(history);
+    l3a_model *other = model_of(context, 2, DIM);
+    assert_ok(context, l3a_model_save(other, model_path));
+    assert_int_equal(l3a_history_open(context, model_path, &history), L3A_ERROR_STATE);
+    copy_file(copy_path, model_path);
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    assert_lessons(history, 3);
+    l3a_history_free(history);
+    l3a_model_free(other);
     l3a_context_free(context);
 }
 
@@ -1018,6 +1215,10 @@ int main(void) {
         TEST(a_process_that_ends_while_it_undoes),
         TEST(a_process_that_ends_while_it_does_both),
         TEST(a_full_disk),
+        TEST(what_is_committed_is_there_once),
+        TEST(a_process_that_ends_while_it_commits),
+        TEST(damaged_commits),
+        TEST(commits_of_another_model),
         TEST(memory_that_runs_out),
         TEST(what_to_expect),
         TEST(nothing_to_expect),

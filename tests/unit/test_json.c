@@ -407,6 +407,56 @@ static void numbers_have_a_point_in_a_locale_with_a_comma(void **state) {
     assert_string_equal(text, "0.525");
 }
 
+/* ---- Trees ---- */
+
+static void a_tree(void **state) {
+    static const char text[] = " {\"a\": [1, -2.5e1, true, null, []], \"b\": {\"c\": \"\\u00e9\\n\", \"a\": false}, \"a\": 7} ";
+    l3a_json *json = NULL;
+    size_t length = 9;
+    (void)state;
+    assert_ok(context, l3a_json_read(context, "sample", text, strlen(text), 20, &json));
+    const l3a_json_value *root = l3a_json_root(json), *a = l3a_json_get(root, "a"), *b = l3a_json_get(root, "b");
+    assert_int_equal(l3a_json_kind_of(root), L3A_JSON_OBJECT);
+    assert_ptr_equal(l3a_json_first(root), a);
+    assert_ptr_equal(l3a_json_next(a), b);
+    assert_string_equal(l3a_json_key(b), "b");
+    assert_null(l3a_json_get(root, "d"));
+    assert_null(l3a_json_next(l3a_json_next(b)));
+    const l3a_json_kind kinds[] = {L3A_JSON_NUMBER, L3A_JSON_NUMBER, L3A_JSON_BOOLEAN, L3A_JSON_NULL, L3A_JSON_ARRAY};
+    const double numbers[] = {1, -25, 1, 0, 0};
+    const l3a_json_value *item = l3a_json_first(a);
+    for (size_t i = 0; i < 5; i++, item = l3a_json_next(item)) {
+        assert_int_equal(l3a_json_kind_of(item), kinds[i]);
+        assert_true(l3a_json_number(item) == numbers[i]);
+        assert_null(l3a_json_key(item));
+        assert_null(l3a_json_first(item));
+    }
+    assert_null(item);
+    assert_string_equal(l3a_json_text(l3a_json_get(b, "c"), &length), "\xc3\xa9\n");
+    assert_int_equal(length, 3);
+    assert_null(l3a_json_text(a, &length));
+    assert_int_equal(length, 0);
+    l3a_json_free(json);
+}
+
+static void trees_that_are_refused(void **state) {
+    static const char *const texts[] = {"",    "{",     "[1,]",       "{\"a\"}", "[] []", "\"\xff\"", "{\"\xff\": 1}",
+                                        "nul", "[1 2]", "\"\\u0000\""};
+    l3a_json *json = NULL;
+    char deep[1000];
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const l3a_status status = l3a_json_read(context, "sample", texts[i], strlen(texts[i]), 100, &json);
+        assert_true(status == L3A_ERROR_FORMAT || status == L3A_ERROR_TRUNCATED);
+        assert_non_null(strstr(l3a_error_text(context), "sample"));
+    }
+    memset(deep, '[', sizeof deep);
+    assert_true(l3a_json_read(context, "sample", deep, sizeof deep, 10000, &json) != L3A_OK);
+    assert_int_equal(l3a_json_read(context, "sample", "[1, 2, 3]", 9, 3, &json), L3A_ERROR_MEMORY);
+    assert_ok(context, l3a_json_read(context, "sample", "[1, 2, 3]", 9, 4, &json));
+    l3a_json_free(json);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_kind_of_value_is_read),
@@ -428,6 +478,8 @@ int main(void) {
         cmocka_unit_test(a_text_cut_at_any_byte_is_refused),
         cmocka_unit_test(whole_numbers_reach_the_largest_and_never_wrap_around),
         cmocka_unit_test(numbers_are_rounded_correctly),
+        cmocka_unit_test(a_tree),
+        cmocka_unit_test(trees_that_are_refused),
         cmocka_unit_test(texts_that_are_no_number_are_refused),
         cmocka_unit_test(a_number_as_text_is_short_and_reads_back),
         cmocka_unit_test(numbers_have_a_point_in_a_locale_with_a_comma),

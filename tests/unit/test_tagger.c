@@ -275,6 +275,49 @@ static void one_picture_from_file_and_memory(void **state) {
     }
 }
 
+/* Prepared by one reader, computed by another in batches of any size, and scored by a third. */
+static void in_steps(void **state) {
+    static struct gathered gathered;
+    static float by_hand[PICTURES * CLASSES];
+    l3a_context *context = make_context(1);
+    l3a_tagger *tagger = open_tagger(context, input.model, 0);
+    l3a_reader *readers[3] = {make_reader(tagger), make_reader(tagger), make_reader(tagger)};
+    const size_t inputs = l3a_reader_inputs(readers[0]), width = l3a_reader_width(readers[0]);
+    float *planes = calloc(PICTURES * inputs, sizeof *planes), *features = calloc(PICTURES * width, sizeof *features);
+    uint64_t checksum = 0, other = 0;
+    (void)state;
+    score_by_hand(context, 1, by_hand);
+    for (size_t i = 0; i < PICTURES; i++) {
+        size_t size;
+        char *bytes = read_bytes(input.pictures[i], &size);
+        other = checksum;
+        assert_int_equal(l3a_reader_prepare(readers[0], "memory", bytes, size, planes + i * inputs, &checksum), L3A_OK);
+        assert_true(checksum != other);
+        free(bytes);
+    }
+    assert_int_equal(l3a_reader_prepare(readers[0], "letter", "hello", 5, planes, &checksum), L3A_ERROR_FORMAT);
+    for (size_t batch = 1; batch <= PICTURES; batch += PICTURES - 1) {
+        for (size_t first = 0; first < PICTURES; first += batch) {
+            assert_int_equal(l3a_reader_compute(readers[1], planes + first * inputs, batch, features + first * width), L3A_OK);
+        }
+        gathered = (struct gathered){.reader = readers[2]};
+        assert_int_equal(l3a_reader_score(readers[2], features, PICTURES, gather, &gathered), L3A_OK);
+        for (size_t i = 0; i < PICTURES * CLASSES; i++) {
+            const float apart = fabsf(gathered.scores[i] - by_hand[i]);
+            assert_true(apart < (batch == 1 ? 1e-6F : 1e-3F) * (1 + fabsf(by_hand[i]))); /* rounding depends on the batch */
+        }
+    }
+    gathered = (struct gathered){.reader = readers[2], .limit = 1};
+    assert_int_equal(l3a_reader_score(readers[2], features, PICTURES, gather, &gathered), L3A_ERROR_CANCELLED);
+    for (size_t i = 0; i < 3; i++) {
+        l3a_reader_free(readers[i]);
+    }
+    free(planes);
+    free(features);
+    l3a_tagger_free(tagger);
+    l3a_context_free(context);
+}
+
 static void tags_are_sorted_and_complete(void **state) {
     l3a_context *context = make_context(1);
     l3a_tagger *tagger = open_tagger(context, input.model, 0);
@@ -952,6 +995,7 @@ static void readers_while_the_model_changes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(scores_equal_extraction),
                                        cmocka_unit_test(one_picture_from_file_and_memory),
+                                       cmocka_unit_test(in_steps),
                                        cmocka_unit_test(tags_are_sorted_and_complete),
                                        cmocka_unit_test(tags_of_given_scores),
                                        cmocka_unit_test(views_of_a_picture),

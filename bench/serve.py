@@ -1,0 +1,134 @@
+"""How fast the server is, beside the command: pictures a second at 64 connections, the time of a single picture while somebody teaches,
+and with 1,000 idle and 200 slow connections. Needs wrk, and ../shared: ViT-Tiny and the pictures of VOC 2007.
+
+    L3A_BUILD=build /usr/bin/python3 bench/serve.py [PICTURES]"""
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[1]
+BUILD = Path(os.environ.get("L3A_BUILD", SOURCE / "build"))
+SHARED = Path(os.environ.get("L3A_SHARED", SOURCE.parent / "shared"))
+BACKBONE, VOC = SHARED / "backbones/vit_tiny_patch16_224.safetensors", SHARED / "data/voc2007-small/VOCdevkit/VOC2007/JPEGImages"
+COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 512
+
+# Each connection sends the next picture; each is another one, and the server remembers none.
+WRK = """
+local bodies, at = {}, 0
+for line in io.lines(os.getenv("L3A_PICTURES")) do
+    local file = io.open(line, "rb")
+    bodies[#bodies + 1] = file:read("*a")
+    file:close()
+end
+request = function()
+    at = at % #bodies + 1
+    return wrk.format("POST", "/v1/tag", {["Content-Type"] = "image/jpeg"}, bodies[at])
+end
+"""
+
+
+def start(model, *options):
+    server = subprocess.Popen([BUILD / "l3a", "serve", model, "--listen", "127.0.0.1:0", *options], stderr=subprocess.PIPE, text=True)
+    for line in server.stderr:
+        if "listening at" in line:
+            threading.Thread(target=server.stderr.read, daemon=True).start()
+            return server, int(line.rsplit(":", 1)[1].strip().rstrip("/"))
+    raise RuntimeError("the server did not start")
+
+
+def command_seconds(model, paths):
+    began = time.perf_counter()
+    subprocess.run([BUILD / "l3a", "tag", model, *paths, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+def wrk(port, folder, listed, connections, seconds):
+    (folder / "post.lua").write_text(WRK)
+    done = subprocess.run(["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "--latency", "-s", folder / "post.lua",
+                           f"http://127.0.0.1:{port}/"], check=True, capture_output=True, text=True, env={**os.environ, "L3A_PICTURES": str(listed)})
+    assert "Non-2xx" not in done.stdout, done.stdout
+    return float(next(line.split()[1] for line in done.stdout.splitlines() if line.startswith("Requests/sec")))
+
+
+def times(port, pictures, stop=None):
+    """Sorted times of single pictures, one after the other."""
+    connection, found = http.client.HTTPConnection("127.0.0.1", port, timeout=60), []
+    for picture in pictures:
+        began = time.perf_counter()
+        connection.request("POST", "/v1/tag", picture, {"Content-Type": "image/jpeg"})
+        response = connection.getresponse()
+        response.read()
+        assert response.status == 200, response.status
+        found.append(time.perf_counter() - began)
+    return sorted(found)
+
+
+def p(sorted_times, share):
+    return 1e3 * sorted_times[min(len(sorted_times) - 1, int(share * len(sorted_times)))]
+
+
+def teach_for_ever(port, paths, stop, counts):
+    connection, number = http.client.HTTPConnection("127.0.0.1", port, timeout=60), 0
+    while not stop.is_set():
+        path = paths[number % len(paths)]
+        body = json.dumps({"pictures": [{"path": path.name, "tags": ["taught"]}], "instead": True}) if number < len(paths) else None
+        connection.request("POST", "/v1/teach" if body else "/v1/undo", body, {"Content-Type": "application/json"} if body else {})
+        response = connection.getresponse()
+        response.read()
+        counts.append(response.status)
+        number += 1
+
+
+def main():
+    paths = sorted(VOC.glob("*.jpg"))
+    pictures, others = paths[:COUNT], paths[COUNT:COUNT + 400]
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        model, listed = folder / "voc.l3a", folder / "pictures"
+        listed.write_text("".join(f"{path}\n" for path in pictures))
+        for name, chosen in (("a", paths[-16:-8]), ("b", paths[-8:])):
+            subprocess.run([BUILD / "l3a", "teach", model, *chosen, "--tags", name, "--backbone", BACKBONE, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+        command_seconds(model, pictures[:32])
+        command = (COUNT - 16) / (command_seconds(model, pictures) - command_seconds(model, pictures[:16]))
+        server, port = start(model, "--cache", "0")
+        wrk(port, folder, listed, 64, 3)
+        rate = wrk(port, folder, listed, 64, max(10, int(1.5 * COUNT / command)))
+        print(f"64 connections: {rate:.1f} pictures/s; l3a tag: {command:.1f} pictures/s; ratio {rate / command:.2f} (at least 0.95)")
+        bodies = [path.read_bytes() for path in pictures[:150]]
+        times(port, bodies[:10])
+        alone = times(port, bodies)
+        server.send_signal(signal.SIGTERM)
+        server.wait()
+        server, port = start(model, "--cache", "0", "--library", VOC)
+        stop, counts = threading.Event(), []
+        teacher = threading.Thread(target=teach_for_ever, args=(port, others, stop, counts))
+        times(port, bodies[:10])
+        teacher.start()
+        taught = times(port, bodies)
+        stop.set()
+        teacher.join()
+        print(f"a single picture: p50 {p(alone, 0.5):.1f} ms, p99 {p(alone, 0.99):.1f} ms; while {len(counts)} lessons are taught: p50 {p(taught, 0.5):.1f} ms, "
+              f"p99 {p(taught, 0.99):.1f} ms; ratio of p99 {p(taught, 0.99) / p(alone, 0.99):.2f} (at most 1.5)")
+        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(1000)]
+        resting = times(port, bodies)
+        slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]
+        for connection in slow:
+            connection.sendall(b"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        dripping = times(port, bodies)
+        print(f"with 1,000 idle connections: p99 {p(resting, 0.99):.1f} ms; with 200 slow ones besides: p99 {p(dripping, 0.99):.1f} ms")
+        for connection in idle + slow:
+            connection.close()
+        server.send_signal(signal.SIGTERM)
+        server.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+/* What strangers send to the server, besides pictures: names of hosts and origins, tokens, paths, base64, JSON. The input is a list
+ * of texts, separated by line feeds. */
+#include "fuzz.h"
+
+#include "serve/guard.h"
+#include "serve/path.h"
+#include "serve/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINES = 8 };
+
+/* An allowed path has no part that leads up, and stays below a folder when it is put behind its name. */
+static void check_path(const char *path) {
+    if (library_path_allowed(path)) {
+        must(path[0] != '/' && !strstr(path, "//") && strncmp(path, "../", 3) != 0 && !strstr(path, "/../"));
+        const size_t length = strlen(path);
+        must(length < 2 || strcmp(path + length - 2, "..") != 0 || (length > 2 && path[length - 3] != '/'));
+    }
+}
+
+/* Only addresses, localhost and own names are accepted. */
+static void check_guard(const char *host, const char *origin, const char *authorization, const char *type) {
+    static const char *const names[] = {"tags.example", NULL, ""};
+    uint8_t token[32];
+    l3a_sha256("secret", 6, token);
+    const struct guard guard = {names, 3, token};
+    const struct asked asked = {.host = host, .origin = origin, .authorization = authorization, .content_type = type, .mark = "1"};
+    struct objection objection = {0};
+    const bool own = host_is_own(&guard, host);
+    if (own && strspn(host, "0123456789.:[]abcdefABCDEF") != strlen(host)) {
+        must(strncasecmp(host, "localhost", 9) == 0 || strncasecmp(host, "tags.example", 12) == 0);
+    }
+    if (guard_allows(&guard, &asked, false, true, false, &objection)) {
+        must(own && strstr(authorization, "secret") && (!origin || strstr(origin, host)));
+    } else {
+        must(objection.status >= 400 && objection.error && objection.hint);
+    }
+}
+
+/* What is decoded has at most three bytes for four letters. */
+static void check_base64(const char *text) {
+    size_t count = 0;
+    uint8_t *bytes = base64_decode(text, strlen(text), &count);
+    must(!bytes || count <= 3 * (strlen(text) / 4 + 1));
+    free(bytes);
+}
+
+/* Whatever the text is, it is JSON when it is written, and the same when it is read again if it is UTF-8. */
+static void check_json(l3a_context *context, const char *text, const uint8_t *whole, size_t count) {
+    struct text written = {0};
+    l3a_json *json = NULL;
+    text_json(&written, text);
+    must(!written.failed && l3a_json_read(context, "written", written.bytes, written.length, 1, &json) == L3A_OK);
+    must(strstr(written.bytes, "\xEF\xBF\xBD") || strcmp(l3a_json_text(l3a_json_root(json), NULL), text) == 0);
+    l3a_json_free(json);
+    text_free(&written);
+    json = NULL;
+    if (l3a_json_read(context, "request", (const char *)whole, count, 1000, &json) == L3A_OK) {
+        size_t values = 0;
+        for (const l3a_json_value *value = l3a_json_first(l3a_json_root(json)); value; value = l3a_json_next(value)) {
+            must(!l3a_json_key(value) || l3a_json_get(l3a_json_root(json), l3a_json_key(value)));
+            must(++values <= 1000);
+        }
+        l3a_json_free(json);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
+    const char *lines[LINES];
+    size_t found = 0;
+    char *copy = malloc(count + 1);
+    l3a_context *context = context_over(bytes, 0);
+    must(copy != NULL);
+    memcpy(copy, bytes, count);
+    copy[count] = '\0';
+    char *at = copy;
+    for (; found < LINES; found++) {
+        lines[found] = at;
+        char *end = strchr(at, '\n');
+        if (end) {
+            *end = '\0';
+        }
+        at = end ? end + 1 : at + strlen(at);
+    }
+    check_guard(lines[0], lines[1][0] ? lines[1] : NULL, lines[2], lines[3]);
+    check_path(lines[4]);
+    check_base64(lines[5]);
+    check_json(context, lines[6], bytes, count);
+    l3a_context_free(context);
+    free(copy);
+    return 0;
+}

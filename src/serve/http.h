@@ -1,0 +1,14 @@
+/* The callbacks of libmicrohttpd, and the watch over connections. */
+#ifndef L3A_SERVE_HTTP_H
+#define L3A_SERVE_HTTP_H
+
+#include "serve/server.h"
+
+enum MHD_Result http_handle(void *server, struct MHD_Connection *connection, const char *url, const char *method,
+                            const char *version, const char *bytes, size_t *count, void **context);
+void http_complete(void *server, struct MHD_Connection *connection, void **context, enum MHD_RequestTerminationCode code);
+void http_notice(void *server, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode what);
+/* Ends connections that have taken too long. To be called every second. */
+void http_watch(struct server *server);
+
+#endif

@@ -1,0 +1,341 @@
+/* POST /v1/teach, /v1/undo and /v1/rename, GET /v1/quality: what the teacher does. */
+#include "serve/tagging.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void refuse_by_library(struct request *request, l3a_status status) {
+    const l3a_context *context = request->server->context;
+    refuse(request, status_of(status), l3a_error_hint(context), "%s", l3a_error_text(context));
+}
+
+/* Whether the text of an error says that a disk is full. */
+static bool is_full(const char *text) {
+    return strstr(text, strerror(ENOSPC)) || strstr(text, strerror(EDQUOT)) || strstr(text, strerror(EFBIG));
+}
+
+/* A change of the model has failed. If it could not be kept, the server is not ready for others either. */
+static void refuse_change(struct request *request, l3a_status status) {
+    struct server *server = request->server;
+    const char *text = l3a_error_text(server->context);
+    const bool kept = status != L3A_ERROR_IO && status != L3A_ERROR_CHECKSUM && status != L3A_ERROR_TRUNCATED;
+    if (kept) {
+        refuse_by_library(request, status);
+        return;
+    }
+    atomic_fetch_add(&server->metrics.journal_failures, 1);
+    refuse(request, is_full(text) ? MHD_HTTP_INSUFFICIENT_STORAGE : MHD_HTTP_SERVICE_UNAVAILABLE,
+           "nothing was changed; pictures are still tagged. Make room, or let the server write to the folder of the model", "%s",
+           text);
+    teacher_set_trouble(server, text, status != L3A_ERROR_IO);
+}
+
+static bool lessons_allowed(struct request *request) {
+    if (request->server->readonly) {
+        refuse(request, MHD_HTTP_FORBIDDEN, "start the server without --readonly, and with a model that is not packed",
+               "this server does not take lessons");
+    }
+    return !request->status;
+}
+
+/* Appends what every change answers with, and ends the request. */
+static void write_classes(struct request *request) {
+    struct knowledge *knowledge = knowledge_keep(request->server);
+    text_print(&request->answer, ", \"edition\": %llu, \"classes\": ", (unsigned long long)knowledge->edition);
+    text_add(&request->answer, knowledge->class_list.bytes, knowledge->class_list.length);
+    text_print(&request->answer, "}\n");
+    request->status = MHD_HTTP_OK;
+    knowledge_free(knowledge);
+}
+
+/* The model has changed. */
+static void changed(struct server *server) {
+    server->teacher.unsaved = true;
+    server->teacher.lessons++;
+    teacher_set_trouble(server, NULL, false);
+    if (!teacher_publish(server)) {
+        note(server, "the new model cannot be described: %s", l3a_error_text(server->context));
+    }
+}
+
+/* ---- Teaching ---- */
+
+void teach_start(struct request *request, struct worker *worker) {
+    if (lessons_allowed(request) && request_json(request, worker)) {
+        pictures_read(request);
+    }
+}
+
+/* Nothing to do but to hand the features to the teacher, unless no picture has any. */
+void teach_finish(struct request *request, struct worker *worker) {
+    (void)worker;
+    for (size_t i = 0; i < request->picture_count; i++) {
+        if (!request->pictures[i].problem) {
+            return;
+        }
+    }
+    const struct picture *first = &request->pictures[0];
+    refuse(request, first->problem, first->hint, "%s", first->error ? first->error : "not enough memory");
+}
+
+/* The texts of a list, for the caller to free; NULL: refused. A missing list is empty. */
+static const char **read_names(struct request *request, const l3a_json_value *told, const char *key, size_t *count) {
+    const l3a_json_value *list = l3a_json_get(told, key);
+    const size_t length = list ? json_count(list) : 0;
+    const char **names = length == SIZE_MAX ? NULL : calloc(length + 1, sizeof *names);
+    *count = 0;
+    if (!names) {
+        refuse(request, MHD_HTTP_BAD_REQUEST, "give a list of names", "'%s' is not a list", key);
+        return NULL;
+    }
+    for (const l3a_json_value *item = l3a_json_first(list); item; item = l3a_json_next(item)) {
+        names[*count] = l3a_json_text(item, NULL);
+        if (!names[(*count)++]) {
+            refuse(request, MHD_HTTP_BAD_REQUEST, "give a list of names", "'%s' contains something that is not a name", key);
+            free(names);
+            return NULL;
+        }
+    }
+    return names;
+}
+
+/* Adds a picture to the lesson; false: refused. */
+static bool add_picture(struct request *request, const struct picture *picture, l3a_lesson *lesson) {
+    l3a_judgement judgement = {.size = sizeof judgement, .only = l3a_json_number(l3a_json_get(picture->told, "only")) != 0};
+    const char **tags = read_names(request, picture->told, "tags", &judgement.tag_count);
+    const char **absent = tags ? read_names(request, picture->told, "not", &judgement.absent_count) : NULL;
+    judgement.tags = tags;
+    judgement.absent = absent;
+    if (absent) {
+        const l3a_status status = l3a_lesson_add_features(lesson, picture->name, picture->checksum, picture->features,
+                                                          request->server->pipeline.width, &judgement);
+        if (status != L3A_OK) {
+            refuse_by_library(request, status);
+        }
+    }
+    free(tags);
+    free(absent);
+    return !request->status;
+}
+
+static void write_failures(struct request *request) {
+    size_t count = 0;
+    text_print(&request->answer, "[");
+    for (size_t i = 0; i < request->picture_count; i++) {
+        const struct picture *picture = &request->pictures[i];
+        if (picture->problem) {
+            text_print(&request->answer, count++ ? ", {\"name\": " : "{\"name\": ");
+            text_json(&request->answer, picture->name);
+            text_print(&request->answer, ", \"error\": ");
+            text_json(&request->answer, picture->error ? picture->error : "not enough memory");
+            text_print(&request->answer, "}");
+        }
+    }
+    text_print(&request->answer, "]");
+}
+
+/* The names of classes that the model knows now and did not before. */
+static void write_new_classes(struct request *request, const l3a_model *model, size_t count) {
+    const size_t classes = l3a_model_class_count(model);
+    text_print(&request->answer, "[");
+    for (size_t k = classes - (count < classes ? count : classes); k < classes; k++) {
+        text_print(&request->answer, k + count > classes ? ", " : "");
+        text_json(&request->answer, l3a_model_class(model, k));
+    }
+    text_print(&request->answer, "]");
+}
+
+/* The number of the last lesson; 0: there is none. */
+static uint64_t last_lesson(struct server *server, size_t *pictures) {
+    const l3a_history *history = NULL;
+    l3a_history_entry entry = {.size = sizeof entry};
+    if (l3a_tagger_history(server->tagger, &history) != L3A_OK || !l3a_history_count(history) ||
+        l3a_history_entry_at(history, l3a_history_count(history) - 1, &entry) != L3A_OK) {
+        return 0;
+    }
+    *pictures = entry.pictures;
+    return entry.number;
+}
+
+static void write_taught(struct request *request, const l3a_lesson *lesson, const l3a_teach_report *report) {
+    struct server *server = request->server;
+    size_t taught = 0, already = 0, pictures;
+    for (size_t i = 0; i < l3a_lesson_count(lesson); i++) {
+        taught += l3a_lesson_outcome(lesson, i) == L3A_OK;
+        already += l3a_lesson_outcome(lesson, i) == L3A_ERROR_EXISTS;
+    }
+    if (taught) {
+        changed(server);
+        atomic_fetch_add(&server->metrics.lessons, 1);
+        atomic_fetch_add(&server->metrics.lesson_pictures, taught);
+    }
+    text_print(&request->answer, "{\"lesson\": %llu, \"taught\": %zu, \"already\": %zu, \"new_classes\": ",
+               (unsigned long long)last_lesson(server, &pictures), taught, already);
+    write_new_classes(request, l3a_tagger_model(server->tagger), taught ? report->new_classes : 0);
+    text_print(&request->answer, ", \"failed\": ");
+    write_failures(request);
+    write_classes(request);
+}
+
+void teach_lesson(struct request *request) {
+    struct server *server = request->server;
+    const l3a_json_value *instead = l3a_json_get(l3a_json_root(request->json), "instead");
+    const l3a_lesson_options options = {.size = sizeof options, .instead = l3a_json_number(instead) != 0};
+    l3a_teach_report report = {.size = sizeof report};
+    const double began = seconds_now();
+    l3a_lesson *lesson = NULL;
+    l3a_status status = l3a_lesson_create(server->context, &lesson);
+    for (size_t i = 0; status == L3A_OK && !request->status && i < request->picture_count; i++) {
+        if (!request->pictures[i].problem) {
+            add_picture(request, &request->pictures[i], lesson);
+        }
+    }
+    if (status == L3A_OK && !request->status) {
+        status = l3a_tagger_teach(server->tagger, lesson, &options, &report);
+    }
+    if (!request->status && status != L3A_OK) {
+        refuse_change(request, status);
+    } else if (!request->status) {
+        write_taught(request, lesson, &report);
+        histogram_add(&server->metrics.teaching, seconds_now() - began);
+    }
+    l3a_lesson_free(lesson);
+}
+
+void undo_lesson(struct request *request) {
+    struct server *server = request->server;
+    size_t pictures = 0;
+    if (!lessons_allowed(request)) {
+        return;
+    }
+    const uint64_t lesson = last_lesson(server, &pictures);
+    const l3a_status status = l3a_tagger_undo(server->tagger, NULL);
+    if (status != L3A_OK) {
+        refuse_change(request, status);
+        return;
+    }
+    changed(server);
+    atomic_fetch_add(&server->metrics.undone, 1);
+    text_print(&request->answer, "{\"undone\": {\"lesson\": %llu, \"pictures\": %zu}", (unsigned long long)lesson, pictures);
+    write_classes(request);
+}
+
+void rename_start(struct request *request, struct worker *worker) {
+    if (lessons_allowed(request) && request_json(request, worker) &&
+        (!l3a_json_text(l3a_json_get(l3a_json_root(request->json), "from"), NULL) ||
+         !l3a_json_text(l3a_json_get(l3a_json_root(request->json), "to"), NULL))) {
+        refuse(request, MHD_HTTP_BAD_REQUEST, "send {\"from\": \"cat\", \"to\": \"kitten\"}", "'from' or 'to' is missing");
+    }
+}
+
+void rename_class(struct request *request) {
+    struct server *server = request->server;
+    const l3a_json_value *root = l3a_json_root(request->json);
+    int exact = 1;
+    const l3a_status status = l3a_tagger_rename(server->tagger, l3a_json_text(l3a_json_get(root, "from"), NULL),
+                                                l3a_json_text(l3a_json_get(root, "to"), NULL), &exact);
+    if (status != L3A_OK) {
+        refuse_change(request, status);
+        return;
+    }
+    changed(server);
+    text_print(&request->answer, "{\"exact\": %s", exact ? "true" : "false");
+    write_classes(request);
+}
+
+/* ---- How good it is ---- */
+
+struct quality {
+    double *precision, *recall;
+    uint64_t *shown, *judged, *confusions;
+};
+
+static void write_quality(struct request *request, const l3a_model *model, const struct quality *quality) {
+    struct text *answer = &request->answer;
+    const size_t classes = l3a_model_class_count(model);
+    text_print(answer, "{\"classes\": [");
+    for (size_t k = 0; k < classes; k++) {
+        text_print(answer, k ? ",\n  {\"name\": " : "\n  {\"name\": ");
+        text_json(answer, l3a_model_class(model, k));
+        text_print(answer, ", \"pictures\": %llu, \"judged\": %llu, \"precision\": ", (unsigned long long)quality->shown[k],
+                   (unsigned long long)quality->judged[k]);
+        text_number(answer, quality->precision[k] / 100, 6);
+        text_print(answer, ", \"recall\": ");
+        text_number(answer, quality->recall[k] / 100, 6);
+        text_print(answer, "}");
+    }
+    text_print(answer, "], \"confusions\": [");
+    size_t written = 0;
+    for (size_t i = 0; i < classes * classes; i++) {
+        if (quality->confusions[i]) {
+            text_print(answer, written++ ? ",\n  {\"shown\": " : "\n  {\"shown\": ");
+            text_json(answer, l3a_model_class(model, i / classes));
+            text_print(answer, ", \"tagged\": ");
+            text_json(answer, l3a_model_class(model, i % classes));
+            text_print(answer, ", \"pictures\": %llu}", (unsigned long long)quality->confusions[i]);
+        }
+    }
+    text_print(answer, "]");
+}
+
+/* What to teach next: the classes with few pictures, and those that are missed or given too often. */
+static void write_next(struct request *request, const l3a_model *model, const struct quality *quality) {
+    enum { FEW = 5 };
+    struct text *answer = &request->answer;
+    size_t written = 0;
+    text_print(answer, ", \"next\": [");
+    for (size_t k = 0; k < l3a_model_class_count(model); k++) {
+        char why[160] = "";
+        const double precision = quality->precision[k], recall = quality->recall[k];
+        const unsigned long long shown = quality->shown[k];
+        if (shown < FEW) {
+            snprintf(why, sizeof why, "%llu %s: teach more pictures of it", shown, shown == 1 ? "picture" : "pictures");
+        } else if (recall < 70) {
+            snprintf(why, sizeof why, "recall %.0f %%: teach more pictures that show it", recall);
+        } else if (precision < 70) {
+            snprintf(why, sizeof why, "precision %.0f %%: teach pictures that do not show it", precision);
+        }
+        if (why[0]) {
+            text_print(answer, written++ ? ",\n  {\"tag\": " : "\n  {\"tag\": ");
+            text_json(answer, l3a_model_class(model, k));
+            text_print(answer, ", \"why\": ");
+            text_json(answer, why);
+            text_print(answer, "}");
+        }
+    }
+    struct knowledge *knowledge = knowledge_keep(request->server);
+    text_print(answer, "], \"edition\": %llu}\n", (unsigned long long)knowledge->edition);
+    knowledge_free(knowledge);
+}
+
+void quality_measure(struct request *request) {
+    struct server *server = request->server;
+    const l3a_model *model = l3a_tagger_model(server->tagger);
+    const size_t classes = l3a_model_class_count(model);
+    const l3a_history *history = NULL;
+    struct quality quality = {calloc(classes + 1, sizeof(double)), calloc(classes + 1, sizeof(double)),
+                              calloc(classes + 1, sizeof(uint64_t)), calloc(classes + 1, sizeof(uint64_t)),
+                              calloc(classes * classes + 1, sizeof(uint64_t))};
+    const bool room = quality.precision && quality.recall && quality.shown && quality.judged && quality.confusions;
+    l3a_status status = room ? l3a_tagger_history(server->tagger, &history) : L3A_ERROR_MEMORY;
+    if (status == L3A_OK) {
+        status = l3a_history_expect(history, quality.precision, quality.recall, quality.shown, quality.judged);
+    }
+    if (status == L3A_OK) {
+        status = l3a_history_confusions(history, quality.confusions);
+    }
+    if (status == L3A_OK) {
+        write_quality(request, model, &quality);
+        write_next(request, model, &quality);
+        request->status = MHD_HTTP_OK;
+    } else {
+        refuse_by_library(request, status);
+    }
+    free(quality.precision);
+    free(quality.recall);
+    free(quality.shown);
+    free(quality.judged);
+    free(quality.confusions);
+}

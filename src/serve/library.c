@@ -1,0 +1,242 @@
+#include "serve/library.h"
+
+#include "serve/path.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { LARGEST_PICTURE = 256 << 20, FIRST_BYTES = 64, LISTED = 1000 };
+
+/* ---- Opening ---- */
+
+static const char *open_problem(void) {
+    switch (errno) {
+    case EXDEV:
+    case ELOOP: return "this leads out of the library";
+    case EACCES: return "the server may not read this";
+    case ENOENT:
+    case ENOTDIR: return "there is no such file in the library";
+    default: return "this cannot be opened";
+    }
+}
+
+int library_open(const struct server *server, const char *path, bool folder, const char **problem) {
+    const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (folder ? O_DIRECTORY : 0),
+                                 .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    struct stat about;
+    *problem = NULL;
+    if (server->library < 0) {
+        *problem = "this server has no library";
+        return -1;
+    }
+    if (!library_path_allowed(path)) {
+        *problem = "this is not a path in the library";
+        return -1;
+    }
+    const int file = (int)syscall(SYS_openat2, server->library, path[0] ? path : ".", &how, sizeof how);
+    if (file < 0) {
+        *problem = open_problem();
+        return -1;
+    }
+    if (fstat(file, &about) || (folder ? !S_ISDIR(about.st_mode) : !S_ISREG(about.st_mode))) {
+        *problem = folder ? "this is not a folder" : "this is not a file";
+        close(file);
+        return -1;
+    }
+    return file;
+}
+
+uint8_t *library_read(const struct server *server, const char *path, size_t *count, const char **problem) {
+    struct stat about;
+    const int file = library_open(server, path, false, problem);
+    if (file < 0) {
+        return NULL;
+    }
+    uint8_t *bytes = NULL;
+    *count = 0;
+    if (fstat(file, &about) == 0 && about.st_size <= LARGEST_PICTURE) {
+        const size_t size = (size_t)about.st_size;
+        bytes = malloc(size + 1);
+        ssize_t got = 1;
+        while (bytes && *count < size && (got = read(file, bytes + *count, size - *count)) > 0) {
+            *count += (size_t)got;
+        }
+        if (got < 0) {
+            free(bytes);
+            bytes = NULL;
+        }
+    }
+    *problem = bytes ? NULL : "this file cannot be read, or is too large";
+    close(file);
+    return bytes;
+}
+
+/* ---- Listing ---- */
+
+struct item {
+    char *name;
+    uint64_t bytes;
+    bool folder;
+};
+
+struct listing {
+    struct item *items;
+    size_t count, capacity;
+};
+
+static void listing_free(struct listing *listing) {
+    for (size_t i = 0; i < listing->count; i++) {
+        free(listing->items[i].name);
+    }
+    free(listing->items);
+}
+
+static bool listing_add(struct listing *listing, const char *name, uint64_t bytes, bool folder) {
+    if (listing->count == listing->capacity) {
+        const size_t capacity = listing->capacity ? 2 * listing->capacity : 64;
+        struct item *items = realloc(listing->items, capacity * sizeof *items);
+        if (!items) {
+            return false;
+        }
+        listing->items = items;
+        listing->capacity = capacity;
+    }
+    char *copy = copy_string(name);
+    if (copy) {
+        listing->items[listing->count++] = (struct item){copy, bytes, folder};
+    }
+    return copy != NULL;
+}
+
+/* By its name: opening every file of a large folder would take too long. */
+static bool looks_like_picture(const char *name) {
+    static const char *const endings[] = {".jpg", ".jpeg", ".png", ".webp", ".heic", ".heif", ".avif"};
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot && i < sizeof endings / sizeof endings[0]; i++) {
+        if (strcasecmp(dot, endings[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int compare_items(const void *left, const void *right) {
+    return strcmp(((const struct item *)left)->name, ((const struct item *)right)->name);
+}
+
+/* Lists a folder that is open; it is closed. */
+static bool list_folder(int folder, struct listing *listing) {
+    DIR *directory = fdopendir(folder);
+    struct dirent *entry;
+    struct stat about;
+    bool good = directory != NULL;
+    if (!directory) {
+        close(folder);
+        return false;
+    }
+    while (good && (entry = readdir(directory))) {
+        if (entry->d_name[0] == '.' || strcmp(entry->d_name, "@eaDir") == 0 || fstatat(folder, entry->d_name, &about, 0)) {
+            continue;
+        }
+        if (S_ISDIR(about.st_mode) || (S_ISREG(about.st_mode) && looks_like_picture(entry->d_name))) {
+            good = listing_add(listing, entry->d_name, (uint64_t)about.st_size, S_ISDIR(about.st_mode));
+        }
+    }
+    closedir(directory);
+    if (listing->count) {
+        qsort(listing->items, listing->count, sizeof *listing->items, compare_items);
+    }
+    return good;
+}
+
+static void write_path(struct text *text, const char *folder, const char *name) {
+    struct text path = {0};
+    text_print(&path, "%s%s%s", folder, folder[0] ? "/" : "", name);
+    text_json(text, path.bytes ? path.bytes : "");
+    text_free(&path);
+}
+
+static void write_listing(struct text *answer, const char *folder, const struct listing *listing, size_t from, size_t count) {
+    size_t total = 0, written = 0;
+    text_print(answer, "{\"folder\": ");
+    text_json(answer, folder);
+    text_print(answer, ", \"folders\": [");
+    for (size_t i = 0; i < listing->count; i++) {
+        if (listing->items[i].folder) {
+            text_print(answer, written++ ? ", " : "");
+            write_path(answer, folder, listing->items[i].name);
+        }
+    }
+    text_print(answer, "], \"pictures\": [");
+    written = 0;
+    for (size_t i = 0; i < listing->count; i++) {
+        const struct item *item = &listing->items[i];
+        if (!item->folder && total++ >= from && written < count) {
+            text_print(answer, written++ ? ",\n  {\"path\": " : "\n  {\"path\": ");
+            write_path(answer, folder, item->name);
+            text_print(answer, ", \"bytes\": %llu}", (unsigned long long)item->bytes);
+        }
+    }
+    text_print(answer, "], \"total\": %zu}\n", total);
+}
+
+void library_start(struct request *request, struct worker *worker) {
+    bool bad = false;
+    const char *folder = query(request, "folder", &bad), *from = query(request, "from", &bad),
+               *count = query(request, "count", &bad);
+    const char *problem = "the path has a zero byte";
+    struct listing listing = {0};
+    (void)worker;
+    folder = folder ? folder : "";
+    const int file = bad ? -1 : library_open(request->server, folder, true, &problem);
+    if (file < 0) {
+        refuse(request, MHD_HTTP_NOT_FOUND, "start the server with --library DIR, and give a folder in it", "%s: %s", folder,
+               problem);
+        return;
+    }
+    size_t wanted = count ? strtoul(count, NULL, 10) : 200;
+    wanted = wanted > LISTED ? LISTED : wanted;
+    if (list_folder(file, &listing)) {
+        write_listing(&request->answer, folder, &listing, from ? strtoul(from, NULL, 10) : 0, wanted);
+        request->status = MHD_HTTP_OK;
+    } else {
+        refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "%s: this folder cannot be listed", folder);
+    }
+    listing_free(&listing);
+}
+
+/* ---- Pictures ---- */
+
+void library_picture_start(struct request *request, struct worker *worker) {
+    bool bad = false;
+    const char *path = query(request, "path", &bad), *problem = "the path has a zero byte";
+    char first[FIRST_BYTES];
+    (void)worker;
+    const int file = bad || !path ? -1 : library_open(request->server, path, false, &problem);
+    if (file < 0) {
+        refuse(request, MHD_HTTP_NOT_FOUND, "ask /v1/library for the pictures that there are", "%s: %s",
+               path ? path : "?path=", path ? problem : "is missing");
+        return;
+    }
+    const ssize_t count = read(file, first, sizeof first);
+    const char *format = count > 0 ? l3a_picture_format(first, (size_t)count) : NULL;
+    if (!format) {
+        close(file);
+        refuse(request, MHD_HTTP_NOT_FOUND, "ask /v1/library for the pictures that there are", "%s: this is not a picture", path);
+        return;
+    }
+    request->type = strcmp(format, "jpeg") == 0   ? "image/jpeg"
+                    : strcmp(format, "png") == 0  ? "image/png"
+                    : strcmp(format, "webp") == 0 ? "image/webp"
+                    : strcmp(format, "heic") == 0 ? "image/heic"
+                                                  : "image/avif";
+    request->file = file;
+    request->status = MHD_HTTP_OK;
+}

@@ -1,0 +1,224 @@
+#include "serve/model.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char model_type[] = "application/octet-stream";
+
+/* ---- Uploads ---- */
+
+void upload_begin(struct request *request) {
+    const size_t size = strlen(request->server->model_path) + sizeof ".upload-XXXXXX";
+    request->upload_path = malloc(size);
+    if (request->upload_path) {
+        snprintf(request->upload_path, size, "%s.upload-XXXXXX", request->server->model_path);
+        request->upload = mkostemp(request->upload_path, O_CLOEXEC);
+    }
+    if (request->upload < 0) {
+        refuse(request, MHD_HTTP_INSUFFICIENT_STORAGE, "make room, and let the server write to the folder of the model",
+               "the model cannot be stored: %s", strerror(errno));
+    }
+}
+
+void upload_take(struct request *request, const char *bytes, size_t count) {
+    for (size_t done = 0; done < count;) {
+        const ssize_t written = write(request->upload, bytes + done, count - done);
+        if (written <= 0) {
+            refuse(request, MHD_HTTP_INSUFFICIENT_STORAGE, "make room on the disk of the model", "the model cannot be stored: %s",
+                   strerror(errno));
+            return;
+        }
+        done += (size_t)written;
+    }
+    request->upload_bytes += count;
+}
+
+void upload_discard(struct request *request) {
+    if (request->upload >= 0) {
+        close(request->upload);
+        unlink(request->upload_path);
+        request->upload = -1;
+    }
+    free(request->upload_path);
+    request->upload_path = NULL;
+}
+
+/* ---- Downloads ---- */
+
+static void send_model(struct request *request) {
+    request->file = open(request->server->model_path, O_RDONLY | O_CLOEXEC);
+    if (request->file < 0) {
+        refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "look at the server's log", "the model cannot be read: %s", strerror(errno));
+        return;
+    }
+    request->type = model_type;
+    request->download = request->server->model_name;
+    request->status = MHD_HTTP_OK;
+}
+
+/* Saved first, so that the download has every lesson. */
+void model_download(struct request *request) {
+    struct server *server = request->server;
+    teacher_save(server);
+    send_model(request);
+}
+
+/* ---- Replacing ---- */
+
+/* Another name for a file, for the caller to free. */
+static char *path_with(const char *path, const char *ending) {
+    const size_t size = strlen(path) + strlen(ending) + 1;
+    char *made = malloc(size);
+    if (made) {
+        snprintf(made, size, "%s%s", path, ending);
+    }
+    return made;
+}
+
+/* Gives a file a second name, in place of what had it. A missing file is no failure. */
+static bool keep_as(const char *from, const char *to) {
+    unlink(to);
+    return link(from, to) == 0 || errno == ENOENT;
+}
+
+/* Keeps the old model and its history as MODEL.old and MODEL.old.history, and puts the new one in its place. At every moment there
+ * is a complete model. The old history goes first: the old model without it only cannot undo. */
+static bool exchange(struct request *request) {
+    const char *path = request->server->model_path;
+    char *old = path_with(path, ".old"), *history = path_with(path, ".history"), *old_history = path_with(path, ".old.history");
+    struct stat about;
+    const bool good = old && history && old_history && stat(path, &about) == 0 &&
+                      fchmod(request->upload, about.st_mode & 0777) == 0 && fsync(request->upload) == 0 && keep_as(path, old) &&
+                      keep_as(history, old_history) && (unlink(history) == 0 || errno == ENOENT) &&
+                      rename(request->upload_path, path) == 0;
+    const int problem = errno;
+    free(old);
+    free(history);
+    free(old_history);
+    errno = problem;
+    return good;
+}
+
+/* Whether the file is a model for the backbone that is loaded. */
+static l3a_status try_model(struct server *server, const char *path) {
+    const char *backbone = l3a_tagger_backbone(server->tagger);
+    const l3a_tagger_options options = {.size = sizeof options, .backbone = backbone};
+    l3a_tagger *tagger = NULL;
+    const l3a_status status = l3a_tagger_open(server->context, path, &options, &tagger);
+    l3a_tagger_free(tagger);
+    return status;
+}
+
+void model_replace(struct request *request) {
+    struct server *server = request->server;
+    if (server->readonly) {
+        refuse(request, MHD_HTTP_FORBIDDEN, "start the server without --readonly", "this server keeps its model");
+        return;
+    }
+    l3a_status status = try_model(server, request->upload_path);
+    if (status == L3A_OK && !teacher_save(server)) {
+        status = L3A_ERROR_IO;
+    }
+    if (status != L3A_OK) {
+        refuse(request, status_of(status), l3a_error_hint(server->context), "the model was not replaced: %s",
+               l3a_error_text(server->context));
+        return;
+    }
+    if (!exchange(request)) {
+        refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "let the server write to the folder of the model",
+               "the model was not replaced: %s", strerror(errno));
+        return;
+    }
+    if (l3a_tagger_reload(server->tagger) != L3A_OK || !teacher_publish(server)) {
+        refuse(request, MHD_HTTP_INTERNAL_SERVER_ERROR, l3a_error_hint(server->context), "%s", l3a_error_text(server->context));
+        return;
+    }
+    note(server, "the model was replaced; the one before it is %s.old", server->model_name);
+    struct knowledge *knowledge = knowledge_keep(server);
+    text_print(&request->answer, "{\"edition\": %llu, \"bytes\": %llu, \"classes\": ", (unsigned long long)knowledge->edition,
+               (unsigned long long)request->upload_bytes);
+    text_add(&request->answer, knowledge->class_list.bytes, knowledge->class_list.length);
+    text_print(&request->answer, "}\n");
+    knowledge_free(knowledge);
+    request->status = MHD_HTTP_OK;
+}
+
+/* ---- Backups: a tar of the model and its history ---- */
+
+enum { BLOCK = 512 };
+
+struct tar_head {
+    char name[100], mode[8], user[8], group[8], size[12], time[12], sum[8], type, link[100], magic[6], version[2], rest[247];
+};
+_Static_assert(sizeof(struct tar_head) == BLOCK, "no padding");
+
+static bool write_block(int to, const void *bytes, size_t count) {
+    static const char zeros[BLOCK];
+    const size_t padding = (BLOCK - count % BLOCK) % BLOCK;
+    return write(to, bytes, count) == (ssize_t)count && write(to, zeros, padding) == (ssize_t)padding;
+}
+
+/* Adds a file; a missing one is left out. */
+static bool tar_add(int to, const char *path, const char *name) {
+    struct tar_head head = {.type = '0', .magic = "ustar", .version = {'0', '0'}};
+    const int from = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat about;
+    char piece[64 * BLOCK];
+    unsigned sum = 0;
+    if (from < 0) {
+        return errno == ENOENT;
+    }
+    bool good = fstat(from, &about) == 0;
+    snprintf(head.name, sizeof head.name, "%s", name);
+    snprintf(head.mode, sizeof head.mode, "%07o", about.st_mode & 0777);
+    snprintf(head.user, sizeof head.user, "%07o", 0);
+    snprintf(head.group, sizeof head.group, "%07o", 0);
+    snprintf(head.size, sizeof head.size, "%011llo", (unsigned long long)about.st_size);
+    snprintf(head.time, sizeof head.time, "%011llo", (unsigned long long)about.st_mtime);
+    memset(head.sum, ' ', sizeof head.sum);
+    for (size_t i = 0; i < sizeof head; i++) {
+        sum += ((const unsigned char *)&head)[i];
+    }
+    snprintf(head.sum, sizeof head.sum, "%06o", sum);
+    good = good && write_block(to, &head, sizeof head);
+    off_t left = about.st_size;
+    while (good && left > 0) {
+        const ssize_t got = read(from, piece, left < (off_t)sizeof piece ? (size_t)left : sizeof piece);
+        good = got > 0 && (got == left || got == (ssize_t)sizeof piece) && write_block(to, piece, (size_t)got);
+        left -= got > 0 ? got : 0;
+    }
+    close(from);
+    return good;
+}
+
+void model_backup(struct request *request) {
+    struct server *server = request->server;
+    static const char zeros[2 * BLOCK];
+    char *path = path_with(server->model_path, ".backup-XXXXXX"), *history = path_with(server->model_path, ".history");
+    char *name = path_with(server->model_name, ".history");
+    teacher_save(server); /* if it fails, the history has the rest */
+    const int file = path && history && name ? mkostemp(path, O_CLOEXEC) : -1;
+    if (file >= 0) {
+        unlink(path);
+    }
+    if (file >= 0 && tar_add(file, server->model_path, server->model_name) && tar_add(file, history, name) &&
+        write(file, zeros, sizeof zeros) == sizeof zeros) {
+        request->file = file;
+        request->type = "application/x-tar";
+        request->download = "l3a-backup.tar";
+        request->status = MHD_HTTP_OK;
+    } else {
+        refuse(request, MHD_HTTP_INSUFFICIENT_STORAGE, "make room on the disk of the model", "the backup cannot be made: %s",
+               strerror(errno));
+        if (file >= 0) {
+            close(file);
+        }
+    }
+    free(path);
+    free(history);
+    free(name);
+}

@@ -1,0 +1,24 @@
+/* The files of the page. A browser asks again each time whether they have changed, and their ETag says so. */
+#include "serve/page.h"
+#include "serve/server.h"
+
+#include <string.h>
+
+void page_now(struct request *request) {
+    const char *known = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "If-None-Match");
+    const struct page_file *file = page_files;
+    while (file->path && strcmp(file->path, request->url) != 0) {
+        file++;
+    }
+    if (!file->path) {
+        refuse(request, MHD_HTTP_NOT_FOUND, "the page is at /", "%s: there is nothing here", request->url);
+        return;
+    }
+    request->page = true;
+    request->type = file->type;
+    request->etag = file->etag;
+    request->status = known && strcmp(known, file->etag) == 0 ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK;
+    if (request->status == MHD_HTTP_OK) {
+        text_add(&request->answer, (const char *)file->bytes, file->count);
+    }
+}

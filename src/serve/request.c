@@ -1,0 +1,120 @@
+/* A request: its body, its answer, and what belongs to it. */
+#include "serve/server.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void note(const struct server *server, const char *format, ...) {
+    char line[1024];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    server->options->note(line);
+}
+
+void refuse(struct request *request, unsigned status, const char *hint, const char *format, ...) {
+    char error[1200];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(error, sizeof error, format, list);
+    va_end(list);
+    request->status = status;
+    request->type = NULL;
+    request->download = NULL;
+    request->answer.length = 0;
+    text_print(&request->answer, "{\"error\": ");
+    text_json(&request->answer, error);
+    text_print(&request->answer, ", \"hint\": ");
+    text_json(&request->answer, hint ? hint : "");
+    text_print(&request->answer, "}\n");
+}
+
+unsigned status_of(l3a_status status) {
+    switch (status) {
+    case L3A_OK: return MHD_HTTP_OK;
+    case L3A_ERROR_MEMORY:
+    case L3A_ERROR_IO: return MHD_HTTP_SERVICE_UNAVAILABLE;
+    case L3A_ERROR_NOT_FOUND: return MHD_HTTP_NOT_FOUND;
+    case L3A_ERROR_STATE:
+    case L3A_ERROR_EXISTS:
+    case L3A_ERROR_MISMATCH: return MHD_HTTP_CONFLICT;
+    case L3A_ERROR_NUMERIC:
+    case L3A_ERROR_DEVICE:
+    case L3A_ERROR_CANCELLED: return MHD_HTTP_INTERNAL_SERVER_ERROR;
+    default: return MHD_HTTP_UNPROCESSABLE_CONTENT;
+    }
+}
+
+const char *query(const struct request *request, const char *name, bool *bad) {
+    const char *value = NULL;
+    size_t length = 0;
+    if (MHD_lookup_connection_value_n(request->connection, MHD_GET_ARGUMENT_KIND, name, strlen(name), &value, &length) != MHD_YES) {
+        return NULL;
+    }
+    if (value && strlen(value) != length) {
+        *bad = true;
+    }
+    return value;
+}
+
+bool request_json(struct request *request, struct worker *worker) {
+    pthread_mutex_lock(&worker->lock);
+    const l3a_status status =
+        l3a_json_read(worker->context, "the request", request->body.bytes, request->body.length, JSON_VALUES, &request->json);
+    request->reader_of_json = worker;
+    if (status == L3A_ERROR_MEMORY) {
+        refuse(request, MHD_HTTP_CONTENT_TOO_LARGE, l3a_error_hint(worker->context), "%s", l3a_error_text(worker->context));
+    } else if (status != L3A_OK) {
+        refuse(request, MHD_HTTP_BAD_REQUEST, "send a JSON object", "%s", l3a_error_text(worker->context));
+    } else if (l3a_json_kind_of(l3a_json_root(request->json)) != L3A_JSON_OBJECT) {
+        refuse(request, MHD_HTTP_BAD_REQUEST, "send a JSON object", "the request is not a JSON object");
+    }
+    pthread_mutex_unlock(&worker->lock);
+    text_free(&request->body); /* the tree has copies */
+    return !request->status;
+}
+
+void request_release(struct request *request) {
+    for (size_t i = 0; i < request->picture_count; i++) {
+        struct picture *picture = &request->pictures[i];
+        free(picture->name);
+        free(picture->input);
+        free(picture->features);
+        free(picture->error);
+        free(picture->hint);
+    }
+    free(request->pictures);
+    request->pictures = NULL;
+    request->picture_count = 0;
+    if (request->json) {
+        pthread_mutex_lock(&request->reader_of_json->lock);
+        l3a_json_free(request->json);
+        pthread_mutex_unlock(&request->reader_of_json->lock);
+        request->json = NULL;
+    }
+    text_free(&request->body);
+    atomic_fetch_sub(&request->server->body_bytes, request->counted);
+    request->counted = 0;
+}
+
+void request_done(struct request *request) {
+    request_release(request);
+    if (request->answer.failed) {
+        text_free(&request->answer);
+        request->status = MHD_HTTP_SERVICE_UNAVAILABLE;
+        refuse(request, request->status, "try again in a moment", "not enough memory for the answer");
+    }
+    if (request->suspended) {
+        request->suspended = false;
+        MHD_resume_connection(request->connection);
+    }
+}

@@ -1,0 +1,45 @@
+/* The server: a tagger over HTTP, with a page on which people teach it. Uses only the public interface, l3a.h.
+ *
+ * Threads. libmicrohttpd's threads move bytes: they read requests, check them (guard.c), and write answers. They never compute.
+ * Workers, one for each processor, decode pictures, run the backbone over batches gathered from all connections, and score
+ * (pipeline.c). One teacher, at low priority, owns the tagger: it teaches, and answers only when the lesson is in the synced
+ * history of the model (teacher.c). The main thread waits for signals and closes connections that take too long (http.c).
+ *
+ * A request waits suspended, without a thread, while others work on it. */
+#ifndef L3A_SERVE_H
+#define L3A_SERVE_H
+
+#include "l3a/l3a.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+struct serve_options {
+    const char *listen;             /* "127.0.0.1:8080", "[::1]:8080" */
+    const char *library;            /* a folder of pictures; NULL: none */
+    const char *token;              /* that requests need; NULL: none */
+    const char *host;               /* a further name that requests may call this server by; NULL: none */
+    bool insecure;                  /* allows addresses other than loopback without a token */
+    bool readonly;                  /* refuses lessons */
+    bool demo;                      /* shows the demonstration */
+    size_t batch;                   /* pictures that the backbone computes at a time */
+    size_t queue;                   /* pictures that may wait; more are refused with 429 */
+    size_t connections;             /* at a time */
+    uint64_t body;                  /* bytes of a request */
+    uint64_t cache;                 /* bytes of features of pictures that were seen */
+    int workers;                    /* threads that compute */
+    void (*note)(const char *text); /* says what happens, one line at a time */
+};
+
+/* Serves until SIGTERM or SIGINT. The tagger's model is locked by the caller. Returns 0, or 1 after an error that was noted. */
+int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, const struct serve_options *options);
+
+/* The address to listen at, in parts. Explains in `problem` and returns false if it is invalid. */
+struct serve_address {
+    char host[64];
+    unsigned port;
+    bool six, loopback;
+};
+bool serve_address_parse(const char *text, struct serve_address *address, const char **problem);
+
+#endif

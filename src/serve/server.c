@@ -1,0 +1,230 @@
+/* Starting and ending the server. */
+#include "serve/http.h"
+#include "serve/protocols.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { DRAIN_SECONDS = 30, REST_LIMIT = 300, CONNECTION_MEMORY = 64 << 10, HTTP_THREADS = 2 };
+
+/* ---- The address ---- */
+
+bool serve_address_parse(const char *text, struct serve_address *address, const char **problem) {
+    const char *colon = strrchr(text, ':'), *end;
+    struct in6_addr bytes;
+    char *rest;
+    *address = (struct serve_address){.six = text[0] == '['};
+    *problem = "give an address and a port, such as 127.0.0.1:8080 or [::1]:8080";
+    if (!colon) {
+        return false;
+    }
+    end = address->six ? colon - 1 : colon;
+    const char *start = text + address->six;
+    if (end <= start || (address->six && *end != ']') || (size_t)(end - start) >= sizeof address->host) {
+        return false;
+    }
+    memcpy(address->host, start, (size_t)(end - start));
+    const unsigned long port = strtoul(colon + 1, &rest, 10);
+    if (colon[1] < '0' || colon[1] > '9' || *rest || port > 65535) {
+        *problem = "the port is a number up to 65535; 0 takes any that is free";
+        return false;
+    }
+    address->port = (unsigned)port;
+    if (strcmp(address->host, "localhost") == 0) {
+        strcpy(address->host, "127.0.0.1");
+    }
+    if (inet_pton(address->six ? AF_INET6 : AF_INET, address->host, &bytes) != 1) {
+        *problem = "give an address in numbers; 0.0.0.0 is all addresses of this machine";
+        return false;
+    }
+    address->loopback = address->six ? IN6_IS_ADDR_LOOPBACK(&bytes) : strncmp(address->host, "127.", 4) == 0;
+    return true;
+}
+
+/* Returns -1 and notes why if it fails. */
+static int open_socket(struct server *server) {
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)server->address.port)};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)server->address.port)};
+    const bool is_six = server->address.six;
+    struct sockaddr *name = is_six ? (struct sockaddr *)&six : (struct sockaddr *)&four;
+    socklen_t length = is_six ? sizeof six : sizeof four;
+    const int yes = 1, listening = socket(is_six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    inet_pton(is_six ? AF_INET6 : AF_INET, server->address.host, is_six ? (void *)&six.sin6_addr : (void *)&four.sin_addr);
+    setsockopt(listening, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (listening < 0 || bind(listening, name, length) || listen(listening, 1024) || getsockname(listening, name, &length)) {
+        note(server, "cannot listen at %s: %s", server->options->listen, strerror(errno));
+        if (listening >= 0) {
+            close(listening);
+        }
+        return -1;
+    }
+    server->address.port = ntohs(is_six ? six.sin6_port : four.sin_port);
+    return listening;
+}
+
+/* Each connection needs a file descriptor. */
+static void raise_file_limit(size_t connections) {
+    struct rlimit limit;
+    const rlim_t wanted = connections + 256;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) {
+        limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static bool start_daemon(struct server *server) {
+    const struct serve_options *options = server->options;
+    const int listening = open_socket(server);
+    if (listening < 0) {
+        return false;
+    }
+    raise_file_limit(options->connections);
+    server->daemon = MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL,
+                                      http_handle, server, MHD_OPTION_LISTEN_SOCKET, listening, MHD_OPTION_THREAD_POOL_SIZE,
+                                      (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connections,
+                                      MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)REST_LIMIT, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                                      (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, http_complete, server,
+                                      MHD_OPTION_NOTIFY_CONNECTION, http_notice, server, MHD_OPTION_END);
+    if (!server->daemon) {
+        note(server, "the server cannot start: %s", strerror(errno));
+        close(listening);
+    }
+    return server->daemon != NULL;
+}
+
+/* ---- Signals ---- */
+
+static void block_signals(sigset_t *set) {
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void wait_for_end(struct server *server, const sigset_t *set) {
+    const struct timespec second = {.tv_sec = 1};
+    for (;;) {
+        const int number = sigtimedwait(set, NULL, &second);
+        if (number == SIGTERM || number == SIGINT) {
+            return;
+        }
+        if (number == SIGHUP) {
+            teacher_reload(server);
+        }
+        http_watch(server);
+    }
+}
+
+/* Answers what has been asked, and takes no new connections. A second signal ends the wait. */
+static void drain(struct server *server, const sigset_t *set) {
+    const struct timespec moment = {.tv_nsec = 20000000};
+    const double until = seconds_now() + DRAIN_SECONDS;
+    atomic_store(&server->draining, true);
+    note(server, "ending: no new connections; requests in progress are answered");
+    const int listening = MHD_quiesce_daemon(server->daemon);
+    while (atomic_load(&server->in_flight) && seconds_now() < until) {
+        const int number = sigtimedwait(set, NULL, &moment);
+        if (number == SIGTERM || number == SIGINT) {
+            break;
+        }
+        http_watch(server);
+    }
+    if (listening >= 0) {
+        close(listening);
+    }
+}
+
+/* ---- The server ---- */
+
+static bool prepare(struct server *server) {
+    const struct serve_options *options = server->options;
+    const char *problem;
+    if (!server->model_path) {
+        note(server, "the model: %s", strerror(errno));
+        return false;
+    }
+    const char *slash = strrchr(server->model_path, '/');
+    server->model_name = slash ? slash + 1 : server->model_path;
+    const char *backbone = l3a_tagger_backbone(server->tagger), *name = backbone ? strrchr(backbone, '/') : NULL;
+    snprintf(server->backbone, sizeof server->backbone, "%s", name ? name + 1 : backbone ? backbone : "in the model file");
+    server->readonly = options->readonly;
+    pthread_mutex_init(&server->teacher.lock, NULL);
+    pthread_mutex_init(&server->knowledge_lock, NULL);
+    pthread_mutex_init(&server->peer_lock, NULL);
+    gethostname(server->own_name, sizeof server->own_name - 1);
+    if (!serve_address_parse(options->listen, &server->address, &problem)) {
+        note(server, "%s: %s", options->listen, problem);
+        return false;
+    }
+    if (options->token) {
+        l3a_sha256(options->token, strlen(options->token), server->token);
+    }
+    if (options->library) {
+        server->library = open(options->library, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (server->library < 0) {
+            note(server, "%s: %s", options->library, strerror(errno));
+            return false;
+        }
+    }
+    if (!teacher_publish(server)) {
+        note(server, "%s", l3a_error_text(server->context));
+        return false;
+    }
+    return true;
+}
+
+static bool start(struct server *server) {
+    if (!pipeline_start(server)) {
+        note(server, "not enough memory for %d workers", server->options->workers);
+        return false;
+    }
+    server->width = server->pipeline.width;
+    server->cache = cache_create(server->options->cache, server->pipeline.width);
+    if (!server->cache || !teacher_start(server)) {
+        note(server, "not enough memory");
+        return false;
+    }
+    return start_daemon(server);
+}
+
+int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, const struct serve_options *options) {
+    struct server *server = calloc(1, sizeof *server);
+    sigset_t signals;
+    if (!server) {
+        return 1;
+    }
+    *server = (struct server){
+        .options = options, .context = context, .tagger = tagger, .model_path = realpath(model_path, NULL), .library = -1};
+    block_signals(&signals);
+    const bool good = prepare(server) && start(server);
+    if (good) {
+        const char *const brackets[2] = {server->address.six ? "[" : "", server->address.six ? "]" : ""};
+        note(server, "listening at http://%s%s%s:%u/", brackets[0], server->address.host, brackets[1], server->address.port);
+        wait_for_end(server, &signals);
+        drain(server, &signals);
+    }
+    pipeline_stop(server);
+    teacher_stop(server);
+    if (server->daemon) {
+        MHD_stop_daemon(server->daemon);
+    }
+    if (server->library >= 0) {
+        close(server->library);
+    }
+    knowledge_free(server->knowledge);
+    cache_free(server->cache);
+    free(server->teacher.trouble);
+    free(server->model_path);
+    free(server);
+    return !good;
+}

@@ -1,0 +1,281 @@
+/* What the parts of the server share: a request on its way through the stages, and the server itself. */
+#ifndef L3A_SERVE_SERVER_H
+#define L3A_SERVE_SERVER_H
+
+#include "serve/serve.h"
+#include "serve/text.h"
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { KEY_BYTES = 16, KEY_TEXT = 2 * KEY_BYTES + 1, REQUEST_PICTURES = 1000, JSON_VALUES = 1 << 20 };
+
+struct server;
+struct peer;
+struct worker;
+struct request;
+
+/* ---- Pictures of a request ---- */
+
+struct picture {
+    struct request *request;
+    char *name;         /* what answers and messages call it */
+    const char *path;   /* in the library; NULL: it was sent */
+    const char *base64; /* NULL: the body of the request is the picture */
+    size_t base64_length;
+    const l3a_json_value *told; /* the object of the request that it comes from; NULL: none */
+    char key[KEY_TEXT];         /* "": not known yet */
+    uint64_t checksum;
+    float *input;     /* for the backbone, until it has run */
+    float *features;  /* NULL: there are none (yet) */
+    unsigned problem; /* the status of the failure; 0: none */
+    char *error, *hint;
+    double since; /* when it became ready for the backbone */
+    struct picture *next;
+};
+
+/* ---- Requests ---- */
+
+/* A way to answer. Each stage may be missing. It can end the request by setting its status. */
+struct route {
+    const char *method, *path;
+    bool prefix;                          /* the path may go on */
+    bool open;                            /* needs no token */
+    bool changes;                         /* something, so that a browser must prove that the page itself is asking */
+    void (*now)(struct request *request); /* at once, on the connection's thread: must not block */
+    void (*start)(struct request *request, struct worker *worker);  /* reads the body and names the pictures */
+    void (*finish)(struct request *request, struct worker *worker); /* with the features of all pictures */
+    void (*teach)(struct request *request);                         /* on the teacher's thread */
+    bool upload;                                                    /* the body goes to a file beside the model */
+};
+
+extern const struct route routes[]; /* ended by a NULL method */
+
+struct request {
+    struct server *server;
+    struct MHD_Connection *connection;
+    const struct route *route;
+    const char *rest; /* of the path, after the route's */
+    char *url;
+    double began;
+    struct text body;
+    uint64_t counted; /* bytes of the body that count towards the server's limit */
+    bool taken;       /* the body is complete, and the request on its way */
+    bool suspended;
+    struct peer *peer;
+    int upload; /* the file that the body goes to; -1: none */
+    char *upload_path;
+    uint64_t upload_bytes;
+    l3a_json *json;
+    struct worker *reader_of_json; /* whose context it belongs to */
+    struct picture *pictures;
+    size_t picture_count;
+    size_t waiting; /* pictures without features; under the pipeline's lock */
+    bool admitted;  /* its pictures count in the queue */
+    bool started;
+    bool all;
+    /* The answer. */
+    unsigned status; /* 0: there is none yet */
+    struct text answer;
+    const char *type;     /* of the content; NULL: JSON */
+    const char *download; /* the name of the file to save; NULL: none */
+    int file;             /* to send instead of the text; -1: none */
+    unsigned retry;       /* seconds; 0: not said */
+    bool page;            /* it is part of the page */
+    const char *etag;     /* of the answer; NULL: none */
+    struct request *next;
+};
+
+/* Ends the request with an error. */
+__attribute__((format(printf, 4, 5))) void refuse(struct request *request, unsigned status, const char *hint, const char *format,
+                                                  ...);
+/* The status of HTTP for an error of the library. */
+unsigned status_of(l3a_status status);
+/* The value of ?name=; NULL if there is none. *bad: it has a zero byte. */
+const char *query(const struct request *request, const char *name, bool *bad);
+/* Frees the pictures of the request, and what was read of its body. */
+void request_release(struct request *request);
+/* The answer is complete: it is sent as soon as the connection allows. The request must not be used any more. */
+void request_done(struct request *request);
+/* Reads the body as a JSON object; false: refused. */
+bool request_json(struct request *request, struct worker *worker);
+
+/* ---- What is known: what readers of the server see of the model ---- */
+
+struct taught {
+    uint64_t checksum;
+    char *judgement; /* as JSON */
+};
+
+/* It never changes; the teacher makes a new one. */
+struct knowledge {
+    atomic_uint users;
+    uint64_t edition;
+    size_t classes;
+    struct text class_list, history; /* as JSON */
+    char **names;
+    struct taught *taught; /* by checksum */
+    size_t taught_count;
+};
+
+struct knowledge *knowledge_keep(struct server *server);
+void knowledge_free(struct knowledge *knowledge);
+/* How the picture was taught, as JSON; "null". */
+const char *knowledge_taught(const struct knowledge *knowledge, uint64_t checksum);
+
+/* ---- Workers ---- */
+
+struct worker {
+    struct server *server;
+    pthread_t thread;
+    bool running;
+    l3a_reader *reader;
+    l3a_context *context; /* for JSON, under the lock */
+    pthread_mutex_t lock;
+    float *inputs, *features; /* of a batch */
+};
+
+struct queue {
+    struct picture *first, **last;
+    size_t count;
+};
+
+struct pipeline {
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct request *first, **last; /* stages to go through */
+    struct queue decode, ready;
+    size_t admitted, decoding, idle;
+    bool stop;
+    struct worker *workers;
+    size_t count, inputs, width;
+};
+
+bool pipeline_start(struct server *server);
+void pipeline_stop(struct server *server);
+/* Hands a request to the workers; false: the server ends. */
+bool pipeline_add(struct request *request);
+/* Counts the request's pictures in; false: the queue is full. */
+bool pipeline_admit(struct request *request);
+
+/* ---- The teacher ---- */
+
+struct teacher {
+    pthread_t thread;
+    bool running;
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct request *first, **last;
+    size_t waiting;
+    bool stop, reload, unsaved;
+    bool unreadable;    /* the history cannot be read */
+    char *trouble;      /* why lessons cannot be kept; NULL: they can */
+    bool trouble_stays; /* until the model is loaded again */
+    size_t lessons;     /* since the model was saved */
+};
+
+bool teacher_start(struct server *server);
+/* Teaches what is waiting, saves the model, and ends. */
+void teacher_stop(struct server *server);
+void teacher_reload(struct server *server);
+/* Hands a request to the teacher; false: too many are waiting. */
+bool teacher_add(struct request *request);
+/* For the teacher's thread: */
+/* Shows readers what the model is now. */
+bool teacher_publish(struct server *server);
+/* Folds the history into the model file. */
+bool teacher_save(struct server *server);
+/* Lessons cannot be kept, or can again (NULL). */
+void teacher_set_trouble(struct server *server, const char *trouble, bool stays);
+
+/* ---- Features of pictures that were seen ---- */
+
+struct cache;
+struct cache *cache_create(uint64_t bytes, size_t width);
+void cache_free(struct cache *cache);
+/* Copies the features; false: they are not there. */
+bool cache_find(struct cache *cache, const char *key, float *features, uint64_t *checksum);
+/* path: of a picture in the library; NULL: it was sent. */
+void cache_put(struct cache *cache, const char *key, const float *features, uint64_t checksum, const char *path);
+/* Calls `each` for every picture of the library that is in the cache, sorted by path, with a copy. */
+struct cached {
+    char *path;
+    char key[KEY_TEXT];
+    uint64_t checksum;
+    float *features;
+};
+size_t cache_library(struct cache *cache, struct cached **found);
+void cached_free(struct cached *found, size_t count);
+void cache_measure(struct cache *cache, size_t *count, uint64_t *bytes);
+
+/* ---- Metrics ---- */
+
+enum { BUCKETS = 14, ROUTES = 64, BATCH_BUCKETS = 8 };
+
+struct histogram {
+    atomic_uint_fast64_t counts[BUCKETS + 1];
+    atomic_uint_fast64_t micros;
+};
+
+struct metrics {
+    atomic_uint_fast64_t requests[ROUTES][6]; /* by route, and by hundreds of the status */
+    struct histogram seconds[ROUTES];
+    atomic_uint_fast64_t batches[BATCH_BUCKETS + 1], batch_pictures, pictures, unreadable, cached;
+    atomic_uint_fast64_t lessons, lesson_pictures, undone, refused, journal_failures, saves;
+    struct histogram teaching;
+    atomic_uint_fast64_t connections, connections_total, timed_out;
+};
+
+void histogram_add(struct histogram *histogram, double seconds);
+void metrics_now(struct request *request);
+
+/* ---- The server ---- */
+
+struct server {
+    const struct serve_options *options;
+    l3a_context *context; /* the teacher's */
+    l3a_tagger *tagger;
+    char *model_path; /* after following links */
+    const char *model_name;
+    bool readonly;
+    char backbone[128];
+    size_t width; /* of the backbone */
+    struct serve_address address;
+    uint8_t token[32]; /* its SHA-256 */
+    char own_name[256];
+    struct MHD_Daemon *daemon;
+    struct pipeline pipeline;
+    struct teacher teacher;
+    struct cache *cache;
+    struct metrics metrics;
+    int library; /* the folder; -1: none */
+    atomic_bool draining;
+    atomic_size_t in_flight;
+    atomic_uint_fast64_t body_bytes;
+    pthread_mutex_t knowledge_lock;
+    struct knowledge *knowledge;
+    pthread_mutex_t peer_lock;
+    struct peer *peers;
+};
+
+double seconds_now(void);
+__attribute__((format(printf, 2, 3))) void note(const struct server *server, const char *format, ...);
+
+/* ---- Routes, by file ---- */
+void tag_start(struct request *request, struct worker *worker);
+void tag_finish(struct request *request, struct worker *worker);
+void score_start(struct request *request, struct worker *worker);
+void teach_start(struct request *request, struct worker *worker);
+void teach_finish(struct request *request, struct worker *worker);
+void teach_lesson(struct request *request);
+void undo_lesson(struct request *request);
+void rename_start(struct request *request, struct worker *worker);
+void rename_class(struct request *request);
+void quality_measure(struct request *request);
+void status_now(struct request *request);
+void classes_now(struct request *request);
+void history_now(struct request *request);
+void page_now(struct request *request);
+
+#endif

@@ -1,0 +1,80 @@
+/* What the server says about itself, the files of the page, and the table of routes. */
+#include "serve/export.h"
+#include "serve/library.h"
+#include "serve/model.h"
+#include "serve/protocols.h"
+#include "serve/tagging.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void status_now(struct request *request) {
+    struct server *server = request->server;
+    struct knowledge *knowledge = knowledge_keep(server);
+    struct text *answer = &request->answer;
+    const bool ready = server_ready(server);
+    text_print(answer, "{\"version\": \"%s\", \"model\": ", l3a_version());
+    text_json(answer, server->model_name);
+    text_print(answer, ", \"backbone\": ");
+    text_json(answer, server->backbone);
+    text_print(answer, ", \"width\": %zu, \"classes\": %zu, \"edition\": %llu, \"library\": %s, \"readonly\": %s, \"token\": %s, ",
+               server->width, knowledge->classes, (unsigned long long)knowledge->edition, server->library >= 0 ? "true" : "false",
+               server->readonly ? "true" : "false", server->options->token ? "true" : "false");
+    text_print(answer, "\"ready\": %s, \"demo\": %s", ready ? "true" : "false", server->options->demo ? "true" : "false");
+    if (!ready) {
+        text_print(answer, ", \"trouble\": ");
+        server_trouble(server, answer);
+    }
+    text_print(answer, "}\n");
+    request->status = MHD_HTTP_OK;
+    knowledge_free(knowledge);
+}
+
+void classes_now(struct request *request) {
+    struct knowledge *knowledge = knowledge_keep(request->server);
+    text_print(&request->answer, "{\"edition\": %llu, \"classes\": ", (unsigned long long)knowledge->edition);
+    text_add(&request->answer, knowledge->class_list.bytes, knowledge->class_list.length);
+    text_print(&request->answer, "}\n");
+    request->status = MHD_HTTP_OK;
+    knowledge_free(knowledge);
+}
+
+void history_now(struct request *request) {
+    struct knowledge *knowledge = knowledge_keep(request->server);
+    text_add(&request->answer, knowledge->history.bytes, knowledge->history.length);
+    request->status = MHD_HTTP_OK;
+    knowledge_free(knowledge);
+}
+
+const struct route routes[] = {
+    {.method = "GET", .path = "/", .open = true, .now = page_now},
+    {.method = "GET", .path = "/page/", .prefix = true, .open = true, .now = page_now},
+    {.method = "GET", .path = "/openapi.json", .open = true, .now = page_now},
+    {.method = "POST", .path = "/v1/tag", .changes = true, .start = tag_start, .finish = tag_finish},
+    {.method = "POST", .path = "/v1/score", .changes = true, .start = score_start, .finish = tag_finish},
+    {.method = "POST", .path = "/v1/teach", .changes = true, .start = teach_start, .finish = teach_finish, .teach = teach_lesson},
+    {.method = "POST", .path = "/v1/undo", .changes = true, .teach = undo_lesson},
+    {.method = "POST", .path = "/v1/rename", .changes = true, .start = rename_start, .teach = rename_class},
+    {.method = "GET", .path = "/v1/status", .now = status_now},
+    {.method = "GET", .path = "/v1/classes", .now = classes_now},
+    {.method = "GET", .path = "/v1/history", .now = history_now},
+    {.method = "GET", .path = "/v1/quality", .teach = quality_measure},
+    {.method = "GET", .path = "/v1/library", .start = library_start},
+    {.method = "GET", .path = "/v1/library/picture", .start = library_picture_start},
+    {.method = "GET", .path = "/v1/library/thumbnail", .start = thumbnail_start},
+    {.method = "GET", .path = "/v1/export", .start = export_start, .finish = export_finish},
+    {.method = "POST", .path = "/v1/xmp", .changes = true, .start = xmp_start},
+    {.method = "GET", .path = "/v1/model", .teach = model_download},
+    {.method = "PUT", .path = "/v1/model", .changes = true, .upload = true, .teach = model_replace},
+    {.method = "GET", .path = "/v1/backup", .teach = model_backup},
+    {.method = "GET", .path = "/metrics", .now = metrics_now},
+    {.method = "GET", .path = "/v2/health/live", .open = true, .now = live_now},
+    {.method = "GET", .path = "/v2/health/ready", .open = true, .now = ready_now},
+    {.method = "GET", .path = "/v2", .now = inference_server_now},
+    {.method = "GET", .path = "/v2/models/", .prefix = true, .now = inference_model_now},
+    {.method = "POST", .path = "/v2/models/", .prefix = true, .changes = true, .start = infer_start, .finish = infer_finish},
+    {.method = "GET", .path = "/health", .open = true, .now = studio_health_now},
+    {.method = "POST", .path = "/setup", .changes = true, .start = studio_setup_start},
+    {.method = "POST", .path = "/predict", .changes = true, .start = studio_predict_start, .finish = studio_predict_finish},
+    {.method = NULL},
+};

@@ -1,0 +1,168 @@
+/* Label Studio's protocol for models: /health, /setup and /predict. Label Studio asks for predictions of tasks, and shows them as
+ * choices.
+ *
+ * A task names its picture by an address. This server opens no connections, so it takes pictures that are in the address itself
+ * (data:image/jpeg;base64,…), and those of its library by the path that Label Studio gives to local files
+ * (/data/local-files/?d=PATH). */
+#include "serve/protocols.h"
+
+#include "serve/tagging.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME = 128 };
+
+static void write_version(struct request *request, struct text *text) {
+    struct knowledge *knowledge = knowledge_keep(request->server);
+    struct text version = {0};
+    text_print(&version, "%s, edition %llu", request->server->model_name, (unsigned long long)knowledge->edition);
+    text_json(text, version.bytes ? version.bytes : "");
+    text_free(&version);
+    knowledge_free(knowledge);
+}
+
+void studio_health_now(struct request *request) {
+    text_print(&request->answer, "{\"status\": \"%s\", \"model_class\": \"l3a\"}\n", server_ready(request->server) ? "UP" : "DOWN");
+    request->status = server_ready(request->server) ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
+}
+
+void studio_setup_start(struct request *request, struct worker *worker) {
+    if (request_json(request, worker)) {
+        text_print(&request->answer, "{\"model_version\": ");
+        write_version(request, &request->answer);
+        text_print(&request->answer, "}\n");
+        request->status = MHD_HTTP_OK;
+    }
+}
+
+/* The value of an attribute of a tag; false if it has none. */
+static bool attribute(const char *tag, const char *end, const char *name, char value[NAME]) {
+    const size_t length = strlen(name);
+    for (const char *at = tag; at + length + 2 < end; at++) {
+        const bool starts = at > tag && (at[-1] == ' ' || at[-1] == '\n' || at[-1] == '\t');
+        if (starts && strncmp(at, name, length) == 0 && at[length] == '=' && (at[length + 1] == '"' || at[length + 1] == '\'')) {
+            const char *first = at + length + 2, *last = memchr(first, at[length + 1], (size_t)(end - first));
+            if (!last || (size_t)(last - first) >= NAME) {
+                return false;
+            }
+            memcpy(value, first, (size_t)(last - first));
+            value[last - first] = '\0';
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The names that a project gives to its choices and to the picture they belong to. */
+static void read_names(const l3a_json_value *root, char from[NAME], char to[NAME]) {
+    const char *config = l3a_json_text(l3a_json_get(root, "label_config"), NULL);
+    const char *tag = config ? strstr(config, "<Choices") : NULL, *end = tag ? strchr(tag, '>') : NULL;
+    strcpy(from, "choice");
+    strcpy(to, "image");
+    if (end) {
+        attribute(tag, end, "name", from);
+        attribute(tag, end, "toName", to);
+    }
+}
+
+/* Finds the picture of a task: the first of its data that is an address of one. */
+static void read_task(struct request *request, const l3a_json_value *task, struct picture *picture, size_t number) {
+    static const char local[] = "/data/local-files/?d=";
+    char name[40];
+    snprintf(name, sizeof name, "task %zu", number + 1);
+    picture->name = copy_string(name);
+    picture->told = task;
+    const l3a_json_value *data = l3a_json_get(task, "data");
+    for (const l3a_json_value *item = l3a_json_first(data); item; item = l3a_json_next(item)) {
+        size_t length = 0;
+        const char *address = l3a_json_text(item, &length);
+        if (address && strncmp(address, "data:image/", 11) == 0) {
+            picture->base64 = address;
+            picture->base64_length = length;
+            return;
+        }
+        if (address && strncmp(address, local, sizeof local - 1) == 0 && request->server->library >= 0) {
+            picture->path = address + sizeof local - 1;
+            return;
+        }
+    }
+    picture->problem = MHD_HTTP_UNPROCESSABLE_CONTENT;
+    picture->error = copy_string("the task has no picture that this server can read");
+}
+
+void studio_predict_start(struct request *request, struct worker *worker) {
+    size_t i = 0;
+    if (!request_json(request, worker)) {
+        return;
+    }
+    const l3a_json_value *tasks = l3a_json_get(l3a_json_root(request->json), "tasks");
+    const size_t count = json_count(tasks);
+    if (count == SIZE_MAX) {
+        refuse(request, MHD_HTTP_BAD_REQUEST, "send {\"tasks\": [{\"data\": {\"image\": …}}]}", "'tasks' is missing");
+    } else if (pictures_create(request, count)) {
+        for (const l3a_json_value *task = l3a_json_first(tasks); task; task = l3a_json_next(task), i++) {
+            read_task(request, task, &request->pictures[i], i);
+        }
+    }
+}
+
+struct studio {
+    struct request *request;
+    char from[NAME], to[NAME];
+    struct text *objects;
+};
+
+static void predict_one(struct picture *picture, const l3a_tags *tags, void *user) {
+    const struct studio *studio = user;
+    struct text *text = &studio->objects[picture - studio->request->pictures];
+    size_t count = 0;
+    double score = 0;
+    text_print(text, "{\"result\": [");
+    for (size_t i = 0; i < l3a_tags_count(tags); i++) {
+        if (l3a_tags_predicted(tags, i)) {
+            if (!count) {
+                text_print(text, "{\"from_name\": ");
+                text_json(text, studio->from);
+                text_print(text, ", \"to_name\": ");
+                text_json(text, studio->to);
+                text_print(text, ", \"type\": \"choices\", \"value\": {\"choices\": [");
+                score = (double)l3a_tags_score(tags, i);
+            }
+            text_print(text, count++ ? ", " : "");
+            text_json(text, l3a_tags_name(tags, i));
+        }
+    }
+    text_print(text, "%s], \"score\": ", count ? "]}}" : "");
+    text_number(text, score, 9);
+    text_print(text, ", \"model_version\": ");
+    write_version(studio->request, text);
+    text_print(text, "}");
+}
+
+void studio_predict_finish(struct request *request, struct worker *worker) {
+    struct studio studio = {.request = request, .objects = calloc(request->picture_count, sizeof *studio.objects)};
+    struct text *answer = &request->answer;
+    read_names(l3a_json_root(request->json), studio.from, studio.to);
+    if (!studio.objects) {
+        refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "not enough memory");
+    } else if (pictures_score(request, worker, predict_one, &studio)) {
+        text_print(answer, "{\"results\": [");
+        for (size_t i = 0; i < request->picture_count; i++) { /* a picture that cannot be read has no prediction */
+            text_print(answer, i ? ",\n  " : "\n  ");
+            if (studio.objects[i].bytes) {
+                text_add(answer, studio.objects[i].bytes, studio.objects[i].length);
+            } else {
+                text_print(answer, "{\"result\": [], \"score\": 0}");
+            }
+        }
+        text_print(answer, "], \"model_version\": ");
+        write_version(request, answer);
+        text_print(answer, "}\n");
+        request->status = MHD_HTTP_OK;
+    }
+    for (size_t i = 0; studio.objects && i < request->picture_count; i++) {
+        text_free(&studio.objects[i]);
+    }
+    free(studio.objects);
+}

@@ -1,0 +1,237 @@
+"""What was answered with 200 is there, whatever happens: kill -9 at random moments under mixed load, a full disk, a history that cannot
+be written, that was cut short or has a flipped bit. L3A_SERVE_KILLS: how many kills; L3A_SERVE_SEED: another course of events."""
+import http.client
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import numpy
+
+import server as serving
+from server import Server, encode, run
+
+KILLS = int(os.environ.get("L3A_SERVE_KILLS", 4))
+SEED = int(os.environ.get("L3A_SERVE_SEED", 1))
+
+
+def tensors(path):
+    """The tensors of a model file that hold double precision."""
+    data = Path(path).read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + length])
+    return {name: numpy.frombuffer(data[8 + length:][slice(*entry["data_offsets"])], "<f8").reshape(entry["shape"])
+            for name, entry in header.items() if name != "__metadata__" and entry["dtype"] == "F64"}
+
+
+def lessons_of(model):
+    return json.loads(run("history", model, "--format", "json").stdout)["lessons"]
+
+
+def same_model(left, right):
+    """Equal to 1e-9 of the largest number of each tensor."""
+    a, b = tensors(left), tensors(right)
+    assert a.keys() == b.keys() and a, (a.keys(), b.keys())
+    for name in a:
+        assert a[name].shape == b[name].shape, name
+        if a[name].size:
+            apart = numpy.abs(a[name] - b[name]).max() / max(1, numpy.abs(b[name]).max())
+            assert apart <= 1e-9, (name, apart)
+
+
+class Client:
+    """Teaches and undoes, and remembers what was answered. A request without an answer may or may not have been learned."""
+
+    def __init__(self, keys, chance):
+        self.lessons, self.unsure = [], None
+        self.log = []  # all that was done: the picture of a lesson, or None for an undo
+        self.keys, self.chance, self.next = keys, chance, 0
+
+    def step(self, server):
+        undo = len(self.lessons) > 2 and self.chance.random() < 0.25
+        picture = None if undo else self.next % len(self.keys)
+        self.next += not undo
+        self.unsure = ("undo", None) if undo else ("teach", picture)
+        self.ask(server, picture)
+        self.done(picture)
+
+    def ask(self, server, picture):
+        if picture is None:
+            server.good("POST", "/v1/undo")
+        else:
+            name, body = self.keys[picture]
+            answer = server.good("POST", "/v1/teach", {"pictures": [{"image": body, "name": name, "tags": [name.split(".")[0].rstrip("0123456789")], "not": []}]})
+            assert answer["taught"] == 1, answer
+
+    def done(self, picture):
+        self.log.append(picture)
+        self.lessons = self.lessons[:-1] if picture is None else self.lessons + [picture]
+        self.unsure = None
+
+    def settle(self, present):
+        """After a restart: what was not answered is there or not, but nothing else is."""
+        names = [self.keys[picture][0] for picture in self.lessons]
+        if self.unsure and present != names:
+            self.done(self.unsure[1])
+            names = [self.keys[picture][0] for picture in self.lessons]
+        assert present == names, f"{present} instead of {names}"
+        self.unsure = None
+
+
+def tag_for_ever(port, body, stop, failures):
+    """Another client, which only tags."""
+    while not stop.is_set():
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            connection.request("POST", "/v1/tag", body, {"Content-Type": "image/jpeg"})
+            if connection.getresponse().status not in (200, 429):
+                failures.append("a picture was not tagged")
+            connection.close()
+        except (OSError, http.client.HTTPException):
+            time.sleep(0.02)
+
+
+def kills(scratch, folder):
+    model, chance = scratch / "killed.l3a", random.Random(SEED)
+    serving.teach_model(model, folder)
+    for ending in ("", ".history"):
+        shutil.copy(f"{model}{ending}", f"{scratch / 'plain.l3a'}{ending}")
+    many = serving.pictures(scratch / "many", count=max(12, 4 * KILLS), first=10)
+    client = Client([(path.name, encode(path)) for path in sorted(many.glob("*.jpg"), key=lambda p: p.stat().st_size)], chance)
+    failures = []
+    for kill in range(KILLS + 1):
+        with Server(model) as server:
+            client.settle(names_taught(model))
+            stop, moment = threading.Event(), chance.randrange(4)
+            other = threading.Thread(target=tag_for_ever, args=(server.port, (folder / "grey0.jpg").read_bytes(), stop, failures))
+            other.start()
+            try:
+                for i in range(1000 if kill < KILLS else 2):
+                    if kill < KILLS and i == moment:  # after some answers, in the middle of what comes next
+                        threading.Timer(chance.uniform(0, 0.2), server.process.kill).start()
+                    client.step(server)
+            except (OSError, AssertionError, http.client.HTTPException) as error:
+                assert kill < KILLS and not isinstance(error, AssertionError), error
+            stop.set()
+            other.join()
+            if kill == KILLS:
+                assert server.stop() == 0, server.said
+    assert not failures, failures
+    with Server(scratch / "plain.l3a") as server:  # the same, without kills
+        for picture in client.log:
+            client.ask(server, picture)
+        assert server.stop() == 0
+    assert len(lessons_of(model)) == len(client.lessons) + 2
+    same_model(model, scratch / "plain.l3a")
+    print(f"{KILLS} kills, {len(client.log)} changes, {len(client.lessons)} lessons left: the model is the same")
+
+
+def names_taught(model):
+    """The pictures of the lessons after the first two, the oldest first."""
+    listed = json.loads(run("history", model, "--files", "--format", "json").stdout)["lessons"]
+    return [row["path"] for lesson in listed if lesson["lesson"] > 2 for row in lesson["files"]]
+
+
+def full_disk(scratch, folder):
+    """A limit on the size of files, just above that of the history. The model cannot be saved then, either."""
+    model, history = scratch / "full.l3a", scratch / "full.l3a.history"
+    serving.teach_model(model, folder)
+    with Server(model, "--library", folder, limit_file=(history.stat().st_size // 1024 + 8) * 1024) as server:
+        taught = 0
+        for i in range(6):
+            status, answer = server.ask("POST", "/v1/teach", {"pictures": [{"path": f"blue{i}.jpg", "tags": ["blue"]}]})
+            if status != 200:
+                break
+            taught += 1
+        assert status == 507 and "File too large" in answer["error"] and taught > 0, (status, answer)
+        assert server.ask("GET", "/v2/health/ready")[0] == 503 and "File too large" in server.good("GET", "/v1/status")["trouble"]
+        assert server.good("POST", "/v1/tag", {"pictures": [{"path": "red0.jpg"}]})["pictures"][0]["tags"]
+        assert server.ask("POST", "/v1/undo")[0] in (200, 507)
+        left = len(server.good("GET", "/v1/history")["lessons"])
+        assert server.stop() == 0 and any("cannot be saved" in line for line in server.said), server.said
+    assert len(lessons_of(model)) == left
+    print(f"a full disk after {taught} lessons: refused, and nothing is lost")
+
+
+def unwritable(scratch, folder):
+    """A history that cannot be opened for writing, until somebody repairs that."""
+    model, history = scratch / "fixed.l3a", scratch / "fixed.l3a.history"
+    serving.teach_model(model, folder)
+    with Server(model, "--library", folder) as server:
+        server.good("POST", "/v1/teach", {"pictures": [{"path": "blue0.jpg", "tags": ["blue"]}]})
+        history.rename(scratch / "aside")
+        history.symlink_to(scratch / "aside")  # is never followed
+        status, answer = server.ask("POST", "/v1/teach", {"pictures": [{"path": "blue1.jpg", "tags": ["blue"]}]})
+        assert status == 503 and "fixed.l3a.history" in answer["error"], (status, answer)
+        assert server.ask("GET", "/v2/health/ready")[0] == 503
+        assert server.good("POST", "/v1/tag", {"pictures": [{"path": "red0.jpg"}]})
+        history.unlink()
+        (scratch / "aside").rename(history)
+        answer = server.good("POST", "/v1/teach", {"pictures": [{"path": "blue2.jpg", "tags": ["blue"]}]})
+        assert answer["lesson"] == 4 and server.good("GET", "/v2/health/ready")["ready"]
+        assert server.stop() == 0
+    assert [lesson["lesson"] for lesson in lessons_of(model)][-1] in (4, 1)
+
+
+def damaged(scratch, folder):
+    model, history = scratch / "damaged.l3a", scratch / "damaged.l3a.history"
+    serving.teach_model(model, folder)
+    before = history.stat().st_size
+    with Server(model, "--library", folder) as server:
+        for i in range(3):
+            server.good("POST", "/v1/teach", {"pictures": [{"path": f"blue{i}.jpg", "tags": ["blue"]}]})
+        server.stop(signal.SIGKILL)
+    good = history.read_bytes()
+    for at in (before + 10, before + 300, (before + len(good)) // 2, len(good) - 3):
+        history.write_bytes(good[:at] + bytes([good[at] ^ 4]) + good[at + 1:])
+        with Server(model, "--library", folder) as server:
+            status, answer = server.ask("GET", "/v2/health/ready")
+            assert status == 503 and "damaged at byte" in answer["error"], (at, status, answer)
+            assert len(server.good("GET", "/v1/classes")["classes"]) == 2  # as in the model file
+            assert server.good("POST", "/v1/tag", {"pictures": [{"path": "red0.jpg"}]})["pictures"][0]["tags"]
+            status, answer = server.ask("POST", "/v1/teach", {"pictures": [{"path": "blue4.jpg", "tags": ["blue"]}]})
+            assert status == 503 and "damaged" in answer["error"], (status, answer)
+            if at == len(good) - 3:  # the administrator restores the file
+                history.write_bytes(good)
+                server.process.send_signal(signal.SIGHUP)
+                for _ in range(200):
+                    if server.ask("GET", "/v2/health/ready")[0] == 200:
+                        break
+                    time.sleep(0.05)
+                assert len(server.good("GET", "/v1/history")["lessons"]) == 5
+            server.stop(signal.SIGKILL)
+            assert at == len(good) - 3 or history.read_bytes()[:at] == good[:at], "the damaged history was changed"
+    history.write_bytes(good[:-5])  # as a process leaves it that is killed while it writes
+    with Server(model, "--library", folder) as server:
+        assert len(server.good("GET", "/v1/history")["lessons"]) == 4 and server.good("GET", "/v2/health/ready")["ready"]
+        server.good("POST", "/v1/teach", {"pictures": [{"path": "blue2.jpg", "tags": ["blue"]}]})
+        server.stop(signal.SIGKILL)
+    assert len(lessons_of(model)) == 5
+
+
+def main():
+    if not serving.available():
+        print("skipped: this build has no server")
+        return 77
+    with tempfile.TemporaryDirectory() as made:
+        scratch = Path(made)
+        folder = serving.pictures(scratch / "pictures")
+        damaged(scratch, folder)
+        unwritable(scratch, folder)
+        full_disk(scratch, folder)
+        kills(scratch, folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

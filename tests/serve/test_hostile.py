@@ -1,0 +1,252 @@
+"""Requests that are not meant well: other sites, other names, paths out of the library, wrong tokens, too much of everything, and
+random bytes. L3A_SERVE_REQUESTS: how many random requests."""
+import http.client
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+from pathlib import Path
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import server as serving
+from server import COMMAND, Server, encode
+
+REQUESTS = int(os.environ.get("L3A_SERVE_REQUESTS", 1500))
+
+
+def other_sites(server):
+    """What a page of another site can make a browser send."""
+    own = f"127.0.0.1:{server.port}"
+    teach = {"pictures": [{"path": "red0.jpg", "tags": ["evil"]}]}
+    edition = server.good("GET", "/v1/classes")["edition"]
+    for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": f"http://{own}.evil.example"}, {"Origin": "http://localhost"},
+                    {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": f"http://127.0.0.1:{server.port + 1}"}):
+        for method, path, body in (("GET", "/v1/classes", None), ("POST", "/v1/teach", teach), ("POST", "/v1/undo", None), ("GET", "/v1/model", None)):
+            status, answer = server.ask(method, path, body, {**headers, "X-L3A": "1"})
+            assert status == 403 and "another site" in answer["error"], (headers, path, status)
+        assert "access-control-allow-origin" not in server.headers
+    for headers in ({"Origin": f"http://{own}"}, {"Sec-Fetch-Site": "same-origin"}):
+        assert server.ask("POST", "/v1/undo", None, headers)[0] == 403, "a browser needs the mark"
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+        assert server.ask("POST", "/v1/teach", json.dumps(teach), {"Content-Type": kind})[0] == 415
+    assert server.ask("OPTIONS", "/v1/teach", None, {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"})[0] in (403, 405)
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert server.ask("GET", "/", None, link)[0] == 200, "a link may lead to the page"
+    assert server.ask("GET", "/", None, {**link, "Sec-Fetch-Dest": "iframe"})[0] == 403
+    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "[::1", "", "localhost.evil.example", "a b", "127.0.0.1:80x"):
+        status, answer = server.ask("GET", "/v1/status", None, {"Host": host})
+        assert status in (400, 421), (host, status, answer)
+    for host in ("localhost", f"localhost:{server.port}", "[::1]:80", "127.0.0.1", "tags.example"):
+        assert server.ask("GET", "/v1/status", None, {"Host": host})[0] == 200, host
+    assert server.good("POST", "/v1/score", {"keys": ["x"]}, {"Origin": f"http://{own}", "X-L3A": "1", "Sec-Fetch-Site": "same-origin"})
+    assert server.good("GET", "/v1/classes")["edition"] == edition
+
+
+def paths_out_of_the_library(server, folder):
+    (folder.parent / "secret.jpg").write_bytes((folder / "red0.jpg").read_bytes())
+    (folder / "out.jpg").symlink_to(folder.parent / "secret.jpg")
+    (folder / "up").symlink_to("..")
+    (folder / "in.jpg").symlink_to("red0.jpg")
+    (folder / ".hidden.jpg").write_bytes((folder / "red0.jpg").read_bytes())
+    os.mkfifo(folder / "pipe.jpg")
+    bad = ["../secret.jpg", "up/secret.jpg", "out.jpg", "/etc/passwd", "a/../../secret.jpg", "..", ".", "./red0.jpg", "red0.jpg/", "//red0.jpg",
+           "red0.jpg/..", "..%2fsecret.jpg", "%2e%2e/secret.jpg", "up//secret.jpg", ".hidden.jpg", "pipe.jpg", "more", "\\..\\secret.jpg", "red0.jpg\0.png",
+           "\0", "a" * 5000, "proc/self/root/etc/passwd", "..\\secret.jpg", "ünï/../../secret.jpg"]
+    for path in bad:
+        for where in ("/v1/library/picture", "/v1/library/thumbnail"):
+            for quoted in {urllib.parse.quote(path, safe=""), urllib.parse.quote(path)}:
+                status, answer = server.ask("GET", f"{where}?path={quoted}")
+                assert status in (400, 404, 414), (path, status, str(answer)[:80])
+        if "\0" not in path:
+            answer = server.good("POST", "/v1/tag", {"pictures": [{"path": path}]})
+            assert "error" in answer["pictures"][0], path
+        assert server.ask("GET", f"/v1/library?folder={urllib.parse.quote(path, safe='')}")[0] in (200 if path == "more" else 404, 400, 414), path
+    assert server.good("GET", "/v1/library/picture?path=in.jpg") == (folder / "red0.jpg").read_bytes()
+    assert not {p["path"] for p in server.good("GET", "/v1/library")["pictures"]} & {".hidden.jpg", "pipe.jpg"}
+    assert server.ask("GET", "/v1/library/picture?path=red0.jpg%00.png")[0] == 404
+
+
+def tokens(scratch, model):
+    token = scratch / "token"
+    token.write_text("a-token-of-24-characters\n")
+    token.chmod(0o600)
+    refused = subprocess.run([COMMAND, "serve", model, "--listen", "0.0.0.0:0"], capture_output=True, text=True)
+    assert refused.returncode == 2 and "--token-file" in refused.stderr, refused
+    with Server(model, "--token-file", token) as server:
+        right = {"Authorization": "Bearer a-token-of-24-characters"}
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "a-token-of-24-characters"}, {"Authorization": "Basic eDp5"},
+                        {"Authorization": "Bearer a-token-of-24-character"}, {"Authorization": "Bearer "}):
+            for path in ("/v1/status", "/v1/model", "/metrics", "/none"):
+                assert server.ask("GET", path, None, headers)[0] == 401, (headers, path)
+            assert server.headers["www-authenticate"] == "Bearer"
+            assert server.ask("POST", "/v1/undo", None, headers)[0] == 401
+        for path in ("/", "/page/page.js", "/v2/health/live", "/v2/health/ready"):
+            assert server.ask("GET", path)[0] == 200, path
+        assert server.good("GET", "/v1/status", None, right)["token"] is True
+        assert server.stop() == 0
+
+
+def too_much(server, folder):
+    for body, kind, expected in ((b"x" * (3 << 20), "image/jpeg", 413), (json.dumps({"pictures": [{}] * 2000}), "application/json", 413),
+                                 (b"[" * 100000, "application/json", 400), (b"[" + b"0," * 700000 + b"0]", "application/json", (400, 413)),
+                                 (b'{"pictures": 3}', "application/json", 400), (b"", "application/json", 400), (b"\xff\xfe", "application/json", 400),
+                                 (b'{"pictures": [{"image": "\xff"}]}', "application/json", 400), (b'{"pictures": [{"image": "", "path": ""}]}', "application/json", 400),
+                                 (b'{"pictures": []}', "application/json", 400), (b"x", "text/html", 415)):
+        try:
+            status, answer = server.ask("POST", "/v1/tag", body, {"Content-Type": kind})
+        except (OSError, http.client.HTTPException):
+            assert expected == 413
+            continue
+        assert status in (expected if isinstance(expected, tuple) else (expected,)), (body[:30], status, answer)
+    try:
+        assert server.ask("GET", "/v1/status", None, {"X-Long": "x" * 100000})[0] in (400, 431, 413)
+    except (OSError, http.client.HTTPException):
+        pass
+    assert server.good("GET", "/v1/status")
+
+
+def full_queue(server, folder):
+    """More pictures at a time than may wait: some are refused, with a time, and the others are tagged."""
+    statuses, retry = [], []
+    pictures = sorted(folder.glob("*.jpg"))
+
+    def ask(number):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        body = json.dumps({"pictures": [{"image": encode(pictures[(number + i) % 12]) + "A" * (4 * number)} for i in range(8)]})
+        connection.request("POST", "/v1/tag", body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        response.read()
+        statuses.append(response.status)
+        retry.append(response.getheader("Retry-After"))
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(24)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(statuses) == {200, 429}, statuses
+    assert all((status == 429) == (after is not None) for status, after in zip(statuses, retry))
+    assert server.good("GET", "/v1/status")
+
+
+def mutate(chance, text):
+    text = bytearray(text)
+    for _ in range(chance.randrange(1, 6)):
+        at = chance.randrange(len(text) + 1)
+        what = chance.randrange(4)
+        if what == 0 and text:
+            text[min(at, len(text) - 1)] = chance.randrange(256)
+        elif what == 1:
+            text[at:at] = bytes(chance.choices(b"\r\n\0 {}[]\",:%/..\\9", k=chance.randrange(1, 9)))
+        elif what == 2:
+            del text[at:at + chance.randrange(1, 20)]
+        else:
+            text[at:at] = text[:at][-chance.randrange(1, 40):]
+    return bytes(text)
+
+
+def random_requests(server, folder):
+    chance = random.Random(7)
+    picture = (folder / "red0.jpg").read_bytes()[:400]
+    heads = [b"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 40\r\n\r\n" + b'{"pictures": [{"path": "red0.jpg"}], "a":1}',
+             b"GET /v1/library/picture?path=%2e%2e%2fred0.jpg HTTP/1.1\r\nHost: localhost\r\n\r\n",
+             b"POST /v1/tag?all=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/jpeg\r\nContent-Length: 400\r\n\r\n" + picture,
+             b"POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n{\"keys\": [\"abc\"]\r\n1\r\n}\r\n0\r\n\r\n",
+             b"POST /v2/models/x/infer HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60\r\n\r\n" + b'{"inputs": [{"name": "image", "datatype": "BYTES", "data": ["a"]}]}',
+             b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n" + b'{"tasks": [{"data": {"image": "data:image/jpeg;base64,AAAA"}}], "label_config": "<Choices name=\'a\' toName="}',
+             b"POST /v1/xmp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 19\r\n\r\n{\"tags\": [\"a&<b\"]}x"]
+    bodies = [(head.split(b" ")[1].decode(), head.split(b"\r\n\r\n", 1)[1]) for head in heads if head.startswith(b"POST") and b"json" in head and b"chunked" not in head]
+    bodies += [("/v1/score", b'{"keys": ["' + b"a" * 32 + b'"], "all": true}'), ("/v1/rename", b'{"from": "nothing", "to": "x"}'),
+               ("/v1/teach", b'{"pictures": [{"image": "AAAA", "tags": ["a", "b"], "not": ["c"], "only": true}], "instead": false}'),
+               ("/v2/models/colours/infer", b'{"inputs": [{"name": "features", "datatype": "FP32", "shape": [1, 512], "data": [[0, 1e5, -3], [null]]}]}')]
+    for number in range(REQUESTS // 2):  # whole requests with strange bodies
+        path, body = chance.choice(bodies)
+        status, answer = server.ask("POST", path, mutate(chance, body), {"Content-Type": "application/json"})
+        assert status in (200, 400, 404, 409, 410, 413, 422), (path, status, answer)
+    for number in range(REQUESTS // 2):  # whatever comes over the line
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+            try:
+                connection.sendall(mutate(chance, chance.choice(heads)))
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65536):
+                    pass
+            except (ConnectionError, TimeoutError):
+                pass
+        if number % 500 == 0:
+            assert server.good("GET", "/v2/health/live")
+    assert server.process.poll() is None
+    assert server.good("GET", "/v1/status")
+
+
+def slow_clients(server):
+    """Clients that send a byte now and then, and clients that rest."""
+    idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(150)]
+    for i, connection in enumerate(idle[:100]):
+        connection.sendall((b"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nX-A" if i % 2 else
+                            b"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/jpeg\r\nContent-Length: 1000\r\n\r\nxx"))
+    assert server.good("POST", "/v1/tag", {"pictures": [{"path": "red0.jpg"}]})
+    for connection in idle:
+        connection.close()
+
+
+def drain(scratch, model, folder):
+    """SIGTERM: what was asked is answered, and saved."""
+    with Server(model, "--library", folder, "--batch", "1") as server:
+        answers = []
+
+        def ask():
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            body = json.dumps({"pictures": [{"path": f"{colour}{i}.jpg"} for colour in ("red", "blue", "grey") for i in range(6)]})
+            connection.request("POST", "/v1/tag", body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            answers.append((response.status, json.loads(response.read())))
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for _ in range(500):
+            queued = server.good("GET", "/metrics").decode()
+            if "l3a_queue_pictures 0\n" not in queued or len(answers) == 4:
+                break
+        server.connection.close()
+        server.connection = None
+        assert server.stop() == 0, server.said
+        for thread in threads:
+            thread.join()
+        assert [status for status, _ in answers] == [200] * 4 and all(len(a["pictures"]) == 18 for _, a in answers)
+
+
+def main():
+    if not serving.available():
+        print("skipped: this build has no server")
+        return 77
+    with tempfile.TemporaryDirectory() as made:
+        scratch = Path(made)
+        folder, model = serving.pictures(scratch / "pictures"), scratch / "colours.l3a"
+        serving.teach_model(model, folder)
+        (folder / "more").mkdir()
+        with Server(model, "--library", folder, "--host", "tags.example", "--max-body", "2", "--queue", "20", "--cache", "0") as server:
+            other_sites(server)
+            paths_out_of_the_library(server, folder)
+            too_much(server, folder)
+            full_queue(server, folder)
+            slow_clients(server)
+            random_requests(server, folder)
+            assert server.stop(signal.SIGTERM) == 0, server.said
+        tokens(scratch, model)
+        drain(scratch, model, folder)
+    print(f"{REQUESTS} random requests, and what other sites, paths and tokens must not do")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
