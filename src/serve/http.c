@@ -84,10 +84,10 @@ void http_watch(struct server *server) {
     const double now = seconds_now();
     pthread_mutex_lock(&server->peer_lock);
     for (struct peer *peer = server->peers; peer; peer = peer->later) {
-        if (peer->state == RESTING && !peer->deadline && bytes_received(peer->socket) > peer->bytes_at_rest) {
+        if (peer->state == RESTING && peer->deadline <= 0 && bytes_received(peer->socket) > peer->bytes_at_rest) {
             peer->deadline = now + HEAD_SECONDS;
         }
-        if (peer->deadline && now > peer->deadline) {
+        if (peer->deadline > 0 && now > peer->deadline) {
             shutdown(peer->socket, SHUT_RDWR); /* libmicrohttpd then notices its end, and closes it */
             peer->deadline = 0;
             atomic_fetch_add(&server->metrics.timed_out, 1);

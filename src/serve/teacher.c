@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WAITING = 64, SAVE_AFTER = 32 /* lessons */, SAVE_SECONDS = 30, TROUBLE_SECONDS = 3, NICE = 15 };
+enum { WAITING = 64, SAVE_AFTER = 32 /* lessons */, SAVE_SECONDS = 30, TROUBLE_SECONDS = 3, NICER = 5 };
 
 /* ---- What is known ---- */
 
@@ -370,7 +370,8 @@ static void *teach(void *argument) {
     struct server *server = argument;
     struct teacher *teacher = &server->teacher;
     bool reloads;
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE); /* of this thread alone, on Linux */
+    const id_t self = (id_t)syscall(SYS_gettid); /* on Linux, priorities belong to threads */
+    setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + NICER);
     for (;;) {
         struct request *request = next_request(teacher, &reloads);
         if (request) {

@@ -251,6 +251,24 @@ def model_files(server, model, folder, scratch):
     assert server.good("GET", "/v2/health/ready")["ready"]
 
 
+def without_lessons(scratch, folder, copy):
+    """A packed model, and --readonly: both tag, and neither learns."""
+    packed = scratch / "packed.l3a"
+    run("pack", copy, "-o", packed, "--with-backbone")
+    paths = sorted(folder.glob("*.jpg"))[:6]
+    for model, options in ((packed, ()), (copy, ("--readonly",))):
+        with Server(model, "--library", folder, *options) as server:
+            assert server.good("GET", "/v1/status")["readonly"] is True and server.good("GET", "/v2/health/ready")["ready"]
+            same(scores(server.good("POST", "/v1/tag", {"pictures": [{"path": p.name} for p in paths], "all": True})), command_scores(model, paths))
+            assert [c["name"] for c in server.good("GET", "/v1/classes")["classes"]] == ["red", "green", "blue"]
+            for method, path, body in (("POST", "/v1/teach", {"pictures": [{"path": "red0.jpg", "tags": ["x"]}]}), ("POST", "/v1/undo", None),
+                                       ("POST", "/v1/rename", {"from": "red", "to": "x"}), ("PUT", "/v1/model", b"x")):
+                status, answer = server.ask(method, path, body, {} if isinstance(body, dict) else {"Content-Type": "application/octet-stream"})
+                assert status == 403 and "error" in answer, (path, status, answer)
+            assert server.good("GET", "/v1/history")["lessons"] is not None and server.ask("GET", "/v1/quality")[0] in (200, 403, 409)
+            assert server.stop() == 0
+
+
 def main():
     if not serving.available():
         print("skipped: this build has no server")
@@ -277,6 +295,7 @@ def main():
             openapi(server)
             model_files(server, model, folder, scratch)
             assert server.stop() == 0, server.said
+        without_lessons(scratch, folder, copy)
     print("every path of the server answers as it should")
     return 0
 
