@@ -2,12 +2,13 @@
 pkg_check_modules(MICROHTTPD IMPORTED_TARGET libmicrohttpd>=0.9.64)
 if(MICROHTTPD_FOUND)
   file(GLOB serve_sources CONFIGURE_DEPENDS src/serve/*.c)
-  file(GLOB page_files CONFIGURE_DEPENDS src/serve/page/*)
-  target_sources(l3a_command PRIVATE ${serve_sources})
+  file(GLOB page_names CONFIGURE_DEPENDS src/serve/page/*)
+  set(page_source ${PROJECT_BINARY_DIR}/page_files.c)
+  add_custom_command(OUTPUT ${page_source} DEPENDS ${page_names} src/serve/openapi.json cmake/page.cmake COMMAND
+    ${CMAKE_COMMAND} -DFROM=${PROJECT_SOURCE_DIR}/src/serve -DTO=${page_source} -P ${PROJECT_SOURCE_DIR}/cmake/page.cmake)
+  target_sources(l3a_command PRIVATE ${serve_sources} ${page_source})
   target_include_directories(l3a_command PRIVATE src)
   target_compile_definitions(l3a_command PRIVATE L3A_HAVE_SERVE)
-  set_source_files_properties(src/serve/page.c PROPERTIES OBJECT_DEPENDS "${page_files};${PROJECT_SOURCE_DIR}/src/serve/openapi.json"
-    COMPILE_DEFINITIONS "L3A_SERVE_FOLDER=\"${PROJECT_SOURCE_DIR}/src/serve\"")
   target_link_libraries(l3a_command PRIVATE PkgConfig::MICROHTTPD Threads::Threads)
 elseif(L3A_SERVE STREQUAL "ON")
   message(FATAL_ERROR "libmicrohttpd is missing: install libmicrohttpd-dev, or use -DL3A_SERVE=OFF")

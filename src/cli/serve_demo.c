@@ -1,5 +1,5 @@
-/* What `l3a serve --demo` shows: a model that was taught drawings of 24 things, and a folder of others, of which every second shows
- * an umbrella, which the model does not know. */
+/* What `l3a serve --demo` shows: a model that was taught drawings of 18 things, and a folder of others, of which every second shows
+ * an umbrella, which the model does not know. Six more things are drawn too rarely to be taught. */
 #include "cli.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TAUGHT = 480, SHOWN = 40, CLASSES = 64, PATH = 4096 };
+enum { TAUGHT = 480, SHOWN = 40, CLASSES = 64, ENOUGH = 20, PATH = 4096 };
 
 struct served_demo {
     const struct arguments *arguments;
@@ -28,18 +28,31 @@ static l3a_status write_backbone(const struct served_demo *demo) {
     return l3a_file_write(demo->context, in_folder(demo, "backbone.safetensors", path), bytes, count);
 }
 
-/* Adds each picture of a data set, with what it shows. */
+static size_t count_shown(const l3a_dataset *dataset, size_t class_index) {
+    const size_t classes = l3a_dataset_class_count(dataset);
+    size_t shown = 0;
+    for (size_t i = 0; i < l3a_dataset_rows(dataset); i++) {
+        shown += l3a_dataset_labels(dataset)[i * classes + class_index] == 1;
+    }
+    return shown;
+}
+
+/* Adds each picture of a data set, with what it shows of the classes that have enough pictures. */
 static l3a_status fill_lesson(const struct served_demo *demo, const char *name, l3a_lesson *lesson) {
     char data[PATH], path[PATH + 8];
     l3a_dataset *dataset = NULL;
     snprintf(path, sizeof path, "voc:%s", in_folder(demo, name, data));
     l3a_status status = l3a_dataset_open(demo->context, path, "trainval", &dataset);
     const size_t classes = l3a_dataset_class_count(dataset);
+    size_t shown[CLASSES] = {0};
+    for (size_t k = 0; status == L3A_OK && k < classes && k < CLASSES; k++) {
+        shown[k] = count_shown(dataset, k);
+    }
     for (size_t i = 0; status == L3A_OK && i < l3a_dataset_rows(dataset); i++) {
         const char *tags[CLASSES];
         l3a_judgement judgement = {.size = sizeof judgement, .tags = tags};
-        for (size_t k = 0; k < classes && judgement.tag_count < CLASSES; k++) {
-            if (l3a_dataset_labels(dataset)[i * classes + k] == 1) {
+        for (size_t k = 0; k < classes && k < CLASSES; k++) {
+            if (l3a_dataset_labels(dataset)[i * classes + k] == 1 && shown[k] >= ENOUGH) {
                 tags[judgement.tag_count++] = l3a_dataset_class(dataset, k);
             }
         }

@@ -120,6 +120,9 @@ static void add_headers(const struct request *request, struct MHD_Response *resp
     if (request->status == MHD_HTTP_UNAUTHORIZED) {
         MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
     }
+    if (request->etag) {
+        MHD_add_response_header(response, "ETag", request->etag);
+    }
     if (request->download) {
         snprintf(text, sizeof text, "attachment; filename=\"%s\"", request->download);
         MHD_add_response_header(response, "Content-Disposition", text);

@@ -1,39 +1,24 @@
-/* The files of the page, embedded in the command. */
+/* The files of the page. A browser asks again each time whether they have changed, and their ETag says so. */
+#include "serve/page.h"
 #include "serve/server.h"
 
 #include <string.h>
 
-#define EMBED(name, path)                                                                                                          \
-    __asm__(".section .rodata\n"                                                                                                   \
-            ".balign 16\n" #name ":\n"                                                                                             \
-            ".incbin \"" L3A_SERVE_FOLDER path "\"\n" #name "_end:\n"                                                              \
-            ".byte 0\n"                                                                                                            \
-            ".previous\n");                                                                                                        \
-    extern const char name[], name##_end[]
-
-EMBED(page_html, "/page/index.html");
-EMBED(page_css, "/page/page.css");
-EMBED(page_js, "/page/page.js");
-EMBED(page_icon, "/page/icon.svg");
-EMBED(page_openapi, "/openapi.json");
-
-static const struct {
-    const char *path, *type, *start, *end;
-} files[] = {
-    {"/", "text/html; charset=utf-8", page_html, page_html_end},
-    {"/page.css", "text/css; charset=utf-8", page_css, page_css_end},
-    {"/page.js", "text/javascript; charset=utf-8", page_js, page_js_end},
-    {"/icon.svg", "image/svg+xml", page_icon, page_icon_end},
-    {"/openapi.json", "application/json; charset=utf-8", page_openapi, page_openapi_end},
-};
-
 void page_now(struct request *request) {
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        if (strcmp(request->route->path, files[i].path) == 0) {
-            text_add(&request->answer, files[i].start, (size_t)(files[i].end - files[i].start));
-            request->type = files[i].type;
-        }
+    const char *known = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "If-None-Match");
+    const struct page_file *file = page_files;
+    while (file->path && strcmp(file->path, request->url) != 0) {
+        file++;
+    }
+    if (!file->path) {
+        refuse(request, MHD_HTTP_NOT_FOUND, "the page is at /", "%s: there is nothing here", request->url);
+        return;
     }
     request->page = true;
-    request->status = MHD_HTTP_OK;
+    request->type = file->type;
+    request->etag = file->etag;
+    request->status = known && strcmp(known, file->etag) == 0 ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK;
+    if (request->status == MHD_HTTP_OK) {
+        text_add(&request->answer, (const char *)file->bytes, file->count);
+    }
 }

@@ -83,6 +83,7 @@ struct request {
     int file;             /* to send instead of the text; -1: none */
     unsigned retry;       /* seconds; 0: not said */
     bool page;            /* it is part of the page */
+    const char *etag;     /* of the answer; NULL: none */
     struct request *next;
 };
 

@@ -48,9 +48,7 @@ void history_now(struct request *request) {
 
 const struct route routes[] = {
     {.method = "GET", .path = "/", .open = true, .now = page_now},
-    {.method = "GET", .path = "/page.css", .open = true, .now = page_now},
-    {.method = "GET", .path = "/page.js", .open = true, .now = page_now},
-    {.method = "GET", .path = "/icon.svg", .open = true, .now = page_now},
+    {.method = "GET", .path = "/page/", .prefix = true, .open = true, .now = page_now},
     {.method = "GET", .path = "/openapi.json", .open = true, .now = page_now},
     {.method = "POST", .path = "/v1/tag", .changes = true, .start = tag_start, .finish = tag_finish},
     {.method = "POST", .path = "/v1/score", .changes = true, .start = score_start, .finish = tag_finish},

@@ -185,7 +185,12 @@ bool pictures_score(struct request *request, struct worker *worker, each_tagged 
     }
     if (status == L3A_OK && good) {
         status = l3a_reader_score(worker->reader, features, good, take_tags, &scoring);
-        if (status != L3A_OK) {
+        if (status == L3A_ERROR_STATE) { /* the model has learned no class yet: no picture has a tag */
+            for (size_t i = 0; i < good; i++) {
+                each(scoring.pictures[i], NULL, user);
+            }
+            status = L3A_OK;
+        } else if (status != L3A_OK) {
             refuse(request, status_of(status), l3a_reader_error_hint(worker->reader), "%s", l3a_reader_error_text(worker->reader));
         }
     } else if (status != L3A_OK) {

@@ -15,7 +15,7 @@ def find():
 
 
 class Chromium:
-    def __init__(self, deadline=120):
+    def __init__(self, deadline=120, more=()):
         self.deadline = time.monotonic() + deadline
         self.folder = tempfile.mkdtemp()
         self.number = 0
@@ -33,7 +33,7 @@ class Chromium:
 
         arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe", "--no-first-run",
                      "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
-                     "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={self.folder}"]
+                     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={self.folder}", *more]
         self.process = subprocess.Popen([find(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL, preexec_fn=place, pass_fds=(3, 4))
         os.close(commands_read)

@@ -61,8 +61,9 @@ def encode(path):
 
 
 class Server:
-    def __init__(self, model, *options, limit_file=None, environment={}):
-        words = [str(COMMAND), "serve", str(model), "--listen", "127.0.0.1:0", *map(str, options)]
+    def __init__(self, model, *options, limit_file=None, environment={}, port=0):
+        self.started_with = model, *options
+        words = [str(COMMAND), "serve", str(model), "--listen", f"127.0.0.1:{port}", *map(str, options)]
         if limit_file is not None:  # bytes that a file can have
             words = ["bash", "-c", f'ulimit -f {limit_file // 1024}; exec "$@"', "bash", *words]
         self.log = tempfile.TemporaryFile("w+")
@@ -75,7 +76,12 @@ class Server:
         else:
             raise RuntimeError("the server did not start: " + "".join(self.said))
         self.port = int(self.said[-1].rsplit(":", 1)[1].strip().rstrip("/"))
+        self.address = f"http://127.0.0.1:{self.port}/"
         self.connection = None
+
+    def again(self):
+        """Another one after this has ended, on the same port."""
+        return Server(*self.started_with, port=self.port)
 
     def ask(self, method, path, body=None, headers={}, raw=False):
         """Returns the status and the answer, as JSON if it is."""

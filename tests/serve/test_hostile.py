@@ -89,7 +89,7 @@ def tokens(scratch, model):
                 assert server.ask("GET", path, None, headers)[0] == 401, (headers, path)
             assert server.headers["www-authenticate"] == "Bearer"
             assert server.ask("POST", "/v1/undo", None, headers)[0] == 401
-        for path in ("/", "/page.js", "/v2/health/live", "/v2/health/ready"):
+        for path in ("/", "/page/page.js", "/v2/health/live", "/v2/health/ready"):
             assert server.ask("GET", path)[0] == 200, path
         assert server.good("GET", "/v1/status", None, right)["token"] is True
         assert server.stop() == 0

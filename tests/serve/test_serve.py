@@ -174,10 +174,15 @@ def label_studio(server, folder):
 
 
 def page_and_metrics(server):
-    for path, kind in (("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript"), ("/icon.svg", "image/svg+xml")):
+    for path, kind in (("/", "text/html"), ("/page/page.css", "text/css"), ("/page/page.js", "text/javascript"), ("/page/icon.svg", "image/svg+xml")):
         server.good("GET", path)
         assert server.headers["content-type"].startswith(kind)
         assert "default-src 'none'" in server.headers["content-security-policy"] and server.headers["x-content-type-options"] == "nosniff"
+        file = SOURCE / "src/serve" / ("page/index.html" if path == "/" else path[1:])
+        etag = f'"{hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"'
+        assert server.headers["etag"] == etag and server.ask("GET", path, headers={"If-None-Match": etag})[0] == 304
+        assert server.ask("GET", path, headers={"If-None-Match": '"0"'})[0] == 200
+    assert server.ask("GET", "/page/nothing.js")[0] == server.ask("GET", "/page/../openapi.json")[0] == 404
     text = server.good("GET", "/metrics").decode()
     values = dict(re.findall(r"^([a-z0-9_]+(?:\{[^}]*\})?) ([0-9.e+-]+)$", text, re.M))
     assert len(values) == len([line for line in text.splitlines() if line and line[0] != "#"]), "a line that Prometheus cannot read"
@@ -193,7 +198,7 @@ def openapi(server):
     assert described["openapi"].startswith("3.1") and described["info"]["version"]
     table = re.findall(r'\.method = "(\w+)",\s*\.path = "([^"]+)"', (SOURCE / "src/serve/status.c").read_text())
     for method, path in table:
-        path = {"/v2/models/": "/v2/models/{model}" if method == "GET" else "/v2/models/{model}/infer"}.get(path, path)
+        path = {"/v2/models/": "/v2/models/{model}" if method == "GET" else "/v2/models/{model}/infer", "/page/": "/page/{file}"}.get(path, path)
         assert method.lower() in described["paths"].get(path, {}), f"openapi.json lacks {method} {path}"
     schemas = described["components"]["schemas"]
 
