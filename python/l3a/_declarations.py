@@ -4,7 +4,7 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c
 from enum import IntEnum
 from typing import Any, Dict, List, Tuple
 
-VERSION_NUMBER = 600
+VERSION_NUMBER = 800
 
 
 class Status(IntEnum):
@@ -57,6 +57,16 @@ class Filter(IntEnum):
     BICUBIC = 1
 
 
+class JsonKind(IntEnum):
+    """l3a_json_kind"""
+    NULL = 0
+    BOOLEAN = 1
+    NUMBER = 2
+    STRING = 3
+    ARRAY = 4
+    OBJECT = 5
+
+
 class Pool(IntEnum):
     """l3a_pool"""
     DEFAULT = 0
@@ -85,6 +95,7 @@ class l3a_event(Structure):
 l3a_event_callback = CFUNCTYPE(c_int, POINTER(l3a_event), c_void_p)
 l3a_sum_callback = CFUNCTYPE(c_int, c_void_p, c_size_t, c_int, c_void_p)
 l3a_tags_callback = CFUNCTYPE(c_int, c_size_t, c_int, c_void_p, c_void_p)
+l3a_taught_callback = CFUNCTYPE(c_int, c_char_p, c_uint64, c_void_p, c_int, c_void_p)
 
 
 class l3a_context_options(Structure):
@@ -116,6 +127,7 @@ class l3a_tagger_options(Structure):
         ("picture_options", c_void_p),
         ("batch", c_size_t),
         ("views", c_size_t),
+        ("commit", c_size_t),
     ]
 
 
@@ -576,6 +588,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_tagger_open": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
     "l3a_tagger_reload": (c_int, [c_void_p]),
     "l3a_tagger_model": (c_void_p, [c_void_p]),
+    "l3a_tagger_backbone": (c_char_p, [c_void_p]),
     "l3a_tagger_free": (None, [c_void_p]),
     "l3a_reader_create": (c_int, [c_void_p, c_void_p]),
     "l3a_reader_free": (None, [c_void_p]),
@@ -584,6 +597,11 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_reader_tag_file": (c_int, [c_void_p, c_char_p, c_void_p]),
     "l3a_reader_tag_bytes": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p]),
     "l3a_reader_tag_files": (c_int, [c_void_p, c_void_p, c_size_t, l3a_tags_callback, c_void_p]),
+    "l3a_reader_inputs": (c_size_t, [c_void_p]),
+    "l3a_reader_width": (c_size_t, [c_void_p]),
+    "l3a_reader_prepare": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "l3a_reader_compute": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p]),
+    "l3a_reader_score": (c_int, [c_void_p, c_void_p, c_size_t, l3a_tags_callback, c_void_p]),
     "l3a_tags_count": (c_size_t, [c_void_p]),
     "l3a_tags_name": (c_char_p, [c_void_p, c_size_t]),
     "l3a_tags_class": (c_size_t, [c_void_p, c_size_t]),
@@ -719,6 +737,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_picture_read": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
     "l3a_picture_decode": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p]),
     "l3a_picture_resize": (c_int, [c_void_p, c_void_p, c_size_t, c_size_t, c_int, c_void_p]),
+    "l3a_picture_encode": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p]),
     "l3a_picture_free": (None, [c_void_p, c_void_p]),
     "l3a_picture_format": (c_char_p, [c_void_p, c_size_t]),
     "l3a_picture_format_at": (c_char_p, [c_size_t]),
@@ -726,6 +745,17 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_loader_next": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_loader_free": (None, [c_void_p]),
     "l3a_sidecar_write": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "l3a_sidecar_text": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_size_t, c_void_p]),
+    "l3a_json_read": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t, c_size_t, c_void_p]),
+    "l3a_json_free": (None, [c_void_p]),
+    "l3a_json_root": (c_void_p, [c_void_p]),
+    "l3a_json_kind_of": (c_int, [c_void_p]),
+    "l3a_json_first": (c_void_p, [c_void_p]),
+    "l3a_json_next": (c_void_p, [c_void_p]),
+    "l3a_json_get": (c_void_p, [c_void_p, c_char_p]),
+    "l3a_json_key": (c_char_p, [c_void_p]),
+    "l3a_json_text": (c_char_p, [c_void_p, c_void_p]),
+    "l3a_json_number": (c_double, [c_void_p]),
     "l3a_pictures_find": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p]),
     "l3a_pictures_free": (None, [c_void_p]),
     "l3a_pictures_count": (c_size_t, [c_void_p]),
@@ -757,6 +787,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_lesson_create": (c_int, [c_void_p, c_void_p]),
     "l3a_lesson_add": (c_int, [c_void_p, c_char_p, c_void_p]),
     "l3a_lesson_add_bytes": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p]),
+    "l3a_lesson_add_features": (c_int, [c_void_p, c_char_p, c_uint64, c_void_p, c_size_t, c_void_p]),
     "l3a_lesson_count": (c_size_t, [c_void_p]),
     "l3a_lesson_path": (c_char_p, [c_void_p, c_size_t]),
     "l3a_lesson_outcome": (c_int, [c_void_p, c_size_t]),
@@ -777,6 +808,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_history_rename": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p]),
     "l3a_history_widen": (c_int, [c_void_p, c_size_t]),
     "l3a_history_save": (c_int, [c_void_p]),
+    "l3a_history_ahead": (c_uint64, [c_void_p]),
     "l3a_history_count": (c_size_t, [c_void_p]),
     "l3a_history_entry_at": (c_int, [c_void_p, c_size_t, c_void_p]),
     "l3a_history_class": (c_char_p, [c_void_p, c_size_t, c_size_t, c_void_p]),
@@ -786,6 +818,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_history_path": (c_char_p, [c_void_p]),
     "l3a_history_gap": (c_char_p, [c_void_p]),
     "l3a_history_expect": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_history_confusions": (c_int, [c_void_p, c_void_p]),
+    "l3a_history_pictures": (c_int, [c_void_p, l3a_taught_callback, c_void_p]),
     "l3a_pack_write": (c_int, [c_void_p, c_char_p, c_void_p, c_char_p, c_void_p]),
     "l3a_file_open": (c_int, [c_void_p, c_char_p, c_void_p]),
     "l3a_file_recognise": (c_int, [c_void_p, c_char_p, c_void_p]),
@@ -795,6 +829,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_file_record": (None, [c_void_p, c_size_t, c_void_p, c_void_p]),
     "l3a_file_tensor": (c_int, [c_void_p, c_size_t, c_void_p]),
     "l3a_file_write": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t]),
+    "l3a_sha256": (None, [c_void_p, c_size_t, c_void_p]),
     "l3a_machine_query": (c_int, [c_void_p, c_void_p]),
     "l3a_machine_speed": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_device_speed": (c_int, [c_void_p, c_void_p, c_void_p]),
@@ -837,9 +872,12 @@ TAKES_CONTEXT = frozenset([
     "l3a_picture_read",
     "l3a_picture_decode",
     "l3a_picture_resize",
+    "l3a_picture_encode",
     "l3a_picture_free",
     "l3a_loader_create",
     "l3a_sidecar_write",
+    "l3a_sidecar_text",
+    "l3a_json_read",
     "l3a_pictures_find",
     "l3a_dataset_open",
     "l3a_dataset_open_with",

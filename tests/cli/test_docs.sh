@@ -21,7 +21,7 @@ works_as_written() {
 
 leads_somewhere() {
     local link good=0
-    for link in $(grep -oE '\]\([^)#: ]+' "$L3A_SOURCE/$1" | cut -c3-); do
+    for link in $(grep -oE '\]\([^)# ]+' "$L3A_SOURCE/$1" | cut -c3- | grep -v '^https:'); do
         [ -e "$(dirname "$L3A_SOURCE/$1")/$link" ] || { echo "$1: $link is not there" && good=1; }
     done
     return $good
