@@ -161,7 +161,7 @@ static l3a_status try_model(struct server *server, const char *path) {
     return status;
 }
 
-void model_replace(struct request *request) {
+static void replace(struct request *request) {
     struct server *server = request->server;
     if (server->readonly) {
         refuse(request, MHD_HTTP_FORBIDDEN, "start the server without --readonly", "this server keeps its model");
@@ -196,6 +196,12 @@ void model_replace(struct request *request) {
     text_print(&request->answer, "}\n");
     knowledge_free(knowledge);
     request->status = MHD_HTTP_OK;
+}
+
+/* When the answer comes, another model can be sent. */
+void model_replace(struct request *request) {
+    replace(request);
+    upload_discard(request);
 }
 
 /* ---- Backups: a tar of the model and its history ---- */
