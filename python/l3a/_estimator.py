@@ -169,7 +169,12 @@ class _Learner(ClassifierMixin, BaseEstimator):
             names = [encode(_name(c)) for c in table.labels.classes]
             if not names:
                 raise problem("The number of classes has to be at least one; got 0 classes")
-            context.call("l3a_model_learn", model.handle, table.handle.handle, text_array(names), len(names))
+            try:
+                context.call("l3a_model_learn", model.handle, table.handle.handle, text_array(names), len(names))
+            except BaseException:
+                if model is self._model:  # Ctrl-C, or a warning that is an error, may come after the phase is learned
+                    self._keep(model, known + table.labels.classes, table.labels.single)
+                raise
             self._keep(model, known + table.labels.classes, table.labels.single)
 
     def _keep(self, model: Handle, candidates: List[Any], single: bool) -> None:
@@ -239,7 +244,7 @@ class _Learner(ClassifierMixin, BaseEstimator):
         model = self._fitted()
         rows = self._rows(X)
         with model.context.lock:
-            shape = (len(rows), len(self.classes_))
+            shape = (len(rows), library.l3a_model_class_count(model.handle))
             if out is None:
                 out = numpy.empty(shape, dtype=numpy.float32)
             elif out.shape != shape or out.dtype != numpy.float32 or not out.flags.c_contiguous:
@@ -286,7 +291,7 @@ class _Learner(ClassifierMixin, BaseEstimator):
         with context.lock:
             table = self._open(context, X, Y, self._columns(Y, classes))
             found, options = sized(l3a_metrics), sized(l3a_evaluate_options, all_images=int(all_images))
-            precision = (ctypes.c_double * len(self.classes_))()
+            precision = (ctypes.c_double * library.l3a_model_class_count(model.handle))()
             context.call("l3a_model_evaluate_with", model.handle, table.handle.handle, ctypes.byref(options), ctypes.byref(found),
                          precision)
         values = {name: getattr(found, name) for name in Metrics._fields[:-1]}
@@ -313,7 +318,7 @@ class _Learner(ClassifierMixin, BaseEstimator):
         """The score above which each class is predicted."""
         model = self._fitted()
         with model.context.lock:
-            found = numpy.empty(len(self.classes_), dtype=numpy.float64)
+            found = numpy.empty(library.l3a_model_class_count(model.handle), dtype=numpy.float64)
             library.l3a_model_thresholds(model.handle, found.ctypes.data)
         return found
 

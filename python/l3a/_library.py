@@ -2,7 +2,8 @@
 
 ``Context.call`` is the one way to call a function that returns a status. It holds the context's lock, because only one thread may
 use a context at a time; it raises :class:`l3a.Error` for a failure; it turns the library's warnings into Python's; and while it
-waits for the library, Ctrl-C cancels the call and is raised as KeyboardInterrupt once the library has cleaned up.
+waits for the library, an exception that a handler of Ctrl-C raises cancels the call, and is raised again once the library has
+cleaned up.
 
     context = Context()
     model = context.make("l3a_model_free", "l3a_model_create", 192, None)   # what the function hands out last
@@ -17,7 +18,7 @@ import warnings
 import weakref
 from collections import deque
 from pathlib import Path
-from typing import Any, Callable, Deque, Iterable, List, NamedTuple, Optional, Tuple, Type, TypeVar
+from typing import Any, Callable, Deque, Dict, Iterable, List, NamedTuple, Optional, Tuple, Type, TypeVar
 
 from ._declarations import (FUNCTIONS, TAKES_CONTEXT, VERSION_NUMBER, EventKind, Status, l3a_context_options,
                             l3a_event_callback)
@@ -56,7 +57,9 @@ def _load() -> ctypes.CDLL:
     if number // 100 != VERSION_NUMBER // 100:
         raise ImportError(f"{path} is version {number}, and this package needs {VERSION_NUMBER}: install both from the same source")
     for name, (returned, parameters) in FUNCTIONS.items():
-        function = getattr(loaded, name)
+        function = getattr(loaded, name, None)
+        if function is None:
+            raise ImportError(f"{path} has no function {name}: install the library and this package from the same source")
         function.restype, function.argtypes = returned, parameters
     return loaded
 
@@ -126,23 +129,43 @@ class Handle:
 
 
 class Interrupt:
-    """Remembers Ctrl-C while the library works. Only the main thread gets signals, and only Python's own handler is replaced."""
+    """Holds back what a handler of Ctrl-C or of SIGTERM raises while the library works, because nothing may be raised through it.
+
+    The handler is called at once, whoever set it. ``came`` says whether it has raised an exception; ``check`` raises that. Only the
+    main thread gets signals."""
+    SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
     def __init__(self) -> None:
-        self.came = False
-        self._old: Any = None
+        self.raised: Optional[BaseException] = None
+        self._old: Dict[int, Any] = {}
 
-    def _note(self, number: int, frame: Any) -> None:
-        self.came = True
+    @property
+    def came(self) -> bool:
+        return self.raised is not None
+
+    def check(self) -> None:
+        if self.raised is not None:
+            raise self.raised
+
+    def _take(self, number: int, frame: Any) -> None:
+        try:
+            self._old[number](number, frame)
+        except BaseException as raised:
+            self.raised = self.raised or raised
 
     def __enter__(self) -> "Interrupt":
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._old = signal.signal(signal.SIGINT, self._note)
+        if threading.current_thread() is threading.main_thread():
+            for number in self.SIGNALS:
+                handler = signal.getsignal(number)
+                if callable(handler):  # one of Python's: neither the system's default, nor ignored
+                    self._old[number] = handler
+                    signal.signal(number, self._take)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._old is not None:
-            signal.signal(signal.SIGINT, self._old)
+        for number, handler in self._old.items():
+            if signal.getsignal(number) == self._take:  # otherwise the handler has set another one
+                signal.signal(number, handler)
 
 
 def _warn(text: str) -> None:
@@ -226,10 +249,11 @@ class Context:
             try:
                 with Interrupt() as interrupt:
                     before, self._interrupt = self._interrupt, interrupt
-                    status = function(*arguments)
-                    self._interrupt = before
-                if interrupt.came:
-                    raise KeyboardInterrupt
+                    try:
+                        status = function(*arguments)
+                    finally:
+                        self._interrupt = before
+                interrupt.check()
                 if self._raised is not None:
                     raise self._raised
                 if status:

@@ -280,8 +280,7 @@ class Tagger:
                 name, content = _content(picture)
                 status = library.l3a_reader_tag_bytes(reader, encode(name), content, len(content), ctypes.byref(made))
         try:
-            if interrupt.came:
-                raise KeyboardInterrupt
+            interrupt.check()
             return _reader_error(reader, status) if status else _tags_of(made.value or 0)
         finally:
             library.l3a_tags_free(made.value)
@@ -298,8 +297,7 @@ class Tagger:
                     raised.append(error)
                 return bool(raised) or interrupt.came
             status = library.l3a_reader_tag_files(reader, names, len(paths), l3a_tags_callback(take), None)
-        if interrupt.came:
-            raise KeyboardInterrupt
+        interrupt.check()
         if raised:
             raise raised[0]
         if status:
@@ -320,6 +318,16 @@ class Tagger:
                 yield tagger
             finally:
                 self._unlock()
+
+    def _alter(self, name: str, *arguments: Any) -> None:
+        """Calls a function that changes the model. If it is interrupted, the change may be complete all the same."""
+        try:
+            self._context.call(name, *arguments)
+        except Error:
+            raise
+        except BaseException:
+            self._changed = True
+            raise
 
     def _unlock(self) -> None:
         if self._lock is not None and self._saved and not self._changed:
@@ -352,7 +360,7 @@ class Tagger:
                 self._add(lesson, picture, judgement)
             options = sized(l3a_lesson_options, strict=int(strict), no_history=int(not history), instead=int(instead))
             report = sized(l3a_teach_report)
-            self._context.call("l3a_tagger_teach", tagger.handle, lesson.handle, ctypes.byref(options), ctypes.byref(report))
+            self._alter("l3a_tagger_teach", tagger.handle, lesson.handle, ctypes.byref(options), ctypes.byref(report))
             self._changed = self._changed or report.images > 0
             return _lesson_of(report, lesson)
 
@@ -368,7 +376,7 @@ class Tagger:
         """Takes the last lesson back."""
         with self._change() as tagger:
             report = sized(l3a_teach_report)
-            self._context.call("l3a_tagger_undo", tagger.handle, ctypes.byref(report))
+            self._alter("l3a_tagger_undo", tagger.handle, ctypes.byref(report))
             self._changed = True
             return _lesson_of(report, None)
 
@@ -377,7 +385,7 @@ class Tagger:
         been taught with the new name."""
         with self._change() as tagger:
             exact = ctypes.c_int()
-            self._context.call("l3a_tagger_rename", tagger.handle, encode(old), encode(new), ctypes.byref(exact))
+            self._alter("l3a_tagger_rename", tagger.handle, encode(old), encode(new), ctypes.byref(exact))
             self._changed = True
             return bool(exact.value)
 

@@ -312,6 +312,17 @@ class Errors(WithFeatures):
         self.assertTrue((model.scores(self.X_test) == before).all())
         model.partial_fit(self.X, self.Y[:, :1], classes=["new"])
 
+    def test_an_exception_after_learning_leaves_the_classes_of_the_model(self):
+        """A warning comes when the phase is learned. If it is an error, scores must have room for the new classes all the same."""
+        model = self.learned()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with self.assertRaises(l3a.L3AWarning):
+                model.partial_fit(self.X[:20], numpy.ones((20, 3)), classes=["one", "two", "three"])
+        self.assertEqual(model.scores(self.X_test).shape[1], len(model.classes_))
+        self.assertEqual(len(model.thresholds_), len(model.classes_))
+        self.assertEqual(len(model.phases_[-1].classes), 3)
+
     def test_nothing_is_learned_yet(self):
         from sklearn.exceptions import NotFittedError
         for call in (lambda m: m.predict(self.X), lambda m: m.save("x"), lambda m: m.thresholds_):
