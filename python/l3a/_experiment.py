@@ -235,6 +235,8 @@ class _Request:
             elif len(values) == 1:
                 self.context.call("l3a_options_set", self.settings.handle, encode(name), encode(values[0]))
                 self.fixed.append((name, values[0]))
+            elif not values:
+                raise make_error(Status.ERROR_OPTION, f"{name}: the list of values is empty", "give at least one value")
             else:
                 raise make_error(Status.ERROR_OPTION, f"{name}: a run takes one value, not {len(values)}", "use l3a.sweep")
         if self.methods == ["all"]:

@@ -284,6 +284,29 @@ class Sweeps(unittest.TestCase):
             l3a.sweep(TRAIN, TEST, preset="gama", **GIVEN)
         self.assertIn("gamma", caught.exception.hint)
 
+    def test_values_as_people_write_them(self):
+        """The folder spells them in one way, so that the texts in its record differ from those in its tables."""
+        made = l3a.sweep(TRAIN, TEST, "B0-C4", gamma=["1e1", "0.70", "1e16", "auto"], **GIVEN)
+        self.assertEqual([float(value) for value in made.axes["gamma"][:3]], [10, 0.7, 1e16])
+        self.assertEqual([row["gamma"] for row in made.summary_rows()], made.axes["gamma"])
+        self.assertEqual(len(made.runs), 4)
+        try:
+            import matplotlib
+        except ImportError:
+            self.skipTest("matplotlib is not installed")
+        matplotlib.use("agg")
+        self.assertEqual([tick.get_text() for tick in made.plot().get_xticklabels()], made.axes["gamma"])
+
+    def test_a_setting_needs_a_value(self):
+        with self.assertRaisesRegex(ValueError, "gamma: the list of values is empty"):
+            l3a.sweep(TRAIN, TEST, "B0-C4", gamma=[], **GIVEN)
+
+    def test_the_best_point_is_the_one_that_the_report_names(self):
+        made = l3a.load_sweep(WORK / "sweep")
+        best = made.best()
+        self.assertEqual(best["last_mAP"], max(row["last_mAP"] for row in made.summary_rows() if row["phases"] > 1))
+        self.assertRegex(made.report(), f"Best: <strong>[^<]*gamma={best['gamma']}<")
+
     def test_a_grid_of_methods_alone(self):
         made = l3a.sweep(TRAIN, TEST, "B0-C4", ["l3a", "acil"], 1, **GIVEN)
         self.assertEqual([row["method"] for row in made.summary_rows()], ["l3a", "acil"])
