@@ -108,7 +108,20 @@ def _texts(given: Any) -> List[str]:
 
 
 def _whole_numbers(given: Any) -> List[int]:
-    return [int(given)] if isinstance(given, int) or not hasattr(given, "__iter__") else [int(seed) for seed in given]
+    """Seeds: a number, a list, or a text with commas.
+
+    >>> _whole_numbers(7), _whole_numbers("1, 2"), _whole_numbers(range(3))
+    ([7], [1, 2], [0, 1, 2])
+    """
+    listed = _texts(given) if isinstance(given, str) else list(given) if hasattr(given, "__iter__") else [given]
+    try:
+        numbers = [int(seed) for seed in listed]
+        whole = all(seed >= 0 and (isinstance(own, str) or seed == own) for seed, own in zip(numbers, listed))
+    except (TypeError, ValueError, OverflowError):
+        whole = False
+    if not whole:
+        raise make_error(Status.ERROR_ARGUMENT, f"seeds: {given!r}", "give a whole number from 0 on, or a list of them")
+    return numbers
 
 
 def _is_path(given: Any) -> bool:

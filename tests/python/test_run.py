@@ -150,6 +150,8 @@ class Runs(unittest.TestCase):
             self.assertIn(hint, caught.exception.hint)
 
         fails("ERROR_OPTION", "gama", "gamma", gama=1)
+        for seeds in (-1, [1.5], "one", [None]):
+            fails("ERROR_ARGUMENT", "seeds", "whole number", seeds=seeds)
         fails("ERROR_OPTION", "dim", "l3a.sweep", dim=[1, 2])
         fails("ERROR_OPTION", "seeds", "seeds", seed=3)
         fails("ERROR_OPTION", "l4a", "did you mean", methods="l4a")
@@ -296,6 +298,16 @@ class Sweeps(unittest.TestCase):
             self.skipTest("matplotlib is not installed")
         matplotlib.use("agg")
         self.assertEqual([tick.get_text() for tick in made.plot().get_xticklabels()], made.axes["gamma"])
+
+    def test_a_method_without_the_setting(self):
+        made = l3a.sweep(TRAIN, TEST, "B0-C4", ["l3a", "joint"], eta=[0.6, 0.7], **GIVEN)
+        first = [line.split("|")[1].strip() for line in made.to_markdown().splitlines() if line.startswith("| ")][1:]
+        self.assertEqual(sorted(first), ["joint", "l3a eta=0.6", "l3a eta=0.7"])
+
+    def test_a_caption_names_what_is_bold(self):
+        for methods, bold in ((["l3a", "joint"], False), (["l3a", "acil"], True)):
+            made = l3a.run(TRAIN, TEST, "B0-C4", methods, **GIVEN).to_markdown()
+            self.assertEqual(("**" in made, "Bold: " in made), (bold, bold))
 
     def test_a_setting_needs_a_value(self):
         with self.assertRaisesRegex(ValueError, "gamma: the list of values is empty"):
