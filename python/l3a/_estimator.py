@@ -4,13 +4,14 @@ scikit-learn itself is optional. Where it is installed, the estimators derive fr
 import ctypes
 import os
 import tempfile
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, TypeVar, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 import numpy
 
 from ._array import Labels, feature_rows, from_npz, label_matrix, problem
 from ._declarations import OptionType, l3a_evaluate_options, l3a_metrics
-from ._library import Context, Handle, decode, encode, library, listed, path_bytes, sized, text_array
+from ._error import Error
+from ._library import Context, Handle, decode, encode, library, listed, path_bytes, setting_text, sized, text_array
 from ._settings import SETTINGS, JointSettings, L3ASettings
 
 try:
@@ -102,8 +103,7 @@ class _Learner(ClassifierMixin, BaseEstimator):
             if value is None and name == "views" and views > 1:
                 value = views
             if value is not None:
-                text = value if isinstance(value, str) else repr(int(value) if _is_integer(value) else float(value))
-                context.call("l3a_options_set", options.handle, encode(name), encode(text))
+                context.call("l3a_options_set", options.handle, encode(name), encode(setting_text(value)))
         context.call("l3a_method_options", encode(self._method_name()), options.handle)
         return options
 
@@ -247,8 +247,8 @@ class _Learner(ClassifierMixin, BaseEstimator):
             shape = (len(rows), library.l3a_model_class_count(model.handle))
             if out is None:
                 out = numpy.empty(shape, dtype=numpy.float32)
-            elif out.shape != shape or out.dtype != numpy.float32 or not out.flags.c_contiguous:
-                raise problem(f"out must be a C-contiguous float32 array of shape {shape}")
+            elif not _can_hold(out, shape):
+                raise problem(f"out must be a C-contiguous float32 array of shape {shape} that can be written to")
             self._check_views(rows)
             call = model.context.call_short if len(rows) <= SHORT else model.context.call_function
             call(library.l3a_model_score, model.handle, rows.ctypes.data, len(rows), out.ctypes.data)
@@ -381,8 +381,9 @@ class _Learner(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, (int, numpy.integer)) or float(value).is_integer()
+def _can_hold(out: Any, shape: Tuple[int, int]) -> bool:
+    return (isinstance(out, numpy.ndarray) and out.shape == shape and out.dtype == numpy.float32 and out.flags.c_contiguous
+            and out.flags.writeable)
 
 
 def _name(value: Any) -> str:
@@ -452,6 +453,16 @@ def _parameters_of(model: Handle, wanted: Sequence[str]) -> Dict[str, Any]:
     return {name.replace("-", "_"): _setting(options, name) for name in SETTINGS if name.replace("-", "_") in wanted}
 
 
+def _method_of(model: Handle) -> str:
+    """The method that a model records, if an estimator can learn by it."""
+    context, name = model.context, decode(library.l3a_model_record(model.handle, b"method"))
+    try:
+        context.call("l3a_method_options", encode(name), context.make("l3a_options_free", "l3a_options_create").handle)
+    except Error:
+        return "l3a"
+    return name
+
+
 class L3AClassifier(_Learner, L3ASettings):
     __doc__ = """A multi-label classifier that learns new classes phase after phase, in closed form.
 
@@ -506,7 +517,7 @@ class L3AClassifier(_Learner, L3ASettings):
         """The classifier of a model file: of this class, of `l3a learn` or of `l3a run`."""
         context = Context(threads=threads or 0, device=device)
         model = context.make("l3a_model_free", "l3a_model_load", path_bytes(path))
-        made = cls(threads=threads, device=device, **_parameters_of(model, list(L3ASettings.__init__.__annotations__)))
+        made = cls(_method_of(model), threads=threads, device=device, **_parameters_of(model, list(L3ASettings.__init__.__annotations__)))
         made._keep(model, [], single=library.l3a_model_record(model.handle, ONE_LABEL[0]) == ONE_LABEL[1])
         return made
 

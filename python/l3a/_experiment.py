@@ -11,7 +11,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._declarations import EventKind, Status, l3a_axis, l3a_experiment_options, l3a_workload
 from ._error import Error, make_error
-from ._library import Context, Event, Handle, decode, encode, library, listed, path_bytes, sized, text_array
+from ._library import Context, Event, Handle, decode, encode, library, listed, path_bytes, setting_text, sized, text_array
 from ._progress import Bar, Progress
 from ._run import Run, Sweep
 
@@ -82,20 +82,6 @@ def sweep(train: Any, test: Any, protocol: str = "B0-C10", methods: Optional[Nam
     request.set(settings)
     folder = request.execute()
     return Sweep(folder, request.kept)
-
-
-def setting_text(value: Any) -> str:
-    """The value of a setting, as the command line has it.
-
-    >>> [setting_text(value) for value in (True, 64, 1e-4, 2.0, "auto")]
-    ['on', '64', '0.0001', '2', 'auto']
-    """
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, float) or hasattr(value, "dtype"):
-        number = float(value)
-        return str(int(number)) if number == int(number) and abs(number) < 2 ** 53 else repr(number)
-    return str(value)
 
 
 def setting_name(name: str) -> str:

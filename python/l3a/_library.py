@@ -10,6 +10,7 @@ cleaned up.
     context.call("l3a_model_save", model.handle, os.fsencode(path))
 """
 import ctypes
+import numbers
 import os
 import signal
 import sys
@@ -77,6 +78,20 @@ def encode(text: str) -> bytes:
     if "\0" in text:
         raise make_error(Status.ERROR_ARGUMENT, f"{text!r} contains a zero byte")
     return text.encode("utf-8", "surrogateescape")
+
+
+def setting_text(value: Any) -> str:
+    """The value of a setting, as the command line has it.
+
+    >>> [setting_text(value) for value in (True, 64, 1e-4, 2.0, "auto", float("nan"))]
+    ['on', '64', '0.0001', '2', 'auto', 'nan']
+    """
+    if isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b":
+        return "on" if value else "off"
+    if isinstance(value, float) or hasattr(value, "dtype") and not isinstance(value, (str, numbers.Integral)):
+        number = float(value)
+        return str(int(number)) if number.is_integer() and abs(number) < 2 ** 53 else repr(number)
+    return str(value)
 
 
 def path_bytes(path: Any) -> bytes:
@@ -185,6 +200,9 @@ class Context:
     def __init__(self, threads: int = 0, memory_limit: int = 0, device: Optional[str] = None,
                  on_event: Optional[Callable[[Event], Any]] = None, on_warning: Callable[[str], Any] = _warn) -> None:
         self.handle = 0
+        if threads < 0 or memory_limit < 0:
+            name, value = ("threads", threads) if threads < 0 else ("memory_limit", memory_limit)
+            raise make_error(Status.ERROR_ARGUMENT, f"{name} is {value}", "give a number from 1 on, or 0 for the default")
         self.on_event, self.on_warning = on_event, on_warning
         self.lock = threading.RLock()
         self._busy = 0
@@ -324,4 +342,4 @@ def listed(name: str) -> List[Any]:
 
 
 __all__ = ["Context", "Event", "Handle", "Interrupt",
-           "decode", "encode", "library", "listed", "path_bytes", "sized", "text_array", "version"]
+           "decode", "encode", "library", "listed", "path_bytes", "setting_text", "sized", "text_array", "version"]

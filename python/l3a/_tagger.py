@@ -13,7 +13,7 @@ from ._array import as_array, problem
 from ._declarations import (Pool, Status, l3a_backbone_options, l3a_history_entry, l3a_judgement, l3a_lesson_options,
                             l3a_picture_options, l3a_tagger_options, l3a_tags_callback, l3a_teach_report)
 from ._error import Error, make_error
-from ._library import Context, Handle, Interrupt, decode, encode, library, path_bytes, sized, text_array
+from ._library import Context, Handle, Interrupt, decode, encode, library, path_bytes, setting_text, sized, text_array
 
 Picture = Any  # a path, the bytes of a file, an image of Pillow, or an array [height, width, 3] of uint8
 
@@ -182,7 +182,7 @@ class Tagger:
         context = Context(threads=threads, device=device)
         made = context.make("l3a_options_free", "l3a_options_create")
         for name, value in settings.items():
-            context.call("l3a_options_set", made.handle, encode(name.replace("_", "-")), encode(str(value)))
+            context.call("l3a_options_set", made.handle, encode(name.replace("_", "-")), encode(setting_text(value)))
         context.call("l3a_lesson_settings", made.handle)
         network = sized(l3a_backbone_options, pool=_pool(pool), side=side)
         picture = sized(l3a_picture_options, orient=int(orient))

@@ -270,6 +270,30 @@ class Forms(WithFeatures):
         self.assertTrue((out == model.scores(self.X_test)).all())
         with self.assertRaisesRegex(ValueError, "float32 array of shape"):
             model.scores(self.X_test, out=numpy.empty((1, 6)))
+        out.setflags(write=False)
+        for bad in (out, out[:-1], out.tolist()):
+            with self.assertRaisesRegex(ValueError, "out must be"):
+                model.scores(self.X_test, out=bad)
+
+
+class Settings(WithFeatures):
+    def test_values_of_every_type(self):
+        """As Python, NumPy and a search of scikit-learn give them."""
+        for given, value in ((64, 64), (64.0, 64), (numpy.int32(64), 64), (numpy.float32(64), 64), ("64", 64)):
+            self.assertEqual(self.learned(dim=given).settings_["dim"], value)
+        for given, value in ((True, "on"), (numpy.bool_(False), "off"), ("on", "on")):
+            self.assertEqual(self.learned(skip_features=given).settings_["skip-features"], value)
+        self.assertEqual(self.learned(weights=numpy.array(["log"])[0]).settings_["weights"], "log")
+        self.assertEqual(self.learned(seed=numpy.int64(2 ** 53)).settings_["seed"], 2 ** 53)
+        with self.assertRaisesRegex(l3a.Error, "dim: 'nan' is not allowed"):
+            self.learned(dim=float("nan"))
+        with self.assertRaisesRegex(l3a.Error, "threads is -1"):
+            self.learned(threads=-1)
+
+    def test_a_loaded_model_knows_its_method(self):
+        for method in ("l3a", "l3a+", "acil"):
+            self.learned(method=method).save(self.folder / "method.safetensors")
+            self.assertEqual(l3a.L3AClassifier.load(self.folder / "method.safetensors").method, method)
 
 
 class Errors(WithFeatures):
