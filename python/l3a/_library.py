@@ -143,6 +143,20 @@ class Handle:
             self.free()
 
 
+class _Fork:
+    """Whether this process was forked from one that had used several threads. OpenMP's threads do not survive that, and a call that
+    needed them would wait for ever."""
+    used = False
+    happened = False
+
+    @classmethod
+    def note(cls) -> None:
+        cls.happened = cls.happened or cls.used
+
+
+os.register_at_fork(after_in_child=_Fork.note)
+
+
 class Interrupt:
     """Holds back what a handler of Ctrl-C or of SIGTERM raises while the library works, because nothing may be raised through it.
 
@@ -226,6 +240,7 @@ class Context:
         self.handle = made.value or 0
         if self._raised is not None:
             raise self._raised
+        self._several = self.threads > 1
 
     def _why_not(self, status: int, device: Optional[str]) -> Error:
         """There is no context to hold the text, so another one describes the device."""
@@ -255,12 +270,21 @@ class Context:
             self._raised = self._raised or raised
         return stop or self._raised is not None or (self._interrupt is not None and self._interrupt.came)
 
+    def check_threads(self) -> None:
+        """Fails instead of waiting for threads that a fork has left behind."""
+        if self._several:
+            if _Fork.happened:
+                raise make_error(Status.ERROR_STATE, "this process was forked from one that had used several threads of the library",
+                                 "start processes by 'spawn' or 'forkserver', or use threads=1 in one of the two")
+            _Fork.used = True
+
     def call(self, name: str, *arguments: Any) -> None:
         """Calls a function that returns a status. If its first parameter is the context, leave it out."""
         self.call_function(getattr(library, name), *((self.handle,) if name in TAKES_CONTEXT else ()), *arguments)
 
     def call_function(self, function: Any, *arguments: Any) -> None:
         """The same with the function, and all of its arguments."""
+        self.check_threads()
         with self.lock:
             outer, self._raised = self._raised, None
             self._busy += 1
@@ -284,6 +308,7 @@ class Context:
 
     def call_short(self, function: Any, *arguments: Any) -> None:
         """The same for a call that is over soon, so that nobody has to wait for Ctrl-C, and that sends no events."""
+        self.check_threads()
         with self.lock:
             self._busy += 1
             status = function(*arguments)

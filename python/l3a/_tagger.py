@@ -235,6 +235,7 @@ class Tagger:
     @contextlib.contextmanager
     def _reader(self) -> Iterator[int]:
         """A reader for this thread alone."""
+        self._context.check_threads()
         with self._gate:
             tagger = self._open()
             self._busy += 1

@@ -187,6 +187,29 @@ model.partial_fit(X, Y, classes=["two"])
         self.assertEqual(child.communicate(timeout=60), ("", ""))
         self.assertEqual(child.returncode, 7)
 
+    def test_a_fork_does_not_wait_for_threads_that_are_gone(self):
+        """Without the check, the child waits for ever. With one thread on either side, there is nothing to wait for."""
+        program = """
+import os, sys, warnings, numpy, l3a
+warnings.simplefilter("ignore")
+X = numpy.random.default_rng(1).random((200, 8), dtype=numpy.float32)
+Y = (X[:, :2] > 0.5).astype(numpy.int8)
+model = l3a.L3AClassifier(dim=256, threads=int(sys.argv[1])).fit(X, Y)
+if os.fork() == 0:
+    try:
+        l3a.L3AClassifier(dim=256, threads=int(sys.argv[2])).fit(X, Y)
+        print("learned", flush=True)
+    except l3a.Error as error:
+        print(error.status.name, flush=True)
+    os._exit(0)
+os.wait()
+"""
+        for threads, expected in ((("2", "2"), "ERROR_STATE\n"), (("2", "1"), "learned\n"), (("1", "2"), "learned\n")):
+            with self.subTest(threads):
+                said = subprocess.run([sys.executable, "-c", program, *threads], capture_output=True, text=True, timeout=60,
+                                      env={**os.environ, "PYTHONPATH": str(support.SOURCE / "python")})
+                self.assertEqual((said.stdout, said.stderr), (expected, ""))
+
     def test_threads_take_turns(self):
         context, failures = Context(threads=1, on_warning=lambda text: None), []
 
