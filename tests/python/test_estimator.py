@@ -237,6 +237,19 @@ class Forms(WithFeatures):
                 self.assertTrue((model.scores(self.X_test) == expected).all())
                 self.assertEqual(model.evaluate(self.X, form).images, len(self.X))
 
+    def test_sets_in_a_series_or_an_iterator(self):
+        sets = [{name for name, shown in zip(self.order, row) if shown} for row in self.Y]
+        expected = self.learned().scores(self.X_test)
+        forms = [sets, iter(sets)]
+        if support.has("pandas"):
+            import pandas
+            forms += [pandas.Series(sets), pandas.Series([sorted(each) for each in sets], index=range(9, 9 + len(sets)))]
+        for given in forms:
+            model = l3a.L3AClassifier(**SMALL).fit(self.X, given, classes=self.order)
+            self.assertTrue((model.scores(self.X_test) == expected).all())
+        with self.assertRaisesRegex(ValueError, "not a text"):
+            l3a.L3AClassifier(**SMALL).fit(self.X, sets, classes="cat")
+
     def test_one_class_for_each_image(self):
         names = numpy.array(["bee", "ant", "cat"])
         draw = numpy.random.default_rng(3)
