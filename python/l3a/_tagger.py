@@ -218,6 +218,9 @@ class Tagger:
         if getattr(self, "_tagger", None) is not None:
             self.close()
 
+    def __reduce__(self) -> Tuple[Any, ...]:
+        raise TypeError("a Tagger cannot be copied or pickled; open the model again with Tagger.open(tagger.path)")
+
     def _open(self) -> Handle:
         if self._tagger is None:
             raise make_error(Status.ERROR_STATE, f"{self.path}: the tagger is closed")
