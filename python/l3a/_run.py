@@ -171,7 +171,10 @@ class Run(_Folder):
         return plot_run(self, measure, competitors=competitors, ax=ax, title=title)
 
     def verdict(self) -> str:
-        """One sentence: which method ends best, how far it is above the next, and whether that is more than chance."""
+        """One sentence: which method ends best, how far it is above the next, and whether that is more than chance. All phases must
+        be finished."""
+        if not self.finished:
+            raise make_error(Status.ERROR_STATE, f"{self.folder}: the run is not finished, so there is no verdict", "resume the run")
         text = ctypes.create_string_buffer(4096)
         context = Context(threads=1)
         results = context.make("l3a_results_free", "l3a_results_load", path_bytes(self.folder))

@@ -233,7 +233,11 @@ class Interrupted(unittest.TestCase):
     def test_the_command_resumes_what_python_began(self):
         with self.assertRaises(KeyboardInterrupt):
             l3a.run(TRAIN, TEST, "B0-C2", "l3a", [1, 2], out=WORK / "began", dim=64, threads=1, progress=self.interrupt)
-        self.assertEqual(len(l3a.load_run(WORK / "began").metrics), 1)
+        began = l3a.load_run(WORK / "began")
+        self.assertEqual(len(began.metrics), 1)
+        for call in (began.verdict, began.to_latex):
+            with self.assertRaisesRegex(l3a.Error, "not finished"):
+                call()
         said("run", "--resume", "-o", WORK / "began", "--quiet")
         expected = [row for row in rows_of(WORK / "run/metrics.csv") if row["method"] == "l3a"]
         self.assertEqual(rows_of(WORK / "began/metrics.csv"), expected)
