@@ -137,8 +137,16 @@ def kills(scratch, folder):
 
 
 def names_taught(model):
-    """The pictures of the lessons after the first two, the oldest first."""
-    listed = json.loads(run("history", model, "--files", "--format", "json").stdout)["lessons"]
+    """The pictures of the lessons after the first two, the oldest first. The command takes no lock: if the server saves the model between the
+    moments at which it reads the model and the history, the two do not fit, and it says so."""
+    for attempt in range(3):
+        try:
+            listed = json.loads(run("history", model, "--files", "--format", "json").stdout)["lessons"]
+            break
+        except AssertionError:
+            if attempt == 2:
+                raise
+            time.sleep(1)
     return [row["path"] for lesson in listed if lesson["lesson"] > 2 for row in lesson["files"]]
 
 
