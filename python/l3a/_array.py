@@ -4,7 +4,7 @@ An array that is float32 and C-contiguous already is used where it is. Everythin
 orders, sparse matrices, data frames. A tensor on a GPU is copied to the processor's memory, which is where the library takes rows
 from, even if it learns on that GPU."""
 import os
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy
 
@@ -83,7 +83,7 @@ class Labels(NamedTuple):
 
 def _is_label_sets(given: Any) -> bool:
     """Whether each item is a collection of classes: a set, or a list or tuple that is not a row of zeros and ones."""
-    if isinstance(given, numpy.ndarray) and given.dtype != object or hasattr(given, "dtypes") or is_sparse(given):
+    if isinstance(given, numpy.ndarray) and given.dtype != object or hasattr(given, "columns") or is_sparse(given):
         return False
     try:
         items = list(given)
@@ -152,6 +152,10 @@ def label_matrix(given: Any, classes: Optional[Sequence[Any]] = None) -> Labels:
     a data frame whose columns are the classes)."""
     if given is None:
         raise problem("requires y to be passed, but the target y is None")
+    if isinstance(classes, str):
+        raise problem("classes must be a list of names, not a text", f"give [{classes!r}] for one class")
+    if isinstance(given, Iterator):  # which can be read only once
+        given = list(given)
     if _is_label_sets(given):
         return _from_sets(list(given), classes)
     if hasattr(given, "dtypes") and hasattr(given, "columns"):

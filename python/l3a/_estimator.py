@@ -4,13 +4,14 @@ scikit-learn itself is optional. Where it is installed, the estimators derive fr
 import ctypes
 import os
 import tempfile
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, TypeVar, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 import numpy
 
 from ._array import Labels, feature_rows, from_npz, label_matrix, problem
 from ._declarations import OptionType, l3a_evaluate_options, l3a_metrics
-from ._library import Context, Handle, decode, encode, library, listed, path_bytes, sized, text_array
+from ._error import Error
+from ._library import Context, Handle, decode, encode, library, listed, path_bytes, setting_text, sized, text_array
 from ._settings import SETTINGS, JointSettings, L3ASettings
 
 try:
@@ -102,8 +103,7 @@ class _Learner(ClassifierMixin, BaseEstimator):
             if value is None and name == "views" and views > 1:
                 value = views
             if value is not None:
-                text = value if isinstance(value, str) else repr(int(value) if _is_integer(value) else float(value))
-                context.call("l3a_options_set", options.handle, encode(name), encode(text))
+                context.call("l3a_options_set", options.handle, encode(name), encode(setting_text(value)))
         context.call("l3a_method_options", encode(self._method_name()), options.handle)
         return options
 
@@ -169,7 +169,12 @@ class _Learner(ClassifierMixin, BaseEstimator):
             names = [encode(_name(c)) for c in table.labels.classes]
             if not names:
                 raise problem("The number of classes has to be at least one; got 0 classes")
-            context.call("l3a_model_learn", model.handle, table.handle.handle, text_array(names), len(names))
+            try:
+                context.call("l3a_model_learn", model.handle, table.handle.handle, text_array(names), len(names))
+            except BaseException:
+                if model is self._model:  # Ctrl-C, or a warning that is an error, may come after the phase is learned
+                    self._keep(model, known + table.labels.classes, table.labels.single)
+                raise
             self._keep(model, known + table.labels.classes, table.labels.single)
 
     def _keep(self, model: Handle, candidates: List[Any], single: bool) -> None:
@@ -239,11 +244,11 @@ class _Learner(ClassifierMixin, BaseEstimator):
         model = self._fitted()
         rows = self._rows(X)
         with model.context.lock:
-            shape = (len(rows), len(self.classes_))
+            shape = (len(rows), library.l3a_model_class_count(model.handle))
             if out is None:
                 out = numpy.empty(shape, dtype=numpy.float32)
-            elif out.shape != shape or out.dtype != numpy.float32 or not out.flags.c_contiguous:
-                raise problem(f"out must be a C-contiguous float32 array of shape {shape}")
+            elif not _can_hold(out, shape):
+                raise problem(f"out must be a C-contiguous float32 array of shape {shape} that can be written to")
             self._check_views(rows)
             call = model.context.call_short if len(rows) <= SHORT else model.context.call_function
             call(library.l3a_model_score, model.handle, rows.ctypes.data, len(rows), out.ctypes.data)
@@ -286,7 +291,7 @@ class _Learner(ClassifierMixin, BaseEstimator):
         with context.lock:
             table = self._open(context, X, Y, self._columns(Y, classes))
             found, options = sized(l3a_metrics), sized(l3a_evaluate_options, all_images=int(all_images))
-            precision = (ctypes.c_double * len(self.classes_))()
+            precision = (ctypes.c_double * library.l3a_model_class_count(model.handle))()
             context.call("l3a_model_evaluate_with", model.handle, table.handle.handle, ctypes.byref(options), ctypes.byref(found),
                          precision)
         values = {name: getattr(found, name) for name in Metrics._fields[:-1]}
@@ -313,7 +318,7 @@ class _Learner(ClassifierMixin, BaseEstimator):
         """The score above which each class is predicted."""
         model = self._fitted()
         with model.context.lock:
-            found = numpy.empty(len(self.classes_), dtype=numpy.float64)
+            found = numpy.empty(library.l3a_model_class_count(model.handle), dtype=numpy.float64)
             library.l3a_model_thresholds(model.handle, found.ctypes.data)
         return found
 
@@ -376,8 +381,9 @@ class _Learner(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, (int, numpy.integer)) or float(value).is_integer()
+def _can_hold(out: Any, shape: Tuple[int, int]) -> bool:
+    return (isinstance(out, numpy.ndarray) and out.shape == shape and out.dtype == numpy.float32 and out.flags.c_contiguous
+            and out.flags.writeable)
 
 
 def _name(value: Any) -> str:
@@ -447,6 +453,16 @@ def _parameters_of(model: Handle, wanted: Sequence[str]) -> Dict[str, Any]:
     return {name.replace("-", "_"): _setting(options, name) for name in SETTINGS if name.replace("-", "_") in wanted}
 
 
+def _method_of(model: Handle) -> str:
+    """The method that a model records, if an estimator can learn by it."""
+    context, name = model.context, decode(library.l3a_model_record(model.handle, b"method"))
+    try:
+        context.call("l3a_method_options", encode(name), context.make("l3a_options_free", "l3a_options_create").handle)
+    except Error:
+        return "l3a"
+    return name
+
+
 class L3AClassifier(_Learner, L3ASettings):
     __doc__ = """A multi-label classifier that learns new classes phase after phase, in closed form.
 
@@ -501,7 +517,7 @@ class L3AClassifier(_Learner, L3ASettings):
         """The classifier of a model file: of this class, of `l3a learn` or of `l3a run`."""
         context = Context(threads=threads or 0, device=device)
         model = context.make("l3a_model_free", "l3a_model_load", path_bytes(path))
-        made = cls(threads=threads, device=device, **_parameters_of(model, list(L3ASettings.__init__.__annotations__)))
+        made = cls(_method_of(model), threads=threads, device=device, **_parameters_of(model, list(L3ASettings.__init__.__annotations__)))
         made._keep(model, [], single=library.l3a_model_record(model.handle, ONE_LABEL[0]) == ONE_LABEL[1])
         return made
 

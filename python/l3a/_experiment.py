@@ -11,7 +11,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._declarations import EventKind, Status, l3a_axis, l3a_experiment_options, l3a_workload
 from ._error import Error, make_error
-from ._library import Context, Event, Handle, decode, encode, library, listed, path_bytes, sized, text_array
+from ._library import Context, Event, Handle, decode, encode, library, listed, path_bytes, setting_text, sized, text_array
 from ._progress import Bar, Progress
 from ._run import Run, Sweep
 
@@ -84,20 +84,6 @@ def sweep(train: Any, test: Any, protocol: str = "B0-C10", methods: Optional[Nam
     return Sweep(folder, request.kept)
 
 
-def setting_text(value: Any) -> str:
-    """The value of a setting, as the command line has it.
-
-    >>> [setting_text(value) for value in (True, 64, 1e-4, 2.0, "auto")]
-    ['on', '64', '0.0001', '2', 'auto']
-    """
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, float) or hasattr(value, "dtype"):
-        number = float(value)
-        return str(int(number)) if number == int(number) and abs(number) < 2 ** 53 else repr(number)
-    return str(value)
-
-
 def setting_name(name: str) -> str:
     return name.rstrip("_").replace("_", "-")
 
@@ -108,7 +94,20 @@ def _texts(given: Any) -> List[str]:
 
 
 def _whole_numbers(given: Any) -> List[int]:
-    return [int(given)] if isinstance(given, int) or not hasattr(given, "__iter__") else [int(seed) for seed in given]
+    """Seeds: a number, a list, or a text with commas.
+
+    >>> _whole_numbers(7), _whole_numbers("1, 2"), _whole_numbers(range(3))
+    ([7], [1, 2], [0, 1, 2])
+    """
+    listed = _texts(given) if isinstance(given, str) else list(given) if hasattr(given, "__iter__") else [given]
+    try:
+        numbers = [int(seed) for seed in listed]
+        whole = all(seed >= 0 and (isinstance(own, str) or seed == own) for seed, own in zip(numbers, listed))
+    except (TypeError, ValueError, OverflowError):
+        whole = False
+    if not whole:
+        raise make_error(Status.ERROR_ARGUMENT, f"seeds: {given!r}", "give a whole number from 0 on, or a list of them")
+    return numbers
 
 
 def _is_path(given: Any) -> bool:
@@ -235,6 +234,8 @@ class _Request:
             elif len(values) == 1:
                 self.context.call("l3a_options_set", self.settings.handle, encode(name), encode(values[0]))
                 self.fixed.append((name, values[0]))
+            elif not values:
+                raise make_error(Status.ERROR_OPTION, f"{name}: the list of values is empty", "give at least one value")
             else:
                 raise make_error(Status.ERROR_OPTION, f"{name}: a run takes one value, not {len(values)}", "use l3a.sweep")
         if self.methods == ["all"]:

@@ -2,13 +2,15 @@
 
 ``Context.call`` is the one way to call a function that returns a status. It holds the context's lock, because only one thread may
 use a context at a time; it raises :class:`l3a.Error` for a failure; it turns the library's warnings into Python's; and while it
-waits for the library, Ctrl-C cancels the call and is raised as KeyboardInterrupt once the library has cleaned up.
+waits for the library, an exception that a handler of Ctrl-C raises cancels the call, and is raised again once the library has
+cleaned up.
 
     context = Context()
     model = context.make("l3a_model_free", "l3a_model_create", 192, None)   # what the function hands out last
     context.call("l3a_model_save", model.handle, os.fsencode(path))
 """
 import ctypes
+import numbers
 import os
 import signal
 import sys
@@ -17,7 +19,7 @@ import warnings
 import weakref
 from collections import deque
 from pathlib import Path
-from typing import Any, Callable, Deque, Iterable, List, NamedTuple, Optional, Tuple, Type, TypeVar
+from typing import Any, Callable, Deque, Dict, Iterable, List, NamedTuple, Optional, Tuple, Type, TypeVar
 
 from ._declarations import (FUNCTIONS, TAKES_CONTEXT, VERSION_NUMBER, EventKind, Status, l3a_context_options,
                             l3a_event_callback)
@@ -56,7 +58,9 @@ def _load() -> ctypes.CDLL:
     if number // 100 != VERSION_NUMBER // 100:
         raise ImportError(f"{path} is version {number}, and this package needs {VERSION_NUMBER}: install both from the same source")
     for name, (returned, parameters) in FUNCTIONS.items():
-        function = getattr(loaded, name)
+        function = getattr(loaded, name, None)
+        if function is None:
+            raise ImportError(f"{path} has no function {name}: install the library and this package from the same source")
         function.restype, function.argtypes = returned, parameters
     return loaded
 
@@ -74,6 +78,20 @@ def encode(text: str) -> bytes:
     if "\0" in text:
         raise make_error(Status.ERROR_ARGUMENT, f"{text!r} contains a zero byte")
     return text.encode("utf-8", "surrogateescape")
+
+
+def setting_text(value: Any) -> str:
+    """The value of a setting, as the command line has it.
+
+    >>> [setting_text(value) for value in (True, 64, 1e-4, 2.0, "auto", float("nan"))]
+    ['on', '64', '0.0001', '2', 'auto', 'nan']
+    """
+    if isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b":
+        return "on" if value else "off"
+    if isinstance(value, float) or hasattr(value, "dtype") and not isinstance(value, (str, numbers.Integral)):
+        number = float(value)
+        return str(int(number)) if number.is_integer() and abs(number) < 2 ** 53 else repr(number)
+    return str(value)
 
 
 def path_bytes(path: Any) -> bytes:
@@ -125,24 +143,58 @@ class Handle:
             self.free()
 
 
+class _Fork:
+    """Whether this process was forked from one that had used several threads. OpenMP's threads do not survive that, and a call that
+    needed them would wait for ever."""
+    used = False
+    happened = False
+
+    @classmethod
+    def note(cls) -> None:
+        cls.happened = cls.happened or cls.used
+
+
+os.register_at_fork(after_in_child=_Fork.note)
+
+
 class Interrupt:
-    """Remembers Ctrl-C while the library works. Only the main thread gets signals, and only Python's own handler is replaced."""
+    """Holds back what a handler of Ctrl-C or of SIGTERM raises while the library works, because nothing may be raised through it.
+
+    The handler is called at once, whoever set it. ``came`` says whether it has raised an exception; ``check`` raises that. Only the
+    main thread gets signals."""
+    SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
     def __init__(self) -> None:
-        self.came = False
-        self._old: Any = None
+        self.raised: Optional[BaseException] = None
+        self._old: Dict[int, Any] = {}
 
-    def _note(self, number: int, frame: Any) -> None:
-        self.came = True
+    @property
+    def came(self) -> bool:
+        return self.raised is not None
+
+    def check(self) -> None:
+        if self.raised is not None:
+            raise self.raised
+
+    def _take(self, number: int, frame: Any) -> None:
+        try:
+            self._old[number](number, frame)
+        except BaseException as raised:
+            self.raised = self.raised or raised
 
     def __enter__(self) -> "Interrupt":
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._old = signal.signal(signal.SIGINT, self._note)
+        if threading.current_thread() is threading.main_thread():
+            for number in self.SIGNALS:
+                handler = signal.getsignal(number)
+                if callable(handler):  # one of Python's: neither the system's default, nor ignored
+                    self._old[number] = handler
+                    signal.signal(number, self._take)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._old is not None:
-            signal.signal(signal.SIGINT, self._old)
+        for number, handler in self._old.items():
+            if signal.getsignal(number) == self._take:  # otherwise the handler has set another one
+                signal.signal(number, handler)
 
 
 def _warn(text: str) -> None:
@@ -162,6 +214,9 @@ class Context:
     def __init__(self, threads: int = 0, memory_limit: int = 0, device: Optional[str] = None,
                  on_event: Optional[Callable[[Event], Any]] = None, on_warning: Callable[[str], Any] = _warn) -> None:
         self.handle = 0
+        if threads < 0 or memory_limit < 0:
+            name, value = ("threads", threads) if threads < 0 else ("memory_limit", memory_limit)
+            raise make_error(Status.ERROR_ARGUMENT, f"{name} is {value}", "give a number from 1 on, or 0 for the default")
         self.on_event, self.on_warning = on_event, on_warning
         self.lock = threading.RLock()
         self._busy = 0
@@ -185,6 +240,7 @@ class Context:
         self.handle = made.value or 0
         if self._raised is not None:
             raise self._raised
+        self._several = self.threads > 1
 
     def _why_not(self, status: int, device: Optional[str]) -> Error:
         """There is no context to hold the text, so another one describes the device."""
@@ -214,22 +270,32 @@ class Context:
             self._raised = self._raised or raised
         return stop or self._raised is not None or (self._interrupt is not None and self._interrupt.came)
 
+    def check_threads(self) -> None:
+        """Fails instead of waiting for threads that a fork has left behind."""
+        if self._several:
+            if _Fork.happened:
+                raise make_error(Status.ERROR_STATE, "this process was forked from one that had used several threads of the library",
+                                 "start processes by 'spawn' or 'forkserver', or use threads=1 in one of the two")
+            _Fork.used = True
+
     def call(self, name: str, *arguments: Any) -> None:
         """Calls a function that returns a status. If its first parameter is the context, leave it out."""
         self.call_function(getattr(library, name), *((self.handle,) if name in TAKES_CONTEXT else ()), *arguments)
 
     def call_function(self, function: Any, *arguments: Any) -> None:
         """The same with the function, and all of its arguments."""
+        self.check_threads()
         with self.lock:
             outer, self._raised = self._raised, None
             self._busy += 1
             try:
                 with Interrupt() as interrupt:
                     before, self._interrupt = self._interrupt, interrupt
-                    status = function(*arguments)
-                    self._interrupt = before
-                if interrupt.came:
-                    raise KeyboardInterrupt
+                    try:
+                        status = function(*arguments)
+                    finally:
+                        self._interrupt = before
+                interrupt.check()
                 if self._raised is not None:
                     raise self._raised
                 if status:
@@ -242,6 +308,7 @@ class Context:
 
     def call_short(self, function: Any, *arguments: Any) -> None:
         """The same for a call that is over soon, so that nobody has to wait for Ctrl-C, and that sends no events."""
+        self.check_threads()
         with self.lock:
             self._busy += 1
             status = function(*arguments)
@@ -300,4 +367,4 @@ def listed(name: str) -> List[Any]:
 
 
 __all__ = ["Context", "Event", "Handle", "Interrupt",
-           "decode", "encode", "library", "listed", "path_bytes", "sized", "text_array", "version"]
+           "decode", "encode", "library", "listed", "path_bytes", "setting_text", "sized", "text_array", "version"]

@@ -179,7 +179,7 @@ def _finish(ax: Any, title: str) -> None:
         ax.set_title(title, loc="left", fontsize=11)
 
 
-def plot_sweep(sweep: "Sweep", measure: str = "avg_mAP", *, setting: Optional[str] = None, ax: Optional[Any] = None,
+def plot_sweep(sweep: "Sweep", measure: str = "last_mAP", *, setting: Optional[str] = None, ax: Optional[Any] = None,
                title: Optional[str] = None) -> Any:
     """Draws the chart of :meth:`l3a.Sweep.plot`."""
     check_measure(measure, ("avg_mAP", "last_mAP", "CF1", "OF1", "forgetting", "base_mAP", "new_mAP"))

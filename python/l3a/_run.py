@@ -171,7 +171,10 @@ class Run(_Folder):
         return plot_run(self, measure, competitors=competitors, ax=ax, title=title)
 
     def verdict(self) -> str:
-        """One sentence: which method ends best, how far it is above the next, and whether that is more than chance."""
+        """One sentence: which method ends best, how far it is above the next, and whether that is more than chance. All phases must
+        be finished."""
+        if not self.finished:
+            raise make_error(Status.ERROR_STATE, f"{self.folder}: the run is not finished, so there is no verdict", "resume the run")
         text = ctypes.create_string_buffer(4096)
         context = Context(threads=1)
         results = context.make("l3a_results_free", "l3a_results_load", path_bytes(self.folder))
@@ -196,17 +199,18 @@ class Sweep(_Folder):
     def __init__(self, folder: Any, kept: Any = None) -> None:
         super().__init__(folder, kept)
         prefix = "values of "
-        self.axes: Dict[str, List[str]] = {key[len(prefix):]: [str(value) for value in values]
-                                           for key, values in self.record["run"].items() if key.startswith(prefix)}
+        given = {key[len(prefix):]: list(map(str, values)) for key, values in self.record["run"].items() if key.startswith(prefix)}
         self._metrics = read_csv(self.folder / "sweep.csv")
-        #: For each point: its method, its values and its folder.
+        #: For each point: its method, its values as the folder spells them, and its folder.
         self._points: List[Tuple[str, Dict[str, str], Path]] = []
-        for row in self._metrics:
-            values = {name: _plain(row[name]) for name in self.axes}
+        for row in read_csv(self.folder / "sweep.csv", plain=given):
+            values = {name: row[name] for name in given}
             if not any((row["method"], values) == point[:2] for point in self._points):
-                label = [row["method"]] if len(self.methods) > 1 or not self.axes else []
+                label = [row["method"]] if len(self.methods) > 1 or not given else []
                 label += [f"{name}={value}" for name, value in values.items()]
                 self._points.append((row["method"], values, self.folder / "points" / ",".join(label)))
+        self.axes: Dict[str, List[str]] = {name: [_spelled(value, [point[1][name] for point in self._points]) for value in each]
+                                           for name, each in given.items()}
         self._rows: List[Dict[str, Any]] = [{**values, **summary} for _, values, path in self._points
                                             for summary in _summaries(path)]
 
@@ -226,7 +230,7 @@ class Sweep(_Folder):
         """A row per point: the settings that vary, the method, and means and standard deviations over the seeds."""
         return make_table([*self.axes, *_summary_columns()], self._rows)
 
-    def best(self, measure: str = "avg_mAP") -> Dict[str, Any]:
+    def best(self, measure: str = "last_mAP") -> Dict[str, Any]:
         """The row of the summary with the best value: the highest, or the lowest of ``forgetting``."""
         from ._plot import check_measure
         check_measure(measure, SUMMARY)
@@ -236,7 +240,7 @@ class Sweep(_Folder):
         phased = [row for row in self._rows if row["phases"] > 1] or self._rows
         return max(phased, key=lambda row: float("-inf") if row[measure] != row[measure] else sign * row[measure])
 
-    def plot(self, measure: str = "avg_mAP", *, setting: Optional[str] = None, ax: Optional[Any] = None,
+    def plot(self, measure: str = "last_mAP", *, setting: Optional[str] = None, ax: Optional[Any] = None,
              title: Optional[str] = None) -> Any:
         """Draws a measure of the summary against a setting that varies, the first one unless ``setting`` names another, with a
         line for each combination of the others, and bars of one standard deviation. Returns the axes."""
@@ -264,9 +268,20 @@ def load_sweep(folder: Any) -> Sweep:
     return Sweep(folder)
 
 
-def _plain(value: Any) -> str:
-    """The value of a setting, as texts have it: the table may have read it as a number."""
-    return f"{value:.17g}" if isinstance(value, float) and value == int(value) else str(value)
+def _spelled(value: str, known: Sequence[str]) -> str:
+    """A value of a setting as the points spell it.
+
+    >>> _spelled("1e3", ["10", "1000"]), _spelled("0.70", ["auto", "0.7"]), _spelled("auto", ["10"])
+    ('1000', '0.7', 'auto')
+    """
+    return next((other for other in known if other == value or _same_number(other, value)), value)
+
+
+def _same_number(left: str, right: str) -> bool:
+    try:
+        return float(left) == float(right)
+    except ValueError:
+        return False
 
 
 def _count(items: Sequence[Any], what: str) -> str:

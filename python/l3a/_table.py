@@ -4,7 +4,7 @@ import html
 import importlib
 import unicodedata
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Sequence, Union
+from typing import Any, Container, Dict, Iterator, List, Sequence, Union
 
 # Columns that are texts even if all of their values look like numbers.
 TEXTS = ("method", "class", "stage", "class_order", "id")
@@ -91,11 +91,11 @@ def make_table(columns: Sequence[str], rows: Sequence[Dict[str, Any]]) -> Any:
     return pandas.DataFrame(list(rows), columns=list(columns))
 
 
-def _convert(name: str, texts: List[str]) -> List[Any]:
+def _convert(name: str, texts: List[str], plain: Container[str]) -> List[Any]:
     """Integers if all are, otherwise numbers if all are, otherwise texts; an empty number is NaN."""
     if name == "curve":
         return [tuple(float(number) for number in text.split()) for text in texts]
-    if name in TEXTS:
+    if name in TEXTS or name in plain:
         return list(texts)
     for kind in (int, float):
         try:
@@ -105,12 +105,12 @@ def _convert(name: str, texts: List[str]) -> List[Any]:
     return list(texts)
 
 
-def read_csv(path: Path) -> Table:
-    """A table of the folder of a run; without rows if there is no such file."""
+def read_csv(path: Path, plain: Container[str] = ()) -> Table:
+    """A table of the folder of a run; without rows if there is no such file. The columns in ``plain`` stay texts."""
     if not path.is_file():
         return Table([], [])
     with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
         lines = list(csv.reader(file))
     names, body = lines[0], [line for line in lines[1:] if line]
-    values = {name: _convert(name, [line[j] if j < len(line) else "" for line in body]) for j, name in enumerate(names)}
+    values = {name: _convert(name, [line[j] if j < len(line) else "" for line in body], plain) for j, name in enumerate(names)}
     return Table(names, [{name: values[name][i] for name in names} for i in range(len(body))])

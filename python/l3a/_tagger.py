@@ -13,7 +13,7 @@ from ._array import as_array, problem
 from ._declarations import (Pool, Status, l3a_backbone_options, l3a_history_entry, l3a_judgement, l3a_lesson_options,
                             l3a_picture_options, l3a_tagger_options, l3a_tags_callback, l3a_teach_report)
 from ._error import Error, make_error
-from ._library import Context, Handle, Interrupt, decode, encode, library, path_bytes, sized, text_array
+from ._library import Context, Handle, Interrupt, decode, encode, library, path_bytes, setting_text, sized, text_array
 
 Picture = Any  # a path, the bytes of a file, an image of Pillow, or an array [height, width, 3] of uint8
 
@@ -182,7 +182,7 @@ class Tagger:
         context = Context(threads=threads, device=device)
         made = context.make("l3a_options_free", "l3a_options_create")
         for name, value in settings.items():
-            context.call("l3a_options_set", made.handle, encode(name.replace("_", "-")), encode(str(value)))
+            context.call("l3a_options_set", made.handle, encode(name.replace("_", "-")), encode(setting_text(value)))
         context.call("l3a_lesson_settings", made.handle)
         network = sized(l3a_backbone_options, pool=_pool(pool), side=side)
         picture = sized(l3a_picture_options, orient=int(orient))
@@ -218,6 +218,9 @@ class Tagger:
         if getattr(self, "_tagger", None) is not None:
             self.close()
 
+    def __reduce__(self) -> Tuple[Any, ...]:
+        raise TypeError("a Tagger cannot be copied or pickled; open the model again with Tagger.open(tagger.path)")
+
     def _open(self) -> Handle:
         if self._tagger is None:
             raise make_error(Status.ERROR_STATE, f"{self.path}: the tagger is closed")
@@ -235,6 +238,7 @@ class Tagger:
     @contextlib.contextmanager
     def _reader(self) -> Iterator[int]:
         """A reader for this thread alone."""
+        self._context.check_threads()
         with self._gate:
             tagger = self._open()
             self._busy += 1
@@ -280,8 +284,7 @@ class Tagger:
                 name, content = _content(picture)
                 status = library.l3a_reader_tag_bytes(reader, encode(name), content, len(content), ctypes.byref(made))
         try:
-            if interrupt.came:
-                raise KeyboardInterrupt
+            interrupt.check()
             return _reader_error(reader, status) if status else _tags_of(made.value or 0)
         finally:
             library.l3a_tags_free(made.value)
@@ -298,8 +301,7 @@ class Tagger:
                     raised.append(error)
                 return bool(raised) or interrupt.came
             status = library.l3a_reader_tag_files(reader, names, len(paths), l3a_tags_callback(take), None)
-        if interrupt.came:
-            raise KeyboardInterrupt
+        interrupt.check()
         if raised:
             raise raised[0]
         if status:
@@ -320,6 +322,16 @@ class Tagger:
                 yield tagger
             finally:
                 self._unlock()
+
+    def _alter(self, name: str, *arguments: Any) -> None:
+        """Calls a function that changes the model. If it is interrupted, the change may be complete all the same."""
+        try:
+            self._context.call(name, *arguments)
+        except Error:
+            raise
+        except BaseException:
+            self._changed = True
+            raise
 
     def _unlock(self) -> None:
         if self._lock is not None and self._saved and not self._changed:
@@ -352,7 +364,7 @@ class Tagger:
                 self._add(lesson, picture, judgement)
             options = sized(l3a_lesson_options, strict=int(strict), no_history=int(not history), instead=int(instead))
             report = sized(l3a_teach_report)
-            self._context.call("l3a_tagger_teach", tagger.handle, lesson.handle, ctypes.byref(options), ctypes.byref(report))
+            self._alter("l3a_tagger_teach", tagger.handle, lesson.handle, ctypes.byref(options), ctypes.byref(report))
             self._changed = self._changed or report.images > 0
             return _lesson_of(report, lesson)
 
@@ -368,7 +380,7 @@ class Tagger:
         """Takes the last lesson back."""
         with self._change() as tagger:
             report = sized(l3a_teach_report)
-            self._context.call("l3a_tagger_undo", tagger.handle, ctypes.byref(report))
+            self._alter("l3a_tagger_undo", tagger.handle, ctypes.byref(report))
             self._changed = True
             return _lesson_of(report, None)
 
@@ -377,7 +389,7 @@ class Tagger:
         been taught with the new name."""
         with self._change() as tagger:
             exact = ctypes.c_int()
-            self._context.call("l3a_tagger_rename", tagger.handle, encode(old), encode(new), ctypes.byref(exact))
+            self._alter("l3a_tagger_rename", tagger.handle, encode(old), encode(new), ctypes.byref(exact))
             self._changed = True
             return bool(exact.value)
 

@@ -78,17 +78,18 @@ static double difference_spread(const struct contender *left, const struct conte
 
 struct clause {
     const struct contender *other; /* NULL: there is nobody to compare with */
-    double difference, spread;
+    double shown, spread;          /* the difference as tables show it: two numbers there that differ never differ by 0.00 */
     bool level, within;
 };
 
 static struct clause compare(const struct contender *own, const struct contender *other) {
     struct clause clause = {.other = other};
     if (other) {
-        clause.difference = own->summary->last_map[0] - other->summary->last_map[0];
+        const double left = own->summary->last_map[0], right = other->summary->last_map[0];
+        clause.shown = fabs(left - right) < 0.095 ? as_printed(left, 2) - as_printed(right, 2) : left - right;
         clause.spread = difference_spread(own, other);
-        clause.level = as_printed(own->summary->last_map[0], 2) == as_printed(other->summary->last_map[0], 2);
-        clause.within = !clause.level && fabs(clause.difference) <= clause.spread;
+        clause.level = as_printed(left, 2) == as_printed(right, 2);
+        clause.within = !clause.level && fabs(left - right) <= clause.spread;
     }
     return clause;
 }
@@ -106,8 +107,8 @@ static void print_clause(const struct clause *clause, bool unit, text_builder *t
         text_builder_print(text, "level with %s", clause->other->label);
         return;
     }
-    print_number(text, fabs(clause->difference), fabs(clause->difference) < 0.095 ? 2 : 1);
-    text_builder_print(text, "%s %s %s", unit ? " mAP" : "", clause->difference > 0 ? "above" : "below", clause->other->label);
+    print_number(text, fabs(clause->shown), fabs(clause->shown) < 0.095 ? 2 : 1);
+    text_builder_print(text, "%s %s %s", unit ? " mAP" : "", clause->shown > 0 ? "above" : "below", clause->other->label);
 }
 
 /* The contender with the highest last mAP, other than `except`; the first of several. */

@@ -208,14 +208,27 @@ static const char *method_help(const struct report *report, const char *name) {
     return "";
 }
 
+/* The name of a point's folder as a label: "l3a,eta=0.7" becomes "l3a eta=0.7". A method without the setting has "joint,eta=-". */
+static void print_point(const char *name, text_builder *label) {
+    while (*name) {
+        const size_t length = strcspn(name, ",");
+        if (length < 2 || strncmp(name + length - 2, "=-", 2) != 0) {
+            text_builder_print(label, label->length ? " %.*s" : "%.*s", (int)length, name);
+        }
+        name += length + (name[length] != 0);
+    }
+}
+
 static l3a_status label_series(const struct report *report, struct series *series, size_t methods) {
     text_builder label = {.context = report->context};
-    text_builder_print(&label, "%s", report->run_count > 1 ? series->run->name : series->method);
+    const char *name = report->run_count > 1 ? series->run->name : series->method;
+    if (report->sweep) {
+        print_point(name, &label);
+    } else {
+        text_builder_print(&label, "%s", name);
+    }
     if (report->run_count > 1 && methods > 1) {
         text_builder_print(&label, ": %s", series->method);
-    }
-    for (size_t i = 0; report->sweep && i < label.length; i++) { /* as the command calls a point */
-        label.text[i] = label.text[i] == ',' ? ' ' : label.text[i];
     }
     const l3a_status status = label.status;
     series->label = label.text;

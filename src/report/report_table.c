@@ -187,6 +187,17 @@ static void print_spread_source(const struct table *table) {
     }
 }
 
+/* Whether anything is bold. */
+static bool has_best(const struct report *report) {
+    bool found = false;
+    for (size_t i = 0; i < report->series_count; i++) {
+        for (size_t j = 0; j < PAPER_COLUMNS; j++) {
+            found = found || is_best(report, &report->series[i], j);
+        }
+    }
+    return found;
+}
+
 /* What the numbers are, for the caption. */
 static void print_caption(const struct table *table) {
     const struct report_run *run = &table->report->runs[0];
@@ -198,9 +209,9 @@ static void print_caption(const struct table *table) {
         print_plain(table, ", frozen features from ");
         print_escaped(table, backbone);
     }
-    print_plain(table, table->latex ? ", in percent." : ", in percent.");
+    print_plain(table, ", in percent.");
     print_spread_source(table);
-    print_plain(table, table->report->series_count > 1 ? " Bold: best of the methods that learn in phases." : "");
+    print_plain(table, has_best(table->report) ? " Bold: best of the methods that learn in phases." : "");
     if (!table->mixed) {
         print_plain(table, " CF1 and OF1 with the threshold ");
         print_escaped(table, table->report->series[0].threshold);

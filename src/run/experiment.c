@@ -10,16 +10,16 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Checks that every class of one table is in the other. */
-static l3a_status check_same_classes(const l3a_features *one, const l3a_features *other) {
+/* Checks that every class of one table is in the other, which is the training or the test data. */
+static l3a_status check_same_classes(const l3a_features *one, const l3a_features *other, const char *role) {
     l3a_context *context = one->context;
     l3a_status status = L3A_OK;
     text_index index = {0};
     TRY(text_index_make(context, other->classes.items, other->classes.count, &index));
     for (size_t i = 0; i < one->classes.count; i++) {
         FAIL_IF(text_index_find(&index, one->classes.items[i]) == index.count, context, L3A_ERROR_CLASS,
-                "use training and test data with the same classes", "%s has no class '%s', but %s does", other->path,
-                one->classes.items[i], one->path);
+                "use training and test data with the same classes", "%s (%s data) has no class '%s', but %s does", other->path,
+                role, one->classes.items[i], one->path);
     }
 done:
     text_index_free(context, &index);
@@ -30,14 +30,15 @@ static l3a_status check_tables(l3a_context *context, l3a_features *train, l3a_fe
     l3a_status status = L3A_OK;
     FAIL_IF(!train || !test, context, L3A_ERROR_ARGUMENT, NULL, "an experiment needs a training and a test table");
     FAIL_IF(train->width != test->width, context, L3A_ERROR_MISMATCH, "extract both with the same backbone",
-            "%s has features %zu wide, but %s has features %zu wide", train->path, train->width, test->path, test->width);
+            "%s (training data) has features %zu wide, but %s (test data) has features %zu wide", train->path, train->width,
+            test->path, test->width);
     FAIL_IF(!train->labels, context, L3A_ERROR_DATA,
             "give the training labels in a second .npy file, or use a feature file that contains labels", "%s: no labels",
             train->path);
     FAIL_IF(!test->labels, context, L3A_ERROR_DATA,
             "give the test labels in a second .npy file, or use a feature file that contains labels", "%s: no labels", test->path);
-    TRY(check_same_classes(train, test));
-    TRY(check_same_classes(test, train));
+    TRY(check_same_classes(train, test, "test"));
+    TRY(check_same_classes(test, train, "training"));
 done:
     return status;
 }

@@ -237,6 +237,19 @@ class Forms(WithFeatures):
                 self.assertTrue((model.scores(self.X_test) == expected).all())
                 self.assertEqual(model.evaluate(self.X, form).images, len(self.X))
 
+    def test_sets_in_a_series_or_an_iterator(self):
+        sets = [{name for name, shown in zip(self.order, row) if shown} for row in self.Y]
+        expected = self.learned().scores(self.X_test)
+        forms = [sets, iter(sets)]
+        if support.has("pandas"):
+            import pandas
+            forms += [pandas.Series(sets), pandas.Series([sorted(each) for each in sets], index=range(9, 9 + len(sets)))]
+        for given in forms:
+            model = l3a.L3AClassifier(**SMALL).fit(self.X, given, classes=self.order)
+            self.assertTrue((model.scores(self.X_test) == expected).all())
+        with self.assertRaisesRegex(ValueError, "not a text"):
+            l3a.L3AClassifier(**SMALL).fit(self.X, sets, classes="cat")
+
     def test_one_class_for_each_image(self):
         names = numpy.array(["bee", "ant", "cat"])
         draw = numpy.random.default_rng(3)
@@ -270,6 +283,30 @@ class Forms(WithFeatures):
         self.assertTrue((out == model.scores(self.X_test)).all())
         with self.assertRaisesRegex(ValueError, "float32 array of shape"):
             model.scores(self.X_test, out=numpy.empty((1, 6)))
+        out.setflags(write=False)
+        for bad in (out, out[:-1], out.tolist()):
+            with self.assertRaisesRegex(ValueError, "out must be"):
+                model.scores(self.X_test, out=bad)
+
+
+class Settings(WithFeatures):
+    def test_values_of_every_type(self):
+        """As Python, NumPy and a search of scikit-learn give them."""
+        for given, value in ((64, 64), (64.0, 64), (numpy.int32(64), 64), (numpy.float32(64), 64), ("64", 64)):
+            self.assertEqual(self.learned(dim=given).settings_["dim"], value)
+        for given, value in ((True, "on"), (numpy.bool_(False), "off"), ("on", "on")):
+            self.assertEqual(self.learned(skip_features=given).settings_["skip-features"], value)
+        self.assertEqual(self.learned(weights=numpy.array(["log"])[0]).settings_["weights"], "log")
+        self.assertEqual(self.learned(seed=numpy.int64(2 ** 53)).settings_["seed"], 2 ** 53)
+        with self.assertRaisesRegex(l3a.Error, "dim: 'nan' is not allowed"):
+            self.learned(dim=float("nan"))
+        with self.assertRaisesRegex(l3a.Error, "threads is -1"):
+            self.learned(threads=-1)
+
+    def test_a_loaded_model_knows_its_method(self):
+        for method in ("l3a", "l3a+", "acil"):
+            self.learned(method=method).save(self.folder / "method.safetensors")
+            self.assertEqual(l3a.L3AClassifier.load(self.folder / "method.safetensors").method, method)
 
 
 class Errors(WithFeatures):
@@ -311,6 +348,17 @@ class Errors(WithFeatures):
         self.assertEqual(model.classes_.tolist(), self.order)
         self.assertTrue((model.scores(self.X_test) == before).all())
         model.partial_fit(self.X, self.Y[:, :1], classes=["new"])
+
+    def test_an_exception_after_learning_leaves_the_classes_of_the_model(self):
+        """A warning comes when the phase is learned. If it is an error, scores must have room for the new classes all the same."""
+        model = self.learned()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with self.assertRaises(l3a.L3AWarning):
+                model.partial_fit(self.X[:20], numpy.ones((20, 3)), classes=["one", "two", "three"])
+        self.assertEqual(model.scores(self.X_test).shape[1], len(model.classes_))
+        self.assertEqual(len(model.thresholds_), len(model.classes_))
+        self.assertEqual(len(model.phases_[-1].classes), 3)
 
     def test_nothing_is_learned_yet(self):
         from sklearn.exceptions import NotFittedError

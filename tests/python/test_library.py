@@ -103,6 +103,44 @@ class Events(unittest.TestCase):
         self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
         self.learn(context)  # and the context goes on working
 
+    def test_what_a_handler_raises_cancels_and_is_raised(self):
+        """Handlers of the program's own: for Ctrl-C, and for SIGTERM, as servers have them."""
+        class Stop(Exception):
+            pass
+
+        def stop(number, frame):
+            raise Stop(number)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            old, sent = signal.signal(number, stop), []
+
+            def send(event):
+                if not sent:
+                    sent.append(os.kill(os.getpid(), number))
+            try:
+                with self.assertRaisesRegex(Stop, str(int(number))):
+                    self.learn(Context(threads=1, on_event=send))
+                self.assertIs(signal.getsignal(number), stop)
+            finally:
+                signal.signal(number, old)
+
+    def test_a_handler_that_raises_nothing_does_not_cancel(self):
+        calls, sent = [], []
+
+        def note(number, frame):
+            calls.append(number)
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # the next one ends the program
+
+        def press(event):
+            if not sent:
+                sent.append(os.kill(os.getpid(), signal.SIGINT))
+        old = signal.signal(signal.SIGINT, note)
+        try:
+            self.learn(Context(threads=1, on_event=press))
+            self.assertEqual(calls, [signal.SIGINT])
+            self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+        finally:
+            signal.signal(signal.SIGINT, old)
+
     def test_ctrl_c_from_outside(self):
         """As a person presses it, while the library computes; what was learned before is still there."""
         program = """
@@ -125,6 +163,52 @@ except KeyboardInterrupt:
         child.send_signal(signal.SIGINT)
         said, errors = child.communicate(timeout=60)
         self.assertEqual((said, errors), ("['one'] (5, 1)\n", ""))
+
+    def test_a_handler_of_the_program_stops_a_call_from_outside(self):
+        """The handler runs when the library next calls Python, and what it raises there must not be lost."""
+        program = """
+import numpy, signal, warnings, l3a
+warnings.simplefilter("ignore")
+def stop(number, frame):
+    raise SystemExit(7)
+signal.signal(signal.SIGTERM, stop)
+X = numpy.random.default_rng(1).random((200000, 64), dtype=numpy.float32)
+Y = (X[:, :1] > 0.5).astype(numpy.int8)
+model = l3a.L3AClassifier(dim=1500, threads=1, block=8)
+model.partial_fit(X[:100], Y[:100], classes=["one"])
+print("ready", flush=True)
+model.partial_fit(X, Y, classes=["two"])
+"""
+        child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 env={**os.environ, "PYTHONPATH": str(support.SOURCE / "python")})
+        self.assertEqual(child.stdout.readline(), "ready\n")
+        time.sleep(0.5)
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.communicate(timeout=60), ("", ""))
+        self.assertEqual(child.returncode, 7)
+
+    def test_a_fork_does_not_wait_for_threads_that_are_gone(self):
+        """Without the check, the child waits for ever. With one thread on either side, there is nothing to wait for."""
+        program = """
+import os, sys, warnings, numpy, l3a
+warnings.simplefilter("ignore")
+X = numpy.random.default_rng(1).random((200, 8), dtype=numpy.float32)
+Y = (X[:, :2] > 0.5).astype(numpy.int8)
+model = l3a.L3AClassifier(dim=256, threads=int(sys.argv[1])).fit(X, Y)
+if os.fork() == 0:
+    try:
+        l3a.L3AClassifier(dim=256, threads=int(sys.argv[2])).fit(X, Y)
+        print("learned", flush=True)
+    except l3a.Error as error:
+        print(error.status.name, flush=True)
+    os._exit(0)
+os.wait()
+"""
+        for threads, expected in ((("2", "2"), "ERROR_STATE\n"), (("2", "1"), "learned\n"), (("1", "2"), "learned\n")):
+            with self.subTest(threads):
+                said = subprocess.run([sys.executable, "-c", program, *threads], capture_output=True, text=True, timeout=60,
+                                      env={**os.environ, "PYTHONPATH": str(support.SOURCE / "python")})
+                self.assertEqual((said.stdout, said.stderr), (expected, ""))
 
     def test_threads_take_turns(self):
         context, failures = Context(threads=1, on_warning=lambda text: None), []

@@ -150,6 +150,8 @@ class Runs(unittest.TestCase):
             self.assertIn(hint, caught.exception.hint)
 
         fails("ERROR_OPTION", "gama", "gamma", gama=1)
+        for seeds in (-1, [1.5], "one", [None]):
+            fails("ERROR_ARGUMENT", "seeds", "whole number", seeds=seeds)
         fails("ERROR_OPTION", "dim", "l3a.sweep", dim=[1, 2])
         fails("ERROR_OPTION", "seeds", "seeds", seed=3)
         fails("ERROR_OPTION", "l4a", "did you mean", methods="l4a")
@@ -231,7 +233,11 @@ class Interrupted(unittest.TestCase):
     def test_the_command_resumes_what_python_began(self):
         with self.assertRaises(KeyboardInterrupt):
             l3a.run(TRAIN, TEST, "B0-C2", "l3a", [1, 2], out=WORK / "began", dim=64, threads=1, progress=self.interrupt)
-        self.assertEqual(len(l3a.load_run(WORK / "began").metrics), 1)
+        began = l3a.load_run(WORK / "began")
+        self.assertEqual(len(began.metrics), 1)
+        for call in (began.verdict, began.to_latex):
+            with self.assertRaisesRegex(l3a.Error, "not finished"):
+                call()
         said("run", "--resume", "-o", WORK / "began", "--quiet")
         expected = [row for row in rows_of(WORK / "run/metrics.csv") if row["method"] == "l3a"]
         self.assertEqual(rows_of(WORK / "began/metrics.csv"), expected)
@@ -283,6 +289,39 @@ class Sweeps(unittest.TestCase):
         with self.assertRaises(l3a.Error) as caught:
             l3a.sweep(TRAIN, TEST, preset="gama", **GIVEN)
         self.assertIn("gamma", caught.exception.hint)
+
+    def test_values_as_people_write_them(self):
+        """The folder spells them in one way, so that the texts in its record differ from those in its tables."""
+        made = l3a.sweep(TRAIN, TEST, "B0-C4", gamma=["1e1", "0.70", "1e16", "auto"], **GIVEN)
+        self.assertEqual([float(value) for value in made.axes["gamma"][:3]], [10, 0.7, 1e16])
+        self.assertEqual([row["gamma"] for row in made.summary_rows()], made.axes["gamma"])
+        self.assertEqual(len(made.runs), 4)
+        try:
+            import matplotlib
+        except ImportError:
+            self.skipTest("matplotlib is not installed")
+        matplotlib.use("agg")
+        self.assertEqual([tick.get_text() for tick in made.plot().get_xticklabels()], made.axes["gamma"])
+
+    def test_a_method_without_the_setting(self):
+        made = l3a.sweep(TRAIN, TEST, "B0-C4", ["l3a", "joint"], eta=[0.6, 0.7], **GIVEN)
+        first = [line.split("|")[1].strip() for line in made.to_markdown().splitlines() if line.startswith("| ")][1:]
+        self.assertEqual(sorted(first), ["joint", "l3a eta=0.6", "l3a eta=0.7"])
+
+    def test_a_caption_names_what_is_bold(self):
+        for methods, bold in ((["l3a", "joint"], False), (["l3a", "acil"], True)):
+            made = l3a.run(TRAIN, TEST, "B0-C4", methods, **GIVEN).to_markdown()
+            self.assertEqual(("**" in made, "Bold: " in made), (bold, bold))
+
+    def test_a_setting_needs_a_value(self):
+        with self.assertRaisesRegex(ValueError, "gamma: the list of values is empty"):
+            l3a.sweep(TRAIN, TEST, "B0-C4", gamma=[], **GIVEN)
+
+    def test_the_best_point_is_the_one_that_the_report_names(self):
+        made = l3a.load_sweep(WORK / "sweep")
+        best = made.best()
+        self.assertEqual(best["last_mAP"], max(row["last_mAP"] for row in made.summary_rows() if row["phases"] > 1))
+        self.assertRegex(made.report(), f"Best: <strong>[^<]*gamma={best['gamma']}<")
 
     def test_a_grid_of_methods_alone(self):
         made = l3a.sweep(TRAIN, TEST, "B0-C4", ["l3a", "acil"], 1, **GIVEN)

@@ -1,4 +1,5 @@
 """The tagger: the same scores and the same model as the command's, from every form of picture, on several threads."""
+import copy
 import io
 import json
 import os
@@ -237,6 +238,14 @@ class Teaching(Pictures):
             self.assertEqual(tagger.tag(self.paths["red"][3]).all[0].name, "red")
             with self.assertRaises(l3a.Error):
                 tagger.teach(self.paths["red"][3], "red")
+
+    def test_a_copy_is_refused(self):
+        """It would share the tagger of the library, and close it."""
+        tagger = self.taught()
+        for make in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.assertRaisesRegex(TypeError, "Tagger.open"):
+                make(tagger)
+        self.assertTrue(tagger.tag(self.paths["red"][3]).all)
 
     def test_a_closed_tagger_says_so(self):
         with self.taught() as tagger:

@@ -113,6 +113,16 @@ static void a_small_difference_has_two_decimals_and_an_equal_one_is_level(void *
     assert_verdict("acil ends level with l3a+ and 10.0 mAP above joint, with one seed.");
 }
 
+/* The table shows 60.01 and 60.00. */
+static void numbers_that_look_different_do_not_differ_by_nothing(void **state) {
+    (void)state;
+    add_method("l3a", (double[]){60.0049}, 1);
+    add_method("acil", (double[]){60.0051}, 1);
+    assert_verdict("acil ends 0.01 mAP above l3a, with one seed.");
+    add_method("joint", (double[]){60.0151}, 1); /* 60.02 */
+    assert_verdict("acil ends 0.01 mAP above l3a and 0.01 below joint, with one seed.");
+}
+
 /* Each seed is compared with itself: 0.5 in every seed is no chance, whatever the seeds differ by. */
 static void a_difference_is_compared_with_its_own_spread(void **state) {
     (void)state;
@@ -197,6 +207,7 @@ int main(void) {
         TEST(places_count_the_better_values),
         TEST(the_best_is_compared_with_the_next_and_with_joint),
         TEST(a_small_difference_has_two_decimals_and_an_equal_one_is_level),
+        TEST(numbers_that_look_different_do_not_differ_by_nothing),
         TEST(a_difference_is_compared_with_its_own_spread),
         TEST(both_can_be_within_the_spread),
         TEST(only_the_rival_can_be_within_the_spread),
