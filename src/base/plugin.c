@@ -71,7 +71,11 @@ static bool own_folder(char *folder, size_t capacity) {
     return fits;
 }
 
-/* L3A_PLUGIN_FOLDER: where plug-ins are, below the folder of the library; "" if they are beside it. */
+/* Where plug-ins are, below the folder of the library; "" if they are beside it. */
+#ifndef L3A_PLUGIN_FOLDER
+#define L3A_PLUGIN_FOLDER ""
+#endif
+
 static l3a_status find_plugin(l3a_context *context, const char *kind, char *path, size_t capacity) {
     l3a_status status = L3A_OK;
     char folder[PATH_LIMIT];
