@@ -53,7 +53,6 @@ static void write_classes(struct request *request) {
 /* The model has changed. */
 static void changed(struct server *server) {
     server->teacher.unsaved = true;
-    server->teacher.lessons++;
     teacher_set_trouble(server, NULL, false);
     if (!teacher_publish(server)) {
         note(server, "the new model cannot be described: %s", l3a_error_text(server->context));

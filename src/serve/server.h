@@ -179,7 +179,7 @@ struct teacher {
     bool unreadable;    /* the history cannot be read */
     char *trouble;      /* why lessons cannot be kept; NULL: they can */
     bool trouble_stays; /* until the model is loaded again */
-    size_t lessons;     /* since the model was saved */
+    size_t lessons;     /* in the history and not in the model's file */
 };
 
 bool teacher_start(struct server *server);

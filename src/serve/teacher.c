@@ -223,7 +223,8 @@ static bool gather(struct server *server, struct knowledge *knowledge) {
         text_print(&knowledge->history, "{\"lessons\": [], \"gap\": \"the history cannot be read\"}\n");
         return !knowledge->history.failed;
     }
-    server->teacher.unsaved = server->teacher.unsaved || l3a_history_ahead(history);
+    server->teacher.lessons = (size_t)l3a_history_ahead(history);
+    server->teacher.unsaved = server->teacher.unsaved || server->teacher.lessons;
     gathering.model = model;
     write_history(&knowledge->history, history);
     if (l3a_history_pictures(history, gather_taught, &gathering) != L3A_OK) {
@@ -337,25 +338,24 @@ static void look_again(struct server *server) {
     }
 }
 
-/* The next request; NULL: there is none, and it is time to save or to reload, or the server ends. */
+/* The next request; NULL: it is time to save or to reload, or the server ends. Saving comes before the next lesson, so that a
+ * process that is killed never leaves many lessons to learn again. */
 static struct request *next_request(struct teacher *teacher, bool *reloads) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     pthread_mutex_lock(&teacher->lock);
+    const bool due = teacher->unsaved && teacher->lessons >= SAVE_AFTER && !teacher->stop;
     const bool troubled = teacher->trouble && !teacher->trouble_stays;
     until.tv_sec += troubled ? TROUBLE_SECONDS : SAVE_SECONDS;
     int waited = 0;
-    while (!teacher->first && !teacher->stop && !teacher->reload && !waited) {
-        if (teacher->unsaved && teacher->lessons >= SAVE_AFTER) {
-            break;
-        }
+    while (!due && !teacher->first && !teacher->stop && !teacher->reload && !waited) {
         if (teacher->unsaved || troubled) {
             waited = pthread_cond_timedwait(&teacher->work, &teacher->lock, &until);
         } else {
             pthread_cond_wait(&teacher->work, &teacher->lock);
         }
     }
-    struct request *request = teacher->reload ? NULL : teacher->first;
+    struct request *request = teacher->reload || due ? NULL : teacher->first;
     *reloads = teacher->reload;
     teacher->reload = false;
     if (request) {

@@ -227,6 +227,23 @@ def damaged(scratch, folder):
     assert len(lessons_of(model)) == 5
 
 
+def saved_in_time(scratch, folder):
+    """What a killed process had not saved counts for the next one: the model is saved after 32 changes in all, not 30 seconds later."""
+    model = scratch / "in-time.l3a"
+    serving.teach_model(model, folder)
+    many = sorted(serving.pictures(scratch / "in-time", count=12, first=200).glob("*.jpg"))
+    for lessons, stop in (many[:20], signal.SIGKILL), (many[20:32], signal.SIGTERM):
+        with Server(model) as server:
+            for path in lessons:
+                server.good("POST", "/v1/teach", {"pictures": [{"image": encode(path), "name": path.name, "tags": ["more"]}]})
+            saves, until = 0, time.monotonic() + (10 if stop == signal.SIGTERM else 0)
+            while time.monotonic() < until and not saves:
+                saves = int(server.ask("GET", "/metrics")[1].decode().split("\nl3a_saves_total ")[1].split()[0])
+                time.sleep(0.1)
+            assert saves == (stop == signal.SIGTERM), (stop, saves)
+            server.stop(stop)
+
+
 def main():
     if not serving.available():
         print("skipped: this build has no server")
@@ -234,6 +251,7 @@ def main():
     with tempfile.TemporaryDirectory() as made:
         scratch = Path(made)
         folder = serving.pictures(scratch / "pictures")
+        saved_in_time(scratch, folder)
         damaged(scratch, folder)
         unwritable(scratch, folder)
         full_disk(scratch, folder)
