@@ -39,14 +39,15 @@ def lessons_of(model):
 
 
 def same_model(left, right):
-    """Equal to 1e-9 of the largest number of each tensor."""
+    """Equal to 1e-9 of the largest number of each tensor. The coefficients come from a search that starts at the last ones and stops at a
+    relative error of 1e-3 (src/learn/part.c), so they depend a little on when the model was loaded; what was taught is in the sums."""
     a, b = tensors(left), tensors(right)
     assert a.keys() == b.keys() and a, (a.keys(), b.keys())
     for name in a:
         assert a[name].shape == b[name].shape, name
         if a[name].size:
             apart = numpy.abs(a[name] - b[name]).max() / max(1, numpy.abs(b[name]).max())
-            assert apart <= 1e-9, (name, apart)
+            assert apart <= (1e-3 if name == "weights" else 1e-9), (name, apart)
 
 
 class Client:
