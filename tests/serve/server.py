@@ -50,10 +50,10 @@ def run(*words):
     return done
 
 
-def teach_model(model, folder, colours=("red", "green")):
+def teach_model(model, folder, *options, colours=("red", "green")):
     """Teaches a new model the first four pictures of each colour."""
     for colour in colours:
-        run("teach", model, *(folder / f"{colour}{i}.jpg" for i in range(4)), "--tags", colour, "--backbone", BACKBONE)
+        run("teach", model, *(folder / f"{colour}{i}.jpg" for i in range(4)), "--tags", colour, "--backbone", BACKBONE, *options)
 
 
 def encode(path):
