@@ -25,17 +25,22 @@ class Page(chromium.Chromium):
         self.until("document.body && document.body.dataset.ready === 'true'")
 
     def until(self, expression, seconds=30):
-        """Waits until a JavaScript expression is true; returns its value."""
+        """Waits until a JavaScript expression is true and the page has drawn what goes with it; returns the expression's value."""
         end, value = time.monotonic() + seconds, None
         while time.monotonic() < end:
             try:
                 value = self.evaluate(expression)
+                if value:
+                    self.drawn()
+                    return value
             except RuntimeError as error:  # between two documents
                 value = error
-            if value and not isinstance(value, RuntimeError):
-                return value
             time.sleep(0.03)
         raise AssertionError(f"never became true: {expression}: {value}; line: {self.line()!r}; at {self.evaluate('location.href')}; open requests: {self.unanswered()}; {self.complaints()[-3:]}")
+
+    def drawn(self):
+        """The page draws in the next frame, and some of it in the one after that."""
+        self.ask("Runtime.evaluate", expression="new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done))))", awaitPromise=True)
 
     def unanswered(self):
         ended = {e["params"]["requestId"] for e in self.events if e.get("method") in ("Network.loadingFinished", "Network.loadingFailed")}
