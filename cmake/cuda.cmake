@@ -1,5 +1,5 @@
 # The plug-in for NVIDIA devices. The host's compiler builds everything but the kernels, which are two files for nvcc, so the project
-# needs no second language. The library is not linked with it: base/plugin.c loads it.
+# needs no second language.
 set(cuda_architectures "80;90" CACHE STRING "Compute capabilities that the plug-in has code for; newer ones use the PTX of the last")
 find_package(CUDAToolkit 12.0 QUIET)
 if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE OR NOT TARGET CUDA::cudart_static OR NOT TARGET CUDA::cublas OR NOT TARGET CUDA::cusolver)
@@ -24,13 +24,6 @@ foreach(name kernels sort)
 endforeach()
 
 file(GLOB cuda_sources CONFIGURE_DEPENDS src/algebra/cuda/*.c)
-add_library(l3a_cuda MODULE ${cuda_sources} src/algebra/pivots.c ${kernels})
-target_include_directories(l3a_cuda PRIVATE include src)
+add_plugin(cuda ${cuda_sources} src/algebra/pivots.c ${kernels})
 target_link_libraries(l3a_cuda PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cusolver stdc++ m)
-target_link_options(l3a_cuda PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
-if(NOT L3A_SANITIZE) # the sanitizers' functions come from the program
-  target_link_options(l3a_cuda PRIVATE LINKER:--no-undefined)
-endif()
-set_target_properties(l3a_cuda PROPERTIES OUTPUT_NAME l3a-cuda LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map
-  INSTALL_RPATH_USE_LINK_PATH ON)
-install(TARGETS l3a_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}${L3A_PLUGIN_FOLDER})
+set_target_properties(l3a_cuda PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)

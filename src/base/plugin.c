@@ -105,18 +105,24 @@ static l3a_status check_driver(l3a_context *context, const char *kind) {
     return L3A_OK;
 }
 
-/* The plug-in stays loaded until the process ends: the libraries that it brings do not survive being unloaded. *entry: its
- * function. */
-static l3a_status load_entry(l3a_context *context, const char *user, const char *kind, const char *path, const char *hint,
-                             void **entry) {
+/* The plug-in stays loaded until the process ends: the libraries that it brings do not survive being unloaded. user: who needs it,
+ * for messages. */
+static l3a_status load_plugin(l3a_context *context, const char *kind, const char *user, const char *hint, const void **plugin) {
     l3a_status status = L3A_OK;
-    char symbol[NAME_LIMIT + 16];
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    char path[PATH_LIMIT + 32], symbol[NAME_LIMIT + 16];
+    plugin_entry *entry = NULL;
+    void *library = NULL, *found = NULL;
+    TRY(find_plugin(context, kind, path, sizeof path));
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     FAIL_IF(!library, context, L3A_ERROR_NOT_FOUND, hint, "%s: cannot load the plug-in: %s", user, dlerror());
     snprintf(symbol, sizeof symbol, "l3a_plugin_%s", kind);
-    *entry = dlsym(library, symbol);
-    FAIL_IF(!*entry, context, L3A_ERROR_FORMAT, "build the plug-in again", "%s: not a plug-in of this library: it has no %s()",
-            path, symbol);
+    found = dlsym(library, symbol);
+    FAIL_IF(!found, context, L3A_ERROR_FORMAT, "build the plug-in again", "%s: not a plug-in of this library: it has no %s()", path,
+            symbol);
+    memcpy(&entry, &found, sizeof entry);
+    *plugin = entry(PLUGIN_VERSION);
+    FAIL_IF(!*plugin, context, L3A_ERROR_VERSION, "build and install the library and its plug-ins together",
+            "%s: the plug-in of another version; the library is version " L3A_VERSION, path);
 done:
     if (library) {
         dlclose(library);
@@ -124,65 +130,42 @@ done:
     return status;
 }
 
-static l3a_status check_version(l3a_context *context, const char *path, const void *plugin) {
-    return plugin ? L3A_OK
-                  : fail(context, L3A_ERROR_VERSION, "build and install the library and its plug-ins together",
-                         "%s: the plug-in of another version; the library is version " L3A_VERSION, path);
-}
-
-static l3a_status load_plugin(l3a_context *context, const char *kind, const struct l3a_plugin **plugin) {
+static l3a_status load_device(l3a_context *context, const char *kind, const struct l3a_plugin **plugin) {
     l3a_status status = L3A_OK;
     char path[PATH_LIMIT + 32], user[NAME_LIMIT + 16];
-    plugin_entry *entry = NULL;
-    void *found = NULL;
+    const void *found = NULL;
     snprintf(user, sizeof user, "device %s", kind);
     TRY(find_plugin(context, kind, path, sizeof path));
-    if (!access(path, R_OK)) {
+    if (!access(path, R_OK)) { /* a missing driver says more than what the loader would */
         TRY(check_driver(context, kind));
     }
-    TRY(load_entry(context, user, kind, path,
-                   "install l3a-backend-cuda, build the plug-in with 'make cuda', or set L3A_PLUGIN_PATH to the folder that has it",
-                   &found));
-    memcpy(&entry, &found, sizeof entry);
-    *plugin = entry(PLUGIN_VERSION);
-    TRY(check_version(context, path, *plugin));
+    TRY(load_plugin(
+        context, kind, user,
+        "install l3a-backend-cuda, build the plug-in with 'make cuda', or set L3A_PLUGIN_PATH to the folder that has it", &found));
+    *plugin = found;
 done:
     return status;
 }
 
 l3a_status cluster_load(l3a_context *context, const struct cluster_plugin **plugin) {
-    l3a_status status = L3A_OK;
-    char path[PATH_LIMIT + 32];
-    cluster_entry *entry = NULL;
-    void *found = NULL;
-    TRY(find_plugin(context, "mpi", path, sizeof path));
-    TRY(load_entry(context, "several processes were started together, and they need MPI", "mpi", path,
-                   "install l3a-backend-mpi, build the plug-in where Open MPI is installed, set L3A_PLUGIN_PATH to the folder that "
-                   "has it, or set L3A_ALONE=1 "
-                   "if the processes have nothing to do with each other",
-                   &found));
-    memcpy(&entry, &found, sizeof entry);
-    *plugin = entry(PLUGIN_VERSION);
-    TRY(check_version(context, path, *plugin));
-done:
+    const void *found = NULL;
+    const l3a_status status =
+        load_plugin(context, "mpi", "several processes were started together, and they need MPI",
+                    "install l3a-backend-mpi, build the plug-in where Open MPI is installed, set L3A_PLUGIN_PATH to the folder "
+                    "that has it, or set L3A_ALONE=1 if the processes have nothing to do with each other",
+                    &found);
+    *plugin = found;
     return status;
 }
 
 l3a_status figure_load(l3a_context *context, const struct figure_plugin **plugin) {
-    l3a_status status = L3A_OK;
-    char path[PATH_LIMIT + 32];
-    figure_entry *entry = NULL;
-    void *found = NULL;
-    TRY(find_plugin(context, "figure", path, sizeof path));
-    TRY(load_entry(
-        context, "figures in PDF and PNG", "figure", path,
-        "make figures in SVG, which need no plug-in; or install l3a-figures, or install librsvg2-dev and build the plug-in, or "
-        "set L3A_PLUGIN_PATH to the folder that has it",
-        &found));
-    memcpy(&entry, &found, sizeof entry);
-    *plugin = entry(PLUGIN_VERSION);
-    TRY(check_version(context, path, *plugin));
-done:
+    const void *found = NULL;
+    const l3a_status status =
+        load_plugin(context, "figure", "figures in PDF and PNG",
+                    "make figures in SVG, which need no plug-in; or install l3a-figures, or install librsvg2-dev and build the "
+                    "plug-in, or set L3A_PLUGIN_PATH to the folder that has it",
+                    &found);
+    *plugin = found;
     return status;
 }
 
@@ -191,7 +174,7 @@ static l3a_status open_named(l3a_context *context, const char *text) {
     struct device_name name;
     const struct l3a_plugin *plugin;
     TRY(read_name(context, text, &name));
-    TRY(load_plugin(context, name.kind, &plugin));
+    TRY(load_device(context, name.kind, &plugin));
     TRY(plugin->open(context, &plugin_host, name.number, &context->device));
     context->plugin = plugin;
     context->algebra = plugin->algebra;
@@ -205,7 +188,7 @@ static l3a_status describe(l3a_context *context, const char *device, char *text,
     struct device_name name;
     const struct l3a_plugin *plugin;
     TRY(read_name(context, device, &name));
-    TRY(load_plugin(context, name.kind, &plugin));
+    TRY(load_device(context, name.kind, &plugin));
     TRY(plugin->describe(context, &plugin_host, name.number, text, capacity));
 done:
     return status;

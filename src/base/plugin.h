@@ -38,7 +38,8 @@ struct l3a_plugin {
     l3a_status (*memory)(l3a_context *context, uint64_t *available);
 };
 
-typedef const struct l3a_plugin *plugin_entry(uint32_t version);
+/* What every plug-in exports; it returns a struct l3a_plugin, cluster_plugin or figure_plugin. */
+typedef const void *plugin_entry(uint32_t version);
 
 /* Where a process is among those that were started together. */
 struct cluster_place {
@@ -65,7 +66,6 @@ struct cluster_plugin {
     void (*unshare)(l3a_context *context);
 };
 
-typedef const struct cluster_plugin *cluster_entry(uint32_t version);
 /* Loads the plug-in. */
 l3a_status cluster_load(l3a_context *context, const struct cluster_plugin **plugin);
 extern const struct plugin_host plugin_host;
@@ -79,7 +79,6 @@ struct figure_plugin {
                           const char *svg, size_t svg_length, char **bytes, size_t *length);
 };
 
-typedef const struct figure_plugin *figure_entry(uint32_t version);
 l3a_status figure_load(l3a_context *context, const struct figure_plugin **plugin);
 /* Whether the processes that the context works with can hold sums together. */
 bool cluster_can_share(const l3a_context *context);

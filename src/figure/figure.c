@@ -119,8 +119,8 @@ static l3a_status convert(l3a_context *context, const struct plugin_host *host, 
 
 static const struct figure_plugin plugin = {.convert = convert};
 
-L3A_PUBLIC figure_entry l3a_plugin_figure;
+L3A_PUBLIC plugin_entry l3a_plugin_figure;
 
-const struct figure_plugin *l3a_plugin_figure(uint32_t version) {
+const void *l3a_plugin_figure(uint32_t version) {
     return version == PLUGIN_VERSION ? &plugin : NULL;
 }

@@ -154,8 +154,8 @@ static const struct cluster_plugin plugin = {.open = open_cluster,
                                              .share = share,
                                              .unshare = scalapack_close};
 
-L3A_PUBLIC cluster_entry l3a_plugin_mpi;
+L3A_PUBLIC plugin_entry l3a_plugin_mpi;
 
-const struct cluster_plugin *l3a_plugin_mpi(uint32_t version) {
+const void *l3a_plugin_mpi(uint32_t version) {
     return version == PLUGIN_VERSION ? &plugin : NULL;
 }

@@ -136,7 +136,7 @@ static const struct l3a_plugin plugin = {&fake, fake_open, fake_close, fake_desc
 
 L3A_PUBLIC plugin_entry l3a_plugin_cuda;
 
-const struct l3a_plugin *l3a_plugin_cuda(uint32_t version) {
+const void *l3a_plugin_cuda(uint32_t version) {
     fake = cpu_algebra;
     fake.name = "fake";
     fake.block_expand = fake_expand;

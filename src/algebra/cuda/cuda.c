@@ -73,6 +73,6 @@ static const struct l3a_plugin plugin = {
 /* The one function that is exported. */
 L3A_PUBLIC plugin_entry l3a_plugin_cuda;
 
-const struct l3a_plugin *l3a_plugin_cuda(uint32_t version) {
+const void *l3a_plugin_cuda(uint32_t version) {
     return version == PLUGIN_VERSION ? &plugin : NULL;
 }
