@@ -238,8 +238,8 @@ int tag_pictures(const struct arguments *arguments, l3a_tagger *tagger, const ch
  * most of which show something that it does not know. Explains on stderr if it fails. */
 int make_served_demo(const struct arguments *arguments, const char *folder);
 
-/* The checkpoint that the demo uses. */
-const char *demo_backbone_bytes(size_t *count);
+/* Writes the checkpoint that the demo uses. */
+l3a_status demo_backbone_write(l3a_context *context, const char *path);
 
 /* The word that goes with a number: "1 picture", "2 pictures". */
 const char *plural(uint64_t count, const char *one, const char *many);

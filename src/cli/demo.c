@@ -32,19 +32,6 @@ static const char *in_folder(const struct demo *demo, const char *name, char pat
     return path;
 }
 
-/* Explains on stderr if it fails. */
-static int write_backbone(const struct demo *demo) {
-    char path[PATH];
-    size_t count;
-    const char *bytes = demo_backbone_bytes(&count);
-    FILE *file = fopen(in_folder(demo, "backbone.safetensors", path), "wb");
-    const bool written = file && fwrite(bytes, 1, count, file) == count;
-    if ((file && fclose(file)) || !written) {
-        return complain(demo->arguments, "%s: %s", path, strerror(errno));
-    }
-    return EXIT_DONE;
-}
-
 static l3a_status draw(const struct demo *demo, const char *name, const l3a_draw_options *options) {
     char path[PATH];
     return l3a_draw_dataset(demo->context, options, in_folder(demo, name, path));
@@ -297,21 +284,19 @@ int demo_command(struct arguments *arguments) {
         return complain(arguments, "%s: %s; choose a new folder with -o", folder, strerror(errno));
     }
     struct demo demo = {arguments->context, arguments, folder, (size_t)pictures, NULL};
-    int code = write_backbone(&demo);
-    l3a_status status = L3A_OK;
-    if (code == EXIT_DONE) {
+    char path[PATH];
+    l3a_status status = demo_backbone_write(demo.context, in_folder(&demo, "backbone.safetensors", path));
+    if (status == L3A_OK) {
         status = prepare(&demo);
     }
-    if (code == EXIT_DONE && status == L3A_OK) {
+    if (status == L3A_OK) {
         status = run_phases(&demo);
     }
-    if (code == EXIT_DONE && status == L3A_OK) {
+    if (status == L3A_OK) {
         status = tag_and_teach(&demo);
     }
     l3a_backbone_free(demo.backbone);
-    if (code == EXIT_DONE) {
-        code = explain(arguments, status);
-    }
+    const int code = explain(arguments, status);
     if (code == EXIT_DONE) {
         say_what_next(&demo);
     }

@@ -13,7 +13,6 @@ __asm__(".section .rodata\n"
 
 extern const char demo_backbone[], demo_backbone_end[];
 
-const char *demo_backbone_bytes(size_t *count) {
-    *count = (size_t)(demo_backbone_end - demo_backbone);
-    return demo_backbone;
+l3a_status demo_backbone_write(l3a_context *context, const char *path) {
+    return l3a_file_write(context, path, demo_backbone, (size_t)(demo_backbone_end - demo_backbone));
 }

@@ -21,13 +21,6 @@ static const char *in_folder(const struct served_demo *demo, const char *name, c
     return path;
 }
 
-static l3a_status write_backbone(const struct served_demo *demo) {
-    char path[PATH];
-    size_t count;
-    const char *bytes = demo_backbone_bytes(&count);
-    return l3a_file_write(demo->context, in_folder(demo, "backbone.safetensors", path), bytes, count);
-}
-
 static size_t count_shown(const l3a_dataset *dataset, size_t class_index) {
     const size_t classes = l3a_dataset_class_count(dataset);
     size_t shown = 0;
@@ -122,7 +115,7 @@ static int make(const struct served_demo *demo) {
     if (!demo->arguments->quiet) {
         fprintf(stderr, "drawing pictures to %s, and teaching a model %d of them; this takes a moment\n", demo->folder, TAUGHT);
     }
-    l3a_status status = write_backbone(demo);
+    l3a_status status = demo_backbone_write(demo->context, in_folder(demo, "backbone.safetensors", path));
     if (status == L3A_OK) {
         status = draw_pictures(demo, NULL, 7, 1, 2);
     }
