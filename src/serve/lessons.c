@@ -40,16 +40,6 @@ static bool lessons_allowed(struct request *request) {
     return !request->status;
 }
 
-/* Appends what every change answers with, and ends the request. */
-static void write_classes(struct request *request) {
-    struct knowledge *knowledge = knowledge_keep(request->server);
-    text_print(&request->answer, ", \"edition\": %llu, \"classes\": ", (unsigned long long)knowledge->edition);
-    text_add(&request->answer, knowledge->class_list.bytes, knowledge->class_list.length);
-    text_print(&request->answer, "}\n");
-    request->status = MHD_HTTP_OK;
-    knowledge_free(knowledge);
-}
-
 /* The model has changed. */
 static void changed(struct server *server) {
     server->teacher.unsaved = true;
@@ -175,7 +165,8 @@ static void write_taught(struct request *request, const l3a_lesson *lesson, cons
     write_new_classes(request, l3a_tagger_model(server->tagger), taught ? report->new_classes : 0);
     text_print(&request->answer, ", \"failed\": ");
     write_failures(request);
-    write_classes(request);
+    text_print(&request->answer, ", ");
+    classes_end(request);
 }
 
 void teach_lesson(struct request *request) {
@@ -229,7 +220,8 @@ void undo_lesson(struct request *request) {
     changed(server);
     atomic_fetch_add(&server->metrics.undone, 1);
     text_print(&request->answer, "{\"undone\": {\"lesson\": %llu, \"pictures\": %zu}", (unsigned long long)lesson, pictures);
-    write_classes(request);
+    text_print(&request->answer, ", ");
+    classes_end(request);
 }
 
 void rename_start(struct request *request, struct worker *worker) {
@@ -252,7 +244,8 @@ void rename_class(struct request *request) {
     }
     changed(server);
     text_print(&request->answer, "{\"exact\": %s", exact ? "true" : "false");
-    write_classes(request);
+    text_print(&request->answer, ", ");
+    classes_end(request);
 }
 
 /* ---- How good it is ---- */

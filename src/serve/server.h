@@ -284,6 +284,8 @@ void rename_class(struct request *request);
 void quality_measure(struct request *request);
 void status_now(struct request *request);
 void classes_now(struct request *request);
+/* Ends an answer with the edition and its classes, as every change does. */
+void classes_end(struct request *request);
 void history_now(struct request *request);
 void page_now(struct request *request);
 

@@ -30,13 +30,18 @@ void status_now(struct request *request) {
     knowledge_free(knowledge);
 }
 
-void classes_now(struct request *request) {
+void classes_end(struct request *request) {
     struct knowledge *knowledge = knowledge_keep(request->server);
-    text_print(&request->answer, "{\"edition\": %llu, \"classes\": ", (unsigned long long)knowledge->edition);
+    text_print(&request->answer, "\"edition\": %llu, \"classes\": ", (unsigned long long)knowledge->edition);
     text_add(&request->answer, knowledge->class_list.bytes, knowledge->class_list.length);
     text_print(&request->answer, "}\n");
     request->status = MHD_HTTP_OK;
     knowledge_free(knowledge);
+}
+
+void classes_now(struct request *request) {
+    text_print(&request->answer, "{");
+    classes_end(request);
 }
 
 void history_now(struct request *request) {
