@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -20,6 +21,15 @@ def available():
     """Whether this build has a server."""
     done = subprocess.run([COMMAND, "serve"], capture_output=True, text=True)
     return "has no server" not in done.stderr
+
+
+def play(test):
+    """Calls test(scratch, folder) with a folder to work in and one of drawn pictures."""
+    if not available():
+        print("skipped: this build has no server")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as made:
+        test(Path(made), pictures(Path(made) / "pictures"))
 
 
 def draw(path, colour, number):

@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -190,25 +189,19 @@ def two_lengths(model):
         assert server.stop() == 0
 
 
-def main():
-    if not serving.available():
-        print("skipped: this build has no server")
-        return 77
-    with tempfile.TemporaryDirectory() as made:
-        scratch = Path(made)
-        folder, model = serving.pictures(scratch / "pictures"), scratch / "model.l3a"
-        serving.teach_model(model, folder)
-        long_names(model, folder)
-        undo_again(model, folder)
-        replaced_files(model, folder)
-        impatient_end(model, folder)
-        uploads(model, folder, scratch)
-        formats(model, folder)
-        formulas(model, folder)
-        two_lengths(model)
+def main(scratch, folder):
+    model = scratch / "model.l3a"
+    serving.teach_model(model, folder)
+    long_names(model, folder)
+    undo_again(model, folder)
+    replaced_files(model, folder)
+    impatient_end(model, folder)
+    uploads(model, folder, scratch)
+    formats(model, folder)
+    formulas(model, folder)
+    two_lengths(model)
     print("names, files, formats and ends that are out of the ordinary")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    serving.play(main)

@@ -8,9 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
-import time
 import urllib.parse
 from pathlib import Path
 
@@ -225,28 +223,22 @@ def drain(scratch, model, folder):
         assert [status for status, _ in answers] == [200] * 4 and all(len(a["pictures"]) == 18 for _, a in answers)
 
 
-def main():
-    if not serving.available():
-        print("skipped: this build has no server")
-        return 77
-    with tempfile.TemporaryDirectory() as made:
-        scratch = Path(made)
-        folder, model = serving.pictures(scratch / "pictures"), scratch / "colours.l3a"
-        serving.teach_model(model, folder)
-        (folder / "more").mkdir()
-        with Server(model, "--library", folder, "--host", "tags.example", "--max-body", "2", "--queue", "20", "--cache", "0") as server:
-            other_sites(server)
-            paths_out_of_the_library(server, folder)
-            too_much(server, folder)
-            full_queue(server, folder)
-            slow_clients(server)
-            random_requests(server, folder)
-            assert server.stop(signal.SIGTERM) == 0, server.said
-        tokens(scratch, model)
-        drain(scratch, model, folder)
+def main(scratch, folder):
+    model = scratch / "colours.l3a"
+    serving.teach_model(model, folder)
+    (folder / "more").mkdir()
+    with Server(model, "--library", folder, "--host", "tags.example", "--max-body", "2", "--queue", "20", "--cache", "0") as server:
+        other_sites(server)
+        paths_out_of_the_library(server, folder)
+        too_much(server, folder)
+        full_queue(server, folder)
+        slow_clients(server)
+        random_requests(server, folder)
+        assert server.stop(signal.SIGTERM) == 0, server.said
+    tokens(scratch, model)
+    drain(scratch, model, folder)
     print(f"{REQUESTS} random requests, and what other sites, paths and tokens must not do")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    serving.play(main)

@@ -7,7 +7,6 @@ import re
 import signal
 import sys
 import tarfile
-import tempfile
 import time
 import xml.etree.ElementTree
 from pathlib import Path
@@ -269,36 +268,30 @@ def without_lessons(scratch, folder, copy):
             assert server.stop() == 0
 
 
-def main():
-    if not serving.available():
-        print("skipped: this build has no server")
-        return 77
-    with tempfile.TemporaryDirectory() as made:
-        scratch = Path(made)
-        folder, model, copy = serving.pictures(scratch / "pictures"), scratch / "colours.l3a", scratch / "copy.l3a"
-        serving.teach_model(model, folder)
-        for name in ("", ".history"):
-            Path(f"{copy}{name}").write_bytes(Path(f"{model}{name}").read_bytes())
-        (folder / "more").mkdir()
-        Image.open(folder / "red1.jpg").save(folder / "more/one.png")
-        with Server(model, "--library", folder) as server:
-            status = server.good("GET", "/v1/status")
-            assert status["ready"] and status["library"] and status["classes"] == 2 and status["model"] == "colours.l3a"
-            keys = tag_equals_the_command(server, model, folder)
-            some_cannot_be_read(server, folder)
-            teach_equals_the_command(server, folder, keys, copy)
-            history_and_quality(server, copy)
-            library(server, folder)
-            inference(server, folder, model)
-            label_studio(server, folder)
-            page_and_metrics(server)
-            openapi(server)
-            model_files(server, model, folder, scratch)
-            assert server.stop() == 0, server.said
-        without_lessons(scratch, folder, copy)
+def main(scratch, folder):
+    model, copy = scratch / "colours.l3a", scratch / "copy.l3a"
+    serving.teach_model(model, folder)
+    for name in ("", ".history"):
+        Path(f"{copy}{name}").write_bytes(Path(f"{model}{name}").read_bytes())
+    (folder / "more").mkdir()
+    Image.open(folder / "red1.jpg").save(folder / "more/one.png")
+    with Server(model, "--library", folder) as server:
+        status = server.good("GET", "/v1/status")
+        assert status["ready"] and status["library"] and status["classes"] == 2 and status["model"] == "colours.l3a"
+        keys = tag_equals_the_command(server, model, folder)
+        some_cannot_be_read(server, folder)
+        teach_equals_the_command(server, folder, keys, copy)
+        history_and_quality(server, copy)
+        library(server, folder)
+        inference(server, folder, model)
+        label_studio(server, folder)
+        page_and_metrics(server)
+        openapi(server)
+        model_files(server, model, folder, scratch)
+        assert server.stop() == 0, server.said
+    without_lessons(scratch, folder, copy)
     print("every path of the server answers as it should")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    serving.play(main)
