@@ -86,8 +86,8 @@ static l3a_status make_tagger(const struct served_demo *demo) {
     return status;
 }
 
-/* Draws pictures and puts them into pictures/ under names that say nothing. */
-static l3a_status draw_pictures(const struct served_demo *demo, const char *always, uint64_t seed, size_t first, size_t step) {
+/* Draws pictures and puts them into pictures/ under names that say nothing. Explains on stderr if it fails. */
+static int draw_pictures(const struct served_demo *demo, const char *always, uint64_t seed, size_t first, size_t step) {
     char drawn[PATH], data[PATH + 8], to[PATH], name[32];
     const l3a_draw_options options = {.size = sizeof options, .seed = seed, .training = SHOWN, .test = 1, .always = always};
     l3a_status status = l3a_draw_dataset(demo->context, &options, in_folder(demo, always ? "drawn-umbrella" : "drawn", drawn));
@@ -96,14 +96,15 @@ static l3a_status draw_pictures(const struct served_demo *demo, const char *alwa
     if (status == L3A_OK) {
         status = l3a_dataset_open(demo->context, data, "trainval", &dataset);
     }
-    for (size_t i = 0; status == L3A_OK && i < l3a_dataset_rows(dataset); i++) {
+    int code = explain(demo->arguments, status);
+    for (size_t i = 0; code == EXIT_DONE && i < l3a_dataset_rows(dataset); i++) {
         snprintf(name, sizeof name, "pictures/%03zu.jpg", first + i * step);
         if (rename(l3a_dataset_path(dataset, i), in_folder(demo, name, to))) {
-            status = L3A_ERROR_IO;
+            code = complain(demo->arguments, "%s: %s", to, strerror(errno));
         }
     }
     l3a_dataset_free(dataset);
-    return status;
+    return code;
 }
 
 static int make(const struct served_demo *demo) {
@@ -115,17 +116,17 @@ static int make(const struct served_demo *demo) {
     if (!demo->arguments->quiet) {
         fprintf(stderr, "drawing pictures to %s, and teaching a model %d of them; this takes a moment\n", demo->folder, TAUGHT);
     }
-    l3a_status status = demo_backbone_write(demo->context, in_folder(demo, "backbone.safetensors", path));
-    if (status == L3A_OK) {
-        status = draw_pictures(demo, NULL, 7, 1, 2);
+    int code = explain(demo->arguments, demo_backbone_write(demo->context, in_folder(demo, "backbone.safetensors", path)));
+    if (code == EXIT_DONE) {
+        code = draw_pictures(demo, NULL, 7, 1, 2);
     }
-    if (status == L3A_OK) {
-        status = draw_pictures(demo, "umbrella", 9, 2, 2);
+    if (code == EXIT_DONE) {
+        code = draw_pictures(demo, "umbrella", 9, 2, 2);
     }
-    if (status == L3A_OK) {
-        status = l3a_draw_dataset(demo->context, &taught, in_folder(demo, "taught", path));
+    if (code == EXIT_DONE) {
+        code = explain(demo->arguments, l3a_draw_dataset(demo->context, &taught, in_folder(demo, "taught", path)));
     }
-    return explain(demo->arguments, status == L3A_OK ? make_tagger(demo) : status);
+    return code == EXIT_DONE ? explain(demo->arguments, make_tagger(demo)) : code;
 }
 
 int make_served_demo(const struct arguments *arguments, const char *folder) {
