@@ -878,8 +878,9 @@ L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *
                                        const l3a_report_options *options, const char *path);
 /* The table of one or more finished runs for a paper or a web page, as text: the format is "latex" (with the package booktabs) or
  * "markdown". Methods are the rows, with average mAP and, after the last phase, mAP, CF1 and OF1; ± is the standard deviation over
- * seeds and class orders, the best is bold, and the paper's own rows follow, as in the report. The text is cut to capacity, and
- * *length is its full length; text may be NULL if capacity is 0. Since 0.7. */
+ * seeds and class orders, the best is bold, and the paper's own rows follow, as in the report. The only folder can be that of a
+ * sweep: its points are then the rows, in the order of the grid, with a column for each setting that varies. The text is cut to
+ * capacity, and *length is its full length; text may be NULL if capacity is 0. Since 0.7. */
 L3A_PUBLIC l3a_status l3a_report_table(l3a_context *context, const char *const *folders, size_t count, const char *format,
                                        char *text, size_t capacity, size_t *length);
 /* The charts of the report, each as a figure for papers and slides in a file of its own, named by what it shows:

@@ -325,7 +325,9 @@ void request_free(struct request *request);
 
 /* Prints the results of a run; format "summary" prints only the table over all phases. */
 l3a_status print_results(l3a_context *context, const l3a_experiment *run, const char *format);
-/* Prints the table to publish of some runs: "latex" or "markdown". */
+/* Whether a format is that of a table to publish: "latex" or "markdown". */
+bool is_published(const char *format);
+/* Prints this table of some runs, or of a sweep. */
 l3a_status print_report_table(l3a_context *context, const char *const *folders, size_t count, const char *format);
 
 #endif

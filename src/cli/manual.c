@@ -78,7 +78,8 @@ static const struct manual manuals[] = {
     {"sweep",
      "Runs a grid: every method with every combination of the given values, for every seed. Any setting can have several values, "
      "separated by commas; --eta also accepts dynamic. The table has one row per point and marks the best and second best of each "
-     "column. sweep.csv has one row per point, seed and phase.\n"
+     "column; with --format latex or markdown, it is the one that 'l3a report' prints. sweep.csv has one row per point, seed and "
+     "phase.\n"
      "Points that share the random layer are learned together. Rows are read and expanded once for all of them, and different "
      "values of gamma or eta share their sums, except for the rows where their pseudo-labels differ. Different values of dim share "
      "nothing and are learned one after another. A point is dropped if it would repeat another one because its method does not use "
@@ -283,14 +284,14 @@ static const struct manual manuals[] = {
     {"report",
      "Writes the report of a run: one HTML file with charts and tables, which needs no network and no scripts. 'l3a run' writes it "
      "as report.html in the folder of the run, and 'l3a sweep' one about all its points. Use this command to write it again, to "
-     "see "
-     "an unfinished run, or to compare several runs on one page.\n"
+     "see an unfinished run, or to compare several runs on one page.\n"
      "Test pictures are shown if the feature file records which data set they came from and they are still there, or if --pictures "
      "names the data set.\n"
      "With --format svg, pdf or png, writes each chart as a figure for papers and slides to a folder, named by what it shows: "
      "map-by-phase.svg. Files of the same names are replaced. PDF and PNG (300 dots per inch) need the plug-in libl3a-figure.so, "
      "which is built where librsvg2-dev is installed.\n"
-     "With --format latex or markdown, prints the results of finished runs as a table for a paper or a web page.",
+     "With --format latex or markdown, prints the results of finished runs, or of a finished sweep, as a table for a paper or a "
+     "web page.",
      "Write the report of a run again:\n"
      "  l3a report my-run\n"
      "Compare three runs:\n"
