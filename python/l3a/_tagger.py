@@ -138,14 +138,14 @@ class Tagger:
     may tag at the same time; teaching, undoing and saving take turns. Nothing is written before ``save``.
 
     >>> import l3a
-    >>> tagger = l3a.Tagger.create("pets.safetensors", backbone=backbone, threads=1)
+    >>> tagger = l3a.Tagger.create("pets.l3a", backbone=backbone, threads=1)
     >>> lesson = tagger.teach([red, green, blue], [["red"], ["green"], ["blue"]])
     >>> lesson.images, lesson.new_classes
     (3, 3)
     >>> tagger.tag(red).all[0].name
     'red'
     >>> tagger.save()
-    >>> with l3a.Tagger.open("pets.safetensors", threads=1) as tagger:
+    >>> with l3a.Tagger.open("pets.l3a", threads=1) as tagger:
     ...     tagger.classes
     ['red', 'green', 'blue']
     """

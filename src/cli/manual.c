@@ -199,13 +199,13 @@ static const struct manual manuals[] = {
      "not "
      "written, and damaged ones are left as they are.",
      "Tag a folder of photos:\n"
-     "  l3a tag pets.safetensors holiday\n"
+     "  l3a tag pets.l3a holiday\n"
      "Write a table for a spreadsheet, with the pictures to check first:\n"
-     "  l3a tag pets.safetensors holiday --sort uncertain -o tags.csv\n"
+     "  l3a tag pets.l3a holiday --sort uncertain -o tags.csv\n"
      "Look for small things as well:\n"
-     "  l3a tag pets.safetensors holiday --views 14\n"
+     "  l3a tag pets.l3a holiday --views 14\n"
      "Write keywords for photo programs:\n"
-     "  l3a tag pets.safetensors holiday --xmp\n"},
+     "  l3a tag pets.l3a holiday --xmp\n"},
     {"teach",
      "Teaches a model what pictures show. The pictures are files or folders, which are searched to any depth; '-' reads paths from "
      "the standard input, one per line. A new model needs --backbone once; it then remembers where that file is. More pictures of "
@@ -280,7 +280,7 @@ static const struct manual manuals[] = {
      "Find out which network a checkpoint contains:\n"
      "  l3a info vit_tiny.safetensors\n"
      "Get the classes of a model, as JSON:\n"
-     "  l3a info pets.safetensors --format json\n"},
+     "  l3a info pets.l3a --format json\n"},
     {"report",
      "Writes the report of a run: one HTML file with charts and tables, which needs no network and no scripts. 'l3a run' writes it "
      "as report.html in the folder of the run, and 'l3a sweep' one about all its points. Use this command to write it again, to "

@@ -37,7 +37,7 @@ int report_command(struct arguments *arguments) {
     }
     const bool page = strcmp(format, "html") == 0;
     if (!count) {
-        return complain(arguments, "name the folder of at least one run");
+        return complain_usage(arguments, "name the folder of at least one run");
     }
     if (!page && (options.title || options.pictures)) {
         return complain(arguments, "--%s is for the page, and %s has none", options.title ? "title" : "pictures", format);
