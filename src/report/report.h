@@ -6,10 +6,10 @@
 #include "measure/compare.h"
 #include "report/svg.h"
 
-/* What a report knows about methods: each in order, NULL past the last; and whether the setting thresholds applies to one. */
+/* What a report knows about methods: each in order, NULL past the last; and the setting that one has its threshold from. */
 struct method_table {
     const l3a_method_info *(*at)(size_t index);
-    bool (*fits_thresholds)(const char *name);
+    const char *(*threshold)(const char *name);
 };
 
 /* l3a_report_write() with the methods that the page can describe. */

@@ -20,7 +20,7 @@ sed '1,/one more phase/d' said | grep '^ *tags ' >tags_after
 check 'tags before and after one more phase' test "$(wc -l <tags_before)" -eq 6 -a "$(wc -l <tags_after)" -eq 3
 check 'an umbrella after it' grep -q 'umbrella 0' tags_after
 check 'no umbrella before it' test "$(grep -c umbrella tags_before)" -eq 0
-check 'fine-tuning forgets, l3a does not' awk 'NF == 12 && $1 == "l3a" { l3a = $9 } $1 == "finetune" { tuned = $9 } END { exit !(l3a > tuned + 20) }' said
+check 'fine-tuning forgets, l3a does not' awk 'NF == 15 && $1 == "l3a" { l3a = $9 } $1 == "finetune" { tuned = $9 } END { exit !(l3a > tuned + 20) }' said
 check 'the report' test -s demo/run/report.html
 
 expect 0 '' l3a data voc:demo/pictures --check-pictures
