@@ -15,7 +15,7 @@ from ._declarations import (Pool, Status, l3a_backbone_options, l3a_history_entr
 from ._error import Error, make_error
 from ._library import Context, Handle, Interrupt, decode, encode, library, path_bytes, setting_text, sized, text_array
 
-Picture = Any  # a path, the bytes of a file, an image of Pillow, or an array [height, width, 3] of uint8
+Picture = Any  # a path, the bytes of a file, a Pillow image, or an array [height, width, 3] of uint8
 
 
 class Tag(NamedTuple):
@@ -74,7 +74,7 @@ class Entry(NamedTuple):
 
 
 class Expectation(NamedTuple):
-    """What to expect of a tag, in per cent; None if too few pictures were taught to tell."""
+    """What to expect of a tag, in percent; None if too few pictures were taught to tell."""
     precision: Optional[float]
     recall: Optional[float]
     shown: int
@@ -134,7 +134,7 @@ def _tags_of(handle: int) -> Tags:
 class Tagger:
     """Tags pictures, and learns new tags from pictures.
 
-    A picture is a path, the bytes of a file, an image of Pillow, or an array of uint8 [height, width, 3]. Any number of threads
+    A picture is a path, the bytes of a file, a Pillow image, or an array of uint8 [height, width, 3]. Any number of threads
     may tag at the same time; teaching, undoing and saving take turns. Nothing is written before ``save``.
 
     >>> import l3a
