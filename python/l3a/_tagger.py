@@ -87,7 +87,7 @@ def png_bytes(pixels: Any) -> bytes:
     kinds = {(2, 0): 0, (3, 1): 0, (3, 3): 2, (3, 4): 6}
     kind = kinds.get((found.ndim, found.shape[2] if found.ndim == 3 else 0))
     if kind is None or found.dtype != "uint8" or not found.size:
-        raise problem(f"an array of shape {found.shape} and type {found.dtype} is no picture",
+        raise problem(f"an array of shape {found.shape} and type {found.dtype} is not a picture",
                       "pictures are uint8, [height, width] or [height, width, 3]")
     height, width = found.shape[:2]
     rows = found.reshape(height, -1)
