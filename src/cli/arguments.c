@@ -72,7 +72,8 @@ static int unknown_option(const struct arguments *arguments, const char *text, c
     char mistyped[64];
     size_t count = 0;
     for (const struct option *option = arguments->command->options; option->name; option++) {
-        names[count++] = option->name;
+        names[count] = option->name;
+        count += option->name[1] != '\0'; /* every letter is close to every other */
     }
     for (const struct option *option = common_options; option->name; option++) {
         names[count++] = option->name;

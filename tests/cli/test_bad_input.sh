@@ -302,6 +302,8 @@ refuse "did you mean 'learn'?" l3a leran
 refuse "unknown command 'xyzzy'" l3a xyzzy
 refuse "did you mean 'eval'?" l3a help evla
 refuse "did you mean '--gamma'?" l3a run --gama 10
+refuse "unknown option '-x'" l3a run -x
+check 'no letter is mistaken for another' test "$(grep -c 'did you mean' "$work/stderr")" -eq 0
 refuse "unknown option '--xyzzyxyzzy'" l3a run --xyzzyxyzzy
 refuse "unknown option '-q'" l3a run -q
 refuse "unknown option '--o'" l3a run --o DIR
