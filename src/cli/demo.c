@@ -91,6 +91,9 @@ static l3a_status run_phases(const struct demo *demo) {
     if (status == L3A_OK) {
         status = l3a_options_set_number(demo->context, settings, "gamma", 20);
     }
+    if (status == L3A_OK) { /* drawings have no secrets */
+        status = l3a_options_set_integer(demo->context, settings, "privacy-limit", 0);
+    }
     options.settings = settings;
     if (status == L3A_OK) {
         status = l3a_features_open(demo->context, in_folder(demo, "train.safetensors", path), &options.train);

@@ -12,7 +12,8 @@ expect 2 'No such file' l3a demo -o no/where
 # The program and the folder have names that a shell takes apart, and the program is not on the PATH.
 ln -s "$L3A_BUILD" 'a build'
 ln -s 'the demo' demo
-expect 0 '' './a build/l3a' demo -o 'the demo' --pictures 400 --quiet
+expect 0 '' './a build/l3a' demo -o 'the demo' --pictures 400
+check 'no warnings about the privacy of drawings' test "$(grep -c 'learn more images together' "$work/stderr")" -eq 0
 shows '400 training and 200 test pictures' 'l3a  ' finetune joint 'run/report.html' 'has not learned' umbrella
 cp stdout said
 sed '/one more phase/,$d' said | grep '^ *tags ' >tags_before
