@@ -14,6 +14,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -104,7 +105,7 @@ static const char policy[] =
 
 static void add_headers(const struct request *request, struct MHD_Response *response) {
     char text[300];
-    MHD_add_response_header(response, "Content-Type", request->type ? request->type : "application/json; charset=utf-8");
+    MHD_add_response_header(response, "Content-Type", request->type ? request->type : "application/json");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(response, "Cache-Control", request->page ? "no-cache" : "no-store");
     MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
@@ -122,6 +123,10 @@ static void add_headers(const struct request *request, struct MHD_Response *resp
     }
     if (request->etag) {
         MHD_add_response_header(response, "ETag", request->etag);
+    }
+    if (request->json_length) {
+        snprintf(text, sizeof text, "%zu", request->json_length);
+        MHD_add_response_header(response, "Inference-Header-Content-Length", text);
     }
     if (request->download) {
         snprintf(text, sizeof text, "attachment; filename=\"%s\"", request->download);
@@ -221,6 +226,10 @@ static void begin(struct request *request, const char *url, const char *method) 
     const uint64_t limit = !request->status && request->route->upload ? upload_limit(server) : server->options->body;
     if (!request->status && announced(request) > limit) {
         refuse_size(request, limit);
+    }
+    const char *coding = header(request, "Content-Encoding");
+    if (!request->status && coding && strcasecmp(coding, "identity") != 0) {
+        refuse(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "send it without Content-Encoding", "the body is encoded as %s", coding);
     }
     if (!request->status && request->route->upload) {
         upload_begin(request);

@@ -170,6 +170,12 @@ def random_requests(server, folder):
         path, body = chance.choice(bodies)
         status, answer = server.ask("POST", path, mutate(chance, body), {"Content-Type": "application/json"})
         assert status in (200, 400, 404, 409, 410, 413, 422), (path, status, answer)
+    for number in range(REQUESTS // 5):  # binary tensors
+        tail = mutate(chance, b"\5\0\0\0abcde\3\0\0\0abc")
+        head = b'{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [2], "parameters": {"binary_data_size": %d}}]}' % len(tail)
+        head = mutate(chance, head) if number % 2 else head
+        status, answer = server.ask("POST", "/v2/models/colours/infer", head + tail, {"Inference-Header-Content-Length": str(len(head))})
+        assert status in (400, 413, 422), (status, answer)
     for number in range(REQUESTS // 2):  # whatever comes over the line
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
             try:

@@ -2,9 +2,11 @@
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import signal
+import struct
 import sys
 import tarfile
 import time
@@ -153,8 +155,54 @@ def inference(server, folder, model):
     width = about["inputs"][1]["shape"][1]
     zeros = {"name": "features", "datatype": "FP32", "shape": [1, width], "data": [0.0] * width}
     assert len(server.good("POST", f"/v2/models/{name}/infer", {"inputs": [zeros]})["outputs"][0]["data"]) == len(classes)
-    assert server.ask("GET", "/v2/models/other")[0] == 404
-    assert server.ask("POST", f"/v2/models/{name}/infer", {"inputs": [{**zeros, "data": [0.0]}]})[0] == 400
+    assert server.ask("GET", "/v2/models/other")[0] == server.ask("GET", f"/v2/models/{name}/versions/2")[0] == 404
+    assert server.good("GET", f"/v2/models/{name}/versions/1/ready")["ready"] and server.good("GET", f"/v2/models/{name}/versions/1") == about
+    assert server.headers["content-type"] == "application/json"  # KServe's client reads errors of exactly this type
+    for wrong in ({**zeros, "data": [0.0]}, {**zeros, "shape": [1, width + 1]}, {**zeros, "shape": []}, {**zeros, "parameters": {"binary_data_size": 4}},
+                  {**zeros, "parameters": {"shared_memory_region": "r"}}, {**zeros, "datatype": "FP64"}):
+        assert server.ask("POST", f"/v2/models/{name}/infer", {"inputs": [wrong]})[0] == 400, wrong
+    assert server.ask("POST", f"/v2/models/{name}/infer", {"inputs": [zeros, zeros]})[0] == 400
+    for wrong in ({"name": "none"}, {"name": "scores", "parameters": {"classification": 2}}):
+        assert server.ask("POST", f"/v2/models/{name}/infer", {"inputs": [zeros], "outputs": [wrong]})[0] == 400
+    binary_inference(server, folder, name, zeros, outputs)
+
+
+def binary_inference(server, folder, name, zeros, expected):
+    """The extension for binary tensors, which Triton's client uses unless told otherwise: the same numbers as in JSON."""
+    def infer(head, tail, length=None, status=200):
+        head = json.dumps(head).encode()
+        headers = {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(len(head) if length is None else length)}
+        found, answer = server.ask("POST", f"/v2/models/{name}/infer", head + tail, headers)
+        assert found == status, (found, answer)
+        return answer
+
+    def item(data):
+        return struct.pack("<I", len(data)) + data
+    tail = item((folder / "red0.jpg").read_bytes()) + item((folder / "grey1.jpg").read_bytes())
+    image = {"name": "image", "datatype": "BYTES", "shape": [2], "parameters": {"binary_data_size": len(tail)}}
+    answer = infer({"inputs": [image], "parameters": {"binary_data_output": True}}, tail)
+    length = int(server.headers["inference-header-content-length"])
+    found, rest = {output["name"]: output for output in json.loads(answer[:length])["outputs"]}, answer[length:]
+    assert server.headers["content-type"] == "application/octet-stream" and all("data" not in output for output in found.values())
+    scores, predicted, tags = (found[key]["parameters"]["binary_data_size"] for key in ("scores", "predicted", "tags"))
+    assert len(rest) == scores + predicted + tags and found["scores"]["shape"] == expected["scores"]["shape"]
+    for one, other in zip(struct.unpack(f"<{scores // 4}f", rest[:scores]), expected["scores"]["data"], strict=True):
+        assert abs(one - other) <= 1e-6 * abs(other)
+    assert [byte == 1 for byte in rest[scores:scores + predicted]] == expected["predicted"]["data"]
+    assert rest[scores + predicted:] == b"".join(item(text.encode()) for text in expected["tags"]["data"])
+    named = infer({"inputs": [image], "outputs": [{"name": "tags"}]}, tail)  # and JSON for what is not asked for as bytes
+    assert named["outputs"] == [expected["tags"]] and "inference-header-content-length" not in server.headers
+    numbers = struct.pack("<2f", 0, 0) * (zeros["shape"][1] // 2)
+    features = {**zeros, "parameters": {"binary_data_size": len(numbers)}}
+    assert infer({"inputs": [features]}, numbers)["outputs"] == server.good("POST", f"/v2/models/{name}/infer", {"inputs": [zeros]})["outputs"]
+    infer({"inputs": [features]}, numbers[:-4] + struct.pack("<f", math.nan), status=400)
+    infer({"inputs": [image]}, tail, length=10**9, status=400)
+    infer({"inputs": [image]}, tail[:-1], status=400)
+    infer({"inputs": [{**image, "shape": [3]}]}, tail, status=400)
+    for broken in (tail[:-1], tail + b"\0", struct.pack("<I", 2**32 - 1) + tail):
+        infer({"inputs": [{**image, "parameters": {"binary_data_size": len(broken)}}]}, broken, status=400)
+    infer({"inputs": [{**image, "shape": [1], "parameters": {"binary_data_size": 4}}]}, item(b""), status=422)
+    assert server.ask("POST", f"/v2/models/{name}/infer", {"inputs": [zeros]}, {"Content-Encoding": "gzip"})[0] == 415
 
 
 def label_studio(server, folder):
