@@ -116,6 +116,8 @@ const struct route routes[] = {
     {.method = "GET", .path = "/v2/models/", .prefix = true, .now = inference_model_now},
     {.method = "POST", .path = "/v2/models/", .prefix = true, .changes = true, .start = infer_start, .finish = infer_finish},
     {.method = "GET", .path = "/health", .open = true, .now = studio_health_now},
+    {.method = "GET", .path = "/versions", .now = studio_versions_now},
+    {.method = "POST", .path = "/webhook", .changes = true, .start = studio_webhook_start},
     {.method = "POST", .path = "/setup", .changes = true, .start = studio_setup_start},
     {.method = "POST", .path = "/predict", .changes = true, .start = studio_predict_start, .finish = studio_predict_finish},
     {.method = NULL},

@@ -209,15 +209,30 @@ def label_studio(server, folder):
     """The messages that Label Studio 1.x sends to a model."""
     assert server.good("GET", "/health") == {"status": "UP", "model_class": "l3a"}
     config = '<View><Image name="img" value="$image"/><Choices name="what" toName="img" choice="multiple"><Choice value="red"/></Choices></View>'
-    setup = server.good("POST", "/setup", {"project": "3.1700000000", "schema": config, "hostname": "http://localhost:8080", "access_token": "x"})
-    assert "edition" in setup["model_version"]
-    tasks = [{"id": 1, "data": {"image": "data:image/jpeg;base64," + encode(folder / "red0.jpg")}},
-             {"id": 2, "data": {"image": "/data/local-files/?d=green0.jpg"}}, {"id": 3, "data": {"image": "https://example.org/x.jpg"}}]
-    answer = server.good("POST", "/predict", {"tasks": tasks, "project": "3.1700000000", "label_config": config, "params": {}})
-    assert len(answer["results"]) == 3 and answer["results"][2]["result"] == []
-    for result, colour in zip(answer["results"], ("red", "green")):
-        region = result["result"][0]
+    setup = server.good("POST", "/setup", {"project": "3.1700000000", "schema": config, "hostname": "http://localhost:8080", "access_token": "x", "extra_params": None})
+    version = setup["model_version"]
+    assert server.good("GET", "/versions") == {"versions": [version]}
+    assert server.good("POST", "/webhook", {"action": "ANNOTATION_CREATED", "project": {"id": 3}})["status"] == "ignored"
+    (folder / "with space é.jpg").write_bytes((folder / "green0.jpg").read_bytes())
+    addresses = ["data:image/jpeg;base64," + encode(folder / "red0.jpg"), "/data/local-files/?d=green0.jpg", "https://example.org/x.jpg",
+                 "http://localhost:8080/data/local-files/?d=with%20space%20%C3%A9.jpg", "/data/upload/more/one.png", "/data/upload/../copy.l3a",
+                 "https://example.org/data/upload/%2e%2e/copy.l3a", "x/data/upload/red0.jpg"]
+    tasks = [{"id": i, "data": {"text": "a", "image": address}, "annotations": [], "predictions": []} for i, address in enumerate(addresses)]
+    request = {"tasks": tasks, "project": "3.1700000000", "label_config": config, "params": {"login": "", "password": "", "context": None}}
+    answer = server.good("POST", "/predict", request)
+    assert len(answer["results"]) == len(tasks) and all(answer["results"][i]["result"] == [] for i in (2, 5, 6, 7))
+    for i, colour in ((0, "red"), (1, "green"), (3, "green"), (4, "red")):
+        region = answer["results"][i]["result"][0]
         assert (region["from_name"], region["to_name"], region["type"]) == ("what", "img", "choices") and colour in region["value"]["choices"]
+        assert answer["results"][i]["model_version"] == version
+    (folder / "with space é.jpg").unlink()
+    server.good("POST", "/v1/teach", {"pictures": [{"path": "grey5.jpg", "tags": ["red", "grey", "dull"]}]})
+    assert server.good("GET", "/versions") != {"versions": [version]}
+    request["tasks"] = [{"id": 1, "data": {"image": "/data/local-files/?d=grey5.jpg"}}]
+    assert len(server.good("POST", "/predict", request)["results"][0]["result"][0]["value"]["choices"]) > 1
+    request["label_config"] = config.replace(' choice="multiple"', "")  # then Label Studio takes one
+    assert len(server.good("POST", "/predict", request)["results"][0]["result"][0]["value"]["choices"]) == 1
+    server.good("POST", "/v1/undo")
 
 
 def page_and_metrics(server):
@@ -234,7 +249,7 @@ def page_and_metrics(server):
     text = server.good("GET", "/metrics").decode()
     values = dict(re.findall(r"^([a-z0-9_]+(?:\{[^}]*\})?) ([0-9.e+-]+)$", text, re.M))
     assert len(values) == len([line for line in text.splitlines() if line and line[0] != "#"]), "a line that Prometheus cannot read"
-    assert values["l3a_lessons_total"] == "3" and values["l3a_classes"] == "3" and values["l3a_undone_total"] == "2"
+    assert values["l3a_lessons_total"] == "4" and values["l3a_classes"] == "3" and values["l3a_undone_total"] == "3"
     documented = (SOURCE / "docs/serving.md").read_text()
     for name in re.findall(r"^# TYPE (\w+)", text, re.M):
         assert f"`{name}`" in documented, f"docs/serving.md does not explain {name}"
@@ -256,7 +271,7 @@ def openapi(server):
 
     for schema in schemas.values():
         jsonschema.Draft202012Validator.check_schema(schema)
-    for path in ("/v1/status", "/v1/classes", "/v1/history", "/v1/quality", "/v1/library", "/v2", "/v2/health/live", "/v2/health/ready", "/health"):
+    for path in ("/v1/status", "/v1/classes", "/v1/history", "/v1/quality", "/v1/library", "/v2", "/v2/health/live", "/v2/health/ready", "/health", "/versions"):
         check(server.good("GET", path), "get", path)
     tagged = server.good("POST", "/v1/tag", {"pictures": [{"path": "red0.jpg"}, {"path": "none"}]})
     check(tagged, "post", "/v1/tag")
