@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { REST_SECONDS = 300, HEAD_SECONDS = 10, BODY_SECONDS = 20, SLOWEST = 16 << 10 /* bytes a second */, DISCARDED = 1 << 20 };
+enum { REST_SECONDS = 300, HEAD_SECONDS = 10, BODY_SECONDS = 20, SLOWEST = 16 << 10 /* bytes a second */ };
 
 enum peer_state { RESTING, SENDING_BODY, WORKED_ON, TAKING_ANSWER };
 
@@ -324,7 +324,9 @@ enum MHD_Result http_handle(void *argument, struct MHD_Connection *connection, c
         if (!request->status) {
             begin(request, url, method);
         }
-        return request->status && announced(request) > DISCARDED ? respond(request) : MHD_YES;
+        /* A refused body is read to its end, because not every client looks for an answer before that; but not a larger one than
+         * any that is taken. */
+        return request->status && announced(request) > request->server->options->body ? respond(request) : MHD_YES;
     }
     if (*count) {
         const bool good = take_body(request, bytes, *count);

@@ -55,7 +55,8 @@ void status_now(struct request *request) {
     text_print(answer, ", \"width\": %zu, \"classes\": %zu, \"edition\": %llu, \"library\": %s, \"readonly\": %s, \"token\": %s, ",
                server->width, knowledge->classes, (unsigned long long)knowledge->edition, server->library >= 0 ? "true" : "false",
                server->readonly ? "true" : "false", server->options->token ? "true" : "false");
-    text_print(answer, "\"ready\": %s, \"demo\": %s", ready ? "true" : "false", server->options->demo ? "true" : "false");
+    text_print(answer, "\"max_body\": %llu, \"ready\": %s, \"demo\": %s", (unsigned long long)server->options->body,
+               ready ? "true" : "false", server->options->demo ? "true" : "false");
     if (!ready) {
         text_print(answer, ", \"trouble\": ");
         server_trouble(server, answer);
