@@ -107,8 +107,8 @@ static const uint8_t *picture_bytes(struct picture *picture, size_t *count, uint
         }
         return *owned;
     }
-    *count = request->body.length;
-    return (const uint8_t *)(request->body.bytes ? request->body.bytes : "");
+    *count = picture->byte_count;
+    return picture->bytes ? picture->bytes : (const uint8_t *)"";
 }
 
 static void make_key(const uint8_t *bytes, size_t count, char *key) {
