@@ -82,7 +82,9 @@ static void write_table_row(const struct tag_run *run, FILE *to, const char *pat
     const int padding = run->width - display_width(path);
     fprintf(to, "%s%*s ", path, padding > 0 ? padding : 0, "");
     if (error) {
-        fprintf(to, " cannot be read: %s\n", reason_of(path, error));
+        const char *reason = reason_of(path, error), opened[] = "cannot open: ";
+        const bool says_so = strncmp(reason, opened, sizeof opened - 1) == 0;
+        fprintf(to, " cannot be read: %s\n", says_so ? reason + sizeof opened - 1 : reason);
         return;
     }
     write_tags(to, &run->choice, tags);

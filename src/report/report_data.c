@@ -99,6 +99,8 @@ static l3a_status load_own_record(l3a_context *context, struct report_run *run) 
     l3a_status status = L3A_OK;
     char *path = NULL;
     bool exists = false;
+    TRY(file_exists(context, run->folder, &exists));
+    FAIL_IF(!exists, context, L3A_ERROR_NOT_FOUND, "check the path", "%s: there is no such folder", run->folder);
     TRY(join_path(context, run->folder, "run.json", &path));
     TRY(file_exists(context, path, &exists));
     FAIL_IF(!exists, context, L3A_ERROR_NOT_FOUND, "give the folder of a run or of a sweep",

@@ -197,7 +197,7 @@ def check_curves(folder, work, labels):
 
 def check_errors(work, folder):
     assert "not the folder of a run" in run("report", work, code=2)
-    assert "not the folder of a run" in run("report", os.path.join(work, "nowhere"), code=2)
+    assert "there is no such folder" in run("report", os.path.join(work, "nowhere"), code=2)
     assert "name the folder of at least one run" in run("report", code=2)
     assert "-o" in run("report", folder, folder, code=2)
     assert "nowhere" in run("report", folder, "-o", os.path.join(work, "nowhere", "x.html"), code=2)
