@@ -1291,9 +1291,14 @@ L3A_PUBLIC const char *l3a_history_gap(const l3a_history *history);
  * number of pictures in the history that show the class, and judged that of those judged for it. */
 L3A_PUBLIC l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
                                          uint64_t *judged);
-/* What is taken for what: counts [classes x classes] gets, for the pictures of class i, how many were judged not to show class j
- * and are nevertheless tagged with it when they are scored as if they had not been taught. Since 0.8. */
-L3A_PUBLIC l3a_status l3a_history_confusions(const l3a_history *history, uint64_t *counts);
+/* The same, and what is taken for what: confusions [classes x classes] gets, for the pictures of class i, how many were judged not
+ * to show class j and are nevertheless tagged with it when they are scored as if they had not been taught. Sends progress events,
+ * which can cancel. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_history_review(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
+                                         uint64_t *judged, uint64_t *confusions);
+/* Reads the features of all pictures into memory, so that the functions above need no file any more. If a history was opened with a
+ * context of its own, another thread can then ask it, while this one teaches and saves the same model. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_history_load(l3a_history *history);
 
 /* A picture that the model was taught, and that was not taken back. labels has one number per class of the model: 1 shown, 0 not
  * shown, -1 not judged. complete: it was judged for all classes that the model knew then. To stop, return non-zero. Since 0.8. */

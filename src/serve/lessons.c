@@ -324,10 +324,7 @@ void quality_measure(struct request *request) {
     const bool room = quality.precision && quality.recall && quality.shown && quality.judged && quality.confusions;
     l3a_status status = room ? l3a_tagger_history(server->tagger, &history) : L3A_ERROR_MEMORY;
     if (status == L3A_OK) {
-        status = l3a_history_expect(history, quality.precision, quality.recall, quality.shown, quality.judged);
-    }
-    if (status == L3A_OK) {
-        status = l3a_history_confusions(history, quality.confusions);
+        status = l3a_history_review(history, quality.precision, quality.recall, quality.shown, quality.judged, quality.confusions);
     }
     if (status == L3A_OK) {
         write_quality(request, model, &quality);
