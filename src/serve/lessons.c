@@ -1,8 +1,7 @@
-/* POST /v1/teach, /v1/undo and /v1/rename, GET /v1/quality: what the teacher does. */
+/* POST /v1/teach, /v1/undo and /v1/rename: what the teacher does. */
 #include "serve/tagging.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,96 +245,4 @@ void rename_class(struct request *request) {
     text_print(&request->answer, "{\"exact\": %s", exact ? "true" : "false");
     text_print(&request->answer, ", ");
     classes_end(request);
-}
-
-/* ---- How good it is ---- */
-
-struct quality {
-    double *precision, *recall;
-    uint64_t *shown, *judged, *confusions;
-};
-
-static void write_quality(struct request *request, const l3a_model *model, const struct quality *quality) {
-    struct text *answer = &request->answer;
-    const size_t classes = l3a_model_class_count(model);
-    text_print(answer, "{\"classes\": [");
-    for (size_t k = 0; k < classes; k++) {
-        text_print(answer, k ? ",\n  {\"name\": " : "\n  {\"name\": ");
-        text_json(answer, l3a_model_class(model, k));
-        text_print(answer, ", \"pictures\": %llu, \"judged\": %llu, \"precision\": ", (unsigned long long)quality->shown[k],
-                   (unsigned long long)quality->judged[k]);
-        text_number(answer, quality->precision[k] / 100, 6);
-        text_print(answer, ", \"recall\": ");
-        text_number(answer, quality->recall[k] / 100, 6);
-        text_print(answer, "}");
-    }
-    text_print(answer, "], \"confusions\": [");
-    size_t written = 0;
-    for (size_t i = 0; i < classes * classes; i++) {
-        if (quality->confusions[i]) {
-            text_print(answer, written++ ? ",\n  {\"shown\": " : "\n  {\"shown\": ");
-            text_json(answer, l3a_model_class(model, i / classes));
-            text_print(answer, ", \"tagged\": ");
-            text_json(answer, l3a_model_class(model, i % classes));
-            text_print(answer, ", \"pictures\": %llu}", (unsigned long long)quality->confusions[i]);
-        }
-    }
-    text_print(answer, "]");
-}
-
-/* What to teach next: the classes with few pictures, and those that are missed or given too often. */
-static void write_next(struct request *request, const l3a_model *model, const struct quality *quality) {
-    enum { FEW = 5 };
-    struct text *answer = &request->answer;
-    size_t written = 0;
-    text_print(answer, ", \"next\": [");
-    for (size_t k = 0; k < l3a_model_class_count(model); k++) {
-        char why[160] = "";
-        const double precision = quality->precision[k], recall = quality->recall[k];
-        const unsigned long long shown = quality->shown[k];
-        if (shown < FEW) {
-            snprintf(why, sizeof why, "%llu %s: teach more pictures of it", shown, shown == 1 ? "picture" : "pictures");
-        } else if (recall < 70) {
-            snprintf(why, sizeof why, "recall %.0f %%: teach more pictures that show it", recall);
-        } else if (precision < 70) {
-            snprintf(why, sizeof why, "precision %.0f %%: teach pictures that do not show it", precision);
-        }
-        if (why[0]) {
-            text_print(answer, written++ ? ",\n  {\"tag\": " : "\n  {\"tag\": ");
-            text_json(answer, l3a_model_class(model, k));
-            text_print(answer, ", \"why\": ");
-            text_json(answer, why);
-            text_print(answer, "}");
-        }
-    }
-    struct knowledge *knowledge = knowledge_keep(request->server);
-    text_print(answer, "], \"edition\": %llu}\n", (unsigned long long)knowledge->edition);
-    knowledge_free(knowledge);
-}
-
-void quality_measure(struct request *request) {
-    struct server *server = request->server;
-    const l3a_model *model = l3a_tagger_model(server->tagger);
-    const size_t classes = l3a_model_class_count(model);
-    const l3a_history *history = NULL;
-    struct quality quality = {calloc(classes + 1, sizeof(double)), calloc(classes + 1, sizeof(double)),
-                              calloc(classes + 1, sizeof(uint64_t)), calloc(classes + 1, sizeof(uint64_t)),
-                              calloc(classes * classes + 1, sizeof(uint64_t))};
-    const bool room = quality.precision && quality.recall && quality.shown && quality.judged && quality.confusions;
-    l3a_status status = room ? l3a_tagger_history(server->tagger, &history) : L3A_ERROR_MEMORY;
-    if (status == L3A_OK) {
-        status = l3a_history_review(history, quality.precision, quality.recall, quality.shown, quality.judged, quality.confusions);
-    }
-    if (status == L3A_OK) {
-        write_quality(request, model, &quality);
-        write_next(request, model, &quality);
-        request->status = MHD_HTTP_OK;
-    } else {
-        refuse_by_library(request, status);
-    }
-    free(quality.precision);
-    free(quality.recall);
-    free(quality.shown);
-    free(quality.judged);
-    free(quality.confusions);
 }

@@ -242,7 +242,7 @@ static void run_request(struct worker *worker, struct request *request) {
     if (!request->status && route->finish) {
         route->finish(request, worker);
     }
-    if (!request->status && route->teach && teacher_add(request)) {
+    if (!request->status && ((route->teach && teacher_add(request)) || (route->examine && examiner_add(request)))) {
         return;
     }
     request_done(request);

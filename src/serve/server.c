@@ -190,7 +190,7 @@ static bool start(struct server *server) {
     }
     server->width = server->pipeline.width;
     server->cache = cache_create(server->options->cache, server->pipeline.width);
-    if (!server->cache || !teacher_start(server)) {
+    if (!server->cache || !teacher_start(server) || !examiner_start(server)) {
         note(server, "not enough memory");
         return false;
     }
@@ -214,6 +214,7 @@ int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, 
         drain(server, &signals);
     }
     pipeline_stop(server);
+    examiner_stop(server); /* it may need the teacher */
     teacher_stop(server);
     pipeline_free(server);
     if (server->daemon) {

@@ -47,6 +47,7 @@ struct route {
     void (*start)(struct request *request, struct worker *worker);  /* reads the body and names the pictures */
     void (*finish)(struct request *request, struct worker *worker); /* with the features of all pictures */
     void (*teach)(struct request *request);                         /* on the teacher's thread */
+    bool examine;                                                   /* the examiner answers */
     bool upload;                                                    /* the body goes to a file beside the model */
 };
 
@@ -175,7 +176,7 @@ struct teacher {
     pthread_cond_t work;
     struct request *first, **last;
     size_t waiting;
-    bool stop, reload, unsaved;
+    bool stop, reload, copy, unsaved;
     bool unreadable;    /* the history cannot be read */
     char *trouble;      /* why lessons cannot be kept; NULL: they can */
     bool trouble_stays; /* until the model is loaded again */
@@ -186,6 +187,8 @@ bool teacher_start(struct server *server);
 /* Teaches what is waiting, saves the model, and ends. */
 void teacher_stop(struct server *server);
 void teacher_reload(struct server *server);
+/* Asks for a copy of the model for the examiner. */
+void teacher_copy(struct server *server);
 /* Hands a request to the teacher; false: too many are waiting. */
 bool teacher_add(struct request *request);
 /* For the teacher's thread: */
@@ -195,6 +198,32 @@ bool teacher_publish(struct server *server);
 bool teacher_save(struct server *server);
 /* Lessons cannot be kept, or can again (NULL). */
 void teacher_set_trouble(struct server *server, const char *trouble, bool stays);
+
+/* ---- The examiner ---- */
+
+struct examiner {
+    pthread_t thread;
+    bool running;
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct request *first;
+    size_t waiting;
+    bool stop, copied;
+    l3a_context *context; /* the teacher's while it makes a copy, otherwise the examiner's; as is what follows */
+    l3a_history *history; /* the copy */
+    uint64_t edition;     /* of the copy */
+    l3a_status status;    /* of the copy, then of the answer */
+    char error[1024], hint[512];
+    struct text answer;
+};
+
+bool examiner_start(struct server *server);
+/* Answers what is waiting, and ends. */
+void examiner_stop(struct server *server);
+/* Hands a request to the examiner; false: too many are waiting. */
+bool examiner_add(struct request *request);
+/* For the teacher's thread: makes the copy that the examiner waits for. */
+void examiner_copy(struct server *server);
 
 /* ---- Features of pictures that were seen ---- */
 
@@ -229,7 +258,7 @@ struct metrics {
     atomic_uint_fast64_t requests[ROUTES][6]; /* by route, and by hundreds of the status */
     struct histogram seconds[ROUTES];
     atomic_uint_fast64_t batches[BATCH_BUCKETS + 1], batch_pictures, pictures, unreadable, cached;
-    atomic_uint_fast64_t lessons, lesson_pictures, undone, refused, journal_failures, saves;
+    atomic_uint_fast64_t lessons, lesson_pictures, undone, refused, journal_failures, saves, examined;
     struct histogram teaching;
     atomic_uint_fast64_t connections, connections_total, timed_out;
 };
@@ -254,6 +283,7 @@ struct server {
     struct MHD_Daemon *daemon;
     struct pipeline pipeline;
     struct teacher teacher;
+    struct examiner examiner;
     struct cache *cache;
     struct metrics metrics;
     int library; /* the folder; -1: none */
@@ -281,7 +311,6 @@ void undo_start(struct request *request, struct worker *worker);
 void undo_lesson(struct request *request);
 void rename_start(struct request *request, struct worker *worker);
 void rename_class(struct request *request);
-void quality_measure(struct request *request);
 void status_now(struct request *request);
 void classes_now(struct request *request);
 /* Ends an answer with the edition and its classes, as every change does. */

@@ -338,9 +338,11 @@ static void look_again(struct server *server) {
     }
 }
 
-/* The next request; NULL: it is time to save or to reload, or the server ends. Saving comes before the next lesson, so that a
- * process that is killed never leaves many lessons to learn again. */
-static struct request *next_request(struct teacher *teacher, bool *reloads) {
+/* What the teacher does next. */
+enum duty { TEACH, SAVE, RELOAD, COPY, END };
+
+/* Saving comes before the next lesson, so that a process that is killed never leaves many lessons to learn again. */
+static enum duty next_duty(struct teacher *teacher, struct request **request) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     pthread_mutex_lock(&teacher->lock);
@@ -348,46 +350,56 @@ static struct request *next_request(struct teacher *teacher, bool *reloads) {
     const bool troubled = teacher->trouble && !teacher->trouble_stays;
     until.tv_sec += troubled ? TROUBLE_SECONDS : SAVE_SECONDS;
     int waited = 0;
-    while (!due && !teacher->first && !teacher->stop && !teacher->reload && !waited) {
+    while (!due && !teacher->first && !teacher->stop && !teacher->reload && !teacher->copy && !waited) {
         if (teacher->unsaved || troubled) {
             waited = pthread_cond_timedwait(&teacher->work, &teacher->lock, &until);
         } else {
             pthread_cond_wait(&teacher->work, &teacher->lock);
         }
     }
-    struct request *request = teacher->reload || due ? NULL : teacher->first;
-    *reloads = teacher->reload;
-    teacher->reload = false;
-    if (request) {
-        teacher->first = request->next;
+    const enum duty duty = teacher->reload  ? RELOAD
+                           : teacher->copy  ? COPY
+                           : due            ? SAVE
+                           : teacher->first ? TEACH
+                           : teacher->stop  ? END
+                                            : SAVE;
+    if (duty == RELOAD) {
+        teacher->reload = false;
+    } else if (duty == COPY) {
+        teacher->copy = false;
+    } else if (duty == TEACH) {
+        *request = teacher->first;
+        teacher->first = (*request)->next;
         teacher->waiting--;
     }
     pthread_mutex_unlock(&teacher->lock);
-    return request;
+    return duty;
+}
+
+static void save_now(struct server *server) {
+    struct teacher *teacher = &server->teacher;
+    if (teacher->trouble && !teacher->trouble_stays) {
+        look_again(server);
+    }
+    teacher_save(server);
+    teacher->lessons = 0; /* if the model cannot be saved, not at once again */
 }
 
 static void *teach(void *argument) {
     struct server *server = argument;
-    struct teacher *teacher = &server->teacher;
-    bool reloads;
+    struct request *request;
     const id_t self = (id_t)syscall(SYS_gettid); /* on Linux, priorities belong to threads */
     setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + NICER);
     for (;;) {
-        struct request *request = next_request(teacher, &reloads);
-        if (request) {
+        switch (next_duty(&server->teacher, &request)) {
+        case TEACH:
             request->route->teach(request);
             request_done(request);
-        } else if (reloads) {
-            reload(server);
-        } else {
-            if (teacher->trouble && !teacher->trouble_stays) {
-                look_again(server);
-            }
-            teacher_save(server);
-            if (teacher->stop) {
-                return NULL;
-            }
-            teacher->lessons = 0; /* if the model cannot be saved, not at once again */
+            break;
+        case SAVE: save_now(server); break;
+        case RELOAD: reload(server); break;
+        case COPY: examiner_copy(server); break;
+        case END: save_now(server); return NULL;
         }
     }
 }
@@ -403,21 +415,26 @@ bool teacher_start(struct server *server) {
     return teacher->running;
 }
 
-void teacher_reload(struct server *server) {
-    struct teacher *teacher = &server->teacher;
+/* Sets one of the teacher's flags. */
+static void tell(struct teacher *teacher, bool *flag) {
     pthread_mutex_lock(&teacher->lock);
-    teacher->reload = true;
+    *flag = true;
     pthread_cond_signal(&teacher->work);
     pthread_mutex_unlock(&teacher->lock);
+}
+
+void teacher_reload(struct server *server) {
+    tell(&server->teacher, &server->teacher.reload);
+}
+
+void teacher_copy(struct server *server) {
+    tell(&server->teacher, &server->teacher.copy);
 }
 
 void teacher_stop(struct server *server) {
     struct teacher *teacher = &server->teacher;
     if (teacher->running) {
-        pthread_mutex_lock(&teacher->lock);
-        teacher->stop = true;
-        pthread_cond_signal(&teacher->work);
-        pthread_mutex_unlock(&teacher->lock);
+        tell(teacher, &teacher->stop);
         pthread_join(teacher->thread, NULL);
         teacher->running = false;
     }
