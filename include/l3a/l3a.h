@@ -1264,6 +1264,7 @@ typedef struct l3a_history_entry {
     size_t new_classes;              /* the model did not know before */
     const char *old_name, *new_name; /* of a rename or merge; else NULL */
     int can_undo;                    /* 1 if undo can take back this entry and those after it */
+    uint64_t id; /* of this entry and no other, not 0: the number of a lesson that was undone is used again. Since 0.8. */
 } l3a_history_entry;
 
 /* Changes that were committed (l3a_tagger_options) and are not in the model's file yet. Opening the history applies them to the

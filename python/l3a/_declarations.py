@@ -516,6 +516,7 @@ class l3a_history_entry(Structure):
         ("old_name", c_char_p),
         ("new_name", c_char_p),
         ("can_undo", c_int),
+        ("id", c_uint64),
     ]
 
 

@@ -135,21 +135,18 @@ static void write_new_classes(struct request *request, const l3a_model *model, s
     text_print(&request->answer, "]");
 }
 
-/* The number of the last lesson; 0: there is none. */
-static uint64_t last_lesson(struct server *server, size_t *pictures) {
+/* The last lesson; false: there is none, and its number and id are 0. */
+static bool last_lesson(struct server *server, l3a_history_entry *entry) {
     const l3a_history *history = NULL;
-    l3a_history_entry entry = {.size = sizeof entry};
-    if (l3a_tagger_history(server->tagger, &history) != L3A_OK || !l3a_history_count(history) ||
-        l3a_history_entry_at(history, l3a_history_count(history) - 1, &entry) != L3A_OK) {
-        return 0;
-    }
-    *pictures = entry.pictures;
-    return entry.number;
+    *entry = (l3a_history_entry){.size = sizeof *entry};
+    return l3a_tagger_history(server->tagger, &history) == L3A_OK && l3a_history_count(history) &&
+           l3a_history_entry_at(history, l3a_history_count(history) - 1, entry) == L3A_OK;
 }
 
 static void write_taught(struct request *request, const l3a_lesson *lesson, const l3a_teach_report *report) {
     struct server *server = request->server;
-    size_t taught = 0, already = 0, pictures;
+    l3a_history_entry last;
+    size_t taught = 0, already = 0;
     for (size_t i = 0; i < l3a_lesson_count(lesson); i++) {
         taught += l3a_lesson_outcome(lesson, i) == L3A_OK;
         already += l3a_lesson_outcome(lesson, i) == L3A_ERROR_EXISTS;
@@ -159,8 +156,10 @@ static void write_taught(struct request *request, const l3a_lesson *lesson, cons
         atomic_fetch_add(&server->metrics.lessons, 1);
         atomic_fetch_add(&server->metrics.lesson_pictures, taught);
     }
-    text_print(&request->answer, "{\"lesson\": %llu, \"taught\": %zu, \"already\": %zu, \"new_classes\": ",
-               (unsigned long long)last_lesson(server, &pictures), taught, already);
+    last_lesson(server, &last);
+    text_print(&request->answer, "{");
+    lesson_write(&request->answer, &last);
+    text_print(&request->answer, ", \"taught\": %zu, \"already\": %zu, \"new_classes\": ", taught, already);
     write_new_classes(request, l3a_tagger_model(server->tagger), taught ? report->new_classes : 0);
     text_print(&request->answer, ", \"failed\": ");
     write_failures(request);
@@ -193,22 +192,29 @@ void teach_lesson(struct request *request) {
     l3a_lesson_free(lesson);
 }
 
-/* The body may be empty. */
+/* The body may be empty. Otherwise it names the lesson by its id, and by nothing else: numbers are used again after an undo. */
 void undo_start(struct request *request, struct worker *worker) {
-    if (lessons_allowed(request) && request->body.length) {
-        request_json(request, worker);
+    if (lessons_allowed(request) && request->body.length && request_json(request, worker)) {
+        const l3a_json_value *root = l3a_json_root(request->json);
+        if (l3a_json_first(root) && !l3a_json_text(l3a_json_get(root, "id"), NULL)) {
+            refuse(request, MHD_HTTP_BAD_REQUEST,
+                   "send {\"id\": \"…\"}, as the history has it, or nothing to undo whatever lesson is the last",
+                   "the lesson to undo is not named by its id");
+        }
     }
 }
 
 /* A client that names the lesson can ask again if it has lost the answer: no other lesson is undone then. */
 void undo_lesson(struct request *request) {
     struct server *server = request->server;
-    size_t pictures = 0;
-    const l3a_json_value *wanted = l3a_json_get(l3a_json_root(request->json), "lesson");
-    const uint64_t lesson = last_lesson(server, &pictures);
-    if (wanted && l3a_json_number(wanted) != (double)lesson) {
-        refuse(request, MHD_HTTP_CONFLICT, "it may have been undone already; see the history", "lesson %.0f is not the last one",
-               l3a_json_number(wanted));
+    const char *wanted = l3a_json_text(l3a_json_get(l3a_json_root(request->json), "id"), NULL);
+    char id[LESSON_ID];
+    l3a_history_entry last;
+    last_lesson(server, &last);
+    lesson_id(last.id, id);
+    if (wanted && strcmp(wanted, id) != 0) {
+        refuse(request, MHD_HTTP_CONFLICT, "it may have been undone already; see the history", "lesson %s is not the last one",
+               wanted);
         return;
     }
     const l3a_status status = l3a_tagger_undo(server->tagger, NULL);
@@ -218,8 +224,9 @@ void undo_lesson(struct request *request) {
     }
     changed(server);
     atomic_fetch_add(&server->metrics.undone, 1);
-    text_print(&request->answer, "{\"undone\": {\"lesson\": %llu, \"pictures\": %zu}", (unsigned long long)lesson, pictures);
-    text_print(&request->answer, ", ");
+    text_print(&request->answer, "{\"undone\": {");
+    lesson_write(&request->answer, &last);
+    text_print(&request->answer, ", \"pictures\": %zu}, ", last.pictures);
     classes_end(request);
 }
 

@@ -129,6 +129,12 @@ void knowledge_free(struct knowledge *knowledge);
 /* How the picture was taught, as JSON; "null". */
 const char *knowledge_taught(const struct knowledge *knowledge, uint64_t checksum);
 
+/* The id of a lesson as answers and requests have it: a text, since not every program keeps 64 bits of a number. */
+enum { LESSON_ID = 17 };
+void lesson_id(uint64_t id, char text[LESSON_ID]);
+/* The number and the id of a lesson, as members of an object. */
+void lesson_write(struct text *text, const l3a_history_entry *entry);
+
 /* ---- Workers ---- */
 
 struct worker {

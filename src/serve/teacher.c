@@ -121,6 +121,16 @@ static bool write_classes(struct knowledge *knowledge, const l3a_model *model) {
     return !text->failed;
 }
 
+void lesson_id(uint64_t id, char text[LESSON_ID]) {
+    snprintf(text, LESSON_ID, "%016llx", (unsigned long long)id);
+}
+
+void lesson_write(struct text *text, const l3a_history_entry *entry) {
+    char id[LESSON_ID];
+    lesson_id(entry->id, id);
+    text_print(text, "\"lesson\": %llu, \"id\": \"%s\"", (unsigned long long)entry->number, id);
+}
+
 static void write_entry(struct text *text, const l3a_history *history, size_t index) {
     l3a_history_entry entry = {.size = sizeof entry};
     struct tm parts;
@@ -134,8 +144,10 @@ static void write_entry(struct text *text, const l3a_history *history, size_t in
     if (gmtime_r(&seconds, &parts)) {
         strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
     }
-    text_print(text, "{\"lesson\": %llu, \"time\": \"%s\", \"kind\": \"%s\", \"pictures\": %zu, \"taken_back\": %zu, \"tags\": {",
-               (unsigned long long)entry.number, when, entry.kind, entry.pictures, entry.taken_back);
+    text_print(text, "{");
+    lesson_write(text, &entry);
+    text_print(text, ", \"time\": \"%s\", \"kind\": \"%s\", \"pictures\": %zu, \"taken_back\": %zu, \"tags\": {", when, entry.kind,
+               entry.pictures, entry.taken_back);
     for (size_t k = 0; (name = l3a_history_class(history, index, k, &pictures)); k++) {
         text_print(text, k ? ", " : "");
         text_json(text, name);

@@ -70,7 +70,8 @@ l3a_status l3a_history_entry_at(const l3a_history *history, size_t index, l3a_hi
                               .new_classes = found->new_classes,
                               .old_name = names_classes(found) ? found->classes.items[0] : NULL,
                               .new_name = names_classes(found) ? found->classes.items[1] : NULL,
-                              .can_undo = 1};
+                              .can_undo = 1,
+                              .id = found->id};
     for (size_t k = 0; k < found->classes.count && !names_classes(found); k++) {
         made.classes += pictures_showing(found, k) > 0;
     }

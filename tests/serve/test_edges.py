@@ -67,17 +67,30 @@ def impatient_end(model, folder):
 
 
 def undo_again(model, folder):
-    """A client that has lost the answer asks again, and no other lesson is undone."""
+    """A client that has lost the answer asks again, and no other lesson is undone, even if one has the same number by then."""
     with Server(model, "--library", folder) as server:
-        for i in range(2):
-            server.good("POST", "/v1/teach", {"pictures": [{"path": f"grey{i}.jpg", "tags": ["grey"]}], "instead": True})
-        last = server.good("GET", "/v1/history")["lessons"][0]["lesson"]
-        assert server.good("POST", "/v1/undo", {"lesson": last})["undone"]["lesson"] == last
-        status, answer = server.ask("POST", "/v1/undo", {"lesson": last})
+        def teach(number):
+            return server.good("POST", "/v1/teach", {"pictures": [{"path": f"grey{number}.jpg", "tags": ["grey"]}], "instead": True})
+
+        first, second = teach(0), teach(1)
+        listed = server.good("GET", "/v1/history")["lessons"]
+        assert [(one["lesson"], one["id"]) for one in listed[:2]] == [(one["lesson"], one["id"]) for one in (second, first)]
+        assert server.ask("POST", "/v1/undo", {"id": first["id"]})[0] == 409, "it is not the last"
+        undone = server.good("POST", "/v1/undo", {"id": second["id"]})["undone"]
+        assert (undone["lesson"], undone["id"]) == (second["lesson"], second["id"])
+        third = teach(2)
+        assert third["lesson"] == second["lesson"] and third["id"] != second["id"]
+        status, answer = server.ask("POST", "/v1/undo", {"id": second["id"]})
         assert status == 409 and "not the last" in answer["error"], (status, answer)
-        assert server.good("GET", "/v1/history")["lessons"][0]["lesson"] == last - 1
-        assert server.ask("POST", "/v1/undo", b"x", {"Content-Type": "application/json"})[0] == 400
-        assert server.good("POST", "/v1/undo")["undone"]["lesson"] == last - 1
+        for body in ({"lesson": third["lesson"]}, {"id": 5}, {"id": None}, b"x", b"[]"):
+            status, answer = server.ask("POST", "/v1/undo", body, {"Content-Type": "application/json"})
+            assert status == 400, (body, status, answer)
+        assert server.good("GET", "/v1/history")["lessons"][0]["id"] == third["id"]
+        server.stop(signal.SIGKILL)
+    with Server(model, "--library", folder) as server:
+        assert server.good("GET", "/v1/history")["lessons"][0]["id"] == third["id"], "ids stay"
+        assert server.good("POST", "/v1/undo", {"id": third["id"]})["undone"]["id"] == third["id"]
+        assert server.good("POST", "/v1/undo", {})["undone"]["id"] == first["id"]
         assert server.stop() == 0
 
 

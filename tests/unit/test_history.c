@@ -186,6 +186,7 @@ static void entries_survive_saving(void **state) {
         assert_int_equal(entry.pictures, ROWS);
         assert_int_equal(entry.new_classes, 1);
         assert_int_equal(entry.can_undo, 1);
+        assert_true(entry.id == history->entries[i]->id && entry.id);
         assert_true(entry.seconds > 1700000000);
         assert_null(entry.old_name);
     }
