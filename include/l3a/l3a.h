@@ -1195,7 +1195,7 @@ L3A_PUBLIC l3a_status l3a_lesson_add(l3a_lesson *lesson, const char *path, const
 L3A_PUBLIC l3a_status l3a_lesson_add_bytes(l3a_lesson *lesson, const char *name, const void *bytes, size_t count,
                                            const l3a_judgement *judgement);
 /* The same by features that a reader of the tagger has computed, and the checksum that it gave. count: l3a_reader_width(). A tagger
- * that learns other views than it scores refuses them with L3A_ERROR_MISMATCH. Since 0.8. */
+ * that does not take them (l3a_tagger_takes_features) refuses the lesson with L3A_ERROR_MISMATCH. Since 0.8. */
 L3A_PUBLIC l3a_status l3a_lesson_add_features(l3a_lesson *lesson, const char *name, uint64_t checksum, const float *features,
                                               size_t count, const l3a_judgement *judgement);
 L3A_PUBLIC size_t l3a_lesson_count(const l3a_lesson *lesson);
@@ -1229,6 +1229,9 @@ L3A_PUBLIC l3a_status l3a_tagger_create(l3a_context *context, const char *model_
  * l3a_tagger_reload(). NULL options: the defaults; NULL report: not wanted. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_lesson_options *options,
                                        l3a_teach_report *report);
+/* 1 if pictures can be taught by the features that readers compute, 0 if not: the model learns views (setting `views`) that are not
+ * among those that readers score (`score-views`). 1 view is among any, and those of 5 and of 9 are among 14. Since 0.8. */
+L3A_PUBLIC int l3a_tagger_takes_features(l3a_tagger *tagger);
 /* As l3a_history_undo(), l3a_history_rename(), l3a_history_widen() and l3a_history_save(), with the tagger's model. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_tagger_undo(l3a_tagger *tagger, l3a_teach_report *report);
 L3A_PUBLIC l3a_status l3a_tagger_rename(l3a_tagger *tagger, const char *old_name, const char *new_name, int *exact);

@@ -797,6 +797,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_lesson_settings": (c_int, [c_void_p, c_void_p]),
     "l3a_tagger_create": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
     "l3a_tagger_teach": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_tagger_takes_features": (c_int, [c_void_p]),
     "l3a_tagger_undo": (c_int, [c_void_p, c_void_p]),
     "l3a_tagger_rename": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p]),
     "l3a_tagger_widen": (c_int, [c_void_p, c_size_t]),

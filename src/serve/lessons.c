@@ -50,9 +50,30 @@ static void changed(struct server *server) {
 
 /* ---- Teaching ---- */
 
+static bool takes_features(struct server *server) {
+    struct knowledge *knowledge = knowledge_keep(server);
+    const bool takes = knowledge->takes_features;
+    knowledge_free(knowledge);
+    return takes;
+}
+
+/* A key stands for the features that tagging needs. If the model learns other views than it scores, it is as if they were gone. */
+static void forget_keys(struct request *request) {
+    for (size_t i = 0; i < request->picture_count; i++) {
+        struct picture *picture = &request->pictures[i];
+        if (picture->features) {
+            free(picture->features);
+            picture->features = NULL;
+            picture->problem = MHD_HTTP_GONE;
+            picture->error = copy_string("the model learns other views of a picture than it scores, so the key is not enough");
+            picture->hint = copy_string("send the picture itself");
+        }
+    }
+}
+
 void teach_start(struct request *request, struct worker *worker) {
-    if (lessons_allowed(request) && request_json(request, worker)) {
-        pictures_read(request);
+    if (lessons_allowed(request) && request_json(request, worker) && pictures_read(request) && !takes_features(request->server)) {
+        forget_keys(request);
     }
 }
 
@@ -89,16 +110,30 @@ static const char **read_names(struct request *request, const l3a_json_value *to
     return names;
 }
 
+/* Adds a picture with its features or, if these are not enough, with its bytes. One that has gone from the library is left out. */
+static l3a_status add_judged(struct picture *picture, const l3a_judgement *judgement, l3a_lesson *lesson) {
+    struct server *server = picture->request->server;
+    if (takes_features(server) || !(picture->path || picture->base64)) {
+        return l3a_lesson_add_features(lesson, picture->name, picture->checksum, picture->features, server->pipeline.width,
+                                       judgement);
+    }
+    uint8_t *owned;
+    size_t count = 0;
+    const uint8_t *bytes = picture_bytes(picture, &count, &owned);
+    const l3a_status status = bytes ? l3a_lesson_add_bytes(lesson, picture->name, bytes, count, judgement) : L3A_OK;
+    free(owned);
+    return status;
+}
+
 /* Adds a picture to the lesson; false: refused. */
-static bool add_picture(struct request *request, const struct picture *picture, l3a_lesson *lesson) {
+static bool add_picture(struct request *request, struct picture *picture, l3a_lesson *lesson) {
     l3a_judgement judgement = {.size = sizeof judgement, .only = l3a_json_number(l3a_json_get(picture->told, "only")) != 0};
     const char **tags = read_names(request, picture->told, "tags", &judgement.tag_count);
     const char **absent = tags ? read_names(request, picture->told, "not", &judgement.absent_count) : NULL;
     judgement.tags = tags;
     judgement.absent = absent;
     if (absent) {
-        const l3a_status status = l3a_lesson_add_features(lesson, picture->name, picture->checksum, picture->features,
-                                                          request->server->pipeline.width, &judgement);
+        const l3a_status status = add_judged(picture, &judgement, lesson);
         if (status != L3A_OK) {
             refuse_by_library(request, status);
         }

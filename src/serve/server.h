@@ -118,6 +118,7 @@ struct knowledge {
     atomic_uint users;
     uint64_t edition;
     size_t classes;
+    bool takes_features;             /* it is enough to know a picture's features to teach it */
     struct text class_list, history; /* as JSON */
     char **names;
     struct taught *taught; /* by checksum */
@@ -170,6 +171,8 @@ void pipeline_stop(struct server *server);
 void pipeline_free(struct server *server);
 /* Hands a request to the workers; false: the server ends. */
 bool pipeline_add(struct request *request);
+/* The bytes of a picture, unless the request has only its key; *owned: to be freed. NULL: the picture has a problem. */
+const uint8_t *picture_bytes(struct picture *picture, size_t *count, uint8_t **owned);
 /* Counts the request's pictures in; false: the queue is full. */
 bool pipeline_admit(struct request *request);
 

@@ -228,6 +228,7 @@ static bool gather(struct server *server, struct knowledge *knowledge) {
         teacher_set_trouble(server, NULL, false);
         return gather_packed(server, knowledge);
     }
+    knowledge->takes_features = l3a_tagger_takes_features(server->tagger);
     if (!write_classes(knowledge, model)) {
         return false;
     }

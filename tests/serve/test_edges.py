@@ -123,6 +123,40 @@ def replaced_files(model, folder):
             assert server.stop() == 0
 
 
+def other_views(scratch, folder):
+    """A model may learn other views of a picture than it scores. It learns the same from the server as from the command."""
+    listed = scratch / "listed.csv"
+    listed.write_text("path,labels\n" + "".join(f"{folder}/{colour}{i}.jpg,{colour}\n" for colour in ("red", "green") for i in range(4)))
+    for learned, scored, by_key in ((1, 5, 200), (5, 1, 410)):
+        table, model, copy = (scratch / f"{name}-{learned}" for name in ("table.safetensors", "model.l3a", "copy.l3a"))
+        serving.run("extract", "--backbone", serving.BACKBONE, "--data", f"list:{listed}", "--split", "all", "-o", table, "--views", learned)
+        serving.run("learn", model, "--features", table, "--classes", "red,green", "--dim", 256, "--score-views", scored)
+        shutil.copy(model, copy)
+        serving.run("teach", copy, folder / "blue0.jpg", folder / "blue1.jpg", "--tags", "blue", "--backbone", serving.BACKBONE)
+        with Server(model, "--library", folder, "--backbone", serving.BACKBONE) as server:
+            key = server.good("POST", "/v1/tag", {"pictures": [{"path": "blue0.jpg"}]})["pictures"][0]["key"]
+            lesson = [{"key": key, "tags": ["blue"]}, {"image": encode(folder / "blue1.jpg"), "tags": ["blue"]}]
+            status, answer = server.ask("POST", "/v1/teach", {"pictures": lesson[:1]})
+            assert status == by_key, (status, answer)
+            if by_key == 410:
+                assert "views" in answer["error"] and "send the picture itself" in answer["hint"], answer
+                answer = server.good("POST", "/v1/teach", {"pictures": lesson})
+                assert answer["taught"] == 1 and len(answer["failed"]) == 1 and "views" in answer["failed"][0]["error"], answer
+                server.good("POST", "/v1/undo", {"id": answer["id"]})
+                lesson[0] = {"path": "blue0.jpg", "tags": ["blue"]}
+            else:
+                server.good("POST", "/v1/undo", {"id": answer["id"]})
+            assert server.good("POST", "/v1/teach", {"pictures": lesson})["taught"] == 2
+            answer = server.good("POST", "/v1/tag", {"pictures": [{"path": f"{colour}5.jpg"} for colour in serving.COLOURS], "all": True})
+            ours = [{tag["tag"]: tag["score"] for tag in one["tags"]} for one in answer["pictures"]]
+            words = [folder / f"{colour}5.jpg" for colour in serving.COLOURS]
+            told = json.loads(serving.run("tag", copy, *words, "--format", "json", "--top", 9, "--backbone", serving.BACKBONE).stdout)
+            theirs = [{tag["tag"]: tag["score"] for tag in one["tags"]} for one in told]
+            assert ours[0].keys() == {"red", "green", "blue"} and [one.keys() for one in ours] == [one.keys() for one in theirs]
+            assert all(abs(one[tag] - other[tag]) < 3e-4 for one, other in zip(ours, theirs) for tag in one), (ours, theirs)
+            assert server.stop() == 0
+
+
 def uploads(model, folder, scratch):
     packed = scratch / "packed.l3a"
     serving.run("pack", model, "-o", packed, "--with-backbone")
@@ -209,6 +243,7 @@ def main(scratch, folder):
     undo_again(model, folder)
     replaced_files(model, folder)
     impatient_end(model, folder)
+    other_views(scratch, folder)
     uploads(model, folder, scratch)
     formats(model, folder)
     formulas(model, folder)
