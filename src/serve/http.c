@@ -102,8 +102,31 @@ static const char policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
+/* The name under which to save an answer. What does not belong between quotes is replaced there, and follows in the form of RFC
+ * 8187, which browsers prefer. */
+static void add_download(const char *name, struct MHD_Response *response) {
+    struct text text = {0};
+    bool plain = true;
+    text_print(&text, "attachment; filename=\"");
+    for (const char *at = name; *at; at++) {
+        const bool fits = *at >= ' ' && *at < 0x7F && *at != '"' && *at != '\\' && *at != '%';
+        text_print(&text, "%c", fits ? *at : '_');
+        plain = plain && fits;
+    }
+    text_print(&text, plain ? "\"" : "\"; filename*=UTF-8''");
+    for (const char *at = name; *at && !plain; at++) {
+        const bool fits =
+            (*at >= '0' && *at <= '9') || (*at >= 'A' && *at <= 'Z') || (*at >= 'a' && *at <= 'z') || strchr("-._~", *at);
+        text_print(&text, fits ? "%c" : "%%%02X", (unsigned char)*at);
+    }
+    if (!text.failed) {
+        MHD_add_response_header(response, "Content-Disposition", text.bytes);
+    }
+    text_free(&text);
+}
+
 static void add_headers(const struct request *request, struct MHD_Response *response) {
-    char text[300];
+    char text[16];
     MHD_add_response_header(response, "Content-Type", request->type ? request->type : "application/json; charset=utf-8");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(response, "Cache-Control", request->page ? "no-cache" : "no-store");
@@ -124,8 +147,7 @@ static void add_headers(const struct request *request, struct MHD_Response *resp
         MHD_add_response_header(response, "ETag", request->etag);
     }
     if (request->download) {
-        snprintf(text, sizeof text, "attachment; filename=\"%s\"", request->download);
-        MHD_add_response_header(response, "Content-Disposition", text);
+        add_download(request->download, response);
     }
     if (atomic_load(&request->server->draining)) {
         MHD_add_response_header(response, "Connection", "close");

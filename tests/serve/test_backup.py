@@ -1,9 +1,11 @@
-"""The tar of /v1/backup, as Python's tarfile reads it: files of any size, names of any length."""
+"""Files that are downloaded: the tar of /v1/backup, as Python's tarfile reads it, and the name of the model."""
 import io
 import os
+import re
 import subprocess
 import sys
 import tarfile
+import urllib.parse
 from pathlib import Path
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -56,10 +58,25 @@ def long_name(scratch, folder):
         assert server.stop() == 0
 
 
+def file_names(scratch, folder):
+    """Programs save the model under its own name, whatever is in that."""
+    for name, quoted in (("plain name.l3a", "plain name.l3a"), ('"; filename="x.exe', "_; filename=_x.exe"), ("back\\slash%41.l3a", "back_slash_41.l3a"),
+                         ("zwei\nZeilen ü.l3a", "zwei_Zeilen __.l3a")):
+        model = scratch / name
+        serving.teach_model(model, folder, "--dim", "64", colours=("red",))
+        with Server(model) as server:
+            server.good("GET", "/v1/model")
+            found = re.fullmatch(r"""attachment; filename="([^"\\]*)"(?:; filename\*=UTF-8''([A-Za-z0-9._~%-]*))?""", server.headers["content-disposition"])
+            assert found and found[1] == quoted, server.headers["content-disposition"]
+            assert (found[1] if found[2] is None else urllib.parse.unquote(found[2], errors="strict")) == name
+            assert server.stop() == 0
+
+
 def main(scratch, folder):
     heads(scratch)
     long_name(scratch, folder)
-    print("backups have whole names and whole sizes")
+    file_names(scratch, folder)
+    print("downloads have whole names and whole sizes")
 
 
 if __name__ == "__main__":
