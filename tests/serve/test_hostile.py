@@ -69,7 +69,15 @@ def paths_out_of_the_library(server, folder):
             assert "error" in answer["pictures"][0], path
         assert server.ask("GET", f"/v1/library?folder={urllib.parse.quote(path, safe='')}")[0] in (200 if path == "more" else 404, 400, 414), path
     assert server.good("GET", "/v1/library/picture?path=in.jpg") == (folder / "red0.jpg").read_bytes()
-    assert not {p["path"] for p in server.good("GET", "/v1/library")["pictures"]} & {".hidden.jpg", "pipe.jpg"}
+    (folder / "more/up.jpg").symlink_to("../red0.jpg")
+    (folder / "more/out.jpg").symlink_to("../../secret.jpg")
+    (folder / "more/loop.jpg").symlink_to("loop.jpg")
+    (folder / "more/self").symlink_to(".")
+    listed = server.good("GET", "/v1/library")
+    assert {p["path"]: p["bytes"] for p in listed["pictures"]} == {p.name: p.stat().st_size for p in folder.glob("[!.]*.jpg") if p.name not in ("out.jpg", "pipe.jpg")}
+    assert listed["folders"] == ["more"]
+    listed = server.good("GET", "/v1/library?folder=more")
+    assert [(p["path"], p["bytes"]) for p in listed["pictures"]] == [("more/up.jpg", (folder / "red0.jpg").stat().st_size)] and listed["folders"] == ["more/self"]
     assert server.ask("GET", "/v1/library/picture?path=red0.jpg%00.png")[0] == 404
 
 
