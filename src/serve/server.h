@@ -269,7 +269,7 @@ struct metrics {
     atomic_uint_fast64_t batches[BATCH_BUCKETS + 1], batch_pictures, pictures, unreadable, cached;
     atomic_uint_fast64_t lessons, lesson_pictures, undone, refused, journal_failures, saves, examined;
     struct histogram teaching;
-    atomic_uint_fast64_t connections, connections_total, timed_out;
+    atomic_uint_fast64_t connections, connections_total, timed_out, dropped;
 };
 
 void histogram_add(struct histogram *histogram, double seconds);
@@ -303,7 +303,7 @@ struct server {
     pthread_mutex_t knowledge_lock;
     struct knowledge *knowledge;
     pthread_mutex_t peer_lock;
-    struct peer *peers;
+    struct peer *newest_peer, *oldest_peer;
 };
 
 double seconds_now(void);
