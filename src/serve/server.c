@@ -157,7 +157,6 @@ static bool prepare(struct server *server) {
     server->model_name = slash ? slash + 1 : server->model_path;
     const char *backbone = l3a_tagger_backbone(server->tagger), *name = backbone ? strrchr(backbone, '/') : NULL;
     snprintf(server->backbone, sizeof server->backbone, "%s", name ? name + 1 : backbone ? backbone : "in the model file");
-    server->readonly = options->readonly;
     pthread_mutex_init(&server->teacher.lock, NULL);
     pthread_mutex_init(&server->knowledge_lock, NULL);
     pthread_mutex_init(&server->peer_lock, NULL);

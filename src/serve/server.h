@@ -283,7 +283,7 @@ struct server {
     l3a_tagger *tagger;
     char *model_path; /* after following links */
     const char *model_name;
-    bool readonly;
+    atomic_bool readonly; /* by the options, or because the model is packed */
     char backbone[128];
     size_t width; /* of the backbone */
     struct serve_address address;

@@ -210,7 +210,6 @@ static bool gather_packed(struct server *server, struct knowledge *knowledge) {
     const bool good = features && l3a_reader_score(reader, features, 1, list_classes, knowledge) == L3A_OK;
     free(features);
     l3a_reader_free(reader);
-    server->readonly = true;
     text_print(&knowledge->history, "{\"lessons\": [], \"gap\": \"a packed model cannot be taught\"}\n");
     return good && !knowledge->class_list.failed;
 }
@@ -224,6 +223,7 @@ static bool gather(struct server *server, struct knowledge *knowledge) {
         teacher_set_trouble(server, l3a_error_text(server->context), true);
     }
     const l3a_model *model = l3a_tagger_model(server->tagger);
+    atomic_store(&server->readonly, server->options->readonly || !model);
     if (!model) {
         teacher_set_trouble(server, NULL, false);
         return gather_packed(server, knowledge);

@@ -157,6 +157,32 @@ def other_views(scratch, folder):
             assert server.stop() == 0
 
 
+def packed_and_back(model, folder, scratch):
+    """A packed model in the place of the model takes no lessons; when the model is back, it does."""
+    kept = scratch / "kept.l3a"
+    serving.run("pack", model, "-o", scratch / "packed.l3a")
+
+    def reload(server, readonly):
+        server.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 20
+        while server.good("GET", "/v1/status")["readonly"] is not readonly:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    with Server(model, "--library", folder) as server:
+        lesson = {"pictures": [{"path": "grey5.jpg", "tags": ["grey"]}], "instead": True}
+        for old, new in ((model, kept), (Path(f"{model}.history"), Path(f"{kept}.history")), (scratch / "packed.l3a", model)):
+            old.rename(new)
+        reload(server, True)
+        assert server.ask("POST", "/v1/teach", lesson)[0] == 403 and server.good("POST", "/v1/tag", {"pictures": [{"path": "red0.jpg"}]})
+        assert server.ask("GET", "/v1/quality")[0] == 409
+        for old, new in ((kept, model), (Path(f"{kept}.history"), Path(f"{model}.history"))):
+            old.rename(new)
+        reload(server, False)
+        assert server.good("POST", "/v1/teach", lesson)["taught"] == 1 and server.good("GET", "/v1/quality")
+        assert server.stop() == 0
+
+
 def uploads(model, folder, scratch):
     packed = scratch / "packed.l3a"
     serving.run("pack", model, "-o", packed, "--with-backbone")
@@ -244,6 +270,7 @@ def main(scratch, folder):
     replaced_files(model, folder)
     impatient_end(model, folder)
     other_views(scratch, folder)
+    packed_and_back(model, folder, scratch)
     uploads(model, folder, scratch)
     formats(model, folder)
     formulas(model, folder)
