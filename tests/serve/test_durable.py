@@ -106,7 +106,7 @@ def tag_for_ever(port, body, stop, failures):
 
 def kills(scratch, folder):
     model, chance = scratch / "killed.l3a", random.Random(SEED)
-    serving.teach_model(model, folder, "--precision", "double")
+    serving.teach_model(model, folder, "--precision", "double", "--dim", "512")
     for ending in ("", ".history"):
         shutil.copy(f"{model}{ending}", f"{scratch / 'plain.l3a'}{ending}")
     many = serving.pictures(scratch / "many", count=max(12, 4 * KILLS), first=10)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const struct algebra *find_cuda(void) {
@@ -35,6 +36,28 @@ l3a_context *make_context(int threads) {
     l3a_context_options options = {.size = sizeof options};
     l3a_context *context = NULL;
     options.threads = threads;
+    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
+    return context;
+}
+
+static void *ration(void *user, size_t bytes) {
+    struct rationed *rationed = user;
+    if (!rationed->left) {
+        return NULL;
+    }
+    rationed->left--;
+    rationed->held++;
+    return malloc(bytes);
+}
+
+static void take_back(void *user, void *memory) {
+    ((struct rationed *)user)->held--;
+    free(memory);
+}
+
+l3a_context *make_poor_context(struct rationed *rationed) {
+    const l3a_context_options options = {.size = sizeof options, .allocate = ration, .release = take_back, .memory_user = rationed};
+    l3a_context *context = NULL;
     assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
     return context;
 }
@@ -102,6 +125,17 @@ void write_bytes(const char *path, const void *bytes, size_t count) {
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, count, file), count);
     assert_int_equal(fclose(file), 0);
+}
+
+void put_file(const char *folder, const char *name, const void *bytes, size_t count) {
+    char *path = path_in(folder, name);
+    for (char *slash = path + strlen(folder) + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        mkdir(path, 0777);
+        *slash = '/';
+    }
+    write_bytes(path, bytes, count);
+    free(path);
 }
 
 char *read_bytes(const char *path, size_t *count) {

@@ -14,6 +14,11 @@
 
 /* A context that the test frees. threads 0: all. */
 l3a_context *make_context(int threads);
+/* A context that gets memory so many times; what is not released is counted. The test frees it. */
+struct rationed {
+    size_t left, held;
+};
+l3a_context *make_poor_context(struct rationed *rationed);
 /* The back end of the first CUDA device. Without one: NULL, after printing why. */
 const struct algebra *find_cuda(void);
 /* The name of the device for a context whose objects have this back end; NULL: the processor. */
@@ -35,6 +40,8 @@ void remove_folder(char *folder);
 /* "folder/name", to be freed. */
 char *path_in(const char *folder, const char *name);
 void write_bytes(const char *path, const void *bytes, size_t count);
+/* Writes a file below the folder, with the folders it needs. */
+void put_file(const char *folder, const char *name, const void *bytes, size_t count);
 /* The bytes of a file, to be freed. */
 char *read_bytes(const char *path, size_t *count);
 

@@ -44,14 +44,7 @@ static int tear_down(void **state) {
 
 /* Writes a file below the folder, with the folders it needs. */
 static void put_bytes(const char *name, const void *bytes, size_t count) {
-    char *path = path_in(folder, name);
-    for (char *slash = path + strlen(folder) + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        mkdir(path, 0777);
-        *slash = '/';
-    }
-    write_bytes(path, bytes, count);
-    free(path);
+    put_file(folder, name, bytes, count);
 }
 
 static void put(const char *name, const char *text) {
@@ -577,36 +570,12 @@ static void labels_that_do_not_fit_into_memory_are_refused(void **state) {
 
 /* ---- Every allocation that fails is an error, and nothing is lost ---- */
 
-struct rationed {
-    size_t left, held;
-};
-
-static void *ration(void *user, size_t bytes) {
-    struct rationed *rationed = user;
-    if (!rationed->left) {
-        return NULL;
-    }
-    rationed->left--;
-    rationed->held++;
-    return malloc(bytes);
-}
-
-static void take_back(void *user, void *memory) {
-    ((struct rationed *)user)->held--;
-    free(memory);
-}
-
 static void fail_each_allocation(const char *name, const char *split) {
     l3a_status status = L3A_ERROR_MEMORY;
     for (size_t allowed = 1; status == L3A_ERROR_MEMORY; allowed++) {
         struct rationed rationed = {.left = allowed};
-        l3a_context_options options = {.size = sizeof options};
-        l3a_context *poor;
+        l3a_context *poor = make_poor_context(&rationed);
         l3a_dataset *dataset = NULL;
-        options.allocate = ration;
-        options.release = take_back;
-        options.memory_user = &rationed;
-        assert_int_equal(l3a_context_create(&options, &poor), L3A_OK);
         status = l3a_dataset_open(poor, name, split, &dataset);
         assert_true(status == L3A_OK || status == L3A_ERROR_MEMORY);
         l3a_dataset_free(dataset);

@@ -45,14 +45,7 @@ static int tear_down(void **state) {
 
 /* Writes a file below the folder, with the folders it needs. */
 static void put(const char *name, const char *text) {
-    char *path = path_in(folder, name);
-    for (char *slash = path + strlen(folder) + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        mkdir(path, 0777);
-        *slash = '/';
-    }
-    write_bytes(path, text, strlen(text));
-    free(path);
+    put_file(folder, name, text, strlen(text));
 }
 
 /* A file that begins like a JPEG picture; other contents, other pictures. */
@@ -287,37 +280,13 @@ static void a_file_that_cannot_be_compared_is_an_error(void **state) {
     context->files = &posix_files;
 }
 
-struct rationed {
-    size_t left, held;
-};
-
-static void *ration(void *user, size_t bytes) {
-    struct rationed *rationed = user;
-    if (!rationed->left) {
-        return NULL;
-    }
-    rationed->left--;
-    rationed->held++;
-    return malloc(bytes);
-}
-
-static void take_back(void *user, void *memory) {
-    ((struct rationed *)user)->held--;
-    free(memory);
-}
-
 static void fail_each_allocation(const char *name, const char *split) {
     l3a_status status = L3A_ERROR_MEMORY;
     size_t allowed = 1;
     for (; status == L3A_ERROR_MEMORY; allowed++) {
         struct rationed rationed = {.left = allowed};
-        l3a_context_options options = {.size = sizeof options};
-        l3a_context *poor;
+        l3a_context *poor = make_poor_context(&rationed);
         l3a_dataset *dataset = NULL;
-        options.allocate = ration;
-        options.release = take_back;
-        options.memory_user = &rationed;
-        assert_int_equal(l3a_context_create(&options, &poor), L3A_OK);
         status = l3a_dataset_open(poor, name, split, &dataset);
         assert_true(status == L3A_OK || status == L3A_ERROR_MEMORY);
         l3a_dataset_free(dataset);

@@ -40,14 +40,7 @@ static int tear_down(void **state) {
 }
 
 static void put(const char *name, const char *text) {
-    char *path = path_in(folder, name);
-    for (char *slash = path + strlen(folder) + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        mkdir(path, 0777);
-        *slash = '/';
-    }
-    write_bytes(path, text, strlen(text));
-    free(path);
+    put_file(folder, name, text, strlen(text));
 }
 
 #define JPEG "\xFF\xD8\xFF\xE0 and so on"
@@ -236,25 +229,6 @@ static void many_folders_are_searched_once(void **state) {
     l3a_pictures_free(pictures);
 }
 
-struct rationed {
-    size_t left, held;
-};
-
-static void *ration(void *user, size_t bytes) {
-    struct rationed *rationed = user;
-    if (!rationed->left) {
-        return NULL;
-    }
-    rationed->left--;
-    rationed->held++;
-    return malloc(bytes);
-}
-
-static void take_back(void *user, void *memory) {
-    ((struct rationed *)user)->held--;
-    free(memory);
-}
-
 static void an_allocation_that_fails_loses_nothing(void **state) {
     (void)state;
     const char *const paths[] = {folder, "/nowhere at all", folder};
@@ -265,13 +239,8 @@ static void an_allocation_that_fails_loses_nothing(void **state) {
     link_to("..", "x/y/up");
     for (; status == L3A_ERROR_MEMORY; allowed++) {
         struct rationed rationed = {.left = allowed};
-        l3a_context_options options = {.size = sizeof options};
-        l3a_context *poor;
+        l3a_context *poor = make_poor_context(&rationed);
         l3a_pictures *pictures = NULL;
-        options.allocate = ration;
-        options.release = take_back;
-        options.memory_user = &rationed;
-        assert_int_equal(l3a_context_create(&options, &poor), L3A_OK);
         status = l3a_pictures_find(poor, paths, 3, &pictures);
         assert_true(status == L3A_OK || status == L3A_ERROR_MEMORY);
         assert_true((status == L3A_OK) == (pictures != NULL));
