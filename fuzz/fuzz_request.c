@@ -33,7 +33,9 @@ static void check_guard(const char *host, const char *origin, const char *author
         must(strncasecmp(host, "localhost", 9) == 0 || strncasecmp(host, "tags.example", 12) == 0);
     }
     if (guard_allows(&guard, &asked, false, true, false, &objection)) {
-        must(own && strstr(authorization, "secret") && (!origin || strcasestr(origin, host)));
+        const bool given =
+            strstr(authorization, "secret") || strncasecmp(authorization, "Basic ", 6) == 0; /* by name, or encoded */
+        must(own && given && (!origin || strcasestr(origin, host)));
     } else {
         must(objection.status >= 400 && objection.error && objection.hint);
     }

@@ -1,8 +1,10 @@
 #include "serve/guard.h"
 
 #include "l3a/l3a.h"
+#include "serve/text.h"
 
 #include <arpa/inet.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -48,22 +50,38 @@ bool origin_is_own(const char *origin, const char *host) {
     return rest && host && strcasecmp(rest, host) == 0;
 }
 
-bool token_is_right(const char *authorization, const uint8_t token[32]) {
+static bool is_token(const char *text, size_t length, const uint8_t token[32]) {
     uint8_t given[32];
     unsigned difference = 0;
-    if (!authorization || strncasecmp(authorization, "Bearer ", 7) != 0) {
-        return false;
-    }
-    const char *own = authorization + 7 + strspn(authorization + 7, " ");
-    size_t length = strlen(own);
-    while (length && own[length - 1] == ' ') {
-        length--;
-    }
-    l3a_sha256(own, length, given);
+    l3a_sha256(text, length, given);
     for (size_t i = 0; i < sizeof given; i++) {
         difference |= (unsigned)(given[i] ^ token[i]);
     }
     return difference == 0;
+}
+
+bool token_is_right(const char *authorization, const uint8_t token[32]) {
+    const size_t scheme = authorization ? strcspn(authorization, " ") : 0;
+    if (!scheme) {
+        return false;
+    }
+    const char *own = authorization + scheme + strspn(authorization + scheme, " ");
+    size_t length = strlen(own);
+    while (length && own[length - 1] == ' ') {
+        length--;
+    }
+    if (scheme == 6 && strncasecmp(authorization, "Bearer", 6) == 0) {
+        return is_token(own, length, token);
+    }
+    if (scheme == 5 && strncasecmp(authorization, "Basic", 5) == 0) {
+        size_t count = 0;
+        uint8_t *pair = base64_decode(own, length, &count);
+        const uint8_t *colon = pair ? memchr(pair, ':', count) : NULL;
+        const bool right = colon && is_token((const char *)colon + 1, (size_t)(pair + count - colon - 1), token);
+        free(pair);
+        return right;
+    }
+    return false;
 }
 
 /* A form, which any site can send without being asked, has one of three types. */

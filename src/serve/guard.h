@@ -31,7 +31,8 @@ bool guard_allows(const struct guard *guard, const struct asked *asked, bool ope
 bool host_is_own(const struct guard *guard, const char *host);
 /* Whether an Origin header is that of the server which the Host header names. */
 bool origin_is_own(const char *origin, const char *host);
-/* Whether an Authorization header has the token; the time it takes does not depend on the token. */
+/* Whether an Authorization header has the token, as Bearer TOKEN, or as the password of Basic for programs that know nothing else;
+ * the time it takes does not depend on the token. */
 bool token_is_right(const char *authorization, const uint8_t token[32]);
 
 #endif

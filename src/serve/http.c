@@ -17,10 +17,11 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { HEAD_SECONDS = 10, BODY_SECONDS = 20, SLOWEST = 16 << 10 /* bytes a second */, DISCARDED = 1 << 20 };
+enum { HEAD_SECONDS = 10, BODY_SECONDS = 20, SLOWEST = 16 << 10 /* bytes a second */ };
 
 enum peer_state { RESTING, SENDING_BODY, WORKED_ON, TAKING_ANSWER };
 
@@ -160,8 +161,8 @@ static void add_download(const char *name, struct MHD_Response *response) {
 }
 
 static void add_headers(const struct request *request, struct MHD_Response *response) {
-    char text[16];
-    MHD_add_response_header(response, "Content-Type", request->type ? request->type : "application/json; charset=utf-8");
+    char text[32];
+    MHD_add_response_header(response, "Content-Type", request->type ? request->type : "application/json");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(response, "Cache-Control", request->page ? "no-cache" : "no-store");
     MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
@@ -179,6 +180,10 @@ static void add_headers(const struct request *request, struct MHD_Response *resp
     }
     if (request->etag) {
         MHD_add_response_header(response, "ETag", request->etag);
+    }
+    if (request->json_length) {
+        snprintf(text, sizeof text, "%zu", request->json_length);
+        MHD_add_response_header(response, "Inference-Header-Content-Length", text);
     }
     if (request->download) {
         add_download(request->download, response);
@@ -278,6 +283,10 @@ static void begin(struct request *request, const char *url, const char *method) 
     if (!request->status && announced(request) > limit) {
         refuse_size(request, limit);
     }
+    const char *coding = header(request, "Content-Encoding");
+    if (!request->status && coding && strcasecmp(coding, "identity") != 0) {
+        refuse(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "send it without Content-Encoding", "the body is encoded as %s", coding);
+    }
     if (!request->status && request->route->upload) {
         upload_begin(request);
     }
@@ -371,7 +380,9 @@ enum MHD_Result http_handle(void *argument, struct MHD_Connection *connection, c
         if (!request->status) {
             begin(request, url, method);
         }
-        return request->status && announced(request) > DISCARDED ? respond(request) : MHD_YES;
+        /* A refused body is read to its end, because not every client looks for an answer before that; but not a larger one than
+         * any that is taken. */
+        return request->status && announced(request) > request->server->options->body ? respond(request) : MHD_YES;
     }
     if (*count) {
         const bool good = take_body(request, bytes, *count);

@@ -1,4 +1,5 @@
-/* The files of the page. A browser asks again each time whether they have changed, and their ETag says so. */
+/* The files of the page. A browser asks again each time whether they have changed, and their ETag says so. A proxy that compresses
+ * a file marks its ETag as weak (W/"…"), and a client may send several. */
 #include "serve/page.h"
 #include "serve/server.h"
 
@@ -17,7 +18,7 @@ void page_now(struct request *request) {
     request->page = true;
     request->type = file->type;
     request->etag = file->etag;
-    request->status = known && strcmp(known, file->etag) == 0 ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK;
+    request->status = known && strstr(known, file->etag) ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK;
     if (request->status == MHD_HTTP_OK) {
         text_add(&request->answer, (const char *)file->bytes, file->count);
     }

@@ -107,8 +107,8 @@ static const uint8_t *find_bytes(struct picture *picture, size_t *count, uint8_t
         }
         return *owned;
     }
-    *count = request->body.length;
-    return (const uint8_t *)(request->body.bytes ? request->body.bytes : "");
+    *count = picture->byte_count;
+    return picture->bytes ? picture->bytes : (const uint8_t *)"";
 }
 
 const uint8_t *picture_bytes(struct picture *picture, size_t *count, uint8_t **owned) {

@@ -17,6 +17,8 @@ void infer_start(struct request *request, struct worker *worker);
 void infer_finish(struct request *request, struct worker *worker);
 
 void studio_health_now(struct request *request);
+void studio_versions_now(struct request *request);
+void studio_webhook_start(struct request *request, struct worker *worker);
 void studio_setup_start(struct request *request, struct worker *worker);
 void studio_predict_start(struct request *request, struct worker *worker);
 void studio_predict_finish(struct request *request, struct worker *worker);

@@ -30,6 +30,7 @@ void refuse(struct request *request, unsigned status, const char *hint, const ch
     request->status = status;
     request->type = NULL;
     request->download = NULL;
+    request->json_length = 0;
     request->answer.length = 0;
     text_print(&request->answer, "{\"error\": ");
     text_json(&request->answer, error);
@@ -73,10 +74,10 @@ bool format_allowed(const struct server *server, const void *bytes, size_t count
     return !refused;
 }
 
-bool request_json(struct request *request, struct worker *worker) {
+bool request_json_head(struct request *request, struct worker *worker, size_t length) {
     pthread_mutex_lock(&worker->lock);
     const l3a_status status =
-        l3a_json_read(worker->context, "the request", request->body.bytes, request->body.length, JSON_VALUES, &request->json);
+        l3a_json_read(worker->context, "the request", request->body.bytes, length, JSON_VALUES, &request->json);
     request->reader_of_json = worker;
     if (status == L3A_ERROR_MEMORY) {
         refuse(request, MHD_HTTP_CONTENT_TOO_LARGE, l3a_error_hint(worker->context), "%s", l3a_error_text(worker->context));
@@ -86,8 +87,14 @@ bool request_json(struct request *request, struct worker *worker) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "send a JSON object", "the request is not a JSON object");
     }
     pthread_mutex_unlock(&worker->lock);
-    text_free(&request->body); /* the tree has copies */
+    if (length == request->body.length) {
+        text_free(&request->body); /* the tree has copies */
+    }
     return !request->status;
+}
+
+bool request_json(struct request *request, struct worker *worker) {
+    return request_json_head(request, worker, request->body.length);
 }
 
 void request_release(struct request *request) {

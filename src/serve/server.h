@@ -22,8 +22,10 @@ struct picture {
     struct request *request;
     char *name;         /* what answers and messages call it */
     const char *path;   /* in the library; NULL: it was sent */
-    const char *base64; /* NULL: the body of the request is the picture */
+    const char *base64; /* of a picture that was sent as a text; NULL: as bytes */
     size_t base64_length;
+    const void *bytes; /* in the body of the request */
+    size_t byte_count;
     const l3a_json_value *told; /* the object of the request that it comes from; NULL: none */
     char key[KEY_TEXT];         /* "": not known yet */
     uint64_t checksum;
@@ -86,6 +88,7 @@ struct request {
     unsigned retry;       /* seconds; 0: not said */
     bool page;            /* it is part of the page */
     const char *etag;     /* of the answer; NULL: none */
+    size_t json_length;   /* bytes of the answer that are JSON, before binary tensors; 0: not said */
     struct request *next;
 };
 
@@ -105,6 +108,8 @@ void request_done(struct request *request);
 bool format_allowed(const struct server *server, const void *bytes, size_t count, const char **problem);
 /* Reads the body as a JSON object; false: refused. */
 bool request_json(struct request *request, struct worker *worker);
+/* The same with its first `length` bytes; the body is kept if there are more. */
+bool request_json_head(struct request *request, struct worker *worker, size_t length);
 
 /* ---- What is known: what readers of the server see of the model ---- */
 

@@ -1,4 +1,4 @@
-/* What the server says about itself, the files of the page, and the table of routes. */
+/* What the server says about itself, and the table of routes. */
 #include "serve/export.h"
 #include "serve/library.h"
 #include "serve/model.h"
@@ -7,6 +7,41 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Health ---- */
+
+bool server_ready(struct server *server) {
+    pthread_mutex_lock(&server->teacher.lock);
+    const bool troubled = server->teacher.trouble != NULL;
+    pthread_mutex_unlock(&server->teacher.lock);
+    return !troubled && !atomic_load(&server->draining);
+}
+
+void server_trouble(struct server *server, struct text *text) {
+    pthread_mutex_lock(&server->teacher.lock);
+    text_json(text, server->teacher.trouble ? server->teacher.trouble : "the server is shutting down");
+    pthread_mutex_unlock(&server->teacher.lock);
+}
+
+void live_now(struct request *request) {
+    text_print(&request->answer, "{\"live\": true}\n");
+    request->status = MHD_HTTP_OK;
+}
+
+void ready_now(struct request *request) {
+    struct server *server = request->server;
+    if (server_ready(server)) {
+        text_print(&request->answer, "{\"ready\": true}\n");
+        request->status = MHD_HTTP_OK;
+        return;
+    }
+    text_print(&request->answer, "{\"ready\": false, \"error\": ");
+    server_trouble(server, &request->answer);
+    text_print(&request->answer, "}\n");
+    request->status = MHD_HTTP_SERVICE_UNAVAILABLE;
+}
+
+/* ---- State ---- */
 
 void status_now(struct request *request) {
     struct server *server = request->server;
@@ -20,7 +55,8 @@ void status_now(struct request *request) {
     text_print(answer, ", \"width\": %zu, \"classes\": %zu, \"edition\": %llu, \"library\": %s, \"readonly\": %s, \"token\": %s, ",
                server->width, knowledge->classes, (unsigned long long)knowledge->edition, server->library >= 0 ? "true" : "false",
                server->readonly ? "true" : "false", server->options->token ? "true" : "false");
-    text_print(answer, "\"ready\": %s, \"demo\": %s", ready ? "true" : "false", server->options->demo ? "true" : "false");
+    text_print(answer, "\"max_body\": %llu, \"ready\": %s, \"demo\": %s", (unsigned long long)server->options->body,
+               ready ? "true" : "false", server->options->demo ? "true" : "false");
     if (!ready) {
         text_print(answer, ", \"trouble\": ");
         server_trouble(server, answer);
@@ -51,6 +87,8 @@ void history_now(struct request *request) {
     knowledge_free(knowledge);
 }
 
+/* ---- Routes ---- */
+
 const struct route routes[] = {
     {.method = "GET", .path = "/", .open = true, .now = page_now},
     {.method = "GET", .path = "/page/", .prefix = true, .open = true, .now = page_now},
@@ -79,6 +117,8 @@ const struct route routes[] = {
     {.method = "GET", .path = "/v2/models/", .prefix = true, .now = inference_model_now},
     {.method = "POST", .path = "/v2/models/", .prefix = true, .changes = true, .start = infer_start, .finish = infer_finish},
     {.method = "GET", .path = "/health", .open = true, .now = studio_health_now},
+    {.method = "GET", .path = "/versions", .now = studio_versions_now},
+    {.method = "POST", .path = "/webhook", .changes = true, .start = studio_webhook_start},
     {.method = "POST", .path = "/setup", .changes = true, .start = studio_setup_start},
     {.method = "POST", .path = "/predict", .changes = true, .start = studio_predict_start, .finish = studio_predict_finish},
     {.method = NULL},

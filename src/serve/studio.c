@@ -1,9 +1,9 @@
-/* Label Studio's protocol for models: /health, /setup and /predict. Label Studio asks for predictions of tasks, and shows them as
- * choices.
+/* Label Studio's protocol for models: /health, /setup, /predict, /versions and /webhook. Label Studio asks for predictions of
+ * tasks, and shows them as choices. What it says to /webhook when people annotate is not used.
  *
  * A task names its picture by an address. This server opens no connections, so it takes pictures that are in the address itself
  * (data:image/jpeg;base64,…), and those of its library by the path that Label Studio gives to local files
- * (/data/local-files/?d=PATH). */
+ * (/data/local-files/?d=PATH) or to uploads (/data/upload/PATH), with or without the name of its host before it. */
 #include "serve/protocols.h"
 
 #include "serve/tagging.h"
@@ -13,10 +13,16 @@
 
 enum { NAME = 128 };
 
+/* The version is made of what the classes are: after a lesson it is another one, so that Label Studio asks for new predictions, and
+ * after a restart it is the same. */
 static void write_version(struct request *request, struct text *text) {
     struct knowledge *knowledge = knowledge_keep(request->server);
     struct text version = {0};
-    text_print(&version, "%s, edition %llu", request->server->model_name, (unsigned long long)knowledge->edition);
+    uint8_t digest[32];
+    char digits[9];
+    l3a_sha256(knowledge->class_list.bytes, knowledge->class_list.length, digest);
+    hex_encode(digest, 4, digits);
+    text_print(&version, "%s %s", request->server->model_name, digits);
     text_json(text, version.bytes ? version.bytes : "");
     text_free(&version);
     knowledge_free(knowledge);
@@ -32,6 +38,20 @@ void studio_setup_start(struct request *request, struct worker *worker) {
         text_print(&request->answer, "{\"model_version\": ");
         write_version(request, &request->answer);
         text_print(&request->answer, "}\n");
+        request->status = MHD_HTTP_OK;
+    }
+}
+
+void studio_versions_now(struct request *request) {
+    text_print(&request->answer, "{\"versions\": [");
+    write_version(request, &request->answer);
+    text_print(&request->answer, "]}\n");
+    request->status = MHD_HTTP_OK;
+}
+
+void studio_webhook_start(struct request *request, struct worker *worker) {
+    if (request_json(request, worker)) {
+        text_print(&request->answer, "{\"status\": \"ignored\", \"hint\": \"teach on the page, or with POST /v1/teach\"}\n");
         request->status = MHD_HTTP_OK;
     }
 }
@@ -54,41 +74,63 @@ static bool attribute(const char *tag, const char *end, const char *name, char v
     return false;
 }
 
-/* The names that a project gives to its choices and to the picture they belong to. */
-static void read_names(const l3a_json_value *root, char from[NAME], char to[NAME]) {
+/* What a project says about its choices. */
+struct choices {
+    char from[NAME], to[NAME]; /* the names of the choices, and of the picture they belong to */
+    bool single;               /* one picture has one choice */
+};
+
+static void read_choices(const l3a_json_value *root, struct choices *choices) {
     const char *config = l3a_json_text(l3a_json_get(root, "label_config"), NULL);
     const char *tag = config ? strstr(config, "<Choices") : NULL, *end = tag ? strchr(tag, '>') : NULL;
-    strcpy(from, "choice");
-    strcpy(to, "image");
+    char kind[NAME] = "single"; /* as Label Studio has it if nothing is said */
+    *choices = (struct choices){.from = "choice", .to = "image"};
     if (end) {
-        attribute(tag, end, "name", from);
-        attribute(tag, end, "toName", to);
+        attribute(tag, end, "name", choices->from);
+        attribute(tag, end, "toName", choices->to);
+        attribute(tag, end, "choice", kind);
+        choices->single = strcmp(kind, "multiple") != 0;
     }
+}
+
+/* The path in the library that an address of Label Studio stands for, still with its %XX; NULL: none. */
+static const char *local_path(const char *address) {
+    static const char *const places[] = {"/data/local-files/?d=", "/data/upload/"};
+    const bool elsewhere = strncmp(address, "http://", 7) == 0 || strncmp(address, "https://", 8) == 0;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        const char *found = strstr(address, places[i]);
+        if (found && (found == address || elsewhere)) {
+            return found + strlen(places[i]);
+        }
+    }
+    return NULL;
 }
 
 /* Finds the picture of a task: the first of its data that is an address of one. */
 static void read_task(struct request *request, const l3a_json_value *task, struct picture *picture, size_t number) {
-    static const char local[] = "/data/local-files/?d=";
     char name[40];
-    snprintf(name, sizeof name, "task %zu", number + 1);
-    picture->name = copy_string(name);
     picture->told = task;
     const l3a_json_value *data = l3a_json_get(task, "data");
     for (const l3a_json_value *item = l3a_json_first(data); item; item = l3a_json_next(item)) {
         size_t length = 0;
-        const char *address = l3a_json_text(item, &length);
+        const char *address = l3a_json_text(item, &length), *path = address ? local_path(address) : NULL;
+        if (path && request->server->library >= 0 && (picture->name = copy_string(path))) {
+            MHD_http_unescape(picture->name);
+            picture->path = picture->name;
+            return;
+        }
         if (address && strncmp(address, "data:image/", 11) == 0) {
             picture->base64 = address;
             picture->base64_length = length;
-            return;
-        }
-        if (address && strncmp(address, local, sizeof local - 1) == 0 && request->server->library >= 0) {
-            picture->path = address + sizeof local - 1;
-            return;
+            break;
         }
     }
-    picture->problem = MHD_HTTP_UNPROCESSABLE_CONTENT;
-    picture->error = copy_string("the task has no picture that this server can read");
+    snprintf(name, sizeof name, "task %zu", number + 1);
+    picture->name = copy_string(name);
+    if (!picture->base64) {
+        picture->problem = MHD_HTTP_UNPROCESSABLE_CONTENT;
+        picture->error = copy_string("the task has no picture that this server can read");
+    }
 }
 
 void studio_predict_start(struct request *request, struct worker *worker) {
@@ -109,7 +151,7 @@ void studio_predict_start(struct request *request, struct worker *worker) {
 
 struct studio {
     struct request *request;
-    char from[NAME], to[NAME];
+    struct choices choices;
     struct text *objects;
 };
 
@@ -120,12 +162,12 @@ static void predict_one(struct picture *picture, const l3a_tags *tags, void *use
     double score = 0;
     text_print(text, "{\"result\": [");
     for (size_t i = 0; i < l3a_tags_count(tags); i++) {
-        if (l3a_tags_predicted(tags, i)) {
+        if (l3a_tags_predicted(tags, i) && !(count && studio->choices.single)) {
             if (!count) {
                 text_print(text, "{\"from_name\": ");
-                text_json(text, studio->from);
+                text_json(text, studio->choices.from);
                 text_print(text, ", \"to_name\": ");
-                text_json(text, studio->to);
+                text_json(text, studio->choices.to);
                 text_print(text, ", \"type\": \"choices\", \"value\": {\"choices\": [");
                 score = (double)l3a_tags_score(tags, i);
             }
@@ -143,7 +185,7 @@ static void predict_one(struct picture *picture, const l3a_tags *tags, void *use
 void studio_predict_finish(struct request *request, struct worker *worker) {
     struct studio studio = {.request = request, .objects = calloc(request->picture_count, sizeof *studio.objects)};
     struct text *answer = &request->answer;
-    read_names(l3a_json_root(request->json), studio.from, studio.to);
+    read_choices(l3a_json_root(request->json), &studio.choices);
     if (!studio.objects) {
         refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "not enough memory");
     } else if (pictures_score(request, worker, predict_one, &studio)) {

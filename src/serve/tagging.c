@@ -123,6 +123,8 @@ void tag_start(struct request *request, struct worker *worker) {
     const char *name = query(request, "name", &bad);
     if (pictures_create(request, 1)) {
         request->pictures[0].name = copy_string(name ? name : "picture");
+        request->pictures[0].bytes = request->body.bytes;
+        request->pictures[0].byte_count = request->body.length;
         request->all = wants_all(request);
     }
 }

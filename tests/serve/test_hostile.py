@@ -1,5 +1,6 @@
 """Requests that are not meant well: other sites, other names, paths out of the library, wrong tokens, too much of everything, and
 random bytes. L3A_SERVE_REQUESTS: how many random requests."""
+import base64
 import http.client
 import json
 import os
@@ -90,7 +91,8 @@ def tokens(scratch, model):
     assert refused.returncode == 2 and "--token-file" in refused.stderr, refused
     with Server(model, "--token-file", token) as server:
         right = {"Authorization": "Bearer a-token-of-24-characters"}
-        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "a-token-of-24-characters"}, {"Authorization": "Basic eDp5"},
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "a-token-of-24-characters"}, {"Authorization": "Basic eDp5"}, {"Authorization": "Basic"},
+                        {"Authorization": "Basic " + base64.b64encode(b"a-token-of-24-characters").decode()}, {"Authorization": "Basic =:="},
                         {"Authorization": "Bearer a-token-of-24-character"}, {"Authorization": "Bearer "}):
             for path in ("/v1/status", "/v1/model", "/metrics", "/none"):
                 assert server.ask("GET", path, None, headers)[0] == 401, (headers, path)
@@ -98,6 +100,8 @@ def tokens(scratch, model):
             assert server.ask("POST", "/v1/undo", None, headers)[0] == 401
         for path in ("/", "/page/page.js", "/v2/health/live", "/v2/health/ready"):
             assert server.ask("GET", path)[0] == 200, path
+        for pair in ("label:a-token-of-24-characters", ":a-token-of-24-characters"):  # for programs that know only this
+            assert server.ask("GET", "/v1/status", None, {"Authorization": "basic " + base64.b64encode(pair.encode()).decode()})[0] == 200
         assert server.good("GET", "/v1/status", None, right)["token"] is True
         assert server.stop() == 0
 
@@ -179,6 +183,12 @@ def random_requests(server, folder):
         path, body = chance.choice(bodies)
         status, answer = server.ask("POST", path, mutate(chance, body), {"Content-Type": "application/json"})
         assert status in (200, 400, 404, 409, 410, 413, 422), (path, status, answer)
+    for number in range(REQUESTS // 5):  # binary tensors
+        tail = mutate(chance, b"\5\0\0\0abcde\3\0\0\0abc")
+        head = b'{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [2], "parameters": {"binary_data_size": %d}}]}' % len(tail)
+        head = mutate(chance, head) if number % 2 else head
+        status, answer = server.ask("POST", "/v2/models/colours/infer", head + tail, {"Inference-Header-Content-Length": str(len(head))})
+        assert status in (400, 413, 422), (status, answer)
     for number in range(REQUESTS // 2):  # whatever comes over the line
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
             try:

@@ -204,8 +204,15 @@ def check_failures(page, server, demo, stack):
     page.settled()
     broken = os.path.join(demo, "broken.jpg")
     Path(broken).write_text("no picture")
-    page.choose("#files", [broken, os.path.join(demo, "tagger.l3a")])
+    large = os.path.join(demo, "large.jpg")
+    with open(large, "wb") as file:
+        file.truncate((64 << 20) + 1)
+    refused = server.good("GET", "/metrics").decode().count('route="POST /v1/tag",status="4xx"')
+    page.choose("#files", [large])
     page.until("[...document.querySelectorAll('#filters button')].some(one => one.textContent === 'Cannot be read1')")
+    assert server.good("GET", "/metrics").decode().count('route="POST /v1/tag",status="4xx"') == refused  # it was not sent
+    page.choose("#files", [broken, os.path.join(demo, "tagger.l3a")])
+    page.until("[...document.querySelectorAll('#filters button')].some(one => one.textContent === 'Cannot be read2')")
     assert "1 other file left out" in page.line(), page.line()
     # Answers that are hard to get from a healthy server.
     page.evaluate("""(whole => {

@@ -2,9 +2,11 @@
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import signal
+import struct
 import sys
 import tarfile
 import time
@@ -153,23 +155,84 @@ def inference(server, folder, model):
     width = about["inputs"][1]["shape"][1]
     zeros = {"name": "features", "datatype": "FP32", "shape": [1, width], "data": [0.0] * width}
     assert len(server.good("POST", f"/v2/models/{name}/infer", {"inputs": [zeros]})["outputs"][0]["data"]) == len(classes)
-    assert server.ask("GET", "/v2/models/other")[0] == 404
-    assert server.ask("POST", f"/v2/models/{name}/infer", {"inputs": [{**zeros, "data": [0.0]}]})[0] == 400
+    assert server.ask("GET", "/v2/models/other")[0] == server.ask("GET", f"/v2/models/{name}/versions/2")[0] == 404
+    assert server.good("GET", f"/v2/models/{name}/versions/1/ready")["ready"] and server.good("GET", f"/v2/models/{name}/versions/1") == about
+    assert server.headers["content-type"] == "application/json"  # KServe's client reads errors of exactly this type
+    for wrong in ({**zeros, "data": [0.0]}, {**zeros, "shape": [1, width + 1]}, {**zeros, "shape": []}, {**zeros, "parameters": {"binary_data_size": 4}},
+                  {**zeros, "parameters": {"shared_memory_region": "r"}}, {**zeros, "datatype": "FP64"}):
+        assert server.ask("POST", f"/v2/models/{name}/infer", {"inputs": [wrong]})[0] == 400, wrong
+    assert server.ask("POST", f"/v2/models/{name}/infer", {"inputs": [zeros, zeros]})[0] == 400
+    for wrong in ({"name": "none"}, {"name": "scores", "parameters": {"classification": 2}}):
+        assert server.ask("POST", f"/v2/models/{name}/infer", {"inputs": [zeros], "outputs": [wrong]})[0] == 400
+    binary_inference(server, folder, name, zeros, outputs)
+
+
+def binary_inference(server, folder, name, zeros, expected):
+    """The extension for binary tensors, which Triton's client uses unless told otherwise: the same numbers as in JSON."""
+    def infer(head, tail, length=None, status=200):
+        head = json.dumps(head).encode()
+        headers = {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(len(head) if length is None else length)}
+        found, answer = server.ask("POST", f"/v2/models/{name}/infer", head + tail, headers)
+        assert found == status, (found, answer)
+        return answer
+
+    def item(data):
+        return struct.pack("<I", len(data)) + data
+    tail = item((folder / "red0.jpg").read_bytes()) + item((folder / "grey1.jpg").read_bytes())
+    image = {"name": "image", "datatype": "BYTES", "shape": [2], "parameters": {"binary_data_size": len(tail)}}
+    answer = infer({"inputs": [image], "parameters": {"binary_data_output": True}}, tail)
+    length = int(server.headers["inference-header-content-length"])
+    found, rest = {output["name"]: output for output in json.loads(answer[:length])["outputs"]}, answer[length:]
+    assert server.headers["content-type"] == "application/octet-stream" and all("data" not in output for output in found.values())
+    scores, predicted, tags = (found[key]["parameters"]["binary_data_size"] for key in ("scores", "predicted", "tags"))
+    assert len(rest) == scores + predicted + tags and found["scores"]["shape"] == expected["scores"]["shape"]
+    for one, other in zip(struct.unpack(f"<{scores // 4}f", rest[:scores]), expected["scores"]["data"], strict=True):
+        assert abs(one - other) <= 1e-6 * abs(other)
+    assert [byte == 1 for byte in rest[scores:scores + predicted]] == expected["predicted"]["data"]
+    assert rest[scores + predicted:] == b"".join(item(text.encode()) for text in expected["tags"]["data"])
+    named = infer({"inputs": [image], "outputs": [{"name": "tags"}]}, tail)  # and JSON for what is not asked for as bytes
+    assert named["outputs"] == [expected["tags"]] and "inference-header-content-length" not in server.headers
+    numbers = struct.pack("<2f", 0, 0) * (zeros["shape"][1] // 2)
+    features = {**zeros, "parameters": {"binary_data_size": len(numbers)}}
+    assert infer({"inputs": [features]}, numbers)["outputs"] == server.good("POST", f"/v2/models/{name}/infer", {"inputs": [zeros]})["outputs"]
+    infer({"inputs": [features]}, numbers[:-4] + struct.pack("<f", math.nan), status=400)
+    infer({"inputs": [image]}, tail, length=10**9, status=400)
+    infer({"inputs": [image]}, tail[:-1], status=400)
+    infer({"inputs": [{**image, "shape": [3]}]}, tail, status=400)
+    for broken in (tail[:-1], tail + b"\0", struct.pack("<I", 2**32 - 1) + tail):
+        infer({"inputs": [{**image, "parameters": {"binary_data_size": len(broken)}}]}, broken, status=400)
+    infer({"inputs": [{**image, "shape": [1], "parameters": {"binary_data_size": 4}}]}, item(b""), status=422)
+    assert server.ask("POST", f"/v2/models/{name}/infer", {"inputs": [zeros]}, {"Content-Encoding": "gzip"})[0] == 415
 
 
 def label_studio(server, folder):
     """The messages that Label Studio 1.x sends to a model."""
     assert server.good("GET", "/health") == {"status": "UP", "model_class": "l3a"}
     config = '<View><Image name="img" value="$image"/><Choices name="what" toName="img" choice="multiple"><Choice value="red"/></Choices></View>'
-    setup = server.good("POST", "/setup", {"project": "3.1700000000", "schema": config, "hostname": "http://localhost:8080", "access_token": "x"})
-    assert "edition" in setup["model_version"]
-    tasks = [{"id": 1, "data": {"image": "data:image/jpeg;base64," + encode(folder / "red0.jpg")}},
-             {"id": 2, "data": {"image": "/data/local-files/?d=green0.jpg"}}, {"id": 3, "data": {"image": "https://example.org/x.jpg"}}]
-    answer = server.good("POST", "/predict", {"tasks": tasks, "project": "3.1700000000", "label_config": config, "params": {}})
-    assert len(answer["results"]) == 3 and answer["results"][2]["result"] == []
-    for result, colour in zip(answer["results"], ("red", "green")):
-        region = result["result"][0]
+    setup = server.good("POST", "/setup", {"project": "3.1700000000", "schema": config, "hostname": "http://localhost:8080", "access_token": "x", "extra_params": None})
+    version = setup["model_version"]
+    assert server.good("GET", "/versions") == {"versions": [version]}
+    assert server.good("POST", "/webhook", {"action": "ANNOTATION_CREATED", "project": {"id": 3}})["status"] == "ignored"
+    (folder / "with space é.jpg").write_bytes((folder / "green0.jpg").read_bytes())
+    addresses = ["data:image/jpeg;base64," + encode(folder / "red0.jpg"), "/data/local-files/?d=green0.jpg", "https://example.org/x.jpg",
+                 "http://localhost:8080/data/local-files/?d=with%20space%20%C3%A9.jpg", "/data/upload/more/one.png", "/data/upload/../copy.l3a",
+                 "https://example.org/data/upload/%2e%2e/copy.l3a", "x/data/upload/red0.jpg"]
+    tasks = [{"id": i, "data": {"text": "a", "image": address}, "annotations": [], "predictions": []} for i, address in enumerate(addresses)]
+    request = {"tasks": tasks, "project": "3.1700000000", "label_config": config, "params": {"login": "", "password": "", "context": None}}
+    answer = server.good("POST", "/predict", request)
+    assert len(answer["results"]) == len(tasks) and all(answer["results"][i]["result"] == [] for i in (2, 5, 6, 7))
+    for i, colour in ((0, "red"), (1, "green"), (3, "green"), (4, "red")):
+        region = answer["results"][i]["result"][0]
         assert (region["from_name"], region["to_name"], region["type"]) == ("what", "img", "choices") and colour in region["value"]["choices"]
+        assert answer["results"][i]["model_version"] == version
+    (folder / "with space é.jpg").unlink()
+    server.good("POST", "/v1/teach", {"pictures": [{"path": "grey5.jpg", "tags": ["red", "grey", "dull"]}]})
+    assert server.good("GET", "/versions") != {"versions": [version]}
+    request["tasks"] = [{"id": 1, "data": {"image": "/data/local-files/?d=grey5.jpg"}}]
+    assert len(server.good("POST", "/predict", request)["results"][0]["result"][0]["value"]["choices"]) > 1
+    request["label_config"] = config.replace(' choice="multiple"', "")  # then Label Studio takes one
+    assert len(server.good("POST", "/predict", request)["results"][0]["result"][0]["value"]["choices"]) == 1
+    server.good("POST", "/v1/undo")
 
 
 def page_and_metrics(server):
@@ -179,13 +242,14 @@ def page_and_metrics(server):
         assert "default-src 'none'" in server.headers["content-security-policy"] and server.headers["x-content-type-options"] == "nosniff"
         file = SOURCE / "src/serve" / ("page/index.html" if path == "/" else path[1:])
         etag = f'"{hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"'
-        assert server.headers["etag"] == etag and server.ask("GET", path, headers={"If-None-Match": etag})[0] == 304
-        assert server.ask("GET", path, headers={"If-None-Match": '"0"'})[0] == 200
+        assert server.headers["etag"] == etag
+        for known, status in ((etag, 304), (f"W/{etag}", 304), (f'"0", {etag}', 304), ('"0"', 200), (etag[:-2] + '"', 200)):
+            assert server.ask("GET", path, headers={"If-None-Match": known})[0] == status, (path, known)
     assert server.ask("GET", "/page/nothing.js")[0] == server.ask("GET", "/page/../openapi.json")[0] == 404
     text = server.good("GET", "/metrics").decode()
     values = dict(re.findall(r"^([a-z0-9_]+(?:\{[^}]*\})?) ([0-9.e+-]+)$", text, re.M))
     assert len(values) == len([line for line in text.splitlines() if line and line[0] != "#"]), "a line that Prometheus cannot read"
-    assert values["l3a_lessons_total"] == "3" and values["l3a_classes"] == "3" and values["l3a_undone_total"] == "2"
+    assert values["l3a_lessons_total"] == "4" and values["l3a_classes"] == "3" and values["l3a_undone_total"] == "3"
     documented = (SOURCE / "docs/serving.md").read_text()
     for name in re.findall(r"^# TYPE (\w+)", text, re.M):
         assert f"`{name}`" in documented, f"docs/serving.md does not explain {name}"
@@ -207,7 +271,7 @@ def openapi(server):
 
     for schema in schemas.values():
         jsonschema.Draft202012Validator.check_schema(schema)
-    for path in ("/v1/status", "/v1/classes", "/v1/history", "/v1/quality", "/v1/library", "/v2", "/v2/health/live", "/v2/health/ready", "/health"):
+    for path in ("/v1/status", "/v1/classes", "/v1/history", "/v1/quality", "/v1/library", "/v2", "/v2/health/live", "/v2/health/ready", "/health", "/versions"):
         check(server.good("GET", path), "get", path)
     tagged = server.good("POST", "/v1/tag", {"pictures": [{"path": "red0.jpg"}, {"path": "none"}]})
     check(tagged, "post", "/v1/tag")

@@ -6,7 +6,7 @@ import * as intake from './intake.js';
 import * as lessons from './lessons.js';
 import * as store from './pictures.js';
 import {reviewList, reviewUnsure, setReadonly} from './review.js';
-import {asking, connection, get, tryNow} from './server.js';
+import {asking, connection, get, limits, tryNow} from './server.js';
 import {tagbox} from './tagbox.js';
 import * as views from './views.js';
 import {count, list, number, plain, same} from './words.js';
@@ -425,6 +425,7 @@ find('#renaming form').addEventListener('submit', async () => {
 function learnStatus(next) {
   const first = status.model === '';
   status = next;
+  limits.body = next.max_body;
   find('#model').textContent = next.model.split('/').pop();
   document.title = `${next.model.split('/').pop()} – l3a`;
   setReadonly(next.readonly);

@@ -16,6 +16,8 @@ export class Problem extends Error {
 export const connection = Object.assign(new EventTarget(), {gone: false, busy: false});
 // Set by page.js: asks the person for the token, and resolves when there is one.
 export const asking = {token: null};
+// Set by page.js: the bytes that a request may have. A server that refuses more ends the connection, and Firefox then shows no answer.
+export const limits = {body: Infinity};
 
 let retry = null; // ends the current pause early
 let waiting = 0;  // requests that the server was too busy for
@@ -81,6 +83,9 @@ async function problem(answer) {
 
 // Resolves to the answer, whatever its kind. patient: false gives up when the server does not answer.
 export async function send(method, path, {body, type, signal, patient = true} = {}) {
+  if ((body?.size ?? body?.length ?? 0) > limits.body) {
+    throw new Problem(413, `This is too large: the server takes ${Math.floor(limits.body / 2 ** 20)} MB at a time.`, 'Use a smaller copy, or start the server with a larger --max-body.');
+  }
   for (let tries = 0;;) {
     const used = sessionStorage.getItem(TOKEN);
     let answer;
