@@ -12,7 +12,7 @@
 
 static void check(const l3a_context *context, l3a_status status) {
     if (status != L3A_OK) {
-        fprintf(stderr, "error: %s\nhint: %s\n", l3a_error_text(context), l3a_error_hint(context));
+        fprintf(stderr, "%s: %s\nhint: %s\n", l3a_status_name(status), l3a_error_text(context), l3a_error_hint(context));
         exit(1);
     }
 }

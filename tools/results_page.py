@@ -157,17 +157,29 @@ def caption(results, name, data):
     return f"{SOURCE[data]}{width}; {'mean ± standard deviation over ' + str(len(seeds)) + ' seeds' if len(seeds) > 1 else 'one seed'}."
 
 
-def difference_range(results, name, column, left, right):
-    """The difference between two methods over the four settings: 'smallest to largest'."""
-    differences = []
+def differences(results, name, column, left, right):
+    """The difference between two methods in each of the four settings."""
+    found = []
     for data, protocol in SETTINGS:
         rows = [results.row(name, data, protocol, method) for method in (left, right)]
         if all(rows) and all(row.spread(column) for row in rows):
-            differences.append(rows[0].spread(column)[0] - rows[1].spread(column)[0])
-    if not differences:
+            found.append(rows[0].spread(column)[0] - rows[1].spread(column)[0])
+    return found
+
+
+def difference_range(results, name, column, left, right):
+    """'smallest to largest'"""
+    found = differences(results, name, column, left, right)
+    if not found:
         return f"*not measured: {left}, {right}*"
-    low, high = (f"{value:.1f}" for value in (min(differences), max(differences)))
+    low, high = (f"{value:.1f}" for value in (min(found), max(found)))
     return low if low == high else f"{low} to {high}"
+
+
+def largest_difference(results, name, column, left, right):
+    """For methods that hardly differ: 'at most largest', whichever is above the other."""
+    found = differences(results, name, column, left, right)
+    return f"at most {max(map(abs, found)):.2f}" if found else f"*not measured: {left}, {right}*"
 
 
 def commands(results):
@@ -201,7 +213,7 @@ def figure_link(results):
 
 def fill(template, results):
     functions = {"figure_link": figure_link, "table": table, "ablation": ablation, "published": published, "caption": caption, "range": difference_range,
-                 "commands": commands, "timings": timings}
+                 "largest": largest_difference, "commands": commands, "timings": timings}
 
     def replacement(match):
         name, *arguments = match.group(1).split()

@@ -2,8 +2,8 @@
  *
  * This header is the whole public interface, meant to be read from top to bottom: the context that every other object belongs to,
  * the tagger, settings, feature tables, the model with its simple calls and then its explicit ones, metrics, whole experiments,
- * pictures, data sets and backbones, packed models, and what a file or the machine is. examples/tag.c and examples/learn_and_tag.c
- * are complete programs.
+ * pictures, data sets and backbones, lessons, packed models, and what a file or the machine is. examples/tag.c, examples/teach.c
+ * and examples/learn_and_tag.c are complete programs.
  *
  * Conventions:
  * - A function that can fail returns an l3a_status. The context keeps the text of the last failure: l3a_error_text() says what went
@@ -426,7 +426,7 @@ L3A_PUBLIC l3a_status l3a_features_checksum(l3a_features *features, uint64_t *ch
  * - A score is a number for an image and a class: the higher, the likelier the image shows the class. Scores of one class can be
  *   compared with each other. The score of a model is a least-squares estimate of the label, 1 if the class is present and 0 if it
  *   is absent. It is not a probability, and no fixed formula turns it into one, because its scale depends on the data and on how
- *   many labels were absent (docs/method.md).
+ *   many labels were missing (docs/method.md).
  * - A threshold is a score, one per class: l3a_model_thresholds(). A class is predicted for an image if its score is above the
  *   class's threshold.
  * - The settings eta, theta and head-theta are the paper's, given as sigma(score) = 1 / (1 + exp(-score)). theta stands for the
@@ -878,8 +878,9 @@ L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *
                                        const l3a_report_options *options, const char *path);
 /* The table of one or more finished runs for a paper or a web page, as text: the format is "latex" (with the package booktabs) or
  * "markdown". Methods are the rows, with average mAP and, after the last phase, mAP, CF1 and OF1; ± is the standard deviation over
- * seeds and class orders, the best is bold, and the paper's own rows follow, as in the report. The text is cut to capacity, and
- * *length is its full length; text may be NULL if capacity is 0. Since 0.7. */
+ * seeds and class orders, the best is bold, and the paper's own rows follow, as in the report. The only folder can be that of a
+ * sweep: its points are then the rows, in the order of the grid, with a column for each setting that varies. The text is cut to
+ * capacity, and *length is its full length; text may be NULL if capacity is 0. Since 0.7. */
 L3A_PUBLIC l3a_status l3a_report_table(l3a_context *context, const char *const *folders, size_t count, const char *format,
                                        char *text, size_t capacity, size_t *length);
 /* The charts of the report, each as a figure for papers and slides in a file of its own, named by what it shows:
@@ -1160,7 +1161,7 @@ L3A_PUBLIC l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient
 
 /* ---- Lessons and their history ----------------------------------------------------------------------------------------
  * A lesson is a list of pictures with the classes that each shows. A tagger learns it at once, and what was taught can be listed,
- * undone and corrected, as long as the model's history is kept.
+ * undone and corrected, as long as the model's history is kept. examples/teach.c is a complete program.
  *
  * The history is the file MODEL.history beside the model, readable only by its owner. For each picture taught it keeps the path,
  * a checksum of the file, the judgement, and the features: 4 bytes times the width, about 800 bytes with 192 features and 3 KiB
@@ -1205,7 +1206,7 @@ L3A_PUBLIC const char *l3a_lesson_path(const l3a_lesson *lesson, size_t index);
  * taught before in the same way, L3A_ERROR_STATE if it has not been tried yet, and otherwise why it could not be read. Since 0.3.
  */
 L3A_PUBLIC l3a_status l3a_lesson_outcome(const l3a_lesson *lesson, size_t index);
-/* The same in words, "" for L3A_OK. Since 0.3. */
+/* The same in words, with the path; "" for L3A_OK. Since 0.3. */
 L3A_PUBLIC const char *l3a_lesson_problem(const l3a_lesson *lesson, size_t index);
 L3A_PUBLIC void l3a_lesson_free(l3a_lesson *lesson);
 
@@ -1291,7 +1292,7 @@ L3A_PUBLIC const char *l3a_history_path(const l3a_history *history);
 L3A_PUBLIC const char *l3a_history_gap(const l3a_history *history);
 
 /* What to expect of each class: precision and recall of the pictures in the history, each scored by the model as if it had not been
- * taught (l3a_model_leave_out). One number per class, as percentage; NaN if there are too few pictures to tell. shown gets the
+ * taught (l3a_model_leave_out). One number per class, in percent; NaN if there are too few pictures to tell. shown gets the
  * number of pictures in the history that show the class, and judged that of those judged for it. */
 L3A_PUBLIC l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
                                          uint64_t *judged);
@@ -1307,7 +1308,8 @@ L3A_PUBLIC l3a_status l3a_history_load(l3a_history *history);
 /* A picture that the model was taught, and that was not taken back. labels has one number per class of the model: 1 shown, 0 not
  * shown, -1 not judged. complete: it was judged for all classes that the model knew then. To stop, return non-zero. Since 0.8. */
 typedef int l3a_taught_callback(const char *path, uint64_t checksum, const int8_t *labels, int complete, void *user);
-/* Calls back for each of them, those taught first to last. If the callback stops it, returns L3A_ERROR_CANCELLED. Since 0.8. */
+/* Calls back for each of them, in the order in which they were taught. If the callback stops it, returns L3A_ERROR_CANCELLED. Since
+ * 0.8. */
 L3A_PUBLIC l3a_status l3a_history_pictures(const l3a_history *history, l3a_taught_callback *each, void *user);
 
 /* ---- Packed models --------------------------------------------------------------------------------------------------

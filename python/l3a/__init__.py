@@ -1,10 +1,10 @@
 """L3A: teach a multi-label classifier new classes, phase after phase, in closed form.
 
 - :class:`Tagger` tags pictures, and learns new tags from pictures.
-- :class:`L3AClassifier` and :class:`JointRidge` learn from features, as estimators of scikit-learn.
+- :class:`L3AClassifier` and :class:`JointRidge` learn from features, as scikit-learn estimators.
 - :func:`run` and :func:`sweep` compare methods over the phases of a protocol; :func:`load_run` and :func:`load_sweep` load
   what they, or the command, have written.
-- :func:`extract` makes a feature file with a network of PyTorch.
+- :func:`extract` makes a feature file with a PyTorch network.
 
 What fails raises :class:`Error`, with the library's text and hint."""
 import importlib

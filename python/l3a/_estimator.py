@@ -1,4 +1,4 @@
-"""L3A as estimators of scikit-learn: features in, scores and classes out.
+"""L3A as scikit-learn estimators: features in, scores and classes out.
 
 scikit-learn itself is optional. Where it is installed, the estimators derive from its base classes."""
 import ctypes

@@ -1,4 +1,4 @@
-"""Features from networks of PyTorch, in a feature file.
+"""Features from PyTorch networks, in a feature file.
 
 The network is called batch by batch, and the features go to a temporary file beside the result, so they need not fit into memory.
 Labels and names do, with one byte per image and class. At the end the library writes the feature file in one step: a path holds
@@ -27,12 +27,12 @@ class Extraction(NamedTuple):
 def extract(model: Any, loader: Iterable[Any], path: Any, classes: Sequence[str], *, layer: Optional[str] = None,
             half: bool = False, device: Any = None, backbone: Optional[str] = None, preprocess: Optional[str] = None,
             records: Optional[Mapping[str, str]] = None, progress: Progress = True) -> Extraction:
-    """Computes the features of pictures with a network of PyTorch, and writes them to a feature file.
+    """Computes the features of pictures with a PyTorch network, and writes them to a feature file.
 
     Every command and function that takes features takes the file: run, sweep, learn, eval, predict, and the estimators.
 
     model : a torch.nn.Module
-        The features are what the network computes before its classifier. A model of timm says itself what that is
+        The features are what the network computes before its classifier. A timm model says itself what that is
         (``forward_features`` and ``forward_head(…, pre_logits=True)``); a model without a classifier, such as one that timm made
         with ``num_classes=0``, returns them. Otherwise ``layer`` names the classifier, and its input is taken. The model is used
         in evaluation mode and without gradients, and left as it was.

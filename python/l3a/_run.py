@@ -74,7 +74,8 @@ class _Folder:
 
     def to_latex(self) -> str:
         """The results for LaTeX, with the package booktabs, as ``l3a run --format latex`` prints them: the columns of the paper's
-        tables, the best in bold, and the paper's own rows if it has any. All phases must be finished."""
+        tables, the best in bold, and the paper's own rows if it has any. A sweep has a row for each point. All phases must be
+        finished."""
         return self._table("latex")
 
     def to_markdown(self) -> str:

@@ -15,7 +15,7 @@ from ._declarations import (Pool, Status, l3a_backbone_options, l3a_history_entr
 from ._error import Error, make_error
 from ._library import Context, Handle, Interrupt, decode, encode, library, path_bytes, setting_text, sized, text_array
 
-Picture = Any  # a path, the bytes of a file, an image of Pillow, or an array [height, width, 3] of uint8
+Picture = Any  # a path, the bytes of a file, a Pillow image, or an array [height, width, 3] of uint8
 
 
 class Tag(NamedTuple):
@@ -74,7 +74,7 @@ class Entry(NamedTuple):
 
 
 class Expectation(NamedTuple):
-    """What to expect of a tag, in per cent; None if too few pictures were taught to tell."""
+    """What to expect of a tag, in percent; None if too few pictures were taught to tell."""
     precision: Optional[float]
     recall: Optional[float]
     shown: int
@@ -87,7 +87,7 @@ def png_bytes(pixels: Any) -> bytes:
     kinds = {(2, 0): 0, (3, 1): 0, (3, 3): 2, (3, 4): 6}
     kind = kinds.get((found.ndim, found.shape[2] if found.ndim == 3 else 0))
     if kind is None or found.dtype != "uint8" or not found.size:
-        raise problem(f"an array of shape {found.shape} and type {found.dtype} is no picture",
+        raise problem(f"an array of shape {found.shape} and type {found.dtype} is not a picture",
                       "pictures are uint8, [height, width] or [height, width, 3]")
     height, width = found.shape[:2]
     rows = found.reshape(height, -1)
@@ -134,18 +134,18 @@ def _tags_of(handle: int) -> Tags:
 class Tagger:
     """Tags pictures, and learns new tags from pictures.
 
-    A picture is a path, the bytes of a file, an image of Pillow, or an array of uint8 [height, width, 3]. Any number of threads
+    A picture is a path, the bytes of a file, a Pillow image, or an array of uint8 [height, width, 3]. Any number of threads
     may tag at the same time; teaching, undoing and saving take turns. Nothing is written before ``save``.
 
     >>> import l3a
-    >>> tagger = l3a.Tagger.create("pets.safetensors", backbone=backbone, threads=1)
+    >>> tagger = l3a.Tagger.create("pets.l3a", backbone=backbone, threads=1)
     >>> lesson = tagger.teach([red, green, blue], [["red"], ["green"], ["blue"]])
     >>> lesson.images, lesson.new_classes
     (3, 3)
     >>> tagger.tag(red).all[0].name
     'red'
     >>> tagger.save()
-    >>> with l3a.Tagger.open("pets.safetensors", threads=1) as tagger:
+    >>> with l3a.Tagger.open("pets.l3a", threads=1) as tagger:
     ...     tagger.classes
     ['red', 'green', 'blue']
     """

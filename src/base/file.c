@@ -26,8 +26,9 @@ static int posix_open(const char *path, int flags, mode_t mode) {
 static int posix_open_lock(const char *path) {
     struct stat about;
     int file = posix_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
-    if (file < 0 && errno == EACCES) {
+    if (file < 0 && errno == EACCES) { /* the file of another user can still be locked */
         file = posix_open(path, O_RDONLY | O_NOFOLLOW, 0);
+        errno = file < 0 && errno == ENOENT ? EACCES : errno; /* there is none, and none can be made */
     }
     if (file < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO)) {
         errno = EEXIST;

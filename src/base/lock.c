@@ -20,12 +20,12 @@ struct l3a_lock {
 
 static const struct timespec pause_between_tries = {0, 20 * 1000 * 1000};
 
-static l3a_status fail_lock(l3a_context *context, const char *name, const char *path, int code) {
+static l3a_status fail_open(l3a_context *context, const char *name, const char *path, int code) {
     if (code == EEXIST) {
         return fail(context, L3A_ERROR_IO, "move it away: l3a did not create it, and leaves it alone",
                     "%s: is in the way: l3a needs this name for the lock of %s", path, name);
     }
-    return fail_system(context, name, code == ENOENT || code == ENOTDIR ? "write" : "lock", code);
+    return fail_system(context, name, "write", code); /* the folder takes no new file */
 }
 
 /* *file is negative if another process holds the lock. */
@@ -34,19 +34,20 @@ static l3a_status try_lock(l3a_context *context, const char *name, const char *p
     const file_operations *files = context->files;
     for (int i = 0; i < TRIES; i++) {
         *file = files->open_lock(path);
-        const int code = *file < 0 || files->lock(*file, path) ? errno : 0;
-        if (!code) {
+        if (*file < 0) {
+            return fail_open(context, name, path, errno);
+        }
+        if (!files->lock(*file, path)) {
             return L3A_OK;
         }
-        if (*file >= 0) {
-            files->close(*file);
-            *file = -1;
-        }
+        const int code = errno;
+        files->close(*file);
+        *file = -1;
         if (code == EWOULDBLOCK) {
             return L3A_OK;
         }
         if (code != ESTALE) {
-            return fail_lock(context, name, path, code);
+            return fail_system(context, name, "lock", code);
         }
     }
     return L3A_OK;

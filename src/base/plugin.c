@@ -85,7 +85,7 @@ static l3a_status find_plugin(l3a_context *context, const char *kind, char *path
             "started to work alone",
             "plug-in %s: this is the static build, which has no plug-ins", kind);
     FAIL_IF(given && given[0] != '/', context, L3A_ERROR_OPTION, "set it to the full path of the folder that has the plug-ins",
-            "L3A_PLUGIN_PATH: '%.200s' is no full path", given);
+            "L3A_PLUGIN_PATH: '%.200s' is not an absolute path", given);
     FAIL_IF(!given && !own_folder(folder, sizeof folder), context, L3A_ERROR_NOT_FOUND,
             "set L3A_PLUGIN_PATH to the folder that has the plug-ins", "plug-in %s: the library's own folder is unknown", kind);
     const int length = snprintf(path, capacity, "%s%s/libl3a-%s.so", given ? given : folder, given ? "" : L3A_PLUGIN_FOLDER, kind);

@@ -72,7 +72,8 @@ static int unknown_option(const struct arguments *arguments, const char *text, c
     char mistyped[64];
     size_t count = 0;
     for (const struct option *option = arguments->command->options; option->name; option++) {
-        names[count++] = option->name;
+        names[count] = option->name;
+        count += option->name[1] != '\0'; /* every letter is close to every other */
     }
     for (const struct option *option = common_options; option->name; option++) {
         names[count++] = option->name;
@@ -195,11 +196,21 @@ const char *argument(const struct arguments *arguments, const char *name) {
     return index < 0 ? NULL : arguments->values[index];
 }
 
+void print_usage(const struct arguments *arguments) {
+    print_hint("usage: l3a %s %s", arguments->command->name, arguments->command->usage);
+}
+
+int complain_usage(const struct arguments *arguments, const char *text) {
+    complain(arguments, "%s", text);
+    print_usage(arguments);
+    return EXIT_USAGE;
+}
+
 const char *argument_needed(const struct arguments *arguments, const char *name) {
     const char *value = argument(arguments, name);
     if (!value) {
         complain(arguments, "%s%s is required", strlen(name) > 1 ? "--" : "-", name);
-        print_hint("usage: l3a %s %s", arguments->command->name, arguments->command->usage);
+        print_usage(arguments);
     }
     return value;
 }
@@ -212,7 +223,7 @@ bool argument_number(const struct arguments *arguments, const char *name, double
     char *end;
     const double number = strtod(text, &end);
     if (end == text || *end || !(number >= low && number <= high)) {
-        complain(arguments, "--%s: '%s' is not a number from %g to %g", name, text, low, high);
+        complain(arguments, "--%s: '%s' is not a number from %.10g to %.10g", name, text, low, high);
         return false;
     }
     *value = number;

@@ -33,6 +33,7 @@ struct option {
 struct arguments;
 
 struct command {
+    const char *group; /* what people want to do with it */
     const char *name, *usage, *help;
     const struct option *options; /* ended by a NULL name */
     enum takes_settings settings; /* which of the library's settings it also takes */
@@ -161,6 +162,10 @@ int explain(const struct arguments *arguments, l3a_status status);
 /* The same for an error that another object keeps. */
 int explain_error(const struct arguments *arguments, l3a_status status, const char *text, const char *hint);
 __attribute__((format(printf, 2, 3))) int complain(const struct arguments *arguments, const char *format, ...);
+/* Complains, and adds how the command is used. */
+int complain_usage(const struct arguments *arguments, const char *text);
+/* How the command is used, as a hint. */
+void print_usage(const struct arguments *arguments);
 
 void print_help(FILE *to, const struct command *command);
 void print_overview(FILE *to);
@@ -325,7 +330,9 @@ void request_free(struct request *request);
 
 /* Prints the results of a run; format "summary" prints only the table over all phases. */
 l3a_status print_results(l3a_context *context, const l3a_experiment *run, const char *format);
-/* Prints the table to publish of some runs: "latex" or "markdown". */
+/* Whether a format is that of a table to publish: "latex" or "markdown". */
+bool is_published(const char *format);
+/* Prints this table of some runs, or of a sweep. */
 l3a_status print_report_table(l3a_context *context, const char *const *folders, size_t count, const char *format);
 
 #endif

@@ -91,6 +91,9 @@ static l3a_status run_phases(const struct demo *demo) {
     if (status == L3A_OK) {
         status = l3a_options_set_number(demo->context, settings, "gamma", 20);
     }
+    if (status == L3A_OK) { /* drawings have no secrets */
+        status = l3a_options_set_integer(demo->context, settings, "privacy-limit", 0);
+    }
     options.settings = settings;
     if (status == L3A_OK) {
         status = l3a_features_open(demo->context, in_folder(demo, "train.safetensors", path), &options.train);
@@ -256,16 +259,15 @@ static void print_command(const struct demo *demo, const char *line) {
 
 static void say_what_next(const struct demo *demo) {
     printf("\nTry the tagger on more pictures:\n");
-    print_command(demo, " predict DEMO/tagger.safetensors --backbone DEMO/backbone.safetensors"
-                        " DEMO/pictures/VOC2007/JPEGImages/00000?.jpg");
-    printf(
-        "With your own pictures: write mine.csv with the header `path,labels` and lines such as `photos/1.jpg,cat;sofa`, then\n");
-    print_command(demo, " data list:mine.csv --check-pictures");
-    print_command(demo, " extract --backbone DEMO/backbone.safetensors --data list:mine.csv -o mine.safetensors");
-    print_command(demo, " learn mine-tagger.safetensors --dim 2048 --features mine.safetensors --classes cat,sofa");
-    print_command(demo, " predict mine-tagger.safetensors --backbone DEMO/backbone.safetensors photos/2.jpg");
+    print_command(demo, " tag DEMO/tagger.safetensors DEMO/pictures/VOC2007/JPEGImages/00000?.jpg"
+                        " --backbone DEMO/backbone.safetensors");
+    printf("Teach your own pictures, sorted into a folder for each tag (photos/cat, photos/sofa, …), and tag others:\n");
+    print_command(demo, " teach mine.l3a folders:photos --backbone DEMO/backbone.safetensors");
+    print_command(demo, " tag mine.l3a others");
+    print_command(demo, " undo mine.l3a");
     printf("The demo's backbone has only seen drawings. For photographs, use a ViT, ResNet or TResNet checkpoint from timm or\n"
-           "torchvision.\n");
+           "torchvision. To teach in a browser instead, type\n");
+    print_command(demo, " serve --demo");
 }
 
 int demo_command(struct arguments *arguments) {

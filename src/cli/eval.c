@@ -86,7 +86,7 @@ int eval_command(struct arguments *arguments) {
         return EXIT_USAGE;
     }
     if (arguments->positional_count != 1) {
-        return complain(arguments, "name one model file");
+        return complain_usage(arguments, "name one model file");
     }
     l3a_status status = l3a_model_load(arguments->context, arguments->positionals[0], &model);
     if (status == L3A_OK && theta) {

@@ -38,7 +38,7 @@ int forget_command(struct arguments *arguments) {
     uint64_t number = 1;
     int exact = 0;
     if (arguments->positional_count != 1) {
-        return complain(arguments, "name one model file");
+        return complain_usage(arguments, "name one model file");
     }
     if ((classes != NULL) + (phase != NULL) + (features != NULL) != 1) {
         return complain(arguments, "give exactly one of --classes, --phase and --features");

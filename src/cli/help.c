@@ -212,7 +212,7 @@ void print_help(FILE *to, const struct command *command) {
     const struct manual *manual = manual_find(command->name);
     const int columns = terminal_columns(to);
     char usage[256];
-    snprintf(usage, sizeof usage, "l3a %s %s\n", command->name, command->usage);
+    snprintf(usage, sizeof usage, "l3a %s%s%s\n", command->name, command->usage[0] ? " " : "", command->usage);
     fprintf(to, "usage: ");
     print_wrapped(to, usage, 7, columns);
     print_wrapped(to, command->help, 0, columns);
@@ -233,29 +233,6 @@ void print_help(FILE *to, const struct command *command) {
     }
 }
 
-/* The commands by what people want to do. Names that are not in the table of commands are passed over. */
-enum { GROUP_SIZE = 8 };
-static const struct {
-    const char *heading, *names[GROUP_SIZE];
-} groups[] = {
-    {"start here", {"demo", "doctor", "help"}},
-    {"use", {"tag", "teach", "undo", "history", "rename"}},
-    {"measure", {"run", "sweep", "eval", "report", "methods"}},
-    {"data", {"data", "extract"}},
-    {"models", {"info", "learn", "merge", "forget", "pack", "predict"}},
-};
-
-enum { GROUPS = sizeof groups / sizeof groups[0] };
-
-static bool is_in_a_group(const struct command *command) {
-    bool found = false;
-    for (size_t i = 0; i < GROUPS * GROUP_SIZE; i++) {
-        const char *name = groups[i / GROUP_SIZE].names[i % GROUP_SIZE];
-        found = found || (name && strcmp(name, command->name) == 0);
-    }
-    return found;
-}
-
 /* Includes the usage of the command if there is room. */
 static void print_overview_line(FILE *to, const struct command *command, int columns) {
     const bool wide = columns >= 120;
@@ -269,25 +246,12 @@ static void print_overview_line(FILE *to, const struct command *command, int col
 
 void print_overview(FILE *to) {
     const int columns = terminal_columns(to);
-    fprintf(to, "l3a %s: teach a multi-label classifier new classes without forgetting the old ones\n", l3a_version());
-    for (size_t group = 0; group < GROUPS; group++) {
-        print_heading(to, groups[group].heading);
-        for (size_t i = 0; i < GROUP_SIZE && groups[group].names[i]; i++) {
-            const struct command *command = command_find(groups[group].names[i]);
-            if (command) {
-                print_overview_line(to, command, columns);
-            }
-        }
-    }
-    bool headed = false;
+    fprintf(to, "l3a %s: teach an image tagger new tags without forgetting the old ones\n", l3a_version());
     for (const struct command *command = commands; command->name; command++) {
-        if (!is_in_a_group(command)) {
-            if (!headed) {
-                print_heading(to, "more");
-            }
-            headed = true;
-            print_overview_line(to, command, columns);
+        if (command == commands || strcmp(command->group, command[-1].group) != 0) {
+            print_heading(to, command->group);
         }
+        print_overview_line(to, command, columns);
     }
     fprintf(to, "\nRun 'l3a help COMMAND' for details.\n'l3a --citation' says what to cite.\n");
 }

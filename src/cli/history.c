@@ -151,7 +151,7 @@ int history_command(struct arguments *arguments) {
         return EXIT_USAGE;
     }
     if (arguments->positional_count != 1) {
-        return complain(arguments, "name one model file");
+        return complain_usage(arguments, "name one model file");
     }
     const l3a_status status = l3a_history_open(arguments->context, arguments->positionals[0], &history);
     if (status == L3A_OK) {

@@ -171,7 +171,7 @@ int info_command(struct arguments *arguments) {
         return EXIT_USAGE;
     }
     if (arguments->positional_count != 1) {
-        return complain(arguments, "name one file");
+        return complain_usage(arguments, "name one file");
     }
     const l3a_status status = l3a_file_open(arguments->context, arguments->positionals[0], &file);
     if (status == L3A_OK && strcmp(format, "json") == 0) {

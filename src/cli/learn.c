@@ -234,7 +234,7 @@ int learn_command(struct arguments *arguments) {
         return EXIT_USAGE;
     }
     if (arguments->positional_count != 1) {
-        return complain(arguments, "name one model file");
+        return complain_usage(arguments, "name one model file");
     }
     if (!argument_labels_fit(arguments, "features", "labels") || !list_parse(classes, &list)) {
         list_free(&list);

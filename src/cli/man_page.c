@@ -157,15 +157,15 @@ static void print_command(const struct command *command) {
 }
 
 static void print_overview_page(void) {
-    printf(
-        ".TH L3A 1 \"\" \"l3a %s\" \"l3a\"\n.SH NAME\nl3a \\- teach an image tagger new labels without forgetting the old ones\n",
-        l3a_version());
+    printf(".TH L3A 1 \"\" \"l3a %s\" \"l3a\"\n.SH NAME\nl3a \\- teach an image tagger new tags without forgetting the old ones\n",
+           l3a_version());
     printf(".SH SYNOPSIS\n\\fBl3a\\fR \\fICOMMAND\\fR [\\fIARGUMENT\\fR]...\n.SH DESCRIPTION\n");
     print_roff(
-        "l3a teaches a multi-label classifier new classes without forgetting the old ones. Each phase updates a ridge classifier "
-        "in closed form, so no picture is stored and no gradient is computed. l3a implements Label-Augmented Analytic Adaptation "
-        "(L3A, ICML 2025). It starts from pictures and a checkpoint, or from the features of any other network, and produces "
-        "metrics for every phase, a model file and tags.\n"
+        "l3a learns tags from a few pictures and gives them to others. New tags, more pictures and corrections can be taught at "
+        "any time, without the old pictures. A trained network turns pictures into features, and a ridge classifier learns from "
+        "these in closed form, as in Label-Augmented Analytic Adaptation (L3A, ICML 2025).\n"
+        "Begin with 'l3a teach' and 'l3a tag', or with 'l3a serve --demo', which needs no pictures of yours. 'l3a run' compares "
+        "the paper's method with others, phase by phase.\n"
         "Results go to the standard output, progress and messages to the standard error.",
         ".PP\n");
     printf("\n.SH COMMANDS\n");

@@ -78,7 +78,8 @@ static const struct manual manuals[] = {
     {"sweep",
      "Runs a grid: every method with every combination of the given values, for every seed. Any setting can have several values, "
      "separated by commas; --eta also accepts dynamic. The table has one row per point and marks the best and second best of each "
-     "column. sweep.csv has one row per point, seed and phase.\n"
+     "column; with --format latex or markdown, it is the one that 'l3a report' prints. sweep.csv has one row per point, seed and "
+     "phase.\n"
      "Points that share the random layer are learned together. Rows are read and expanded once for all of them, and different "
      "values of gamma or eta share their sums, except for the rows where their pseudo-labels differ. Different values of dim share "
      "nothing and are learned one after another. A point is dropped if it would repeat another one because its method does not use "
@@ -198,13 +199,13 @@ static const struct manual manuals[] = {
      "not "
      "written, and damaged ones are left as they are.",
      "Tag a folder of photos:\n"
-     "  l3a tag pets.safetensors holiday\n"
+     "  l3a tag pets.l3a holiday\n"
      "Write a table for a spreadsheet, with the pictures to check first:\n"
-     "  l3a tag pets.safetensors holiday --sort uncertain -o tags.csv\n"
+     "  l3a tag pets.l3a holiday --sort uncertain -o tags.csv\n"
      "Look for small things as well:\n"
-     "  l3a tag pets.safetensors holiday --views 14\n"
+     "  l3a tag pets.l3a holiday --views 14\n"
      "Write keywords for photo programs:\n"
-     "  l3a tag pets.safetensors holiday --xmp\n"},
+     "  l3a tag pets.l3a holiday --xmp\n"},
     {"teach",
      "Teaches a model what pictures show. The pictures are files or folders, which are searched to any depth; '-' reads paths from "
      "the standard input, one per line. A new model needs --backbone once; it then remembers where that file is. More pictures of "
@@ -279,18 +280,18 @@ static const struct manual manuals[] = {
      "Find out which network a checkpoint contains:\n"
      "  l3a info vit_tiny.safetensors\n"
      "Get the classes of a model, as JSON:\n"
-     "  l3a info pets.safetensors --format json\n"},
+     "  l3a info pets.l3a --format json\n"},
     {"report",
      "Writes the report of a run: one HTML file with charts and tables, which needs no network and no scripts. 'l3a run' writes it "
      "as report.html in the folder of the run, and 'l3a sweep' one about all its points. Use this command to write it again, to "
-     "see "
-     "an unfinished run, or to compare several runs on one page.\n"
+     "see an unfinished run, or to compare several runs on one page.\n"
      "Test pictures are shown if the feature file records which data set they came from and they are still there, or if --pictures "
      "names the data set.\n"
      "With --format svg, pdf or png, writes each chart as a figure for papers and slides to a folder, named by what it shows: "
      "map-by-phase.svg. Files of the same names are replaced. PDF and PNG (300 dots per inch) need the plug-in libl3a-figure.so, "
      "which is built where librsvg2-dev is installed.\n"
-     "With --format latex or markdown, prints the results of finished runs as a table for a paper or a web page.",
+     "With --format latex or markdown, prints the results of finished runs, or of a finished sweep, as a table for a paper or a "
+     "web page.",
      "Write the report of a run again:\n"
      "  l3a report my-run\n"
      "Compare three runs:\n"

@@ -195,7 +195,7 @@ int merge_command(struct arguments *arguments) {
         return EXIT_USAGE;
     }
     if (!arguments->positional_count) {
-        return complain(arguments, "name the models or feature files to merge");
+        return complain_usage(arguments, "name the models or feature files to merge");
     }
     if (!are_different(arguments)) {
         return EXIT_USAGE;
@@ -206,7 +206,7 @@ int merge_command(struct arguments *arguments) {
     }
     const bool models = strcmp(kind, kind_text("model")) == 0;
     if (models && arguments->positional_count < 2) {
-        return complain(arguments, "name at least two models to merge");
+        return complain_usage(arguments, "name at least two models to merge");
     }
     /* the output may be one of the files */
     l3a_status status = l3a_lock_take(arguments->context, path, argument(arguments, "wait") != NULL, &lock);

@@ -35,7 +35,7 @@ int pack_command(struct arguments *arguments) {
         return EXIT_USAGE;
     }
     if (arguments->positional_count != 1) {
-        return complain(arguments, "name one model");
+        return complain_usage(arguments, "name one model");
     }
     if (!options.with_backbone && argument(arguments, "backbone-type")) {
         return complain(arguments, "--backbone-type needs --with-backbone");

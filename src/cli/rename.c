@@ -38,7 +38,7 @@ int rename_command(struct arguments *arguments) {
     int exact = 0;
     bool merged = false;
     if (arguments->positional_count != 3) {
-        return complain(arguments, "name a model file, a tag, and its new name");
+        return complain_usage(arguments, "name a model file, a tag, and its new name");
     }
     const char *const *words = arguments->positionals;
     l3a_status status = l3a_lock_take(arguments->context, words[0], argument(arguments, "wait") != NULL, &lock);

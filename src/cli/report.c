@@ -37,12 +37,12 @@ int report_command(struct arguments *arguments) {
     }
     const bool page = strcmp(format, "html") == 0;
     if (!count) {
-        return complain(arguments, "name the folder of at least one run");
+        return complain_usage(arguments, "name the folder of at least one run");
     }
     if (!page && (options.title || options.pictures)) {
         return complain(arguments, "--%s is for the page, and %s has none", options.title ? "title" : "pictures", format);
     }
-    if (strcmp(format, "markdown") == 0 || strcmp(format, "latex") == 0) {
+    if (is_published(format)) {
         return path ? complain(arguments, "the table is printed on the standard output, so there is no -o")
                     : explain(arguments, print_report_table(arguments->context, folders, count, format));
     }

@@ -356,6 +356,10 @@ l3a_status print_results(l3a_context *context, const l3a_experiment *run, const 
     return print_paper_table(context, run);
 }
 
+bool is_published(const char *format) {
+    return strcmp(format, "markdown") == 0 || strcmp(format, "latex") == 0;
+}
+
 l3a_status print_report_table(l3a_context *context, const char *const *folders, size_t count, const char *format) {
     size_t length = 0;
     l3a_status status = l3a_report_table(context, folders, count, format, NULL, 0, &length);

@@ -102,7 +102,7 @@ static int without_record(const struct arguments *arguments, const char *folder,
         return EXIT_DONE;
     }
     complain(arguments, "%s: %s", folder, why);
-    print_hint("usage: l3a %s %s", arguments->command->name, arguments->command->usage);
+    print_usage(arguments);
     return EXIT_USAGE;
 }
 

@@ -24,7 +24,9 @@ const struct option sweep_options[] = {
     {"o", "DIR", "folder for the results: sweep.json, sweep.csv, report.html, and the tables of each point"},
     {"resume", NULL, "resume the sweep in DIR; options that are left out are taken from its sweep.json"},
     {"dry-run", NULL, "print the points and their cost, and exit"},
-    {"format", "table|json|csv|markdown|latex", "format of the results on the standard output [table]"},
+    {"format", "table|json|csv|markdown|latex",
+     "format of the results on the standard output; markdown and latex: the table to "
+     "publish [table]"},
     {NULL, NULL, NULL},
 };
 
@@ -179,23 +181,18 @@ static l3a_status fill_table(l3a_context *context, struct table *table) {
     return status;
 }
 
-/* How a kind of output writes a table. */
-struct notation {
-    const char *before, *after;          /* of a line */
-    const char *between;                 /* between two fields */
-    const char *plus_minus;              /* mean and deviation */
-    const char *opening[3], *closing[3]; /* around a number: plain, best, second best */
-    bool padded;
-    const char *sigma; /* how a threshold is written; NULL: as the library does */
+/* Around a number: plain, best, second best. */
+struct marks {
+    const char *opening[3], *closing[3];
 };
 
-static void print_field(const struct notation *notation, const char *text, int place, int width) {
-    const int padding = notation->padded ? width - display_width(text) : 0;
-    printf("%*s%s%s%s", padding > 0 ? padding : 0, "", notation->opening[place], text, notation->closing[place]);
+static void print_number(const struct marks *marks, const char *text, int place, int width) {
+    const int padding = width - display_width(text);
+    printf("%*s%s%s%s", padding > 0 ? padding : 0, "", marks->opening[place], text, marks->closing[place]);
 }
 
-static void print_label(const struct notation *notation, const char *text, int width) {
-    const int padding = notation->padded ? width - display_width(text) : 0;
+static void print_label(const char *text, int width) {
+    const int padding = width - display_width(text);
     printf("%s%*s", text, padding > 0 ? padding : 0, "");
 }
 
@@ -208,41 +205,35 @@ static int label_width(const struct table *table, size_t axis, const char *name)
     return width;
 }
 
-static void print_labels(const struct table *table, const struct notation *notation, size_t point) {
+static void print_labels(const struct table *table, size_t point) {
     const bool heading = point == SIZE_MAX;
     const char *between = "";
     if (table->methods) {
-        print_label(notation, heading ? "method" : l3a_experiment_method(table->sweep, point),
-                    label_width(table, SIZE_MAX, "method"));
-        between = notation->between;
+        print_label(heading ? "method" : l3a_experiment_method(table->sweep, point), label_width(table, SIZE_MAX, "method"));
+        between = "  ";
     }
     for (size_t j = 0; j < table->options->axis_count; j++) {
         const char *name = table->options->axes[j].name;
         printf("%s", between);
-        print_label(notation, heading ? name : l3a_experiment_value(table->sweep, point, j), label_width(table, j, name));
-        between = notation->between;
+        print_label(heading ? name : l3a_experiment_value(table->sweep, point, j), label_width(table, j, name));
+        between = "  ";
     }
 }
 
-static void print_threshold(const struct table *table, const struct notation *notation, size_t point) {
+static void print_threshold(const struct table *table, size_t point) {
     const char *text = point == SIZE_MAX ? "threshold" : l3a_experiment_threshold(table->sweep, point);
     int width = display_width("threshold");
     for (size_t i = 0; i < table->points; i++) {
         const int here = display_width(l3a_experiment_threshold(table->sweep, i));
         width = here > width ? here : width;
     }
-    if (strncmp(text, "σ", strlen("σ")) == 0 && notation->sigma) {
-        printf(notation->sigma, text + strlen("σ > "));
-    } else {
-        print_label(notation, text, width);
-    }
+    print_label(text, width);
 }
 
-static void print_row(const struct table *table, const struct notation *notation, size_t point) {
+static void print_row(const struct table *table, const struct marks *marks, size_t point) {
     const bool spread = table->seeds * table->orders > 1;
     const int width = spread ? 14 : 10;
-    printf("%s", notation->before);
-    print_labels(table, notation, point);
+    print_labels(table, point);
     for (size_t j = 0; j < COLUMNS; j++) {
         char text[WIDE];
         const struct cell *cell = point == SIZE_MAX ? NULL : &table->cells[point][j];
@@ -252,47 +243,18 @@ static void print_row(const struct table *table, const struct notation *notation
         } else if (missing) {
             snprintf(text, sizeof text, "-");
         } else if (spread) {
-            snprintf(text, sizeof text, "%.2f%s%.2f", cell->mean, notation->plus_minus, cell->deviation);
+            snprintf(text, sizeof text, "%.2f ± %.2f", cell->mean, cell->deviation);
         } else {
             snprintf(text, sizeof text, "%.2f", cell->mean);
         }
         if (j + 1 == COLUMNS && table->mixed) { /* beside CF1 and OF1 */
-            printf("%s", notation->between);
-            print_threshold(table, notation, point);
+            printf("  ");
+            print_threshold(table, point);
         }
-        printf("%s", notation->between);
-        print_field(notation, text, cell && !missing ? cell->place : 0, width);
+        printf("  ");
+        print_number(marks, text, cell && !missing ? cell->place : 0, width);
     }
-    printf("%s\n", notation->after);
-}
-
-static void print_markdown(const struct table *table) {
-    static const struct notation notation = {"| ", " |", " | ", " ± ", {"", "**", "<u>"}, {"", "**", "</u>"}, false, "σ &gt; %s"};
-    print_row(table, &notation, SIZE_MAX);
-    printf("|");
-    for (size_t i = 0; i < table->options->axis_count + table->methods; i++) {
-        printf("---|");
-    }
-    printf(table->mixed ? "---:|---:|---:|---:|---|---:|\n" : "---:|---:|---:|---:|---:|\n");
-    for (size_t i = 0; i < table->points; i++) {
-        print_row(table, &notation, i);
-    }
-}
-
-static void print_latex(const struct table *table) {
-    static const struct notation notation = {
-        "", " \\\\", " & ", " $\\pm$ ", {"", "\\textbf{", "\\underline{"}, {"", "}", "}"}, false, "$\\sigma > %s$"};
-    printf("\\begin{tabular}{");
-    for (size_t i = 0; i < table->options->axis_count + table->methods; i++) {
-        printf("l");
-    }
-    printf(table->mixed ? "rrrrlr}\n\\toprule\n" : "rrrrr}\n\\toprule\n");
-    print_row(table, &notation, SIZE_MAX);
-    printf("\\midrule\n");
-    for (size_t i = 0; i < table->points; i++) {
-        print_row(table, &notation, i);
-    }
-    printf("\\bottomrule\n\\end{tabular}\n");
+    printf("\n");
 }
 
 /* The sentence that comes first. */
@@ -311,9 +273,9 @@ static void print_best(const struct table *table) {
 
 /* Bold and underlined on a terminal; elsewhere * and + say the same. */
 static void print_table(const struct table *table) {
-    static const struct notation plain = {"", "", "  ", " ± ", {"", "", ""}, {" ", "*", "+"}, true, NULL};
+    static const struct marks plain = {{"", "", ""}, {" ", "*", "+"}};
     const char *bold = style(stdout, STYLE_BOLD), *end = style(stdout, STYLE_PLAIN);
-    const struct notation shown = {"", "", "  ", " ± ", {"", bold, style(stdout, STYLE_UNDERLINED)}, {"", end, end}, true, NULL};
+    const struct marks shown = {{"", bold, style(stdout, STYLE_UNDERLINED)}, {"", end, end}};
     const bool terminal = bold[0];
     print_best(table);
     for (size_t i = 0; i <= table->points; i++) {
@@ -403,14 +365,16 @@ static int print_sweep(const struct arguments *arguments, const struct request *
     static const struct {
         const char *format;
         void (*print)(const struct table *table);
-    } kinds[] = {
-        {"table", print_table}, {"json", print_json}, {"csv", print_csv}, {"markdown", print_markdown}, {"latex", print_latex}};
+    } kinds[] = {{"table", print_table}, {"json", print_json}, {"csv", print_csv}};
     struct table table = {.options = &request->options,
                           .sweep = sweep,
                           .points = l3a_experiment_points(sweep),
                           .seeds = request->options.seed_count,
                           .orders = request->options.class_order_count ? request->options.class_order_count : 1};
     int code = EXIT_FAILED;
+    if (is_published(format)) {
+        return explain(arguments, print_report_table(arguments->context, &request->options.folder, 1, format));
+    }
     table.methods = request->options.method_count > 1 || !request->options.axis_count;
     table.cells = calloc(table.points, sizeof *table.cells);
     table.phases = calloc(table.points, sizeof *table.phases);

@@ -430,7 +430,7 @@ static bool read_arguments(const struct arguments *arguments, struct tag_run *ru
         return false;
     }
     if (arguments->positional_count < 2) {
-        complain(arguments, "name a model file and at least one picture or folder");
+        complain_usage(arguments, "name a model file and at least one picture or folder");
         return false;
     }
     return true;

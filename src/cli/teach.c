@@ -281,8 +281,7 @@ static bool arguments_fit(const struct arguments *arguments) {
     const bool listed = argument(arguments, "list") != NULL;
     bool tagged = argument(arguments, "tags") || argument(arguments, "not"), all_tagged = true;
     if (arguments->positional_count < (listed ? 1 : 2)) {
-        complain(arguments, "name a model file and at least one picture or folder");
-        print_hint("usage: l3a teach %s", arguments->command->usage);
+        complain_usage(arguments, "name a model file and at least one picture or folder");
         return false;
     }
     for (size_t i = 1; i < arguments->positional_count; i++) {
@@ -362,7 +361,8 @@ int teach_command(struct arguments *arguments) {
         }
         code = explain(arguments, status);
         if (code == EXIT_DONE && !l3a_lesson_count(lesson)) {
-            code = complain(arguments, "no picture was found");
+            code = complain(arguments, "there are no pictures to teach");
+            print_hint("name pictures, or folders with pictures in them; 'l3a data folders:DIR' says what is in a folder");
         }
     }
     if (code == EXIT_DONE) {

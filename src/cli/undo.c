@@ -30,7 +30,7 @@ int undo_command(struct arguments *arguments) {
     l3a_history_entry entry = {.size = sizeof entry};
     char kind[16] = "", old_name[256] = "", new_name[256] = "";
     if (arguments->positional_count != 1) {
-        return complain(arguments, "name one model file");
+        return complain_usage(arguments, "name one model file");
     }
     const char *path = arguments->positionals[0];
     l3a_status status = l3a_lock_take(arguments->context, path, argument(arguments, "wait") != NULL, &lock);

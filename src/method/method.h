@@ -67,8 +67,9 @@ l3a_options method_options(const struct method *method, const l3a_options *setti
 /* Whether the method's results depend on a setting. `settings` include what it prescribes. For eta, the value may be "dynamic". */
 bool method_looks_at(const struct method *method, const l3a_options *settings, const char *name, const char *value);
 
-/* Whether the setting thresholds applies to the method; otherwise it predicts above theta. */
-bool method_fits_thresholds(const char *name);
+/* The setting that says above which score the method predicts a class: "thresholds", which may also mean theta; "theta"; or
+ * "head-theta". */
+const char *method_threshold(const char *name);
 
 /* The images of a lesson: those that belong to at least one of its new classes. *rows is allocated. All methods have the same. */
 l3a_status lesson_members(const struct lesson *lesson, size_t **rows, size_t *count);

@@ -189,9 +189,10 @@ bool method_looks_at(const struct method *method, const l3a_options *settings, c
     return strcmp(text, value) == 0; /* otherwise the method prescribes another value */
 }
 
-bool method_fits_thresholds(const char *name) {
+const char *method_threshold(const char *name) {
     const struct method *method = method_find(name);
-    return method && method->learner && method->learner->is_model;
+    const struct learner *learner = method ? method->learner : NULL;
+    return learner && learner->is_model ? "thresholds" : learner && lists(learner->settings, "head-theta") ? "head-theta" : "theta";
 }
 
 static bool makes_model(const struct method *method) {

@@ -6,10 +6,10 @@
 #include "measure/compare.h"
 #include "report/svg.h"
 
-/* What a report knows about methods: each in order, NULL past the last; and whether the setting thresholds applies to one. */
+/* What a report knows about methods: each in order, NULL past the last; and the setting that one has its threshold from. */
 struct method_table {
     const l3a_method_info *(*at)(size_t index);
-    bool (*fits_thresholds)(const char *name);
+    const char *(*threshold)(const char *name);
 };
 
 /* l3a_report_write() with the methods that the page can describe. */
@@ -51,7 +51,7 @@ struct figure {
     size_t length;
 };
 
-/* The grid that a page is about (report_sweep.c); the page's runs are its points, the best first. */
+/* The grid that a page is about (report_sweep.c); the page's runs are its points. */
 struct report_sweep {
     char *name;        /* as the page calls it */
     text_list axes;    /* the settings that vary */
@@ -70,6 +70,7 @@ struct report {
     struct series *series;
     size_t series_count;
     struct report_sweep *sweep; /* NULL: the page is about runs */
+    bool by_grid;               /* the points of a sweep are in the order of its grid; otherwise the best comes first */
     text_builder page, links;   /* the body, and the list of its sections */
     struct canvas canvas;       /* the page, or the figure that is being drawn; then the page is made all the same, and dropped */
     text_builder drawing;       /* of that figure */
@@ -132,8 +133,10 @@ void published_values(const l3a_published *row, double values[PAPER_COLUMNS]);
 
 /* report_sweep.c. Whether the folder is that of a sweep; and its points, to be read as runs. */
 l3a_status sweep_find(struct report *report, const char *folder, bool *found);
-/* Puts the points in order, the best first. The runs have been read, but have no series yet. */
+/* Puts the points in order. The runs have been read, but have no series yet. */
 l3a_status sweep_sort(struct report *report);
+/* The value that a point has for a setting that varies; NULL if its method does not use the setting. */
+const char *sweep_value(const struct report *report, const struct report_run *run, size_t axis);
 void sweep_free(struct report *report);
 /* The section about the settings; nothing on a page about runs. */
 l3a_status report_settings(struct report *report);

@@ -101,7 +101,7 @@ static l3a_status load_own_record(l3a_context *context, struct report_run *run) 
     bool exists = false;
     TRY(join_path(context, run->folder, "run.json", &path));
     TRY(file_exists(context, path, &exists));
-    FAIL_IF(!exists, context, L3A_ERROR_NOT_FOUND, "give the folder of a run",
+    FAIL_IF(!exists, context, L3A_ERROR_NOT_FOUND, "give the folder of a run or of a sweep",
             "%s: not the folder of a run (there is no run.json in it)", run->folder);
     TRY(load_record(context, path, run));
 done:
@@ -238,15 +238,16 @@ static l3a_status label_series(const struct report *report, struct series *serie
 /* From what the run recorded: its setting, or what the method prescribes. */
 static void describe_threshold(const struct report *report, struct series *series) {
     char key[128];
-    const char *values[2];
-    static const char *const names[2] = {"thresholds", "theta"};
+    const char *values[2], *setting = report->methods->threshold(series->method);
+    const bool fitted = strcmp(setting, "thresholds") == 0;
+    const char *const names[2] = {"thresholds", fitted ? "theta" : setting};
     for (size_t i = 0; i < 2; i++) {
         snprintf(key, sizeof key, "run.prescribed.%.64s.%s", series->method, names[i]);
         values[i] = run_record(series->run, key);
         snprintf(key, sizeof key, "run.%s", names[i]);
         values[i] = values[i][0] ? values[i] : run_record(series->run, key);
     }
-    threshold_describe(report->methods->fits_thresholds(series->method) ? values[0] : "fixed", values[1], series->threshold);
+    threshold_describe(fitted ? values[0] : "fixed", values[1], series->threshold);
 }
 
 static l3a_status fill_series(struct report *report, struct series *series, size_t methods) {

@@ -84,8 +84,9 @@ static void print_summary_table(struct report *report) {
 static void print_about(struct report *report, const struct report_run *run) {
     text_builder *page = &report->page;
     const char *backbone = run_record(run, "run.train.backbone");
-    html_print(page, "<p class=\"about\">%zu classes, protocol %s; %s training rows and %s test rows", run->results->classes.count,
-               run_record(run, "run.protocol"), run_record(run, "run.train.rows"), run_record(run, "run.test.rows"));
+    html_print(page, "<p class=\"about\">%zu classes, protocol %s; %s training images and %s test images",
+               run->results->classes.count, run_record(run, "run.protocol"), run_record(run, "run.train.rows"),
+               run_record(run, "run.test.rows"));
     if (backbone[0]) {
         html_print(page, "; frozen features from %s", backbone);
     }

@@ -66,7 +66,7 @@ const char report_style[] =
     "table{border-collapse:collapse;font-size:13.5px;font-variant-numeric:tabular-nums;margin:4px 0}\n"
     "th,td{padding:5px 12px 5px 0;border-bottom:1px solid var(--rule);text-align:right;white-space:nowrap;unicode-bidi:isolate}\n"
     "th{font-weight:600}\n"
-    "th:first-child,.text{text-align:left}\n"
+    "th:first-child,.text{text-align:left}.text:not(:first-child){padding-left:10px}\n"
     "tbody th{font-weight:500;white-space:normal;overflow-wrap:anywhere;min-width:7em;max-width:22em}\n"
     "thead th{color:var(--soft);font-weight:500;vertical-align:bottom}\n"
     ".summary{width:100%}\n"

@@ -142,7 +142,7 @@ static size_t find_value(const struct report_sweep *sweep, const char *folder, s
 
 struct place {
     struct report_run run;
-    double last, average; /* as printed; those of points that cannot be best are lowered */
+    double last, average; /* as printed; those of points that cannot be best are lowered. By grid, they do not matter */
     double number;        /* in the grid */
 };
 
@@ -167,7 +167,7 @@ static l3a_status fill_place(const struct report *report, const struct report_ru
     for (size_t i = 0; i < run->results->count; i++) {
         phases = run->results->rows[i].phase > phases ? run->results->rows[i].phase : phases;
     }
-    if (phases) {
+    if (phases && !report->by_grid) {
         TRY(l3a_results_summary(report->context, run->results, run->results->rows[0].method, &summary));
         const double lowered = phases > 1 && run->finished ? 0 : 1000;
         place->last = as_printed(summary.last_map[0], 2) - lowered;
@@ -200,9 +200,10 @@ done:
 
 /* ---- Numbers ---- */
 
-static const char *value_text(const struct report_sweep *sweep, size_t run, size_t axis) {
-    const size_t value = sweep->chosen[run * sweep->axes.count + axis];
-    return value == SIZE_MAX ? "–" : sweep->values[axis].items[value];
+const char *sweep_value(const struct report *report, const struct report_run *run, size_t axis) {
+    const struct report_sweep *sweep = report->sweep;
+    const size_t value = sweep->chosen[(size_t)(run - report->runs) * sweep->axes.count + axis];
+    return value == SIZE_MAX ? NULL : sweep->values[axis].items[value];
 }
 
 /* The series of a point; NULL if it has no results yet. */
@@ -228,7 +229,8 @@ static void print_points(struct report *report) {
             html_print(page, "<th scope=\"row\">%s</th>", run_record(&report->runs[i], "run.methods"));
         }
         for (size_t j = 0; j < sweep->axes.count; j++) {
-            html_print(page, "<td class=\"text\">%s</td>", value_text(sweep, i, j));
+            const char *value = sweep_value(report, &report->runs[i], j);
+            html_print(page, "<td class=\"text\">%s</td>", value ? value : "–");
         }
         for (size_t j = 0; j < COLUMN_FORGETTING; j++) {
             if (series) {

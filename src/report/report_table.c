@@ -1,5 +1,5 @@
 /* The table of results for papers and web pages, in LaTeX or Markdown: the columns of the paper's tables, one row per method, and
- * the paper's own rows below. */
+ * the paper's own rows below. The table of a sweep has one row per point and a column for each setting that varies. */
 #include "report/report.h"
 
 #include <math.h>
@@ -92,13 +92,23 @@ static void print_value(const struct table *table, const double value[2], size_t
 
 /* ---- Rows ---- */
 
+/* The settings that vary, if the table is about a sweep. */
+static size_t setting_count(const struct table *table) {
+    return table->report->sweep ? table->report->sweep->axes.count : 0;
+}
+
 static size_t column_count(const struct table *table) {
-    return (size_t)1 + PAPER_COLUMNS + (table->quoted ? 1 : 0) + (table->mixed ? 1 : 0);
+    return 1 + setting_count(table) + PAPER_COLUMNS + (table->quoted ? 1 : 0) + (table->mixed ? 1 : 0);
 }
 
 static void print_series(const struct table *table, const struct series *series) {
     print_plain(table, table->notation->before);
-    print_escaped(table, series->label);
+    print_escaped(table, setting_count(table) ? series->method : series->label);
+    for (size_t j = 0; j < setting_count(table); j++) {
+        const char *value = sweep_value(table->report, series->run, j);
+        print_plain(table, table->notation->between);
+        print_escaped(table, value ? value : table->notation->missing);
+    }
     print_plain(table, table->quoted ? table->notation->between : "");
     for (size_t j = 0; j < PAPER_COLUMNS; j++) {
         const double none[2] = {NAN, 0};
@@ -119,6 +129,9 @@ static void print_quoted(const struct table *table, const l3a_published *row) {
     published_values(row, values);
     print_plain(table, table->notation->before);
     print_escaped(table, row->method);
+    for (size_t j = 0; j < setting_count(table); j++) {
+        print_plain(table, table->notation->between);
+    }
     print_plain(table, table->notation->between);
     print_escaped(table, row->memory[0] ? row->memory : "–");
     for (size_t j = 0; j < PAPER_COLUMNS; j++) {
@@ -153,24 +166,45 @@ static void print_group(const struct table *table, const struct report_run *run)
 
 /* ---- The table ---- */
 
+/* The names of the settings that vary, in the line of headings. */
+static void print_settings(const struct table *table) {
+    for (size_t j = 0; j < setting_count(table); j++) {
+        print_plain(table, table->notation->between);
+        print_escaped(table, table->report->sweep->axes.items[j]);
+    }
+}
+
 static void print_latex_head(const struct table *table) {
-    const size_t first = table->quoted ? 3 : 2;
+    const size_t first = 2 + setting_count(table) + (table->quoted ? 1 : 0);
     print_plain(table, "  \\smallskip\\footnotesize\n  \\setlength{\\tabcolsep}{3pt}\n  \\begin{tabular}{@{}l");
+    for (size_t j = 0; j < setting_count(table); j++) {
+        print_plain(table, "l");
+    }
     print_plain(table, table->quoted ? "c" : "");
     print_plain(table, table->mixed ? "rrrrl@{}}\n    \\toprule\n" : "rrrr@{}}\n    \\toprule\n");
-    print_plain(table, table->quoted ? "    & & Avg. & \\multicolumn{3}{c}{Last}" : "    & Avg. & \\multicolumn{3}{c}{Last}");
+    print_plain(table, "    ");
+    for (size_t j = 2; j < first; j++) {
+        print_plain(table, "& ");
+    }
+    print_plain(table, "& Avg. & \\multicolumn{3}{c}{Last}");
     print_plain(table, table->mixed ? " & \\\\\n" : " \\\\\n");
     text_builder_print(table->text, "    \\cmidrule(lr){%zu-%zu} \\cmidrule(lr){%zu-%zu}\n    Method", first, first, first + 1,
                        first + 3);
+    print_settings(table);
     print_plain(table, table->quoted ? " & Memory" : "");
     print_plain(table, " & mAP & mAP & CF1 & OF1");
     print_plain(table, table->mixed ? " & Threshold \\\\\n    \\midrule\n" : " \\\\\n    \\midrule\n");
 }
 
 static void print_markdown_head(const struct table *table) {
-    print_plain(table, table->quoted ? "| Method | Memory |" : "| Method |");
+    print_plain(table, "| Method");
+    print_settings(table);
+    print_plain(table, table->quoted ? " | Memory |" : " |");
     print_plain(table, " Avg. mAP | Last mAP | Last CF1 | Last OF1 |");
     print_plain(table, table->mixed ? " Threshold |\n|---|" : "\n|---|");
+    for (size_t j = 0; j < setting_count(table); j++) {
+        print_plain(table, "---|");
+    }
     print_plain(table, table->quoted ? ":---:|" : "");
     print_plain(table, table->mixed ? "---:|---:|---:|---:|---|\n" : "---:|---:|---:|---:|\n");
 }
@@ -255,7 +289,8 @@ static l3a_status check_runs(const struct report *report) {
     for (size_t i = 0; i < report->run_count; i++) {
         const struct report_run *run = &report->runs[i];
         FAIL_IF(!run->finished || !run->series_count, report->context, L3A_ERROR_STATE,
-                "resume the run; a report can also show an unfinished one",
+                report->sweep ? "resume the sweep; the page can also show an unfinished one"
+                              : "resume the run; the page can also show an unfinished one",
                 "%s: the run is not finished, so it has no table to publish", run->folder);
         FAIL_IF(!are_comparable(run, &report->runs[0]), report->context, L3A_ERROR_MISMATCH, "make a table of each",
                 "%s and %s have different tasks: another protocol, classes or test images", report->runs[0].folder, run->folder);
@@ -271,6 +306,7 @@ l3a_status report_table(l3a_context *context, const char *const *folders, size_t
     const l3a_report_options options = {.size = sizeof options};
     struct table table = {.report = &report, .text = text};
     report_begin(&report, context, &options, methods);
+    report.by_grid = true;
     for (size_t i = 0; i < sizeof notations / sizeof notations[0]; i++) {
         table.notation = strcmp(notations[i].name, format) == 0 ? &notations[i] : table.notation;
     }

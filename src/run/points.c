@@ -120,6 +120,15 @@ done:
     return status;
 }
 
+static void describe_threshold(struct point *point) {
+    char kind[VALUE_TEXT], theta[VALUE_TEXT];
+    const char *setting = method_threshold(point->method->info.name);
+    const bool fitted = strcmp(setting, "thresholds") == 0;
+    l3a_options_get(&point->settings, "thresholds", kind, sizeof kind);
+    l3a_options_get(&point->settings, fitted ? "theta" : setting, theta, sizeof theta);
+    threshold_describe(fitted ? kind : "fixed", theta, point->threshold);
+}
+
 /* Gives a point combination `number` of methods and values. The last axis varies fastest. */
 static l3a_status choose_values(const l3a_experiment *experiment, size_t number, struct point *point) {
     const l3a_experiment_options *options = &experiment->options;
@@ -140,10 +149,7 @@ static l3a_status choose_values(const l3a_experiment *experiment, size_t number,
     }
     point->settings = method_options(point->method, &settings);
     TRY(check_settings(context, point->method, &point->settings));
-    char kind[VALUE_TEXT], theta[VALUE_TEXT];
-    l3a_options_get(&point->settings, "thresholds", kind, sizeof kind);
-    l3a_options_get(&point->settings, "theta", theta, sizeof theta);
-    threshold_describe(method_fits_thresholds(point->method->info.name) ? kind : "fixed", theta, point->threshold);
+    describe_threshold(point);
     for (size_t i = 0; i < options->axis_count; i++) {
         const char *name = options->axes[i].name, *value = options->axes[i].values[chosen[i]];
         char text[VALUE_TEXT];

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static const struct method_table methods = {l3a_method_at, method_fits_thresholds};
+static const struct method_table methods = {l3a_method_at, method_threshold};
 
 l3a_status l3a_report_write(l3a_context *context, const char *const *folders, size_t count, const l3a_report_options *options,
                             const char *path) {

@@ -100,8 +100,8 @@ l3a_status check_class_name(l3a_context *context, const char *name) {
     FAIL_IF(has_control(name), context, L3A_ERROR_CLASS, "use one line of plain text",
             "the name of a class contains a line break or a control character: '%s'", name);
     FAIL_IF(strchr(name, ';'), context, L3A_ERROR_CLASS,
-            "in CSV files, ';' separates the classes of a picture: use another character", "the name of a class contains ';': '%s'",
-            name);
+            "in CSV files, ';' separates the classes of a picture: give two classes as two names, or use another character",
+            "the name of a class contains ';': '%s'", name);
 done:
     return status;
 }

@@ -12,7 +12,8 @@ expect 2 'No such file' l3a demo -o no/where
 # The program and the folder have names that a shell takes apart, and the program is not on the PATH.
 ln -s "$L3A_BUILD" 'a build'
 ln -s 'the demo' demo
-expect 0 '' './a build/l3a' demo -o 'the demo' --pictures 400 --quiet
+expect 0 '' './a build/l3a' demo -o 'the demo' --pictures 400
+check 'no warnings about the privacy of drawings' test "$(grep -c 'learn more images together' "$work/stderr")" -eq 0
 shows '400 training and 200 test pictures' 'l3a  ' finetune joint 'run/report.html' 'has not learned' umbrella
 cp stdout said
 sed '/one more phase/,$d' said | grep '^ *tags ' >tags_before
@@ -20,7 +21,7 @@ sed '1,/one more phase/d' said | grep '^ *tags ' >tags_after
 check 'tags before and after one more phase' test "$(wc -l <tags_before)" -eq 6 -a "$(wc -l <tags_after)" -eq 3
 check 'an umbrella after it' grep -q 'umbrella 0' tags_after
 check 'no umbrella before it' test "$(grep -c umbrella tags_before)" -eq 0
-check 'fine-tuning forgets, l3a does not' awk 'NF == 12 && $1 == "l3a" { l3a = $9 } $1 == "finetune" { tuned = $9 } END { exit !(l3a > tuned + 20) }' said
+check 'fine-tuning forgets, l3a does not' awk 'NF == 15 && $1 == "l3a" { l3a = $9 } $1 == "finetune" { tuned = $9 } END { exit !(l3a > tuned + 20) }' said
 check 'the report' test -s demo/run/report.html
 
 expect 0 '' l3a data voc:demo/pictures --check-pictures
@@ -66,14 +67,15 @@ for i in ids:
 P
 
 # what it says to type next
-mkdir photos
-cp demo/pictures/VOC2007/JPEGImages/000001.jpg photos/1.jpg
-cp demo/pictures/VOC2007/JPEGImages/000002.jpg photos/2.jpg
-printf 'path,labels\nphotos/1.jpg,cat;sofa\nphotos/2.jpg,cat\n' >mine.csv
-grep "^  './a build/l3a' " said >next.sh
-check 'five commands' test "$(wc -l <next.sh)" -eq 5
-check 'all of them by the name that was typed' test "$(grep -c '^  .*l3a' next.sh)" -eq "$(grep -cE '^  .*l3a.? (data|extract|learn|predict) ' said)"
-check 'what it says to type next' bash -e next.sh
+mkdir -p photos/cat photos/sofa others
+cp demo/pictures/VOC2007/JPEGImages/00000[12].jpg photos/cat
+cp demo/pictures/VOC2007/JPEGImages/00000[34].jpg photos/sofa
+cp demo/pictures/VOC2007/JPEGImages/000005.jpg others
+grep "^  './a build/l3a' " said | grep -v ' serve ' >next.sh # a server does not end
+check 'four commands' test "$(wc -l <next.sh)" -eq 4
+check 'all of them by the name that was typed' test "$(wc -l <next.sh)" -eq "$(grep -cE '^  .*l3a.? (tag|teach|undo) ' said)"
+expect 0 '' bash -e next.sh
+shows 'JPEGImages/000009.jpg' 'new tags: cat, sofa' 'others/000005.jpg' 'undone: lesson 1'
 
 # as many pictures as a shell names
 expect 0 '' l3a predict demo/run/model.safetensors --backbone demo/backbone.safetensors --format csv demo/pictures/VOC2007/JPEGImages/*.jpg

@@ -2,7 +2,7 @@
 source "$(dirname "$0")/support.sh"
 : "${L3A_SOURCE:?the source folder}"
 cd "$work"
-tag=$L3A_BUILD/examples/tag learn_and_tag=$L3A_BUILD/examples/learn_and_tag
+tag=$L3A_BUILD/examples/tag teach=$L3A_BUILD/examples/teach learn_and_tag=$L3A_BUILD/examples/learn_and_tag
 
 # list FOLDER CLASS...: a list of the pictures of a VOC folder that show one of the classes
 list() {
@@ -50,6 +50,25 @@ expect 1 'cut.jpg' "$tag" demo/tagger.safetensors demo/backbone.safetensors cut.
 shows 000002.jpg
 expect 1 'nowhere' "$tag" model nowhere $pictures/000001.jpg
 expect 2 'usage' "$tag"
+
+# two lessons of the example, and the same of the command
+for folder in disc kite; do
+    mkdir $folder
+done
+cp $pictures/00001?.jpg disc
+cp $pictures/00002?.jpg kite
+expect 0 '' "$teach" example.l3a demo/backbone.safetensors disc disc/*.jpg
+shows 'taught 10, new tags: 1'
+expect 1 'left out: cut.jpg' "$teach" example.l3a demo/backbone.safetensors kite kite/*.jpg cut.jpg
+shows 'taught 10, new tags: 1'
+expect 0 'was taught before' "$teach" example.l3a demo/backbone.safetensors kite kite/000020.jpg
+l3a teach command.l3a disc --tags disc --backbone demo/backbone.safetensors --quiet >"$work/made"
+l3a teach command.l3a kite --tags kite --quiet >"$work/made"
+check 'the example and the command teach the same' cmp <(l3a tag example.l3a $pictures/00003?.jpg --top 2) <(l3a tag command.l3a $pictures/00003?.jpg --top 2)
+check 'both have two lessons' test "$(l3a history example.l3a | grep -c '10  ')" -eq 2
+expect 0 '' l3a undo example.l3a
+expect 1 'nowhere' "$teach" example.l3a nowhere disc disc/000010.jpg
+expect 2 'usage' "$teach"
 expect 2 'usage' "$learn_and_tag"
 
 backbone=$L3A_SHARED/backbones/vit_tiny_patch16_224.safetensors devkit=$L3A_SHARED/data/voc2007-small/VOCdevkit

@@ -30,6 +30,15 @@ for setting in '--loss bce' '--epochs 5' '--batch 16' '--first-rate 0.1' '--rate
     check "$setting changes the numbers" test "$(metrics "$work/set$setting")" != "$(metrics "$work/plain")"
 done
 
+# what is said about CF1 and OF1
+expect 0 '' run_on --method l3a,finetune --dim 32 --epochs 1 --head-theta 0.7 --theta 0.6 -o "$work/theta"
+threshold_of() { awk -v method="$1" '/^method.* threshold/ { found = 1 } found && $1 == method' "$work/stdout" | grep -o 'σ > [0-9.]*'; }
+check 'the threshold of a head and that of l3a' test "$(threshold_of finetune), $(threshold_of l3a)" = 'σ > 0.7, σ > 0.6'
+check 'and in the table to publish' test "$(l3a report "$work/theta" --format latex | grep -c '\$\\sigma >\$ 0.[67]')" -eq 2
+expect 0 '' l3a sweep --train "$data/train.safetensors" --test "$data/test.safetensors" --protocol B0-C2 --quiet --method l3a,finetune --dim 32 --epochs 1 \
+    -o "$work/thetas"
+check 'and in a sweep' test "$(threshold_of finetune), $(threshold_of l3a)" = 'σ > 0.8, σ > 0.525'
+
 refuse() { expect 2 "$1" run_on --method er -o "$work/none" "${@:2}"; }
 refuse 'choose one of asl|bce' --loss hinge
 refuse 'choose one of features|layer' --head-input pixels

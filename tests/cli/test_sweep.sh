@@ -27,10 +27,13 @@ P
 # what is printed
 again=(--dim 64 --gamma 1,10 --eta 0.6,dynamic --seed 1,2 -o "$work/grid" --resume --quiet)
 expect 0 '' sweep_on "$data" "${again[@]}" --format markdown
-shows '| gamma | eta | avg mAP | last mAP | CF1 | OF1 | forgetting |' '|---|---|---:|---:|---:|---:|---:|' '| **' '| <u>' '</u> |' ' ± '
-check 'a best in every column' test "$(grep -o '\*\*[^*]*\*\*' "$work/stdout" | wc -l)" -ge 5
+shows '| Method | gamma | eta | Avg. mAP | Last mAP | Last CF1 | Last OF1 |' '|---|---|---|---:|---:|---:|---:|' '| **' ' ± '
+check 'the points are in the order of the grid' test "$(grep '^| l3a' "$work/stdout" | cut -d'|' -f3,4 | tr -d ' ' | xargs)" = '1|0.6 1|dynamic 10|0.6 10|dynamic'
+check 'a best in every column' test "$(grep -o '\*\*[^*]*\*\*' "$work/stdout" | wc -l)" -ge 4
+check 'sweep and report print the same Markdown' cmp "$work/stdout" <(l3a report "$work/grid" --format markdown)
 expect 0 '' sweep_on "$data" "${again[@]}" --format latex
-shows '\begin{tabular}{llrrrrr}' '\toprule' 'gamma & eta & avg mAP' '\midrule' '\textbf{' '\underline{' ' $\pm$ ' '\bottomrule' '\end{tabular}'
+shows '\begin{tabular}{@{}lllrrrr@{}}' '\cmidrule(lr){4-4} \cmidrule(lr){5-7}' 'Method & gamma & eta & mAP' '\midrule' '\textbf{' '$\pm$' '\bottomrule'
+check 'sweep and report print the same LaTeX' cmp "$work/stdout" <(l3a report "$work/grid" --format latex)
 expect 0 '' sweep_on "$data" "${again[@]}" --format csv
 check 'the CSV of points' test "$(head -n 1 "$work/stdout" | cut -d, -f1-4)" = 'gamma,eta,method,avg_mAP' -a "$(wc -l <"$work/stdout")" -eq 5
 expect 0 '' sweep_on "$data" "${again[@]}" --format json
@@ -72,6 +75,7 @@ expect 0 '' sweep_on "$data" --method l3a,finetune,joint --gamma 1,10 --dim 32 -
 shows finetune ' -'
 check 'a setting that a method has no use for is not varied' test "$(grep -c '^-,finetune' "$work/methods/sweep.csv")" -eq 3
 check 'joint is no rival' test "$(grep -E '^joint' "$work/stdout" | grep -cE '[*+]')" -eq 0
+check 'a setting that a method has no use for is a dash' grep -q '^| finetune | – | ' <(l3a report "$work/methods" --format markdown)
 check 'joint learns once' test "$(grep -c ',joint,' "$work/methods/sweep.csv")" -eq 2
 
 # bad input
@@ -115,6 +119,7 @@ check "killed: $code" test $code -eq 137 -o $code -eq 0
 killed INT
 check "interrupted: $code" test $code -eq 130 -o $code -eq 0
 [ $code -eq 0 ] || check 'what an interrupted sweep says' grep -qF "finished points are saved in $work/killed; resume with: $L3A_BUILD/l3a sweep --resume -o $work/killed" "$work/stderr"
+[ $code -eq 0 ] || expect 1 'resume the sweep' l3a report "$work/killed" --format latex
 killed KILL
 check "stopped $kills times" test $kills -ge 1
 cut -d, -f1-5 "$work/killed/sweep.csv" | tail -n +2 | sort >"$work/had"

@@ -84,7 +84,7 @@ expect 0 '' l3a undo tags.l3a
 cp tags.l3a before
 expect 2 'broken.png' teach tags.l3a more --tags disc --strict
 check 'strict: nothing is taught' cmp tags.l3a before
-expect 2 'no picture was found' teach tags.l3a list.csv --tags disc
+expect 2 'there are no pictures to teach' teach tags.l3a list.csv --tags disc
 expect 2 '' teach tags.l3a more/broken.png --tags disc
 expect 2 'cannot open' teach tags.l3a no-such.png --tags disc
 

@@ -202,6 +202,9 @@ def check_sweep(folder, tables):
     numbers = np.array([values[g][1] for g in values])
     slope = np.polyfit(numbers, heights, 1)
     check(np.abs(np.polyval(slope, numbers) - heights).max() < 0.3 and slope[0] < 0, "heights are the numbers")
+    rows = [line.split("|")[1:-1] for line in l3a("report", where, "--format", "markdown").stdout.splitlines() if line.startswith("| l3a")]
+    check([[cell.strip(" *").split(" ")[0].rstrip("*") for cell in row] for row in rows] ==
+          [["l3a", g, *(f"{v:.2f}" for v in values[g][:4])] for g in values], f"the table to publish, in the order of the grid: {rows}")
     l3a("sweep", *tables, "--eta", "0.5,0.6,0.8", "--dim", "64", "-o", folder / "even", "--quiet")
     first, second = np.diff([x for x, *_ in marks((folder / "even" / "report.html").read_text(), "Last mAP")])
     check(abs(second / first - 2) < 0.01, "an even axis for values that are not geometric")
