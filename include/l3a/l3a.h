@@ -1196,7 +1196,7 @@ L3A_PUBLIC l3a_status l3a_lesson_add(l3a_lesson *lesson, const char *path, const
 L3A_PUBLIC l3a_status l3a_lesson_add_bytes(l3a_lesson *lesson, const char *name, const void *bytes, size_t count,
                                            const l3a_judgement *judgement);
 /* The same by features that a reader of the tagger has computed, and the checksum that it gave. count: l3a_reader_width(). A tagger
- * that learns other views than it scores refuses them with L3A_ERROR_MISMATCH. Since 0.8. */
+ * that does not take them (l3a_tagger_takes_features) refuses the lesson with L3A_ERROR_MISMATCH. Since 0.8. */
 L3A_PUBLIC l3a_status l3a_lesson_add_features(l3a_lesson *lesson, const char *name, uint64_t checksum, const float *features,
                                               size_t count, const l3a_judgement *judgement);
 L3A_PUBLIC size_t l3a_lesson_count(const l3a_lesson *lesson);
@@ -1230,6 +1230,9 @@ L3A_PUBLIC l3a_status l3a_tagger_create(l3a_context *context, const char *model_
  * l3a_tagger_reload(). NULL options: the defaults; NULL report: not wanted. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_lesson_options *options,
                                        l3a_teach_report *report);
+/* 1 if pictures can be taught by the features that readers compute, 0 if not: the model learns views (setting `views`) that are not
+ * among those that readers score (`score-views`). 1 view is among any, and those of 5 and of 9 are among 14. Since 0.8. */
+L3A_PUBLIC int l3a_tagger_takes_features(l3a_tagger *tagger);
 /* As l3a_history_undo(), l3a_history_rename(), l3a_history_widen() and l3a_history_save(), with the tagger's model. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_tagger_undo(l3a_tagger *tagger, l3a_teach_report *report);
 L3A_PUBLIC l3a_status l3a_tagger_rename(l3a_tagger *tagger, const char *old_name, const char *new_name, int *exact);
@@ -1265,6 +1268,7 @@ typedef struct l3a_history_entry {
     size_t new_classes;              /* the model did not know before */
     const char *old_name, *new_name; /* of a rename or merge; else NULL */
     int can_undo;                    /* 1 if undo can take back this entry and those after it */
+    uint64_t id; /* of this entry and no other, not 0: the number of a lesson that was undone is used again. Since 0.8. */
 } l3a_history_entry;
 
 /* Changes that were committed (l3a_tagger_options) and are not in the model's file yet. Opening the history applies them to the
@@ -1292,9 +1296,14 @@ L3A_PUBLIC const char *l3a_history_gap(const l3a_history *history);
  * number of pictures in the history that show the class, and judged that of those judged for it. */
 L3A_PUBLIC l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
                                          uint64_t *judged);
-/* What is taken for what: counts [classes x classes] gets, for the pictures of class i, how many were judged not to show class j
- * and are nevertheless tagged with it when they are scored as if they had not been taught. Since 0.8. */
-L3A_PUBLIC l3a_status l3a_history_confusions(const l3a_history *history, uint64_t *counts);
+/* The same, and what is taken for what: confusions [classes x classes] gets, for the pictures of class i, how many were judged not
+ * to show class j and are nevertheless tagged with it when they are scored as if they had not been taught. Sends progress events,
+ * which can cancel. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_history_review(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
+                                         uint64_t *judged, uint64_t *confusions);
+/* Reads the features of all pictures into memory, so that the functions above need no file any more. If a history was opened with a
+ * context of its own, another thread can then ask it, while this one teaches and saves the same model. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_history_load(l3a_history *history);
 
 /* A picture that the model was taught, and that was not taken back. labels has one number per class of the model: 1 shown, 0 not
  * shown, -1 not judged. complete: it was judged for all classes that the model knew then. To stop, return non-zero. Since 0.8. */

@@ -516,6 +516,7 @@ class l3a_history_entry(Structure):
         ("old_name", c_char_p),
         ("new_name", c_char_p),
         ("can_undo", c_int),
+        ("id", c_uint64),
     ]
 
 
@@ -796,6 +797,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_lesson_settings": (c_int, [c_void_p, c_void_p]),
     "l3a_tagger_create": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
     "l3a_tagger_teach": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_tagger_takes_features": (c_int, [c_void_p]),
     "l3a_tagger_undo": (c_int, [c_void_p, c_void_p]),
     "l3a_tagger_rename": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p]),
     "l3a_tagger_widen": (c_int, [c_void_p, c_size_t]),
@@ -818,7 +820,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_history_path": (c_char_p, [c_void_p]),
     "l3a_history_gap": (c_char_p, [c_void_p]),
     "l3a_history_expect": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "l3a_history_confusions": (c_int, [c_void_p, c_void_p]),
+    "l3a_history_review": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_history_load": (c_int, [c_void_p]),
     "l3a_history_pictures": (c_int, [c_void_p, l3a_taught_callback, c_void_p]),
     "l3a_pack_write": (c_int, [c_void_p, c_char_p, c_void_p, c_char_p, c_void_p]),
     "l3a_file_open": (c_int, [c_void_p, c_char_p, c_void_p]),

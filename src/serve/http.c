@@ -3,7 +3,10 @@
  * libmicrohttpd ends a connection on which nothing moves. A client that sends a byte now and then keeps it open for ever, so each
  * connection also has a time by which the head of a request, its body, and the answer must be through; the main thread looks at
  * all of them every second. A connection that rests between requests has no such time. Whether it rests, the kernel knows: it
- * counts the bytes that have come. */
+ * counts the bytes that have come.
+ *
+ * One client can open many connections and let them rest. A limit for each address would be wrong behind a proxy, where all clients
+ * have one. So when connections run short, those that have rested the longest are ended; whoever needs one again opens another. */
 #include "serve/http.h"
 
 #include "serve/guard.h"
@@ -18,7 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { REST_SECONDS = 300, HEAD_SECONDS = 10, BODY_SECONDS = 20, SLOWEST = 16 << 10 /* bytes a second */ };
+enum { HEAD_SECONDS = 10, BODY_SECONDS = 20, SLOWEST = 16 << 10 /* bytes a second */ };
 
 enum peer_state { RESTING, SENDING_BODY, WORKED_ON, TAKING_ANSWER };
 
@@ -27,7 +30,8 @@ struct peer {
     enum peer_state state;
     uint64_t bytes_at_rest; /* that had come when the last request ended */
     double deadline;        /* 0: none */
-    struct peer *earlier, *later;
+    bool ended;             /* libmicrohttpd will notice */
+    struct peer *newer, *older;
 };
 
 /* ---- Connections ---- */
@@ -39,6 +43,19 @@ static uint64_t bytes_received(int socket) {
     return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) ? 0 : info.tcpi_bytes_received;
 }
 
+/* Those that came, or began to rest, last are at the front. Under the lock. */
+static void link_peer(struct server *server, struct peer *peer) {
+    peer->newer = NULL;
+    peer->older = server->newest_peer;
+    *(peer->older ? &peer->older->newer : &server->oldest_peer) = peer;
+    server->newest_peer = peer;
+}
+
+static void unlink_peer(struct server *server, struct peer *peer) {
+    *(peer->newer ? &peer->newer->older : &server->newest_peer) = peer->older;
+    *(peer->older ? &peer->older->newer : &server->oldest_peer) = peer->newer;
+}
+
 static void set_state(struct server *server, struct peer *peer, enum peer_state state, double seconds) {
     if (peer) {
         pthread_mutex_lock(&server->peer_lock);
@@ -46,6 +63,8 @@ static void set_state(struct server *server, struct peer *peer, enum peer_state 
         peer->deadline = seconds > 0 ? seconds_now() + seconds : 0;
         if (state == RESTING) {
             peer->bytes_at_rest = bytes_received(peer->socket);
+            unlink_peer(server, peer);
+            link_peer(server, peer);
         }
         pthread_mutex_unlock(&server->peer_lock);
     }
@@ -57,22 +76,17 @@ void http_notice(void *argument, struct MHD_Connection *connection, void **conte
     pthread_mutex_lock(&server->peer_lock);
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        peer = calloc(1, sizeof *peer);
+        peer = info ? calloc(1, sizeof *peer) : NULL;
         *context = peer;
-        if (peer && info) {
+        if (peer) {
             peer->socket = info->connect_fd;
-            peer->later = server->peers;
-            *(server->peers ? &server->peers->earlier : &peer->earlier) = server->peers ? peer : NULL;
-            server->peers = peer;
+            link_peer(server, peer);
         }
         atomic_fetch_add(&server->metrics.connections, 1);
         atomic_fetch_add(&server->metrics.connections_total, 1);
     } else {
         if (peer) {
-            *(peer->earlier ? &peer->earlier->later : &server->peers) = peer->later;
-            if (peer->later) {
-                peer->later->earlier = peer->earlier;
-            }
+            unlink_peer(server, peer);
             free(peer);
             *context = NULL;
         }
@@ -81,18 +95,38 @@ void http_notice(void *argument, struct MHD_Connection *connection, void **conte
     pthread_mutex_unlock(&server->peer_lock);
 }
 
+static void end_peer(struct peer *peer, atomic_uint_fast64_t *count) {
+    shutdown(peer->socket, SHUT_RDWR); /* libmicrohttpd then notices its end, and closes it */
+    peer->ended = true;
+    atomic_fetch_add(count, 1);
+}
+
+/* Ends connections that rest, until at most `most` of `open` are left. */
+static void make_room(struct server *server, size_t open, size_t most) {
+    for (struct peer *peer = server->oldest_peer; peer && open > most; peer = peer->newer) {
+        if (peer->state == RESTING && peer->deadline <= 0 && !peer->ended) {
+            end_peer(peer, &server->metrics.dropped);
+            open--;
+        }
+    }
+}
+
 void http_watch(struct server *server) {
     const double now = seconds_now();
+    const size_t limit = server->options->connections;
+    size_t open = 0;
     pthread_mutex_lock(&server->peer_lock);
-    for (struct peer *peer = server->peers; peer; peer = peer->later) {
+    for (struct peer *peer = server->newest_peer; peer; peer = peer->older) {
         if (peer->state == RESTING && peer->deadline <= 0 && bytes_received(peer->socket) > peer->bytes_at_rest) {
             peer->deadline = now + HEAD_SECONDS;
         }
-        if (peer->deadline > 0 && now > peer->deadline) {
-            shutdown(peer->socket, SHUT_RDWR); /* libmicrohttpd then notices its end, and closes it */
-            peer->deadline = 0;
-            atomic_fetch_add(&server->metrics.timed_out, 1);
+        if (peer->deadline > 0 && now > peer->deadline && !peer->ended) {
+            end_peer(peer, &server->metrics.timed_out);
         }
+        open += !peer->ended;
+    }
+    if (open >= limit - limit / 8) {
+        make_room(server, open, limit / 2);
     }
     pthread_mutex_unlock(&server->peer_lock);
 }
@@ -103,8 +137,31 @@ static const char policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
+/* The name under which to save an answer. What does not belong between quotes is replaced there, and follows in the form of RFC
+ * 8187, which browsers prefer. */
+static void add_download(const char *name, struct MHD_Response *response) {
+    struct text text = {0};
+    bool plain = true;
+    text_print(&text, "attachment; filename=\"");
+    for (const char *at = name; *at; at++) {
+        const bool fits = *at >= ' ' && *at < 0x7F && *at != '"' && *at != '\\' && *at != '%';
+        text_print(&text, "%c", fits ? *at : '_');
+        plain = plain && fits;
+    }
+    text_print(&text, plain ? "\"" : "\"; filename*=UTF-8''");
+    for (const char *at = name; *at && !plain; at++) {
+        const bool fits =
+            (*at >= '0' && *at <= '9') || (*at >= 'A' && *at <= 'Z') || (*at >= 'a' && *at <= 'z') || strchr("-._~", *at);
+        text_print(&text, fits ? "%c" : "%%%02X", (unsigned char)*at);
+    }
+    if (!text.failed) {
+        MHD_add_response_header(response, "Content-Disposition", text.bytes);
+    }
+    text_free(&text);
+}
+
 static void add_headers(const struct request *request, struct MHD_Response *response) {
-    char text[300];
+    char text[32];
     MHD_add_response_header(response, "Content-Type", request->type ? request->type : "application/json");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(response, "Cache-Control", request->page ? "no-cache" : "no-store");
@@ -129,8 +186,7 @@ static void add_headers(const struct request *request, struct MHD_Response *resp
         MHD_add_response_header(response, "Inference-Header-Content-Length", text);
     }
     if (request->download) {
-        snprintf(text, sizeof text, "attachment; filename=\"%s\"", request->download);
-        MHD_add_response_header(response, "Content-Disposition", text);
+        add_download(request->download, response);
     }
     if (atomic_load(&request->server->draining)) {
         MHD_add_response_header(response, "Connection", "close");

@@ -1,8 +1,7 @@
-/* POST /v1/teach, /v1/undo and /v1/rename, GET /v1/quality: what the teacher does. */
+/* POST /v1/teach, /v1/undo and /v1/rename: what the teacher does. */
 #include "serve/tagging.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,9 +50,30 @@ static void changed(struct server *server) {
 
 /* ---- Teaching ---- */
 
+static bool takes_features(struct server *server) {
+    struct knowledge *knowledge = knowledge_keep(server);
+    const bool takes = knowledge->takes_features;
+    knowledge_free(knowledge);
+    return takes;
+}
+
+/* A key stands for the features that tagging needs. If the model learns other views than it scores, it is as if they were gone. */
+static void forget_keys(struct request *request) {
+    for (size_t i = 0; i < request->picture_count; i++) {
+        struct picture *picture = &request->pictures[i];
+        if (picture->features) {
+            free(picture->features);
+            picture->features = NULL;
+            picture->problem = MHD_HTTP_GONE;
+            picture->error = copy_string("the model learns other views of a picture than it scores, so the key is not enough");
+            picture->hint = copy_string("send the picture itself");
+        }
+    }
+}
+
 void teach_start(struct request *request, struct worker *worker) {
-    if (lessons_allowed(request) && request_json(request, worker)) {
-        pictures_read(request);
+    if (lessons_allowed(request) && request_json(request, worker) && pictures_read(request) && !takes_features(request->server)) {
+        forget_keys(request);
     }
 }
 
@@ -90,16 +110,30 @@ static const char **read_names(struct request *request, const l3a_json_value *to
     return names;
 }
 
+/* Adds a picture with its features or, if these are not enough, with its bytes. One that has gone from the library is left out. */
+static l3a_status add_judged(struct picture *picture, const l3a_judgement *judgement, l3a_lesson *lesson) {
+    struct server *server = picture->request->server;
+    if (takes_features(server) || !(picture->path || picture->base64)) {
+        return l3a_lesson_add_features(lesson, picture->name, picture->checksum, picture->features, server->pipeline.width,
+                                       judgement);
+    }
+    uint8_t *owned;
+    size_t count = 0;
+    const uint8_t *bytes = picture_bytes(picture, &count, &owned);
+    const l3a_status status = bytes ? l3a_lesson_add_bytes(lesson, picture->name, bytes, count, judgement) : L3A_OK;
+    free(owned);
+    return status;
+}
+
 /* Adds a picture to the lesson; false: refused. */
-static bool add_picture(struct request *request, const struct picture *picture, l3a_lesson *lesson) {
+static bool add_picture(struct request *request, struct picture *picture, l3a_lesson *lesson) {
     l3a_judgement judgement = {.size = sizeof judgement, .only = l3a_json_number(l3a_json_get(picture->told, "only")) != 0};
     const char **tags = read_names(request, picture->told, "tags", &judgement.tag_count);
     const char **absent = tags ? read_names(request, picture->told, "not", &judgement.absent_count) : NULL;
     judgement.tags = tags;
     judgement.absent = absent;
     if (absent) {
-        const l3a_status status = l3a_lesson_add_features(lesson, picture->name, picture->checksum, picture->features,
-                                                          request->server->pipeline.width, &judgement);
+        const l3a_status status = add_judged(picture, &judgement, lesson);
         if (status != L3A_OK) {
             refuse_by_library(request, status);
         }
@@ -136,21 +170,18 @@ static void write_new_classes(struct request *request, const l3a_model *model, s
     text_print(&request->answer, "]");
 }
 
-/* The number of the last lesson; 0: there is none. */
-static uint64_t last_lesson(struct server *server, size_t *pictures) {
+/* The last lesson; false: there is none, and its number and id are 0. */
+static bool last_lesson(struct server *server, l3a_history_entry *entry) {
     const l3a_history *history = NULL;
-    l3a_history_entry entry = {.size = sizeof entry};
-    if (l3a_tagger_history(server->tagger, &history) != L3A_OK || !l3a_history_count(history) ||
-        l3a_history_entry_at(history, l3a_history_count(history) - 1, &entry) != L3A_OK) {
-        return 0;
-    }
-    *pictures = entry.pictures;
-    return entry.number;
+    *entry = (l3a_history_entry){.size = sizeof *entry};
+    return l3a_tagger_history(server->tagger, &history) == L3A_OK && l3a_history_count(history) &&
+           l3a_history_entry_at(history, l3a_history_count(history) - 1, entry) == L3A_OK;
 }
 
 static void write_taught(struct request *request, const l3a_lesson *lesson, const l3a_teach_report *report) {
     struct server *server = request->server;
-    size_t taught = 0, already = 0, pictures;
+    l3a_history_entry last;
+    size_t taught = 0, already = 0;
     for (size_t i = 0; i < l3a_lesson_count(lesson); i++) {
         taught += l3a_lesson_outcome(lesson, i) == L3A_OK;
         already += l3a_lesson_outcome(lesson, i) == L3A_ERROR_EXISTS;
@@ -160,8 +191,10 @@ static void write_taught(struct request *request, const l3a_lesson *lesson, cons
         atomic_fetch_add(&server->metrics.lessons, 1);
         atomic_fetch_add(&server->metrics.lesson_pictures, taught);
     }
-    text_print(&request->answer, "{\"lesson\": %llu, \"taught\": %zu, \"already\": %zu, \"new_classes\": ",
-               (unsigned long long)last_lesson(server, &pictures), taught, already);
+    last_lesson(server, &last);
+    text_print(&request->answer, "{");
+    lesson_write(&request->answer, &last);
+    text_print(&request->answer, ", \"taught\": %zu, \"already\": %zu, \"new_classes\": ", taught, already);
     write_new_classes(request, l3a_tagger_model(server->tagger), taught ? report->new_classes : 0);
     text_print(&request->answer, ", \"failed\": ");
     write_failures(request);
@@ -194,22 +227,29 @@ void teach_lesson(struct request *request) {
     l3a_lesson_free(lesson);
 }
 
-/* The body may be empty. */
+/* The body may be empty. Otherwise it names the lesson by its id, and by nothing else: numbers are used again after an undo. */
 void undo_start(struct request *request, struct worker *worker) {
-    if (lessons_allowed(request) && request->body.length) {
-        request_json(request, worker);
+    if (lessons_allowed(request) && request->body.length && request_json(request, worker)) {
+        const l3a_json_value *root = l3a_json_root(request->json);
+        if (l3a_json_first(root) && !l3a_json_text(l3a_json_get(root, "id"), NULL)) {
+            refuse(request, MHD_HTTP_BAD_REQUEST,
+                   "send {\"id\": \"…\"}, as the history has it, or nothing to undo whatever lesson is the last",
+                   "the lesson to undo is not named by its id");
+        }
     }
 }
 
 /* A client that names the lesson can ask again if it has lost the answer: no other lesson is undone then. */
 void undo_lesson(struct request *request) {
     struct server *server = request->server;
-    size_t pictures = 0;
-    const l3a_json_value *wanted = l3a_json_get(l3a_json_root(request->json), "lesson");
-    const uint64_t lesson = last_lesson(server, &pictures);
-    if (wanted && l3a_json_number(wanted) != (double)lesson) {
-        refuse(request, MHD_HTTP_CONFLICT, "it may have been undone already; see the history", "lesson %.0f is not the last one",
-               l3a_json_number(wanted));
+    const char *wanted = l3a_json_text(l3a_json_get(l3a_json_root(request->json), "id"), NULL);
+    char id[LESSON_ID];
+    l3a_history_entry last;
+    last_lesson(server, &last);
+    lesson_id(last.id, id);
+    if (wanted && strcmp(wanted, id) != 0) {
+        refuse(request, MHD_HTTP_CONFLICT, "it may have been undone already; see the history", "lesson %s is not the last one",
+               wanted);
         return;
     }
     const l3a_status status = l3a_tagger_undo(server->tagger, NULL);
@@ -219,8 +259,9 @@ void undo_lesson(struct request *request) {
     }
     changed(server);
     atomic_fetch_add(&server->metrics.undone, 1);
-    text_print(&request->answer, "{\"undone\": {\"lesson\": %llu, \"pictures\": %zu}", (unsigned long long)lesson, pictures);
-    text_print(&request->answer, ", ");
+    text_print(&request->answer, "{\"undone\": {");
+    lesson_write(&request->answer, &last);
+    text_print(&request->answer, ", \"pictures\": %zu}, ", last.pictures);
     classes_end(request);
 }
 
@@ -246,99 +287,4 @@ void rename_class(struct request *request) {
     text_print(&request->answer, "{\"exact\": %s", exact ? "true" : "false");
     text_print(&request->answer, ", ");
     classes_end(request);
-}
-
-/* ---- How good it is ---- */
-
-struct quality {
-    double *precision, *recall;
-    uint64_t *shown, *judged, *confusions;
-};
-
-static void write_quality(struct request *request, const l3a_model *model, const struct quality *quality) {
-    struct text *answer = &request->answer;
-    const size_t classes = l3a_model_class_count(model);
-    text_print(answer, "{\"classes\": [");
-    for (size_t k = 0; k < classes; k++) {
-        text_print(answer, k ? ",\n  {\"name\": " : "\n  {\"name\": ");
-        text_json(answer, l3a_model_class(model, k));
-        text_print(answer, ", \"pictures\": %llu, \"judged\": %llu, \"precision\": ", (unsigned long long)quality->shown[k],
-                   (unsigned long long)quality->judged[k]);
-        text_number(answer, quality->precision[k] / 100, 6);
-        text_print(answer, ", \"recall\": ");
-        text_number(answer, quality->recall[k] / 100, 6);
-        text_print(answer, "}");
-    }
-    text_print(answer, "], \"confusions\": [");
-    size_t written = 0;
-    for (size_t i = 0; i < classes * classes; i++) {
-        if (quality->confusions[i]) {
-            text_print(answer, written++ ? ",\n  {\"shown\": " : "\n  {\"shown\": ");
-            text_json(answer, l3a_model_class(model, i / classes));
-            text_print(answer, ", \"tagged\": ");
-            text_json(answer, l3a_model_class(model, i % classes));
-            text_print(answer, ", \"pictures\": %llu}", (unsigned long long)quality->confusions[i]);
-        }
-    }
-    text_print(answer, "]");
-}
-
-/* What to teach next: the classes with few pictures, and those that are missed or given too often. */
-static void write_next(struct request *request, const l3a_model *model, const struct quality *quality) {
-    enum { FEW = 5 };
-    struct text *answer = &request->answer;
-    size_t written = 0;
-    text_print(answer, ", \"next\": [");
-    for (size_t k = 0; k < l3a_model_class_count(model); k++) {
-        char why[160] = "";
-        const double precision = quality->precision[k], recall = quality->recall[k];
-        const unsigned long long shown = quality->shown[k];
-        if (shown < FEW) {
-            snprintf(why, sizeof why, "%llu %s: teach more pictures of it", shown, shown == 1 ? "picture" : "pictures");
-        } else if (recall < 70) {
-            snprintf(why, sizeof why, "recall %.0f %%: teach more pictures that show it", recall);
-        } else if (precision < 70) {
-            snprintf(why, sizeof why, "precision %.0f %%: teach pictures that do not show it", precision);
-        }
-        if (why[0]) {
-            text_print(answer, written++ ? ",\n  {\"tag\": " : "\n  {\"tag\": ");
-            text_json(answer, l3a_model_class(model, k));
-            text_print(answer, ", \"why\": ");
-            text_json(answer, why);
-            text_print(answer, "}");
-        }
-    }
-    struct knowledge *knowledge = knowledge_keep(request->server);
-    text_print(answer, "], \"edition\": %llu}\n", (unsigned long long)knowledge->edition);
-    knowledge_free(knowledge);
-}
-
-void quality_measure(struct request *request) {
-    struct server *server = request->server;
-    const l3a_model *model = l3a_tagger_model(server->tagger);
-    const size_t classes = l3a_model_class_count(model);
-    const l3a_history *history = NULL;
-    struct quality quality = {calloc(classes + 1, sizeof(double)), calloc(classes + 1, sizeof(double)),
-                              calloc(classes + 1, sizeof(uint64_t)), calloc(classes + 1, sizeof(uint64_t)),
-                              calloc(classes * classes + 1, sizeof(uint64_t))};
-    const bool room = quality.precision && quality.recall && quality.shown && quality.judged && quality.confusions;
-    l3a_status status = room ? l3a_tagger_history(server->tagger, &history) : L3A_ERROR_MEMORY;
-    if (status == L3A_OK) {
-        status = l3a_history_expect(history, quality.precision, quality.recall, quality.shown, quality.judged);
-    }
-    if (status == L3A_OK) {
-        status = l3a_history_confusions(history, quality.confusions);
-    }
-    if (status == L3A_OK) {
-        write_quality(request, model, &quality);
-        write_next(request, model, &quality);
-        request->status = MHD_HTTP_OK;
-    } else {
-        refuse_by_library(request, status);
-    }
-    free(quality.precision);
-    free(quality.recall);
-    free(quality.shown);
-    free(quality.judged);
-    free(quality.confusions);
 }

@@ -27,9 +27,14 @@ static const char *open_problem(void) {
     }
 }
 
-int library_open(const struct server *server, const char *path, bool folder, const char **problem) {
-    const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (folder ? O_DIRECTORY : 0),
+/* Opens a path that the kernel keeps below the folder. */
+static int open_below(const struct server *server, const char *path, int flags) {
+    const struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
                                  .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    return (int)syscall(SYS_openat2, server->library, path, &how, sizeof how);
+}
+
+int library_open(const struct server *server, const char *path, bool folder, const char **problem) {
     struct stat about;
     *problem = NULL;
     if (server->library < 0) {
@@ -40,7 +45,7 @@ int library_open(const struct server *server, const char *path, bool folder, con
         *problem = "this is not a path in the library";
         return -1;
     }
-    const int file = (int)syscall(SYS_openat2, server->library, path[0] ? path : ".", &how, sizeof how);
+    const int file = open_below(server, path[0] ? path : ".", O_RDONLY | O_NONBLOCK | O_NOCTTY | (folder ? O_DIRECTORY : 0));
     if (file < 0) {
         *problem = open_problem();
         return -1;
@@ -131,8 +136,32 @@ static int compare_items(const void *left, const void *right) {
     return strcmp(((const struct item *)left)->name, ((const struct item *)right)->name);
 }
 
+static void join(struct text *path, const char *folder, const char *name) {
+    text_print(path, "%s%s%s", folder, folder[0] ? "/" : "", name);
+}
+
+/* What a name in an open folder stands for. A symbolic link stands for nothing if it leads out of the library: not even the size of
+ * what is there should be seen. */
+static bool look_at(const struct server *server, const char *path, int folder, const char *name, struct stat *about) {
+    if (fstatat(folder, name, about, AT_SYMLINK_NOFOLLOW)) {
+        return false;
+    }
+    if (!S_ISLNK(about->st_mode)) {
+        return true;
+    }
+    struct text whole = {0};
+    join(&whole, path, name);
+    const int file = whole.failed ? -1 : open_below(server, whole.bytes, O_PATH);
+    const bool good = file >= 0 && fstat(file, about) == 0;
+    if (file >= 0) {
+        close(file);
+    }
+    text_free(&whole);
+    return good;
+}
+
 /* Lists a folder that is open; it is closed. */
-static bool list_folder(int folder, struct listing *listing) {
+static bool list_folder(const struct server *server, const char *path, int folder, struct listing *listing) {
     DIR *directory = fdopendir(folder);
     struct dirent *entry;
     struct stat about;
@@ -142,7 +171,8 @@ static bool list_folder(int folder, struct listing *listing) {
         return false;
     }
     while (good && (entry = readdir(directory))) {
-        if (entry->d_name[0] == '.' || strcmp(entry->d_name, "@eaDir") == 0 || fstatat(folder, entry->d_name, &about, 0)) {
+        if (entry->d_name[0] == '.' || strcmp(entry->d_name, "@eaDir") == 0 ||
+            !look_at(server, path, folder, entry->d_name, &about)) {
             continue;
         }
         if (S_ISDIR(about.st_mode) || (S_ISREG(about.st_mode) && looks_like_picture(entry->d_name))) {
@@ -158,7 +188,7 @@ static bool list_folder(int folder, struct listing *listing) {
 
 static void write_path(struct text *text, const char *folder, const char *name) {
     struct text path = {0};
-    text_print(&path, "%s%s%s", folder, folder[0] ? "/" : "", name);
+    join(&path, folder, name);
     text_json(text, path.bytes ? path.bytes : "");
     text_free(&path);
 }
@@ -203,7 +233,7 @@ void library_start(struct request *request, struct worker *worker) {
     }
     size_t wanted = count ? strtoul(count, NULL, 10) : 200;
     wanted = wanted > LISTED ? LISTED : wanted;
-    if (list_folder(file, &listing)) {
+    if (list_folder(request->server, folder, file, &listing)) {
         write_listing(&request->answer, folder, &listing, from ? strtoul(from, NULL, 10) : 0, wanted);
         request->status = MHD_HTTP_OK;
     } else {

@@ -1,5 +1,7 @@
 #include "serve/model.h"
 
+#include "serve/tar.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -206,43 +208,28 @@ void model_replace(struct request *request) {
 
 /* ---- Backups: a tar of the model and its history ---- */
 
-enum { BLOCK = 512 };
-
-struct tar_head {
-    char name[100], mode[8], user[8], group[8], size[12], time[12], sum[8], type, link[100], magic[6], version[2], rest[247];
-};
-_Static_assert(sizeof(struct tar_head) == BLOCK, "no padding");
-
 static bool write_block(int to, const void *bytes, size_t count) {
-    static const char zeros[BLOCK];
-    const size_t padding = (BLOCK - count % BLOCK) % BLOCK;
+    static const char zeros[TAR_BLOCK];
+    const size_t padding = (TAR_BLOCK - count % TAR_BLOCK) % TAR_BLOCK;
     return write(to, bytes, count) == (ssize_t)count && write(to, zeros, padding) == (ssize_t)padding;
 }
 
 /* Adds a file; a missing one is left out. */
 static bool tar_add(int to, const char *path, const char *name) {
-    struct tar_head head = {.type = '0', .magic = "ustar", .version = {'0', '0'}};
     const int from = open(path, O_RDONLY | O_CLOEXEC);
     struct stat about;
-    char piece[64 * BLOCK];
-    unsigned sum = 0;
+    struct text head = {0};
+    char piece[64 * TAR_BLOCK];
     if (from < 0) {
         return errno == ENOENT;
     }
     bool good = fstat(from, &about) == 0;
-    snprintf(head.name, sizeof head.name, "%s", name);
-    snprintf(head.mode, sizeof head.mode, "%07o", about.st_mode & 0777);
-    snprintf(head.user, sizeof head.user, "%07o", 0);
-    snprintf(head.group, sizeof head.group, "%07o", 0);
-    snprintf(head.size, sizeof head.size, "%011llo", (unsigned long long)about.st_size);
-    snprintf(head.time, sizeof head.time, "%011llo", (unsigned long long)about.st_mtime);
-    memset(head.sum, ' ', sizeof head.sum);
-    for (size_t i = 0; i < sizeof head; i++) {
-        sum += ((const unsigned char *)&head)[i];
+    if (good) {
+        tar_head(&head, name, (uint64_t)about.st_size, about.st_mode, about.st_mtime);
     }
-    snprintf(head.sum, sizeof head.sum, "%06o", sum);
-    good = good && write_block(to, &head, sizeof head);
-    off_t left = about.st_size;
+    good = good && !head.failed && write_block(to, head.bytes, head.length);
+    text_free(&head);
+    off_t left = good ? about.st_size : 0;
     while (good && left > 0) {
         const ssize_t got = read(from, piece, left < (off_t)sizeof piece ? (size_t)left : sizeof piece);
         good = got > 0 && (got == left || got == (ssize_t)sizeof piece) && write_block(to, piece, (size_t)got);
@@ -254,7 +241,7 @@ static bool tar_add(int to, const char *path, const char *name) {
 
 void model_backup(struct request *request) {
     struct server *server = request->server;
-    static const char zeros[2 * BLOCK];
+    static const char zeros[2 * TAR_BLOCK];
     char *path = path_with(server->model_path, ".backup-XXXXXX"), *history = path_with(server->model_path, ".history");
     char *name = path_with(server->model_name, ".history");
     teacher_save(server); /* if it fails, the history has the rest */

@@ -88,8 +88,8 @@ static void picture_fail(struct picture *picture, unsigned status, const char *e
     atomic_fetch_add(&picture->request->server->metrics.unreadable, 1);
 }
 
-/* The bytes of a picture; *owned: to be freed. NULL if there are none: the picture has the problem. */
-static const uint8_t *picture_bytes(struct picture *picture, size_t *count, uint8_t **owned) {
+/* The bytes of a picture, in whatever format. */
+static const uint8_t *find_bytes(struct picture *picture, size_t *count, uint8_t **owned) {
     const struct request *request = picture->request;
     *owned = NULL;
     if (picture->path) {
@@ -111,6 +111,18 @@ static const uint8_t *picture_bytes(struct picture *picture, size_t *count, uint
     return picture->bytes ? picture->bytes : (const uint8_t *)"";
 }
 
+const uint8_t *picture_bytes(struct picture *picture, size_t *count, uint8_t **owned) {
+    const uint8_t *bytes = find_bytes(picture, count, owned);
+    const char *problem;
+    if (bytes && !format_allowed(picture->request->server, bytes, *count, &problem)) {
+        picture_fail(picture, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, problem, "send JPEG, PNG or WebP, or start the server with --heif");
+        free(*owned);
+        *owned = NULL;
+        return NULL;
+    }
+    return bytes;
+}
+
 static void make_key(const uint8_t *bytes, size_t count, char *key) {
     uint8_t digest[32];
     l3a_sha256(bytes, count, digest);
@@ -124,11 +136,8 @@ static bool decode(struct worker *worker, struct picture *picture) {
     uint8_t *owned;
     size_t count = 0;
     const uint8_t *bytes = picture_bytes(picture, &count, &owned);
-    const char *problem;
     bool ready = false;
-    if (bytes && !format_allowed(server, bytes, count, &problem)) {
-        picture_fail(picture, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, problem, "send JPEG, PNG or WebP, or start the server with --heif");
-    } else if (bytes) {
+    if (bytes) {
         make_key(bytes, count, picture->key);
         picture->features = malloc(pipeline->width * sizeof *picture->features);
         if (picture->features && cache_find(server->cache, picture->key, picture->features, &picture->checksum)) {
@@ -242,7 +251,7 @@ static void run_request(struct worker *worker, struct request *request) {
     if (!request->status && route->finish) {
         route->finish(request, worker);
     }
-    if (!request->status && route->teach && teacher_add(request)) {
+    if (!request->status && ((route->teach && teacher_add(request)) || (route->examine && examiner_add(request)))) {
         return;
     }
     request_done(request);

@@ -157,7 +157,6 @@ static bool prepare(struct server *server) {
     server->model_name = slash ? slash + 1 : server->model_path;
     const char *backbone = l3a_tagger_backbone(server->tagger), *name = backbone ? strrchr(backbone, '/') : NULL;
     snprintf(server->backbone, sizeof server->backbone, "%s", name ? name + 1 : backbone ? backbone : "in the model file");
-    server->readonly = options->readonly;
     pthread_mutex_init(&server->teacher.lock, NULL);
     pthread_mutex_init(&server->knowledge_lock, NULL);
     pthread_mutex_init(&server->peer_lock, NULL);
@@ -190,7 +189,7 @@ static bool start(struct server *server) {
     }
     server->width = server->pipeline.width;
     server->cache = cache_create(server->options->cache, server->pipeline.width);
-    if (!server->cache || !teacher_start(server)) {
+    if (!server->cache || !teacher_start(server) || !examiner_start(server)) {
         note(server, "not enough memory");
         return false;
     }
@@ -214,6 +213,7 @@ int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, 
         drain(server, &signals);
     }
     pipeline_stop(server);
+    examiner_stop(server); /* it may need the teacher */
     teacher_stop(server);
     pipeline_free(server);
     if (server->daemon) {

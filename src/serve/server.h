@@ -49,6 +49,7 @@ struct route {
     void (*start)(struct request *request, struct worker *worker);  /* reads the body and names the pictures */
     void (*finish)(struct request *request, struct worker *worker); /* with the features of all pictures */
     void (*teach)(struct request *request);                         /* on the teacher's thread */
+    bool examine;                                                   /* the examiner answers */
     bool upload;                                                    /* the body goes to a file beside the model */
 };
 
@@ -122,6 +123,7 @@ struct knowledge {
     atomic_uint users;
     uint64_t edition;
     size_t classes;
+    bool takes_features;             /* it is enough to know a picture's features to teach it */
     struct text class_list, history; /* as JSON */
     char **names;
     struct taught *taught; /* by checksum */
@@ -132,6 +134,12 @@ struct knowledge *knowledge_keep(struct server *server);
 void knowledge_free(struct knowledge *knowledge);
 /* How the picture was taught, as JSON; "null". */
 const char *knowledge_taught(const struct knowledge *knowledge, uint64_t checksum);
+
+/* The id of a lesson as answers and requests have it: a text, since not every program keeps 64 bits of a number. */
+enum { LESSON_ID = 17 };
+void lesson_id(uint64_t id, char text[LESSON_ID]);
+/* The number and the id of a lesson, as members of an object. */
+void lesson_write(struct text *text, const l3a_history_entry *entry);
 
 /* ---- Workers ---- */
 
@@ -168,6 +176,8 @@ void pipeline_stop(struct server *server);
 void pipeline_free(struct server *server);
 /* Hands a request to the workers; false: the server ends. */
 bool pipeline_add(struct request *request);
+/* The bytes of a picture, unless the request has only its key; *owned: to be freed. NULL: the picture has a problem. */
+const uint8_t *picture_bytes(struct picture *picture, size_t *count, uint8_t **owned);
 /* Counts the request's pictures in; false: the queue is full. */
 bool pipeline_admit(struct request *request);
 
@@ -180,7 +190,7 @@ struct teacher {
     pthread_cond_t work;
     struct request *first, **last;
     size_t waiting;
-    bool stop, reload, unsaved;
+    bool stop, reload, copy, unsaved;
     bool unreadable;    /* the history cannot be read */
     char *trouble;      /* why lessons cannot be kept; NULL: they can */
     bool trouble_stays; /* until the model is loaded again */
@@ -191,6 +201,8 @@ bool teacher_start(struct server *server);
 /* Teaches what is waiting, saves the model, and ends. */
 void teacher_stop(struct server *server);
 void teacher_reload(struct server *server);
+/* Asks for a copy of the model for the examiner. */
+void teacher_copy(struct server *server);
 /* Hands a request to the teacher; false: too many are waiting. */
 bool teacher_add(struct request *request);
 /* For the teacher's thread: */
@@ -200,6 +212,32 @@ bool teacher_publish(struct server *server);
 bool teacher_save(struct server *server);
 /* Lessons cannot be kept, or can again (NULL). */
 void teacher_set_trouble(struct server *server, const char *trouble, bool stays);
+
+/* ---- The examiner ---- */
+
+struct examiner {
+    pthread_t thread;
+    bool running;
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct request *first;
+    size_t waiting;
+    bool stop, copied;
+    l3a_context *context; /* the teacher's while it makes a copy, otherwise the examiner's; as is what follows */
+    l3a_history *history; /* the copy */
+    uint64_t edition;     /* of the copy */
+    l3a_status status;    /* of the copy, then of the answer */
+    char error[1024], hint[512];
+    struct text answer;
+};
+
+bool examiner_start(struct server *server);
+/* Answers what is waiting, and ends. */
+void examiner_stop(struct server *server);
+/* Hands a request to the examiner; false: too many are waiting. */
+bool examiner_add(struct request *request);
+/* For the teacher's thread: makes the copy that the examiner waits for. */
+void examiner_copy(struct server *server);
 
 /* ---- Features of pictures that were seen ---- */
 
@@ -234,9 +272,9 @@ struct metrics {
     atomic_uint_fast64_t requests[ROUTES][6]; /* by route, and by hundreds of the status */
     struct histogram seconds[ROUTES];
     atomic_uint_fast64_t batches[BATCH_BUCKETS + 1], batch_pictures, pictures, unreadable, cached;
-    atomic_uint_fast64_t lessons, lesson_pictures, undone, refused, journal_failures, saves;
+    atomic_uint_fast64_t lessons, lesson_pictures, undone, refused, journal_failures, saves, examined;
     struct histogram teaching;
-    atomic_uint_fast64_t connections, connections_total, timed_out;
+    atomic_uint_fast64_t connections, connections_total, timed_out, dropped;
 };
 
 void histogram_add(struct histogram *histogram, double seconds);
@@ -250,7 +288,7 @@ struct server {
     l3a_tagger *tagger;
     char *model_path; /* after following links */
     const char *model_name;
-    bool readonly;
+    atomic_bool readonly; /* by the options, or because the model is packed */
     char backbone[128];
     size_t width; /* of the backbone */
     struct serve_address address;
@@ -259,6 +297,7 @@ struct server {
     struct MHD_Daemon *daemon;
     struct pipeline pipeline;
     struct teacher teacher;
+    struct examiner examiner;
     struct cache *cache;
     struct metrics metrics;
     int library; /* the folder; -1: none */
@@ -269,7 +308,7 @@ struct server {
     pthread_mutex_t knowledge_lock;
     struct knowledge *knowledge;
     pthread_mutex_t peer_lock;
-    struct peer *peers;
+    struct peer *newest_peer, *oldest_peer;
 };
 
 double seconds_now(void);
@@ -286,7 +325,6 @@ void undo_start(struct request *request, struct worker *worker);
 void undo_lesson(struct request *request);
 void rename_start(struct request *request, struct worker *worker);
 void rename_class(struct request *request);
-void quality_measure(struct request *request);
 void status_now(struct request *request);
 void classes_now(struct request *request);
 /* Ends an answer with the edition and its classes, as every change does. */

@@ -101,7 +101,7 @@ const struct route routes[] = {
     {.method = "GET", .path = "/v1/status", .now = status_now},
     {.method = "GET", .path = "/v1/classes", .now = classes_now},
     {.method = "GET", .path = "/v1/history", .now = history_now},
-    {.method = "GET", .path = "/v1/quality", .teach = quality_measure},
+    {.method = "GET", .path = "/v1/quality", .examine = true},
     {.method = "GET", .path = "/v1/library", .start = library_start},
     {.method = "GET", .path = "/v1/library/picture", .start = library_picture_start},
     {.method = "GET", .path = "/v1/library/thumbnail", .start = thumbnail_start},

@@ -121,6 +121,16 @@ static bool write_classes(struct knowledge *knowledge, const l3a_model *model) {
     return !text->failed;
 }
 
+void lesson_id(uint64_t id, char text[LESSON_ID]) {
+    snprintf(text, LESSON_ID, "%016llx", (unsigned long long)id);
+}
+
+void lesson_write(struct text *text, const l3a_history_entry *entry) {
+    char id[LESSON_ID];
+    lesson_id(entry->id, id);
+    text_print(text, "\"lesson\": %llu, \"id\": \"%s\"", (unsigned long long)entry->number, id);
+}
+
 static void write_entry(struct text *text, const l3a_history *history, size_t index) {
     l3a_history_entry entry = {.size = sizeof entry};
     struct tm parts;
@@ -134,8 +144,10 @@ static void write_entry(struct text *text, const l3a_history *history, size_t in
     if (gmtime_r(&seconds, &parts)) {
         strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
     }
-    text_print(text, "{\"lesson\": %llu, \"time\": \"%s\", \"kind\": \"%s\", \"pictures\": %zu, \"taken_back\": %zu, \"tags\": {",
-               (unsigned long long)entry.number, when, entry.kind, entry.pictures, entry.taken_back);
+    text_print(text, "{");
+    lesson_write(text, &entry);
+    text_print(text, ", \"time\": \"%s\", \"kind\": \"%s\", \"pictures\": %zu, \"taken_back\": %zu, \"tags\": {", when, entry.kind,
+               entry.pictures, entry.taken_back);
     for (size_t k = 0; (name = l3a_history_class(history, index, k, &pictures)); k++) {
         text_print(text, k ? ", " : "");
         text_json(text, name);
@@ -198,7 +210,6 @@ static bool gather_packed(struct server *server, struct knowledge *knowledge) {
     const bool good = features && l3a_reader_score(reader, features, 1, list_classes, knowledge) == L3A_OK;
     free(features);
     l3a_reader_free(reader);
-    server->readonly = true;
     text_print(&knowledge->history, "{\"lessons\": [], \"gap\": \"a packed model cannot be taught\"}\n");
     return good && !knowledge->class_list.failed;
 }
@@ -212,10 +223,12 @@ static bool gather(struct server *server, struct knowledge *knowledge) {
         teacher_set_trouble(server, l3a_error_text(server->context), true);
     }
     const l3a_model *model = l3a_tagger_model(server->tagger);
+    atomic_store(&server->readonly, server->options->readonly || !model);
     if (!model) {
         teacher_set_trouble(server, NULL, false);
         return gather_packed(server, knowledge);
     }
+    knowledge->takes_features = l3a_tagger_takes_features(server->tagger);
     if (!write_classes(knowledge, model)) {
         return false;
     }
@@ -338,9 +351,11 @@ static void look_again(struct server *server) {
     }
 }
 
-/* The next request; NULL: it is time to save or to reload, or the server ends. Saving comes before the next lesson, so that a
- * process that is killed never leaves many lessons to learn again. */
-static struct request *next_request(struct teacher *teacher, bool *reloads) {
+/* What the teacher does next. */
+enum duty { TEACH, SAVE, RELOAD, COPY, END };
+
+/* Saving comes before the next lesson, so that a process that is killed never leaves many lessons to learn again. */
+static enum duty next_duty(struct teacher *teacher, struct request **request) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     pthread_mutex_lock(&teacher->lock);
@@ -348,46 +363,56 @@ static struct request *next_request(struct teacher *teacher, bool *reloads) {
     const bool troubled = teacher->trouble && !teacher->trouble_stays;
     until.tv_sec += troubled ? TROUBLE_SECONDS : SAVE_SECONDS;
     int waited = 0;
-    while (!due && !teacher->first && !teacher->stop && !teacher->reload && !waited) {
+    while (!due && !teacher->first && !teacher->stop && !teacher->reload && !teacher->copy && !waited) {
         if (teacher->unsaved || troubled) {
             waited = pthread_cond_timedwait(&teacher->work, &teacher->lock, &until);
         } else {
             pthread_cond_wait(&teacher->work, &teacher->lock);
         }
     }
-    struct request *request = teacher->reload || due ? NULL : teacher->first;
-    *reloads = teacher->reload;
-    teacher->reload = false;
-    if (request) {
-        teacher->first = request->next;
+    const enum duty duty = teacher->reload  ? RELOAD
+                           : teacher->copy  ? COPY
+                           : due            ? SAVE
+                           : teacher->first ? TEACH
+                           : teacher->stop  ? END
+                                            : SAVE;
+    if (duty == RELOAD) {
+        teacher->reload = false;
+    } else if (duty == COPY) {
+        teacher->copy = false;
+    } else if (duty == TEACH) {
+        *request = teacher->first;
+        teacher->first = (*request)->next;
         teacher->waiting--;
     }
     pthread_mutex_unlock(&teacher->lock);
-    return request;
+    return duty;
+}
+
+static void save_now(struct server *server) {
+    struct teacher *teacher = &server->teacher;
+    if (teacher->trouble && !teacher->trouble_stays) {
+        look_again(server);
+    }
+    teacher_save(server);
+    teacher->lessons = 0; /* if the model cannot be saved, not at once again */
 }
 
 static void *teach(void *argument) {
     struct server *server = argument;
-    struct teacher *teacher = &server->teacher;
-    bool reloads;
+    struct request *request;
     const id_t self = (id_t)syscall(SYS_gettid); /* on Linux, priorities belong to threads */
     setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + NICER);
     for (;;) {
-        struct request *request = next_request(teacher, &reloads);
-        if (request) {
+        switch (next_duty(&server->teacher, &request)) {
+        case TEACH:
             request->route->teach(request);
             request_done(request);
-        } else if (reloads) {
-            reload(server);
-        } else {
-            if (teacher->trouble && !teacher->trouble_stays) {
-                look_again(server);
-            }
-            teacher_save(server);
-            if (teacher->stop) {
-                return NULL;
-            }
-            teacher->lessons = 0; /* if the model cannot be saved, not at once again */
+            break;
+        case SAVE: save_now(server); break;
+        case RELOAD: reload(server); break;
+        case COPY: examiner_copy(server); break;
+        case END: save_now(server); return NULL;
         }
     }
 }
@@ -403,21 +428,26 @@ bool teacher_start(struct server *server) {
     return teacher->running;
 }
 
-void teacher_reload(struct server *server) {
-    struct teacher *teacher = &server->teacher;
+/* Sets one of the teacher's flags. */
+static void tell(struct teacher *teacher, bool *flag) {
     pthread_mutex_lock(&teacher->lock);
-    teacher->reload = true;
+    *flag = true;
     pthread_cond_signal(&teacher->work);
     pthread_mutex_unlock(&teacher->lock);
+}
+
+void teacher_reload(struct server *server) {
+    tell(&server->teacher, &server->teacher.reload);
+}
+
+void teacher_copy(struct server *server) {
+    tell(&server->teacher, &server->teacher.copy);
 }
 
 void teacher_stop(struct server *server) {
     struct teacher *teacher = &server->teacher;
     if (teacher->running) {
-        pthread_mutex_lock(&teacher->lock);
-        teacher->stop = true;
-        pthread_cond_signal(&teacher->work);
-        pthread_mutex_unlock(&teacher->lock);
+        tell(teacher, &teacher->stop);
         pthread_join(teacher->thread, NULL);
         teacher->running = false;
     }

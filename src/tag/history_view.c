@@ -70,7 +70,8 @@ l3a_status l3a_history_entry_at(const l3a_history *history, size_t index, l3a_hi
                               .new_classes = found->new_classes,
                               .old_name = names_classes(found) ? found->classes.items[0] : NULL,
                               .new_name = names_classes(found) ? found->classes.items[1] : NULL,
-                              .can_undo = 1};
+                              .can_undo = 1,
+                              .id = found->id};
     for (size_t k = 0; k < found->classes.count && !names_classes(found); k++) {
         made.classes += pictures_showing(found, k) > 0;
     }
@@ -306,8 +307,22 @@ static struct tally count_class(const struct review *review, size_t class) {
     return tally;
 }
 
-l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown, uint64_t *judged) {
-    REQUIRE(history, history, precision, recall, shown, judged);
+static void count_confusions(const struct review *review, uint64_t *counts) {
+    const size_t classes = review->classes;
+    memset(counts, 0, classes * classes * sizeof *counts);
+    for (size_t i = 0; i < review->count; i++) {
+        const int8_t *labels = review->labels + i * classes;
+        for (size_t k = 0; k < classes * classes; k++) {
+            const size_t shown = k / classes, tagged = k % classes;
+            const bool predicted = (double)review->scores[i * classes + tagged] > review->thresholds[tagged];
+            counts[k] += labels[shown] == 1 && labels[tagged] == 0 && predicted;
+        }
+    }
+}
+
+/* confusions: NULL if they are not wanted. */
+static l3a_status measure(const l3a_history *history, double *precision, double *recall, uint64_t *shown, uint64_t *judged,
+                          uint64_t *confusions) {
     struct review review = {0};
     l3a_status status = L3A_OK;
     TRY(review_make(history, &review));
@@ -319,28 +334,46 @@ l3a_status l3a_history_expect(const l3a_history *history, double *precision, dou
         precision[k] = known && tally.predicted ? 100 * (double)tally.right / (double)tally.predicted : NAN;
         recall[k] = known ? 100 * (double)tally.right / (double)tally.shown : NAN;
     }
+    if (confusions) {
+        count_confusions(&review, confusions);
+    }
 done:
     review_free(history->context, &review);
     return status;
 }
 
-l3a_status l3a_history_confusions(const l3a_history *history, uint64_t *counts) {
-    REQUIRE(history, history, counts);
-    struct review review = {0};
+l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown, uint64_t *judged) {
+    REQUIRE(history, history, precision, recall, shown, judged);
+    return measure(history, precision, recall, shown, judged, NULL);
+}
+
+l3a_status l3a_history_review(const l3a_history *history, double *precision, double *recall, uint64_t *shown, uint64_t *judged,
+                              uint64_t *confusions) {
+    REQUIRE(history, history, precision, recall, shown, judged, confusions);
+    return measure(history, precision, recall, shown, judged, confusions);
+}
+
+static l3a_status load_features(const struct journal *journal, struct entry *entry) {
+    float *features = NULL;
     l3a_status status = L3A_OK;
-    TRY(review_make(history, &review));
-    const size_t classes = review.classes;
-    memset(counts, 0, classes * classes * sizeof *counts);
-    for (size_t i = 0; i < review.count; i++) {
-        const int8_t *labels = review.labels + i * classes;
-        for (size_t k = 0; k < classes * classes; k++) {
-            const size_t shown = k / classes, tagged = k % classes;
-            const bool predicted = (double)review.scores[i * classes + tagged] > review.thresholds[tagged];
-            counts[k] += labels[shown] == 1 && labels[tagged] == 0 && predicted;
-        }
+    if (!entry->features && entry->row_count) {
+        TRY(allocate(journal->context, entry->row_count, entry->width * sizeof *features, &features));
+        TRY(journal_features(journal, entry, 0, entry->row_count, features));
+        entry->features = features;
+        features = NULL;
     }
 done:
-    review_free(history->context, &review);
+    release(journal->context, features);
+    return status;
+}
+
+l3a_status l3a_history_load(l3a_history *history) {
+    REQUIRE(history, history);
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < history->count; i++) {
+        TRY(load_features(&history->journal, history->entries[i]));
+    }
+done:
     return status;
 }
 

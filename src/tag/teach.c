@@ -144,21 +144,39 @@ done:
     return status;
 }
 
+/* Copies the views that are learned out of those that are scored; first: the row of their first crop. */
+static void pick_views(const struct teaching *teaching, const float *scored, size_t first, float *learned) {
+    const size_t width = teaching->model->width, crops = view_rows(teaching->loading.views) - 1;
+    memcpy(learned, scored, width * sizeof *learned);
+    memcpy(learned + width, scored + first * width, crops * width * sizeof *learned);
+}
+
 /* Takes over the features of the pictures that come with them. */
 static l3a_status take_features(struct teaching *teaching) {
+    l3a_context *context = teaching->context;
+    const size_t scored = teaching->tagger->loading.views, views = teaching->loading.views;
+    const size_t count = view_rows(scored) * teaching->model->width;
+    float *learned = NULL;
+    size_t first;
     l3a_status status = L3A_OK;
+    TRY(allocate(context, teaching->width, sizeof *learned, &learned));
     for (size_t i = 0; i < teaching->lesson->count; i++) {
         const struct lesson_picture *picture = &teaching->lesson->pictures[i];
+        const struct arrival arrival = {.checksum = picture->checksum};
         if (picture->features) {
-            const struct arrival arrival = {.checksum = picture->checksum};
-            FAIL_IF(picture->feature_count != teaching->width, teaching->context, L3A_ERROR_MISMATCH,
+            FAIL_IF(picture->feature_count != count, context, L3A_ERROR_MISMATCH, "compute them with a reader of this tagger",
+                    "%s: the picture comes with %zu features, but a reader computes %zu", picture->path, picture->feature_count,
+                    count);
+            FAIL_IF(!views_within(views, scored, &first), context, L3A_ERROR_MISMATCH,
                     "teach the picture itself instead of its features",
-                    "%s: the picture comes with %zu features, but the model learns %zu", picture->path, picture->feature_count,
-                    teaching->width);
-            TRY(keep_outcome(teaching, i, &arrival, picture->features));
+                    "%s: the model learns %zu views of a picture, which are not among the %zu that it scores", picture->path, views,
+                    scored);
+            pick_views(teaching, picture->features, first, learned);
+            TRY(keep_outcome(teaching, i, &arrival, learned));
         }
     }
 done:
+    release(context, learned);
     return status;
 }
 
@@ -644,6 +662,13 @@ l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_le
 done:
     teaching_free(&teaching);
     return status;
+}
+
+int l3a_tagger_takes_features(l3a_tagger *tagger) {
+    l3a_model *model = NULL;
+    size_t first;
+    return tagger && tagger_model(tagger, &model) == L3A_OK &&
+           views_within((size_t)model->options.views, tagger->loading.views, &first);
 }
 
 l3a_status l3a_tagger_undo(l3a_tagger *tagger, l3a_teach_report *report) {

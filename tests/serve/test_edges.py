@@ -67,17 +67,30 @@ def impatient_end(model, folder):
 
 
 def undo_again(model, folder):
-    """A client that has lost the answer asks again, and no other lesson is undone."""
+    """A client that has lost the answer asks again, and no other lesson is undone, even if one has the same number by then."""
     with Server(model, "--library", folder) as server:
-        for i in range(2):
-            server.good("POST", "/v1/teach", {"pictures": [{"path": f"grey{i}.jpg", "tags": ["grey"]}], "instead": True})
-        last = server.good("GET", "/v1/history")["lessons"][0]["lesson"]
-        assert server.good("POST", "/v1/undo", {"lesson": last})["undone"]["lesson"] == last
-        status, answer = server.ask("POST", "/v1/undo", {"lesson": last})
+        def teach(number):
+            return server.good("POST", "/v1/teach", {"pictures": [{"path": f"grey{number}.jpg", "tags": ["grey"]}], "instead": True})
+
+        first, second = teach(0), teach(1)
+        listed = server.good("GET", "/v1/history")["lessons"]
+        assert [(one["lesson"], one["id"]) for one in listed[:2]] == [(one["lesson"], one["id"]) for one in (second, first)]
+        assert server.ask("POST", "/v1/undo", {"id": first["id"]})[0] == 409, "it is not the last"
+        undone = server.good("POST", "/v1/undo", {"id": second["id"]})["undone"]
+        assert (undone["lesson"], undone["id"]) == (second["lesson"], second["id"])
+        third = teach(2)
+        assert third["lesson"] == second["lesson"] and third["id"] != second["id"]
+        status, answer = server.ask("POST", "/v1/undo", {"id": second["id"]})
         assert status == 409 and "not the last" in answer["error"], (status, answer)
-        assert server.good("GET", "/v1/history")["lessons"][0]["lesson"] == last - 1
-        assert server.ask("POST", "/v1/undo", b"x", {"Content-Type": "application/json"})[0] == 400
-        assert server.good("POST", "/v1/undo")["undone"]["lesson"] == last - 1
+        for body in ({"lesson": third["lesson"]}, {"id": 5}, {"id": None}, b"x", b"[]"):
+            status, answer = server.ask("POST", "/v1/undo", body, {"Content-Type": "application/json"})
+            assert status == 400, (body, status, answer)
+        assert server.good("GET", "/v1/history")["lessons"][0]["id"] == third["id"]
+        server.stop(signal.SIGKILL)
+    with Server(model, "--library", folder) as server:
+        assert server.good("GET", "/v1/history")["lessons"][0]["id"] == third["id"], "ids stay"
+        assert server.good("POST", "/v1/undo", {"id": third["id"]})["undone"]["id"] == third["id"]
+        assert server.good("POST", "/v1/undo", {})["undone"]["id"] == first["id"]
         assert server.stop() == 0
 
 
@@ -108,6 +121,66 @@ def replaced_files(model, folder):
             assert server.good("GET", "/v2/health/ready") == {"ready": True}
             assert f"grey after {what}" in names(server)
             assert server.stop() == 0
+
+
+def other_views(scratch, folder):
+    """A model may learn other views of a picture than it scores. It learns the same from the server as from the command."""
+    listed = scratch / "listed.csv"
+    listed.write_text("path,labels\n" + "".join(f"{folder}/{colour}{i}.jpg,{colour}\n" for colour in ("red", "green") for i in range(4)))
+    for learned, scored, by_key in ((1, 5, 200), (5, 1, 410)):
+        table, model, copy = (scratch / f"{name}-{learned}" for name in ("table.safetensors", "model.l3a", "copy.l3a"))
+        serving.run("extract", "--backbone", serving.BACKBONE, "--data", f"list:{listed}", "--split", "all", "-o", table, "--views", learned)
+        serving.run("learn", model, "--features", table, "--classes", "red,green", "--dim", 256, "--score-views", scored)
+        shutil.copy(model, copy)
+        serving.run("teach", copy, folder / "blue0.jpg", folder / "blue1.jpg", "--tags", "blue", "--backbone", serving.BACKBONE)
+        with Server(model, "--library", folder, "--backbone", serving.BACKBONE) as server:
+            key = server.good("POST", "/v1/tag", {"pictures": [{"path": "blue0.jpg"}]})["pictures"][0]["key"]
+            lesson = [{"key": key, "tags": ["blue"]}, {"image": encode(folder / "blue1.jpg"), "tags": ["blue"]}]
+            status, answer = server.ask("POST", "/v1/teach", {"pictures": lesson[:1]})
+            assert status == by_key, (status, answer)
+            if by_key == 410:
+                assert "views" in answer["error"] and "send the picture itself" in answer["hint"], answer
+                answer = server.good("POST", "/v1/teach", {"pictures": lesson})
+                assert answer["taught"] == 1 and len(answer["failed"]) == 1 and "views" in answer["failed"][0]["error"], answer
+                server.good("POST", "/v1/undo", {"id": answer["id"]})
+                lesson[0] = {"path": "blue0.jpg", "tags": ["blue"]}
+            else:
+                server.good("POST", "/v1/undo", {"id": answer["id"]})
+            assert server.good("POST", "/v1/teach", {"pictures": lesson})["taught"] == 2
+            answer = server.good("POST", "/v1/tag", {"pictures": [{"path": f"{colour}5.jpg"} for colour in serving.COLOURS], "all": True})
+            ours = [{tag["tag"]: tag["score"] for tag in one["tags"]} for one in answer["pictures"]]
+            words = [folder / f"{colour}5.jpg" for colour in serving.COLOURS]
+            told = json.loads(serving.run("tag", copy, *words, "--format", "json", "--top", 9, "--backbone", serving.BACKBONE).stdout)
+            theirs = [{tag["tag"]: tag["score"] for tag in one["tags"]} for one in told]
+            assert ours[0].keys() == {"red", "green", "blue"} and [one.keys() for one in ours] == [one.keys() for one in theirs]
+            assert all(abs(one[tag] - other[tag]) < 3e-4 for one, other in zip(ours, theirs) for tag in one), (ours, theirs)
+            assert server.stop() == 0
+
+
+def packed_and_back(model, folder, scratch):
+    """A packed model in the place of the model takes no lessons; when the model is back, it does."""
+    kept = scratch / "kept.l3a"
+    serving.run("pack", model, "-o", scratch / "packed.l3a")
+
+    def reload(server, readonly):
+        server.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 20
+        while server.good("GET", "/v1/status")["readonly"] is not readonly:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    with Server(model, "--library", folder) as server:
+        lesson = {"pictures": [{"path": "grey5.jpg", "tags": ["grey"]}], "instead": True}
+        for old, new in ((model, kept), (Path(f"{model}.history"), Path(f"{kept}.history")), (scratch / "packed.l3a", model)):
+            old.rename(new)
+        reload(server, True)
+        assert server.ask("POST", "/v1/teach", lesson)[0] == 403 and server.good("POST", "/v1/tag", {"pictures": [{"path": "red0.jpg"}]})
+        assert server.ask("GET", "/v1/quality")[0] == 409
+        for old, new in ((kept, model), (Path(f"{kept}.history"), Path(f"{model}.history"))):
+            old.rename(new)
+        reload(server, False)
+        assert server.good("POST", "/v1/teach", lesson)["taught"] == 1 and server.good("GET", "/v1/quality")
+        assert server.stop() == 0
 
 
 def uploads(model, folder, scratch):
@@ -196,6 +269,8 @@ def main(scratch, folder):
     undo_again(model, folder)
     replaced_files(model, folder)
     impatient_end(model, folder)
+    other_views(scratch, folder)
+    packed_and_back(model, folder, scratch)
     uploads(model, folder, scratch)
     formats(model, folder)
     formulas(model, folder)

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.parse
 from pathlib import Path
 
@@ -70,7 +71,15 @@ def paths_out_of_the_library(server, folder):
             assert "error" in answer["pictures"][0], path
         assert server.ask("GET", f"/v1/library?folder={urllib.parse.quote(path, safe='')}")[0] in (200 if path == "more" else 404, 400, 414), path
     assert server.good("GET", "/v1/library/picture?path=in.jpg") == (folder / "red0.jpg").read_bytes()
-    assert not {p["path"] for p in server.good("GET", "/v1/library")["pictures"]} & {".hidden.jpg", "pipe.jpg"}
+    (folder / "more/up.jpg").symlink_to("../red0.jpg")
+    (folder / "more/out.jpg").symlink_to("../../secret.jpg")
+    (folder / "more/loop.jpg").symlink_to("loop.jpg")
+    (folder / "more/self").symlink_to(".")
+    listed = server.good("GET", "/v1/library")
+    assert {p["path"]: p["bytes"] for p in listed["pictures"]} == {p.name: p.stat().st_size for p in folder.glob("[!.]*.jpg") if p.name not in ("out.jpg", "pipe.jpg")}
+    assert listed["folders"] == ["more"]
+    listed = server.good("GET", "/v1/library?folder=more")
+    assert [(p["path"], p["bytes"]) for p in listed["pictures"]] == [("more/up.jpg", (folder / "red0.jpg").stat().st_size)] and listed["folders"] == ["more/self"]
     assert server.ask("GET", "/v1/library/picture?path=red0.jpg%00.png")[0] == 404
 
 
@@ -206,6 +215,34 @@ def slow_clients(server):
         connection.close()
 
 
+def greedy_client(model, folder):
+    """One client takes all connections and lets them rest. Others are served nevertheless, and who is in the middle of something goes on."""
+    with Server(model, "--library", folder, "--connections", "8") as server:
+        def metric(name):
+            return int(server.good("GET", "/metrics").decode().split(f"\n{name} ")[1].split()[0])
+
+        picture = (folder / "red0.jpg").read_bytes()
+        busy = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+        busy.sendall(b"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/jpeg\r\nContent-Length: %d\r\n\r\n" % len(picture) + picture[:9])
+        while metric("l3a_connections_total") < 2:
+            time.sleep(0.01)
+        server.connection.close()
+        server.connection = None
+        resting = []
+        for i in range(14):  # more than there are: the others wait until there is room
+            resting.append(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+            if i % 2:
+                resting[-1].sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert all(one.recv(12) == b"HTTP/1.1 200" for one in resting[1::2])
+        assert server.good("POST", "/v1/tag", {"pictures": [{"path": "red0.jpg"}]})
+        assert metric("l3a_connections_dropped_total") >= 14 - 8 and metric("l3a_connections_timed_out_total") == 0
+        busy.sendall(picture[9:])
+        assert busy.recv(12) == b"HTTP/1.1 200"
+        for one in (busy, *resting):
+            one.close()
+        assert server.stop() == 0
+
+
 def drain(scratch, model, folder):
     """SIGTERM: what was asked is answered, and saved."""
     with Server(model, "--library", folder, "--batch", "1") as server:
@@ -245,6 +282,7 @@ def main(scratch, folder):
         slow_clients(server)
         random_requests(server, folder)
         assert server.stop(signal.SIGTERM) == 0, server.said
+    greedy_client(model, folder)
     tokens(scratch, model)
     drain(scratch, model, folder)
     print(f"{REQUESTS} random requests, and what other sites, paths and tokens must not do")

@@ -109,7 +109,7 @@ def history_and_quality(server, copy):
     assert all(0 <= c["recall"] <= 1 for c in quality["classes"] if c["recall"] is not None)
     edition = server.good("GET", "/v1/classes")["edition"]
     undone = server.good("POST", "/v1/undo")
-    assert undone["undone"] == {"lesson": 5, "pictures": 1} and undone["edition"] == edition + 1
+    assert undone["undone"] == {"lesson": 5, "id": history["lessons"][0]["id"], "pictures": 1} and undone["edition"] == edition + 1
     renamed = server.good("POST", "/v1/rename", {"from": "blue", "to": "azure"})
     assert [c["name"] for c in renamed["classes"]] == ["red", "green", "azure"]
     assert server.ask("POST", "/v1/rename", {"from": "none", "to": "other"})[0] in (409, 422)

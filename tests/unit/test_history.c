@@ -186,6 +186,7 @@ static void entries_survive_saving(void **state) {
         assert_int_equal(entry.pictures, ROWS);
         assert_int_equal(entry.new_classes, 1);
         assert_int_equal(entry.can_undo, 1);
+        assert_true(entry.id == history->entries[i]->id && entry.id);
         assert_true(entry.seconds > 1700000000);
         assert_null(entry.old_name);
     }
@@ -1057,6 +1058,7 @@ static l3a_status live(l3a_context *context) {
     l3a_status status = L3A_OK;
     const size_t left = allocations_left;
     TRY(l3a_history_open(context, model_path, &history));
+    TRY(l3a_history_load(history));
     const size_t after = allocations_left;
     allocations_left = SIZE_MAX;
     struct entry *entry = lesson(context, 4, three, 3, 0);
@@ -1107,11 +1109,9 @@ static void memory_that_runs_out(void **state) {
 
 /* ---- What to expect ---- */
 
-/* Precision and recall of a class, with models that were taught all rows but one. */
-static void expect_by_hand(l3a_context *context, const struct entry *entry, size_t class, const double *thresholds,
-                           double *precision, double *recall) {
+/* What rows are tagged with by models that were taught all rows but one: [ROWS x classes]. */
+static void tag_by_hand(l3a_context *context, const struct entry *entry, const double *thresholds, bool *tagged) {
     const size_t classes = entry->classes.count;
-    double shown = 0, predicted = 0, right = 0;
     for (size_t i = 0; i < ROWS; i++) {
         l3a_model *model = new_model(context, DIM);
         l3a_teach_report report = {.size = sizeof report};
@@ -1127,23 +1127,57 @@ static void expect_by_hand(l3a_context *context, const struct entry *entry, size
         l3a_features *table = wrap(context, features, labels, rows, (const char *const *)entry->classes.items, classes);
         assert_ok(context, l3a_model_teach(model, table, &report));
         assert_ok(context, l3a_model_score(model, entry->features + i * image(), 1, scores));
-        const bool tagged = (double)scores[class] > thresholds[class];
-        shown += entry->labels[i * classes + class] == 1;
-        predicted += tagged;
-        right += tagged && entry->labels[i * classes + class] == 1;
+        for (size_t k = 0; k < classes; k++) {
+            tagged[i * classes + k] = (double)scores[k] > thresholds[k];
+        }
         l3a_features_free(table);
         l3a_model_free(model);
     }
-    *precision = 100 * right / predicted;
-    *recall = 100 * right / shown;
+}
+
+struct expected {
+    double precision[MOST], recall[MOST];
+    uint64_t shown[MOST], judged[MOST], confusions[MOST * MOST];
+};
+
+static void assert_expected(const struct entry *entry, const bool *tagged, const struct expected *found) {
+    const size_t classes = entry->classes.count;
+    for (size_t k = 0; k < classes; k++) {
+        double shown = 0, predicted = 0, right = 0;
+        uint64_t confused[MOST] = {0};
+        for (size_t i = 0; i < ROWS; i++) {
+            const bool shows = entry->labels[i * classes + k] == 1;
+            shown += shows;
+            predicted += tagged[i * classes + k];
+            right += shows && tagged[i * classes + k];
+            for (size_t l = 0; l < classes; l++) {
+                confused[l] += shows && tagged[i * classes + l] && entry->labels[i * classes + l] == 0;
+            }
+        }
+        assert_int_equal(found->shown[k], shown);
+        assert_int_equal(found->judged[k], ROWS);
+        assert_true(fabs(found->recall[k] - 100 * right / shown) < 1e-9);
+        assert_true(predicted > 0 ? fabs(found->precision[k] - 100 * right / predicted) < 1e-9 : isnan(found->precision[k]));
+        for (size_t l = 0; l < classes; l++) {
+            assert_int_equal(found->confusions[k * classes + l], confused[l]);
+        }
+    }
+}
+
+static void review(l3a_context *context, const l3a_history *history, struct expected *found) {
+    memset(found, 0xFF, sizeof *found);
+    assert_ok(context,
+              l3a_history_review(history, found->precision, found->recall, found->shown, found->judged, found->confusions));
 }
 
 static void what_to_expect(void **state) {
-    l3a_context *context = make_context(1);
+    l3a_context *context = make_context(1), *other = make_context(1);
     l3a_model *model = new_model(context, DIM);
-    l3a_history *history = NULL;
-    double precision[MOST], recall[MOST], thresholds[MOST];
+    l3a_history *history = NULL, *copy = NULL;
+    struct expected found;
+    double thresholds[MOST], precision[MOST], recall[MOST];
     uint64_t shown[MOST], judged[MOST];
+    bool tagged[ROWS * MOST];
     (void)state;
     assert_ok(context, history_begin(context, model_path, &model, &history));
     struct entry *entry = lesson(context, 11, three, 2, 2);
@@ -1153,19 +1187,27 @@ static void what_to_expect(void **state) {
         }
     }
     teach(history, entry, true);
-    assert_ok(context, l3a_history_expect(history, precision, recall, shown, judged));
     l3a_model_thresholds(model, thresholds);
-    for (size_t k = 0; k < 2; k++) {
-        double expected_precision, expected_recall;
-        expect_by_hand(context, history->entries[0], k, thresholds, &expected_precision, &expected_recall);
-        assert_int_equal(shown[k], l3a_model_class_images(model, k));
-        assert_int_equal(judged[k], ROWS);
-        assert_true(fabs(recall[k] - expected_recall) < 1e-9);
-        assert_true(isnan(precision[k]) ? isnan(expected_precision) : fabs(precision[k] - expected_precision) < 1e-9);
-    }
-    assert_true(recall[0] > 50);
+    tag_by_hand(context, entry, thresholds, tagged);
+    review(context, history, &found);
+    assert_expected(entry, tagged, &found);
+    assert_true(found.recall[0] > 50);
+    assert_ok(context, l3a_history_expect(history, precision, recall, shown, judged));
+    assert_memory_equal(recall, found.recall, 2 * sizeof *recall);
+    assert_memory_equal(shown, found.shown, 2 * sizeof *shown);
+    /* A copy in memory is as the files were, whatever becomes of them. */
+    assert_ok(context, l3a_history_save(history));
+    assert_ok(other, l3a_history_open(other, model_path, &copy));
+    assert_ok(other, l3a_history_load(copy));
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_ok(context, l3a_history_save(history));
+    assert_int_not_equal(access(history_path, F_OK), 0);
+    review(other, copy, &found);
+    assert_expected(copy->entries[0], tagged, &found);
+    l3a_history_free(copy);
     l3a_history_free(history);
     l3a_model_free(model);
+    l3a_context_free(other);
     l3a_context_free(context);
 }
 

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -96,7 +97,7 @@ static l3a_status add(l3a_lesson *lesson, const char *path, const char *tags, co
     return l3a_lesson_add(lesson, path, &judgement);
 }
 
-static l3a_tagger *new_tagger(l3a_context *context) {
+static l3a_tagger *new_tagger_with(l3a_context *context, const char *learned, const char *scored) {
     const l3a_tagger_options options = {.size = sizeof options, .backbone = backbone};
     l3a_options *settings = NULL;
     l3a_tagger *tagger = NULL;
@@ -105,11 +106,16 @@ static l3a_tagger *new_tagger(l3a_context *context) {
     assert_ok(context, l3a_options_set(context, settings, "dim", "32"));
     assert_ok(context, l3a_options_set(context, settings, "precision", "double"));
     assert_ok(context, l3a_options_set(context, settings, "gamma", "0.5"));
-    assert_ok(context, l3a_options_set(context, settings, "views", views > 1 ? "14" : "1"));
+    assert_ok(context, l3a_options_set(context, settings, "views", learned));
+    assert_ok(context, l3a_options_set(context, settings, "score-views", scored));
     assert_ok(context, l3a_lesson_settings(context, settings));
     assert_ok(context, l3a_tagger_create(context, model_path, settings, &options, &tagger));
     l3a_options_free(settings);
     return tagger;
+}
+
+static l3a_tagger *new_tagger(l3a_context *context) {
+    return new_tagger_with(context, views > 1 ? "14" : "1", "0");
 }
 
 /* Teaches and frees the lesson. */
@@ -326,6 +332,59 @@ static void pictures_in_memory(void **state) {
     l3a_lesson_free(lesson);
     l3a_tagger_free(tagger);
     l3a_context_free(context);
+}
+
+/* Teaches a picture by the features that a reader computes. */
+static l3a_status teach_features(l3a_tagger *tagger, const char *path, size_t more) {
+    const l3a_judgement cat = {.size = sizeof cat, .tags = (const char *[]){"cat"}, .tag_count = 1};
+    l3a_lesson *lesson = new_lesson(tagger->context);
+    l3a_reader *reader = NULL;
+    uint64_t checksum;
+    size_t size;
+    char *bytes = read_bytes(path, &size);
+    assert_int_equal(l3a_reader_create(tagger, &reader), L3A_OK);
+    float *input = calloc(l3a_reader_inputs(reader), sizeof *input), *features = calloc(16 * WIDTH, sizeof *features);
+    assert_int_equal(l3a_reader_prepare(reader, path, bytes, size, input, &checksum), L3A_OK);
+    assert_int_equal(l3a_reader_compute(reader, input, 1, features), L3A_OK);
+    assert_ok(tagger->context, l3a_lesson_add_features(lesson, "seen", checksum, features, l3a_reader_width(reader) + more, &cat));
+    l3a_reader_free(reader);
+    free(input);
+    free(features);
+    free(bytes);
+    return teach_with(tagger, lesson, (l3a_lesson_options){0}, NULL);
+}
+
+/* A reader computes the views that are scored; those that are learned are among them, or the picture itself is needed. */
+static void pictures_by_their_features(void **state) {
+    static const struct {
+        const char *learned, *scored;
+        size_t numbers; /* that the entry has; 0: the lesson is refused */
+    } cases[] = {{"1", "0", 1}, {"1", "5", 1},   {"1", "14", 1}, {"5", "14", 6}, {"9", "14", 10},
+                 {"5", "0", 6}, {"14", "0", 15}, {"5", "1", 0},  {"14", "5", 0}, {"5", "9", 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        l3a_context *context = make_context(1);
+        l3a_tagger *tagger = new_tagger_with(context, cases[i].learned, cases[i].scored);
+        const size_t count = cases[i].numbers * WIDTH;
+        float expected[15 * WIDTH];
+        assert_int_equal(l3a_tagger_takes_features(tagger), cases[i].numbers > 0);
+        assert_fails(context, teach_features(tagger, pictures[0], 1), L3A_ERROR_MISMATCH, "but a reader computes");
+        if (count) {
+            teach(tagger, pictures[0], "cat", "", "", 0);
+            memcpy(expected, tagger->history->entries[0]->features, count * sizeof *expected);
+            assert_ok(context, l3a_tagger_undo(tagger, NULL));
+            assert_ok(context, teach_features(tagger, pictures[0], 0));
+            assert_int_equal(tagger->history->entries[0]->width, count);
+            for (size_t j = 0; j < count; j++) {
+                assert_true(fabsf(tagger->history->entries[0]->features[j] - expected[j]) < 1e-4F);
+            }
+        } else {
+            assert_fails(context, teach_features(tagger, pictures[0], 0), L3A_ERROR_MISMATCH, "not among the");
+        }
+        l3a_tagger_free(tagger);
+        l3a_context_free(context);
+    }
+    assert_int_equal(l3a_tagger_takes_features(NULL), 0);
 }
 
 /* ---- The same picture again ---- */
@@ -567,6 +626,7 @@ int main(void) {
         TEST(classes_that_nothing_shows),
         TEST(pictures_that_cannot_be_read),
         TEST(pictures_in_memory),
+        TEST(pictures_by_their_features),
         TEST(the_same_picture_again),
         TEST(two_copies_in_one_lesson),
         TEST(a_picture_that_was_edited),

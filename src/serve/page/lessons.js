@@ -140,7 +140,7 @@ export function undo() {
     try {
       const before = tally();
       const [newest] = await history(); // named, so that no other lesson is undone if the request has to be sent again
-      const answer = await post('/v1/undo', newest ? {lesson: newest.lesson} : {});
+      const answer = await post('/v1/undo', newest ? {id: newest.id} : {});
       learnClasses(answer);
       await refresh();
       const others = difference(before, tally(), new Set());

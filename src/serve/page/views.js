@@ -42,7 +42,7 @@ function advice({tag, why}, classes) {
 
 const card = (title, ...content) => make('div', {class: 'card'}, title ? make('h3', {}, title) : null, ...content);
 
-// The check takes the server a moment, in which it learns nothing, so it is asked once for each edition, and one question at a time.
+// The check takes the server a moment, so it is asked once for each edition, and one question at a time.
 let checked = {edition: null, answer: null}, checking = null;
 async function check() {
   for (let tries = 0; checked.edition !== known.edition && tries < 2; tries++) {
