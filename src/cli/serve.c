@@ -5,6 +5,7 @@
 #include "serve/serve.h"
 #endif
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -62,16 +63,20 @@ static bool read_token(const struct arguments *arguments, char token[TOKEN]) {
 }
 
 /* Other machines may only reach a server that asks for a token. */
-static bool address_is_safe(const struct arguments *arguments, const struct serve_options *options) {
-    struct serve_address address;
-    const char *problem;
-    if (!serve_address_parse(options->listen, &address, &problem)) {
-        complain(arguments, "--listen %s: %s", options->listen, problem);
+static bool read_address(const struct arguments *arguments, struct serve_options *options) {
+    const char *text = argument(arguments, "listen") ? argument(arguments, "listen") : "127.0.0.1:8080", *problem;
+    if (!serve_address_parse(text, &options->address, &problem)) {
+        complain(arguments, "--listen %s: %s", text, problem);
         return false;
     }
-    if (!address.loopback && !options->token && !options->insecure) {
-        complain(arguments, "--listen %s: others can reach this address", options->listen);
+    if (!options->address.loopback && !options->token && !options->insecure) {
+        complain(arguments, "--listen %s: others can reach this address", text);
         print_hint("give a token with --token-file FILE, or allow everybody with --insecure");
+        return false;
+    }
+    if (!serve_address_open(&options->address)) {
+        complain(arguments, "cannot listen at %s: %s", text, strerror(errno));
+        print_hint("choose another port with --listen ADDRESS:PORT; port 0 takes any that is free");
         return false;
     }
     return true;
@@ -84,7 +89,6 @@ static bool read_options(const struct arguments *arguments, struct serve_options
         !argument_integer(arguments, "max-body", 1, 4096, &body) || !argument_integer(arguments, "cache", 0, 1 << 20, &cache)) {
         return false;
     }
-    options->listen = argument(arguments, "listen") ? argument(arguments, "listen") : "127.0.0.1:8080";
     options->library = argument(arguments, "library");
     options->host = argument(arguments, "host");
     options->insecure = argument(arguments, "insecure") != NULL;
@@ -98,7 +102,7 @@ static bool read_options(const struct arguments *arguments, struct serve_options
     options->cache = cache << 20;
     options->workers = l3a_context_threads(arguments->context);
     options->note = show_note;
-    return address_is_safe(arguments, options);
+    return read_address(arguments, options);
 }
 
 /* A model without classes, to be taught. It is saved at once, so that its history has something to go on from. */
@@ -137,6 +141,8 @@ static int serve(const struct arguments *arguments, const char *path, const stru
     int code = explain_error(arguments, status, l3a_error_text(context), l3a_error_hint(context));
     if (code == EXIT_DONE) {
         code = serve_run(context, tagger, path, options) ? EXIT_FAILED : EXIT_DONE;
+    } else {
+        close(options->address.socket);
     }
     l3a_tagger_free(tagger);
     l3a_lock_free(lock);
@@ -154,6 +160,8 @@ static int serve_demo(const struct arguments *arguments, struct serve_options *o
         snprintf(pictures, size, "%s/pictures", folder);
         options->library = options->library ? options->library : pictures;
         code = serve(arguments, model, options);
+    } else {
+        close(options->address.socket);
     }
     free(model);
     free(pictures);

@@ -246,7 +246,7 @@ static const char *header(const struct request *request, const char *name) {
 
 static void check_guard(struct request *request) {
     const struct server *server = request->server;
-    const char *const names[] = {server->options->host, server->own_name, server->address.host};
+    const char *const names[] = {server->options->host, server->own_name, server->options->address.host};
     const struct guard guard = {names, sizeof names / sizeof names[0], server->options->token ? server->token : NULL};
     const struct asked asked = {.host = header(request, "Host"),
                                 .origin = header(request, "Origin"),

@@ -15,8 +15,21 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+/* Where to listen. */
+struct serve_address {
+    char host[64];
+    unsigned port;
+    bool six, loopback;
+    int socket; /* bound to it */
+};
+
+/* "127.0.0.1:8080", "[::1]:8080". Explains in `problem` and returns false if it is invalid. */
+bool serve_address_parse(const char *text, struct serve_address *address, const char **problem);
+/* Opens the socket, and finds the port if it was 0. Returns false with errno if the address cannot be had. */
+bool serve_address_open(struct serve_address *address);
+
 struct serve_options {
-    const char *listen;             /* "127.0.0.1:8080", "[::1]:8080" */
+    struct serve_address address;   /* open; the server closes its socket */
     const char *library;            /* a folder of pictures; NULL: none */
     const char *token;              /* that requests need; NULL: none */
     const char *host;               /* a further name that requests may call this server by; NULL: none */
@@ -35,13 +48,5 @@ struct serve_options {
 
 /* Serves until SIGTERM or SIGINT. The tagger's model is locked by the caller. Returns 0, or 1 after an error that was noted. */
 int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, const struct serve_options *options);
-
-/* The address to listen at, in parts. Explains in `problem` and returns false if it is invalid. */
-struct serve_address {
-    char host[64];
-    unsigned port;
-    bool six, loopback;
-};
-bool serve_address_parse(const char *text, struct serve_address *address, const char **problem);
 
 #endif

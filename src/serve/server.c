@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DRAIN_SECONDS = 30, REST_LIMIT = 300, CONNECTION_MEMORY = 64 << 10, HTTP_THREADS = 2 };
+enum { DRAIN_SECONDS = 30, REST_LIMIT = 300, CONNECTION_MEMORY = 64 << 10, HTTP_THREADS = 2, BACKLOG = 1024 };
 
 /* ---- The address ---- */
 
@@ -49,25 +49,23 @@ bool serve_address_parse(const char *text, struct serve_address *address, const 
     return true;
 }
 
-/* Returns -1 and notes why if it fails. */
-static int open_socket(struct server *server) {
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)server->address.port)};
-    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)server->address.port)};
-    const bool is_six = server->address.six;
-    struct sockaddr *name = is_six ? (struct sockaddr *)&six : (struct sockaddr *)&four;
-    socklen_t length = is_six ? sizeof six : sizeof four;
-    const int yes = 1, listening = socket(is_six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    inet_pton(is_six ? AF_INET6 : AF_INET, server->address.host, is_six ? (void *)&six.sin6_addr : (void *)&four.sin_addr);
-    setsockopt(listening, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (listening < 0 || bind(listening, name, length) || listen(listening, 1024) || getsockname(listening, name, &length)) {
-        note(server, "cannot listen at %s: %s", server->options->listen, strerror(errno));
-        if (listening >= 0) {
-            close(listening);
-        }
-        return -1;
+bool serve_address_open(struct serve_address *address) {
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)address->port)};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)address->port)};
+    const int family = address->six ? AF_INET6 : AF_INET, yes = 1;
+    struct sockaddr *name = address->six ? (struct sockaddr *)&six : (struct sockaddr *)&four;
+    socklen_t length = address->six ? sizeof six : sizeof four;
+    inet_pton(family, address->host, address->six ? (void *)&six.sin6_addr : (void *)&four.sin_addr);
+    address->socket = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(address->socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (address->socket < 0 || bind(address->socket, name, length) || getsockname(address->socket, name, &length)) {
+        const int code = errno;
+        close(address->socket);
+        errno = code;
+        return false;
     }
-    server->address.port = ntohs(is_six ? six.sin6_port : four.sin_port);
-    return listening;
+    address->port = ntohs(address->six ? six.sin6_port : four.sin_port);
+    return true;
 }
 
 /* Each connection needs a file descriptor. */
@@ -82,20 +80,20 @@ static void raise_file_limit(size_t connections) {
 
 static bool start_daemon(struct server *server) {
     const struct serve_options *options = server->options;
-    const int listening = open_socket(server);
-    if (listening < 0) {
+    const struct serve_address *address = &options->address;
+    if (listen(address->socket, BACKLOG)) {
+        note(server, "cannot listen at port %u: %s", address->port, strerror(errno));
         return false;
     }
     raise_file_limit(options->connections);
     server->daemon = MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL,
-                                      http_handle, server, MHD_OPTION_LISTEN_SOCKET, listening, MHD_OPTION_THREAD_POOL_SIZE,
+                                      http_handle, server, MHD_OPTION_LISTEN_SOCKET, address->socket, MHD_OPTION_THREAD_POOL_SIZE,
                                       (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connections,
                                       MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)REST_LIMIT, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                                       (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, http_complete, server,
                                       MHD_OPTION_NOTIFY_CONNECTION, http_notice, server, MHD_OPTION_END);
     if (!server->daemon) {
         note(server, "the server cannot start: %s", strerror(errno));
-        close(listening);
     }
     return server->daemon != NULL;
 }
@@ -131,7 +129,7 @@ static void drain(struct server *server, const sigset_t *set) {
     const double until = seconds_now() + DRAIN_SECONDS;
     atomic_store(&server->draining, true);
     note(server, "ending: no new connections; requests in progress are answered");
-    const int listening = MHD_quiesce_daemon(server->daemon);
+    MHD_quiesce_daemon(server->daemon);
     while (atomic_load(&server->in_flight) && seconds_now() < until) {
         const int number = sigtimedwait(set, NULL, &moment);
         if (number == SIGTERM || number == SIGINT) {
@@ -139,16 +137,12 @@ static void drain(struct server *server, const sigset_t *set) {
         }
         http_watch(server);
     }
-    if (listening >= 0) {
-        close(listening);
-    }
 }
 
 /* ---- The server ---- */
 
 static bool prepare(struct server *server) {
     const struct serve_options *options = server->options;
-    const char *problem;
     if (!server->model_path) {
         note(server, "the model: %s", strerror(errno));
         return false;
@@ -161,10 +155,6 @@ static bool prepare(struct server *server) {
     pthread_mutex_init(&server->knowledge_lock, NULL);
     pthread_mutex_init(&server->peer_lock, NULL);
     gethostname(server->own_name, sizeof server->own_name - 1);
-    if (!serve_address_parse(options->listen, &server->address, &problem)) {
-        note(server, "%s: %s", options->listen, problem);
-        return false;
-    }
     if (options->token) {
         l3a_sha256(options->token, strlen(options->token), server->token);
     }
@@ -207,11 +197,13 @@ int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, 
     block_signals(&signals);
     const bool good = prepare(server) && start(server);
     if (good) {
-        const char *const brackets[2] = {server->address.six ? "[" : "", server->address.six ? "]" : ""};
-        note(server, "listening at http://%s%s%s:%u/", brackets[0], server->address.host, brackets[1], server->address.port);
+        const struct serve_address *address = &options->address;
+        note(server, "listening at http://%s%s%s:%u/", address->six ? "[" : "", address->host, address->six ? "]" : "",
+             address->port);
         wait_for_end(server, &signals);
         drain(server, &signals);
     }
+    close(options->address.socket);
     pipeline_stop(server);
     examiner_stop(server); /* it may need the teacher */
     teacher_stop(server);

@@ -290,8 +290,7 @@ struct server {
     const char *model_name;
     atomic_bool readonly; /* by the options, or because the model is packed */
     char backbone[128];
-    size_t width; /* of the backbone */
-    struct serve_address address;
+    size_t width;      /* of the backbone */
     uint8_t token[32]; /* its SHA-256 */
     char own_name[256];
     struct MHD_Daemon *daemon;

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -16,7 +17,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import server as serving
-from server import Server, encode
+from server import COMMAND, Server, encode
 
 
 def names(server):
@@ -262,6 +263,17 @@ def two_lengths(model):
         assert server.stop() == 0
 
 
+def taken_port(model, scratch):
+    """Said at once: before a model is loaded, and before a demonstration is drawn."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        for words in ([model], ["--demo", scratch / "never"]):
+            done = subprocess.run([COMMAND, "serve", *words, "--listen", address], capture_output=True, text=True)
+            assert done.returncode == 2 and f"cannot listen at {address}: Address already in use" in done.stderr, done
+            assert "--listen ADDRESS:PORT" in done.stderr
+    assert not (scratch / "never").exists()
+
+
 def main(scratch, folder):
     model = scratch / "model.l3a"
     serving.teach_model(model, folder)
@@ -275,6 +287,7 @@ def main(scratch, folder):
     formats(model, folder)
     formulas(model, folder)
     two_lengths(model)
+    taken_port(model, scratch)
     print("names, files, formats and ends that are out of the ordinary")
 
 
