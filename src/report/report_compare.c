@@ -114,7 +114,7 @@ void print_thresholds(const struct report *report, text_builder *text) {
         if (was_named(report, i, false)) {
             continue;
         }
-        html_print(text, i ? "; %s" : ": %s", threshold);
+        html_print(text, i ? "; <span class=\"whole\">%s</span>" : ": <span class=\"whole\">%s</span>", threshold);
         for (size_t j = i, named = 0; mixed && j < report->series_count; j++) {
             if (strcmp(report->series[j].threshold, threshold) == 0 && !was_named(report, j, true)) {
                 html_print(text, named++ ? ", %s" : " (%s", report->series[j].method);

@@ -115,6 +115,7 @@ const char report_style[] =
     "flex:none;margin:0;accent-color:var(--soft)}.switches{display:block;font-size:13px}}\n"
     ".legend svg{flex:none;overflow:visible}\n"
     ".swatch{width:13px;height:13px;border-radius:3px;background:var(--c)}\n"
+    ".whole{white-space:nowrap}\n"
     ".scale{display:flex;align-items:center;gap:10px;font-size:13px;white-space:nowrap}\n"
     ".scale "
     "i{width:min(180px,30vw);height:12px;border-radius:3px;background:linear-gradient(90deg,var(--loss),var(--rail),var(--gain))}\n"
