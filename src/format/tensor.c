@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { BLOCK = 16384 }; /* labels that are read at a time */
+
 static const struct {
     const char *name;
     size_t size;
@@ -152,29 +154,36 @@ done:
     return status;
 }
 
+static l3a_status refuse_label(const input_file *input, const struct tensor *tensor, size_t index, double value) {
+    const size_t rows = (size_t)tensor->shape[0], columns = (size_t)tensor->shape[1];
+    return fail(input->context, L3A_ERROR_DATA, "use 1 (present), 0 (absent) or -1 (unknown) as a label",
+                "%s: row %zu, column %zu: label %g", input->path, tensor->fortran ? index % rows : index / columns,
+                tensor->fortran ? index / rows : index % columns, value);
+}
+
 l3a_status tensor_read_labels(const input_file *input, const struct tensor *tensor, int8_t *labels) {
     l3a_status status = L3A_OK;
-    const size_t rows = (size_t)tensor->shape[0], columns = (size_t)tensor->shape[1];
-    const size_t size = tensor_type_size(tensor->type);
-    char *line = NULL;
+    const size_t rows = (size_t)tensor->shape[0], columns = (size_t)tensor->shape[1], size = tensor_type_size(tensor->type);
+    char *block = NULL;
     double *numbers = NULL;
-    const size_t lines = tensor->fortran ? columns : rows, length = tensor->fortran ? rows : columns;
-    TRY(allocate(input->context, length, size, &line));
-    TRY(allocate(input->context, length, sizeof *numbers, &numbers));
-    for (size_t i = 0; i < lines; i++) {
-        TRY(input_read(input, tensor->offset + (uint64_t)i * length * size, line, length * size));
-        tensor_to_double(tensor->type, line, numbers, length);
-        for (size_t j = 0; j < length; j++) {
-            const size_t row = tensor->fortran ? j : i, column = tensor->fortran ? i : j;
-            const double value = numbers[j];
-            FAIL_IF(!(value == -1 || value == 0 || value == 1), input->context, L3A_ERROR_DATA,
-                    "use 1 (present), 0 (absent) or -1 (unknown) as a label", "%s: row %zu, column %zu: label %g", input->path, row,
-                    column, value);
-            labels[row * columns + column] = (int8_t)value;
+    TRY(allocate(input->context, BLOCK, size, &block));
+    TRY(allocate(input->context, BLOCK, sizeof *numbers, &numbers));
+    for (size_t first = 0, count; first < rows * columns; first += count) {
+        count = rows * columns - first < BLOCK ? rows * columns - first : BLOCK;
+        TRY(input_read(input, tensor->offset + (uint64_t)first * size, block, count * size));
+        tensor_to_double(tensor->type, block, numbers, count);
+        for (size_t i = 0; i < count; i++) {
+            const size_t index = first + i;
+            const double value = numbers[i];
+            if (!(value == -1 || value == 0 || value == 1)) {
+                status = refuse_label(input, tensor, index, value);
+                goto done;
+            }
+            labels[tensor->fortran ? index % rows * columns + index / rows : index] = (int8_t)value;
         }
     }
 done:
-    release(input->context, line);
+    release(input->context, block);
     release(input->context, numbers);
     return status;
 }
