@@ -9,9 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum { WAITING = 64, NICER = 10 };
 
@@ -213,8 +210,7 @@ static struct request *next_requests(struct examiner *examiner) {
 
 static void *examine_all(void *argument) {
     struct server *server = argument;
-    const id_t self = (id_t)syscall(SYS_gettid); /* on Linux, priorities belong to threads */
-    setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + NICER);
+    thread_give_way(NICER);
     for (struct request *request; (request = next_requests(&server->examiner));) {
         examine(server);
         for (struct request *next; request; request = next) {

@@ -4,12 +4,20 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 double seconds_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void thread_give_way(int steps) {
+    const id_t self = (id_t)syscall(SYS_gettid); /* on Linux, priorities belong to threads */
+    setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + steps);
 }
 
 void note(const struct server *server, const char *format, ...) {

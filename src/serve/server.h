@@ -311,6 +311,8 @@ struct server {
 };
 
 double seconds_now(void);
+/* Lowers the priority of the calling thread by so many steps, as nice does. */
+void thread_give_way(int steps);
 __attribute__((format(printf, 2, 3))) void note(const struct server *server, const char *format, ...);
 
 /* ---- Routes, by file ---- */

@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -401,8 +399,7 @@ static void save_now(struct server *server) {
 static void *teach(void *argument) {
     struct server *server = argument;
     struct request *request;
-    const id_t self = (id_t)syscall(SYS_gettid); /* on Linux, priorities belong to threads */
-    setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + NICER);
+    thread_give_way(NICER);
     for (;;) {
         switch (next_duty(&server->teacher, &request)) {
         case TEACH:
