@@ -173,7 +173,7 @@ int serve_command(struct arguments *arguments) {
     char token[TOKEN];
     const size_t most = 1, least = argument(arguments, "demo") ? 0 : 1;
     if (arguments->positional_count < least || arguments->positional_count > most) {
-        return complain(arguments, "name one model file, or use --demo");
+        return complain_usage(arguments, "name one model file, or use --demo");
     }
     if (argument(arguments, "token-file")) {
         if (!read_token(arguments, token)) {
