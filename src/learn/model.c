@@ -241,7 +241,8 @@ void model_thresholds(const l3a_model *model, size_t views, double *thresholds) 
     double sum = 0;
     size_t known = 0;
     memset(thresholds, 0, classes * sizeof *thresholds);
-    for (size_t i = 0; i < model_dim(model) && model->options.thresholds != L3A_THRESHOLDS_FIXED; i++) {
+    const bool fitted = classes && model->options.thresholds != L3A_THRESHOLDS_FIXED;
+    for (size_t i = 0; fitted && i < model_dim(model); i++) {
         const double *cross = model->evidence->cross + i * classes, *coefficients = model->coefficients + i * classes;
         double all = 0;
         for (size_t k = 0; k < classes; k++) {
