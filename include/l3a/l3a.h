@@ -64,7 +64,7 @@ typedef enum l3a_status {
     L3A_ERROR_OPTION = 2,     /* an unknown setting, or a value out of range */
     L3A_ERROR_MEMORY = 3,     /* an allocation failed, or the plan exceeds the memory available */
     L3A_ERROR_NOT_FOUND = 4,  /* no such file or folder */
-    L3A_ERROR_IO = 5,         /* a file operation failed: no permission, disk full, locked by another process, … */
+    L3A_ERROR_IO = 5,         /* a file operation failed: no permission, locked by another process, … */
     L3A_ERROR_FORMAT = 6,     /* not a file of the expected kind */
     L3A_ERROR_TRUNCATED = 7,  /* the file is shorter than its header says */
     L3A_ERROR_CHECKSUM = 8,   /* the bytes have changed since they were written */
@@ -76,7 +76,8 @@ typedef enum l3a_status {
     L3A_ERROR_STATE = 14,     /* a call at the wrong time */
     L3A_ERROR_CANCELLED = 15, /* the event callback asked to stop */
     L3A_ERROR_EXISTS = 16,    /* would overwrite something */
-    L3A_ERROR_DEVICE = 17     /* a GPU cannot be used, or failed; since 0.5 */
+    L3A_ERROR_DEVICE = 17,    /* a GPU cannot be used, or failed; since 0.5 */
+    L3A_ERROR_FULL = 18       /* no room: a disk or a quota is full, or a file would exceed its limit; since 0.9, before: _IO */
 } l3a_status;
 
 /* "L3A_ERROR_IO" and so on; never NULL. */

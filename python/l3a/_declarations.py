@@ -27,6 +27,7 @@ class Status(IntEnum):
     ERROR_CANCELLED = 15
     ERROR_EXISTS = 16
     ERROR_DEVICE = 17
+    ERROR_FULL = 18
 
 
 class EventKind(IntEnum):

@@ -42,7 +42,7 @@ class NotFoundError(Error, FileNotFoundError):
 
 
 class FileError(Error, OSError):
-    """A file that could not be read or written."""
+    """A file that could not be read or written. If there was no room for it, ``status`` is ``Status.ERROR_FULL``."""
 
 
 class ExistsError(Error, FileExistsError):
@@ -61,8 +61,8 @@ _CLASSES: Dict[Status, Type[Error]] = {
     Status.ERROR_ARGUMENT: InputError, Status.ERROR_OPTION: InputError, Status.ERROR_FORMAT: InputError,
     Status.ERROR_TRUNCATED: InputError, Status.ERROR_CHECKSUM: InputError, Status.ERROR_VERSION: InputError,
     Status.ERROR_DATA: InputError, Status.ERROR_CLASS: InputError, Status.ERROR_MISMATCH: InputError,
-    Status.ERROR_NOT_FOUND: NotFoundError, Status.ERROR_IO: FileError, Status.ERROR_EXISTS: ExistsError,
-    Status.ERROR_MEMORY: OutOfMemoryError,
+    Status.ERROR_NOT_FOUND: NotFoundError, Status.ERROR_IO: FileError, Status.ERROR_FULL: FileError,
+    Status.ERROR_EXISTS: ExistsError, Status.ERROR_MEMORY: OutOfMemoryError,
 }
 
 

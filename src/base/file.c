@@ -137,23 +137,32 @@ const file_operations posix_files = {.open = posix_open,
 
 l3a_status fail_system(l3a_context *context, const char *path, const char *action, int code) {
     const char *hint = NULL;
+    l3a_status status = L3A_ERROR_IO;
     switch (code) {
     case ENOSPC:
-    case EDQUOT: hint = "the disk is full: free some space, or write to another folder"; break;
+    case EDQUOT:
+        status = L3A_ERROR_FULL;
+        hint = "the disk is full: free some space, or write to another folder";
+        break;
+    case EFBIG:
+        status = L3A_ERROR_FULL;
+        hint = "the file would exceed the file size limit: see 'ulimit -f', or write to another file system";
+        break;
     case EACCES:
     case EPERM: hint = "check the permissions of the file and of its folder"; break;
     case EROFS: hint = "the file system is read-only: write to another folder"; break;
     case ENOENT:
-    case ENOTDIR: hint = "check the path"; break;
+    case ENOTDIR:
+        status = L3A_ERROR_NOT_FOUND;
+        hint = "check the path";
+        break;
     case EISDIR: hint = "this is a folder: give the path of a file"; break;
-    case EFBIG: hint = "the file would exceed the file size limit: see 'ulimit -f', or write to another file system"; break;
     case ELOOP: hint = "a symbolic link is in the way: remove it, or use another path"; break;
     default: break;
     }
     char reason[128];
     const char *text = strerror_r(code, reason, sizeof reason);
-    return fail(context, code == ENOENT || code == ENOTDIR ? L3A_ERROR_NOT_FOUND : L3A_ERROR_IO, hint, "%s: cannot %s: %s", path,
-                action, text);
+    return fail(context, status, hint, "%s: cannot %s: %s", path, action, text);
 }
 
 l3a_status input_open(l3a_context *context, const char *path, input_file *input) {
@@ -319,8 +328,10 @@ l3a_status remove_file(l3a_context *context, const char *path) {
 }
 
 l3a_status make_folder(l3a_context *context, const char *path) {
-    return context->files->make_folder(path, 0777) && errno != EEXIST ? fail_system(context, path, "create this folder", errno)
-                                                                      : L3A_OK;
+    if (context->files->make_folder(path, 0777)) {
+        return errno == EEXIST ? L3A_OK : fail_system(context, path, "create this folder", errno);
+    }
+    return sync_folder_of(context, path);
 }
 
 l3a_status join_path(l3a_context *context, const char *folder, const char *name, char **path) {

@@ -299,9 +299,17 @@ l3a_status output_write(const output_file *output, uint64_t offset, const void *
 l3a_status sync_folder_of(l3a_context *context, const char *path) {
     l3a_status status = L3A_OK;
     char *folder = NULL;
-    const char *slash = strrchr(path, '/');
-    const size_t length = slash ? (size_t)(slash - path) : 0;
-    TRY(copy_text(context, length ? path : slash ? "/" : ".", length ? length : 1, &folder));
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') { /* the path may be that of a folder */
+        length--;
+    }
+    while (length && path[length - 1] != '/') {
+        length--;
+    }
+    while (length > 1 && path[length - 1] == '/') {
+        length--;
+    }
+    TRY(copy_text(context, length ? path : ".", length ? length : 1, &folder));
     const int file = context->files->open(folder, O_RDONLY | O_DIRECTORY, 0);
     if (file < 0) {
         status = fail_system(context, folder, "open", errno);

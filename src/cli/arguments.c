@@ -37,7 +37,12 @@ int explain_error(const struct arguments *arguments, l3a_status status, const ch
     if (hint[0]) {
         print_hint("%s", hint);
     }
-    return status == L3A_ERROR_CANCELLED ? EXIT_INTERRUPTED : status == L3A_ERROR_STATE ? EXIT_FAILED : EXIT_USAGE;
+    switch (status) {
+    case L3A_ERROR_CANCELLED: return EXIT_INTERRUPTED;
+    case L3A_ERROR_STATE:
+    case L3A_ERROR_FULL: return EXIT_FAILED;
+    default: return EXIT_USAGE;
+    }
 }
 
 int explain(const struct arguments *arguments, l3a_status status) {

@@ -49,6 +49,7 @@ struct tag_run {
     size_t bad;
     bool xmp, replace, short_name;
     size_t written, unchanged, failed; /* sidecars */
+    int code;                          /* of what failed; a full disk counts most */
 };
 
 /* ---- Rows ---- */
@@ -242,6 +243,7 @@ static void write_sidecar(struct tag_run *run, const char *path, const l3a_tags 
     int changed = 0;
     if (!names) {
         run->failed++;
+        run->code = run->code ? run->code : EXIT_USAGE;
         return;
     }
     for (size_t i = 0; i < all; i++) {
@@ -255,7 +257,8 @@ static void write_sidecar(struct tag_run *run, const char *path, const l3a_tags 
                                          .remove_count = run->replace ? all : 0,
                                          .short_name = run->short_name};
     const l3a_status status = l3a_sidecar_write(run->arguments->context, path, names, count, &options, &changed);
-    explain(run->arguments, status);
+    const int code = explain(run->arguments, status);
+    run->code = code > EXIT_DONE && run->code != EXIT_FAILED ? code : run->code;
     run->failed += status != L3A_OK;
     run->written += status == L3A_OK && changed;
     run->unchanged += status == L3A_OK && !changed;
@@ -351,7 +354,10 @@ static int tag_found(struct tag_run *run, l3a_tagger *tagger) {
     }
     free(run->rows);
     free(paths);
-    return code == EXIT_DONE && (run->bad || run->failed) ? EXIT_USAGE : code;
+    if (code == EXIT_INTERRUPTED) {
+        return code;
+    }
+    return run->code ? run->code : code == EXIT_DONE && run->bad ? EXIT_USAGE : code;
 }
 
 /* The output file is written at the end, in one step. After an interruption it stays as it was. */
@@ -366,7 +372,7 @@ static int tag_to_file(struct tag_run *run, l3a_tagger *tagger) {
     const bool complete = fclose(run->to) == 0;
     if (!complete) {
         code = complain(run->arguments, "out of memory");
-    } else if (code == EXIT_DONE || code == EXIT_USAGE) {
+    } else if (code != EXIT_INTERRUPTED) {
         const l3a_status status = l3a_file_write(run->arguments->context, run->output, text, length);
         code = status == L3A_OK ? code : explain(run->arguments, status);
     }

@@ -183,7 +183,7 @@ static int explain_teaching(const struct arguments *arguments, l3a_status status
         }
     }
     const int code = explain_error(arguments, status, l3a_error_text(arguments->context), hint);
-    return code == EXIT_FAILED ? EXIT_USAGE : code;
+    return status == L3A_ERROR_STATE ? EXIT_USAGE : code;
 }
 
 static l3a_status make_options(const struct arguments *arguments, l3a_options **options) {

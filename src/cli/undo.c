@@ -58,5 +58,5 @@ int undo_command(struct arguments *arguments) {
     const int code = explain(arguments, status);
     l3a_history_free(history);
     l3a_lock_free(lock);
-    return code == EXIT_FAILED ? EXIT_USAGE : code;
+    return status == L3A_ERROR_STATE ? EXIT_USAGE : code;
 }

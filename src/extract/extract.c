@@ -1,11 +1,12 @@
 /* Extraction: runs the pictures of a data set through a backbone and writes a feature file.
  *
  * PATH.part holds a header of 32 bytes (the name of the format, the identity of the work, the numbers of a picture, which tell its
- * views) and then one record per picture, in order: the checksum of the picture's file, a float that says whether it could be read,
- * and its features, those of all views. Records are
- * written batch by batch, so the length of the file says how far an earlier extraction got. Resuming compares the checksums with
- * the current pictures, and extracts a batch again if one of its pictures has changed. At the end, the feature file is written
- * from the records in one step.
+ * views) and then one record per picture, in order: its seal, a float that says whether it could be read, and its features, those
+ * of all views. The seal is a checksum of the identity, the picture's file and the record; up to version 0.8 it was that of the
+ * picture's file alone. Records are written batch by batch, so the length of the file says how far an earlier extraction got.
+ * Resuming compares the seals with the current pictures, and extracts a batch again if a picture has changed, or if a power cut has
+ * left a record that is not whole. Only the header is synced, before the first record: a file that begins otherwise is not ours. At
+ * the end, the feature file is written from the records in one step.
  *
  * A shard is a run of whole batches, because the last bits of features depend on the batch: batches b with
  * ⌊B(i-1)/n⌋ <= b < ⌊Bi/n⌋ of B for shard i of n. So shards have the bytes that one process would have written (join.c). */
@@ -27,7 +28,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BATCH = INTAKE_BATCH, HEAD = 32, RECORD_HEAD = 3 /* floats before the features: checksum, flag */ };
+enum { BATCH = INTAKE_BATCH, HEAD = 32, RECORD_HEAD = 3 /* floats before the features: seal, flag */ };
 
 /* Neither is 0, the flag of a record that was never written. */
 static const float READ = 1, UNREADABLE = 2;
@@ -47,6 +48,7 @@ struct extraction {
     size_t rows, held; /* pictures; records in the part file from an earlier extraction */
     size_t views, row; /* views; numbers of a picture: those of all views */
     size_t record;     /* bytes */
+    uint64_t identity; /* of the work */
     size_t *todo;      /* the first picture of each batch to extract */
     size_t todo_count;
     size_t todo_rows;        /* pictures in those batches */
@@ -109,9 +111,9 @@ static l3a_status read_part(const struct extraction *e, uint64_t offset, void *b
 }
 
 static void make_head(const struct extraction *e, char head[HEAD]) {
-    const uint64_t id = identity(e), row = e->row;
+    const uint64_t row = e->row;
     memcpy(head, part_name, sizeof part_name);
-    memcpy(head + 16, &id, sizeof id);
+    memcpy(head + 16, &e->identity, sizeof e->identity);
     memcpy(head + 24, &row, sizeof row);
 }
 
@@ -131,12 +133,21 @@ static uint64_t file_checksum(l3a_context *context, const char *path) {
     return checksum;
 }
 
-static l3a_status read_flag(const struct extraction *e, size_t row, uint64_t *checksum, float *flag) {
-    char head[RECORD_HEAD * sizeof(float)];
-    const l3a_status status = read_part(e, HEAD + row * e->record, head, sizeof head);
-    memcpy(checksum, head, sizeof *checksum);
-    memcpy(flag, head + sizeof *checksum, sizeof *flag);
-    return status;
+/* Of a record: what follows the seal counts. */
+static uint64_t seal_of(const struct extraction *e, const float *record, uint64_t checksum) {
+    const uint64_t numbers[] = {e->identity, checksum};
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, numbers, sizeof numbers);
+    XXH3_64bits_update(&state, (const char *)record + sizeof(uint64_t), e->record - sizeof(uint64_t));
+    return XXH3_64bits_digest(&state);
+}
+
+/* Whether a record is whole, and of the picture as it is now. */
+static bool is_sealed(const struct extraction *e, const float *record, uint64_t checksum) {
+    uint64_t seal;
+    memcpy(&seal, record, sizeof seal);
+    return seal == seal_of(e, record, checksum) || seal == checksum;
 }
 
 /* Finds the first picture of a batch whose record is missing or out of date, or the end of the batch. With `strict`, pictures that
@@ -146,11 +157,10 @@ static l3a_status find_stale(struct extraction *e, size_t first, size_t *stale, 
     const size_t last = first + batch_size(e, first);
     *changed = false;
     for (*stale = first; *stale < last && last <= e->held; ++*stale) {
-        uint64_t checksum;
-        float flag;
-        TRY(read_flag(e, *stale, &checksum, &flag));
+        TRY(read_part(e, HEAD + *stale * e->record, e->records, e->record));
+        const float flag = e->records[RECORD_HEAD - 1];
         const bool known = flag == READ || flag == UNREADABLE;
-        *changed = known && checksum != file_checksum(e->context, e->paths[*stale]);
+        *changed = known && !is_sealed(e, e->records, file_checksum(e->context, e->paths[*stale]));
         if (!known || *changed || (flag == UNREADABLE && e->options.strict)) {
             break;
         }
@@ -183,21 +193,27 @@ static l3a_status list_todo(struct extraction *e) {
         changes += changed;
     }
     if (changes) {
-        report_warning(context, "%s has changed since it was extracted: %zu batch%s of %d pictures %s extracted again",
+        report_warning(context,
+                       "%s has changed since it was extracted, or what was kept of it is damaged: %zu batch%s of %d pictures %s "
+                       "extracted again",
                        e->paths[example], changes, changes == 1 ? "" : "es", BATCH, changes == 1 ? "is" : "are");
     }
 done:
     return status;
 }
 
-/* Checks that the file is empty or begins like a part file of any version. */
+/* Checks that the file is empty or begins like a part file of any version. A power cut can leave zeros where the header should be,
+ * and then nothing else. */
 static l3a_status check_owner(const struct extraction *e, uint64_t size) {
     enum { NAMED = sizeof "l3a extraction" };
+    static const char zeros[HEAD];
     l3a_status status = L3A_OK;
-    char found[NAMED];
-    const size_t count = size < NAMED ? (size_t)size : NAMED;
+    char found[HEAD];
+    const size_t count = size < HEAD ? (size_t)size : HEAD;
     TRY(read_part(e, 0, found, count));
-    FAIL_IF(memcmp(found, part_name, count) != 0, e->context, L3A_ERROR_EXISTS, "move it away, or choose another file",
+    const bool unwritten = size <= HEAD && memcmp(found, zeros, count) == 0;
+    FAIL_IF(!unwritten && memcmp(found, part_name, count < NAMED ? count : NAMED) != 0, e->context, L3A_ERROR_EXISTS,
+            "move it away, or choose another file",
             "%s: l3a needs this name for its intermediate results, but the file is not one of its own", e->part);
 done:
     return status;
@@ -225,6 +241,22 @@ done:
     return status;
 }
 
+/* Begins the part file. The records of other work are gone before the header says that they are of this one. */
+static l3a_status begin_part(const struct extraction *e, const char head[HEAD], bool longer) {
+    const file_operations *files = e->context->files;
+    l3a_status status = L3A_OK;
+    if (longer && files->sync(e->file)) {
+        status = fail_system(e->context, e->part, "sync", errno);
+        goto done;
+    }
+    TRY(write_part(e, 0, head, HEAD));
+    if (files->sync(e->file)) {
+        status = fail_system(e->context, e->part, "sync", errno);
+    }
+done:
+    return status;
+}
+
 /* Keeps the records in the part file if they are of the same work; otherwise discards them. */
 static l3a_status open_part(struct extraction *e) {
     l3a_status status = L3A_OK;
@@ -248,7 +280,7 @@ static l3a_status open_part(struct extraction *e) {
         goto done;
     }
     if (!e->held) {
-        TRY(write_part(e, 0, head, HEAD));
+        TRY(begin_part(e, head, size > HEAD));
     }
 done:
     return status;
@@ -274,12 +306,13 @@ static l3a_status write_batch(const struct extraction *e, size_t first, const st
     for (size_t i = 0; i < intake->count; i++) {
         const struct arrival *arrival = &intake->arrivals[i];
         float *record = e->records + i * (RECORD_HEAD + e->row);
-        memcpy(record, &arrival->checksum, sizeof arrival->checksum);
         record[RECORD_HEAD - 1] = arrival->status == L3A_OK ? READ : UNREADABLE;
         if (arrival->status == L3A_OK) {
             memcpy(record + RECORD_HEAD, features, e->row * sizeof *record);
             features += e->row;
         }
+        const uint64_t seal = seal_of(e, record, arrival->checksum);
+        memcpy(record, &seal, sizeof seal);
     }
     return write_part(e, HEAD + first * e->record, e->records, intake->count * e->record);
 }
@@ -309,10 +342,9 @@ static l3a_status sort_out_rows(struct extraction *e) {
     l3a_status status = L3A_OK;
     TRY(allocate(e->context, e->rows, sizeof *e->good, &e->good));
     for (size_t i = 0; i < e->rows; i++) {
-        uint64_t checksum;
-        float flag;
-        TRY(read_flag(e, i, &checksum, &flag));
-        if (flag == READ) {
+        float head[RECORD_HEAD];
+        TRY(read_part(e, HEAD + i * e->record, head, sizeof head));
+        if (head[RECORD_HEAD - 1] == READ) {
             e->good[e->good_count++] = i;
         } else {
             const char *id = l3a_dataset_id(e->dataset, e->first + i);
@@ -481,6 +513,7 @@ static l3a_status extraction_prepare(struct extraction *e) {
     }
     TRY(allocate(context, e->row, sizeof *e->features, &e->features));
     TRY(allocate(context, BATCH, e->record, &e->records));
+    e->identity = identity(e);
 done:
     return status;
 }

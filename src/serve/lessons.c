@@ -1,7 +1,6 @@
 /* POST /v1/teach, /v1/undo and /v1/rename: what the teacher does. */
 #include "serve/tagging.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,25 +9,20 @@ static void refuse_by_library(struct request *request, l3a_status status) {
     refuse(request, status_of(status), l3a_error_hint(context), "%s", l3a_error_text(context));
 }
 
-/* Whether the text of an error says that a disk is full. */
-static bool is_full(const char *text) {
-    return strstr(text, strerror(ENOSPC)) || strstr(text, strerror(EDQUOT)) || strstr(text, strerror(EFBIG));
-}
-
 /* A change of the model has failed. If it could not be kept, the server is not ready for others either. */
 static void refuse_change(struct request *request, l3a_status status) {
     struct server *server = request->server;
     const char *text = l3a_error_text(server->context);
-    const bool kept = status != L3A_ERROR_IO && status != L3A_ERROR_CHECKSUM && status != L3A_ERROR_TRUNCATED;
-    if (kept) {
+    const bool passes = status == L3A_ERROR_IO || status == L3A_ERROR_FULL;
+    if (!passes && status != L3A_ERROR_CHECKSUM && status != L3A_ERROR_TRUNCATED) {
         refuse_by_library(request, status);
         return;
     }
     atomic_fetch_add(&server->metrics.journal_failures, 1);
-    refuse(request, is_full(text) ? MHD_HTTP_INSUFFICIENT_STORAGE : MHD_HTTP_SERVICE_UNAVAILABLE,
+    refuse(request, status == L3A_ERROR_FULL ? MHD_HTTP_INSUFFICIENT_STORAGE : MHD_HTTP_SERVICE_UNAVAILABLE,
            "nothing was changed; pictures are still tagged. Make room, or let the server write to the folder of the model", "%s",
            text);
-    teacher_set_trouble(server, text, status != L3A_ERROR_IO);
+    teacher_set_trouble(server, text, !passes);
 }
 
 static bool lessons_allowed(struct request *request) {

@@ -1,5 +1,5 @@
 /* GET /metrics, in the text format of Prometheus. docs/serving.md says what each one means. */
-#include "serve/server.h"
+#include "serve/protocols.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -138,6 +138,8 @@ static void write_counts(struct text *text, struct metrics *metrics) {
         {"l3a_journal_failures_total", "counter", "Changes refused because the history could not be written.",
          &metrics->journal_failures},
         {"l3a_saves_total", "counter", "Times the history was folded into the model file.", &metrics->saves},
+        {"l3a_save_failures_total", "counter", "Times the model file could not be written.", &metrics->save_failures},
+        {"l3a_model_unsaved_lessons", "gauge", "Changes that are in the history and not in the model file.", &metrics->unsaved},
         {"l3a_examined_total", "counter", "Times it was measured how good the model is.", &metrics->examined},
         {"l3a_connections", "gauge", "Connections that are open.", &metrics->connections},
         {"l3a_connections_total", "counter", "Connections that were opened.", &metrics->connections_total},
@@ -164,6 +166,7 @@ void metrics_now(struct request *request) {
     write_value(text, "l3a_edition", "gauge", "The number of the edition of the model; every change makes a new one.",
                 knowledge->edition);
     write_value(text, "l3a_classes", "gauge", "Classes that the model knows.", knowledge->classes);
+    write_value(text, "l3a_ready", "gauge", "Whether /v2/health/ready says yes.", server_ready(server));
     write_value(text, "l3a_memory_bytes", "gauge", "Memory of the process.", resident_bytes());
     request->type = "text/plain; version=0.0.4; charset=utf-8";
     request->status = MHD_HTTP_OK;

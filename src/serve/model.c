@@ -96,11 +96,17 @@ static void send_model(struct request *request) {
     request->status = MHD_HTTP_OK;
 }
 
-/* Saved first, so that the download has every lesson. */
+/* Saved first, so that the download has every lesson. An older model is not sent in its place. */
 void model_download(struct request *request) {
     struct server *server = request->server;
-    teacher_save(server);
-    send_model(request);
+    const l3a_status status = teacher_save(server);
+    if (status == L3A_OK) {
+        send_model(request);
+    } else {
+        refuse(request, status == L3A_ERROR_FULL ? MHD_HTTP_INSUFFICIENT_STORAGE : MHD_HTTP_SERVICE_UNAVAILABLE,
+               "make room, or let the server write to the folder of the model",
+               "the model cannot be saved, and its file is older: %s", l3a_error_text(server->context));
+    }
 }
 
 /* ---- Replacing ---- */
@@ -115,7 +121,7 @@ static bool sync_folder(const char *path) {
     const char *slash = strrchr(path, '/');
     char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : NULL;
     const int file = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    const bool good = file >= 0 && fsync(file) == 0;
+    const bool good = file >= 0 && (fsync(file) == 0 || errno == EINVAL); /* not every file system can */
     const int problem = errno;
     if (file >= 0) {
         close(file);
@@ -126,7 +132,8 @@ static bool sync_folder(const char *path) {
 }
 
 /* Keeps the old model and its history as MODEL.old and MODEL.old.history, and puts the new one in its place. At every moment there
- * is a complete model. The old history goes first: the old model without it only cannot undo. */
+ * is a complete model. The old history goes first: the old model without it only cannot undo, but the new one beside it, as a power
+ * cut could leave them, would seem to lack its lessons. */
 static bool exchange(struct request *request) {
     const char *path = request->server->model_path;
     char *old = path_with(path, ".old"), *history = path_with(path, ".history"), *old_history = path_with(path, ".old.history");
@@ -134,7 +141,7 @@ static bool exchange(struct request *request) {
     const bool good = old && history && old_history && stat(path, &about) == 0 &&
                       fchmod(request->upload, about.st_mode & 0777) == 0 && fsync(request->upload) == 0 && keep_as(path, old) &&
                       keep_as(history, old_history) && (unlink(history) == 0 || errno == ENOENT);
-    const bool replaced = good && rename(request->upload_path, path) == 0;
+    const bool replaced = good && sync_folder(path) && rename(request->upload_path, path) == 0;
     const int problem = errno;
     if (good && !replaced) {
         link(old_history, history);
@@ -170,8 +177,8 @@ static void replace(struct request *request) {
         return;
     }
     l3a_status status = try_model(server, request->upload_path);
-    if (status == L3A_OK && !teacher_save(server)) {
-        status = L3A_ERROR_IO;
+    if (status == L3A_OK) {
+        status = teacher_save(server);
     }
     if (status != L3A_OK) {
         refuse(request, status_of(status), l3a_error_hint(server->context), "the model was not replaced: %s",
@@ -190,6 +197,7 @@ static void replace(struct request *request) {
     if (!server->teacher.unreadable) {
         teacher_set_trouble(server, NULL, false);
     }
+    teacher_set_unsavable(server, NULL);
     note(server, "the model was replaced; the one before it is %s.old", server->model_name);
     struct knowledge *knowledge = knowledge_keep(server);
     text_print(&request->answer, "{\"edition\": %llu, \"bytes\": %llu, \"classes\": ", (unsigned long long)knowledge->edition,

@@ -4,7 +4,7 @@
 
 #include "serve/server.h"
 
-/* Whether pictures are tagged and lessons taken. */
+/* Whether pictures are tagged, lessons taken, and the model saved. */
 bool server_ready(struct server *server);
 /* Why not, as a JSON string. */
 void server_trouble(struct server *server, struct text *text);

@@ -52,6 +52,7 @@ unsigned status_of(l3a_status status) {
     case L3A_OK: return MHD_HTTP_OK;
     case L3A_ERROR_MEMORY:
     case L3A_ERROR_IO: return MHD_HTTP_SERVICE_UNAVAILABLE;
+    case L3A_ERROR_FULL: return MHD_HTTP_INSUFFICIENT_STORAGE;
     case L3A_ERROR_NOT_FOUND: return MHD_HTTP_NOT_FOUND;
     case L3A_ERROR_STATE:
     case L3A_ERROR_EXISTS:

@@ -217,6 +217,7 @@ int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, 
     knowledge_free(server->knowledge);
     cache_free(server->cache);
     free(server->teacher.trouble);
+    free(server->teacher.unsavable);
     free(server->model_path);
     free(server);
     return !good;

@@ -194,6 +194,7 @@ struct teacher {
     bool unreadable;    /* the history cannot be read */
     char *trouble;      /* why lessons cannot be kept; NULL: they can */
     bool trouble_stays; /* until the model is loaded again */
+    char *unsavable;    /* why the model's file does not have the lessons of the history; NULL: it has, or soon will */
     size_t lessons;     /* in the history and not in the model's file */
 };
 
@@ -209,9 +210,11 @@ bool teacher_add(struct request *request);
 /* Shows readers what the model is now. */
 bool teacher_publish(struct server *server);
 /* Folds the history into the model file. */
-bool teacher_save(struct server *server);
+l3a_status teacher_save(struct server *server);
 /* Lessons cannot be kept, or can again (NULL). */
 void teacher_set_trouble(struct server *server, const char *trouble, bool stays);
+/* The model cannot be saved, or can again (NULL). Lessons are still kept. */
+void teacher_set_unsavable(struct server *server, const char *reason);
 
 /* ---- The examiner ---- */
 
@@ -272,7 +275,7 @@ struct metrics {
     atomic_uint_fast64_t requests[ROUTES][6]; /* by route, and by hundreds of the status */
     struct histogram seconds[ROUTES];
     atomic_uint_fast64_t batches[BATCH_BUCKETS + 1], batch_pictures, pictures, unreadable, cached;
-    atomic_uint_fast64_t lessons, lesson_pictures, undone, refused, journal_failures, saves, examined;
+    atomic_uint_fast64_t lessons, lesson_pictures, undone, refused, journal_failures, saves, save_failures, unsaved, examined;
     struct histogram teaching;
     atomic_uint_fast64_t connections, connections_total, timed_out, dropped;
 };

@@ -12,15 +12,25 @@
 
 bool server_ready(struct server *server) {
     pthread_mutex_lock(&server->teacher.lock);
-    const bool troubled = server->teacher.trouble != NULL;
+    const bool troubled = server->teacher.trouble || server->teacher.unsavable;
     pthread_mutex_unlock(&server->teacher.lock);
     return !troubled && !atomic_load(&server->draining);
 }
 
 void server_trouble(struct server *server, struct text *text) {
+    const struct teacher *teacher = &server->teacher;
+    struct text reason = {0};
     pthread_mutex_lock(&server->teacher.lock);
-    text_json(text, server->teacher.trouble ? server->teacher.trouble : "the server is shutting down");
+    if (teacher->trouble) {
+        text_print(&reason, "%s", teacher->trouble);
+    } else if (teacher->unsavable) {
+        text_print(&reason, "the model cannot be saved: %s; what was taught is in its history", teacher->unsavable);
+    } else {
+        text_print(&reason, "the server is shutting down");
+    }
     pthread_mutex_unlock(&server->teacher.lock);
+    text_json(text, reason.bytes ? reason.bytes : "");
+    text_free(&reason);
 }
 
 void live_now(struct request *request) {
@@ -57,6 +67,11 @@ void status_now(struct request *request) {
                server->readonly ? "true" : "false", server->options->token ? "true" : "false");
     text_print(answer, "\"max_body\": %llu, \"ready\": %s, \"demo\": %s", (unsigned long long)server->options->body,
                ready ? "true" : "false", server->options->demo ? "true" : "false");
+    pthread_mutex_lock(&server->teacher.lock);
+    const bool savable = !server->teacher.unsavable;
+    pthread_mutex_unlock(&server->teacher.lock);
+    text_print(answer, ", \"unsaved\": %llu, \"savable\": %s", (unsigned long long)atomic_load(&server->metrics.unsaved),
+               savable ? "true" : "false");
     if (!ready) {
         text_print(answer, ", \"trouble\": ");
         server_trouble(server, answer);

@@ -236,6 +236,7 @@ static bool gather(struct server *server, struct knowledge *knowledge) {
     }
     server->teacher.lessons = (size_t)l3a_history_ahead(history);
     server->teacher.unsaved = server->teacher.unsaved || server->teacher.lessons;
+    atomic_store(&server->metrics.unsaved, server->teacher.lessons);
     gathering.model = model;
     write_history(&knowledge->history, history);
     if (l3a_history_pictures(history, gather_taught, &gathering) != L3A_OK) {
@@ -305,16 +306,36 @@ void teacher_set_trouble(struct server *server, const char *trouble, bool stays)
     }
 }
 
-bool teacher_save(struct server *server) {
+void teacher_set_unsavable(struct server *server, const char *reason) {
     struct teacher *teacher = &server->teacher;
-    if (teacher->unsaved && l3a_tagger_save(server->tagger) != L3A_OK) {
-        note(server, "the model cannot be saved: %s; what was taught is in its history", l3a_error_text(server->context));
-        return false;
+    pthread_mutex_lock(&teacher->lock);
+    const bool news = !reason != !teacher->unsavable;
+    free(teacher->unsavable);
+    teacher->unsavable = copy_string(reason);
+    pthread_mutex_unlock(&teacher->lock);
+    if (news && reason) {
+        note(server, "the model cannot be saved: %s; what was taught is in its history", reason);
+    } else if (news) {
+        note(server, "the model can be saved again");
     }
-    atomic_fetch_add(&server->metrics.saves, teacher->unsaved);
+}
+
+l3a_status teacher_save(struct server *server) {
+    struct teacher *teacher = &server->teacher;
+    if (!teacher->unsaved) {
+        return L3A_OK;
+    }
+    const l3a_status status = l3a_tagger_save(server->tagger);
+    teacher_set_unsavable(server, status == L3A_OK ? NULL : l3a_error_text(server->context));
+    if (status != L3A_OK) {
+        atomic_fetch_add(&server->metrics.save_failures, 1);
+        return status;
+    }
+    atomic_fetch_add(&server->metrics.saves, 1);
+    atomic_store(&server->metrics.unsaved, 0);
     teacher->unsaved = false;
     teacher->lessons = 0;
-    return true;
+    return L3A_OK;
 }
 
 /* The file may have been replaced by another model. Then what was taught since the last save stays in the history, which the new
@@ -326,6 +347,7 @@ static void reload(struct server *server) {
         return;
     }
     server->teacher.unsaved = false;
+    teacher_set_unsavable(server, NULL);
     if (teacher_publish(server)) {
         note(server, "loaded %s again", server->model_path);
     }
@@ -358,7 +380,7 @@ static enum duty next_duty(struct teacher *teacher, struct request **request) {
     clock_gettime(CLOCK_MONOTONIC, &until);
     pthread_mutex_lock(&teacher->lock);
     const bool due = teacher->unsaved && teacher->lessons >= SAVE_AFTER && !teacher->stop;
-    const bool troubled = teacher->trouble && !teacher->trouble_stays;
+    const bool troubled = (teacher->trouble && !teacher->trouble_stays) || teacher->unsavable;
     until.tv_sec += troubled ? TROUBLE_SECONDS : SAVE_SECONDS;
     int waited = 0;
     while (!due && !teacher->first && !teacher->stop && !teacher->reload && !teacher->copy && !waited) {

@@ -438,8 +438,9 @@ done:
     return status;
 }
 
-/* Only the owner may read the file, even if it was copied here with another mode. */
-static l3a_status open_to_write(const struct journal *journal, int *file) {
+/* Only the owner may read the file, even if it was copied here with another mode. Its name is certain before anything is written,
+ * and so is that of the model which the new entries belong to: a process that was killed may have left both unsynced. */
+static l3a_status open_to_write(struct journal *journal, int *file) {
     const file_operations *files = journal->context->files;
     *file = files->open(journal->path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
     if (*file < 0) {
@@ -448,7 +449,9 @@ static l3a_status open_to_write(const struct journal *journal, int *file) {
     if (files->set_mode(*file, 0600) && errno != EPERM && errno != ENOTSUP && errno != ENOSYS) {
         return fail_system(journal->context, journal->path, "make this file private", errno);
     }
-    return L3A_OK;
+    const l3a_status status = journal->placed ? L3A_OK : sync_folder_of(journal->context, journal->path);
+    journal->placed = status == L3A_OK;
+    return status;
 }
 
 /* Syncs and closes. If the sync fails, the file stays open. */
@@ -462,6 +465,11 @@ static l3a_status close_written(const struct journal *journal, int *file) {
     return closed ? fail_system(journal->context, journal->path, "close", errno) : L3A_OK;
 }
 
+/* Makes what was cut off and written so far certain, so that a power cut leaves at most one torn record, with nothing behind it. */
+static l3a_status settle(const struct journal *journal, int file) {
+    return journal->context->files->sync(file) ? fail_system(journal->context, journal->path, "sync", errno) : L3A_OK;
+}
+
 /* Frees the entries that begin after `keep` bytes. */
 static void drop_entries(struct journal *journal, uint64_t keep) {
     while (journal->count && journal->entries[journal->count - 1]->offset >= keep) {
@@ -472,17 +480,17 @@ static void drop_entries(struct journal *journal, uint64_t keep) {
 l3a_status journal_add(struct journal *journal, uint64_t keep, struct entry *const *entries, size_t count) {
     l3a_context *context = journal->context;
     int file = -1;
-    bool existed = false, commits = keep && journal->commits;
+    bool commits = keep && journal->commits;
     uint64_t offset = keep;
     l3a_status status = L3A_OK;
     TRY(grow_array(context, &journal->entries, &journal->capacity, journal->count + count, sizeof *journal->entries));
-    TRY(file_exists(context, journal->path, &existed));
     TRY(open_to_write(journal, &file));
     drop_entries(journal, keep);
     if (context->files->truncate(file, (off_t)keep)) {
         status = fail_system(context, journal->path, "shorten this file", errno);
         goto done;
     }
+    TRY(count && journal->size > keep ? settle(journal, file) : L3A_OK);
     for (size_t i = 0; i < count; i++) {
         commits = commits || entries[i]->sequence;
     }
@@ -492,12 +500,10 @@ l3a_status journal_add(struct journal *journal, uint64_t keep, struct entry *con
         journal->commits = commits;
     }
     for (size_t i = 0; i < count; i++) {
+        TRY(i ? settle(journal, file) : L3A_OK);
         TRY(write_record(journal, file, entries[i], &offset));
     }
     TRY(close_written(journal, &file));
-    if (!existed) {
-        TRY(sync_folder_of(context, journal->path));
-    }
     for (size_t i = 0; i < count; i++) {
         journal->entries[journal->count++] = entries[i];
     }
@@ -575,7 +581,7 @@ l3a_status journal_keep(struct journal *journal, struct entry *const *entries, s
     if (!count) {
         TRY(remove_file(context, journal->path));
         journal->end = journal->size = 0;
-        journal->commits = false;
+        journal->commits = journal->placed = false;
     } else if (same < count) {
         TRY(write_again(journal, entries, count));
     } else if (journal->size > end) {

@@ -278,9 +278,9 @@ if mount -t tmpfs -o size=1m tmpfs "$disk" 2>/dev/null; then
     for left in 0 4 16 64; do
         head -c 2M /dev/zero >"$disk/filler" 2>/dev/null
         [ $left -gt 0 ] && truncate -s -${left}K "$disk/filler"
-        refuse 'the disk is full' more
+        expect 1 'the disk is full' more
         check "the old model is whole with $left KiB left" env -C "$disk" sha256sum -c "$work/sum"
-        refuse 'the disk is full' run_on "$good" -o "$disk/run-$left"
+        expect 1 'the disk is full' run_on "$good" -o "$disk/run-$left"
         no_leftovers "$disk"
         rm "$disk/filler"
         expect 0 '' run_on "$good" -o "$disk/run-$left" --resume

@@ -128,7 +128,7 @@ check 'written in spite of unreadable pictures' grep -q 'broken/cut.jpg' tags.cs
 cp tags.csv before
 expect 2 'out: is a folder' tag mixed -o out
 expect 2 'nowhere/tags.csv' tag mixed -o nowhere/tags.csv
-expect 2 'ulimit -f' bash -c 'ulimit -f 1; "$0" tag model taught --backbone "$1" -o tags.csv' "$l3a" "$demo"
+expect 1 'ulimit -f' bash -c 'ulimit -f 1; "$0" tag model taught --backbone "$1" -o tags.csv' "$l3a" "$demo"
 check 'the old file stays if the new one cannot be written' cmp tags.csv before
 expect 1 'cannot write the results to the standard output' bash -c '"$0" tag model mixed --backbone "$1" >/dev/full' "$l3a" "$demo"
 
@@ -164,7 +164,7 @@ check 'a damaged sidecar is named' grep -q 'a disc.xmp: line 1' stderr
 check 'and stays' test "$(cat 'mixed/a disc.xmp')" = '<broken'
 rm mixed/*.xmp
 printf '%s%2000s' "$sidecar" '' >mixed/z.xmp
-expect 2 'ulimit -f' bash -c 'ulimit -f 1; "$0" tag model mixed/z.jpg --xmp --backbone "$1"' "$l3a" "$demo"
+expect 1 'ulimit -f' bash -c 'ulimit -f 1; "$0" tag model mixed/z.jpg --xmp --backbone "$1"' "$l3a" "$demo"
 check 'the old sidecar stays' test "$(stat -c %s mixed/z.xmp)" -eq $((${#sidecar} + 2000))
 no_leftovers "$work"
 

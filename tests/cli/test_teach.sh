@@ -225,7 +225,7 @@ expect 0 '' teach disk.l3a photos/stripes --tags stripes --backbone backbone.saf
 cp disk.l3a disk.l3a.history more
 for blocks in 1 8 16 64; do
     (ulimit -f $blocks; teach disk.l3a 'photos/discs, red' --tags disc) >"$work/stdout" 2>"$work/stderr"
-    [ $? -ne 0 ] && pass || fail "a limit of $blocks KiB"
+    [ $? -eq 1 ] && pass || fail "a limit of $blocks KiB" "$work/stderr"
     check 'the model stays' cmp disk.l3a more/disk.l3a
     check 'the history is still its own' test "$(lessons disk.l3a)" -eq 1
 done

@@ -5,6 +5,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -32,6 +33,18 @@ class Errors(unittest.TestCase):
     def test_every_status_has_an_exception(self):
         for status in l3a.Status:
             self.assertIsInstance(l3a._error.make_error(status, "text"), l3a.Error)
+
+    def test_a_full_disk_is_an_os_error_with_its_own_status(self):
+        lines = ["import resource, signal, sys, l3a", "from l3a._library import Context", "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)",
+                 "resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))",
+                 "try:",
+                 "    Context(threads=1).call('l3a_file_write', sys.argv[1].encode(), bytes(4096), 4096)",
+                 "except OSError as error:",
+                 "    print(type(error).__name__, error.status.name)"]
+        with tempfile.TemporaryDirectory() as folder:
+            said = subprocess.run([sys.executable, "-c", "\n".join(lines), os.path.join(folder, "out")], capture_output=True, text=True,
+                                  env={**os.environ, "PYTHONPATH": str(support.SOURCE / "python")})
+            self.assertEqual((said.stdout, os.listdir(folder)), ("FileError ERROR_FULL\n", []), said.stderr)
 
     def test_a_wrong_setting_is_a_value_error_with_a_suggestion(self):
         context = Context(threads=1)

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import struct
@@ -174,6 +175,55 @@ def full_disk(scratch, folder):
     print(f"a full disk after {taught} lessons: refused, and nothing is lost")
 
 
+def metric(server, name):
+    return int(server.ask("GET", "/metrics")[1].decode().split(f"\n{name} ")[1].split()[0])
+
+
+def wait_until(true, seconds=20):
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, "it takes too long"
+        time.sleep(0.1)
+
+
+def unsaved(scratch, folder):
+    """A limit on the size of files that the history does not reach and the model exceeds, until somebody lifts it."""
+    model = scratch / "unsaved.l3a"
+    serving.teach_model(model, folder)
+    with Server(model, "--library", folder) as server:
+        before = server.good("GET", "/v1/model")
+        assert metric(server, "l3a_ready") == 1 and metric(server, "l3a_save_failures_total") == 0
+        endless = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)[1]
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (len(before) // 2, endless))
+        server.good("POST", "/v1/teach", {"pictures": [{"path": "blue0.jpg", "tags": ["blue"]}]})
+        status, answer = server.ask("GET", "/v1/model")
+        assert status == 507 and "File too large" in answer["error"] and answer["hint"], (status, answer)
+        status, answer = server.ask("GET", "/v2/health/ready")
+        assert status == 503 and "the model cannot be saved" in answer["error"] and "File too large" in answer["error"], (status, answer)
+        assert server.good("GET", "/v2/health/live")["live"]
+        about = server.good("GET", "/v1/status")
+        assert (about["unsaved"], about["savable"], about["ready"]) == (1, False, False) and about["trouble"] == answer["error"], about
+        server.good("POST", "/v1/teach", {"pictures": [{"path": "blue1.jpg", "tags": ["blue"]}]})  # is kept, as is what comes next
+        server.good("POST", "/v1/undo")
+        assert metric(server, "l3a_model_unsaved_lessons") == server.good("GET", "/v1/status")["unsaved"] == 3
+        assert metric(server, "l3a_save_failures_total") > 0 and metric(server, "l3a_ready") == 0
+        assert server.good("POST", "/v1/tag", {"pictures": [{"path": "red0.jpg"}]})["pictures"][0]["tags"]
+        assert server.ask("PUT", "/v1/model", before)[0] == 507  # it would lose the lessons
+        assert model.read_bytes() == before
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (endless, endless))
+        wait_until(lambda: server.ask("GET", "/v2/health/ready")[0] == 200)
+        assert metric(server, "l3a_model_unsaved_lessons") == 0 and metric(server, "l3a_ready") == 1
+        about = server.good("GET", "/v1/status")
+        assert (about["unsaved"], about["savable"]) == (0, True) and "trouble" not in about, about
+        (scratch / "sent.l3a").write_bytes(server.good("GET", "/v1/model"))
+        assert server.stop() == 0
+        said = [line for line in server.said if "saved" in line]
+        assert len(said) == 2 and "cannot be saved" in said[0] and "can be saved again" in said[1], server.said
+    listed = json.loads(run("info", scratch / "sent.l3a", "--format", "json").stdout)
+    assert "blue" in json.dumps(listed), listed
+    print("a model that cannot be saved: not sent, not ready, and saved when there is room")
+
+
 def unwritable(scratch, folder):
     """A history that cannot be opened for writing, until somebody repairs that."""
     model, history = scratch / "fixed.l3a", scratch / "fixed.l3a.history"
@@ -252,6 +302,7 @@ def main(scratch, folder):
     damaged(scratch, folder)
     unwritable(scratch, folder)
     full_disk(scratch, folder)
+    unsaved(scratch, folder)
     kills(scratch, folder)
 
 

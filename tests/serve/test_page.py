@@ -202,6 +202,9 @@ def check_failures(page, server, demo, stack):
     stack.enter_context(server.again())
     page.until("!document.querySelector('.notice')")
     page.settled()
+    page.evaluate("""window.wholeFetch = window.fetch;
+        window.fetch = async (url, options) => url === '/v1/status' ? new Response(JSON.stringify({...await (await wholeFetch(url, options)).json(),
+            ready: false, savable: false, unsaved: 3, trouble: 'No space left.'})) : wholeFetch(url, options)""")
     broken = os.path.join(demo, "broken.jpg")
     Path(broken).write_text("no picture")
     large = os.path.join(demo, "large.jpg")
@@ -214,7 +217,10 @@ def check_failures(page, server, demo, stack):
     page.choose("#files", [broken, os.path.join(demo, "tagger.l3a")])
     page.until("[...document.querySelectorAll('#filters button')].some(one => one.textContent === 'Cannot be read2')")
     assert "1 other file left out" in page.line(), page.line()
+    page.until("document.querySelector('.notice')?.textContent.includes('Your lessons are kept, but the model file cannot be updated. No space left.')")
+    inspect(page, "unsaved")
     # Answers that are hard to get from a healthy server.
+    page.evaluate("window.fetch = window.wholeFetch")
     page.evaluate("""(whole => {
         let busy = 2;
         window.fetch = (url, options) => url === '/v1/teach' && busy ? (busy--, Promise.resolve(new Response('{"error": "busy"}', {status: 429, headers: {'Retry-After': '1'}})))
@@ -226,6 +232,7 @@ def check_failures(page, server, demo, stack):
     page.keys("Enter", "Enter")
     page.until("document.querySelector('.notice')?.textContent.includes('This tag cannot be learned. Choose another word.')")
     page.until(f"[...document.querySelectorAll('#filters button')].some(one => one.textContent === 'Taught by you{taught}')")
+    page.until("document.querySelectorAll('.notice').length === 1")  # the model is saved again
     inspect(page, "refused")
     page.evaluate("[...document.querySelectorAll('.notice button')].at(-1).click()")
     assert not page.evaluate("document.querySelectorAll('.notice').length")

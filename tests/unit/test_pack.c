@@ -591,7 +591,7 @@ static void a_full_disk_leaves_the_old_file(void **state) {
     full.write = full_disk;
     context->files = &full;
     const l3a_pack_options options = {.size = sizeof options, .type = L3A_PACK_INT8};
-    refuse_packing(context, model_file, &options, packed_file, L3A_ERROR_IO, packed_file);
+    refuse_packing(context, model_file, &options, packed_file, L3A_ERROR_FULL, packed_file);
     context->files = &posix_files;
     char *after = read_bytes(packed_file, &after_size);
     assert_int_equal(before_size, after_size);

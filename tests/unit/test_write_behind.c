@@ -228,7 +228,7 @@ static void without_another_thread_the_caller_writes(void **state) {
     assert_false(probe.foreign);
     holds_new_file(context);
     arm(CHUNKS, ENOSPC, true);
-    assert_fails(context, write_large(context, SIZE_MAX), L3A_ERROR_IO, strerror(ENOSPC));
+    assert_fails(context, write_large(context, SIZE_MAX), L3A_ERROR_FULL, strerror(ENOSPC));
     pthread_attr_destroy(&before);
     pthread_attr_destroy(&huge);
     l3a_context_free(context);
@@ -241,18 +241,19 @@ static void any_write_may_fail(void **state) {
     static const struct {
         int code;
         bool from_then_on;
+        l3a_status status;
         const char *reason;
         const char *hint;
-    } faults[] = {{EIO, false, "Input/output error", NULL},
-                  {ENOSPC, true, "No space left", "disk is full"},
-                  {0, false, "No space left", "disk is full"}};
+    } faults[] = {{EIO, false, L3A_ERROR_IO, "Input/output error", NULL},
+                  {ENOSPC, true, L3A_ERROR_FULL, "No space left", "disk is full"},
+                  {0, false, L3A_ERROR_FULL, "No space left", "disk is full"}};
     for (int threads = 1; threads <= THREADS; threads += THREADS - 1) {
         l3a_context *context = probed_context(threads);
         files.write = failing_write;
         for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
             for (size_t number = 1; number <= WRITES; number++) {
                 arm(number, faults[i].code, faults[i].from_then_on);
-                assert_fails(context, write_large(context, SIZE_MAX), L3A_ERROR_IO, path);
+                assert_fails(context, write_large(context, SIZE_MAX), faults[i].status, path);
                 assert_non_null(strstr(l3a_error_text(context), ": cannot write: "));
                 assert_non_null(strstr(l3a_error_text(context), faults[i].reason));
                 assert_true(!faults[i].hint || strstr(l3a_error_hint(context), faults[i].hint));
@@ -321,7 +322,7 @@ static void space_is_reserved_where_that_is_possible(void **state) {
     files.reserve = failing_reserve;
     for (size_t i = 0; i < sizeof full / sizeof full[0]; i++) {
         reserve_code = full[i];
-        assert_fails(context, write_large(context, SIZE_MAX), L3A_ERROR_IO, ": cannot write: ");
+        assert_fails(context, write_large(context, SIZE_MAX), L3A_ERROR_FULL, ": cannot write: ");
         assert_non_null(strstr(l3a_error_text(context), strerror(full[i])));
         assert_true(l3a_error_hint(context)[0]);
         holds_old_file_alone();

@@ -433,7 +433,8 @@ function learnStatus(next) {
   find('#welcome-demo').hidden = Boolean(next.demo);
   if (next.readonly) notice('readonly', 'This server shows tags, but learns nothing.', {hint: 'Corrections cannot be saved here.', plainly: true});
   else dismiss('readonly');
-  if (next.ready === false) notice('ready', 'The server is not ready.', {hint: next.trouble ?? 'See its messages in the terminal.', closes: false});
+  const trouble = next.savable === false ? 'Your lessons are kept, but the model file cannot be updated.' : 'The server is not ready.';
+  if (next.ready === false) notice('ready', trouble, {hint: next.trouble ?? 'See its messages in the terminal.', closes: false});
   else dismiss('ready');
   return first;
 }
