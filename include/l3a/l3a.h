@@ -27,6 +27,10 @@
  * - The library prints nothing, never exits, and keeps no global state. Different threads may use objects of different contexts at
  *   the same time. A context and everything made from it may be used by only one thread at a time. Only readers (l3a_reader) and
  *   tags are free of that: each reader may be used by a thread of its own, at the same time as the context and other readers.
+ * - The library computes with OpenMP's threads, which spin while they wait unless the environment says otherwise. On a machine
+ *   that other programs use too, that can make it several times slower. Start your program with OMP_WAIT_POLICY=passive: OpenMP
+ *   reads the variable when the program starts, so neither the program nor the library can set it later. The command and the
+ *   Python package do this by themselves.
  * - Matrices are stored row by row, one row per image. Strings are UTF-8 and end with a zero byte.
  *
  * The method is "Label-Augmented Analytic Adaptation for Multi-Label Class-Incremental Learning" (ICML 2025); docs/method.md

@@ -2,6 +2,7 @@
 import gc
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -48,6 +49,49 @@ class Errors(unittest.TestCase):
                               env={**os.environ, "L3A_LIBRARY": "/nothing.so", "PYTHONPATH": str(support.SOURCE / "python")})
         self.assertEqual(said.returncode, 1)
         self.assertIn("set L3A_LIBRARY", said.stderr)
+
+
+class Waiting(unittest.TestCase):
+    """How OpenMP's threads wait, as OpenMP itself says it."""
+
+    def load(self, before="", **variables):
+        """What OpenMP says it uses, and what a child of the program finds in its environment, after a program that imports l3a."""
+        program = f"""
+import os, subprocess, sys
+{before}
+import l3a
+l3a.__version__
+print("child", subprocess.check_output(["env"], text=True).count("OMP_WAIT_POLICY"))
+"""
+        kept = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True,
+                              env={**kept, "PYTHONPATH": str(support.SOURCE / "python"), "OMP_DISPLAY_ENV": "true", **variables})
+        return re.findall(r"OMP_WAIT_POLICY\s*=\s*'(\w+)'", done.stderr), done.stdout
+
+    def test_threads_sleep_and_children_do_not_inherit_it(self):
+        policies, said = self.load()
+        self.assertEqual(policies, ["PASSIVE"])
+        self.assertEqual(said, "child 0\n")
+
+    def test_what_the_user_says_stays(self):
+        self.assertEqual(self.load(OMP_WAIT_POLICY="active"), (["ACTIVE"], "child 1\n"))
+        policies, said = self.load(GOMP_SPINCOUNT="100")
+        self.assertNotIn("PASSIVE", policies)
+        self.assertEqual(said, "child 0\n")
+
+    def test_a_runtime_that_is_there_is_left_alone(self):
+        before = """
+import ctypes
+ctypes.CDLL("libgomp.so.1")
+set_before = os.putenv
+def putenv(name, value):
+    print("set", name)
+    set_before(name, value)
+os.putenv = putenv
+"""
+        policies, said = self.load(before)
+        self.assertNotIn("PASSIVE", policies)
+        self.assertEqual(said, "child 0\n")
 
 
 class Events(unittest.TestCase):
