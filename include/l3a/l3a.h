@@ -1094,7 +1094,9 @@ L3A_PUBLIC l3a_status l3a_draw_dataset(l3a_context *context, const l3a_draw_opti
 
 /* ---- Backbones ------------------------------------------------------------------------------------------------------
  * Frozen networks read from a checkpoint: .safetensors, or .pth and .pt in both formats that PyTorch has used. The network (ViT,
- * ResNet or TResNet) is recognised by the names and shapes of its tensors. Nothing in a checkpoint is ever executed. */
+ * ResNet or TResNet) is recognised by the names and shapes of its tensors. They do not show how many heads a ViT has, so ViTs of
+ * other sizes than tiny, small, base and large are L3A_ERROR_MISMATCH; since 0.9, except for models that were learned with one by
+ * an earlier version. Nothing in a checkpoint is ever executed. */
 typedef struct l3a_backbone l3a_backbone;
 
 typedef enum l3a_pool { L3A_POOL_DEFAULT, L3A_POOL_CLS, L3A_POOL_MEAN, L3A_POOL_CLS_MEAN } l3a_pool;

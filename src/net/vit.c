@@ -3,7 +3,8 @@
  * A picture is cut into squares of `patch` pixels, and a linear map turns each into a token of `width` numbers. A learned class
  * token is put in front, and learned positions are added. Each of `depth` blocks updates the tokens x by
  *     x += W attention(norm(x)),    x += W₂ gelu(W₁ norm(x)),
- * with heads of 64 numbers, the width in all sizes that are known (below). The feature is the class token after a last norm, the mean of the other tokens, or both.
+ * with heads of 64 numbers, the width in all sizes that are known (below). The feature is the class token after a last norm, the
+ * mean of the other tokens, or both.
  *
  * If only the class token is needed, the last block computes only keys and values for the other tokens. */
 #include "net/network.h"

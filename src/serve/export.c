@@ -162,7 +162,7 @@ void thumbnail_start(struct request *request, struct worker *worker) {
     size_t count = 0;
     uint8_t *bytes = bad || !path ? NULL : library_read(request->server, path, &count, &problem);
     if (!bytes) {
-        refuse(request, MHD_HTTP_NOT_FOUND, "ask /v1/library for the pictures that there are", "%s: %s",
+        refuse(request, MHD_HTTP_NOT_FOUND, "GET /v1/library lists the pictures", "%s: %s",
                path ? path : "?path=", path ? problem : "is missing");
         return;
     }

@@ -457,12 +457,18 @@ static void devices_are_described(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_are_the_same_bit_by_bit), cmocka_unit_test(sums_are_those_of_the_processor),
-        cmocka_unit_test(contexts_share_objects),         cmocka_unit_test(large_copies_arrive_whole),
-        cmocka_unit_test(too_large_sums_are_told),        cmocka_unit_test(devices_are_described),
-        cmocka_unit_test(models_learn_within_the_plan),   cmocka_unit_test(parts_without_room_go_to_the_processor),
-        cmocka_unit_test(every_allocation_may_fail),      cmocka_unit_test(reduced_precision_is_refused),
-        cmocka_unit_test(the_speed_is_measured),          cmocka_unit_test(wide_rows_have_the_accuracy_of_float32),
+        cmocka_unit_test(layers_are_the_same_bit_by_bit),
+        cmocka_unit_test(sums_are_those_of_the_processor),
+        cmocka_unit_test(contexts_share_objects),
+        cmocka_unit_test(large_copies_arrive_whole),
+        cmocka_unit_test(too_large_sums_are_told),
+        cmocka_unit_test(devices_are_described),
+        cmocka_unit_test(models_learn_within_the_plan),
+        cmocka_unit_test(parts_without_room_go_to_the_processor),
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(reduced_precision_is_refused),
+        cmocka_unit_test(the_speed_is_measured),
+        cmocka_unit_test(wide_rows_have_the_accuracy_of_float32),
         cmocka_unit_test(pinned_rows_may_change_when_the_call_returns),
     };
     return find_cuda() ? cmocka_run_group_tests(tests, NULL, NULL) : 77;

@@ -104,9 +104,7 @@ static void test_silence(void **state) {
 /* ---- Locale ---- */
 
 /* Locales with a decimal point of one byte, and of two. */
-static const struct {
-    const char *name, *point;
-} locales[] = {{"de_DE", ","}, {"fa_IR", "\u066b"}};
+static const struct { const char *name, *point; } locales[] = {{"de_DE", ","}, {"fa_IR", "\u066b"}};
 enum { LOCALES = sizeof locales / sizeof locales[0] };
 
 static bool find_locale(size_t index) {
@@ -183,9 +181,8 @@ static void check_run_tables(l3a_context *context) {
 static void check_backbone_text(l3a_context *context) {
     const char *source = getenv("L3A_SOURCE");
     char path[1024];
-    const l3a_backbone_options options = {.size = sizeof options,
-                                          .mean = {0.485F, 0.456F, 0.406F},
-                                          .deviation = {0.25F, 0.25F, 0.25F}};
+    const l3a_backbone_options options = {
+        .size = sizeof options, .mean = {0.485F, 0.456F, 0.406F}, .deviation = {0.25F, 0.25F, 0.25F}};
     l3a_backbone *backbone = NULL;
     snprintf(path, sizeof path, "%s/models/demo_backbone.safetensors", source ? source : ".");
     assert_ok(context, l3a_backbone_open(context, path, &options, &backbone));
@@ -215,7 +212,8 @@ static void test_locale(void **state) {
     remove_folder(folder);
     l3a_context_free(context);
     if (entered < LOCALES) {
-        print_message("skipped: a locale with a decimal comma, or with a point of two bytes, is not installed and cannot be made\n");
+        print_message(
+            "skipped: a locale with a decimal comma, or with a point of two bytes, is not installed and cannot be made\n");
         skip();
     }
 }

@@ -279,7 +279,8 @@ static void heads_that_cannot_be_known_are_refused(void **unused) {
     l3a_backbone *backbone = NULL;
     (void)unused;
     make_vit_of(&tensors, 3);
-    assert_refused(context, &tensors, NULL, L3A_ERROR_MISMATCH, "width 64 and depth 3, and its tensors do not show how many attention heads");
+    assert_refused(context, &tensors, NULL, L3A_ERROR_MISMATCH,
+                   "width 64 and depth 3, and its tensors do not show how many attention heads");
     struct parameter_source source = tensors_source(&tensors, read_numbers);
     source.recorded = true;
     assert_ok(context, backbone_open_from(context, &source, network_back_end_best(), NULL, &backbone));

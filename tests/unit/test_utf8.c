@@ -67,7 +67,7 @@ static void characters_that_nobody_sees_are_found(void **state) {
     } cases[] = {{"", 0},
                  {"black cat", 0},
                  {"\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", 0}, /* Persian, with a joiner */
-                 {"\U0001f468\u200d\U0001f469\u200d\U0001f467", 0},                /* a family in one emoji */
+                 {"\U0001f468\u200d\U0001f469\u200d\U0001f467", 0},             /* a family in one emoji */
                  {"\u2764\ufe0f", 0},
                  {"\u0915\u094d\u200d\u0937", 0},
                  {"caf\u00e9\u00a0noir", 0},
