@@ -159,8 +159,9 @@ class Tagging(Pictures):
         self.assertLess(tracemalloc.get_traced_memory()[1], 1 << 20)
         tracemalloc.stop()
         # The library refuses the same number of pixels, so no picture that it would take is refused here.
-        head = b"IHDR" + struct.pack(">IIBBBBB", 8000, 8001, 8, 2, 0, 0, 0)
-        Path("large.png").write_bytes(b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head)))
+        chunks = [(b"IHDR", struct.pack(">IIBBBBB", 8000, 8001, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(bytes(100))), (b"IEND", b"")]
+        Path("large.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(
+            struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content)) for name, content in chunks))
         with self.assertRaisesRegex(l3a.Error, "8000 x 8001 pixels; the limit is 64000000"):
             tagger.tag("large.png")
         with self.assertRaisesRegex(ValueError, "8001 x 8000 pixels"):

@@ -6,10 +6,12 @@
 BUILD is the build folder of that version, and NAME the folder to make beside this program. --few leaves out what an earlier version has written in
 the same way already. Everything is small. `expected.json` has the scores, measures and lessons that the version itself printed, also after it went on with a copy of a file:
 learned another phase, taught another picture, undid a lesson. test_versions.py compares today's program with them."""
+import ctypes
 import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -113,6 +115,8 @@ def make_models():
         learn("plus.model", "train.features", parts + (["--lift", "0.1"] if has("learn", "lift") else []))
     if has("learn", "alpha") and not FEW:
         learn("folded.model", "train.features", ["--alpha", "0.5", "--keep-phases", "1", "--thresholds", "global", "--weights", "none", "--pseudo", "off"])
+    if NAME == "0.2.0":
+        make_judged()
     if has("forget") and not FEW:
         shutil.copy("plus.model", "forgotten.model")
         l3a("forget", "forgotten.model", "--classes", "green")
@@ -120,6 +124,36 @@ def make_models():
     if has("learn", "views") and not FEW:
         learn("views.model", "views-train.features", [], "views-test.features")
         learn("views-plus.model", "views-train.features", ["--alpha", "0.3", "--pseudo", "off", "--thresholds", "per-class"], "views-test.features")
+
+
+def metadata(path, **changes):
+    """The metadata of a file, which is written again if something is to change."""
+    content = Path(path).read_bytes()
+    length = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:8 + length])
+    if changes:
+        header["__metadata__"].update(changes)
+        header["__metadata__"]["xxh3.header"] = 16 * "0"
+        text = json.dumps(header, separators=(",", ":")).encode()
+        checksum = ctypes.CDLL("libxxhash.so.0").XXH3_64bits
+        checksum.restype, checksum.argtypes = ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t]
+        text = text.replace(16 * b"0", b"%016x" % checksum(text, len(text)))
+        Path(path).write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length:])
+    return header["__metadata__"]
+
+
+def make_judged():
+    """A part that judges a class of another phase. Only 0.2 wrote such a file as version 4, and only if somebody else had made one."""
+    learning = ["learn", "judged.model", "--features", "train.features"]
+    l3a(*learning, "--classes", "blue,green", *SETTINGS, "--alpha", "0.3", "--pseudo", "off", "--privacy-limit", "0")
+    l3a(*learning, "--classes", "dark")
+    images = [line.split()[2] for line in metadata("judged.model")["phases"].splitlines()]
+    metadata("judged.model", version="4", parts=f"1 {images[0]} 0-1\n1 {images[1]} 1-2")
+    l3a(*learning, "--classes", "red")
+    if metadata("judged.model")["version"] == "4":
+        describe("judged.model", "train.features", "test.features")
+    else:
+        os.remove("judged.model")
 
 
 # ---- Taggers ----
