@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""Measures how much longer learn, extract, merge and predict take while another program keeps one processor busy.
+"""Measures how much longer learn, extract, merge, predict and a fit in Python take while another program keeps one processor busy.
 
 A child process spins on one of the processors. Idle and busy rounds alternate, and so do the ways to wait: the command's default,
 OMP_WAIT_POLICY=active, OpenMP's own default (GOMP_SPINCOUNT=300000) and a short spin before sleeping (--spins). For each of them, the
 script prints the median seconds and their range, idle and busy, and the ratio of the medians. Target: at most 2.5 for the default.
+The row "python" is a program that imports l3a and fits an estimator; its "OpenMP's own" is how programs wait that set nothing.
 
     bench/shared_machine.py [--rounds N] [--spins N] [--quick]     L3A_BUILD: the build folder; L3A_SHARED: the folder that contains data/
 """
@@ -21,6 +22,16 @@ SHARED = os.path.abspath(os.environ.get("L3A_SHARED", os.path.join(HERE, "..", "
 BACKBONE = os.path.join(SHARED, "backbones", "vit_tiny_patch16_224.safetensors")
 PICTURES = os.path.join(SHARED, "data", "voc2007-small", "VOCdevkit", "VOC2007", "JPEGImages")
 TARGET = 2.5
+PROGRAM = """
+import sys
+import numpy
+import l3a
+rows, width, dim = map(int, sys.argv[1:])
+draw = numpy.random.default_rng(1)
+X = draw.random((rows, width), dtype=numpy.float32)
+Y = (draw.random((rows, 8)) < 0.3).astype(numpy.int8)
+l3a.L3AClassifier(dim=dim, privacy_limit=0).partial_fit(X, Y)
+"""
 
 
 def policies(spins):
@@ -30,12 +41,12 @@ def policies(spins):
 
 def environment(policy):
     kept = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
-    return {**kept, **policy}
+    return {**kept, "PYTHONPATH": os.path.join(HERE, "..", "python"), "L3A_LIBRARY": os.path.join(BUILD, "libl3a.so"), **policy}
 
 
-def run(arguments, policy=None, **how):
-    done = subprocess.run([os.path.join(BUILD, "l3a"), *map(str, arguments)], env=environment(policy or {}), text=True,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **how)
+def run(arguments, policy=None, program=(os.path.join(BUILD, "l3a"),), **how):
+    done = subprocess.run([*program, *map(str, arguments)], env=environment(policy or {}), text=True, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, **how)
     if done.returncode:
         sys.exit(f"shared_machine.py: l3a {arguments[0]}: {done.stderr[-500:]}")
 
@@ -68,6 +79,7 @@ def prepare(work, quick):
     commands = [("learn", [*learn, "class00,class01,class02,class03", os.path.join(work, "new")], "new")]
     for name, classes in ("one", "class00,class01"), ("two", "class02,class03"):
         run([*learn, classes, os.path.join(work, name)])
+    commands.append(("python", [rows, width, dim], None))
     commands.append(("merge", ["merge", "--quiet", os.path.join(work, "one"), os.path.join(work, "two"), "-o", os.path.join(work, "both")],
                      "both"))
     if not os.path.isfile(BACKBONE) or not os.path.isdir(PICTURES):
@@ -88,11 +100,12 @@ def prepare(work, quick):
 
 
 def seconds(work, command, policy):
-    _, arguments, made = command
+    name, arguments, made = command
     if made and os.path.exists(os.path.join(work, made)):
         os.remove(os.path.join(work, made))
+    program = {"program": ("/usr/bin/python3", "-c", PROGRAM)} if name == "python" else {}
     start = time.perf_counter()
-    run(arguments, policy)
+    run(arguments, policy, **program)
     return time.perf_counter() - start
 
 
@@ -104,7 +117,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--spins", type=int, default=1000, help="length of the short spin [1000]")
-    parser.add_argument("--only", default="learn,merge,extract,predict", help="the commands to measure [all]")
+    parser.add_argument("--only", default="learn,python,merge,extract,predict", help="the commands to measure [all]")
     parser.add_argument("--quick", action="store_true", help="use small sizes and one round, to check that the script works")
     arguments = parser.parse_args()
     processors = len(os.sched_getaffinity(0))

@@ -27,6 +27,10 @@
  * - The library prints nothing, never exits, and keeps no global state. Different threads may use objects of different contexts at
  *   the same time. A context and everything made from it may be used by only one thread at a time. Only readers (l3a_reader) and
  *   tags are free of that: each reader may be used by a thread of its own, at the same time as the context and other readers.
+ * - The library computes with OpenMP's threads, which spin while they wait unless the environment says otherwise. On a machine
+ *   that other programs use too, that can make it several times slower. Start your program with OMP_WAIT_POLICY=passive: OpenMP
+ *   reads the variable when the program starts, so neither the program nor the library can set it later. The command and the
+ *   Python package do this by themselves.
  * - Matrices are stored row by row, one row per image. Strings are UTF-8 and end with a zero byte.
  *
  * The method is "Label-Augmented Analytic Adaptation for Multi-Label Class-Incremental Learning" (ICML 2025); docs/method.md
@@ -1091,7 +1095,9 @@ L3A_PUBLIC l3a_status l3a_draw_dataset(l3a_context *context, const l3a_draw_opti
 
 /* ---- Backbones ------------------------------------------------------------------------------------------------------
  * Frozen networks read from a checkpoint: .safetensors, or .pth and .pt in both formats that PyTorch has used. The network (ViT,
- * ResNet or TResNet) is recognised by the names and shapes of its tensors. Nothing in a checkpoint is ever executed. */
+ * ResNet or TResNet) is recognised by the names and shapes of its tensors. They do not show how many heads a ViT has, so ViTs of
+ * other sizes than tiny, small, base and large are L3A_ERROR_MISMATCH; since 0.9, except for models that were learned with one by
+ * an earlier version. Nothing in a checkpoint is ever executed. */
 typedef struct l3a_backbone l3a_backbone;
 
 typedef enum l3a_pool { L3A_POOL_DEFAULT, L3A_POOL_CLS, L3A_POOL_MEAN, L3A_POOL_CLS_MEAN } l3a_pool;

@@ -12,6 +12,7 @@ cleaned up.
 import ctypes
 import numbers
 import os
+import re
 import signal
 import sys
 import threading
@@ -46,10 +47,35 @@ def _candidates() -> Iterable[str]:
     yield _soname()
 
 
+def _has_openmp() -> bool:
+    """Whether a runtime of OpenMP is in this process already: of PyTorch, scikit-learn, an OpenBLAS with OpenMP. It has read its
+    variables, or will read them for others."""
+    try:
+        with open("/proc/self/maps", "rb") as file:
+            return any(re.search(rb"/lib(gomp|i?omp5?)[-.][^/]*\Z", line.rstrip()) for line in file)
+    except OSError:
+        return False
+
+
+def _open(path: str) -> ctypes.CDLL:
+    """Loads the library so that its threads sleep while they wait, as those of the command do. Threads that spin instead slow down
+    the ones that have work as soon as another program needs a processor. OpenMP reads its variables once, so they are
+    given to it here, and taken back for the sake of programs that are started from this one. What the user has set stays."""
+    if _has_openmp() or any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
+        return ctypes.CDLL(path)
+    os.environ["OMP_WAIT_POLICY"] = "passive"
+    try:
+        loaded = ctypes.CDLL(path)
+        getattr(loaded, "omp_get_max_threads", int)()  # some runtimes read them only now
+        return loaded
+    finally:
+        del os.environ["OMP_WAIT_POLICY"]
+
+
 def _load() -> ctypes.CDLL:
     path = next(iter(_candidates()))
     try:
-        loaded = ctypes.CDLL(path)
+        loaded = _open(path)
     except OSError as problem:
         raise ImportError(f"the library of l3a cannot be loaded: {problem}; install libl3a, or set L3A_LIBRARY to the path of "
                           "libl3a.so") from problem

@@ -2,6 +2,7 @@
 import csv
 import html
 import importlib
+import re
 import unicodedata
 from pathlib import Path
 from typing import Any, Container, Dict, Iterator, List, Sequence, Union
@@ -105,12 +106,16 @@ def _convert(name: str, texts: List[str], plain: Container[str]) -> List[Any]:
     return list(texts)
 
 
+#: The blank that is written before a text which a spreadsheet would take for a formula.
+_FORMULA = re.compile(r"\A ( *[=+\-@\t\r\n])")
+
+
 def read_csv(path: Path, plain: Container[str] = ()) -> Table:
     """A table of the folder of a run; without rows if there is no such file. The columns in ``plain`` stay texts."""
     if not path.is_file():
         return Table([], [])
     with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
-        lines = list(csv.reader(file))
+        lines = [[_FORMULA.sub(r"\1", field) for field in line] for line in csv.reader(file)]
     names, body = lines[0], [line for line in lines[1:] if line]
     values = {name: _convert(name, [line[j] if j < len(line) else "" for line in body], plain) for j, name in enumerate(names)}
     return Table(names, [{name: values[name][i] for name in names} for i in range(len(body))])

@@ -15,6 +15,7 @@ from ._declarations import (Pool, Status, l3a_backbone_options, l3a_history_entr
 from ._error import Error, make_error
 from ._library import Context, Handle, Interrupt, decode, encode, library, path_bytes, setting_text, sized, text_array
 
+PIXEL_LIMIT = 64000000  # the library's; see l3a_picture_options in the header
 Picture = Any  # a path, the bytes of a file, a Pillow image, or an array [height, width, 3] of uint8
 
 
@@ -81,6 +82,12 @@ class Expectation(NamedTuple):
     judged: int
 
 
+def _check_pixels(width: int, height: int) -> None:
+    """Refuses a picture that the library would refuse, before anything of it is copied."""
+    if width * height > PIXEL_LIMIT:
+        raise problem(f"a picture of {width} x {height} pixels is too large; the limit is {PIXEL_LIMIT} in all", "shrink the picture")
+
+
 def png_bytes(pixels: Any) -> bytes:
     """The pixels as a PNG file, so that they take the way of every other picture. Nothing is lost."""
     found = as_array(pixels)
@@ -90,6 +97,7 @@ def png_bytes(pixels: Any) -> bytes:
         raise problem(f"an array of shape {found.shape} and type {found.dtype} is not a picture",
                       "pictures are uint8, [height, width] or [height, width, 3]")
     height, width = found.shape[:2]
+    _check_pixels(width, height)
     rows = found.reshape(height, -1)
     lines = bytearray((rows.shape[1] + 1) * height)
     view = as_array(memoryview(lines)).reshape(height, -1)
@@ -110,6 +118,7 @@ def _content(picture: Picture) -> Tuple[str, bytes]:
     if isinstance(picture, (bytes, bytearray, memoryview)):
         content = bytes(picture)
     elif hasattr(picture, "convert") and hasattr(picture, "mode"):  # Pillow
+        _check_pixels(*picture.size)
         content = png_bytes(picture.convert("RGB"))
     else:
         content = png_bytes(picture)

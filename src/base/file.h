@@ -7,6 +7,9 @@
 
 #include <sys/types.h>
 
+/* All files have little-endian numbers. They are written from memory and read into it as they are. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "l3a's files have little-endian numbers, and nothing converts them");
+
 typedef struct file_description {
     mode_t mode; /* including the file type bits */
     uid_t owner;

@@ -8,21 +8,23 @@
 
 static const char number_characters[] = "0123456789+-einfa";
 
-/* The decimal point of a locale can be more than one byte. */
+char *number_use_point(char *text) {
+    const size_t before = strspn(text, number_characters), point = strcspn(text + before, number_characters);
+    if (point) {
+        text[before] = '.';
+        memmove(text + before + 1, text + before + point, strlen(text + before + point) + 1);
+    }
+    return text;
+}
+
 const char *number_format(double value, char text[NUMBER_TEXT]) {
-    char made[NUMBER_TEXT];
     for (int digits = 15; digits <= 17; digits++) {
-        snprintf(made, sizeof made, "%.*g", digits, value);
-        if (digits == 17 || strtod(made, NULL) == value) {
+        snprintf(text, NUMBER_TEXT, "%.*g", digits, value);
+        if (digits == 17 || strtod(text, NULL) == value) {
             break;
         }
     }
-    const size_t before = strspn(made, number_characters), point = strcspn(made + before, number_characters);
-    if (point) {
-        made[before] = '.';
-        memmove(made + before + 1, made + before + point, strlen(made + before + point) + 1);
-    }
-    return strcpy(text, made);
+    return number_use_point(text);
 }
 
 static bool looks_like_a_number(const char *text, size_t length) {

@@ -34,3 +34,21 @@ bool is_utf8(const char *text) {
     }
     return true;
 }
+
+uint32_t utf8_find_hidden(const char *text) {
+    static const struct {
+        uint32_t first, last;
+    } hidden[] = {{0x01, 0x1F},     {0x7F, 0x9F},     {0xAD, 0xAD},     {0x61C, 0x61C},   {0x180E, 0x180E}, {0x200B, 0x200B},
+                  {0x200E, 0x200F}, {0x2028, 0x202E}, {0x2060, 0x206F}, {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}};
+    uint32_t code;
+    for (size_t length; *text; text += length) {
+        length = utf8_decode(text, &code);
+        for (size_t i = 0; length && i < sizeof hidden / sizeof *hidden; i++) {
+            if (code >= hidden[i].first && code <= hidden[i].last) {
+                return code;
+            }
+        }
+        length += !length; /* a byte that is not UTF-8 */
+    }
+    return 0;
+}

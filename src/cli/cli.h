@@ -209,8 +209,10 @@ __attribute__((format(printf, 1, 2))) void print_hint(const char *format, ...);
 
 /* Uses JSON escapes for characters that a terminal would obey; bytes that are not UTF-8 become U+FFFD. */
 void print_json_string(const char *text);
-/* Prints the text unchanged, in quotes if needed; on a terminal, escaped as printf does. */
+/* Prints the text in quotes if needed, and after a blank if a spreadsheet would take it for a formula; on a terminal, escaped as
+ * printf does. */
 void print_csv_field(const char *text);
+bool is_formula(const char *text);
 
 /* The same for any stream; `visible`: as on a terminal. */
 void write_json_string(FILE *to, const char *text);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* How threads wait for work; the command chooses sleeping unless the user has chosen. */
 static void print_waiting(void) {
@@ -12,6 +13,11 @@ static void print_waiting(void) {
            spins    ? spins
            : policy ? ""
                     : "as OpenMP chooses");
+    if (policy && strcasecmp(policy, "passive") == 0) {
+        printf("             set it for your own programs that use the library, too\n");
+    } else {
+        printf("             set OMP_WAIT_POLICY=passive if other programs use this machine at the same time\n");
+    }
 }
 
 static bool reads_format(const char *name) {

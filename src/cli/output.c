@@ -23,11 +23,11 @@ struct character {
     bool valid, hidden;
 };
 
-/* Characters that a terminal obeys instead of showing: both sets of control characters, and the marks that change the direction of
- * writing. */
+/* Characters that a terminal obeys or hides instead of showing: both sets of control characters, the marks that change the
+ * direction of writing, separators of lines, and spaces without a width. */
 static bool is_obeyed(uint32_t code) {
-    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x61C || code == 0x200E || code == 0x200F ||
-           (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x61C || code == 0x200B || code == 0x200E || code == 0x200F ||
+           (code >= 0x2028 && code <= 0x202E) || (code >= 0x2060 && code <= 0x206F) || code == 0xFEFF;
 }
 
 static struct character take_character(const char *text) {
@@ -207,9 +207,15 @@ void print_json_string(const char *text) {
     write_json_string(stdout, text);
 }
 
+bool is_formula(const char *text) {
+    const char first = text[strspn(text, " ")];
+    return first && strchr("=+-@\t\r\n", first);
+}
+
 void write_csv_field(FILE *to, const char *text, bool visible) {
     const bool quoted = strpbrk(text, ",\"\r\n") != NULL;
     fputs(quoted ? "\"" : "", to);
+    fputs(is_formula(text) ? " " : "", to);
     while (*text) {
         const struct character character = take_character(text);
         if (visible && character.hidden) {
@@ -223,7 +229,7 @@ void write_csv_field(FILE *to, const char *text, bool visible) {
     fputs(quoted ? "\"" : "", to);
 }
 
-/* CSV is for programs and keeps every byte, except on a terminal. */
+/* CSV keeps every byte, except on a terminal. */
 void print_csv_field(const char *text) {
     write_csv_field(stdout, text, isatty(STDOUT_FILENO));
 }

@@ -138,7 +138,9 @@ static int serve(const struct arguments *arguments, const char *path, const stru
         status = tagger_options.backbone && access(path, F_OK) ? create_tagger(context, path, &tagger_options, &tagger)
                                                                : l3a_tagger_open(context, path, &tagger_options, &tagger);
     }
-    int code = explain_error(arguments, status, l3a_error_text(context), l3a_error_hint(context));
+    const char *hint = l3a_error_hint(context);
+    int code = explain_error(arguments, status, l3a_error_text(context),
+                             lock || !hint[0] ? hint : "stop the other server or command that uses this model first");
     if (code == EXIT_DONE) {
         code = serve_run(context, tagger, path, options) ? EXIT_FAILED : EXIT_DONE;
     } else {

@@ -118,7 +118,8 @@ static void write_json_row(const struct tag_run *run, FILE *to, const char *path
     fputs("}", to);
 }
 
-/* Paths in a list are relative to the list's folder. */
+/* Paths in a list are relative to the list's folder. "./" keeps spreadsheets from taking one for a formula, and readers of lists
+ * from dropping blanks before it. */
 static void write_csv_path(const struct tag_run *run, FILE *to, const char *path) {
     const char *slash = run->output ? strrchr(run->output, '/') : NULL;
     const size_t folder = slash ? (size_t)(slash - run->output) + 1 : 0;
@@ -132,11 +133,18 @@ static void write_csv_path(const struct tag_run *run, FILE *to, const char *path
             snprintf(absolute, size, "%s/%s", run->arguments->directory, path);
         }
     }
-    write_csv_field(to, absolute ? absolute : path, run->visible);
+    path = absolute ? absolute : path;
+    const size_t size = strlen(path) + sizeof "./";
+    char *plain = path[0] == ' ' || is_formula(path) ? malloc(size) : NULL;
+    if (plain) {
+        snprintf(plain, size, "./%s", path);
+    }
+    write_csv_field(to, plain ? plain : path, run->visible);
+    free(plain);
     free(absolute);
 }
 
-/* Writes a field of all chosen tags: their names or their scores. */
+/* Writes a field of all chosen tags: their names, none of which a spreadsheet takes for a formula, or their scores. */
 static void write_csv_list(const struct tag_run *run, FILE *to, const l3a_tags *tags, bool names) {
     char *text = NULL;
     size_t length = 0, count = 0;
@@ -145,14 +153,18 @@ static void write_csv_list(const struct tag_run *run, FILE *to, const l3a_tags *
         if (tag_is_chosen(&run->choice, tags, i)) {
             fputs(count++ ? ";" : "", memory);
             if (names) {
+                fputs(count > 1 && is_formula(l3a_tags_name(tags, i)) ? " " : "", memory);
                 fputs(l3a_tags_name(tags, i), memory);
             } else {
                 fprintf(memory, "%.4f", (double)l3a_tags_score(tags, i));
             }
         }
     }
-    if (memory && fclose(memory) == 0) {
+    const bool good = memory && fclose(memory) == 0;
+    if (good && names) {
         write_csv_field(to, text, run->visible);
+    } else if (good) {
+        fputs(text, to);
     }
     free(text);
 }

@@ -1,5 +1,5 @@
-/* Several processes that mpirun or srun started together. Process 0 speaks. The others keep what they would print, and print it
- * only if they are the first that failed. */
+/* Several processes that mpirun or srun started together. Only process 0 prints. The others keep what they would print, and print
+ * it only if they are the first that failed. */
 #include "cli.h"
 
 #include <stdlib.h>

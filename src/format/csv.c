@@ -93,6 +93,17 @@ done:
     return status;
 }
 
+/* Whether a spreadsheet would take a field for a formula, or would without the blanks before it. */
+static bool is_formula(const char *field) {
+    const char first = field[strspn(field, " ")];
+    return first && strchr("=+-@\t\r\n", first);
+}
+
+/* The field as it was before csv_print_field(). */
+static char *without_guard(char *field) {
+    return field + (field[0] == ' ' && is_formula(field));
+}
+
 l3a_status csv_next_row(struct csv *csv, bool *more) {
     l3a_status status = L3A_OK;
     do {
@@ -104,6 +115,9 @@ l3a_status csv_next_row(struct csv *csv, bool *more) {
         }
         csv->next_line++;
         csv->line_start = csv->at;
+        for (size_t i = 0; i < csv->count; i++) {
+            csv->fields[i] = without_guard(csv->fields[i]);
+        }
     } while (*more && csv->count == 1 && !csv->fields[0][0]);
 done:
     return status;
@@ -147,11 +161,12 @@ done:
 }
 
 void csv_print_field(text_builder *text, const char *field) {
+    const char *guard = is_formula(field) ? " " : "";
     if (!strpbrk(field, ",\"\r\n")) {
-        text_builder_print(text, "%s", field);
+        text_builder_print(text, "%s%s", guard, field);
         return;
     }
-    text_builder_append(text, "\"", 1);
+    text_builder_print(text, "\"%s", guard);
     for (; *field; field++) {
         text_builder_append(text, "\"\"", *field == '"' ? 2 : 0);
         text_builder_append(text, field, *field != '"');

@@ -1,5 +1,7 @@
 /* Comma-separated values as in RFC 4180: fields may be quoted, a quote in a quoted field is doubled, and lines end in \n or \r\n.
- * Another character may stand for the comma. The text is parsed in place, so the caller's memory must be writable and have a zero
+ * Another character may stand for the comma. A spreadsheet takes a field for a formula if it begins with one of = + - @, a tab or a
+ * line break; so one blank is written before such a field, after the blanks that it may begin with, and is dropped when the field
+ * is read. The text is parsed in place, so the caller's memory must be writable and have a zero
  * byte after its end. */
 #ifndef L3A_CSV_H
 #define L3A_CSV_H
@@ -27,7 +29,7 @@ void csv_begin(struct csv *csv, l3a_context *context, const char *name, char *te
 l3a_status csv_detect_separator(struct csv *csv, bool (*fits)(const struct csv *row));
 /* Reads the next row that is not empty into fields[0 … count). *more is false at the end. */
 l3a_status csv_next_row(struct csv *csv, bool *more);
-/* Appends a field, in quotes if necessary. */
+/* Appends a field, in quotes if necessary, and never as a formula. */
 void csv_print_field(text_builder *text, const char *field);
 
 #endif

@@ -132,8 +132,8 @@ static char *find_line(const l3a_model *model, const char *line, compare_lines *
     const size_t index = text_list_find(&model->record_keys, holds_record);
     char *at = index < model->record_values.count && line[0] ? model->record_values.items[index] : NULL;
     while (at && !is_related(line, at)) {
-        at = strchr(at, '\n');
-        at += at != NULL;
+        char *end = strchr(at, '\n');
+        at = end ? end + 1 : NULL;
     }
     return at;
 }

@@ -51,8 +51,8 @@ static inline size_t scorer_width(const struct scorer *scorer) {
 const char *scorer_record(const struct scorer *scorer, const char *key);
 /* As l3a_model_accepts(). */
 l3a_status scorer_accepts(l3a_context *context, const struct scorer *scorer, const l3a_features *features);
-/* scores [images x classes] of features [images x V x width]. best: the crop that speaks for each class, as in combine_views();
- * NULL: not wanted. */
+/* scores [images x classes] of features [images x V x width]. best: the crop with the highest score for each class, as in
+ * combine_views(); NULL: not wanted. */
 l3a_status scorer_score(l3a_context *context, const struct scorer *scorer, const float *features, size_t images, float *scores,
                         uint16_t *best);
 

@@ -1,5 +1,7 @@
 #include "measure/compare.h"
 
+#include "base/number.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,8 +100,7 @@ static struct clause compare(const struct contender *own, const struct contender
 static void print_number(text_builder *text, double value, int decimals) {
     char number[64];
     snprintf(number, sizeof number, "%.*f", decimals, value);
-    number[strcspn(number, ",")] = number[strcspn(number, ",")] ? '.' : '\0';
-    text_builder_print(text, "%s", number);
+    text_builder_print(text, "%s", number_use_point(number));
 }
 
 static void print_clause(const struct clause *clause, bool unit, text_builder *text) {

@@ -46,10 +46,7 @@ static size_t print_three(char *text, size_t capacity, const char *name, const f
     char numbers[3][NUMBER_TEXT];
     for (size_t i = 0; i < 3; i++) {
         snprintf(numbers[i], NUMBER_TEXT, "%.6g", (double)values[i]);
-        char *comma = strchr(numbers[i], ',');
-        if (comma) {
-            *comma = '.';
-        }
+        number_use_point(numbers[i]);
     }
     const bool same = strcmp(numbers[0], numbers[1]) == 0 && strcmp(numbers[1], numbers[2]) == 0;
     const int length = same ? snprintf(text, capacity, " %s %s", name, numbers[0])
@@ -199,10 +196,12 @@ done:
     return status;
 }
 
-static l3a_status open_checkpoint(l3a_context *context, struct checkpoint *checkpoint, const l3a_backbone_options *options,
-                                  l3a_backbone **backbone) {
+/* recorded: a model was learned with it */
+static l3a_status open_checkpoint(l3a_context *context, struct checkpoint *checkpoint, bool recorded,
+                                  const l3a_backbone_options *options, l3a_backbone **backbone) {
     struct parameter_source source;
     parameter_source_checkpoint(checkpoint, &source);
+    source.recorded = recorded;
     const l3a_status status = backbone_open_from(context, &source, network_back_end_best(), options, backbone);
     return status == L3A_OK ? L3A_OK : fail_in(context, status, "%s", checkpoint_path(checkpoint));
 }
@@ -215,7 +214,7 @@ l3a_status l3a_backbone_open(l3a_context *context, const char *path, const l3a_b
     NEED(context, context, path, backbone);
     TRY(READ_SIZED(context, options, own));
     TRY(checkpoint_open(context, path, &checkpoint));
-    TRY(open_checkpoint(context, checkpoint, &own, &made));
+    TRY(open_checkpoint(context, checkpoint, false, &own, &made));
     TRY(checkpoint_sha256(checkpoint, made->info.sha256));
     *backbone = made;
     made = NULL;
@@ -233,7 +232,7 @@ l3a_status backbone_open_known(l3a_context *context, const char *path, const cha
     TRY(checkpoint_open(context, path, &checkpoint));
     TRY(checkpoint_sha256(checkpoint, found));
     if (!sha256 || strcmp(sha256, found) == 0) {
-        TRY(open_checkpoint(context, checkpoint, options, backbone));
+        TRY(open_checkpoint(context, checkpoint, sha256 != NULL, options, backbone));
         memcpy((*backbone)->info.sha256, found, sizeof(*backbone)->info.sha256);
     }
 done:
@@ -247,7 +246,7 @@ l3a_status backbone_open_inside(l3a_context *context, const char *path, const ch
     l3a_status status = L3A_OK;
     TRY(checkpoint_open_inside(context, path, prefix, &checkpoint));
     TRY(checkpoint_verify(checkpoint));
-    TRY(open_checkpoint(context, checkpoint, options, backbone));
+    TRY(open_checkpoint(context, checkpoint, true, options, backbone));
     snprintf((*backbone)->info.sha256, sizeof(*backbone)->info.sha256, "%s", sha256 ? sha256 : "");
 done:
     checkpoint_free(checkpoint);

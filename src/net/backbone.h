@@ -19,8 +19,8 @@ l3a_status backbone_read(l3a_context *context, const struct parameter_source *so
 /* NULL options: the defaults. */
 l3a_status backbone_open_from(l3a_context *context, const struct parameter_source *source, const struct network_back_end *back_end,
                               const l3a_backbone_options *options, l3a_backbone **backbone);
-/* Opens a checkpoint whose SHA-256 is known. If the file has another one, *backbone is NULL, and nothing else has failed. found:
- * the SHA-256 of the file. sha256 may be NULL: any file will do. */
+/* Opens a checkpoint whose SHA-256 a model has recorded. If the file has another one, *backbone is NULL, and nothing else has
+ * failed. found: the SHA-256 of the file. sha256 may be NULL: any file will do. */
 l3a_status backbone_open_known(l3a_context *context, const char *path, const char *sha256, const l3a_backbone_options *options,
                                char found[65], l3a_backbone **backbone);
 /* Opens the network whose tensors are in a safetensors file, with the prefix before their names, among other tensors. sha256 is

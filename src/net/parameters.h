@@ -12,6 +12,7 @@ struct parameter_source {
     const struct checkpoint_tensor *(*at)(const void *owner, size_t index);
     /* Reads all elements of a tensor, in C order. */
     l3a_status (*read)(void *owner, const struct checkpoint_tensor *tensor, float *values);
+    bool recorded; /* a model was learned with these tensors */
 };
 
 struct parameters {

@@ -15,7 +15,7 @@ void html_raw(text_builder *page, const char *text) {
 static size_t character_length(const char *text, bool *shown) {
     uint32_t code;
     const size_t length = utf8_decode(text, &code);
-    const bool turns = code == 0x61C || code == 0x200E || code == 0x200F || (code >= 0x202A && code <= 0x202E) ||
+    const bool turns = code == 0x61C || code == 0x200E || code == 0x200F || (code >= 0x2028 && code <= 0x202E) ||
                        (code >= 0x2066 && code <= 0x2069);
     const bool control = (code < 0x20 && code != '\t' && code != '\n') || (code >= 0x7F && code < 0xA0) || turns;
     const bool bad = !length || (code & 0xFFFE) == 0xFFFE;

@@ -1,6 +1,6 @@
 /* Some test pictures with their true and predicted classes, if the pictures are available; with views, also with the crop that
- * spoke for a class, as a box on the picture. The picture and the drawing of the box fill the same frame, and both are fitted into
- * it whole and in the centre, so the box lies where the crop was, whatever the size of the page. */
+ * has the highest score for a class, as a box on the picture. The picture and the drawing of the box fill the same frame, and both
+ * are fitted into it whole and in the centre, so the box lies where the crop was, whatever the size of the page. */
 #include "base/file.h"
 #include "base/number.h"
 #include "base/views.h"
@@ -118,9 +118,10 @@ static void begin_section(struct pictures *p) {
              "not predicted</span> <span class=\"tag wrong\">predicted, not present</span> with the model’s "
              "score.</p>\n");
     if (p->views > 1) {
-        html_raw(&p->report->page, "<p>The box on a picture is the crop that spoke for its first class: of all crops, the one with "
-                                   "the highest score. Point at another class, or tap it, to see the crop that spoke for "
-                                   "that one.</p>\n");
+        html_raw(&p->report->page,
+                 "<p>The box on a picture shows where its first class was seen best: the crop with the highest score "
+                 "for it. Point at another class, or tap it, to see the best crop for "
+                 "that one.</p>\n");
         p->report->has_boxes = true;
     }
     html_print(&p->report->page, "<div class=\"strip%s\">\n", p->views > 1 ? " boxes" : "");
@@ -156,7 +157,7 @@ struct tag {
     const char *name; /* in the file's text */
     bool there, predicted;
     double score;
-    size_t view; /* that spoke for the class; 0: unknown */
+    size_t view; /* the crop with the highest score for the class; 0: unknown */
 };
 
 /* Classes that are present come first, then the others, each by falling score. */
@@ -192,8 +193,7 @@ static void print_tag(const struct pictures *p, const struct tag *tag) {
     const bool boxed = p->views > 1 && tag->view && l3a_view_box(p->views, tag->view, box);
     html_print(page, "<span class=\"tag %s\"", !tag->there ? "wrong" : tag->predicted ? "hit" : "missed");
     if (boxed) {
-        snprintf(words, sizeof words, "The crop that spoke for it: %s, %.0f %% of each side", place_of(box),
-                 100 * (box[2] - box[0]));
+        snprintf(words, sizeof words, "Seen best here: %s, %.0f %% of each side", place_of(box), 100 * (box[2] - box[0]));
         html_print(page, " tabindex=\"0\" title=\"%s\"", words);
     }
     html_print(page, ">%s <small>%.2f</small>", tag->name, tag->score);

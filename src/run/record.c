@@ -250,7 +250,12 @@ l3a_status record_compare(l3a_context *context, const char *path, const text_bui
         }
         TRY(compare_processes(context, path, stored_key, stored_value, key, value));
         const bool agree = stored_more == more && same(key, stored_key) && same(value, stored_value);
-        FAIL_IF(!agree, context, L3A_ERROR_MISMATCH, "resume with the settings recorded in the folder, or choose another folder",
+        const bool version = key.length == 7 && memcmp(key.at, "version", 7) == 0;
+        FAIL_IF(!agree, context, L3A_ERROR_MISMATCH,
+                version
+                    ? "resume it with the version that began it, or start again in another folder: the numbers of a run come from "
+                      "one version"
+                    : "resume with the settings recorded in the folder, or choose another folder",
                 "%s: the run in this folder has %.*s = %.*s, but this one has %.*s = %.*s", path, shown(stored_key), stored_key.at,
                 shown(stored_value), stored_value.at, shown(key), key.at, shown(value), value.at);
     }

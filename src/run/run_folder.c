@@ -146,7 +146,8 @@ done:
     return status;
 }
 
-/* The lines of an image: the classes that are true or predicted; views: the crop that speaks for each class, NULL without views. */
+/* The lines of an image: the classes that are true or predicted; views: the crop with the highest score for each class, NULL
+ * without views. */
 static void print_sample(const struct job *job, const struct evaluation *evaluation, size_t at, const double *thresholds,
                          const size_t *views, text_builder *text) {
     const size_t classes = evaluation->classes;

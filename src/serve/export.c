@@ -35,9 +35,14 @@ void export_start(struct request *request, struct worker *worker) {
     cached_free(found, count);
 }
 
-/* A text that a spreadsheet would take for a formula gets something before it that does not matter when the file is read again. */
+/* What is written before a text that a spreadsheet would take for a formula; a reader of lists drops it again. */
+static const char *guard(const char *text, const char *before) {
+    const char first = text[strspn(text, " ")];
+    return first && strchr("=+-@\t\r\n", first) ? before : "";
+}
+
 static void write_csv_text(struct text *text, const char *before, const char *string) {
-    text_print(text, "\"%s", string[0] && strchr("=+-@\t\r", string[0]) ? before : "");
+    text_print(text, "\"%s", before);
     for (; *string; string++) {
         text_add(text, *string == '"' ? "\"\"" : string, *string == '"' ? 2 : 1);
     }
@@ -48,13 +53,14 @@ static void write_csv(struct picture *picture, const l3a_tags *tags, void *user)
     struct text *answer = user, names = {0}, scores = {0};
     for (size_t i = 0; i < l3a_tags_count(tags); i++) {
         if (l3a_tags_predicted(tags, i)) {
-            text_print(&names, "%s%s", names.length ? ";" : "", l3a_tags_name(tags, i));
+            const char *name = l3a_tags_name(tags, i);
+            text_print(&names, "%s%s%s", names.length ? ";" : "", guard(name, " "), name);
             text_print(&scores, "%s%.4f", scores.length ? ";" : "", (double)l3a_tags_score(tags, i));
         }
     }
-    write_csv_text(answer, "./", picture->path);
+    write_csv_text(answer, picture->path[0] == ' ' ? "./" : guard(picture->path, "./"), picture->path);
     text_print(answer, ",");
-    write_csv_text(answer, " ", names.bytes ? names.bytes : "");
+    write_csv_text(answer, "", names.bytes ? names.bytes : "");
     text_print(answer, ",%s\n", scores.bytes ? scores.bytes : "");
     text_free(&names);
     text_free(&scores);
@@ -156,7 +162,7 @@ void thumbnail_start(struct request *request, struct worker *worker) {
     size_t count = 0;
     uint8_t *bytes = bad || !path ? NULL : library_read(request->server, path, &count, &problem);
     if (!bytes) {
-        refuse(request, MHD_HTTP_NOT_FOUND, "ask /v1/library for the pictures that there are", "%s: %s",
+        refuse(request, MHD_HTTP_NOT_FOUND, "GET /v1/library lists the pictures", "%s: %s",
                path ? path : "?path=", path ? problem : "is missing");
         return;
     }

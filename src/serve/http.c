@@ -236,8 +236,8 @@ static void find_route(struct request *request, const char *url, const char *met
             }
         }
     }
-    refuse(request, known ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND, "see /openapi.json for what there is",
-           known ? "%s: this path does not take %s" : "%s: there is nothing here", url, method);
+    refuse(request, known ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND, "see /openapi.json for the paths of this server",
+           known ? "%s: this path does not accept %s" : "%s: there is nothing here", url, method);
 }
 
 static const char *header(const struct request *request, const char *name) {

@@ -48,7 +48,8 @@ void inference_model_now(struct request *request) {
         return;
     }
     if (rest[0]) {
-        refuse(request, MHD_HTTP_NOT_FOUND, "see /openapi.json for what there is", "%s: there is nothing here", request->url);
+        refuse(request, MHD_HTTP_NOT_FOUND, "see /openapi.json for the paths of this server", "%s: there is nothing here",
+               request->url);
         return;
     }
     struct knowledge *knowledge = knowledge_keep(server);
@@ -329,7 +330,8 @@ void infer_start(struct request *request, struct worker *worker) {
         return;
     }
     if (strcmp(rest, "/infer") != 0) {
-        refuse(request, MHD_HTTP_NOT_FOUND, "see /openapi.json for what there is", "%s: there is nothing here", request->url);
+        refuse(request, MHD_HTTP_NOT_FOUND, "see /openapi.json for the paths of this server", "%s: there is nothing here",
+               request->url);
         return;
     }
     const unsigned long long json_length = header ? strtoull(header, NULL, 10) : request->body.length;

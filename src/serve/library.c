@@ -251,7 +251,7 @@ void library_picture_start(struct request *request, struct worker *worker) {
     (void)worker;
     const int file = bad || !path ? -1 : library_open(request->server, path, false, &problem);
     if (file < 0) {
-        refuse(request, MHD_HTTP_NOT_FOUND, "ask /v1/library for the pictures that there are", "%s: %s",
+        refuse(request, MHD_HTTP_NOT_FOUND, "GET /v1/library lists the pictures", "%s: %s",
                path ? path : "?path=", path ? problem : "is missing");
         return;
     }
@@ -259,7 +259,7 @@ void library_picture_start(struct request *request, struct worker *worker) {
     const char *format = count > 0 ? l3a_picture_format(first, (size_t)count) : NULL;
     if (!format) {
         close(file);
-        refuse(request, MHD_HTTP_NOT_FOUND, "ask /v1/library for the pictures that there are", "%s: this is not a picture", path);
+        refuse(request, MHD_HTTP_NOT_FOUND, "GET /v1/library lists the pictures", "%s: this is not a picture", path);
         return;
     }
     request->type = strcmp(format, "jpeg") == 0   ? "image/jpeg"

@@ -31,12 +31,12 @@ uint64_t upload_limit(const struct server *server) {
 void upload_begin(struct request *request) {
     struct server *server = request->server;
     if (server->options->readonly) {
-        refuse(request, MHD_HTTP_FORBIDDEN, "start the server without --readonly", "this server keeps its model");
+        refuse(request, MHD_HTTP_FORBIDDEN, "start the server without --readonly", "the model of this server cannot be replaced");
         return;
     }
     if (atomic_exchange(&server->uploading, true)) {
         request->retry = 2;
-        refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment", "another model is being sent");
+        refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment", "another model is being uploaded");
         return;
     }
     request->uploads = true;
@@ -173,7 +173,7 @@ static l3a_status try_model(struct server *server, const char *path) {
 static void replace(struct request *request) {
     struct server *server = request->server;
     if (server->readonly) {
-        refuse(request, MHD_HTTP_FORBIDDEN, "start the server without --readonly", "this server keeps its model");
+        refuse(request, MHD_HTTP_FORBIDDEN, "start the server without --readonly", "the model of this server cannot be replaced");
         return;
     }
     l3a_status status = try_model(server, request->upload_path);

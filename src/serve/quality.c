@@ -234,7 +234,8 @@ bool examiner_add(struct request *request) {
     pthread_mutex_unlock(&examiner->lock);
     if (!room) {
         request->retry = 2;
-        refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment", "%d requests wait for the examiner", WAITING);
+        refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment",
+               "%d requests are already waiting for the quality of the model", WAITING);
     }
     return room;
 }

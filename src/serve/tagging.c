@@ -64,7 +64,7 @@ bool picture_read(struct request *request, const l3a_json_value *told, struct pi
     char numbered[40];
     if (l3a_json_kind_of(told) != L3A_JSON_OBJECT || !!key + !!path + !!image != 1) {
         refuse(request, MHD_HTTP_BAD_REQUEST, "give each picture one of 'image' (base64), 'path' (in the library) and 'key'",
-               "picture %zu is not said how to find", number + 1);
+               "picture %zu does not have exactly one of 'image', 'path' and 'key'", number + 1);
         return false;
     }
     snprintf(numbered, sizeof numbered, "picture %zu", number + 1);

@@ -286,7 +286,8 @@ bool teacher_add(struct request *request) {
     pthread_mutex_unlock(&teacher->lock);
     if (!room) {
         request->retry = 2;
-        refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment", "%d requests wait for the teacher", WAITING);
+        refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment", "%d requests are already waiting to change the model",
+               WAITING);
     }
     return room;
 }

@@ -717,6 +717,7 @@ l3a_status l3a_history_rename(l3a_history *history, const char *old_name, const 
     struct entry *entry = NULL;
     l3a_status status = L3A_OK;
     TRY(check_class_name(context, new_name));
+    TRY(to < model->classes.count ? L3A_OK : check_new_name(context, new_name));
     FAIL_IF(from == to && from < model->classes.count, context, L3A_ERROR_CLASS, NULL, "'%s' has this name already", old_name);
     TRY(entry_create(context, merges ? ENTRY_MERGE : ENTRY_RENAME, &entry));
     TRY(list_classes(model, old_name, new_name, merges, &entry->classes));

@@ -62,7 +62,7 @@ static uint32_t next_letter(const char **text) {
         if (!length) {
             return 0;
         }
-        if (code != ' ' && code != '-' && code != '_' && code != 0xA0) {
+        if (code != ' ' && code != '-' && code != '_' && code != 0xA0 && code != 0x200C && code != 0x200D) {
             *text += length;
             return lower(code);
         }
@@ -104,6 +104,13 @@ l3a_status check_class_name(l3a_context *context, const char *name) {
             "the name of a class contains ';': '%s'", name);
 done:
     return status;
+}
+
+l3a_status check_new_name(l3a_context *context, const char *name) {
+    const uint32_t code = utf8_find_hidden(name);
+    return !code ? L3A_OK
+                 : fail(context, L3A_ERROR_CLASS, "type the name again instead of pasting it",
+                        "the name of a new class contains U+%04X, a character that cannot be seen: '%s'", (unsigned)code, name);
 }
 
 /* Finds or adds the class of a name. */

@@ -39,7 +39,9 @@ l3a_status lesson_marks(l3a_lesson *lesson, const char *who, const l3a_judgement
 l3a_status lesson_set_outcome(l3a_lesson *lesson, size_t index, l3a_status outcome, const char *problem);
 /* Checks a name that a class shall get. */
 l3a_status check_class_name(l3a_context *context, const char *name);
-/* Whether the names differ only in case, spaces, hyphens and underscores. */
+/* The rest of the check, for a name that no class has yet: classes of earlier versions may have characters that nobody sees. */
+l3a_status check_new_name(l3a_context *context, const char *name);
+/* Whether the names differ only in case, spaces, hyphens, underscores and joiners. */
 bool names_look_alike(const char *left, const char *right);
 
 #endif

@@ -265,6 +265,7 @@ static l3a_status find_classes(struct teaching *teaching) {
         const size_t place = text_list_find(old, own->items[k]);
         teaching->places[k] = place < old->count ? place : SIZE_MAX;
         if (place == old->count && is_shown(teaching, k)) {
+            TRY(check_new_name(context, own->items[k]));
             teaching->places[k] = teaching->classes.count;
             TRY(text_list_add(context, &teaching->classes, own->items[k], strlen(own->items[k])));
         }

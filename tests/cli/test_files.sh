@@ -82,6 +82,10 @@ hold many/both
 expect 2 'many/both: another process is changing this file' learn many/both class11
 check 'the hint names the wait option' grep -q 'use the wait option' "$work/stderr"
 expect 2 'another process' l3a forget many/both --classes class01
+if ! l3a serve many/both --listen 127.0.0.1:0 2>&1 | grep -q 'this build has no server'; then
+    expect 2 'another process' l3a serve many/both --listen 127.0.0.1:0
+    check 'the server has no wait option, and names none' grep -q 'stop the other server or command' "$work/stderr"
+fi
 expect 2 'another process' l3a merge many/both site -o many/both
 expect 2 'another process' l3a merge many/both site -o many/../many/both
 ln -s both many/link

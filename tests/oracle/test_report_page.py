@@ -89,7 +89,7 @@ def check_boxes(browser, folder, views):
         left, top, side = crop_boxes(views)[spoke[box["id"], box["name"]] - 1]
         off = np.abs(np.array(box["share"]) - [left, top, left + side, top + side]).max()
         assert off * box["smallest"] < 0.6, (box, left, top, side)  # pixels
-        assert min(box["share"]) > -1e-2 and max(box["share"]) < 1 + 1e-2 and box["words"].startswith("The crop that spoke for it: "), box
+        assert min(box["share"]) > -1e-2 and max(box["share"]) < 1 + 1e-2 and box["words"].startswith("Seen best here: "), box
     firsts = [i for i in range(len(seen)) if i == 0 or seen[i - 1]["id"] != seen[i]["id"]]
     assert [i for i, box in enumerate(seen) if box["shows"] == 1] == firsts and {box["shows"] for box in seen} == {0, 1}
     second = next(i for i in range(1, len(seen)) if i not in firsts)

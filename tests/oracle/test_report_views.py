@@ -83,13 +83,13 @@ def check_page(folder, views):
             left, top, side = crop_boxes(views)[int(row[5]) - 1]
             words, box, off = found[key]
             place = places[tuple(round(2 * at / (1 - side)) for at in (left, top))]
-            assert words == f"The crop that spoke for it: {place}, {100 * side:.0f} % of each side", (words, left, top)
+            assert words == f"Seen best here: {place}, {100 * side:.0f} % of each side", (words, left, top)
             assert np.abs(box - [left, top, side, side]).max() < off, (key, box)
             shown += 1
         else:
             assert row[2] == "0", row
     assert shown == len(found) > 18, (shown, len(found))
-    assert page.source.count("The box on a picture is the crop that spoke") == 1 and ".box rect" in page.source
+    assert page.source.count("The box on a picture shows where its first class was seen best") == 1 and ".box rect" in page.source
 
 
 def check_no_trace(page):

@@ -2,6 +2,7 @@
 import gc
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -61,6 +62,47 @@ class Errors(unittest.TestCase):
                               env={**os.environ, "L3A_LIBRARY": "/nothing.so", "PYTHONPATH": str(support.SOURCE / "python")})
         self.assertEqual(said.returncode, 1)
         self.assertIn("set L3A_LIBRARY", said.stderr)
+
+
+class Waiting(unittest.TestCase):
+    """How often OpenMP's threads look for work before they sleep, as libgomp itself says it."""
+
+    def load(self, before="", **variables):
+        """The number of times, and what the program prints: how often its child has the variable."""
+        program = f"""
+import os, subprocess
+{before}
+import l3a
+l3a.__version__
+print("child", subprocess.check_output(["env"], text=True).count("OMP_WAIT_POLICY"))
+"""
+        kept = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True,
+                              env={**kept, "PYTHONPATH": str(support.SOURCE / "python"), "OMP_DISPLAY_ENV": "verbose", **variables})
+        return re.findall(r"GOMP_SPINCOUNT = '(\w+)'", done.stderr), done.stdout
+
+    def test_threads_sleep_and_children_do_not_inherit_it(self):
+        self.assertEqual(self.load(), (["0"], "child 0\n"))
+
+    def test_what_the_user_says_stays(self):
+        counts, said = self.load(OMP_WAIT_POLICY="active")
+        self.assertTrue(counts[0] == "INFINITY" or int(counts[0]) > 1000000, counts)
+        self.assertEqual(said, "child 1\n")
+        self.assertEqual(self.load(GOMP_SPINCOUNT="100"), (["100"], "child 0\n"))
+
+    def test_a_runtime_that_is_there_is_left_alone(self):
+        before = """
+import ctypes
+ctypes.CDLL("libgomp.so.1")
+set_before = os.putenv
+def putenv(name, value):
+    print("set", name)
+    set_before(name, value)
+os.putenv = putenv
+"""
+        counts, said = self.load(before)
+        self.assertNotEqual(counts, ["0"])
+        self.assertEqual(said, "child 0\n")
 
 
 class Events(unittest.TestCase):

@@ -4,10 +4,13 @@ import io
 import json
 import os
 import pickle
+import struct
 import subprocess
 import tempfile
 import threading
+import tracemalloc
 import unittest
+import zlib
 from pathlib import Path
 
 import support
@@ -144,6 +147,25 @@ class Tagging(Pictures):
             tagger.tag(numpy.zeros((3, 3, 7), dtype=numpy.uint8))
         with self.assertRaisesRegex(ValueError, "float64"):
             tagger.tag(numpy.zeros((3, 3, 3)))
+
+    def test_a_picture_with_too_many_pixels_is_refused_before_it_is_copied(self):
+        tagger = self.taught()
+        pixel = numpy.zeros((1, 1, 3), dtype=numpy.uint8)
+        tracemalloc.start()
+        with self.assertRaisesRegex(ValueError, "100000 x 100000 pixels.*the limit is 64000000"):
+            tagger.tag(numpy.broadcast_to(pixel, (100000, 100000, 3)))
+        with self.assertRaisesRegex(ValueError, "8000 x 8001 pixels"):
+            tagger.teach(numpy.broadcast_to(pixel, (8001, 8000, 3)), "red")
+        self.assertLess(tracemalloc.get_traced_memory()[1], 1 << 20)
+        tracemalloc.stop()
+        # The library refuses the same number of pixels, so no picture that it would take is refused here.
+        chunks = [(b"IHDR", struct.pack(">IIBBBBB", 8000, 8001, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(bytes(100))), (b"IEND", b"")]
+        Path("large.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(
+            struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content)) for name, content in chunks))
+        with self.assertRaisesRegex(l3a.Error, "8000 x 8001 pixels; the limit is 64000000"):
+            tagger.tag("large.png")
+        with self.assertRaisesRegex(ValueError, "8001 x 8000 pixels"):
+            tagger.tag(Image.new("L", (8001, 8000)))
 
     def test_threads_tag_at_the_same_time_while_one_teaches(self):
         tagger, found = self.taught(), []

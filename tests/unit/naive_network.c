@@ -24,7 +24,7 @@ static const struct checkpoint_tensor *tensor_at(const void *owner, size_t index
 }
 
 struct parameter_source tensors_source(struct memory_tensors *tensors, tensor_reader *read) {
-    return (struct parameter_source){tensors, tensors->count, tensor_at, read};
+    return (struct parameter_source){.owner = tensors, .count = tensors->count, .at = tensor_at, .read = read};
 }
 
 /* ---- Layers: values are planes in double, [channel][row][column] of one picture ---- */

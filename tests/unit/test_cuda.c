@@ -6,6 +6,7 @@
 #include "base/plugin.h"
 #include "base/random.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -374,6 +375,52 @@ static void every_allocation_may_fail(void **state) {
     }
 }
 
+typedef int register_memory(void *memory, size_t bytes, unsigned flags);
+typedef int unregister_memory(void *memory);
+
+/* CUDA copies pinned memory later than it is told to. Here the copy has to wait for the block before last, which is large. */
+static void pinned_rows_may_change_when_the_call_returns(void **state) {
+    (void)state;
+    enum { LARGE = 20000, FEW = 100, WIDE = 64, OUTPUTS = 8192 };
+    l3a_context *context = context_on("cuda");
+    const struct layer_shape shape = {.kind = LAYER_RELU, .type = REAL_SINGLE, .width = WIDE, .dim = OUTPUTS, .seed = 3};
+    struct layer layer;
+    struct block rows = {.context = context, .layer = &layer, .capacity = LARGE};
+    float *large = calloc(LARGE * WIDE, sizeof *large), *few = aligned_alloc(4096, FEW * WIDE * sizeof *few);
+    float *expected = malloc(FEW * OUTPUTS * sizeof *expected), *found = malloc(FEW * OUTPUTS * sizeof *found);
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    assert_non_null(driver);
+    register_memory *pin;
+    unregister_memory *unpin;
+    *(void **)&pin = dlsym(driver, "cuMemHostRegister_v2");
+    *(void **)&unpin = dlsym(driver, "cuMemHostUnregister");
+    assert_true(large && few && expected && found && pin && unpin);
+    assert_ok(context, layer_create(context, &shape, &layer));
+    assert_ok(context, block_create(&rows));
+    for (int pinned = 0; pinned < 2; pinned++) {
+        float *to = pinned ? found : expected;
+        for (size_t i = 0; i < FEW * WIDE; i++) {
+            few[i] = (float)value(4, i);
+        }
+        assert_true(!pinned || pin(few, FEW * WIDE * sizeof *few, 0) == 0);
+        assert_ok(context, block_expand(&rows, large, LARGE));
+        assert_ok(context, block_expand(&rows, large, LARGE));
+        assert_ok(context, block_expand(&rows, few, FEW));
+        memset(few, 0, FEW * WIDE * sizeof *few);
+        assert_ok(context, block_read(&rows, to));
+    }
+    assert_memory_equal(expected, found, FEW * OUTPUTS * sizeof *found);
+    assert_int_equal(unpin(few), 0);
+    block_free(&rows);
+    layer_free(&layer);
+    dlclose(driver);
+    free(large);
+    free(few);
+    free(expected);
+    free(found);
+    l3a_context_free(context);
+}
+
 static void reduced_precision_is_refused(void **state) {
     (void)state;
     l3a_context *context = make_context(1);
@@ -410,12 +457,19 @@ static void devices_are_described(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_are_the_same_bit_by_bit), cmocka_unit_test(sums_are_those_of_the_processor),
-        cmocka_unit_test(contexts_share_objects),         cmocka_unit_test(large_copies_arrive_whole),
-        cmocka_unit_test(too_large_sums_are_told),        cmocka_unit_test(devices_are_described),
-        cmocka_unit_test(models_learn_within_the_plan),   cmocka_unit_test(parts_without_room_go_to_the_processor),
-        cmocka_unit_test(every_allocation_may_fail),      cmocka_unit_test(reduced_precision_is_refused),
-        cmocka_unit_test(the_speed_is_measured),          cmocka_unit_test(wide_rows_have_the_accuracy_of_float32),
+        cmocka_unit_test(layers_are_the_same_bit_by_bit),
+        cmocka_unit_test(sums_are_those_of_the_processor),
+        cmocka_unit_test(contexts_share_objects),
+        cmocka_unit_test(large_copies_arrive_whole),
+        cmocka_unit_test(too_large_sums_are_told),
+        cmocka_unit_test(devices_are_described),
+        cmocka_unit_test(models_learn_within_the_plan),
+        cmocka_unit_test(parts_without_room_go_to_the_processor),
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(reduced_precision_is_refused),
+        cmocka_unit_test(the_speed_is_measured),
+        cmocka_unit_test(wide_rows_have_the_accuracy_of_float32),
+        cmocka_unit_test(pinned_rows_may_change_when_the_call_returns),
     };
     return find_cuda() ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
 }

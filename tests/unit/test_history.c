@@ -456,6 +456,8 @@ static void names_that_cannot_be_given(void **state) {
     assert_fails(context, l3a_history_rename(history, "dog", "a;b", &exact), L3A_ERROR_CLASS, "contains ';'");
     assert_fails(context, l3a_history_rename(history, "dog", "a\nb", &exact), L3A_ERROR_CLASS, "line break");
     assert_fails(context, l3a_history_rename(history, "dog", "dog", &exact), L3A_ERROR_CLASS, "has this name already");
+    assert_fails(context, l3a_history_rename(history, "dog", "\u202egod", &exact), L3A_ERROR_CLASS, "contains U+202E");
+    assert_fails(context, l3a_history_rename(history, "dog", "dog\ufeff", &exact), L3A_ERROR_CLASS, "contains U+FEFF");
     assert_int_equal(l3a_history_count(history), 3);
     l3a_history_free(history);
     l3a_model_free(model);

@@ -42,13 +42,13 @@ static void add_pair(struct memory_tensors *tensors, const char *prefix, size_t 
     add(tensors, "", name, 1, out, 0, 0);
 }
 
-static void make_vit(struct memory_tensors *tensors) {
+static void make_vit_of(struct memory_tensors *tensors, int depth) {
     tensors->count = 0;
     add(tensors, "", "cls_token", 3, 1, 1, 64);
     add(tensors, "", "pos_embed", 3, 1, 10, 64);
     add(tensors, "", "patch_embed.proj.weight", 4, 64, 3, 4);
     add(tensors, "", "patch_embed.proj.bias", 1, 64, 0, 0);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < depth; i++) {
         char prefix[64];
         const char *const parts[] = {"norm1.", "attn.qkv.", "attn.proj.", "norm2.", "mlp.fc1.", "mlp.fc2."};
         const size_t sizes[][2] = {{64, 0}, {192, 64}, {64, 64}, {64, 0}, {128, 64}, {64, 128}};
@@ -59,6 +59,10 @@ static void make_vit(struct memory_tensors *tensors) {
     }
     add_pair(tensors, "norm.", 64, 0);
     add_pair(tensors, "head.", 10, 64);
+}
+
+static void make_vit(struct memory_tensors *tensors) {
+    make_vit_of(tensors, 2);
 }
 
 static void make_resnet(struct memory_tensors *tensors) {
@@ -268,6 +272,23 @@ static void tensors_that_do_not_fit_are_named(void **unused) {
     l3a_context_free(context);
 }
 
+/* Only the sizes of a few networks say how wide a head is. A model that has used another one goes on with heads of 64. */
+static void heads_that_cannot_be_known_are_refused(void **unused) {
+    static struct memory_tensors tensors;
+    l3a_context *context = make_context(1);
+    l3a_backbone *backbone = NULL;
+    (void)unused;
+    make_vit_of(&tensors, 3);
+    assert_refused(context, &tensors, NULL, L3A_ERROR_MISMATCH,
+                   "width 64 and depth 3, and its tensors do not show how many attention heads");
+    struct parameter_source source = tensors_source(&tensors, read_numbers);
+    source.recorded = true;
+    assert_ok(context, backbone_open_from(context, &source, network_back_end_best(), NULL, &backbone));
+    assert_string_equal(l3a_backbone_describe(backbone)->name, "vit, width 64, depth 3, heads 1, patch 4");
+    l3a_backbone_free(backbone);
+    l3a_context_free(context);
+}
+
 static void options_out_of_range_are_refused(void **unused) {
     static struct memory_tensors tensors;
     l3a_context *context = make_context(1);
@@ -405,6 +426,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(features_do_not_depend_on_back_end_or_batch),
                                        cmocka_unit_test(shared_parameters_give_the_same_features),
                                        cmocka_unit_test(tensors_that_do_not_fit_are_named),
+                                       cmocka_unit_test(heads_that_cannot_be_known_are_refused),
                                        cmocka_unit_test(options_out_of_range_are_refused),
                                        cmocka_unit_test(any_allocation_may_fail),
                                        cmocka_unit_test(the_first_available_back_end_is_chosen),

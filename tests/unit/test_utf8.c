@@ -59,11 +59,42 @@ static void invalid_bytes_are_refused(void **state) {
     assert_false(is_utf8("A\xE2\x89\xA2\xCE."));
 }
 
+static void characters_that_nobody_sees_are_found(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        uint32_t code;
+    } cases[] = {{"", 0},
+                 {"black cat", 0},
+                 {"\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", 0}, /* Persian, with a joiner */
+                 {"\U0001f468\u200d\U0001f469\u200d\U0001f467", 0},             /* a family in one emoji */
+                 {"\u2764\ufe0f", 0},
+                 {"\u0915\u094d\u200d\u0937", 0},
+                 {"caf\u00e9\u00a0noir", 0},
+                 {"a\tb", 9},
+                 {"\xC2\x85", 0x85},
+                 {"co\u00adoperate", 0xAD},
+                 {"\ufeffcat", 0xFEFF},
+                 {"cat\u200b", 0x200B},
+                 {"cat\u2028dog", 0x2028},
+                 {"cat\u2029", 0x2029},
+                 {"\u202etac", 0x202E},
+                 {"\u2066cat\u2069", 0x2066},
+                 {"\u200fcat", 0x200F},
+                 {"\u061c", 0x61C},
+                 {"c\u2060at", 0x2060},
+                 {"\xFF\u202e", 0x202E}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(utf8_find_hidden(cases[i].text), cases[i].code);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(characters_have_the_bytes_of_the_standard),
         cmocka_unit_test(every_character_reads_back_and_surrogates_do_not),
         cmocka_unit_test(invalid_bytes_are_refused),
+        cmocka_unit_test(characters_that_nobody_sees_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

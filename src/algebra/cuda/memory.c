@@ -179,7 +179,17 @@ void device_release(struct device *device, void *memory) {
 
 /* ---- Copies ---- */
 
-enum { FEW = 1 << 15 }; /* bytes that CUDA copies at once, from any memory */
+enum { FEW = 1 << 15 }; /* bytes of pageable memory that CUDA has copied when the call returns */
+
+/* Whether CUDA knows the memory: it then copies from it later, when the caller may have changed it already. */
+static bool is_registered(const void *memory) {
+    struct cudaPointerAttributes about = {.type = cudaMemoryTypeUnregistered};
+    if (cudaPointerGetAttributes(&about, memory) != cudaSuccess) {
+        cudaGetLastError();
+        return true;
+    }
+    return about.type != cudaMemoryTypeUnregistered;
+}
 
 static l3a_status make_slots(struct device *device) {
     l3a_status status = L3A_OK;
@@ -195,7 +205,7 @@ done:
 
 l3a_status device_put_on(struct device *device, cudaStream_t stream, void *to, const void *from, size_t bytes) {
     l3a_status status = L3A_OK;
-    if (bytes && bytes <= FEW) {
+    if (bytes && bytes <= FEW && !is_registered(from)) {
         TRY_CUDA(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
         return L3A_OK;
     }

@@ -7,8 +7,8 @@ import {zip} from './zip.js';
 const field = text => /[",;\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 
 // A spreadsheet would take such a text for a formula; what is put before it does not matter to 'l3a teach --list'.
-const plain = (before, text) => /^[=+\-@\t\r]/.test(text) ? before + text : text;
-const cell = tags => plain(' ', tags.join(';'));
+const plain = (before, text) => /^ *[=+\-@\t\r\n]/.test(text) ? before + text : text;
+const cell = tags => tags.map(tag => plain(' ', tag)).join(';');
 
 // tags: a function that gives the tags of a picture; confirmed are those that a person gave.
 export function csv(pictures, tags) {

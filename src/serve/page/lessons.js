@@ -129,7 +129,7 @@ async function describe(lesson, before) {
     const total = known.classes.find(one => one.name === tag)?.pictures ?? 0;
     return `${tag}: ${count(total, 'picture')} taught, ${after.tags.get(tag)?.suggested ?? 0} more suggested.`;
   });
-  if (!tags.size) parts.push(`Taught as none of your tags: ${count(taught.length, 'picture')}.`);
+  if (!tags.size) parts.push(`Taught: ${count(taught.length, 'picture')} with none of your tags.`);
   const others = difference(before, after, tags);
   if (others.length) parts.push(`Suggestions also changed for ${list(others)}.`);
   emit('line', {text: parts.join(' '), undo: true});

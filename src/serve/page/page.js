@@ -173,7 +173,7 @@ function drawReviewButton() {
   const unsure = listed.filter(store.isUnsure).length, start = find('#start-review');
   start.hidden = status.readonly || !known.classes.length;
   start.disabled = open_().length === 0;
-  start.textContent = unsure ? `Review: ${number(unsure)} not sure` : 'Review';
+  start.textContent = unsure ? `Review: ${number(unsure)} unsure` : 'Review';
 }
 
 function drawProgress() {
@@ -182,7 +182,7 @@ function drawProgress() {
   find('#line').classList.toggle('quiet', done === total && !find('footer .line').textContent);
   find('#progress-bar').max = Math.max(1, total);
   find('#progress-bar').value = done;
-  find('#progress-text').textContent = connection.gone ? 'waiting for the server' : connection.busy ? 'the server is busy; it goes on by itself' : `${number(done)} of ${number(total)} looked at`;
+  find('#progress-text').textContent = connection.gone ? 'waiting for the server' : connection.busy ? 'the server is busy; this continues by itself' : `${number(done)} of ${number(total)} looked at`;
 }
 
 const grid = new Grid(find('#grid'), {open: picture => reviewList(listed, picture), select: drawSelection});
@@ -265,7 +265,7 @@ async function take({files, left}) {
   const {added, kept} = await store.addFiles(files);
   const twice = files.length - added;
   say([`${count(added, 'picture')} added.`, twice ? `${number(twice)} were here already.` : '', left ? `${count(left, 'other file')} left out.` : '',
-    added > kept ? `${number(added - kept)} are too many to remember: drop them again after a reload.` : ''].filter(Boolean).join(' '));
+    added > kept ? `This browser cannot remember ${number(added - kept)} of them: drop them again after a reload.` : ''].filter(Boolean).join(' '));
 }
 
 const clicks = {'choose-files': 'files', 'choose-folder': 'folder', 'welcome-files': 'files', 'welcome-folder': 'folder'};

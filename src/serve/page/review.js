@@ -145,7 +145,7 @@ function drawTags() {
       bar.style.width = `${100 * Math.max(0, about.score) / scale}%`;
       mark.style.left = `${100 * about.threshold / scale}%`;
       meter.append(bar, mark);
-      meter.title = `score ${about.score.toFixed(2)}; the tag is given from ${about.threshold.toFixed(2)} on`;
+      meter.title = `score ${about.score.toFixed(2)}; the tag is given above ${about.threshold.toFixed(2)}`;
     }
     return make('li', {class: ticks.get(tag) ? 'on' : ''}, make('label', {}, box, make('span', {class: 'name'}, tag),
       make('span', {class: 'soft believed'}, isNew ? 'new tag' : about ? confidence(about) : ''), meter), i < 9 && !readonly ? make('kbd', {'aria-hidden': 'true'}, i + 1) : null);

@@ -28,7 +28,7 @@ function summary(classes) {
   const certain = classes.filter(one => one.pictures >= FEW);
   const right = mean(certain.map(one => one.precision).filter(value => value !== null)), found = mean(certain.map(one => one.recall).filter(value => value !== null));
   if (right === null || found === null) return `It is too early to say. Teach at least ${FEW} pictures of each tag.`;
-  return `When it gives a tag, it is right in about ${percent(right)} of the cases. It finds about ${percent(found)} of what your pictures show.`;
+  return `When it gives a tag, it is right about ${percent(right)} of the time. It finds about ${percent(found)} of what your pictures show.`;
 }
 
 // What is wrong with a tag, in the words of the table.
@@ -36,7 +36,7 @@ function advice({tag, why}, classes) {
   const one = classes.find(({name}) => name === tag);
   if (one && one.pictures < FEW) return `has only ${count(one.pictures, 'picture')}. Teach more of them.`;
   if (one && one.recall !== null && one.recall < 0.7) return `is missed in ${percent(1 - one.recall)} of the pictures that show it. Teach more of them.`;
-  if (one && one.precision !== null && one.precision < 0.7) return `is wrong in ${percent(1 - one.precision)} of the cases. Teach pictures that look like it but do not show it.`;
+  if (one && one.precision !== null && one.precision < 0.7) return `is wrong ${percent(1 - one.precision)} of the time. Teach pictures that look like it but do not show it.`;
   return why;
 }
 
