@@ -376,7 +376,9 @@ static bool line_up_pictures(struct request *request) {
 static bool run_start(struct worker *worker, struct request *request) {
     struct pipeline *pipeline = &worker->server->pipeline;
     request->started = true;
-    if (request->route->start) {
+    if (request->errand && peer_has_left(request)) {
+        refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, "nobody waits for this any more");
+    } else if (request->route->start) {
         request->route->start(request, worker);
     }
     if (request->status || !request->picture_count) {

@@ -1,6 +1,7 @@
 """Requests that are not meant well: other sites, other names, paths out of the library, wrong tokens, too much of everything, and
 random bytes. L3A_SERVE_REQUESTS: how many random requests."""
 import base64
+import concurrent.futures
 import http.client
 import json
 import os
@@ -423,6 +424,8 @@ def main(scratch, folder):
     model = scratch / "colours.l3a"
     serving.teach_model(model, folder)
     (folder / "more").mkdir()
+    serving.teach_model(scratch / "other.l3a", folder)
+    waiting = concurrent.futures.ThreadPoolExecutor(1).submit(slow_bodies, scratch / "other.l3a", folder)  # most of it is waiting
     with Server(model, "--library", folder, "--host", "tags.example", "--max-body", "2", "--queue", "20", "--cache", "0") as server:
         other_sites(server)
         paths_out_of_the_library(server, folder)
@@ -434,10 +437,10 @@ def main(scratch, folder):
         assert server.stop(signal.SIGTERM) == 0, server.said
     greedy_client(model, folder)
     early_refusals(scratch, model)
-    slow_bodies(model, folder)
     slow_connections(model, folder)
     tokens(scratch, model)
     drain(scratch, model, folder)
+    waiting.result()
     print(f"{REQUESTS} random requests, and what other sites, paths and tokens must not do")
 
 
