@@ -1,10 +1,16 @@
 """How fast the server is, beside the command: pictures a second at 64 connections, the time of a single picture while somebody teaches,
 and with 1,000 idle and 200 slow connections. Needs wrk, and ../shared: ViT-Tiny and the pictures of VOC 2007.
 
-    L3A_BUILD=build /usr/bin/python3 bench/serve.py [PICTURES]"""
+    L3A_BUILD=build /usr/bin/python3 bench/serve.py [PICTURES]
+    L3A_BUILD=build /usr/bin/python3 bench/serve.py fairness [thumbnails|listings|huge]
+
+With `fairness`, the time of a single picture alone, and beside clients that want much: 64 that fetch thumbnails, 64 that list a folder of
+3,000 pictures, and one that sends requests with 100 PNGs of 64 megapixels. Blocks alone and under load alternate. The clients that make
+the load are on the same machine, but run with nice 19: what they cost is not the server's."""
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,7 +24,8 @@ SOURCE = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("L3A_BUILD", SOURCE / "build"))
 SHARED = Path(os.environ.get("L3A_SHARED", SOURCE.parent / "shared"))
 BACKBONE, VOC = SHARED / "backbones/vit_tiny_patch16_224.safetensors", SHARED / "data/voc2007-small/VOCdevkit/VOC2007/JPEGImages"
-COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 512
+COUNT = int(sys.argv[1]) if sys.argv[1:2] and sys.argv[1].isdigit() else 512
+BLOCKS, BLOCK = 5, 210  # single pictures, alone and under load
 
 # Each connection sends the next picture; each is another one, and the server remembers none.
 WRK = """
@@ -87,7 +94,91 @@ def teach_for_ever(port, paths, stop, counts):
         number += 1
 
 
+# Thumbnails, each of another picture; or listings.
+ERRANDS = """
+local paths, at = {}, 0
+for line in io.lines(os.getenv("L3A_PATHS")) do paths[#paths + 1] = line end
+request = function()
+    at = at % #paths + 1
+    return wrk.format("GET", paths[at])
+end
+"""
+
+
+def load_errands(port, folder, paths):
+    """64 clients that ask for these paths, until the process is ended."""
+    (folder / "errands.lua").write_text(ERRANDS)
+    (folder / "paths").write_text("".join(f"{path}\n" for path in paths))
+    return subprocess.Popen(["nice", "-n", "19", "wrk", "-t1", "-c64", "-d600s", "--timeout", "60s", "-s", folder / "errands.lua", f"http://127.0.0.1:{port}/"],
+                            stdout=subprocess.DEVNULL, start_new_session=True, env={**os.environ, "L3A_PATHS": str(folder / "paths")})
+
+
+def load_huge(port, folder):
+    """Requests with 100 huge PNGs, one after the other."""
+    (folder / "huge.json").write_text(json.dumps({"pictures": [{"path": f"huge{i % 4}.png"} for i in range(100)]}))
+    script = "while curl -s -o /dev/null -H 'Content-Type: application/json' --data-binary @huge.json http://127.0.0.1:%d/v1/tag; do :; done" % port
+    return subprocess.Popen(["nice", "-n", "19", "bash", "-c", script], cwd=folder, start_new_session=True)
+
+
+def counted(port, route):
+    """Requests of a route that were answered with 2xx."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", "/metrics")
+    lines = connection.getresponse().read().decode().splitlines()
+    return sum(int(line.split()[-1]) for line in lines if line.startswith(f'l3a_requests_total{{route="{route}",status="2xx"}}'))
+
+
+def beside(name, load, route, port, bodies):
+    """Prints the times of single pictures alone and beside the load, in blocks that alternate."""
+    alone, loaded, before, began = [], [], counted(port, route), 0.0
+    for block in range(BLOCKS):
+        chosen = [bodies[(block * BLOCK + i) % len(bodies)] for i in range(BLOCK)]
+        alone += times(port, chosen)
+        client = load()
+        time.sleep(1)
+        start = time.perf_counter()
+        loaded += times(port, chosen)
+        began += time.perf_counter() - start
+        os.killpg(client.pid, signal.SIGTERM)
+        client.wait()
+        time.sleep(2)  # the server notices that nobody waits for the rest
+    alone, loaded = sorted(alone), sorted(loaded)
+    print(f"{len(alone)} single pictures alone: p50 {p(alone, 0.5):.1f} ms, p99 {p(alone, 0.99):.1f} ms; beside {name}: p50 {p(loaded, 0.5):.1f} ms, p99 {p(loaded, 0.99):.1f} ms, "
+          f"longest {1e3 * loaded[-1]:.0f} ms; ratio of p99 {p(loaded, 0.99) / p(alone, 0.99):.1f} (at most 10); {counted(port, route) - before} such requests answered in {began:.0f} s", flush=True)
+
+
+def fairness(chosen):
+    from PIL import Image
+    paths = sorted(VOC.glob("*.jpg"))
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        model, library = folder / "voc.l3a", folder / "library"
+        library.mkdir()
+        for name, taught in (("a", paths[-16:-8]), ("b", paths[-8:])):
+            subprocess.run([BUILD / "l3a", "teach", model, *taught, "--tags", name, "--backbone", BACKBONE, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+        for path in paths[:3000]:
+            shutil.copy(path, library / path.name)
+        for i in range(4) if "huge" in chosen else []:
+            Image.merge("RGB", [Image.linear_gradient("L").rotate(90 * (i + c)).resize((8000, 8000)) for c in range(3)]).save(library / f"huge{i}.png", compress_level=1)
+        server, port = start(model, "--cache", "0", "--library", library)
+        bodies = [path.read_bytes() for path in paths[:500]]
+        times(port, bodies[:10])
+        thumbnails = [f"/v1/library/thumbnail?path={path.name}" for path in paths[:3000]]
+        for name in chosen:
+            if name == "huge":
+                beside("one request of 100 PNGs of 64 megapixels", lambda: load_huge(port, folder), "POST /v1/tag", port, bodies)
+            else:
+                errands = thumbnails if name == "thumbnails" else ["/v1/library?folder=&count=1000"]
+                route = "GET /v1/library/thumbnail" if name == "thumbnails" else "GET /v1/library"
+                beside(f"64 clients that ask for {name}", lambda: load_errands(port, folder, errands), route, port, bodies)
+        server.send_signal(signal.SIGTERM)
+        server.wait()
+
+
 def main():
+    if sys.argv[1:2] == ["fairness"]:
+        fairness(sys.argv[2:] or ["thumbnails", "listings", "huge"])
+        return
     paths = sorted(VOC.glob("*.jpg"))
     pictures, others = paths[:COUNT], paths[COUNT:COUNT + 400]
     with tempfile.TemporaryDirectory() as made:

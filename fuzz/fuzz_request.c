@@ -3,6 +3,7 @@
 #include "fuzz.h"
 
 #include "serve/guard.h"
+#include "serve/head.h"
 #include "serve/path.h"
 #include "serve/text.h"
 
@@ -69,6 +70,33 @@ static void check_json(l3a_context *context, const char *text, const uint8_t *wh
     }
 }
 
+/* The lines as headers, "name:value", as libmicrohttpd leaves them: with zero bytes for the colon and the end. A head that is
+ * accepted has no header twice that says how long the body is or whom it is for, no two lengths, and no byte that ends a line. */
+static void check_head(const char *const lines[LINES], size_t count) {
+    char *copy = calloc(count + 2 * LINES + 1, 2);
+    struct head head = {.next = copy};
+    size_t hosts = 0, lengths = 0, codings = 0;
+    bool clean = true;
+    must(copy != NULL);
+    char *at = copy;
+    for (size_t i = 0; i < LINES; i++) {
+        const size_t name = strcspn(lines[i], ":"), value = strlen(lines[i]) - name - (lines[i][name] == ':');
+        memcpy(at, lines[i], name);
+        memcpy(at + name + 1, lines[i] + name + (lines[i][name] == ':'), value);
+        hosts += strcasecmp(at, "host") == 0;
+        lengths += strcasecmp(at, "content-length") == 0;
+        codings += strcasecmp(at, "transfer-encoding") == 0;
+        clean = clean && name && !strpbrk(at, " \t\r") && !strchr(at + name + 1, '\r');
+        const size_t blank = strspn(at + name + 1, " \t");
+        head_add(&head, at, name, at + name + 1 + blank, value - blank);
+        at += name + 1 + value + 2;
+    }
+    const char *problem = head_problem(&head, at + 2);
+    must(problem || (clean && hosts < 2 && lengths + codings < 2));
+    must(head_problem(&head, at + 1)); /* something is missing */
+    free(copy);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     const char *lines[LINES];
     size_t found = 0;
@@ -90,6 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     check_path(lines[4]);
     check_base64(lines[5]);
     check_json(context, lines[6], bytes, count);
+    check_head(lines, count);
     l3a_context_free(context);
     free(copy);
     return 0;

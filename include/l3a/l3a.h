@@ -262,6 +262,9 @@ L3A_PUBLIC l3a_status l3a_reader_tag_files(l3a_reader *reader, const char *const
 /* Numbers that a prepared picture has, and numbers of its features; those of all views. 0 for NULL. Since 0.8. */
 L3A_PUBLIC size_t l3a_reader_inputs(const l3a_reader *reader);
 L3A_PUBLIC size_t l3a_reader_width(const l3a_reader *reader);
+/* From now on the reader refuses pictures with more pixels than this with L3A_ERROR_DATA, before it decodes them; 0: with more than
+ * the tagger's picture options allow, which hold in any case. So a program can have large pictures decoded elsewhere. Since 0.9. */
+L3A_PUBLIC l3a_status l3a_reader_limit(l3a_reader *reader, uint64_t pixels);
 /* Decodes a picture and turns it into the backbone's input [l3a_reader_inputs()]. *checksum is what histories know it by. bytes may
  * be NULL if count is 0. Since 0.8. */
 L3A_PUBLIC l3a_status l3a_reader_prepare(l3a_reader *reader, const char *name, const void *bytes, size_t count, float *input,

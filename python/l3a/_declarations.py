@@ -601,6 +601,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_reader_tag_files": (c_int, [c_void_p, c_void_p, c_size_t, l3a_tags_callback, c_void_p]),
     "l3a_reader_inputs": (c_size_t, [c_void_p]),
     "l3a_reader_width": (c_size_t, [c_void_p]),
+    "l3a_reader_limit": (c_int, [c_void_p, c_uint64]),
     "l3a_reader_prepare": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p]),
     "l3a_reader_compute": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p]),
     "l3a_reader_score": (c_int, [c_void_p, c_void_p, c_size_t, l3a_tags_callback, c_void_p]),

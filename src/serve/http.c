@@ -1,135 +1,16 @@
-/* The connections: reads requests, checks them, hands them on, and writes answers.
- *
- * libmicrohttpd ends a connection on which nothing moves. A client that sends a byte now and then keeps it open for ever, so each
- * connection also has a time by which the head of a request, its body, and the answer must be through; the main thread looks at
- * all of them every second. A connection that rests between requests has no such time. Whether it rests, the kernel knows: it
- * counts the bytes that have come.
- *
- * One client can open many connections and let them rest. A limit for each address would be wrong behind a proxy, where all clients
- * have one. So when connections run short, those that have rested the longest are ended; whoever needs one again opens another. */
+/* Reads requests, checks them, hands them on, and writes answers. A request that cannot be taken (another site, a wrong token, no
+ * such path, too large, an ambiguous head) is answered at once; its body is not read, and the connection ends. */
 #include "serve/http.h"
 
 #include "serve/guard.h"
+#include "serve/head.h"
 #include "serve/model.h"
+#include "serve/peers.h"
 
-#include <errno.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
 #include <unistd.h>
-
-enum { HEAD_SECONDS = 10, BODY_SECONDS = 20, SLOWEST = 16 << 10 /* bytes a second */ };
-
-enum peer_state { RESTING, SENDING_BODY, WORKED_ON, TAKING_ANSWER };
-
-struct peer {
-    int socket;
-    enum peer_state state;
-    uint64_t bytes_at_rest; /* that had come when the last request ended */
-    double deadline;        /* 0: none */
-    bool ended;             /* libmicrohttpd will notice */
-    struct peer *newer, *older;
-};
-
-/* ---- Connections ---- */
-
-static uint64_t bytes_received(int socket) {
-    struct tcp_info info;
-    socklen_t size = sizeof info;
-    memset(&info, 0, sizeof info);
-    return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) ? 0 : info.tcpi_bytes_received;
-}
-
-/* Those that came, or began to rest, last are at the front. Under the lock. */
-static void link_peer(struct server *server, struct peer *peer) {
-    peer->newer = NULL;
-    peer->older = server->newest_peer;
-    *(peer->older ? &peer->older->newer : &server->oldest_peer) = peer;
-    server->newest_peer = peer;
-}
-
-static void unlink_peer(struct server *server, struct peer *peer) {
-    *(peer->newer ? &peer->newer->older : &server->newest_peer) = peer->older;
-    *(peer->older ? &peer->older->newer : &server->oldest_peer) = peer->newer;
-}
-
-static void set_state(struct server *server, struct peer *peer, enum peer_state state, double seconds) {
-    if (peer) {
-        pthread_mutex_lock(&server->peer_lock);
-        peer->state = state;
-        peer->deadline = seconds > 0 ? seconds_now() + seconds : 0;
-        if (state == RESTING) {
-            peer->bytes_at_rest = bytes_received(peer->socket);
-            unlink_peer(server, peer);
-            link_peer(server, peer);
-        }
-        pthread_mutex_unlock(&server->peer_lock);
-    }
-}
-
-void http_notice(void *argument, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode what) {
-    struct server *server = argument;
-    struct peer *peer = *context;
-    pthread_mutex_lock(&server->peer_lock);
-    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        peer = info ? calloc(1, sizeof *peer) : NULL;
-        *context = peer;
-        if (peer) {
-            peer->socket = info->connect_fd;
-            link_peer(server, peer);
-        }
-        atomic_fetch_add(&server->metrics.connections, 1);
-        atomic_fetch_add(&server->metrics.connections_total, 1);
-    } else {
-        if (peer) {
-            unlink_peer(server, peer);
-            free(peer);
-            *context = NULL;
-        }
-        atomic_fetch_sub(&server->metrics.connections, 1);
-    }
-    pthread_mutex_unlock(&server->peer_lock);
-}
-
-static void end_peer(struct peer *peer, atomic_uint_fast64_t *count) {
-    shutdown(peer->socket, SHUT_RDWR); /* libmicrohttpd then notices its end, and closes it */
-    peer->ended = true;
-    atomic_fetch_add(count, 1);
-}
-
-/* Ends connections that rest, until at most `most` of `open` are left. */
-static void make_room(struct server *server, size_t open, size_t most) {
-    for (struct peer *peer = server->oldest_peer; peer && open > most; peer = peer->newer) {
-        if (peer->state == RESTING && peer->deadline <= 0 && !peer->ended) {
-            end_peer(peer, &server->metrics.dropped);
-            open--;
-        }
-    }
-}
-
-void http_watch(struct server *server) {
-    const double now = seconds_now();
-    const size_t limit = server->options->connections;
-    size_t open = 0;
-    pthread_mutex_lock(&server->peer_lock);
-    for (struct peer *peer = server->newest_peer; peer; peer = peer->older) {
-        if (peer->state == RESTING && peer->deadline <= 0 && bytes_received(peer->socket) > peer->bytes_at_rest) {
-            peer->deadline = now + HEAD_SECONDS;
-        }
-        if (peer->deadline > 0 && now > peer->deadline && !peer->ended) {
-            end_peer(peer, &server->metrics.timed_out);
-        }
-        open += !peer->ended;
-    }
-    if (open >= limit - limit / 8) {
-        make_room(server, open, limit / 2);
-    }
-    pthread_mutex_unlock(&server->peer_lock);
-}
 
 /* ---- Answers ---- */
 
@@ -188,7 +69,7 @@ static void add_headers(const struct request *request, struct MHD_Response *resp
     if (request->download) {
         add_download(request->download, response);
     }
-    if (atomic_load(&request->server->draining)) {
+    if (request->close || atomic_load(&request->server->draining)) {
         MHD_add_response_header(response, "Connection", "close");
     }
 }
@@ -211,7 +92,7 @@ static enum MHD_Result respond(struct request *request) {
         return MHD_NO;
     }
     add_headers(request, response);
-    set_state(request->server, request->peer, TAKING_ANSWER, BODY_SECONDS + (double)bytes / SLOWEST);
+    peer_set(request, TAKING_ANSWER);
     const enum MHD_Result result = MHD_queue_response(request->connection, request->status, response);
     MHD_destroy_response(response);
     return result;
@@ -292,27 +173,26 @@ static void begin(struct request *request, const char *url, const char *method) 
     }
 }
 
-/* Adds a piece of the body. Returns false if the connection must end. */
+/* Adds a piece of the body. Refuses the request if that is not possible. Returns false if the connection was ended. */
 static bool take_body(struct request *request, const char *bytes, size_t count) {
-    struct server *server = request->server;
-    if (request->status) {
-        return true;
+    const uint64_t limit = request->server->options->body;
+    const bool upload = request->upload >= 0;
+    const enum room room = body_count(request, count, !upload);
+    if (room == ENDED) {
+        return false;
     }
-    if (request->upload >= 0) {
+    if (upload) {
         upload_take(request, bytes, count);
         return true;
     }
-    if (request->body.length + count > server->options->body) {
-        return false; /* in the middle of a body of unknown length there is no way to answer */
-    }
-    if (atomic_load(&server->body_bytes) + count > 8 * server->options->body) {
+    if (request->body.length + count > limit) {
+        refuse_size(request, limit);
+    } else if (room == NO_ROOM) {
         request->retry = 1;
         refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment", "the requests of all clients have too many bytes");
-        return true;
+    } else {
+        text_add(&request->body, bytes, count);
     }
-    atomic_fetch_add(&server->body_bytes, count);
-    request->counted += count;
-    text_add(&request->body, bytes, count);
     if (request->body.failed) {
         refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "not enough memory");
     }
@@ -322,8 +202,10 @@ static bool take_body(struct request *request, const char *bytes, size_t count) 
 /* The body is complete. */
 static enum MHD_Result dispatch(struct request *request) {
     request->taken = true;
-    set_state(request->server, request->peer, WORKED_ON, 0);
-    if (!request->status && request->route->now) {
+    if (!peer_set(request, WORKED_ON)) {
+        return MHD_NO; /* its client was told so */
+    }
+    if (request->route->now) {
         request->route->now(request);
     }
     if (request->status) {
@@ -333,7 +215,6 @@ static enum MHD_Result dispatch(struct request *request) {
     request->suspended = true;
     MHD_suspend_connection(request->connection);
     if (!pipeline_add(request)) {
-        refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "the server is shutting down");
         request_done(request);
     }
     return MHD_YES;
@@ -341,13 +222,13 @@ static enum MHD_Result dispatch(struct request *request) {
 
 static struct request *request_create(struct server *server, struct MHD_Connection *connection, const char *url) {
     struct request *request = calloc(1, sizeof *request);
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     if (request) {
         request->server = server;
         request->connection = connection;
         request->file = request->upload = -1;
         request->began = seconds_now();
-        request->peer = info ? info->socket_context : NULL;
+        request->peer = peer_of(connection);
+        request->client = peer_client(request);
         request->url = copy_string(url);
         atomic_fetch_add(&server->in_flight, 1);
         if (!request->url) {
@@ -357,37 +238,83 @@ static struct request *request_create(struct server *server, struct MHD_Connecti
     return request;
 }
 
-/* A proxy may take another of the two for the length of the body, and what follows for another request. */
-static bool has_two_lengths(struct MHD_Connection *connection) {
-    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Transfer-Encoding") &&
-           MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
+/* ---- Ambiguous heads ---- */
+
+int http_strictness(void) {
+    return MHD_get_version()[0] != '0'; /* 1.0 can be strict, and then refuses what head.c has to find out before that */
+}
+
+/* Whether libmicrohttpd leaves the head of a request where it was, as head.h says. */
+static bool head_stays(void) {
+    return strcmp(MHD_get_version(), "0.9.75") >= 0 && strcmp(MHD_get_version(), "0.9.78") < 0;
+}
+
+static enum MHD_Result add_header(void *head, enum MHD_ValueKind kind, const char *name, size_t name_length, const char *value,
+                                  size_t value_length) {
+    (void)kind;
+    head_add(head, name, name_length, value ? value : "", value ? value_length : 0);
+    return MHD_YES;
+}
+
+static void check_head(struct request *request, const char *method, const char *version) {
+    const bool stays = head_stays();
+    struct head head = {.old = strcmp(version, "HTTP/1.0") == 0, .next = stays ? version + strlen(version) + 2 : NULL};
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, add_header, &head);
+    const char *problem = head_problem(&head, info ? method + info->header_size : NULL);
+    if (!problem && stays && !peer_line_is_clear(request->peer, version)) {
+        problem = "the request line has a space too many, or a control character";
+    }
+    if (problem) {
+        request->close = true;
+        refuse(request, MHD_HTTP_BAD_REQUEST, "send a request with one meaning only", "%s", problem);
+    }
+}
+
+/* ---- Callbacks ---- */
+
+/* Answers a request that was refused when its head had come. */
+static enum MHD_Result respond_early(struct request *request) {
+    if (announced(request) || header(request, "Transfer-Encoding")) {
+        request->close = true;
+    }
+    if (request->close) {
+        peer_let_go(request);
+    }
+    request_done(request);
+    return respond(request);
+}
+
+static enum MHD_Result take_head(struct server *server, struct MHD_Connection *connection, const char *url, const char *method,
+                                 const char *version, void **context) {
+    struct request *request = request_create(server, connection, url);
+    *context = request;
+    if (!request) {
+        return MHD_NO;
+    }
+    peer_set(request, SENDING_BODY);
+    if (!request->status) {
+        check_head(request, method, version);
+    }
+    if (!request->status) {
+        begin(request, url, method);
+    }
+    return request->status ? respond_early(request) : MHD_YES;
 }
 
 enum MHD_Result http_handle(void *argument, struct MHD_Connection *connection, const char *url, const char *method,
                             const char *version, const char *bytes, size_t *count, void **context) {
     struct request *request = *context;
-    (void)version;
-    if (!request && has_two_lengths(connection)) {
-        return MHD_NO;
-    }
     if (!request) {
-        request = request_create(argument, connection, url);
-        *context = request;
-        if (!request) {
-            return MHD_NO;
-        }
-        set_state(argument, request->peer, SENDING_BODY, BODY_SECONDS + (double)announced(request) / SLOWEST);
-        if (!request->status) {
-            begin(request, url, method);
-        }
-        /* A refused body is read to its end, because not every client looks for an answer before that; but not a larger one than
-         * any that is taken. */
-        return request->status && announced(request) > request->server->options->body ? respond(request) : MHD_YES;
+        return take_head(argument, connection, url, method, version, context);
     }
     if (*count) {
-        const bool good = take_body(request, bytes, *count);
+        const bool alive = take_body(request, bytes, *count);
         *count = 0;
-        return good ? MHD_YES : MHD_NO;
+        if (alive && request->status) {
+            peer_answer(request);
+        }
+        return alive && !request->status ? MHD_YES : MHD_NO;
     }
     return request->taken ? respond(request) : dispatch(request);
 }
@@ -403,7 +330,7 @@ void http_complete(void *argument, struct MHD_Connection *connection, void **con
     const size_t route = request->route ? (size_t)(request->route - routes) : ROUTES - 1;
     atomic_fetch_add(&server->metrics.requests[route][request->status / 100 % 6], 1);
     histogram_add(&server->metrics.seconds[route], seconds_now() - request->began);
-    set_state(server, request->peer, RESTING, 0);
+    peer_set(request, RESTING);
     request_release(request);
     upload_discard(request);
     if (request->file >= 0) {

@@ -1,4 +1,4 @@
-/* The callbacks of libmicrohttpd, and the watch over connections. */
+/* The callbacks of libmicrohttpd. */
 #ifndef L3A_SERVE_HTTP_H
 #define L3A_SERVE_HTTP_H
 
@@ -7,8 +7,7 @@
 enum MHD_Result http_handle(void *server, struct MHD_Connection *connection, const char *url, const char *method,
                             const char *version, const char *bytes, size_t *count, void **context);
 void http_complete(void *server, struct MHD_Connection *connection, void **context, enum MHD_RequestTerminationCode code);
-void http_notice(void *server, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode what);
-/* Ends connections that have taken too long. To be called every second. */
-void http_watch(struct server *server);
+/* How strict libmicrohttpd itself is to be. */
+int http_strictness(void);
 
 #endif

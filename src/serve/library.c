@@ -87,11 +87,13 @@ uint8_t *library_read(const struct server *server, const char *path, size_t *cou
 
 struct item {
     char *name;
-    uint64_t bytes;
     bool folder;
 };
 
 struct listing {
+    const struct server *server;
+    const char *path; /* of the folder */
+    DIR *directory;
     struct item *items;
     size_t count, capacity;
 };
@@ -101,9 +103,12 @@ static void listing_free(struct listing *listing) {
         free(listing->items[i].name);
     }
     free(listing->items);
+    if (listing->directory) {
+        closedir(listing->directory);
+    }
 }
 
-static bool listing_add(struct listing *listing, const char *name, uint64_t bytes, bool folder) {
+static bool listing_add(struct listing *listing, const char *name, bool folder) {
     if (listing->count == listing->capacity) {
         const size_t capacity = listing->capacity ? 2 * listing->capacity : 64;
         struct item *items = realloc(listing->items, capacity * sizeof *items);
@@ -115,7 +120,7 @@ static bool listing_add(struct listing *listing, const char *name, uint64_t byte
     }
     char *copy = copy_string(name);
     if (copy) {
-        listing->items[listing->count++] = (struct item){copy, bytes, folder};
+        listing->items[listing->count++] = (struct item){copy, folder};
     }
     return copy != NULL;
 }
@@ -140,18 +145,18 @@ static void join(struct text *path, const char *folder, const char *name) {
     text_print(path, "%s%s%s", folder, folder[0] ? "/" : "", name);
 }
 
-/* What a name in an open folder stands for. A symbolic link stands for nothing if it leads out of the library: not even the size of
+/* What a name in the folder stands for. A symbolic link stands for nothing if it leads out of the library: not even the size of
  * what is there should be seen. */
-static bool look_at(const struct server *server, const char *path, int folder, const char *name, struct stat *about) {
-    if (fstatat(folder, name, about, AT_SYMLINK_NOFOLLOW)) {
+static bool look_at(const struct listing *listing, const char *name, struct stat *about) {
+    if (fstatat(dirfd(listing->directory), name, about, AT_SYMLINK_NOFOLLOW)) {
         return false;
     }
     if (!S_ISLNK(about->st_mode)) {
         return true;
     }
     struct text whole = {0};
-    join(&whole, path, name);
-    const int file = whole.failed ? -1 : open_below(server, whole.bytes, O_PATH);
+    join(&whole, listing->path, name);
+    const int file = whole.failed ? -1 : open_below(listing->server, whole.bytes, O_PATH);
     const bool good = file >= 0 && fstat(file, about) == 0;
     if (file >= 0) {
         close(file);
@@ -160,26 +165,32 @@ static bool look_at(const struct server *server, const char *path, int folder, c
     return good;
 }
 
-/* Lists a folder that is open; it is closed. */
-static bool list_folder(const struct server *server, const char *path, int folder, struct listing *listing) {
-    DIR *directory = fdopendir(folder);
-    struct dirent *entry;
+/* Most file systems say what a name stands for. */
+static bool is_kind(const struct listing *listing, const struct dirent *entry, bool folder) {
     struct stat about;
-    bool good = directory != NULL;
-    if (!directory) {
-        close(folder);
-        return false;
+    if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) {
+        return look_at(listing, entry->d_name, &about) && (folder ? S_ISDIR(about.st_mode) : S_ISREG(about.st_mode));
     }
-    while (good && (entry = readdir(directory))) {
-        if (entry->d_name[0] == '.' || strcmp(entry->d_name, "@eaDir") == 0 ||
-            !look_at(server, path, folder, entry->d_name, &about)) {
+    return entry->d_type == (folder ? DT_DIR : DT_REG);
+}
+
+/* Lists a folder that is open; it is closed with the listing. */
+static bool list_folder(int folder, struct listing *listing) {
+    struct dirent *entry;
+    bool good = (listing->directory = fdopendir(folder)) != NULL;
+    if (!good) {
+        close(folder);
+    }
+    while (good && (entry = readdir(listing->directory))) {
+        if (entry->d_name[0] == '.' || strcmp(entry->d_name, "@eaDir") == 0) {
             continue;
         }
-        if (S_ISDIR(about.st_mode) || (S_ISREG(about.st_mode) && looks_like_picture(entry->d_name))) {
-            good = listing_add(listing, entry->d_name, (uint64_t)about.st_size, S_ISDIR(about.st_mode));
+        if (looks_like_picture(entry->d_name) && is_kind(listing, entry, false)) {
+            good = listing_add(listing, entry->d_name, false);
+        } else if (is_kind(listing, entry, true)) {
+            good = listing_add(listing, entry->d_name, true);
         }
     }
-    closedir(directory);
     if (listing->count) {
         qsort(listing->items, listing->count, sizeof *listing->items, compare_items);
     }
@@ -193,8 +204,11 @@ static void write_path(struct text *text, const char *folder, const char *name) 
     text_free(&path);
 }
 
-static void write_listing(struct text *answer, const char *folder, const struct listing *listing, size_t from, size_t count) {
+/* Only the sizes of those that are shown are looked up: that takes longer than the rest. */
+static void write_listing(struct text *answer, const struct listing *listing, size_t from, size_t count) {
+    const char *folder = listing->path;
     size_t total = 0, written = 0;
+    struct stat about;
     text_print(answer, "{\"folder\": ");
     text_json(answer, folder);
     text_print(answer, ", \"folders\": [");
@@ -211,7 +225,7 @@ static void write_listing(struct text *answer, const char *folder, const struct 
         if (!item->folder && total++ >= from && written < count) {
             text_print(answer, written++ ? ",\n  {\"path\": " : "\n  {\"path\": ");
             write_path(answer, folder, item->name);
-            text_print(answer, ", \"bytes\": %llu}", (unsigned long long)item->bytes);
+            text_print(answer, ", \"bytes\": %llu}", look_at(listing, item->name, &about) ? (unsigned long long)about.st_size : 0);
         }
     }
     text_print(answer, "], \"total\": %zu}\n", total);
@@ -222,9 +236,9 @@ void library_start(struct request *request, struct worker *worker) {
     const char *folder = query(request, "folder", &bad), *from = query(request, "from", &bad),
                *count = query(request, "count", &bad);
     const char *problem = "the path has a zero byte";
-    struct listing listing = {0};
     (void)worker;
     folder = folder ? folder : "";
+    struct listing listing = {.server = request->server, .path = folder};
     const int file = bad ? -1 : library_open(request->server, folder, true, &problem);
     if (file < 0) {
         refuse(request, MHD_HTTP_NOT_FOUND, "start the server with --library DIR, and give a folder in it", "%s: %s", folder,
@@ -233,8 +247,8 @@ void library_start(struct request *request, struct worker *worker) {
     }
     size_t wanted = count ? strtoul(count, NULL, 10) : 200;
     wanted = wanted > LISTED ? LISTED : wanted;
-    if (list_folder(request->server, folder, file, &listing)) {
-        write_listing(&request->answer, folder, &listing, from ? strtoul(from, NULL, 10) : 0, wanted);
+    if (list_folder(file, &listing)) {
+        write_listing(&request->answer, &listing, from ? strtoul(from, NULL, 10) : 0, wanted);
         request->status = MHD_HTTP_OK;
     } else {
         refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "%s: this folder cannot be listed", folder);

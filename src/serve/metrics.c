@@ -143,10 +143,9 @@ static void write_counts(struct text *text, struct metrics *metrics) {
         {"l3a_examined_total", "counter", "Times it was measured how good the model is.", &metrics->examined},
         {"l3a_connections", "gauge", "Connections that are open.", &metrics->connections},
         {"l3a_connections_total", "counter", "Connections that were opened.", &metrics->connections_total},
-        {"l3a_connections_timed_out_total", "counter", "Connections that were ended because they took too long.",
+        {"l3a_connections_timed_out_total", "counter", "Connections that were ended because they were too slow.",
          &metrics->timed_out},
-        {"l3a_connections_dropped_total", "counter", "Connections at rest that were ended to make room for others.",
-         &metrics->dropped},
+        {"l3a_connections_dropped_total", "counter", "Connections that were ended to make room for others.", &metrics->dropped},
     };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         write_value(text, counts[i].name, counts[i].type, counts[i].help, (unsigned long long)atomic_load(counts[i].value));

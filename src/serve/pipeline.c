@@ -1,13 +1,24 @@
 /* From requests to features: workers decode pictures, and run the backbone over batches gathered from all connections.
  *
- * A worker runs a batch as soon as one is full. Otherwise it takes the next stage of a request, or decodes the next picture. Only
- * when nothing of that is left does it run a batch that is not full; if another worker is still decoding, it first waits for that,
- * for at most WAIT seconds. So batches are full under load, and a picture that comes alone is computed at once. A batch that is not
- * full is divided among the workers that have nothing to do.
+ * Lanes. What takes long must not stand in the way of what does not. So there are three lanes, each with its own threads. In the
+ * prompt lane, as many workers as there are processors decode pictures, run the backbone, and take requests through their stages.
+ * In the slow lane, as many again, at low priority, decode large pictures, and run the stages of large requests and of errands:
+ * listings, thumbnails, exports. In the lane for huge pictures there is one, so that one at most is in memory. A picture that turns
+ * out to be too large for its lane goes on to the next.
  *
- * The queue is bounded: pictures of a request count from the moment the request is admitted until it has all features. */
+ * Turns. In each lane, clients take turns; the requests of a client do so in the client's turn; a request's turn is one stage or
+ * one picture. So a request with a thousand pictures delays another one by one picture.
+ *
+ * Batches. A prompt worker runs a batch as soon as one is full, or its first picture has waited for DUE seconds. Otherwise it does
+ * what is next in its lane. If there is nothing, it runs a batch that is not full; if another worker is still decoding, it first
+ * waits for that, for at most WAIT seconds. So batches are full under load, and a picture that comes alone is computed at once. A
+ * batch that is not full is divided among the workers that have nothing to do.
+ *
+ * The queue is bounded, and so is what a request takes of it: a quarter of the room that is left, if it has that many pictures,
+ * from the moment it is admitted until it has all features. So there is room for a single picture while many large requests wait.
+ */
 #include "serve/library.h"
-#include "serve/server.h"
+#include "serve/peers.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,6 +26,18 @@
 #include <time.h>
 
 #define WAIT 0.005
+#define DUE 0.02
+
+enum {
+    NICER = 5,
+    ERRANDS = 256,           /* that may wait */
+    MANY_PICTURES = 64,      /* of a request that is not prompt any more */
+    LARGE_BODY = 1 << 20,    /* the same */
+    LARGE_PICTURE = 4 << 20, /* bytes of a picture in the slow lane */
+};
+
+/* Pixels of the largest picture in each lane; 0: as the tagger has it. */
+static const uint64_t largest[LANES] = {[LANE_PROMPT] = 4000000, [LANE_SLOW] = 32000000, [LANE_HUGE] = 0};
 
 static void push(struct queue *queue, struct picture *picture) {
     picture->next = NULL;
@@ -35,33 +58,120 @@ static struct picture *pop(struct queue *queue) {
     return picture;
 }
 
-bool pipeline_add(struct request *request) {
-    struct pipeline *pipeline = &request->server->pipeline;
-    pthread_mutex_lock(&pipeline->lock);
-    if (pipeline->stop && !request->started) {
-        pthread_mutex_unlock(&pipeline->lock);
+/* ---- Turns; under the lock ---- */
+
+static void line_up_client(struct pipeline *pipeline, struct client *client, enum lane lane) {
+    if (!client->lined[lane]) {
+        client->lined[lane] = true;
+        client->behind[lane] = NULL;
+        if (!pipeline->first[lane]) {
+            pipeline->last[lane] = &pipeline->first[lane];
+        }
+        *pipeline->last[lane] = client;
+        pipeline->last[lane] = &client->behind[lane];
+    }
+}
+
+/* The request has something to do in the lane. */
+static void line_up(struct pipeline *pipeline, struct request *request, enum lane lane) {
+    struct client *client = request->client;
+    if (!request->lined[lane]) {
+        request->lined[lane] = true;
+        request->behind[lane] = NULL;
+        if (!client->first[lane]) {
+            client->last[lane] = &client->first[lane];
+        }
+        *client->last[lane] = request;
+        client->last[lane] = &request->behind[lane];
+    }
+    line_up_client(pipeline, client, lane);
+    pthread_cond_signal(&pipeline->work[lane]);
+}
+
+/* The next stage of a request waits for a worker. */
+static void line_up_stage(struct pipeline *pipeline, struct request *request) {
+    request->staged = true;
+    line_up(pipeline, request, request->lane);
+}
+
+struct work {
+    struct request *request;
+    struct picture *decode, *batch;
+    size_t count;
+};
+
+/* Takes what is next in a lane; false: there is nothing. */
+static bool take_turn(struct pipeline *pipeline, enum lane lane, struct work *work) {
+    struct client *client = pipeline->first[lane];
+    struct request *request = client ? client->first[lane] : NULL;
+    if (!client) {
         return false;
     }
-    request->next = NULL;
-    if (!pipeline->first) {
-        pipeline->last = &pipeline->first;
+    pipeline->first[lane] = client->behind[lane];
+    client->lined[lane] = false;
+    client->first[lane] = request->behind[lane];
+    request->lined[lane] = false;
+    if (request->staged && request->lane == lane) {
+        request->staged = false;
+        work->request = request;
+    } else {
+        work->decode = pop(&request->todo[lane]);
     }
-    *pipeline->last = request;
-    pipeline->last = &request->next;
-    pthread_cond_signal(&pipeline->work);
-    pthread_mutex_unlock(&pipeline->lock);
+    if (request->todo[lane].count) {
+        line_up(pipeline, request, lane);
+    } else if (client->first[lane]) {
+        line_up_client(pipeline, client, lane);
+    }
     return true;
 }
 
-bool pipeline_admit(struct request *request) {
+/* ---- Coming and going ---- */
+
+bool pipeline_add(struct request *request) {
     struct pipeline *pipeline = &request->server->pipeline;
     pthread_mutex_lock(&pipeline->lock);
-    const size_t limit = request->server->options->queue;
-    /* A request that is larger than the queue is let in when nobody else waits. */
-    const bool fits = !pipeline->admitted || pipeline->admitted + request->picture_count <= limit;
+    const bool full = request->route->slow && pipeline->errands >= ERRANDS, added = !pipeline->stop && !full;
+    if (added) {
+        request->lane = request->route->slow || request->body.length > LARGE_BODY ? LANE_SLOW : LANE_PROMPT;
+        request->errand = request->route->slow;
+        pipeline->errands += request->errand;
+        pipeline->requests++;
+        line_up_stage(pipeline, request);
+    }
+    pthread_mutex_unlock(&pipeline->lock);
+    if (full) {
+        request->retry = 1;
+        refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment", "%d listings and thumbnails are waiting", ERRANDS);
+    } else if (!added) {
+        refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "try again in a moment", "the server is shutting down");
+    }
+    return added;
+}
+
+/* The request leaves the pipeline. */
+static void leave(struct request *request) {
+    struct pipeline *pipeline = &request->server->pipeline;
+    pthread_mutex_lock(&pipeline->lock);
+    pipeline->errands -= request->errand;
+    if (--pipeline->requests == 0 && pipeline->stop) {
+        for (size_t lane = 0; lane < LANES; lane++) {
+            pthread_cond_broadcast(&pipeline->work[lane]);
+        }
+    }
+    pthread_mutex_unlock(&pipeline->lock);
+}
+
+/* Counts the request's pictures in; false: the queue is full. */
+static bool admit(struct request *request) {
+    struct pipeline *pipeline = &request->server->pipeline;
+    pthread_mutex_lock(&pipeline->lock);
+    struct client *client = request->client;
+    const size_t queue = request->server->options->queue, room = queue - pipeline->admitted, most = room / 4 ? room / 4 : 1;
+    const bool fits = room && client->admitted < queue - queue / 4;
     if (fits) {
-        pipeline->admitted += request->picture_count;
-        request->admitted = true;
+        request->share = request->picture_count < most ? request->picture_count : most;
+        pipeline->admitted += request->share;
+        client->admitted += request->share;
     }
     pthread_mutex_unlock(&pipeline->lock);
     return fits;
@@ -74,11 +184,10 @@ static void picture_done(struct picture *picture) {
     struct request *request = picture->request;
     struct pipeline *pipeline = &request->server->pipeline;
     pthread_mutex_lock(&pipeline->lock);
-    const bool last = --request->waiting == 0;
-    pthread_mutex_unlock(&pipeline->lock);
-    if (last) {
-        pipeline_add(request);
+    if (--request->waiting == 0) {
+        line_up_stage(pipeline, request);
     }
+    pthread_mutex_unlock(&pipeline->lock);
 }
 
 static void picture_fail(struct picture *picture, unsigned status, const char *error, const char *hint) {
@@ -129,50 +238,82 @@ static void make_key(const uint8_t *bytes, size_t count, char *key) {
     hex_encode(digest, KEY_BYTES, key);
 }
 
-/* Decodes a picture, unless its features are known already. Returns whether it is ready for the backbone. */
-static bool decode(struct worker *worker, struct picture *picture) {
+enum decoded { READY /* for the backbone */, KNOWN /* or unreadable */, TOO_LARGE /* for this lane */ };
+
+/* Decodes a picture, unless its features are known already. */
+static enum decoded prepare(struct worker *worker, struct picture *picture, const uint8_t *bytes, size_t count) {
     struct server *server = worker->server;
     struct pipeline *pipeline = &server->pipeline;
-    uint8_t *owned;
-    size_t count = 0;
-    const uint8_t *bytes = picture_bytes(picture, &count, &owned);
-    bool ready = false;
-    if (bytes) {
+    if (!picture->key[0]) {
         make_key(bytes, count, picture->key);
-        picture->features = malloc(pipeline->width * sizeof *picture->features);
-        if (picture->features && cache_find(server->cache, picture->key, picture->features, &picture->checksum)) {
-            atomic_fetch_add(&server->metrics.cached, 1);
-            cache_put(server->cache, picture->key, picture->features, picture->checksum, picture->path);
-        } else {
-            picture->input = malloc(pipeline->inputs * sizeof *picture->input);
-            const l3a_status status =
-                picture->input && picture->features
-                    ? l3a_reader_prepare(worker->reader, picture->name, bytes, count, picture->input, &picture->checksum)
-                    : L3A_ERROR_MEMORY;
-            ready = status == L3A_OK;
-            if (!ready) {
-                picture_fail(picture, status_of(status),
-                             status == L3A_ERROR_MEMORY ? "not enough memory" : l3a_reader_error_text(worker->reader),
-                             l3a_reader_error_hint(worker->reader));
-            }
-        }
     }
-    free(owned);
-    return ready;
+    picture->features = malloc(pipeline->width * sizeof *picture->features);
+    if (picture->features && cache_find(server->cache, picture->key, picture->features, &picture->checksum)) {
+        atomic_fetch_add(&server->metrics.cached, 1);
+        cache_put(server->cache, picture->key, picture->features, picture->checksum, picture->path);
+        return KNOWN;
+    }
+    picture->input = malloc(pipeline->inputs * sizeof *picture->input);
+    const l3a_status status = picture->input && picture->features ? l3a_reader_prepare(worker->reader, picture->name, bytes, count,
+                                                                                       picture->input, &picture->checksum)
+                                                                  : L3A_ERROR_MEMORY;
+    if (status == L3A_OK) {
+        return READY;
+    }
+    free(picture->features);
+    free(picture->input);
+    picture->features = picture->input = NULL;
+    if (status == L3A_ERROR_DATA && largest[worker->lane]) {
+        return TOO_LARGE;
+    }
+    picture_fail(picture, status_of(status),
+                 status == L3A_ERROR_MEMORY ? "not enough memory" : l3a_reader_error_text(worker->reader),
+                 l3a_reader_error_hint(worker->reader));
+    return KNOWN;
+}
+
+/* Whether nobody waits for the picture any more, and it is worth finding out. A lesson is taught in any case. */
+static bool is_in_vain(const struct worker *worker, const struct picture *picture) {
+    const struct request *request = picture->request;
+    return (worker->lane != LANE_PROMPT || request->picture_count > MANY_PICTURES) && !request->route->teach &&
+           peer_has_left(request);
+}
+
+static enum decoded decode(struct worker *worker, struct picture *picture) {
+    uint8_t *owned = NULL;
+    size_t count = picture->base64 ? picture->base64_length / 4 * 3 : picture->byte_count;
+    enum decoded decoded = TOO_LARGE;
+    if (is_in_vain(worker, picture)) {
+        picture->problem = MHD_HTTP_SERVICE_UNAVAILABLE;
+        return KNOWN;
+    }
+    if (worker->lane != LANE_PROMPT || count <= LARGE_PICTURE) {
+        const uint8_t *bytes = picture_bytes(picture, &count, &owned);
+        if (!bytes) {
+            decoded = KNOWN;
+        } else if (worker->lane != LANE_PROMPT || count <= LARGE_PICTURE) {
+            decoded = prepare(worker, picture, bytes, count);
+        }
+        free(owned);
+    }
+    return decoded;
 }
 
 static void run_decode(struct worker *worker, struct picture *picture) {
     struct pipeline *pipeline = &worker->server->pipeline;
-    const bool ready = decode(worker, picture);
+    const enum decoded decoded = decode(worker, picture);
     pthread_mutex_lock(&pipeline->lock);
-    pipeline->decoding--;
-    if (ready) {
+    pipeline->decoding -= worker->lane == LANE_PROMPT;
+    if (decoded == READY) {
         picture->since = seconds_now();
         push(&pipeline->ready, picture);
+    } else if (decoded == TOO_LARGE) {
+        push(&picture->request->todo[worker->lane + 1], picture);
+        line_up(pipeline, picture->request, worker->lane + 1);
     }
-    pthread_cond_broadcast(&pipeline->work);
+    pthread_cond_broadcast(&pipeline->work[LANE_PROMPT]);
     pthread_mutex_unlock(&pipeline->lock);
-    if (!ready) {
+    if (decoded == KNOWN) {
         picture_done(picture);
     }
 }
@@ -211,46 +352,77 @@ static void run_batch(struct worker *worker, struct picture *batch, size_t count
 
 /* ---- A request ---- */
 
+/* Hands the pictures of a request to the decoders; false: all have features, which come by a key, or a problem. */
+static bool line_up_pictures(struct request *request) {
+    struct pipeline *pipeline = &request->server->pipeline;
+    pthread_mutex_lock(&pipeline->lock);
+    for (size_t i = 0; i < request->picture_count; i++) {
+        struct picture *picture = &request->pictures[i];
+        if (!picture->features && !picture->problem) {
+            request->waiting++;
+            push(&request->todo[LANE_PROMPT], picture);
+        }
+    }
+    const bool waits = request->waiting > 0;
+    if (waits) {
+        line_up(pipeline, request, LANE_PROMPT);
+        pthread_cond_broadcast(&pipeline->work[LANE_PROMPT]);
+    }
+    pthread_mutex_unlock(&pipeline->lock);
+    return waits;
+}
+
+/* The first stage. Returns whether the next one follows at once. */
+static bool run_start(struct worker *worker, struct request *request) {
+    struct pipeline *pipeline = &worker->server->pipeline;
+    request->started = true;
+    if (request->errand && peer_has_left(request)) {
+        refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, "nobody waits for this any more");
+    } else if (request->route->start) {
+        request->route->start(request, worker);
+    }
+    if (request->status || !request->picture_count) {
+        return true;
+    }
+    if (!admit(request)) {
+        request->retry = 1;
+        refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment, or send fewer pictures at a time",
+               "the queue is full: %zu pictures may wait", worker->server->options->queue);
+        return true;
+    }
+    const bool many = request->picture_count > MANY_PICTURES && request->lane == LANE_PROMPT;
+    if (many) {
+        request->lane = LANE_SLOW;
+    }
+    if (line_up_pictures(request)) {
+        return false;
+    }
+    if (many) {
+        pthread_mutex_lock(&pipeline->lock);
+        line_up_stage(pipeline, request);
+        pthread_mutex_unlock(&pipeline->lock);
+    }
+    return !many;
+}
+
 /* Takes a request to its next stage. */
 static void run_request(struct worker *worker, struct request *request) {
     struct pipeline *pipeline = &worker->server->pipeline;
     const struct route *route = request->route;
-    if (!request->started) {
-        request->started = true;
-        if (route->start) {
-            route->start(request, worker);
-        }
-        if (!request->status && request->picture_count && !pipeline_admit(request)) {
-            request->retry = 1;
-            refuse(request, MHD_HTTP_TOO_MANY_REQUESTS, "try again in a moment, or send fewer pictures at a time",
-                   "the queue is full: %zu pictures are waiting", worker->server->options->queue);
-        }
-        if (!request->status && request->picture_count) {
-            pthread_mutex_lock(&pipeline->lock);
-            for (size_t i = 0; i < request->picture_count; i++) { /* those with features come by a key */
-                struct picture *picture = &request->pictures[i];
-                if (!picture->features && !picture->problem) {
-                    request->waiting++;
-                    push(&pipeline->decode, picture);
-                }
-            }
-            const bool waits = request->waiting > 0;
-            pthread_cond_broadcast(&pipeline->work);
-            pthread_mutex_unlock(&pipeline->lock);
-            if (waits) {
-                return;
-            }
-        }
+    if (!request->started && !run_start(worker, request)) {
+        return;
     }
-    if (request->admitted) {
+    if (request->share) {
         pthread_mutex_lock(&pipeline->lock);
-        pipeline->admitted -= request->picture_count;
+        pipeline->admitted -= request->share;
+        request->client->admitted -= request->share;
         pthread_mutex_unlock(&pipeline->lock);
-        request->admitted = false;
+        request->share = 0;
     }
     if (!request->status && route->finish) {
         route->finish(request, worker);
     }
+    leave(request);
     if (!request->status && ((route->teach && teacher_add(request)) || (route->examine && examiner_add(request)))) {
         return;
     }
@@ -258,12 +430,6 @@ static void run_request(struct worker *worker, struct request *request) {
 }
 
 /* ---- Workers ---- */
-
-struct work {
-    struct request *request;
-    struct picture *decode, *batch;
-    size_t count;
-};
 
 static void take_batch(struct pipeline *pipeline, size_t limit, struct work *work) {
     struct picture **last = &work->batch;
@@ -274,58 +440,71 @@ static void take_batch(struct pipeline *pipeline, size_t limit, struct work *wor
     *last = NULL;
 }
 
-/* Whether to run a batch that is not full; otherwise *until says when to look again. */
-static bool batch_is_due(const struct pipeline *pipeline, double *until) {
-    const double due = pipeline->ready.first->since + WAIT;
-    *until = due;
-    return !pipeline->decoding || seconds_now() >= due;
+/* Whether to run a batch that is not full, although (busy) or because there is nothing else to do; otherwise *until says when to
+ * look again. */
+static bool batch_is_due(const struct pipeline *pipeline, bool busy, double *until) {
+    if (!pipeline->ready.count) {
+        return false;
+    }
+    *until = pipeline->ready.first->since + (busy ? DUE : WAIT);
+    return (!busy && !pipeline->decoding) || seconds_now() >= *until;
 }
 
-static void wait_until(struct pipeline *pipeline, double until) {
+static void wait_until(struct pipeline *pipeline, enum lane lane, double until) {
     const struct timespec time = {.tv_sec = (time_t)until, .tv_nsec = (long)((until - (double)(time_t)until) * 1e9)};
-    pipeline->idle++;
+    pipeline->idle += lane == LANE_PROMPT;
     if (until > 0) {
-        pthread_cond_timedwait(&pipeline->work, &pipeline->lock, &time);
+        pthread_cond_timedwait(&pipeline->work[lane], &pipeline->lock, &time);
     } else {
-        pthread_cond_wait(&pipeline->work, &pipeline->lock);
+        pthread_cond_wait(&pipeline->work[lane], &pipeline->lock);
     }
-    pipeline->idle--;
+    pipeline->idle -= lane == LANE_PROMPT;
+}
+
+/* What a prompt worker does next; false: nothing, until then. */
+static bool next_prompt(struct pipeline *pipeline, size_t full, struct work *work, double *until) {
+    if (pipeline->ready.count >= full) {
+        take_batch(pipeline, full, work);
+    } else if (batch_is_due(pipeline, true, until) ||
+               (!take_turn(pipeline, LANE_PROMPT, work) && batch_is_due(pipeline, false, until))) {
+        take_batch(pipeline, (pipeline->ready.count + pipeline->idle) / (pipeline->idle + 1), work);
+    }
+    pipeline->decoding += work->decode != NULL;
+    if (work->batch) {
+        pthread_cond_broadcast(&pipeline->work[LANE_SLOW]);
+        pthread_cond_broadcast(&pipeline->work[LANE_HUGE]);
+    }
+    return work->request || work->decode || work->batch;
 }
 
 /* Returns false if there is nothing left to do and the server ends. */
-static bool next_work(struct server *server, struct work *work) {
-    struct pipeline *pipeline = &server->pipeline;
-    const size_t full = server->options->batch;
+static bool next_work(struct worker *worker, struct work *work) {
+    struct pipeline *pipeline = &worker->server->pipeline;
+    const size_t full = worker->server->options->batch;
+    bool found = false;
     *work = (struct work){0};
     pthread_mutex_lock(&pipeline->lock);
     for (;;) {
         double until = 0;
-        if (pipeline->ready.count >= full) {
-            take_batch(pipeline, full, work);
-        } else if (pipeline->first) {
-            work->request = pipeline->first;
-            pipeline->first = work->request->next;
-        } else if (pipeline->decode.count) {
-            work->decode = pop(&pipeline->decode);
-            pipeline->decoding++;
-        } else if (pipeline->ready.count && batch_is_due(pipeline, &until)) {
-            take_batch(pipeline, (pipeline->ready.count + pipeline->idle) / (pipeline->idle + 1), work);
-        } else if (pipeline->stop) {
+        /* The others decode no more than the backbone can take. */
+        found = worker->lane == LANE_PROMPT ? next_prompt(pipeline, full, work, &until)
+                                            : pipeline->ready.count < 2 * full && take_turn(pipeline, worker->lane, work);
+        if (found || (pipeline->stop && !pipeline->requests)) {
             break;
-        } else {
-            wait_until(pipeline, until);
-            continue;
         }
-        break;
+        wait_until(pipeline, worker->lane, until);
     }
     pthread_mutex_unlock(&pipeline->lock);
-    return work->request || work->decode || work->batch;
+    return found;
 }
 
 static void *work(void *argument) {
     struct worker *worker = argument;
     struct work next;
-    while (next_work(worker->server, &next)) {
+    if (worker->lane != LANE_PROMPT) {
+        thread_give_way(NICER);
+    }
+    while (next_work(worker, &next)) {
         if (next.batch) {
             run_batch(worker, next.batch, next.count);
         } else if (next.decode) {
@@ -337,13 +516,14 @@ static void *work(void *argument) {
     return NULL;
 }
 
-static bool worker_start(struct server *server, struct worker *worker) {
+static bool worker_start(struct server *server, struct worker *worker, enum lane lane) {
     struct pipeline *pipeline = &server->pipeline;
     const l3a_context_options options = {.size = sizeof options, .threads = 1};
-    const size_t batch = server->options->batch;
+    const size_t batch = lane == LANE_PROMPT ? server->options->batch : 1; /* the others run none */
     worker->server = server;
+    worker->lane = lane;
     if (pthread_mutex_init(&worker->lock, NULL) || l3a_reader_create(server->tagger, &worker->reader) != L3A_OK ||
-        l3a_context_create(&options, &worker->context) != L3A_OK) {
+        l3a_reader_limit(worker->reader, largest[lane]) != L3A_OK || l3a_context_create(&options, &worker->context) != L3A_OK) {
         return false;
     }
     pipeline->inputs = l3a_reader_inputs(worker->reader);
@@ -360,13 +540,16 @@ bool pipeline_start(struct server *server) {
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&pipeline->lock, NULL);
-    pthread_cond_init(&pipeline->work, &attributes);
+    for (size_t lane = 0; lane < LANES; lane++) {
+        pthread_cond_init(&pipeline->work[lane], &attributes);
+    }
     pthread_condattr_destroy(&attributes);
-    pipeline->count = (size_t)server->options->workers;
+    const size_t each = (size_t)server->options->workers;
+    pipeline->count = 2 * each + 1;
     pipeline->workers = calloc(pipeline->count, sizeof *pipeline->workers);
     bool good = pipeline->workers != NULL;
     for (size_t i = 0; good && i < pipeline->count; i++) {
-        good = worker_start(server, &pipeline->workers[i]);
+        good = worker_start(server, &pipeline->workers[i], i < each ? LANE_PROMPT : i < 2 * each ? LANE_SLOW : LANE_HUGE);
     }
     return good;
 }
@@ -375,7 +558,9 @@ void pipeline_stop(struct server *server) {
     struct pipeline *pipeline = &server->pipeline;
     pthread_mutex_lock(&pipeline->lock);
     pipeline->stop = true;
-    pthread_cond_broadcast(&pipeline->work);
+    for (size_t lane = 0; lane < LANES; lane++) {
+        pthread_cond_broadcast(&pipeline->work[lane]);
+    }
     pthread_mutex_unlock(&pipeline->lock);
     for (size_t i = 0; pipeline->workers && i < pipeline->count; i++) {
         struct worker *worker = &pipeline->workers[i];

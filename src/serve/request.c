@@ -1,5 +1,5 @@
 /* A request: its body, its answer, and what belongs to it. */
-#include "serve/server.h"
+#include "serve/peers.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -125,8 +125,7 @@ void request_release(struct request *request) {
         request->json = NULL;
     }
     text_free(&request->body);
-    atomic_fetch_sub(&request->server->body_bytes, request->counted);
-    request->counted = 0;
+    body_discount(request);
 }
 
 void request_done(struct request *request) {

@@ -1,10 +1,10 @@
 /* The server: a tagger over HTTP, with a page on which people teach it. Uses only the public interface, l3a.h.
  *
  * Threads. libmicrohttpd's threads move bytes: they read requests, check them (guard.c), and write answers. They never compute.
- * Workers, one for each processor, decode pictures, run the backbone over batches gathered from all connections, and score
- * (pipeline.c). One teacher, at low priority, owns the tagger: it teaches, and answers only when the lesson is in the synced
- * history of the model (teacher.c). An examiner measures how good a copy of the model is (quality.c). The main thread waits for
- * signals and closes connections that take too long (http.c).
+ * Workers, one for each processor, decode pictures, run the backbone over batches gathered from all connections, and score; others,
+ * at low priority, do what takes long (pipeline.c). One teacher, at low priority, owns the tagger: it teaches, and answers only
+ * when the lesson is in the synced history of the model (teacher.c). An examiner measures how good a copy of the model is
+ * (quality.c). The main thread waits for signals and ends connections that are too slow (peers.c).
  *
  * A request waits suspended, without a thread, while others work on it. */
 #ifndef L3A_SERVE_H

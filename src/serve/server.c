@@ -1,5 +1,6 @@
 /* Starting and ending the server. */
 #include "serve/http.h"
+#include "serve/peers.h"
 #include "serve/protocols.h"
 
 #include <arpa/inet.h>
@@ -91,7 +92,8 @@ static bool start_daemon(struct server *server) {
                                       (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connections,
                                       MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)REST_LIMIT, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                                       (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, http_complete, server,
-                                      MHD_OPTION_NOTIFY_CONNECTION, http_notice, server, MHD_OPTION_END);
+                                      MHD_OPTION_NOTIFY_CONNECTION, peers_notice, server, MHD_OPTION_URI_LOG_CALLBACK,
+                                      peers_request_line, server, MHD_OPTION_STRICT_FOR_CLIENT, http_strictness(), MHD_OPTION_END);
     if (!server->daemon) {
         note(server, "the server cannot start: %s", strerror(errno));
     }
@@ -119,7 +121,7 @@ static void wait_for_end(struct server *server, const sigset_t *set) {
         if (number == SIGHUP) {
             teacher_reload(server);
         }
-        http_watch(server);
+        peers_watch(server);
     }
 }
 
@@ -135,7 +137,7 @@ static void drain(struct server *server, const sigset_t *set) {
         if (number == SIGTERM || number == SIGINT) {
             break;
         }
-        http_watch(server);
+        peers_watch(server);
     }
 }
 
@@ -179,7 +181,7 @@ static bool start(struct server *server) {
     }
     server->width = server->pipeline.width;
     server->cache = cache_create(server->options->cache, server->pipeline.width);
-    if (!server->cache || !teacher_start(server) || !examiner_start(server)) {
+    if (!server->cache || !teacher_start(server) || !examiner_start(server) || !parting_start(&server->parting)) {
         note(server, "not enough memory");
         return false;
     }
@@ -211,6 +213,7 @@ int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, 
     if (server->daemon) {
         MHD_stop_daemon(server->daemon);
     }
+    parting_stop(&server->parting);
     if (server->library >= 0) {
         close(server->library);
     }

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 enum { KEY_BYTES = 16, KEY_TEXT = 2 * KEY_BYTES + 1, REQUEST_PICTURES = 1000, JSON_VALUES = 1 << 20 };
+enum { CLIENT_NAME = 16, CLIENT_SLOTS = 256, PARTING = 64 };
 
 struct server;
 struct peer;
@@ -37,7 +38,15 @@ struct picture {
     struct picture *next;
 };
 
+struct queue {
+    struct picture *first, **last;
+    size_t count;
+};
+
 /* ---- Requests ---- */
+
+/* Work goes through lanes, each with threads of its own, so that what takes long does not stand in the way of what does not. */
+enum lane { LANE_PROMPT, LANE_SLOW, LANE_HUGE, LANES };
 
 /* A way to answer. Each stage may be missing. It can end the request by setting its status. */
 struct route {
@@ -49,6 +58,7 @@ struct route {
     void (*start)(struct request *request, struct worker *worker);  /* reads the body and names the pictures */
     void (*finish)(struct request *request, struct worker *worker); /* with the features of all pictures */
     void (*teach)(struct request *request);                         /* on the teacher's thread */
+    bool slow;                                                      /* its stages take long, and are not urgent */
     bool examine;                                                   /* the examiner answers */
     bool upload;                                                    /* the body goes to a file beside the model */
 };
@@ -75,8 +85,16 @@ struct request {
     struct worker *reader_of_json; /* whose context it belongs to */
     struct picture *pictures;
     size_t picture_count;
-    size_t waiting; /* pictures without features; under the pipeline's lock */
-    bool admitted;  /* its pictures count in the queue */
+    struct client *client;
+    /* Under the pipeline's lock: */
+    enum lane lane;                /* of its stages */
+    bool staged;                   /* the next stage waits for a worker */
+    struct queue todo[LANES];      /* pictures that wait for one */
+    bool lined[LANES];             /* it stands in its client's line … */
+    struct request *behind[LANES]; /* … before this one */
+    size_t waiting;                /* pictures without features */
+    size_t share;                  /* pictures that count in the queue */
+    bool errand;                   /* it counts as one */
     bool started;
     bool all;
     /* The answer. */
@@ -87,6 +105,7 @@ struct request {
     int file;             /* to send instead of the text; -1: none */
     unsigned retry;       /* seconds; 0: not said */
     bool page;            /* it is part of the page */
+    bool close;           /* the connection ends with it */
     const char *etag;     /* of the answer; NULL: none */
     size_t json_length;   /* bytes of the answer that are JSON, before binary tensors; 0: not said */
     struct request *next;
@@ -143,8 +162,21 @@ void lesson_write(struct text *text, const l3a_history_entry *entry);
 
 /* ---- Workers ---- */
 
+/* Whoever asks from one address. */
+struct client {
+    uint8_t name[CLIENT_NAME];
+    size_t connections;
+    struct client *chained; /* in the same slot */
+    /* Under the pipeline's lock: its requests with something to do in each lane, and the client behind it. */
+    struct request *first[LANES], **last[LANES];
+    bool lined[LANES];
+    struct client *behind[LANES];
+    size_t admitted; /* what its requests take of the queue */
+};
+
 struct worker {
     struct server *server;
+    enum lane lane;
     pthread_t thread;
     bool running;
     l3a_reader *reader;
@@ -153,16 +185,13 @@ struct worker {
     float *inputs, *features; /* of a batch */
 };
 
-struct queue {
-    struct picture *first, **last;
-    size_t count;
-};
-
 struct pipeline {
     pthread_mutex_t lock;
-    pthread_cond_t work;
-    struct request *first, **last; /* stages to go through */
-    struct queue decode, ready;
+    pthread_cond_t work[LANES];
+    struct client *first[LANES], **last[LANES]; /* with something to do */
+    struct queue ready;                         /* for the backbone */
+    size_t requests;                            /* that are in the pipeline … */
+    size_t errands;                             /* … and those of routes that are slow */
     size_t admitted, decoding, idle;
     bool stop;
     struct worker *workers;
@@ -174,12 +203,10 @@ bool pipeline_start(struct server *server);
 void pipeline_stop(struct server *server);
 /* Requests that wait for the teacher need what the workers have: to be called when there are none. */
 void pipeline_free(struct server *server);
-/* Hands a request to the workers; false: the server ends. */
+/* Hands a request to the workers; false: refused. */
 bool pipeline_add(struct request *request);
 /* The bytes of a picture, unless the request has only its key; *owned: to be freed. NULL: the picture has a problem. */
 const uint8_t *picture_bytes(struct picture *picture, size_t *count, uint8_t **owned);
-/* Counts the request's pictures in; false: the queue is full. */
-bool pipeline_admit(struct request *request);
 
 /* ---- The teacher ---- */
 
@@ -283,6 +310,23 @@ struct metrics {
 void histogram_add(struct histogram *histogram, double seconds);
 void metrics_now(struct request *request);
 
+/* ---- Connections that are being closed ---- */
+
+struct parting {
+    pthread_t thread;
+    bool running, stop;
+    pthread_mutex_t lock;
+    int event;
+    int sockets[PARTING];
+    double until[PARTING];
+    size_t count;
+};
+
+bool parting_start(struct parting *parting);
+void parting_stop(struct parting *parting);
+/* Keeps a socket open for a moment after its owner has closed it. */
+void parting_add(struct parting *parting, int socket);
+
 /* ---- The server ---- */
 
 struct server {
@@ -311,6 +355,10 @@ struct server {
     struct knowledge *knowledge;
     pthread_mutex_t peer_lock;
     struct peer *newest_peer, *oldest_peer;
+    double watched; /* when the connections were looked at last */
+    struct client *clients[CLIENT_SLOTS];
+    struct client stranger; /* for connections whose client has no memory */
+    struct parting parting;
 };
 
 double seconds_now(void);

@@ -16,7 +16,8 @@ struct l3a_reader {
     l3a_backbone *backbone;
     /* For single pictures. */
     struct preparer preparer;
-    struct raster picture; /* its views, and their numbers: */
+    l3a_picture_options picture_options; /* the tagger's, with a limit of its own */
+    struct raster picture;               /* its views, and their numbers: */
     size_t views;
     float *planes, *features;
 };
@@ -67,6 +68,18 @@ const char *l3a_reader_error_text(const l3a_reader *reader) {
 
 const char *l3a_reader_error_hint(const l3a_reader *reader) {
     return l3a_error_hint(reader ? reader->context : NULL);
+}
+
+l3a_status l3a_reader_limit(l3a_reader *reader, uint64_t pixels) {
+    REQUIRE(reader, reader);
+    l3a_status status = L3A_OK;
+    TRY(picture_options_read(reader->context, reader->tagger->loading.picture, &reader->picture_options));
+    if (pixels && pixels < reader->picture_options.pixel_limit) {
+        reader->picture_options.pixel_limit = pixels;
+    }
+    reader->preparer.options.picture = &reader->picture_options;
+done:
+    return status;
 }
 
 /* Scores of pictures, and the crops that scored highest: [pictures x classes]. */

@@ -1,6 +1,7 @@
 """Requests that are not meant well: other sites, other names, paths out of the library, wrong tokens, too much of everything, and
 random bytes. L3A_SERVE_REQUESTS: how many random requests."""
 import base64
+import concurrent.futures
 import http.client
 import json
 import os
@@ -149,6 +150,155 @@ def full_queue(server, folder):
     assert server.good("GET", "/v1/status")
 
 
+def say(server, text, timeout=20):
+    """Sends bytes as they are, and returns all that comes until the server closes the connection."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=timeout) as connection:
+        connection.sendall(text)
+        answer = b""
+        while piece := connection.recv(65536):
+            answer += piece
+    return answer
+
+
+def ambiguous(server):
+    """What another program could understand in another way is refused, and nothing after it is taken for a request."""
+    after = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    body = b'{"keys": ["x"]}'
+    post = b"POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%s\r\n"
+    length = b"Content-Length: 15\r\n"
+    assert say(server, (post % (b"Connection: close\r\n" + length)) + body).startswith(b"HTTP/1.1 200"), "a clear one is answered"
+    assert say(server, (post % (b"X-Empty:\r\nX-Tab: a\tb \r\nX-More:\t c\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n")) + b"f\r\n" + body + b"\r\n0\r\n\r\n").startswith(b"HTTP/1.1 200")
+    heads = {"differing lengths": length + b"Content-Length: 16\r\n", "the same length twice": length + length, "a list of lengths": b"Content-Length: 15, 15\r\n",
+             "a length with a sign": b"Content-Length: +15\r\n", "a length that is none": b"Content-Length: 0xf\r\n", "an empty length": b"Content-Length:\r\n",
+             "length and coding": length + b"Transfer-Encoding: chunked\r\n", "coding and length": b"Transfer-Encoding: chunked\r\n" + length,
+             "space before the colon": b"Transfer-Encoding : chunked\r\n", "tab before the colon": b"Transfer-Encoding\t: chunked\r\n", "length with a space": b"Content-Length : 15\r\n",
+             "another coding": b"Transfer-Encoding: gzip\r\n", "two codings": b"Transfer-Encoding: gzip, chunked\r\n", "twice chunked": 2 * b"Transfer-Encoding: chunked\r\n",
+             "a folded header": b"X-A: b\r\n c\r\n" + length, "a folded header with a tab": b"X-A: b\r\n\tc\r\n" + length, "a folded length": b"Content-Length: 1\r\n 5\r\n",
+             "a header folded away": b"X-A: b\r\n Content-Length: 15\r\n", "a last folded header": length + b"X-A: b\r\n c\r\n", "a fold of nothing": b"X-A: b\r\n \r\n" + length,
+             "two hosts": length + b"Host: localhost\r\n", "two differing hosts": length + b"Host: evil.example\r\n",
+             "two origins": length + b"X-L3A: 1\r\n" + 2 * b"Origin: http://localhost\r\n", "two tokens": length + b"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n",
+             "two types": length + b"Content-Type: text/plain\r\n", "a bare CR": b"X-A: b\rc\r\n" + length, "a CR too many": b"X-A: b\r\r\n" + length, "a bare CR before a header": b"X-A: b\rX-C: d\r\n" + length,
+             "a bare LF": b"X-A: b\n" + length, "a last bare LF": b"Content-Length: 15\n", "a zero byte in a value": b"X-A: b\0c\r\n" + length, "one after a value": b"X-A: b\0\r\n" + length,
+             "one in a name": b"X\0-A: b\r\n" + length, "one in place of a line": b"\0\r\n" + length, "one before a line": b"\0X-A: b\r\n" + length, "one in the length": b"Content-Length: 15\0\r\n",
+             "what looks like a line after MHD": b"X-A: b\0\0Y\0c\r\n" + length, "a control character": b"X-A: b\x01\r\n" + length, "one in a name as well": b"X\x01A: b\r\n" + length,
+             "a space in a name": b"X A: b\r\n" + length, "an empty name": b": b\r\n" + length, "no colon": b"XA\r\n" + length}
+    for name, head in heads.items():
+        answer = say(server, post % head + body + after)
+        assert answer.startswith(b"HTTP/1.1 400") and b" 200 OK" not in answer, (name, answer)  # libmicrohttpd writes the head of its own answers twice
+        assert b"connection: close" in answer.lower(), (name, answer)
+    for line in (b"GET /v1/status x HTTP/1.1", b"GET /v1/status\0 HTTP/1.1", b"GET /v1/status\0HTTP/1.1 HTTP/1.1", b"GET /v1/sta\rtus HTTP/1.1", b"GET /v1/status\tx HTTP/1.1"):
+        answer = say(server, line + b"\r\nHost: localhost\r\n\r\n" + after)
+        assert answer.startswith(b"HTTP/1.1 400") and b" 200 OK" not in answer, (line, answer)
+    assert say(server, b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\0\r\n\r\n" + after).count(b"HTTP/1.1 ") == 1
+    answer = say(server, b"POST /v1/score HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 400") or answer.startswith(b"HTTP/1.0 400"), answer
+
+
+def early_refusals(scratch, model):
+    """A request that cannot be taken is answered and closed at once, whatever its client wants to send."""
+    token = scratch / "token"
+    token.write_text("a-token-of-24-characters\n")
+    token.chmod(0o600)
+    with Server(model, "--token-file", token, "--readonly", "--connections", "16") as server:
+        right = b"Authorization: Bearer a-token-of-24-characters\r\n"
+        for line, headers, length, status in ((b"POST /v1/tag", b"", 60 << 20, b"401"), (b"POST /v1/tag", b"Authorization: Bearer wrong\r\n", 10, b"401"),
+                                              (b"POST /none", right, 60 << 20, b"404"), (b"POST /v1/status", right, 60 << 20, b"405"), (b"POST /v1/tag", right, 65 << 20, b"413"),
+                                              (b"POST /v1/tag", right + b"Origin: http://evil.example\r\n", 60 << 20, b"403"), (b"PUT /v1/model", right, 60 << 20, b"403"),
+                                              (b"POST /v1/tag", right + b"Content-Encoding: gzip\r\n", 60 << 20, b"415"), (b"POST /v1/tag", right + b"Content-Type: text/plain\r\n", 9, b"415"),
+                                              (b"POST /v1/tag", b"Expect: 100-continue\r\n", 60 << 20, b"401")):
+            answer = say(server, line + b" HTTP/1.1\r\nHost: localhost\r\n" + headers + b"Content-Length: %d\r\n\r\nx" % length)
+            assert answer.startswith(b"HTTP/1.1 " + status) and b"connection: close" in answer.lower() and b'"hint"' in answer, (line, headers, answer)
+        answer = say(server, b"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab")
+        assert answer.startswith(b"HTTP/1.1 401"), answer
+        try:  # a client that sends everything before it looks gets the answer, too, if it is quick
+            assert server.ask("POST", "/v1/tag", b"x" * (8 << 20), {"Content-Type": "image/jpeg"})[0] == 401
+        except OSError:
+            assert False, "the connection was closed too early"
+        idle = [socket.create_connection(("127.0.0.1", server.port), timeout=20) for _ in range(40)]  # more than there are connections
+        for connection in idle:
+            connection.sendall(b"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000000\r\n\r\nx")
+        assert server.ask("GET", "/v1/status", None, {"Authorization": "Bearer a-token-of-24-characters"})[0] == 200
+        for connection in idle:
+            assert connection.recv(12) == b"HTTP/1.1 401"
+            connection.close()
+        assert server.stop() == 0
+    with Server(model, "--max-body", "1") as server:  # of unknown length
+        chunk = b"10000\r\n" + bytes(65536) + b"\r\n"
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+            connection.sendall(b"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/jpeg\r\nTransfer-Encoding: chunked\r\n\r\n" + 17 * chunk)
+            assert connection.recv(12) == b"HTTP/1.1 413"
+        assert server.stop() == 0
+
+
+def begin_body(server, announced, sent=b""):
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    connection.sendall(b"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/jpeg\r\nContent-Length: %d\r\n\r\n" % announced + sent)
+    return connection
+
+
+def slow_bodies(model, folder):
+    """Bodies that hardly move are ended, the slowest first when room runs short. A slow phone is not."""
+    picture = (folder / "red0.jpg").read_bytes()
+    with Server(model, "--library", folder, "--max-body", "1") as server:
+        photo = picture + bytes(24000)  # what follows the picture does not matter
+        phone, answers = begin_body(server, len(photo)), []
+
+        def send_slowly():
+            for at in range(0, len(photo), 512):  # 2 KiB a second
+                phone.sendall(photo[at:at + 512])
+                time.sleep(0.25)
+            answers.append(phone.recv(12))
+
+        sender = threading.Thread(target=send_slowly)
+        sender.start()
+        stalled = [begin_body(server, 1 << 20, bytes((1 << 20) - 1)) for _ in range(9)]  # all the room that there is
+        dripping = begin_body(server, 1 << 20)
+        head = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+        head.sendall(b"POST /v1/tag HTTP/1.1\r\nHost: loc")
+        assert server.good("POST", "/v1/tag", picture, {"Content-Type": "image/jpeg"}), "there is always room for a small one"
+        for _ in range(60):
+            if server.ask("POST", "/v1/tag", picture + bytes(900000), {"Content-Type": "image/jpeg"})[0] == 200:
+                break
+            time.sleep(0.1)
+        else:
+            assert False, "no room was made"
+        ended = []
+        for _ in range(40):
+            time.sleep(0.5)
+            try:
+                dripping.sendall(b"x")
+            except OSError:
+                break
+        else:
+            assert False, "a client that sends a byte now and then goes on for ever"
+        for connection in (dripping, *stalled):
+            try:
+                ended.append(connection.recv(12))
+            except OSError:
+                ended.append(b"reset")
+        assert set(ended) <= {b"HTTP/1.1 408", b"HTTP/1.1 429", b"HTTP/1.1 503", b"reset"} and b"HTTP/1.1 503" in ended, ended
+        try:
+            assert head.recv(12) == b""
+        except OSError:
+            pass
+        sender.join()
+        assert answers == [b"HTTP/1.1 200"], answers
+        for connection in (phone, dripping, head, *stalled):
+            connection.close()
+        assert server.stop() == 0
+
+
+def slow_connections(model, folder):
+    """Clients that take all connections with bodies that hardly move make room for others."""
+    picture = (folder / "red0.jpg").read_bytes()
+    with Server(model, "--connections", "8") as server:
+        dripping = [begin_body(server, 60 << 20, b"x") for _ in range(12)]
+        assert server.good("POST", "/v1/tag", picture, {"Content-Type": "image/jpeg"})
+        for connection in dripping:
+            connection.close()
+        assert server.stop() == 0
+
+
 def mutate(chance, text):
     text = bytearray(text)
     for _ in range(chance.randrange(1, 6)):
@@ -274,17 +424,23 @@ def main(scratch, folder):
     model = scratch / "colours.l3a"
     serving.teach_model(model, folder)
     (folder / "more").mkdir()
+    serving.teach_model(scratch / "other.l3a", folder)
+    waiting = concurrent.futures.ThreadPoolExecutor(1).submit(slow_bodies, scratch / "other.l3a", folder)  # most of it is waiting
     with Server(model, "--library", folder, "--host", "tags.example", "--max-body", "2", "--queue", "20", "--cache", "0") as server:
         other_sites(server)
         paths_out_of_the_library(server, folder)
+        ambiguous(server)
         too_much(server, folder)
         full_queue(server, folder)
         slow_clients(server)
         random_requests(server, folder)
         assert server.stop(signal.SIGTERM) == 0, server.said
     greedy_client(model, folder)
+    early_refusals(scratch, model)
+    slow_connections(model, folder)
     tokens(scratch, model)
     drain(scratch, model, folder)
+    waiting.result()
     print(f"{REQUESTS} random requests, and what other sites, paths and tokens must not do")
 
 
