@@ -2,9 +2,18 @@
  * who tags meanwhile has to wait.
  *
  *   bench_teach TRAIN DIM PER-PHASE ROUNDS [BACKBONE PICTURE FOLDER]
+ *   bench_teach sets nested|apart CLASSES SETS EACH ROUNDS [THREADS]
+ *   bench_teach lessons COUNT BACKBONE FOLDER
  *
  * The model first learns the classes of TRAIN in eight phases of at most PER-PHASE images each. With a backbone, a picture and a
- * folder for the model, a thread tags the picture again and again, alone and then during lessons. */
+ * folder for the model, a thread tags the picture again and again, alone and then during lessons.
+ *
+ * sets: lessons of one image, to a model with the settings of `l3a teach` that was taught EACH images of every class, in so many
+ * judged sets. `nested`: the classes came set by set, and each image was judged for all that were known then; so are those of the
+ * lessons. `apart`: each image was only judged for the classes of its own set.
+ *
+ * lessons: COUNT lessons of one picture each, from its features, to a tagger that commits them; and what they take on average,
+ * the first hundred and the last. */
 #include <l3a/l3a.h>
 
 #include <pthread.h>
@@ -190,10 +199,162 @@ static void measure_waits(struct bench *bench, const char *dim, size_t rounds, c
     free(tagging.samples);
 }
 
+/* ---- Judged sets ---- */
+
+enum { SET_WIDTH = 192 };
+
+/* Numbers in [-1, 1), always the same. */
+static float noise(uint64_t *state) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (float)(*state >> 40) / (float)(1 << 23) - 1;
+}
+
+/* An image of a class: what all images have in common, what those of the class have, and noise. */
+static void draw_image(size_t class, uint64_t *state, float *features) {
+    uint64_t all = 1, own = 1000 + class;
+    for (size_t i = 0; i < SET_WIDTH; i++) {
+        features[i] = noise(&all) + noise(&own) + noise(state);
+    }
+}
+
+/* Labels of an image of a class that was judged for the classes [first, last). */
+static void judge(size_t classes, size_t class, size_t first, size_t last, int8_t *labels) {
+    for (size_t k = 0; k < classes; k++) {
+        labels[k] = k == class ? 1 : k >= first && k < last ? 0 : -1;
+    }
+}
+
+static double teach_rows(struct bench *bench, l3a_model *model, const float *values, const int8_t *labels, size_t rows) {
+    l3a_features *table = NULL;
+    l3a_teach_report report = {.size = sizeof report};
+    check(bench, l3a_features_wrap(bench->context, values, labels, rows, SET_WIDTH, bench->names, bench->classes, &table));
+    const double start = seconds();
+    check(bench, l3a_model_teach(model, table, &report));
+    const double taken = seconds() - start;
+    l3a_features_free(table);
+    return taken;
+}
+
+static l3a_model *make_taught_model(struct bench *bench, size_t width) {
+    l3a_options *options = NULL;
+    l3a_model *model = NULL;
+    check(bench, l3a_options_create(bench->context, &options));
+    check(bench, l3a_lesson_settings(bench->context, options));
+    check(bench, l3a_model_create(bench->context, width, options, &model));
+    l3a_options_free(options);
+    return model;
+}
+
+static int measure_sets(struct bench *bench, int count, char **arguments) {
+    const bool nested = strcmp(arguments[2], "nested") == 0;
+    const size_t sets = strtoul(arguments[4], NULL, 10), each = strtoul(arguments[5], NULL, 10);
+    const size_t rounds = strtoul(arguments[6], NULL, 10);
+    const l3a_context_options options = {.size = sizeof options, .threads = count > 7 ? atoi(arguments[7]) : 0};
+    uint64_t state = 7;
+    bench->classes = strtoul(arguments[3], NULL, 10);
+    const size_t rows = bench->classes * each, classes = bench->classes;
+    float *values = malloc((rows + 1) * SET_WIDTH * sizeof *values);
+    int8_t *labels = malloc((rows + 1) * classes);
+    double *taken = malloc((rounds + 1) * sizeof *taken);
+    if (classes > MOST || !sets || sets > classes || !values || !labels || !taken) {
+        return 1;
+    }
+    check(bench, l3a_context_create(&options, &bench->context));
+    for (size_t k = 0; k < classes; k++) {
+        char name[32];
+        snprintf(name, sizeof name, "class %zu", k);
+        bench->names[k] = strdup(name);
+    }
+    for (size_t i = 0; i < rows; i++) {
+        const size_t class = i / each, set = class * sets / classes;
+        const size_t first = (set * classes + sets - 1) / sets, last = ((set + 1) * classes + sets - 1) / sets;
+        draw_image(class, &state, values + i * SET_WIDTH);
+        judge(classes, class, nested ? 0 : first, last, labels + i * classes);
+    }
+    l3a_model *model = make_taught_model(bench, SET_WIDTH);
+    const double whole = teach_rows(bench, model, values, labels, rows);
+    for (size_t r = 0; r < rounds; r++) {
+        const size_t class = r * 37 % classes, set = class * sets / classes;
+        const size_t first = (set * classes + sets - 1) / sets, last = ((set + 1) * classes + sets - 1) / sets;
+        draw_image(class, &state, values);
+        judge(classes, class, nested ? 0 : first, nested ? classes : last, labels);
+        taken[r] = teach_rows(bench, model, values, labels, 1);
+    }
+    printf("%zu classes, %zu images each, %zu judged sets (%s), %d threads: all taught at once in %.2f s, then one image in",
+           classes, each, l3a_model_part_count(model), arguments[2], l3a_context_threads(bench->context), whole);
+    for (size_t r = 0; r < rounds && r < 8; r++) {
+        printf(" %.3f", taken[r]);
+    }
+    qsort(taken, rounds, sizeof *taken, compare);
+    printf(" s; median %.3f, longest %.3f s\n", taken[rounds / 2], taken[rounds - 1]);
+    l3a_model_free(model);
+    l3a_context_free(bench->context);
+    return 0;
+}
+
+/* ---- Many lessons ---- */
+
+static int measure_many(struct bench *bench, char **arguments) {
+    enum { CLASSES = 20, SPAN = 100 };
+    const size_t count = strtoul(arguments[2], NULL, 10);
+    l3a_tagger_options options = {.size = sizeof options, .backbone = arguments[3], .commit = 1};
+    l3a_tagger *tagger = NULL;
+    l3a_options *settings = NULL;
+    char path[4096], name[32];
+    double *taken = malloc((count + 1) * sizeof *taken);
+    uint64_t state = 7;
+    if (count < 2 * SPAN || !taken) {
+        return 1;
+    }
+    snprintf(path, sizeof path, "%s/bench.l3a", arguments[4]);
+    check(bench, l3a_context_create(NULL, &bench->context));
+    check(bench, l3a_options_create(bench->context, &settings));
+    check(bench, l3a_lesson_settings(bench->context, settings));
+    check(bench, l3a_tagger_create(bench->context, path, settings, &options, &tagger));
+    check(bench, l3a_tagger_save(tagger));
+    bench->width = l3a_model_width(l3a_tagger_model(tagger));
+    float *features = malloc(bench->width * sizeof *features);
+    for (size_t n = 0; n < count; n++) {
+        l3a_lesson *lesson = NULL;
+        l3a_teach_report report = {.size = sizeof report};
+        const char *tag = name;
+        const l3a_judgement judgement = {.size = sizeof judgement, .tags = &tag, .tag_count = 1};
+        snprintf(name, sizeof name, "class %zu", n % CLASSES);
+        for (size_t i = 0; i < bench->width; i++) {
+            features[i] = noise(&state) + (i % CLASSES == n % CLASSES ? 2.f : 0.f);
+        }
+        const double start = seconds();
+        check(bench, l3a_lesson_create(bench->context, &lesson));
+        check(bench, l3a_lesson_add_features(lesson, "picture", n + 1, features, bench->width, &judgement));
+        check(bench, l3a_tagger_teach(tagger, lesson, NULL, &report));
+        l3a_lesson_free(lesson);
+        taken[n] = seconds() - start;
+    }
+    qsort(taken, SPAN, sizeof *taken, compare);
+    qsort(taken + count - SPAN, SPAN, sizeof *taken, compare);
+    const double first = taken[SPAN / 2], last = taken[count - SPAN + SPAN / 2];
+    printf("%zu lessons of one picture: median of the first %d %.1f ms, of the last %d %.1f ms; ratio %.2f\n", count, SPAN,
+           1e3 * first, SPAN, 1e3 * last, last / first);
+    l3a_tagger_free(tagger);
+    l3a_options_free(settings);
+    l3a_context_free(bench->context);
+    free(features);
+    free(taken);
+    return 0;
+}
+
 int main(int count, char **arguments) {
     static struct bench bench;
+    if ((count == 7 || count == 8) && strcmp(arguments[1], "sets") == 0) {
+        return measure_sets(&bench, count, arguments);
+    }
+    if (count == 5 && strcmp(arguments[1], "lessons") == 0) {
+        return measure_many(&bench, arguments);
+    }
     if (count != 5 && count != 8) {
-        fprintf(stderr, "usage: bench_teach TRAIN DIM PER-PHASE ROUNDS [BACKBONE PICTURE FOLDER]\n");
+        fprintf(stderr, "usage: bench_teach TRAIN DIM PER-PHASE ROUNDS [BACKBONE PICTURE FOLDER]\n"
+                        "       bench_teach sets nested|apart CLASSES SETS EACH ROUNDS [THREADS]\n"
+                        "       bench_teach lessons COUNT BACKBONE FOLDER\n");
         return 2;
     }
     const size_t asked = strtoul(arguments[4], NULL, 10), rounds = asked < 1 ? 1 : asked > 99 ? 99 : asked;

@@ -1226,6 +1226,8 @@ typedef struct l3a_lesson_options {
     int no_history; /* 1: keep nothing of the pictures. This lesson, and those before it, can then not be undone. */
     int instead;    /* 1: a picture that was taught before is first taken back; 0: with another judgement it is an error */
     const l3a_judgement *was; /* with instead, for pictures that the history does not have: how they were taught; NULL: none was */
+    size_t most_new_classes;  /* that the lesson may bring; more are L3A_ERROR_CLASS; 0: any number. Since 0.9. */
+    size_t most_classes;      /* that the model may have with them; the same. Since 0.9. */
 } l3a_lesson_options;
 
 /* Settings that suit teaching (since 0.3): l3a+ without class weights, 2048 wide. Those that were given by name stay. */
@@ -1321,6 +1323,11 @@ typedef int l3a_taught_callback(const char *path, uint64_t checksum, const int8_
 /* Calls back for each of them, in the order in which they were taught. If the callback stops it, returns L3A_ERROR_CANCELLED. Since
  * 0.8. */
 L3A_PUBLIC l3a_status l3a_history_pictures(const l3a_history *history, l3a_taught_callback *each, void *user);
+/* The same for the picture with this checksum, if the model knows it. It takes no longer with a long history. Since 0.9. */
+L3A_PUBLIC l3a_status l3a_history_find(const l3a_history *history, uint64_t checksum, l3a_taught_callback *each, void *user);
+/* The checksums of the pictures that an entry took back and of those that it taught: fills checksums with the first `capacity` of
+ * them, and returns how many there are. checksums may be NULL. Since 0.9. */
+L3A_PUBLIC size_t l3a_history_checksums(const l3a_history *history, size_t entry, uint64_t *checksums, size_t capacity);
 
 /* ---- Packed models --------------------------------------------------------------------------------------------------
  * Since 0.3: a file that holds what tagging needs, and nothing else. l3a_tagger_open() opens it like a model. It is much smaller

@@ -825,6 +825,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_history_review": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "l3a_history_load": (c_int, [c_void_p]),
     "l3a_history_pictures": (c_int, [c_void_p, l3a_taught_callback, c_void_p]),
+    "l3a_history_find": (c_int, [c_void_p, c_uint64, l3a_taught_callback, c_void_p]),
+    "l3a_history_checksums": (c_size_t, [c_void_p, c_size_t, c_void_p, c_size_t]),
     "l3a_pack_write": (c_int, [c_void_p, c_char_p, c_void_p, c_char_p, c_void_p]),
     "l3a_file_open": (c_int, [c_void_p, c_char_p, c_void_p]),
     "l3a_file_recognise": (c_int, [c_void_p, c_char_p, c_void_p]),

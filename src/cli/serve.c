@@ -123,8 +123,13 @@ static l3a_status create_tagger(l3a_context *context, const char *path, const l3
 }
 
 /* The tagger has a context of its own with one thread: its readers and the teacher have one each, and there are many of them. */
-static int serve(const struct arguments *arguments, const char *path, const struct serve_options *options) {
-    const l3a_context_options context_options = {.size = sizeof context_options, .threads = 1, .device = arguments->device};
+static int serve(const struct arguments *arguments, const char *path, struct serve_options *options) {
+    atomic_bool cancel = false;
+    const l3a_context_options context_options = {.size = sizeof context_options,
+                                                 .threads = 1,
+                                                 .device = arguments->device,
+                                                 .on_event = serve_on_event,
+                                                 .event_user = &cancel};
     const l3a_tagger_options tagger_options = {
         .size = sizeof tagger_options, .backbone = argument(arguments, "backbone"), .commit = 1};
     l3a_context *context = NULL;
@@ -142,6 +147,7 @@ static int serve(const struct arguments *arguments, const char *path, const stru
     int code = explain_error(arguments, status, l3a_error_text(context),
                              lock || !hint[0] ? hint : "stop the other server or command that uses this model first");
     if (code == EXIT_DONE) {
+        options->cancel = &cancel;
         code = serve_run(context, tagger, path, options) ? EXIT_FAILED : EXIT_DONE;
     } else {
         close(options->address.socket);

@@ -14,6 +14,14 @@ static const double tolerance = 5e-4;
 /* The same for a search that goes on from the last one, after a few images were added. What remains is known, and does not add up
  * from lesson to lesson. */
 static const double tolerance_of_lessons = 1e-3;
+/* The same for the solutions of a lesson's rows, which add up: the smaller, the more lessons until all classes are searched again.
+ */
+static const double tolerance_of_rows = 2e-5;
+/* A search over rows takes more steps than one over classes, so it must be that much narrower. Columns are multiplied so many at a
+ * time; fewer take hardly less time. */
+enum { NARROWER = 3, TOGETHER = 16 };
+/* If a search takes more steps than this, the next one gets a new factor. */
+enum { MANY_STEPS = 16 };
 
 l3a_status part_create_empty(l3a_context *context, size_t dim, real type, size_t first, size_t last, struct part *part) {
     l3a_status status = L3A_OK;
@@ -182,8 +190,8 @@ static void search_close(struct search *search) {
     systems_free(context, &search->systems);
 }
 
-/* If this fails, it is to be closed all the same. */
-static l3a_status search_open(struct search *search, const struct part *parts) {
+/* Its systems are there already. If this fails, it is to be closed all the same. */
+static l3a_status search_open(struct search *search) {
     l3a_context *context = search->ridge->sums.context;
     l3a_status status = L3A_OK;
     const size_t d = search->ridge->sums.dim, columns = search->columns;
@@ -195,7 +203,6 @@ static l3a_status search_open(struct search *search, const struct part *parts) {
     for (size_t i = 0; i < SEARCH_VECTORS; i++) {
         TRY(vectors_create(context, d, columns, vectors_type(i), vectors[i]));
     }
-    TRY(systems_find(context, parts, search->parts, search->alpha, columns, &search->systems));
 done:
     return status;
 }
@@ -213,47 +220,115 @@ done:
     return status;
 }
 
-static bool judged_alike(const struct part *parts, size_t count, size_t one, size_t other) {
-    bool alike = true;
-    for (size_t p = 0; alike && p < count; p++) {
-        alike = part_judges(&parts[p], one) == part_judges(&parts[p], other);
+/* For each class the parts that judge it, a bit for each part. */
+struct patterns {
+    uint64_t *bits;
+    size_t words; /* of a class */
+};
+
+static l3a_status patterns_make(l3a_context *context, const struct part *parts, size_t count, size_t columns,
+                                struct patterns *patterns) {
+    l3a_status status = L3A_OK;
+    patterns->words = count / 64 + 1;
+    TRY(allocate_zeroed(context, columns, patterns->words * sizeof *patterns->bits, &patterns->bits));
+    for (size_t p = 0; p < count; p++) {
+        for (size_t j = 0; j < parts[p].judged_count && parts[p].judged[j] < columns; j++) {
+            patterns->bits[parts[p].judged[j] * patterns->words + p / 64] |= (uint64_t)1 << p % 64;
+        }
     }
-    return alike;
+done:
+    return status;
+}
+
+static uint64_t hash_words(const uint64_t *words, size_t count) {
+    uint64_t hash = 0;
+    for (size_t i = 0; i < count; i++) {
+        hash = (hash ^ words[i]) * 0x9E3779B97F4A7C15;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+/* Numbers the patterns in the order of their first class. Returns how many there are. places: as many as a power of 2 above the
+ * number of classes, all 0. */
+static size_t number_patterns(const struct patterns *patterns, size_t columns, size_t *places, size_t mask, size_t *number) {
+    const size_t words = patterns->words;
+    size_t count = 0;
+    for (size_t k = 0; k < columns; k++) {
+        const uint64_t *own = patterns->bits + k * words;
+        size_t at = (size_t)hash_words(own, words) & mask;
+        while (places[at] && memcmp(patterns->bits + (places[at] - 1) * words, own, words * sizeof *own) != 0) {
+            at = (at + 1) & mask;
+        }
+        if (!places[at]) {
+            places[at] = k + 1;
+            number[k] = count++;
+        } else {
+            number[k] = number[places[at] - 1];
+        }
+    }
+    return count;
+}
+
+/* Sorts the classes by the number of their system, and lists what each system has. */
+static l3a_status fill_systems(l3a_context *context, const struct part *parts, size_t count, const struct patterns *patterns,
+                               const size_t *number, size_t columns, struct systems *systems) {
+    l3a_status status = L3A_OK;
+    size_t all = 0, used = 0;
+    for (size_t k = 0; k < columns; k++) {
+        systems->items[number[k]].last++;
+    }
+    for (size_t s = 0, first = 0; s < systems->count; s++) {
+        struct system *system = &systems->items[s];
+        first += system->last;
+        system->first = system->last = first - system->last;
+    }
+    for (size_t k = 0; k < columns; k++) {
+        systems->order[systems->items[number[k]].last++] = k;
+    }
+    for (size_t s = 0; s < systems->count; s++) {
+        const uint64_t *bits = patterns->bits + systems->order[systems->items[s].first] * patterns->words;
+        for (size_t w = 0; w < patterns->words; w++) {
+            all += (size_t)__builtin_popcountll(bits[w]);
+        }
+    }
+    TRY(allocate(context, all, sizeof *systems->scatters, &systems->scatters));
+    for (size_t s = 0; s < systems->count; s++) {
+        struct system *system = &systems->items[s];
+        const uint64_t *bits = patterns->bits + systems->order[system->first] * patterns->words;
+        system->scatters = systems->scatters + used;
+        for (size_t p = 0; p < count; p++) {
+            if (bits[p / 64] >> p % 64 & 1) {
+                system->scatters[system->count++] = &parts[p].sums;
+            }
+        }
+        used += system->count;
+    }
+done:
+    return status;
 }
 
 l3a_status systems_find(l3a_context *context, const struct part *parts, size_t count, double alpha, size_t columns,
                         struct systems *systems) {
     l3a_status status = L3A_OK;
-    bool *placed = NULL;
-    size_t used = 0, ordered = 0;
+    struct patterns patterns = {0};
+    size_t *places = NULL, *number = NULL, mask = 1;
+    const size_t judging = alpha == 1 ? 0 : count; /* with α = 1, it does not matter what judges a class */
+    while (mask <= 2 * columns) {
+        mask = 2 * mask + 1;
+    }
     *systems = (struct systems){0};
     TRY(allocate(context, columns, sizeof *systems->order, &systems->order));
-    TRY(allocate(context, columns, sizeof *systems->items, &systems->items));
-    TRY(allocate_zeroed(context, columns, sizeof *placed, &placed));
-    TRY(allocate(context, columns, count * sizeof *systems->scatters, &systems->scatters));
-    for (size_t k = 0; k < columns; k++) {
-        struct system *system = &systems->items[systems->count];
-        if (placed[k]) {
-            continue;
-        }
-        *system = (struct system){.first = ordered, .scatters = systems->scatters + used};
-        for (size_t other = k; other < columns; other++) {
-            if (!placed[other] && (alpha == 1 || judged_alike(parts, count, k, other))) {
-                systems->order[ordered++] = other;
-                placed[other] = true;
-            }
-        }
-        for (size_t p = 0; alpha < 1 && p < count; p++) {
-            if (part_judges(&parts[p], k)) {
-                system->scatters[system->count++] = &parts[p].sums;
-            }
-        }
-        system->last = ordered;
-        used += system->count;
-        systems->count++;
-    }
+    TRY(allocate_zeroed(context, columns, sizeof *systems->items, &systems->items));
+    TRY(allocate(context, columns, sizeof *number, &number));
+    TRY(allocate_zeroed(context, mask + 1, sizeof *places, &places));
+    TRY(patterns_make(context, parts, judging, columns, &patterns));
+    systems->count = number_patterns(&patterns, columns, places, mask, number);
+    TRY(fill_systems(context, parts, judging, &patterns, number, columns, systems));
 done:
-    release(context, placed);
+    release(context, patterns.bits);
+    release(context, places);
+    release(context, number);
     if (status != L3A_OK) {
         systems_free(context, systems);
     }
@@ -411,16 +486,21 @@ done:
     return status;
 }
 
+/* rows = what an end has, in the order of the search */
+static void from_end(const struct search *search, const double *values) {
+    const size_t d = search->ridge->sums.dim;
+    for (size_t c = 0; c < search->columns; c++) {
+        memcpy(search->rows + c * d, values + search->systems.order[c] * d, d * sizeof *search->rows);
+    }
+}
+
 /* Begins where the last search ended. */
 static l3a_status resume(struct search *search, const struct search_end *end) {
     l3a_status status = L3A_OK;
-    const size_t d = search->ridge->sums.dim;
     const double *const ends[] = {end->solution, end->residual};
     struct vectors *const to[] = {&search->solution, &search->residual};
     for (size_t n = 0; n < 2; n++) {
-        for (size_t c = 0; c < search->columns; c++) {
-            memcpy(search->rows + c * d, ends[n] + search->systems.order[c] * d, d * sizeof *search->rows);
-        }
+        from_end(search, ends[n]);
         TRY(vectors_put(to[n], 0, search->columns, search->rows));
     }
     TRY(vectors_combine(&search->residual, NULL, fill_factors(search, 0, 1), &search->solution, NULL,
@@ -439,8 +519,13 @@ static l3a_status keep_end(struct search *search, bool found, struct search_end 
     }
     end->known = false;
     if (!found || (!end->solution && (allocate(context, size, sizeof *end->solution, &end->solution) != L3A_OK ||
-                                      allocate(context, size, sizeof *end->residual, &end->residual) != L3A_OK))) {
+                                      allocate(context, size, sizeof *end->residual, &end->residual) != L3A_OK ||
+                                      allocate(context, search->columns, sizeof *end->error, &end->error) != L3A_OK))) {
+        search_end_free(context, end);
         return L3A_OK;
+    }
+    for (size_t c = 0; c < search->columns; c++) {
+        end->error[search->systems.order[c]] = sqrt(fmax(search->decrease[c], 0));
     }
     double *const ends[] = {end->solution, end->residual};
     const struct vectors *const from[] = {&search->solution, &search->residual};
@@ -460,21 +545,10 @@ done:
 void search_end_free(l3a_context *context, struct search_end *end) {
     release(context, end->solution);
     release(context, end->residual);
+    release(context, end->error);
+    release(context, end->rows);
+    release(context, end->errors);
     *end = (struct search_end){.kept = end->kept};
-}
-
-static l3a_status start(struct search *search, const struct search_end *end) {
-    l3a_status status = L3A_OK;
-    if (end) {
-        TRY(resume(search, end));
-    } else {
-        TRY(begin(search));
-    }
-    choose_all(search);
-    TRY(precondition(search));
-    TRY(turn(search, true));
-done:
-    return status;
 }
 
 /* The factor of P. If there is one from before the sums last changed, it serves as well, because P has hardly changed, and it costs
@@ -497,8 +571,38 @@ done:
     return status;
 }
 
-/* Conjugate gradients on all columns at once. *found: whether they have converged; they are not tried where rounding matters. */
-static l3a_status search_run(struct search *search, bool anew, const struct search_end *end, bool *found) {
+/* Conjugate gradients on all columns at once, from their residuals. *found: whether they have converged. */
+static l3a_status descend(struct search *search, bool *found) {
+    l3a_context *context = search->ridge->sums.context;
+    l3a_status status = L3A_OK;
+    bool going = true;
+    uint64_t n = 0;
+    choose_all(search);
+    TRY(precondition(search));
+    TRY(turn(search, true));
+    for (; n < STEPS && going && search->going_count; n++) {
+        TRY(report_progress(context, "solve", n, STEPS));
+        TRY(apply(search, &search->direction));
+        TRY(report_progress(context, "solve", n, STEPS));
+        TRY(move(search, &going));
+        if (going) {
+            TRY(precondition(search));
+            TRY(turn(search, false));
+        }
+    }
+    *found = going && !search->going_count;
+    search->ridge->sums.factored = n <= MANY_STEPS;
+done:
+    return status;
+}
+
+/* The square of the relative error at which rᵀP⁻¹r / xᵀc ends a search, with P of this scale. */
+static double limit_of(const struct search *search, double error, double scale) {
+    return error * error * fmax(search->alpha / scale, 0.01);
+}
+
+/* Searches for the columns of all classes. *found: it is not tried where rounding matters. */
+static l3a_status search_run(struct search *search, bool anew, const struct search_end *end, double error, bool *found) {
     l3a_status status = L3A_OK;
     double scale;
     bool going;
@@ -507,18 +611,9 @@ static l3a_status search_run(struct search *search, bool anew, const struct sear
     if (!going) {
         goto done;
     }
-    const double error = end ? tolerance_of_lessons : tolerance;
-    search->limit = error * error * fmax(search->alpha / scale, 0.01);
-    TRY(start(search, end));
-    for (int n = 0; n < STEPS && going && search->going_count; n++) {
-        TRY(apply(search, &search->direction));
-        TRY(move(search, &going));
-        if (going) {
-            TRY(precondition(search));
-            TRY(turn(search, false));
-        }
-    }
-    *found = going && !search->going_count;
+    search->limit = limit_of(search, error, scale);
+    TRY(end ? resume(search, end) : begin(search));
+    TRY(descend(search, found));
 done:
     return status;
 }
@@ -529,6 +624,7 @@ static l3a_status solve_each(struct search *search) {
     TRY(vectors_combine(&search->solution, NULL, NULL, &search->target, NULL, NULL, search->columns));
     for (size_t s = 0; s < search->systems.count; s++) {
         const struct system *system = &search->systems.items[s];
+        TRY(report_progress(search->ridge->sums.context, "solve", s, search->systems.count));
         TRY(system_factor(system, search->ridge, search->alpha));
         TRY(vectors_solve(&search->ridge->sums, &search->solution, system->first, system->last - system->first));
     }
@@ -539,13 +635,18 @@ done:
 /* Adds to the rows of the classes [0, count) a share of the sum of all of them. */
 static void lift_rows(const struct search *search, size_t count, double share) {
     const size_t d = search->ridge->sums.dim;
-    for (size_t i = 0; i < d && share != 0; i++) {
-        double sum = 0;
+    for (size_t first = 0; first < d && share != 0; first += TILE) {
+        const size_t size = first + TILE < d ? TILE : d - first;
+        double sum[TILE] = {0};
         for (size_t c = 0; c < search->columns; c++) {
-            sum += search->systems.order[c] < count ? search->rows[c * d + i] : 0;
+            for (size_t i = 0; search->systems.order[c] < count && i < size; i++) {
+                sum[i] += search->rows[c * d + first + i];
+            }
         }
         for (size_t c = 0; c < search->columns; c++) {
-            search->rows[c * d + i] += search->systems.order[c] < count ? share * sum : 0;
+            for (size_t i = 0; search->systems.order[c] < count && i < size; i++) {
+                search->rows[c * d + first + i] += share * sum[i];
+            }
         }
     }
 }
@@ -578,41 +679,196 @@ static void to_rows(const struct search *search, const double *from) {
 
 static void from_rows(const struct search *search, double *to) {
     const size_t d = search->ridge->sums.dim;
-    for (size_t i = 0; i < d; i++) {
+    for (size_t first = 0; first < d; first += TILE) {
+        const size_t last = first + TILE < d ? first + TILE : d;
         for (size_t c = 0; c < search->columns; c++) {
-            to[i * search->columns + search->systems.order[c]] = search->rows[c * d + i];
+            for (size_t i = first; i < last; i++) {
+                to[i * search->columns + search->systems.order[c]] = search->rows[c * d + i];
+            }
         }
     }
 }
 
-l3a_status parts_solve(struct ridge *ridge, const struct part *parts, size_t count, double alpha, double lift, size_t columns,
-                       const double *cross, double *coefficients, struct search_end *end) {
+/* ---- Lessons of few rows ---- */
+
+/* A search for the solutions u of M u = x, for each system of the classes and each row x that was added: column s n + i. */
+static l3a_status open_rows(const struct search *classes, const struct search_end *end, struct search *search) {
+    l3a_context *context = classes->ridge->sums.context;
+    const size_t d = classes->ridge->sums.dim, n = end->row_count, count = classes->systems.count;
     l3a_status status = L3A_OK;
-    const size_t used = columns_in_use(ridge->sums.dim, columns, coefficients);
+    *search = (struct search){.ridge = classes->ridge, .parts = classes->parts, .columns = count * n, .alpha = classes->alpha};
+    TRY(allocate(context, search->columns, sizeof *search->systems.order, &search->systems.order));
+    TRY(allocate(context, count, sizeof *search->systems.items, &search->systems.items));
+    search->systems.count = count;
+    for (size_t s = 0; s < count; s++) {
+        search->systems.items[s] = classes->systems.items[s];
+        search->systems.items[s].first = s * n;
+        search->systems.items[s].last = (s + 1) * n;
+    }
+    TRY(search_open(search));
+    for (size_t c = 0; c < search->columns; c++) {
+        search->systems.order[c] = c;
+        memcpy(search->rows + c * d, end->rows + c % n * d, d * sizeof *search->rows);
+    }
+    TRY(vectors_put(&search->target, 0, search->columns, search->rows));
+    TRY(vectors_put(&search->residual, 0, search->columns, search->rows));
+    memset(search->rows, 0, search->columns * d * sizeof *search->rows);
+    TRY(vectors_put(&search->solution, 0, search->columns, search->rows));
+done:
+    return status;
+}
+
+/* to_k += Σ e_ik u_i over the rows of each class's system, from rows in the order of the search */
+static void add_rows(const struct search *classes, const struct search_end *end, const double *from, double *to) {
+    const size_t d = classes->ridge->sums.dim, n = end->row_count;
+    for (size_t s = 0; s < classes->systems.count; s++) {
+        const struct system *system = &classes->systems.items[s];
+        for (size_t c = system->first; c < system->last; c++) {
+            const size_t k = classes->systems.order[c];
+            for (size_t i = 0; i < n; i++) {
+                const double error = end->errors[i * end->columns + k], *row = from + (s * n + i) * d;
+                for (size_t j = 0; error != 0 && j < d; j++) {
+                    to[k * d + j] += error * row[j];
+                }
+            }
+        }
+    }
+}
+
+/* The bound of √(rᵀP⁻¹r), by the triangle inequality. */
+static void add_errors(const struct search *classes, const struct search *rows, const struct search_end *end) {
+    for (size_t s = 0; s < classes->systems.count; s++) {
+        const struct system *system = &classes->systems.items[s];
+        for (size_t c = system->first; c < system->last; c++) {
+            const size_t k = classes->systems.order[c];
+            for (size_t i = 0; i < end->row_count; i++) {
+                end->error[k] += fabs(end->errors[i * end->columns + k]) * sqrt(fmax(rows->decrease[s * end->row_count + i], 0));
+            }
+        }
+    }
+}
+
+/* Whether what is left is within the tolerance for all classes. */
+static bool is_good(const struct search *classes, const struct search_end *end, const double *cross, double limit) {
+    const size_t d = classes->ridge->sums.dim, columns = classes->columns;
+    bool good = true;
+    for (size_t k = 0; k < columns && good; k++) {
+        double square = 0;
+        for (size_t i = 0; i < d; i++) {
+            square += end->solution[k * d + i] * cross[i * columns + k];
+        }
+        good = end->error[k] * end->error[k] <= limit * square;
+    }
+    return good;
+}
+
+/* The residuals with the rows that were added. */
+static void add_to_residuals(const struct search *classes, const struct search_end *end) {
+    const size_t d = classes->ridge->sums.dim;
+    matrix_multiply(classes->ridge->sums.context->threads, REAL_DOUBLE, true, false, end->columns, d, end->row_count, 1,
+                    end->errors, end->columns, end->rows, d, 1, end->residual, d);
+}
+
+/* Forgets the rows, once the solution or the residual has them. */
+static void drop_rows(l3a_context *context, struct search_end *end) {
+    release(context, end->rows);
+    release(context, end->errors);
+    end->rows = end->errors = NULL;
+    end->row_count = 0;
+}
+
+/* Solves for the rows that were added instead of for all classes. The residuals of all classes of a system change by multiples of
+ * these rows, so their solutions change by the same multiples of the solutions for the rows:
+ *
+ *   r_k += Σ_i e_ik x_i     w_k += Σ_i e_ik u_i     M u_i = x_i
+ *
+ * *found: the end has the solutions. Otherwise it is where a search of all classes has to go on. */
+static l3a_status solve_rows(struct search *classes, const double *cross, struct search_end *end, bool *found) {
+    l3a_context *context = classes->ridge->sums.context;
+    struct search search = {.ridge = classes->ridge};
+    l3a_status status = L3A_OK;
+    double scale;
+    bool good = false;
+    const size_t columns = classes->systems.count * end->row_count;
+    *found = false;
+    if (end->gamma == classes->ridge->gamma && NARROWER * (columns / TOGETHER + 1) <= classes->columns / TOGETHER) {
+        TRY(factor(classes, false, &scale, &good));
+    }
+    if (good) {
+        TRY(open_rows(classes, end, &search));
+        search.limit = limit_of(&search, tolerance_of_rows, scale);
+        TRY(descend(&search, &good));
+    }
+    if (good) {
+        TRY(vectors_get(&search.solution, 0, search.columns, search.rows));
+        add_rows(classes, end, search.rows, end->solution);
+        TRY(vectors_get(&search.residual, 0, search.columns, search.rows));
+        add_rows(classes, end, search.rows, end->residual);
+        add_errors(classes, &search, end);
+        *found = is_good(classes, end, cross, limit_of(classes, tolerance_of_lessons, scale));
+    } else {
+        add_to_residuals(classes, end);
+    }
+    drop_rows(context, end);
+done:
+    search_close(&search);
+    return status;
+}
+
+/* Searches for all classes, up to this error. The search starts from `coefficients`, or from `end` if that is known. */
+static l3a_status solve_classes(struct search *search, const struct part *parts, double lift, const double *cross,
+                                const double *coefficients, double error, struct search_end *end) {
+    l3a_status status = L3A_OK;
+    const size_t columns = search->columns, count = search->parts;
+    const size_t used = columns_in_use(search->ridge->sums.dim, columns, coefficients);
     const double before = parts_lift(lift, parts, used < columns ? count - 1 : count);
-    struct search search = {.ridge = ridge, .parts = count, .columns = columns, .alpha = alpha};
     bool found = false;
-    TRY(search_open(&search, parts));
-    to_rows(&search, cross);
-    TRY(vectors_put(&search.target, 0, columns, search.rows));
-    to_rows(&search, coefficients);
-    lift_rows(&search, used, -before / (1 + before * (double)used));
-    TRY(vectors_put(&search.solution, 0, columns, search.rows));
-    if (alpha < 1 && parts->sums.type == REAL_SINGLE) {
-        const struct search_end *last = end && end->known && end->columns == columns ? end : NULL;
-        const bool again = ridge->sums.factored || last;
-        TRY(search_run(&search, false, last, &found));
+    TRY(search_open(search));
+    to_rows(search, cross);
+    TRY(vectors_put(&search->target, 0, columns, search->rows));
+    to_rows(search, coefficients);
+    lift_rows(search, used, -before / (1 + before * (double)used));
+    TRY(vectors_put(&search->solution, 0, columns, search->rows));
+    if (search->alpha < 1 && parts->sums.type == REAL_SINGLE) {
+        const struct search_end *last = end && end->known ? end : NULL;
+        const bool again = search->ridge->sums.factored || last;
+        TRY(search_run(search, false, last, error, &found));
         if (!found && again) {
-            TRY(search_run(&search, true, NULL, &found));
+            TRY(search_run(search, true, NULL, tolerance, &found));
         }
     }
     if (!found) {
-        TRY(solve_each(&search));
+        TRY(solve_each(search));
     }
     if (end) {
-        TRY(keep_end(&search, found, end));
+        TRY(keep_end(search, found, end));
     }
-    TRY(vectors_get(&search.solution, 0, columns, search.rows));
+    TRY(vectors_get(&search->solution, 0, columns, search->rows));
+done:
+    return status;
+}
+
+l3a_status parts_solve(struct ridge *ridge, const struct part *parts, size_t count, double alpha, double lift, size_t columns,
+                       const double *cross, double *coefficients, struct search_end *end) {
+    l3a_context *context = ridge->sums.context;
+    l3a_status status = L3A_OK;
+    struct search search = {.ridge = ridge, .parts = count, .columns = columns, .alpha = alpha};
+    bool found = false;
+    if (end && (!end->known || end->columns != columns)) {
+        search_end_free(context, end);
+    }
+    const bool resumes = end && end->known, few = resumes && end->row_count;
+    TRY(systems_find(context, parts, count, alpha, columns, &search.systems));
+    if (few) {
+        TRY(solve_rows(&search, cross, end, &found));
+    }
+    if (found) {
+        TRY(allocate(context, columns, ridge->sums.dim * sizeof *search.rows, &search.rows));
+        from_end(&search, end->solution);
+    } else {
+        /* What is left after this one must leave room for what the next lessons of few rows add. */
+        TRY(solve_classes(&search, parts, lift, cross, coefficients, few || !resumes ? tolerance : tolerance_of_lessons, end));
+    }
     lift_rows(&search, columns, parts_lift(lift, parts, count));
     TRY(ridge_check_finite(ridge, search.rows, columns));
     from_rows(&search, coefficients);

@@ -75,13 +75,17 @@ void systems_free(l3a_context *context, struct systems *systems);
 l3a_status system_factor(const struct system *system, struct ridge *ridge, double alpha);
 
 /* Where a search ended, so that the next one can go on from there after a few images were added, without the product M W. If images
- * change M_k by Σ ω x xᵀ and c_k by Σ ω x y, then c_k - M_k w_k changes by Σ ω x (y - x·w_k). */
+ * change M_k by Σ ω x xᵀ and c_k by Σ ω x y, then c_k - M_k w_k changes by Σ x e, e = ω (y - x·w_k). With few rows x, these and
+ * their e are kept instead of the change: then it is enough to solve M u = x for them (part.c). */
 struct search_end {
     bool kept; /* whether to keep it at all */
     bool known;
     size_t columns;
     double gamma;
     double *solution, *residual; /* [columns x d], without the lift */
+    double *error;               /* [columns]: bounds of √(rᵀP⁻¹r) */
+    double *rows, *errors;       /* [row_count x d], [row_count x columns]: x and e that the residuals lack */
+    size_t row_count;
 };
 
 void search_end_free(l3a_context *context, struct search_end *end);

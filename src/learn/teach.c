@@ -41,6 +41,8 @@ struct lesson {
     struct model_columns next;
     double *class_weight; /* v now */
     double *residual;     /* [d x classes]: what the lesson adds to C - M W; NULL: not wanted */
+    double *few, *errors; /* or its rows x [rows x d] and e = ω (y - x·w) [rows x classes], if they are few; NULL: not wanted */
+    size_t few_count;
     uint64_t pseudo_labels;
 
     /* A block of images. Each has V rows (views.h). */
@@ -59,8 +61,9 @@ enum { LESSON_ROWS = 1024, LESSON_ARRAYS = 8 };
 
 static void lesson_free(struct lesson *lesson) {
     l3a_context *context = lesson->model->context;
-    void *const owned[] = {lesson->residual, lesson->place,  lesson->order,  lesson->class_weight, lesson->rows,   lesson->values,
-                           lesson->given,    lesson->labels, lesson->pseudo, lesson->scores,       lesson->weight, lesson->targets};
+    void *const owned[] = {lesson->residual, lesson->place,   lesson->order,  lesson->class_weight, lesson->rows,
+                           lesson->values,   lesson->given,   lesson->labels, lesson->pseudo,       lesson->scores,
+                           lesson->weight,   lesson->targets, lesson->few,    lesson->errors};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
         release(context, owned[i]);
     }
@@ -217,6 +220,21 @@ static bool uses_pseudo_labels(const struct lesson *lesson) {
     return lesson->model->options.pseudo != L3A_PSEUDO_OFF && old_classes(lesson);
 }
 
+/* How the search will go on: from the lesson's rows, if there are fewer of them than classes, or from the residuals. */
+static l3a_status prepare_residual(struct lesson *lesson) {
+    l3a_context *context = lesson->model->context;
+    const size_t d = model_dim(lesson->model), all = lesson->classes.count, rows = lesson->taught->row_count * lesson->each;
+    l3a_status status = L3A_OK;
+    if (rows < all && rows <= LESSON_ROWS) {
+        TRY(allocate(context, rows, d * sizeof *lesson->few, &lesson->few));
+        TRY(allocate(context, rows, all * sizeof *lesson->errors, &lesson->errors));
+    } else {
+        TRY(allocate_zeroed(context, d, all * sizeof *lesson->residual, &lesson->residual));
+    }
+done:
+    return status;
+}
+
 static l3a_status prepare_block(struct lesson *lesson) {
     l3a_model *model = lesson->model;
     l3a_status status = L3A_OK;
@@ -238,7 +256,7 @@ static l3a_status prepare_block(struct lesson *lesson) {
     TRY(arrays_allocate(model->context, list, LESSON_ARRAYS));
     if (lesson->sign > 0 && model->evidence->end.known) {
         lesson->lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count);
-        TRY(allocate_zeroed(model->context, model_dim(model), all * sizeof *lesson->residual, &lesson->residual));
+        TRY(prepare_residual(lesson));
     }
     lesson->block = n;
     lesson->expanded = (struct block){
@@ -246,6 +264,23 @@ static l3a_status prepare_block(struct lesson *lesson) {
     TRY(block_create(&lesson->expanded));
 done:
     return status;
+}
+
+/* The columns of the model come first, in the same order. */
+static void copy_columns(struct lesson *lesson) {
+    const l3a_model *model = lesson->model;
+    const size_t old = old_classes(lesson), all = lesson->classes.count;
+    const struct model_columns *next = &lesson->next;
+    if (!old) {
+        return;
+    }
+    memcpy(next->counts, model->counts, old * sizeof *next->counts);
+    memcpy(next->label_weight, model->label_weight, old * sizeof *next->label_weight);
+    memcpy(next->class_weight, model->class_weight, old * sizeof *next->class_weight);
+    for (size_t i = 0; i < model_dim(model); i++) {
+        memcpy(next->cross + i * all, model->evidence->cross + i * old, old * sizeof *next->cross);
+        memcpy(next->coefficients + i * all, model->coefficients + i * old, old * sizeof *next->coefficients);
+    }
 }
 
 /* The class columns of the next model: those of the model, and zeros for new classes. Counts those of the lesson. */
@@ -258,9 +293,7 @@ static l3a_status prepare_columns(struct lesson *lesson) {
     const size_t all = lesson->classes.count;
     TRY(model_columns_create(context, model_dim(model), all, next));
     TRY(allocate(context, all, sizeof *lesson->class_weight, &lesson->class_weight));
-    for (size_t k = 0; k < old_classes(lesson); k++) {
-        model_columns_copy(next, model_dim(model), all, k, model, k);
-    }
+    copy_columns(lesson);
     if (lesson->sign < 0) { /* as they were when the lesson was taught */
         class_weights(next->counts, all, model->options.weights, model->options.scaling, lesson->class_weight);
     }
@@ -360,6 +393,28 @@ done:
     return status;
 }
 
+/* Keeps the rows of a block, and what they add, whose y - x·w is in the targets. */
+static l3a_status keep_few(struct lesson *lesson) {
+    l3a_context *context = lesson->model->context;
+    const size_t d = model_dim(lesson->model), all = lesson->classes.count, n = lesson->expanded.count;
+    const real type = options_real(&lesson->model->options);
+    double *errors = lesson->errors + lesson->few_count * all;
+    void *values = NULL;
+    l3a_status status = L3A_OK;
+    TRY(allocate(context, n, d * real_size(type), &values));
+    TRY(block_read(&lesson->expanded, values));
+    for (size_t i = 0; i < n * d; i++) {
+        lesson->few[lesson->few_count * d + i] = real_get(type, values, i);
+    }
+    for (size_t i = 0; i < n * all; i++) {
+        errors[i] = lesson->weight[i / all] * lesson->targets[i];
+    }
+    lesson->few_count += n;
+done:
+    release(context, values);
+    return status;
+}
+
 /* Adds Σ ω x (y - x·w) to the residual, α times as much with y = 0 for classes that the rows were not judged for. The model's
  * scores are those with the lift. */
 static l3a_status add_residual(struct lesson *lesson) {
@@ -382,7 +437,7 @@ static l3a_status add_residual(struct lesson *lesson) {
             lesson->targets[i * all + k] = label == -1 ? -model->options.alpha * score : (label == 1) - score;
         }
     }
-    TRY(block_cross(&lesson->expanded, lesson->weight, lesson->targets, all, 1, lesson->residual));
+    TRY(lesson->few ? keep_few(lesson) : block_cross(&lesson->expanded, lesson->weight, lesson->targets, all, 1, lesson->residual));
 done:
     return status;
 }
@@ -404,7 +459,7 @@ static l3a_status sum_section(struct lesson *lesson, struct section *section) {
             TRY(scatter_add_rows(scatter, &lesson->expanded, lesson->sign, lesson->weight));
             TRY(block_cross(&lesson->expanded, lesson->weight, lesson->targets, lesson->classes.count, lesson->sign,
                             lesson->next.cross));
-            TRY(lesson->residual ? add_residual(lesson) : L3A_OK);
+            TRY(lesson->residual || lesson->few ? add_residual(lesson) : L3A_OK);
         } else if (lesson->recursive) {
             TRY(ridge_update(&model->evidence->ridge, &lesson->expanded, lesson->weight, lesson->targets, lesson->next.cross,
                              lesson->next.coefficients));
@@ -447,23 +502,36 @@ done:
     return status;
 }
 
+/* Columns of 0 for new classes. */
+static bool extend_end(l3a_context *context, struct search_end *end, size_t d, size_t all) {
+    return end->columns == all ||
+           (extend_array(context, &end->solution, end->columns * d, all * d, sizeof *end->solution) == L3A_OK &&
+            extend_array(context, &end->residual, end->columns * d, all * d, sizeof *end->residual) == L3A_OK &&
+            extend_array(context, &end->error, end->columns, all, sizeof *end->error) == L3A_OK);
+}
+
 /* The search will go on from where it ended, with columns for the new classes. */
 static void keep_residual(struct lesson *lesson) {
     l3a_context *context = lesson->model->context;
     struct search_end *end = &lesson->model->evidence->end;
     const size_t d = model_dim(lesson->model), all = lesson->classes.count;
     end->kept = true;
-    end->known = lesson->residual && end->known &&
-                 extend_array(context, &end->solution, end->columns * d, all * d, sizeof *end->solution) == L3A_OK &&
-                 extend_array(context, &end->residual, end->columns * d, all * d, sizeof *end->residual) == L3A_OK;
-    end->columns = end->known ? all : 0;
-    for (size_t k = 0; end->known && k < all; k++) {
+    end->known = (lesson->residual || lesson->few) && end->known && extend_end(context, end, d, all);
+    if (!end->known) {
+        search_end_free(context, end);
+        return;
+    }
+    end->columns = all;
+    for (size_t k = 0; lesson->residual && k < all; k++) {
         for (size_t i = 0; i < d; i++) {
             end->residual[k * d + i] += lesson->residual[i * all + k];
         }
     }
-    if (!end->known) {
-        search_end_free(context, end);
+    if (lesson->few) {
+        end->rows = lesson->few;
+        end->errors = lesson->errors;
+        end->row_count = lesson->few_count;
+        lesson->few = lesson->errors = NULL;
     }
 }
 

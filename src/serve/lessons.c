@@ -13,6 +13,11 @@ static void refuse_by_library(struct request *request, l3a_status status) {
 static void refuse_change(struct request *request, l3a_status status) {
     struct server *server = request->server;
     const char *text = l3a_error_text(server->context);
+    if (status == L3A_ERROR_CANCELLED) {
+        server->teacher.cancelled = true;
+        refuse_cancelled(request);
+        return;
+    }
     const bool passes = status == L3A_ERROR_IO || status == L3A_ERROR_FULL;
     if (!passes && status != L3A_ERROR_CHECKSUM && status != L3A_ERROR_TRUNCATED) {
         refuse_by_library(request, status);
@@ -40,6 +45,25 @@ static void changed(struct server *server) {
     if (!teacher_publish(server)) {
         note(server, "the new model cannot be described: %s", l3a_error_text(server->context));
     }
+}
+
+/* The history has one lesson more or less, which touched these pictures. */
+static void follow(struct server *server, uint64_t *touched, size_t count) {
+    const l3a_history *history = NULL;
+    if (l3a_tagger_history(server->tagger, &history) == L3A_OK) {
+        ledger_follow(&server->ledger, history, touched, count);
+    } else {
+        ledger_outdate(&server->ledger);
+    }
+    free(touched);
+    changed(server);
+}
+
+/* The pictures that the last lesson touched; NULL if that cannot be found out. */
+static uint64_t *touched_last(struct server *server, size_t *count) {
+    const l3a_history *history = NULL;
+    *count = 0;
+    return l3a_tagger_history(server->tagger, &history) == L3A_OK ? ledger_touched(history, count) : NULL;
 }
 
 /* ---- Teaching ---- */
@@ -181,7 +205,9 @@ static void write_taught(struct request *request, const l3a_lesson *lesson, cons
         already += l3a_lesson_outcome(lesson, i) == L3A_ERROR_EXISTS;
     }
     if (taught) {
-        changed(server);
+        size_t count;
+        uint64_t *touched = touched_last(server, &count);
+        follow(server, touched, count);
         atomic_fetch_add(&server->metrics.lessons, 1);
         atomic_fetch_add(&server->metrics.lesson_pictures, taught);
     }
@@ -199,7 +225,10 @@ static void write_taught(struct request *request, const l3a_lesson *lesson, cons
 void teach_lesson(struct request *request) {
     struct server *server = request->server;
     const l3a_json_value *instead = l3a_json_get(l3a_json_root(request->json), "instead");
-    const l3a_lesson_options options = {.size = sizeof options, .instead = l3a_json_number(instead) != 0};
+    const l3a_lesson_options options = {.size = sizeof options,
+                                        .instead = l3a_json_number(instead) != 0,
+                                        .most_new_classes = LESSON_TAGS,
+                                        .most_classes = MODEL_TAGS};
     l3a_teach_report report = {.size = sizeof report};
     const double began = seconds_now();
     l3a_lesson *lesson = NULL;
@@ -246,12 +275,19 @@ void undo_lesson(struct request *request) {
                wanted);
         return;
     }
+    size_t count;
+    const bool renamed = last.old_name != NULL;
+    uint64_t *touched = touched_last(server, &count);
     const l3a_status status = l3a_tagger_undo(server->tagger, NULL);
     if (status != L3A_OK) {
+        free(touched);
         refuse_change(request, status);
         return;
     }
-    changed(server);
+    if (renamed) { /* a class has its old name again */
+        ledger_outdate(&server->ledger);
+    }
+    follow(server, touched, count);
     atomic_fetch_add(&server->metrics.undone, 1);
     text_print(&request->answer, "{\"undone\": {");
     lesson_write(&request->answer, &last);
@@ -277,6 +313,7 @@ void rename_class(struct request *request) {
         refuse_change(request, status);
         return;
     }
+    ledger_outdate(&server->ledger);
     changed(server);
     text_print(&request->answer, "{\"exact\": %s", exact ? "true" : "false");
     text_print(&request->answer, ", ");

@@ -12,6 +12,7 @@
 
 #include "l3a/l3a.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -44,7 +45,12 @@ struct serve_options {
     uint64_t cache;                 /* bytes of features of pictures that were seen */
     int workers;                    /* threads that compute */
     void (*note)(const char *text); /* says what happens, one line at a time */
+    atomic_bool *cancel;            /* see serve_on_event() */
 };
+
+/* The callback for events of the tagger's context. user: an atomic_bool that the options point to. The server sets it when it ends
+ * and a lesson takes too long, which is then cancelled. */
+int serve_on_event(const l3a_event *event, void *user);
 
 /* Serves until SIGTERM or SIGINT. The tagger's model is locked by the caller. Returns 0, or 1 after an error that was noted. */
 int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, const struct serve_options *options);

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DRAIN_SECONDS = 30, REST_LIMIT = 300, CONNECTION_MEMORY = 64 << 10, HTTP_THREADS = 2, BACKLOG = 1024 };
+enum { DRAIN_SECONDS = 30, LESSON_SECONDS = 20, REST_LIMIT = 300, CONNECTION_MEMORY = 64 << 10, HTTP_THREADS = 2, BACKLOG = 1024 };
 
 /* ---- The address ---- */
 
@@ -125,10 +125,15 @@ static void wait_for_end(struct server *server, const sigset_t *set) {
     }
 }
 
-/* Answers what has been asked, and takes no new connections. A second signal ends the wait. */
+int serve_on_event(const l3a_event *event, void *user) {
+    return event->kind == L3A_EVENT_PROGRESS && atomic_load((const atomic_bool *)user);
+}
+
+/* Answers what has been asked, and takes no new connections. A second signal ends the wait. Lessons are cancelled a while before
+ * its end, so that there is time to save the model. */
 static void drain(struct server *server, const sigset_t *set) {
     const struct timespec moment = {.tv_nsec = 20000000};
-    const double until = seconds_now() + DRAIN_SECONDS;
+    const double start = seconds_now(), until = start + DRAIN_SECONDS;
     atomic_store(&server->draining, true);
     note(server, "ending: no new connections; requests in progress are answered");
     MHD_quiesce_daemon(server->daemon);
@@ -137,7 +142,13 @@ static void drain(struct server *server, const sigset_t *set) {
         if (number == SIGTERM || number == SIGINT) {
             break;
         }
+        if (seconds_now() > start + LESSON_SECONDS) {
+            atomic_store(server->options->cancel, true);
+        }
         peers_watch(server);
+    }
+    if (atomic_load(&server->in_flight)) {
+        atomic_store(server->options->cancel, true);
     }
 }
 
@@ -155,6 +166,7 @@ static bool prepare(struct server *server) {
     snprintf(server->backbone, sizeof server->backbone, "%s", name ? name + 1 : backbone ? backbone : "in the model file");
     pthread_mutex_init(&server->teacher.lock, NULL);
     pthread_mutex_init(&server->knowledge_lock, NULL);
+    pthread_mutex_init(&server->ledger.lock, NULL);
     pthread_mutex_init(&server->peer_lock, NULL);
     gethostname(server->own_name, sizeof server->own_name - 1);
     if (options->token) {
@@ -218,6 +230,7 @@ int serve_run(l3a_context *context, l3a_tagger *tagger, const char *model_path, 
         close(server->library);
     }
     knowledge_free(server->knowledge);
+    ledger_free(&server->ledger);
     cache_free(server->cache);
     free(server->teacher.trouble);
     free(server->teacher.unsavable);

@@ -11,6 +11,8 @@
 
 enum { KEY_BYTES = 16, KEY_TEXT = 2 * KEY_BYTES + 1, REQUEST_PICTURES = 1000, JSON_VALUES = 1 << 20 };
 enum { CLIENT_NAME = 16, CLIENT_SLOTS = 256, PARTING = 64 };
+/* New tags that a lesson may bring, and tags that a model may have. */
+enum { LESSON_TAGS = 1000, MODEL_TAGS = 10000 };
 
 struct server;
 struct peer;
@@ -132,27 +134,50 @@ bool request_json_head(struct request *request, struct worker *worker, size_t le
 
 /* ---- What is known: what readers of the server see of the model ---- */
 
-struct taught {
-    uint64_t checksum;
-    char *judgement; /* as JSON */
-};
-
 /* It never changes; the teacher makes a new one. */
 struct knowledge {
     atomic_uint users;
     uint64_t edition;
     size_t classes;
-    bool takes_features;             /* it is enough to know a picture's features to teach it */
-    struct text class_list, history; /* as JSON */
+    bool takes_features;    /* it is enough to know a picture's features to teach it */
+    struct text class_list; /* as JSON */
     char **names;
-    struct taught *taught; /* by checksum */
-    size_t taught_count;
 };
 
 struct knowledge *knowledge_keep(struct server *server);
 void knowledge_free(struct knowledge *knowledge);
-/* How the picture was taught, as JSON; "null". */
-const char *knowledge_taught(const struct knowledge *knowledge, uint64_t checksum);
+
+/* ---- The ledger: what was taught ---- */
+
+struct taught;
+struct lesson_text;
+
+/* The teacher changes it; all others read it under its lock. */
+struct ledger {
+    pthread_mutex_t lock;
+    bool current;                /* otherwise the next update makes it anew */
+    struct lesson_text *lessons; /* the oldest first */
+    size_t count, capacity;
+    char *gap;              /* why nothing older can be undone */
+    struct taught **chains; /* the pictures, by checksum */
+    size_t chain_count, taught_count;
+};
+
+void ledger_free(struct ledger *ledger);
+/* Ends an answer with the history, or with what was said about a picture ("null" if nothing was). */
+void ledger_write_history(struct ledger *ledger, struct text *text);
+void ledger_write_taught(struct ledger *ledger, uint64_t checksum, struct text *text);
+/* For the teacher's thread: */
+/* There is no history, for this reason. */
+void ledger_close(struct ledger *ledger, const char *why);
+/* Everything may have changed. */
+void ledger_outdate(struct ledger *ledger);
+/* Makes it anew if it is outdated; false: that has failed. */
+bool ledger_update(struct ledger *ledger, const l3a_history *history);
+/* The checksums of the pictures that the last lesson touched, for the caller to free; NULL: not enough memory. */
+uint64_t *ledger_touched(const l3a_history *history, size_t *count);
+/* Follows the history by one lesson, taught or undone, which touched these pictures. If it cannot, it is outdated. */
+void ledger_follow(struct ledger *ledger, const l3a_history *history, const uint64_t *touched, size_t count);
 
 /* The id of a lesson as answers and requests have it: a text, since not every program keeps 64 bits of a number. */
 enum { LESSON_ID = 17 };
@@ -219,6 +244,7 @@ struct teacher {
     size_t waiting;
     bool stop, reload, copy, unsaved;
     bool unreadable;    /* the history cannot be read */
+    bool cancelled;     /* a change was cancelled because the server ends */
     char *trouble;      /* why lessons cannot be kept; NULL: they can */
     bool trouble_stays; /* until the model is loaded again */
     char *unsavable;    /* why the model's file does not have the lessons of the history; NULL: it has, or soon will */
@@ -233,6 +259,8 @@ void teacher_reload(struct server *server);
 void teacher_copy(struct server *server);
 /* Hands a request to the teacher; false: too many are waiting. */
 bool teacher_add(struct request *request);
+/* Ends a request that the teacher has no time for any more. */
+void refuse_cancelled(struct request *request);
 /* For the teacher's thread: */
 /* Shows readers what the model is now. */
 bool teacher_publish(struct server *server);
@@ -353,6 +381,7 @@ struct server {
     atomic_bool uploading;
     pthread_mutex_t knowledge_lock;
     struct knowledge *knowledge;
+    struct ledger ledger;
     pthread_mutex_t peer_lock;
     struct peer *newest_peer, *oldest_peer;
     double watched; /* when the connections were looked at last */

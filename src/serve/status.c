@@ -96,10 +96,8 @@ void classes_now(struct request *request) {
 }
 
 void history_now(struct request *request) {
-    struct knowledge *knowledge = knowledge_keep(request->server);
-    text_add(&request->answer, knowledge->history.bytes, knowledge->history.length);
+    ledger_write_history(&request->server->ledger, &request->answer);
     request->status = MHD_HTTP_OK;
-    knowledge_free(knowledge);
 }
 
 /* ---- Routes ---- */

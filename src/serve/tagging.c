@@ -234,8 +234,7 @@ void tags_write(struct text *text, const l3a_tags *tags, bool all) {
     text_print(text, "]");
 }
 
-void picture_write(struct text *text, const struct picture *picture, const l3a_tags *tags, const struct knowledge *knowledge,
-                   bool all) {
+void picture_write(struct text *text, const struct picture *picture, const l3a_tags *tags, bool all) {
     text_print(text, "{\"name\": ");
     text_json(text, picture->name ? picture->name : "");
     if (picture->key[0]) {
@@ -258,7 +257,9 @@ void picture_write(struct text *text, const struct picture *picture, const l3a_t
     tags_write(text, tags, all);
     text_print(text, ", \"uncertain\": ");
     text_number(text, uncertainty(tags), 4);
-    text_print(text, ", \"taught\": %s}", knowledge_taught(knowledge, picture->checksum));
+    text_print(text, ", \"taught\": ");
+    ledger_write_taught(&picture->request->server->ledger, picture->checksum, text);
+    text_print(text, "}");
 }
 
 /* The objects of the pictures, each by itself: failures stand between those that were scored. */
@@ -270,8 +271,7 @@ struct writing {
 
 static void write_one(struct picture *picture, const l3a_tags *tags, void *user) {
     const struct writing *writing = user;
-    picture_write(&writing->objects[picture - writing->request->pictures], picture, tags, writing->knowledge,
-                  writing->request->all);
+    picture_write(&writing->objects[picture - writing->request->pictures], picture, tags, writing->request->all);
 }
 
 static void write_all(struct request *request, const struct writing *writing, bool missing) {
@@ -284,7 +284,7 @@ static void write_all(struct request *request, const struct writing *writing, bo
             continue;
         }
         if (picture->problem) {
-            picture_write(&writing->objects[i], picture, NULL, writing->knowledge, false);
+            picture_write(&writing->objects[i], picture, NULL, false);
         }
         text_print(answer, written++ ? ",\n  " : "\n  ");
         text_add(answer, writing->objects[i].bytes, writing->objects[i].length);

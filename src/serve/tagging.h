@@ -19,8 +19,7 @@ size_t json_count(const l3a_json_value *value);
 typedef void each_tagged(struct picture *picture, const l3a_tags *tags, void *user);
 bool pictures_score(struct request *request, struct worker *worker, each_tagged *each, void *user);
 /* Adds the object of a picture to the answer. */
-void picture_write(struct text *text, const struct picture *picture, const l3a_tags *tags, const struct knowledge *knowledge,
-                   bool all);
+void picture_write(struct text *text, const struct picture *picture, const l3a_tags *tags, bool all);
 void tags_write(struct text *text, const l3a_tags *tags, bool all);
 
 #endif

@@ -22,76 +22,13 @@ struct knowledge *knowledge_keep(struct server *server) {
 
 void knowledge_free(struct knowledge *knowledge) {
     if (knowledge && atomic_fetch_sub(&knowledge->users, 1) == 1) {
-        for (size_t i = 0; i < knowledge->taught_count; i++) {
-            free(knowledge->taught[i].judgement);
-        }
         for (size_t i = 0; knowledge->names && i < knowledge->classes; i++) {
             free(knowledge->names[i]);
         }
         free(knowledge->names);
-        free(knowledge->taught);
         text_free(&knowledge->class_list);
-        text_free(&knowledge->history);
         free(knowledge);
     }
-}
-
-static int compare_checksums(const void *left, const void *right) {
-    const uint64_t a = ((const struct taught *)left)->checksum, b = ((const struct taught *)right)->checksum;
-    return a < b ? -1 : a > b;
-}
-
-const char *knowledge_taught(const struct knowledge *knowledge, uint64_t checksum) {
-    const struct taught wanted = {.checksum = checksum};
-    const struct taught *found =
-        knowledge->taught_count ? bsearch(&wanted, knowledge->taught, knowledge->taught_count, sizeof wanted, compare_checksums)
-                                : NULL;
-    return found && found->judgement ? found->judgement : "null";
-}
-
-static void write_labelled(struct text *text, const l3a_model *model, const int8_t *labels, int8_t label) {
-    size_t count = 0;
-    text_print(text, "[");
-    for (size_t k = 0; k < l3a_model_class_count(model); k++) {
-        if (labels[k] == label) {
-            text_print(text, count++ ? ", " : "");
-            text_json(text, l3a_model_class(model, k));
-        }
-    }
-    text_print(text, "]");
-}
-
-struct gathering {
-    struct knowledge *knowledge;
-    const l3a_model *model;
-    size_t capacity;
-};
-
-static int gather_taught(const char *path, uint64_t checksum, const int8_t *labels, int complete, void *user) {
-    struct gathering *gathering = user;
-    struct knowledge *knowledge = gathering->knowledge;
-    struct text text = {0};
-    (void)path;
-    if (knowledge->taught_count == gathering->capacity) {
-        const size_t capacity = gathering->capacity ? 2 * gathering->capacity : 64;
-        struct taught *taught = realloc(knowledge->taught, capacity * sizeof *taught);
-        if (!taught) {
-            return 1;
-        }
-        knowledge->taught = taught;
-        gathering->capacity = capacity;
-    }
-    text_print(&text, "{\"tags\": ");
-    write_labelled(&text, gathering->model, labels, 1);
-    text_print(&text, ", \"not\": ");
-    if (complete) {
-        text_print(&text, "[]");
-    } else {
-        write_labelled(&text, gathering->model, labels, 0);
-    }
-    text_print(&text, ", \"only\": %s}", complete ? "false" : "true");
-    knowledge->taught[knowledge->taught_count++] = (struct taught){checksum, text.bytes};
-    return text.failed;
 }
 
 static bool write_classes(struct knowledge *knowledge, const l3a_model *model) {
@@ -117,59 +54,6 @@ static bool write_classes(struct knowledge *knowledge, const l3a_model *model) {
     text_print(text, "]");
     free(thresholds);
     return !text->failed;
-}
-
-void lesson_id(uint64_t id, char text[LESSON_ID]) {
-    snprintf(text, LESSON_ID, "%016llx", (unsigned long long)id);
-}
-
-void lesson_write(struct text *text, const l3a_history_entry *entry) {
-    char id[LESSON_ID];
-    lesson_id(entry->id, id);
-    text_print(text, "\"lesson\": %llu, \"id\": \"%s\"", (unsigned long long)entry->number, id);
-}
-
-static void write_entry(struct text *text, const l3a_history *history, size_t index) {
-    l3a_history_entry entry = {.size = sizeof entry};
-    struct tm parts;
-    char when[32] = "";
-    size_t pictures;
-    const char *name;
-    if (l3a_history_entry_at(history, index, &entry) != L3A_OK) {
-        return;
-    }
-    const time_t seconds = (time_t)entry.seconds;
-    if (gmtime_r(&seconds, &parts)) {
-        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    }
-    text_print(text, "{");
-    lesson_write(text, &entry);
-    text_print(text, ", \"time\": \"%s\", \"kind\": \"%s\", \"pictures\": %zu, \"taken_back\": %zu, \"tags\": {", when, entry.kind,
-               entry.pictures, entry.taken_back);
-    for (size_t k = 0; (name = l3a_history_class(history, index, k, &pictures)); k++) {
-        text_print(text, k ? ", " : "");
-        text_json(text, name);
-        text_print(text, ": %zu", pictures);
-    }
-    text_print(text, "}");
-    if (entry.old_name) {
-        text_print(text, ", \"from\": ");
-        text_json(text, entry.old_name);
-        text_print(text, ", \"to\": ");
-        text_json(text, entry.new_name);
-    }
-    text_print(text, ", \"can_undo\": %s}", entry.can_undo ? "true" : "false");
-}
-
-static void write_history(struct text *text, const l3a_history *history) {
-    text_print(text, "{\"lessons\": [");
-    for (size_t i = l3a_history_count(history); i-- > 0;) {
-        text_print(text, i + 1 < l3a_history_count(history) ? ",\n  " : "\n  ");
-        write_entry(text, history, i);
-    }
-    text_print(text, "], \"gap\": ");
-    text_json(text, l3a_history_gap(history));
-    text_print(text, "}\n");
 }
 
 static int list_classes(size_t index, l3a_status status, const l3a_tags *tags, void *user) {
@@ -208,13 +92,11 @@ static bool gather_packed(struct server *server, struct knowledge *knowledge) {
     const bool good = features && l3a_reader_score(reader, features, 1, list_classes, knowledge) == L3A_OK;
     free(features);
     l3a_reader_free(reader);
-    text_print(&knowledge->history, "{\"lessons\": [], \"gap\": \"a packed model cannot be taught\"}\n");
     return good && !knowledge->class_list.failed;
 }
 
 static bool gather(struct server *server, struct knowledge *knowledge) {
     const l3a_history *history = NULL;
-    struct gathering gathering = {.knowledge = knowledge};
     const l3a_status status = l3a_tagger_history(server->tagger, &history);
     server->teacher.unreadable = status != L3A_OK;
     if (status != L3A_OK) {
@@ -224,6 +106,7 @@ static bool gather(struct server *server, struct knowledge *knowledge) {
     atomic_store(&server->readonly, server->options->readonly || !model);
     if (!model) {
         teacher_set_trouble(server, NULL, false);
+        ledger_close(&server->ledger, "a packed model cannot be taught");
         return gather_packed(server, knowledge);
     }
     knowledge->takes_features = l3a_tagger_takes_features(server->tagger);
@@ -231,21 +114,13 @@ static bool gather(struct server *server, struct knowledge *knowledge) {
         return false;
     }
     if (status != L3A_OK) { /* the model of the file is served, without what the history has */
-        text_print(&knowledge->history, "{\"lessons\": [], \"gap\": \"the history cannot be read\"}\n");
-        return !knowledge->history.failed;
+        ledger_close(&server->ledger, "the history cannot be read");
+        return true;
     }
     server->teacher.lessons = (size_t)l3a_history_ahead(history);
     server->teacher.unsaved = server->teacher.unsaved || server->teacher.lessons;
     atomic_store(&server->metrics.unsaved, server->teacher.lessons);
-    gathering.model = model;
-    write_history(&knowledge->history, history);
-    if (l3a_history_pictures(history, gather_taught, &gathering) != L3A_OK) {
-        return false;
-    }
-    if (knowledge->taught_count) {
-        qsort(knowledge->taught, knowledge->taught_count, sizeof *knowledge->taught, compare_checksums);
-    }
-    return !knowledge->history.failed;
+    return ledger_update(&server->ledger, history);
 }
 
 bool teacher_publish(struct server *server) {
@@ -268,6 +143,11 @@ bool teacher_publish(struct server *server) {
 }
 
 /* ---- The thread ---- */
+
+void refuse_cancelled(struct request *request) {
+    refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "send it again when the server is back",
+           "the server is shutting down; nothing was changed");
+}
 
 bool teacher_add(struct request *request) {
     struct teacher *teacher = &request->server->teacher;
@@ -349,6 +229,7 @@ static void reload(struct server *server) {
     }
     server->teacher.unsaved = false;
     teacher_set_unsavable(server, NULL);
+    ledger_outdate(&server->ledger);
     if (teacher_publish(server)) {
         note(server, "loaded %s again", server->model_path);
     }
@@ -419,6 +300,16 @@ static void save_now(struct server *server) {
     teacher->lessons = 0; /* if the model cannot be saved, not at once again */
 }
 
+/* A lesson that was cancelled leaves a model that would have to be loaded again first. */
+static void save_at_end(struct server *server) {
+    if (server->teacher.cancelled) {
+        note(server, "the model is not saved; what was taught is in its history");
+    } else {
+        atomic_store(server->options->cancel, false);
+        save_now(server);
+    }
+}
+
 static void *teach(void *argument) {
     struct server *server = argument;
     struct request *request;
@@ -426,13 +317,17 @@ static void *teach(void *argument) {
     for (;;) {
         switch (next_duty(&server->teacher, &request)) {
         case TEACH:
-            request->route->teach(request);
+            if (atomic_load(server->options->cancel)) {
+                refuse_cancelled(request);
+            } else {
+                request->route->teach(request);
+            }
             request_done(request);
             break;
         case SAVE: save_now(server); break;
         case RELOAD: reload(server); break;
         case COPY: examiner_copy(server); break;
-        case END: save_now(server); return NULL;
+        case END: save_at_end(server); return NULL;
         }
     }
 }

@@ -58,18 +58,19 @@ static void read_position(const l3a_model *model, struct position *position) {
     }
 }
 
+/* Without the fingerprint, which takes time that grows with the model. */
 static struct position position_now(const l3a_history *history) {
     const struct entry *last = history->count ? history->entries[history->count - 1] : NULL;
     return (struct position){.number = last ? last->number : history->base_number,
                              .id = last ? last->id : history->base_id,
-                             .fingerprint = fingerprint_of(*history->model),
                              .sequence = history->sequence};
 }
 
 static l3a_status write_position(const l3a_history *history) {
     const struct position now = position_now(history);
     char text[104];
-    int length = snprintf(text, sizeof text, "%" PRIu64 " %016" PRIx64 " %016" PRIx64, now.number, now.id, now.fingerprint);
+    int length =
+        snprintf(text, sizeof text, "%" PRIu64 " %016" PRIx64 " %016" PRIx64, now.number, now.id, fingerprint_of(*history->model));
     if (now.sequence) {
         snprintf(text + length, sizeof text - (size_t)length, " %" PRIu64, now.sequence);
     }
@@ -208,13 +209,19 @@ done:
     return status;
 }
 
+/* The first entry that is not in the journal yet. */
+static size_t stored_count(const l3a_history *history) {
+    size_t stored = history->count;
+    while (stored && !history->entries[stored - 1]->length) {
+        stored--;
+    }
+    return stored;
+}
+
 /* The end of the last entry that is in the journal. */
 static uint64_t stored_end(const l3a_history *history) {
-    uint64_t end = 0;
-    for (size_t i = 0; i < history->count && history->entries[i]->length; i++) {
-        end = history->entries[i]->offset + history->entries[i]->length;
-    }
-    return end;
+    const size_t stored = stored_count(history);
+    return stored ? history->entries[stored - 1]->offset + history->entries[stored - 1]->length : 0;
 }
 
 static l3a_status catch_up(l3a_history *history);
@@ -226,6 +233,8 @@ l3a_status history_begin(l3a_context *context, const char *model_path, l3a_model
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
     made->model = model;
+    TRY(allocate_zeroed(context, 1, sizeof *made->known, &made->known));
+    made->known->context = context;
     TRY(copy_text(context, model_path, strlen(model_path), &made->model_path));
     TRY(find_files(made, model_path));
     TRY(journal_read(context, made->path, &made->journal));
@@ -272,6 +281,10 @@ void l3a_history_free(l3a_history *history) {
         }
         drop_marks(history);
         release(context, history->marks);
+        if (history->known) {
+            known_free(history->known);
+        }
+        release(context, history->known);
         release(context, history->entries);
         journal_free(&history->journal);
         l3a_model_free(history->own);
@@ -419,6 +432,7 @@ static l3a_status take_back(l3a_history *history, l3a_teach_report *report) {
     TRY(check_revert(history));
     TRY(revert(history, last, report));
     report->images = last->pictures;
+    known_forget_last(history->known, history->entries, history->count);
     history->count--;
     if (!last->length) {
         entry_free(history->context, last);
@@ -516,15 +530,6 @@ done:
 
 uint64_t l3a_history_ahead(const l3a_history *history) {
     return history ? history->sequence - history->saved : 0;
-}
-
-/* The first entry that is not in the journal yet. */
-static size_t stored_count(const l3a_history *history) {
-    size_t stored = 0;
-    while (stored < history->count && history->entries[stored]->length) {
-        stored++;
-    }
-    return stored;
 }
 
 /* The bytes of the journal that must stay. */

@@ -18,7 +18,7 @@
 #define L3A_HISTORY_H
 
 #include "base/file.h"
-#include "tag/journal.h"
+#include "tag/known.h"
 
 struct l3a_history {
     l3a_context *context;
@@ -36,6 +36,7 @@ struct l3a_history {
     uint64_t sequence, saved; /* of the last change that was committed, and of the last one that the model in the file contains */
     struct entry **marks;     /* of entries in the journal that were undone; not committed yet */
     size_t mark_count, mark_capacity;
+    struct known_index *known; /* of the entries; may lack the newest */
 };
 
 /* The history of a model that was loaded from this path, or that will be saved there. *model may be replaced by another model. */
@@ -51,13 +52,9 @@ bool history_is_complete(const l3a_history *history);
 /* Whether an entry can be taken back once those after it were. */
 bool history_can_revert(const l3a_history *history, size_t index);
 
-/* A picture that the model knows: a row of an entry that no later entry has taken back. */
-struct known {
-    struct entry *entry;
-    size_t position; /* of the entry */
-    size_t row;
-};
-
+/* The index of the pictures that the model knows, up to date. */
+l3a_status history_index(const l3a_history *history, const struct known_index **index);
+/* All of them, in the order in which they were taught. */
 l3a_status history_known(const l3a_history *history, struct known **pictures, size_t *count);
 /* The labels of a known picture for all classes of the model, under the names that they have now. */
 void history_labels(const l3a_history *history, const struct known *picture, int8_t *labels);

@@ -109,45 +109,21 @@ const char *l3a_history_tags(const l3a_history *history, size_t entry, size_t in
 
 /* ---- Pictures that the model knows ---- */
 
-/* The position of the entry of a lesson, or history->count. */
-static size_t find_lesson(const l3a_history *history, uint64_t number) {
-    size_t i = 0;
-    while (i < history->count && history->entries[i]->number != number) {
-        i++;
-    }
-    return i;
-}
-
-/* Removes the picture that a row takes back. */
-static void remove_known(struct known *pictures, size_t *count, const struct entry *entry, uint64_t row) {
-    for (size_t i = 0; i < *count; i++) {
-        if (pictures[i].entry == entry && pictures[i].row == row) {
-            memmove(pictures + i, pictures + i + 1, (--*count - i) * sizeof *pictures);
-            return;
-        }
-    }
+l3a_status history_index(const l3a_history *history, const struct known_index **index) {
+    *index = history->known;
+    return known_update(history->known, history->entries, history->count);
 }
 
 l3a_status history_known(const l3a_history *history, struct known **pictures, size_t *count) {
+    const struct known_index *index;
     struct known *made = NULL;
-    size_t rows = 0;
     l3a_status status = L3A_OK;
-    for (size_t i = 0; i < history->count; i++) {
-        rows += history->entries[i]->row_count;
-    }
-    TRY(allocate(history->context, rows, sizeof *made, &made));
+    TRY(history_index(history, &index));
+    TRY(allocate(history->context, index->count, sizeof *made, &made));
     *count = 0;
-    for (size_t i = 0; i < history->count; i++) {
-        struct entry *entry = history->entries[i];
-        for (size_t j = 0; j < entry->row_count; j++) {
-            if (j >= entry->back_count) {
-                made[(*count)++] = (struct known){entry, i, j};
-                continue;
-            }
-            const size_t taught = find_lesson(history, entry->rows[j].lesson);
-            if (taught < i) {
-                remove_known(made, count, history->entries[taught], entry->rows[j].row);
-            }
+    for (size_t i = 0; i < index->count; i++) {
+        if (!index->records[i].taken_back) {
+            made[(*count)++] = index->records[i].picture;
         }
     }
     *pictures = made;
@@ -157,19 +133,21 @@ done:
 
 /* The name that a class of an entry has now. */
 static const char *name_now(const l3a_history *history, size_t position, const char *name) {
-    for (size_t i = position + 1; i < history->count; i++) {
-        const struct entry *entry = history->entries[i];
-        if (names_classes(entry) && strcmp(entry->classes.items[0], name) == 0) {
+    const struct known_index *index = history->known;
+    for (size_t i = 0; i < index->rename_count; i++) {
+        const struct entry *entry = history->entries[index->renames[i]];
+        if (index->renames[i] > position && strcmp(entry->classes.items[0], name) == 0) {
             name = entry->classes.items[1];
         }
     }
     return name;
 }
 
-/* The class of the model that a class of an entry is now; SIZE_MAX: none. */
-static size_t class_now(const l3a_history *history, size_t position, const char *name) {
+/* The class of the model that class k of an entry is now; SIZE_MAX: none. It is often number k of the model, too. */
+static size_t class_now(const l3a_history *history, const struct known *picture, size_t k) {
     const text_list *classes = &(*history->model)->classes;
-    const size_t class = text_list_find(classes, name_now(history, position, name));
+    const char *name = name_now(history, picture->position, picture->entry->classes.items[k]);
+    const size_t class = k < classes->count && strcmp(classes->items[k], name) == 0 ? k : text_list_find(classes, name);
     return class < classes->count ? class : SIZE_MAX;
 }
 
@@ -180,7 +158,7 @@ void history_labels(const l3a_history *history, const struct known *picture, int
     memset(labels, -1, classes->count);
     for (size_t k = 0; k < entry->classes.count; k++) {
         const int8_t label = entry->labels[picture->row * entry->classes.count + k];
-        const size_t class = label >= 0 ? class_now(history, picture->position, entry->classes.items[k]) : SIZE_MAX;
+        const size_t class = label >= 0 ? class_now(history, picture, k) : SIZE_MAX;
         if (class != SIZE_MAX && label > labels[class]) {
             labels[class] = label;
         }
@@ -382,6 +360,18 @@ static bool row_is_complete(const struct entry *entry, size_t row) {
     return !memchr(entry->labels + row * entry->classes.count, -1, entry->classes.count);
 }
 
+/* Calls back for a picture that the model knows. labels: room for those of all classes. */
+static l3a_status call_back(const l3a_history *history, const struct known *picture, int8_t *labels, l3a_taught_callback *each,
+                            void *user) {
+    const struct pictured *row = &picture->entry->rows[picture->row];
+    l3a_status status = L3A_OK;
+    history_labels(history, picture, labels);
+    FAIL_IF(each(row->path, row->checksum, labels, row_is_complete(picture->entry, picture->row), user), history->context,
+            L3A_ERROR_CANCELLED, NULL, "the pictures that were taught: cancelled");
+done:
+    return status;
+}
+
 l3a_status l3a_history_pictures(const l3a_history *history, l3a_taught_callback *each, void *user) {
     REQUIRE(history, history, each);
     l3a_context *context = history->context;
@@ -392,14 +382,35 @@ l3a_status l3a_history_pictures(const l3a_history *history, l3a_taught_callback 
     TRY(history_known(history, &pictures, &count));
     TRY(allocate(context, (*history->model)->classes.count, 1, &labels));
     for (size_t i = 0; i < count; i++) {
-        const struct entry *entry = pictures[i].entry;
-        const struct pictured *row = &entry->rows[pictures[i].row];
-        history_labels(history, &pictures[i], labels);
-        FAIL_IF(each(row->path, row->checksum, labels, row_is_complete(entry, pictures[i].row), user), context, L3A_ERROR_CANCELLED,
-                NULL, "the pictures that were taught: cancelled");
+        TRY(call_back(history, &pictures[i], labels, each, user));
     }
 done:
     release(context, pictures);
     release(context, labels);
     return status;
+}
+
+l3a_status l3a_history_find(const l3a_history *history, uint64_t checksum, l3a_taught_callback *each, void *user) {
+    REQUIRE(history, history, each);
+    l3a_context *context = history->context;
+    const struct known_index *index;
+    int8_t *labels = NULL;
+    l3a_status status = L3A_OK;
+    TRY(history_index(history, &index));
+    const struct known found = known_by_checksum(index, checksum);
+    if (found.entry) {
+        TRY(allocate(context, (*history->model)->classes.count, 1, &labels));
+        TRY(call_back(history, &found, labels, each, user));
+    }
+done:
+    release(context, labels);
+    return status;
+}
+
+size_t l3a_history_checksums(const l3a_history *history, size_t entry, uint64_t *checksums, size_t capacity) {
+    const struct entry *found = entry_at(history, entry);
+    for (size_t i = 0; found && checksums && i < found->row_count && i < capacity; i++) {
+        checksums[i] = found->rows[i].checksum;
+    }
+    return found ? found->row_count : 0;
 }

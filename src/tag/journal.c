@@ -522,15 +522,6 @@ done:
     return status;
 }
 
-static bool is_listed(const struct entry *entry, struct entry *const *entries, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (entries[i] == entry) {
-            return true;
-        }
-    }
-    return false;
-}
-
 struct copying {
     output_file output;
     uint64_t offset;
@@ -588,7 +579,7 @@ l3a_status journal_keep(struct journal *journal, struct entry *const *entries, s
         TRY(journal_add(journal, end, NULL, 0));
     }
     for (size_t i = 0; i < journal->count; i++) {
-        if (is_listed(journal->entries[i], entries, count)) {
+        if (kept < count && journal->entries[i] == entries[kept]) { /* both are in the order of the file */
             journal->entries[kept++] = journal->entries[i];
         } else {
             entry_free(context, journal->entries[i]);

@@ -4,6 +4,9 @@
 #include "base/sized.h"
 #include "base/utf8.h"
 
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -34,6 +37,8 @@ void l3a_lesson_free(l3a_lesson *lesson) {
             picture_free(lesson->context, &lesson->pictures[i]);
         }
         text_list_clear(lesson->context, &lesson->classes);
+        release(lesson->context, lesson->found);
+        release(lesson->context, lesson->chains);
         release(lesson->context, lesson->pictures);
         release(lesson->context, lesson);
     }
@@ -113,7 +118,57 @@ l3a_status check_new_name(l3a_context *context, const char *name) {
                         "the name of a new class contains U+%04X, a character that cannot be seen: '%s'", (unsigned)code, name);
 }
 
-/* Finds or adds the class of a name. */
+static size_t *chain_of(const l3a_lesson *lesson, const char *name) {
+    return &lesson->chains[XXH3_64bits(name, strlen(name)) & (lesson->chain_count - 1)];
+}
+
+static void link_class(const l3a_lesson *lesson, size_t class) {
+    size_t *chain = chain_of(lesson, lesson->classes.items[class]);
+    lesson->found[class].next = *chain;
+    *chain = class + 1;
+}
+
+/* Makes room for one more class. */
+static l3a_status make_room(l3a_lesson *lesson) {
+    enum { FEWEST = 16 };
+    l3a_context *context = lesson->context;
+    const size_t needed = lesson->classes.count + 1;
+    size_t *chains = NULL;
+    l3a_status status = L3A_OK;
+    TRY(grow_array(context, &lesson->found, &lesson->found_capacity, needed, sizeof *lesson->found));
+    if (needed > lesson->chain_count) {
+        const size_t count = lesson->chain_count ? 2 * lesson->chain_count : FEWEST;
+        TRY(allocate_zeroed(context, count, sizeof *chains, &chains));
+        release(context, lesson->chains);
+        lesson->chains = chains;
+        lesson->chain_count = count;
+        for (size_t k = 0; k < lesson->classes.count; k++) {
+            link_class(lesson, k);
+        }
+    }
+done:
+    return status;
+}
+
+/* The class of a name that is in order; adds it if need be. */
+static l3a_status find_or_add(l3a_lesson *lesson, const char *name, size_t *class) {
+    l3a_status status = L3A_OK;
+    size_t at = lesson->chain_count ? *chain_of(lesson, name) : 0;
+    while (at && strcmp(lesson->classes.items[at - 1], name) != 0) {
+        at = lesson->found[at - 1].next;
+    }
+    *class = at ? at - 1 : lesson->classes.count;
+    if (!at) {
+        TRY(make_room(lesson));
+        TRY(text_list_add(lesson->context, &lesson->classes, name, strlen(name)));
+        lesson->found[*class] = (struct lesson_class){0};
+        link_class(lesson, *class);
+    }
+done:
+    return status;
+}
+
+/* Finds or adds the class of a name, without the spaces around it. */
 static l3a_status find_class(l3a_lesson *lesson, const char *who, const char *given, size_t *class) {
     l3a_context *context = lesson->context;
     char *name = NULL;
@@ -129,10 +184,7 @@ static l3a_status find_class(l3a_lesson *lesson, const char *who, const char *gi
         fail_in(context, status, "%s", who);
         goto done;
     }
-    *class = text_list_find(&lesson->classes, name);
-    if (*class == lesson->classes.count) {
-        TRY(text_list_add(context, &lesson->classes, name, length));
-    }
+    TRY(find_or_add(lesson, name, class));
 done:
     release(context, name);
     return status;
@@ -170,13 +222,14 @@ static l3a_status add_mark(l3a_lesson *lesson, const char *who, const char *name
     l3a_status status = L3A_OK;
     size_t class = 0;
     TRY(find_class(lesson, who, name, &class));
-    for (size_t i = 0; i < *count; i++) {
-        if (marks[i].class == class) {
-            FAIL_IF(!keep && marks[i].label != label, lesson->context, L3A_ERROR_CLASS, "remove it from one of the two lists",
-                    "%s: '%s' is listed both as shown and as not shown", who, lesson->classes.items[class]);
-            return L3A_OK;
-        }
+    struct lesson_class *found = &lesson->found[class];
+    if (found->judgement == lesson->judgements) {
+        FAIL_IF(!keep && marks[found->mark].label != label, lesson->context, L3A_ERROR_CLASS, "remove it from one of the two lists",
+                "%s: '%s' is listed both as shown and as not shown", who, lesson->classes.items[class]);
+        return L3A_OK;
     }
+    found->judgement = lesson->judgements;
+    found->mark = *count;
     marks[(*count)++] = (struct mark){class, label};
 done:
     return status;
@@ -189,6 +242,7 @@ l3a_status lesson_marks(l3a_lesson *lesson, const char *who, const l3a_judgement
     l3a_status status = L3A_OK;
     TRY(check_judgement(context, who, judgement));
     *count = 0;
+    lesson->judgements++;
     TRY(allocate(context, judgement->tag_count + judgement->absent_count + judgement->judged_count, sizeof *made, &made));
     for (size_t i = 0; i < judgement->tag_count; i++) {
         TRY(add_mark(lesson, who, judgement->tags[i], 1, false, made, count));

@@ -24,9 +24,20 @@ struct lesson_picture {
     char *problem;
 };
 
+/* Finds a class of the lesson by its name, and its mark in the judgement that is being read. */
+struct lesson_class {
+    size_t next;            /* of the classes with the same hash, plus 1; 0: none */
+    size_t judgement, mark; /* the number of the last judgement that marks it, and which of its marks does */
+};
+
 struct l3a_lesson {
     l3a_context *context;
-    text_list classes; /* that any picture marks */
+    text_list classes;          /* that any picture marks */
+    struct lesson_class *found; /* [classes] */
+    size_t found_capacity;
+    size_t *chains; /* [a power of 2]: their first class, plus 1 */
+    size_t chain_count;
+    size_t judgements; /* that were read */
     struct lesson_picture *pictures;
     size_t count, capacity;
 };

@@ -2,6 +2,7 @@
  *
  * Everything that may go wrong with a picture is found out before the model changes. */
 #include "base/sized.h"
+#include "base/text_index.h"
 #include "extract/intake.h"
 #include "image/prepare.h"
 #include "learn/model.h"
@@ -21,10 +22,10 @@ enum fate { LEAVE_OUT, ADD, REPLACE };
 
 struct plan {
     enum fate fate;
-    bool seen;         /* it need not be read: it was taught before in the same way */
-    bool bad;          /* it cannot be read */
-    uint64_t checksum; /* of its file */
-    size_t known;      /* REPLACE: which picture that the model knows; known_count: none, it is as `was` says */
+    bool seen;          /* it need not be read: it was taught before in the same way */
+    bool bad;           /* it cannot be read */
+    uint64_t checksum;  /* of its file */
+    struct known known; /* the picture as the model knows it; REPLACE without one: it is as `was` says */
 };
 
 struct teaching {
@@ -40,8 +41,7 @@ struct teaching {
     struct plan *plans;
     text_list classes; /* of the model, then new ones */
     size_t *places;    /* of the lesson's classes among them; SIZE_MAX: no picture shows it */
-    struct known *known;
-    size_t known_count;
+    const struct known_index *known;
     struct mark *was;
     size_t was_count;
     bool was_complete;
@@ -60,7 +60,6 @@ static void release_classes(struct teaching *teaching) {
 static void teaching_free(struct teaching *teaching) {
     release(teaching->context, teaching->features);
     release(teaching->context, teaching->plans);
-    release(teaching->context, teaching->known);
     release(teaching->context, teaching->was);
     release_classes(teaching);
 }
@@ -134,6 +133,7 @@ static l3a_status read_memory(struct teaching *teaching) {
     TRY(allocate(context, teaching->width, sizeof *features, &features));
     for (size_t i = 0; i < teaching->lesson->count; i++) {
         if (teaching->lesson->pictures[i].bytes) {
+            TRY(report_progress(context, "pictures", i, teaching->lesson->count));
             TRY(read_bytes(teaching, &preparer, i, planes, features));
         }
     }
@@ -238,33 +238,35 @@ static void warn_of_likeness(const struct teaching *teaching) {
     }
 }
 
-/* Whether a picture, if it can be read, shows a class of the lesson. */
-static bool is_shown(const struct teaching *teaching, size_t class) {
+/* Notes which classes of the lesson are shown by a picture that can be read, or has not been read yet. */
+static void find_shown(const struct teaching *teaching, bool *shown) {
     for (size_t i = 0; i < teaching->lesson->count; i++) {
         const struct lesson_picture *picture = &teaching->lesson->pictures[i];
         for (size_t j = 0; j < picture->mark_count && !teaching->plans[i].bad; j++) {
-            if (picture->marks[j].class == class && picture->marks[j].label == 1) {
-                return true;
-            }
+            shown[picture->marks[j].class] = shown[picture->marks[j].class] || picture->marks[j].label == 1;
         }
     }
-    return false;
 }
 
 /* The classes of the model, then those of the lesson that it does not know, as far as pictures show them. */
 static l3a_status find_classes(struct teaching *teaching) {
     l3a_context *context = teaching->context;
     const text_list *old = &teaching->model->classes, *own = &teaching->lesson->classes;
+    text_index known = {0};
+    bool *shown = NULL;
     l3a_status status = L3A_OK;
     release_classes(teaching);
     TRY(allocate(context, own->count, sizeof *teaching->places, &teaching->places));
+    TRY(allocate_zeroed(context, own->count, sizeof *shown, &shown));
+    find_shown(teaching, shown);
+    TRY(text_index_make(context, old->items, old->count, &known));
     for (size_t k = 0; k < old->count; k++) {
         TRY(text_list_add(context, &teaching->classes, old->items[k], strlen(old->items[k])));
     }
     for (size_t k = 0; k < own->count; k++) {
-        const size_t place = text_list_find(old, own->items[k]);
+        const size_t place = text_index_find(&known, own->items[k]);
         teaching->places[k] = place < old->count ? place : SIZE_MAX;
-        if (place == old->count && is_shown(teaching, k)) {
+        if (place == old->count && shown[k]) {
             TRY(check_new_name(context, own->items[k]));
             teaching->places[k] = teaching->classes.count;
             TRY(text_list_add(context, &teaching->classes, own->items[k], strlen(own->items[k])));
@@ -272,6 +274,22 @@ static l3a_status find_classes(struct teaching *teaching) {
     }
     TRY(allocate(context, teaching->classes.count, 1, &teaching->labels));
     TRY(allocate(context, teaching->classes.count, 1, &teaching->other));
+done:
+    text_index_free(context, &known);
+    release(context, shown);
+    return status;
+}
+
+/* Checks the limits of the lesson's options. */
+static l3a_status check_limits(const struct teaching *teaching) {
+    const size_t all = teaching->classes.count, old = teaching->model->classes.count, most_new = teaching->options.most_new_classes,
+                 most = teaching->options.most_classes;
+    l3a_status status = L3A_OK;
+    FAIL_IF(most_new && all - old > most_new, teaching->context, L3A_ERROR_CLASS, "teach them in several lessons",
+            "the lesson has %zu new tags; %zu is the most", all - old, most_new);
+    FAIL_IF(most && all > most && all > old, teaching->context, L3A_ERROR_CLASS,
+            "use tags that there are, or teach these to another model",
+            "the model would have %zu tags with the %zu new ones of this lesson; %zu is the most", all, all - old, most);
 done:
     return status;
 }
@@ -325,26 +343,16 @@ static void labels_known(const struct teaching *teaching, const struct known *pi
 
 /* ---- What was taught before ---- */
 
-/* The picture that the model knows with the same content or, failing that and if `by_path`, from the same file; known_count: none.
- */
-static l3a_status find_known(const struct teaching *teaching, size_t index, bool by_path, size_t *found) {
+/* The picture that the model knows with the same content or, failing that and if `by_path`, from the same file. */
+static l3a_status find_known(const struct teaching *teaching, size_t index, bool by_path, struct known *found) {
     l3a_context *context = teaching->context;
     const struct lesson_picture *picture = &teaching->lesson->pictures[index];
     char *absolute = NULL, *relative = NULL;
     l3a_status status = L3A_OK;
-    *found = teaching->known_count;
-    for (size_t i = 0; i < teaching->known_count && *found == teaching->known_count; i++) {
-        const struct pictured *row = &teaching->known[i].entry->rows[teaching->known[i].row];
-        *found = row->checksum == teaching->plans[index].checksum ? i : *found;
-    }
-    if (!by_path || !is_file(picture) || *found < teaching->known_count) {
-        return L3A_OK;
-    }
-    TRY(history_paths(teaching->history, picture->path, &absolute, &relative));
-    for (size_t i = 0; i < teaching->known_count && *found == teaching->known_count; i++) {
-        const struct pictured *row = &teaching->known[i].entry->rows[teaching->known[i].row];
-        const bool same = strcmp(row->path, absolute) == 0 || (relative[0] && strcmp(row->relative, relative) == 0);
-        *found = same ? i : *found;
+    *found = known_by_checksum(teaching->known, teaching->plans[index].checksum);
+    if (by_path && is_file(picture) && !found->entry) {
+        TRY(history_paths(teaching->history, picture->path, &absolute, &relative));
+        *found = known_by_path(teaching->known, absolute, relative);
     }
 done:
     release(context, absolute);
@@ -417,13 +425,13 @@ static l3a_status plan_picture(struct teaching *teaching, size_t index) {
         return L3A_OK;
     }
     TRY(find_known(teaching, index, instead, &plan->known));
-    if (plan->known == teaching->known_count) {
+    if (!plan->known.entry) {
         FAIL_IF(instead && !teaching->options.was && !history_is_complete(teaching->history), context, L3A_ERROR_STATE,
                 "say how it was taught before ('was')", "%s: the history does not say how this picture was taught", path);
         plan->fate = instead && teaching->options.was ? REPLACE : ADD;
         return L3A_OK;
     }
-    const struct known *known = &teaching->known[plan->known];
+    const struct known *known = &plan->known;
     labels_known(teaching, known, teaching->other);
     if (says_the_same(teaching, index, teaching->labels, teaching->other)) {
         return leave_out(teaching, index, NULL, known->entry->number);
@@ -445,16 +453,16 @@ static l3a_status find_seen(struct teaching *teaching) {
         struct plan *plan = &teaching->plans[i];
         input_file input = {.file = -1};
         TRY(labels_of(teaching, i, teaching->labels)); /* before time is spent on pictures */
-        if (!is_file(picture) || !teaching->known_count || input_open(teaching->context, picture->path, &input) != L3A_OK) {
+        if (!is_file(picture) || !teaching->known->count || input_open(teaching->context, picture->path, &input) != L3A_OK) {
             continue;
         }
         if (input_checksum(&input, 0, input.size, &plan->checksum) == L3A_OK) {
             TRY(find_known(teaching, i, false, &plan->known));
-            plan->seen = plan->known < teaching->known_count;
+            plan->seen = plan->known.entry != NULL;
         }
         input_close(&input);
         if (plan->seen) {
-            const struct known *known = &teaching->known[plan->known];
+            const struct known *known = &plan->known;
             labels_known(teaching, known, teaching->other);
             plan->seen = says_the_same(teaching, i, teaching->labels, teaching->other);
             TRY(plan->seen ? leave_out(teaching, i, NULL, known->entry->number) : L3A_OK);
@@ -486,14 +494,13 @@ done:
 
 /* A row that takes back what was taught before. */
 static l3a_status fill_back(const struct teaching *teaching, struct entry *entry, size_t row, size_t index) {
-    const size_t known = teaching->plans[index].known;
+    const struct known *picture = &teaching->plans[index].known;
     l3a_status status = L3A_OK;
-    if (known == teaching->known_count) {
+    if (!picture->entry) {
         TRY(labels_before(teaching, teaching->labels));
         TRY(fill_row(teaching, entry, row, index));
         return L3A_OK;
     }
-    const struct known *picture = &teaching->known[known];
     labels_known(teaching, picture, teaching->labels);
     TRY(fill_row(teaching, entry, row, index));
     entry->rows[row].checksum = picture->entry->rows[picture->row].checksum;
@@ -597,8 +604,9 @@ static l3a_status prepare(struct teaching *teaching, struct entry **entry) {
     TRY(tagger_loading(teaching->tagger, teaching->model->options.views, &teaching->loading));
     TRY(allocate_zeroed(context, count, sizeof *teaching->plans, &teaching->plans));
     TRY(allocate(context, count, teaching->width * sizeof *teaching->features, &teaching->features));
-    TRY(history_known(teaching->history, &teaching->known, &teaching->known_count));
+    TRY(history_index(teaching->history, &teaching->known));
     TRY(find_classes(teaching));
+    TRY(check_limits(teaching));
     TRY(find_seen(teaching));
     TRY(read_pictures(teaching));
     TRY(find_classes(teaching));

@@ -126,6 +126,13 @@ l3a_status cpu_scatter_expand(struct scatter *scatter);
 /* √(scale ω) x of the rows [*next, …) with a weight above 0, at most `most`; returns how many there are, and moves *next on. */
 size_t cpu_block_take(const struct block *rows, const double *weight, double scale, size_t *next, size_t most, real type, void *to);
 
+/* mixture.c */
+/* y += share · x Σ roots, for each mixture with its own vectors and roots. */
+l3a_status cpu_add_roots(l3a_context *context, size_t dim, double share, const struct mixture *mixtures, size_t count,
+                         const double *x, double *y);
+/* The rows of roots that this multiplies together at most. */
+size_t cpu_strip_rows(size_t dim);
+
 /* rank.c */
 l3a_status cpu_rank(l3a_context *context, const float *scores, size_t rows, size_t classes, uint32_t *order);
 

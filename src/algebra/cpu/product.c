@@ -1,9 +1,9 @@
 /* Y = M X for M = scale · A + share · Σ scatters. All are symmetric, and only their lower triangles are stored. X and Y have LANES
  * columns of doubles. Each element of M is computed once and used for both triangles. Four rows are processed together, so that a
- * row of X and of Y is read from the cache once for all four. Roots come afterwards: Y += share · Rᵀ(R X).
+ * row of X and of Y is read from the cache once for all four.
  *
- * With several mixtures, a triangle is added to A while A is read. Roots are few rows, so A is multiplied once for all mixtures
- * that have no triangle, and their roots come on top. */
+ * With several mixtures, a triangle is added to A while A is read. A is multiplied once for mixtures that have no triangle and
+ * follow one another. Roots come on top (mixture.c). */
 #include "algebra/cpu/cpu.h"
 
 #include "base/memory.h"
@@ -116,7 +116,8 @@ FOR_EACH_PROCESSOR static void multiply_rows(const struct product *product, size
 }
 
 uint64_t cpu_multiply_bytes(enum place place, const l3a_context *context, size_t dim, size_t rows) {
-    return place == PROCESSOR ? (work_size(context, dim) + rows * dim) * sizeof(double) : 0;
+    const uint64_t strip = cpu_strip_rows(dim);
+    return place == PROCESSOR ? (work_size(context, dim) + rows * strip + strip * dim) * sizeof(double) : 0;
 }
 
 /* Slices of about the same area. */
@@ -154,29 +155,6 @@ static void multiply_lanes(struct product *product, int threads, const double *x
     }
 }
 
-/* Y += share · Σ (X Rᵀ) R over the roots, with X and Y [rows x dim]. Some rows of R at a time go through the work space, in double
- * precision, with room before them for the products of some rows of X. */
-static void multiply_roots(const struct product *product, const l3a_context *context, const double *x, size_t rows, double *y) {
-    const size_t dim = product->dim, room = LANES * dim, most = work_size(context, 1) - LANES, strip = most < room ? most : room;
-    double *products = product->work, *wide = product->work + room;
-    for (size_t t = 0; t < product->count; t++) {
-        const struct scatter *root = product->scatters[t];
-        for (size_t first = 0; root->is_root && first < root->rows; first += strip) {
-            const size_t count = root->rows - first < strip ? root->rows - first : strip, chunk = room / count;
-            for (size_t i = 0; i < count * dim; i++) {
-                wide[i] = real_get(root->type, root->held, first * dim + i);
-            }
-            for (size_t at = 0; at < rows; at += chunk) {
-                const size_t n = rows - at < chunk ? rows - at : chunk;
-                matrix_multiply(context->threads, REAL_DOUBLE, false, true, n, count, dim, product->share, x + at * dim, dim, wide,
-                                dim, 0, products, count);
-                matrix_multiply(context->threads, REAL_DOUBLE, false, false, n, dim, count, 1, products, count, wide, dim, 1,
-                                y + at * dim, dim);
-            }
-        }
-    }
-}
-
 static bool has_only_roots(const struct scatter *const *scatters, size_t count) {
     size_t i = 0;
     while (i < count && scatters[i]->is_root) {
@@ -193,31 +171,31 @@ static size_t first_single(const struct scatter *const *scatters, size_t count) 
     return i;
 }
 
-/* y [rows x dim] = x (scale · A + share · Σ scatters) */
+/* y [rows x dim] = x (scale · A + share · Σ triangles) */
 static void multiply_mixture(struct product *product, const l3a_context *context, const struct mixture *mixture, double scale,
                              const double *x, size_t rows, double *y) {
+    enum { MANY = 2 * LANES };
     const size_t dim = product->dim;
+    const bool alone = has_only_roots(mixture->scatters, mixture->count);
     product->scale = scale;
     product->scatters = mixture->scatters;
     product->count = mixture->count;
     product->fused = first_single(mixture->scatters, mixture->count);
-    const size_t passes = scale == 0 && has_only_roots(mixture->scatters, mixture->count) ? 0 : rows; /* over A and the triangles */
-    memset(y, 0, (rows - passes) * dim * sizeof *y);
-    for (size_t first = 0; first < passes; first += LANES) {
+    if (alone && scale == 0) {
+        memset(y, 0, rows * dim * sizeof *y);
+        return;
+    }
+    if (alone && rows >= MANY) {
+        matrix_multiply_symmetric(context->threads, rows, dim, x, dim, product->square, product->stride, y, dim);
+        for (size_t i = 0; i < rows * dim; i++) {
+            y[i] *= scale;
+        }
+        return;
+    }
+    for (size_t first = 0; first < rows; first += LANES) {
         const size_t columns = rows - first < LANES ? rows - first : LANES;
         multiply_lanes(product, context->threads, x + first * dim, columns, y + first * dim);
     }
-    multiply_roots(product, context, x, rows, y);
-}
-
-/* The most rows of a mixture that has roots and no triangle. */
-static size_t most_with_roots(const struct mixture *mixtures, size_t count) {
-    size_t most = 0;
-    for (size_t m = 0; m < count; m++) {
-        const bool counts = mixtures[m].count && has_only_roots(mixtures[m].scatters, mixtures[m].count);
-        most = counts && mixtures[m].rows > most ? mixtures[m].rows : most;
-    }
-    return most;
 }
 
 l3a_status cpu_vectors_multiply(const struct sums *sums, double scale, double share, const struct mixture *mixtures, size_t count,
@@ -226,37 +204,20 @@ l3a_status cpu_vectors_multiply(const struct sums *sums, double scale, double sh
     l3a_status status = L3A_OK;
     const size_t dim = sums->dim;
     const struct mixture alone = {0};
-    double *roots = NULL;
     struct product product = {
         .square = first_row(sums, 0), .stride = stride_of(sums), .share = share, .dim = dim, .slices = (size_t)context->threads};
-    size_t all = 0, done = 0;
-    for (size_t m = 0; m < count; m++) {
-        all += mixtures[m].rows;
-    }
     TRY(allocate(context, work_size(context, dim), sizeof *product.work, &product.work));
-    TRY(allocate(context, most_with_roots(mixtures, count), dim * sizeof *roots, &roots));
-    for (size_t m = 0, first = 0; m < count; first += mixtures[m++].rows) {
-        const struct mixture *mixture = &mixtures[m];
-        const size_t rows = mixture->rows;
-        const double *from = (const double *)x->held + first * dim;
-        double *to = (double *)y->held + first * dim;
-        if (!has_only_roots(mixture->scatters, mixture->count)) {
-            multiply_mixture(&product, context, mixture, scale, from, rows, to);
-            continue;
+    for (size_t m = 0, first = 0, rows, next; m < count; first += rows, m = next) {
+        const bool roots = has_only_roots(mixtures[m].scatters, mixtures[m].count);
+        rows = mixtures[m].rows;
+        for (next = m + 1; roots && next < count && has_only_roots(mixtures[next].scatters, mixtures[next].count); next++) {
+            rows += mixtures[next].rows;
         }
-        if (done < first + rows) {
-            multiply_mixture(&product, context, &alone, scale, from, all - first, to);
-            done = all;
-        }
-        if (mixture->count) {
-            multiply_mixture(&product, context, mixture, 0, from, rows, roots);
-            for (size_t i = 0; i < rows * dim; i++) {
-                to[i] += roots[i];
-            }
-        }
+        multiply_mixture(&product, context, roots ? &alone : &mixtures[m], scale, (const double *)x->held + first * dim, rows,
+                         (double *)y->held + first * dim);
     }
+    TRY(cpu_add_roots(context, dim, share, mixtures, count, x->held, y->held));
 done:
     release(context, product.work);
-    release(context, roots);
     return status;
 }
