@@ -130,7 +130,7 @@ def structure(types, name, body):
 # The estimators, and what their parameters are: (class, default method, what it says, settings that it does not have).
 ESTIMATORS = [
     ("L3ASettings", "l3a", "how to learn: l3a, l3a+, l3a-no-pl, l3a-no-wac, acil or air", ()),
-    ("JointSettings", None, None, ("pseudo", "eta", "tau", "total-classes", "alpha", "lift", "keep-phases", "gamma-from")),
+    ("JointSettings", None, None, ("pseudo", "eta", "tau", "total-classes", "pseudo-from", "alpha", "lift", "keep-phases", "gamma-from")),
 ]
 SETTINGS_HEAD = '''"""The parameters of the estimators, from the library's table of settings. Made by tools/make_python.py; do not edit."""
 from typing import Optional, Union

@@ -25,6 +25,7 @@ SETTINGS = [
     "gamma-from",
     "views",
     "score-views",
+    "pseudo-from",
     "privacy-limit",
 ]
 
@@ -79,6 +80,9 @@ class L3ASettings:
         the features have.
     score_views : int 0 to 1000, default 0
         Views of images that are scored; 0: those that are learned.
+    pseudo_from : {"whole", "mean", "combined"}, default "whole"
+        Score that gives pseudo-labels to images with views: the whole picture's, the mean of it and of the mean
+        crop's, or the one that images are scored with.
     privacy_limit : int from 0, default 64
         Warn about phases with fewer images; 0: never.
     threads : int, default all processors
@@ -112,6 +116,7 @@ class L3ASettings:
         gamma_from: Optional[str] = None,
         views: Optional[int] = None,
         score_views: Optional[int] = None,
+        pseudo_from: Optional[str] = None,
         privacy_limit: Optional[int] = None,
         threads: Optional[int] = None,
         device: Optional[str] = None,
@@ -139,6 +144,7 @@ class L3ASettings:
         self.gamma_from = gamma_from
         self.views = views
         self.score_views = score_views
+        self.pseudo_from = pseudo_from
         self.privacy_limit = privacy_limit
         self.threads = threads
         self.device = device

@@ -97,6 +97,7 @@ int group_order(const struct model_options *left, const struct model_options *ri
         {(double)left->keep_phases, (double)right->keep_phases},
         {left->store, right->store},
         {left->gamma, right->gamma},
+        {left->pseudo_from, right->pseudo_from},
         {strictness(left), strictness(right)},
     };
     int order = 0;
@@ -310,17 +311,18 @@ static void divide_scores(void *argument, size_t first, size_t last) {
     }
 }
 
-/* Scores an expanded block for all members at once, for their pseudo-labels. */
+/* Scores an expanded block for all members at once. Each then combines the views of an image by its own rule. */
 static l3a_status score_block(struct group *group) {
     l3a_status status = L3A_OK;
     const size_t classes = group->members[0].model->classes.count, images = group->rows.count / group->each;
     struct dividing dividing = {.group = group, .columns = classes, .scores = group->scores};
     TRY(block_score(&group->rows, &group->together, group->scores));
-    combine_views(group->context->threads, group->together.type, group->scores, images, group->views, group->together.columns,
-                  group->scores, NULL);
-    parallel_for(group->context->threads, images, DIVIDED, divide_scores, &dividing);
+    parallel_for(group->context->threads, group->rows.count, DIVIDED, divide_scores, &dividing);
     for (size_t v = 0; v < group->count; v++) {
-        group->members[v].model->phase.scored = true;
+        l3a_model *model = group->members[v].model;
+        combine_views_for_labels(group->context->threads, group->together.type, model->options.pseudo_from, model->phase.scores,
+                                 images, group->views, classes);
+        model->phase.scored = true;
     }
 done:
     return status;

@@ -15,7 +15,8 @@
  * Version 1 had no parts and no label_weight, version 2 had no class_weight, and both had fewer settings. Version 4 can have parts
  * whose judged sets are not those of phases: there a line of `parts` goes on with the number of images and the judged classes, as
  * in "1 250 0-3,7". There every phase belongs to one part. In version 5, where images can also be taught, it need not. A model
- * whose parts are phases is written as version 3. Version 6 is version 5 with views: its model takes several rows for an image. */
+ * whose parts are phases is written as version 3. Version 6 is version 5 with views: its model takes several rows for an image, and
+ * gives pseudo-labels by the combined score. In version 7 the setting `pseudo-from` says by which. */
 #include "base/number.h"
 #include "base/plugin.h"
 #include "base/settings.h"
@@ -29,7 +30,13 @@
 #include <string.h>
 
 static const char format_name[] = "l3a-model", record_prefix[] = "record.";
-enum { VERSION = 6, VERSION_WITHOUT_VIEWS = 5, VERSION_OF_JUDGED_PHASES = 4, VERSION_OF_PHASES = 3 };
+enum {
+    VERSION = 7,
+    VERSION_OF_COMBINED_LABELS = 6,
+    VERSION_WITHOUT_VIEWS = 5,
+    VERSION_OF_JUDGED_PHASES = 4,
+    VERSION_OF_PHASES = 3
+};
 
 /* The rows of the sums, one after another. */
 struct sums_source {
@@ -177,17 +184,26 @@ static void describe_part(const struct part *part, bool judged, text_builder *te
     }
 }
 
+static bool takes_views(const l3a_model *model) {
+    return model->options.views > 1 || model->options.score_views > 1;
+}
+
+/* The first version that says how the model learns. */
+static int version_for(const l3a_model *model, bool only_phases) {
+    const struct model_options *options = &model->options;
+    if (options->views > 1 && options->pseudo != L3A_PSEUDO_OFF && options->pseudo_from != L3A_PSEUDO_FROM_COMBINED) {
+        return VERSION;
+    }
+    return takes_views(model) ? VERSION_OF_COMBINED_LABELS : only_phases ? VERSION_OF_PHASES : VERSION_WITHOUT_VIEWS;
+}
+
 static l3a_status describe_model(const l3a_model *model, text_list *keys, text_list *values) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    const bool views = model->options.views > 1 || model->options.score_views > 1;
-    const bool only_phases = !views && has_only_phases(model);
+    const bool only_phases = !takes_views(model) && has_only_phases(model);
     text_builder classes = {.context = context}, phases = {.context = context}, parts = {.context = context};
     TRY(add_metadata(context, keys, values, "format", "%s", format_name));
-    TRY(add_metadata(context, keys, values, "version", "%d",
-                     views         ? VERSION
-                     : only_phases ? VERSION_OF_PHASES
-                                   : VERSION_WITHOUT_VIEWS));
+    TRY(add_metadata(context, keys, values, "version", "%d", version_for(model, only_phases)));
     TRY(add_metadata(context, keys, values, "width", "%zu", model->width));
     for (size_t i = 0; i < model->classes.count; i++) {
         text_builder_print(&classes, "%s%s", i ? "\n" : "", model->classes.items[i]);
@@ -317,19 +333,25 @@ static uint64_t file_version(const safetensors *file) {
     return text && integer_parse(text, strlen(text), &version) && version <= VERSION ? version : 0;
 }
 
-/* The first version whose files have a setting. */
-static uint64_t first_version(const char *name) {
-    static const struct {
-        const char *name;
-        uint64_t version;
-    } newer[] = {{"alpha", 2}, {"skip-features", 2}, {"thresholds", 2}, {"keep-phases", 2}, {"privacy-limit", 2},
-                 {"lift", 3},  {"gamma-from", 5},    {"views", 6},      {"score-views", 6}};
+/* Settings that files have since a version, and what older ones mean; NULL: the default. */
+struct newer_setting {
+    const char *name;
+    uint64_t version;
+    const char *before;
+};
+
+static struct newer_setting newer_setting(const char *name) {
+    static const struct newer_setting newer[] = {{"alpha", 2, NULL},         {"skip-features", 2, NULL},
+                                                 {"thresholds", 2, NULL},    {"keep-phases", 2, NULL},
+                                                 {"privacy-limit", 2, NULL}, {"lift", 3, NULL},
+                                                 {"gamma-from", 5, NULL},    {"views", 6, NULL},
+                                                 {"score-views", 6, NULL},   {"pseudo-from", VERSION, "combined"}};
     for (size_t i = 0; i < sizeof newer / sizeof newer[0]; i++) {
         if (strcmp(name, newer[i].name) == 0) {
-            return newer[i].version;
+            return newer[i];
         }
     }
-    return 1;
+    return (struct newer_setting){name, 1, NULL};
 }
 
 static l3a_status load_options(const safetensors *file, struct model_options *options, size_t *width) {
@@ -338,9 +360,12 @@ static l3a_status load_options(const safetensors *file, struct model_options *op
     model_options_default(options);
     for (size_t i = 0; i < model_settings.count; i++) {
         const char *name = model_settings.settings[i].info.name, *value = safetensors_metadata(file, name);
-        if (!value && file_version(file) < first_version(name)) {
+        const struct newer_setting newer = newer_setting(name);
+        const bool older = !value && file_version(file) < newer.version;
+        if (older && !newer.before) {
             continue;
         }
+        value = older ? newer.before : value;
         FAIL_IF(!value, file->context, L3A_ERROR_FORMAT, damaged, "%s: setting '%s' is missing", file->input.path, name);
         if (model_options_set(file->context, options, name, value) != L3A_OK) {
             status = fail_in(file->context, L3A_ERROR_FORMAT, "%s", file->input.path);

@@ -50,6 +50,10 @@ static const struct setting settings[] = {
             "1: the whole picture alone; 5, 9 or 14: and so many crops of it; unless given, run, sweep and learn use what the "
             "features have"),
     INTEGER(score_views, "score-views", 0, 1000, "0", "views of images that are scored; 0: those that are learned"),
+    CHOICE(
+        pseudo_from, "pseudo-from", "whole|mean|combined", "whole",
+        "score that gives pseudo-labels to images with views: the whole picture's, the mean of it and of the mean crop's, or the "
+        "one that images are scored with"),
     INTEGER(privacy_limit, "privacy-limit", 0, LARGEST_INTEGER, "64", "warn about phases with fewer images; 0: never"),
 };
 
@@ -89,6 +93,8 @@ const char *l3a_option_needs(const l3a_options *given, const char *name) {
         {"eta", options.pseudo == L3A_PSEUDO_FIXED, "pseudo fixed"},
         {"tau", options.pseudo == L3A_PSEUDO_DYNAMIC, "pseudo dynamic"},
         {"total-classes", options.pseudo == L3A_PSEUDO_DYNAMIC, "pseudo dynamic"},
+        {"pseudo-from", options.pseudo != L3A_PSEUDO_OFF && options.views > 1,
+         "pseudo-labels (pseudo) of images with views (views)"},
         {"scaling", options.weights != L3A_WEIGHTS_NONE, "class weights (weights)"},
         {"lift", keeps_phases(&options), "phases kept apart (alpha below 1, or keep-phases)"},
         {"theta", options.thresholds == L3A_THRESHOLDS_FIXED, "thresholds fixed"},

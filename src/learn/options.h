@@ -17,6 +17,8 @@ typedef enum l3a_thresholds {
     L3A_THRESHOLDS_PER_CLASS,
     L3A_THRESHOLDS_TAUGHT
 } l3a_thresholds;
+/* With views: the score of an image that gives it pseudo-labels (learn/views.h). */
+typedef enum l3a_pseudo_from { L3A_PSEUDO_FROM_WHOLE, L3A_PSEUDO_FROM_MEAN, L3A_PSEUDO_FROM_COMBINED } l3a_pseudo_from;
 typedef enum l3a_gamma_from { L3A_GAMMA_FROM_IMAGES, L3A_GAMMA_FROM_SUMS } l3a_gamma_from;
 
 struct model_options {
@@ -39,14 +41,15 @@ struct model_options {
     double lift;             /* share of the sum of all scores added to each score, times (t - 1)/(t + 8) for t phases kept apart */
     l3a_skip skip_features;  /* learn from the features as well as the random layer; auto: if width <= dim / 8, or if width <= dim
                               * and dim + width <= 4096 */
-    l3a_thresholds thresholds; /* a class counts as predicted above theta, one fitted score, or a fitted score per class; taught:
-                                * one that suits few images and pictures that show no class */
-    uint64_t keep_phases;      /* number of phases kept apart; older ones are folded; 0: all if alpha is below 1, else none */
-    l3a_gamma_from gamma_from; /* the images of the first phase, and then kept; or the sums, again whenever they change */
-    uint64_t views;            /* of each image that is learned (base/views.h) */
-    uint64_t score_views;      /* of each image that is scored; 0: the same */
-    uint64_t privacy_limit;    /* warn about phases or classes with fewer images; 0: never */
-    uint64_t given;            /* settings that were given by name: bit i is line i of the table */
+    l3a_thresholds thresholds;   /* a class counts as predicted above theta, one fitted score, or a fitted score per class; taught:
+                                  * one that suits few images and pictures that show no class */
+    uint64_t keep_phases;        /* number of phases kept apart; older ones are folded; 0: all if alpha is below 1, else none */
+    l3a_gamma_from gamma_from;   /* the images of the first phase, and then kept; or the sums, again whenever they change */
+    uint64_t views;              /* of each image that is learned (base/views.h) */
+    uint64_t score_views;        /* of each image that is scored; 0: the same */
+    l3a_pseudo_from pseudo_from; /* with views, the score that gives pseudo-labels: of the whole picture, mean, or combined */
+    uint64_t privacy_limit;      /* warn about phases or classes with fewer images; 0: never */
+    uint64_t given;              /* settings that were given by name: bit i is line i of the table */
 };
 
 /* The table, for base/settings.h. */

@@ -348,13 +348,13 @@ done:
     return status;
 }
 
-/* The scores of old classes for the images of the expanded block. */
+/* The scores of old classes that give pseudo-labels to the images of the expanded block. */
 static l3a_status score_block(l3a_model *model, size_t images) {
     struct phase *phase = &model->phase;
     l3a_status status = L3A_OK;
     TRY(block_score(phase->rows_of_block, &model->solution, phase->scores));
-    combine_views(model->context->threads, options_real(&model->options), phase->scores, images, (size_t)model->options.views,
-                  old_classes(model), phase->scores, NULL);
+    combine_views_for_labels(model->context->threads, options_real(&model->options), model->options.pseudo_from, phase->scores,
+                             images, (size_t)model->options.views, old_classes(model));
 done:
     return status;
 }

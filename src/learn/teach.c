@@ -328,8 +328,8 @@ static l3a_status give_pseudo_labels(struct lesson *lesson, size_t n) {
     l3a_status status = L3A_OK;
     const size_t old = old_classes(lesson), all = lesson->classes.count;
     TRY(block_score(&lesson->expanded, &model->solution, lesson->scores));
-    combine_views(model->context->threads, options_real(&model->options), lesson->scores, n, lesson->views, old, lesson->scores,
-                  NULL);
+    combine_views_for_labels(model->context->threads, options_real(&model->options), model->options.pseudo_from, lesson->scores, n,
+                             lesson->views, old);
     pseudo_label(options_real(&model->options), lesson->scores, n, old, model->options.eta, lesson->pseudo, old);
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < old; k++) {

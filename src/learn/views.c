@@ -39,6 +39,16 @@ static void combine_double(const double *whole, size_t views, size_t columns, do
     }
 }
 
+static void average(real type, const void *rows, size_t views, size_t columns, void *scores) {
+    for (size_t k = 0; k < columns; k++) {
+        double sum = 0;
+        for (size_t v = 1; v <= views; v++) {
+            sum += real_get(type, rows, v * columns + k);
+        }
+        real_put(type, scores, k, (real_get(type, rows, k) + sum / (double)views) / 2);
+    }
+}
+
 static void find_best(real type, const void *rows, size_t views, size_t columns, uint16_t *best) {
     for (size_t k = 0; k < columns; k++) {
         best[k] = views > 1;
@@ -52,6 +62,7 @@ static void find_best(real type, const void *rows, size_t views, size_t columns,
 
 struct combining {
     real type;
+    l3a_pseudo_from rule;
     const char *rows;
     size_t views, columns;
     char *scores;
@@ -68,28 +79,48 @@ static void combine_images(void *argument, size_t first, size_t last) {
         if (c->best) {
             find_best(c->type, from, c->views, c->columns, c->best + i * c->columns);
         }
-        if (c->views == 1 && to != from) {
-            memcpy(to, from, row);
-        } else if (c->views > 1 && c->type == REAL_SINGLE) {
+        if (c->views == 1 || c->rule == L3A_PSEUDO_FROM_WHOLE) {
+            memmove(to, from, row);
+        } else if (c->rule == L3A_PSEUDO_FROM_MEAN) {
+            average(c->type, from, c->views, c->columns, to);
+        } else if (c->type == REAL_SINGLE) {
             combine_single((const float *)(const void *)from, c->views, c->columns, (float *)(void *)to);
-        } else if (c->views > 1) {
+        } else {
             combine_double((const double *)(const void *)from, c->views, c->columns, (double *)(void *)to);
         }
     }
 }
 
 /* In the same array, the scores of each image first replace those of its whole picture, and are then moved together. */
-void combine_views(int threads, real type, const void *rows, size_t images, size_t views, size_t columns, void *scores,
-                   uint16_t *best) {
+static void combine(int threads, struct combining *combining, size_t images) {
     enum { PART = 1 << 14 };
-    const size_t row = columns * real_size(type), numbers = view_rows(views) * columns, all = view_rows(views) * row;
-    const bool same = rows == scores;
-    struct combining combining = {type, rows, views, columns, scores, same ? all : row, best};
-    if (same && views == 1 && !best) {
+    const size_t row = combining->columns * real_size(combining->type), each = view_rows(combining->views), all = each * row,
+                 numbers = each * combining->columns;
+    const bool same = combining->rows == combining->scores;
+    if (same && each == 1 && !combining->best) {
         return;
     }
-    parallel_for(threads, images, numbers < PART ? PART / (numbers + 1) + 1 : 1, combine_images, &combining);
-    for (size_t i = 1; same && views > 1 && i < images; i++) {
-        memmove((char *)scores + i * row, (const char *)rows + i * all, row);
+    combining->stride = same ? all : row;
+    parallel_for(threads, images, numbers < PART ? PART / (numbers + 1) + 1 : 1, combine_images, combining);
+    for (size_t i = 1; same && each > 1 && i < images; i++) {
+        memmove(combining->scores + i * row, combining->rows + i * all, row);
     }
+}
+
+void combine_views(int threads, real type, const void *rows, size_t images, size_t views, size_t columns, void *scores,
+                   uint16_t *best) {
+    struct combining combining = {.type = type,
+                                  .rule = L3A_PSEUDO_FROM_COMBINED,
+                                  .rows = rows,
+                                  .views = views,
+                                  .columns = columns,
+                                  .scores = scores,
+                                  .best = best};
+    combine(threads, &combining, images);
+}
+
+void combine_views_for_labels(int threads, real type, l3a_pseudo_from from, void *scores, size_t images, size_t views,
+                              size_t columns) {
+    struct combining combining = {.type = type, .rule = from, .rows = scores, .views = views, .columns = columns, .scores = scores};
+    combine(threads, &combining, images);
 }

@@ -2,7 +2,10 @@
  * whole picture, and x_1 … x_c of the crops.
  *
  *   learning   x_0 has the image's weight ω, each crop ω/c, and all of them the image's labels
- *   scoring    s = (s_0 + λ max(s_1, …, s_c)) / (1 + λ)     λ = 2
+ *   scoring    s = (s_0 + λ max(s_1, …, s_c)) / (1 + λ)     λ = 2, the combined score
+ *
+ * Pseudo-labels come from s, from s_0, or from the mean (s_0 + (s_1 + … + s_c)/c) / 2 (the setting `pseudo-from`). The best of many
+ * crops is above η too easily, so s gives the most labels, and the most wrong ones (docs/views.md).
  *
  * c may be different in learning and scoring (the settings `views` and `score-views`): most of the gain comes from scoring.
  *
@@ -14,6 +17,7 @@
 
 #include "base/matrix.h"
 #include "base/views.h"
+#include "learn/options.h"
 
 #define VIEW_SHARE 2.0 /* λ */
 
@@ -39,5 +43,8 @@ void spread_image(double weight, const int8_t *labels, size_t classes, size_t vi
  * the crop with the highest score, 0 without views, [images x columns]; NULL: not wanted. */
 void combine_views(int threads, real type, const void *rows, size_t images, size_t views, size_t columns, void *scores,
                    uint16_t *best);
+/* Replaces the scores of rows [images x V x columns] by those that give the images pseudo-labels [images x columns]. */
+void combine_views_for_labels(int threads, real type, l3a_pseudo_from from, void *scores, size_t images, size_t views,
+                              size_t columns);
 
 #endif

@@ -1,5 +1,6 @@
 /* Bias Correction (Wu et al. 2019). Stage 1 trains on the union of the phase's images and the memory, with labels and with
- * distillation, weighted as in the paper by n : m for n old and m new classes, times λ. Stage 2 replaces the scores of new classes
+ * distillation, weighted as in the paper by n : m for n old and m new classes, times λ. It compares logistic outputs at temperature
+ * 1, where the paper has a softmax at temperature 2. Stage 2 replaces the scores of new classes
  * by α s + β. The two numbers are fitted to images held out of stage 1, as many for an old class as for a new one: every tenth
  * image of the memory, and a share of the phase.
  *

@@ -158,7 +158,7 @@ static bool lists(const char *list, const char *name) {
 }
 
 static bool is_about_phases(const char *name) {
-    static const char *const names[] = {"pseudo", "eta", "tau", "total-classes", "alpha", "lift", "keep-phases"};
+    static const char *const names[] = {"pseudo", "eta", "tau", "total-classes", "pseudo-from", "alpha", "lift", "keep-phases"};
     bool found = false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         found = found || strcmp(name, names[i]) == 0;

@@ -17,7 +17,7 @@ static const struct setting settings[] = {
     NUMBER(kernel_width, "kernel-width", 0, 1e6, 1, 0, "0.5", "gkeal: width of a kernel, in typical distances between two images"),
     NUMBER(shrinkage, "shrinkage", 0, 1, 1, 0, "1e-4", "slda: share of the identity in the covariance"),
     CHOICE(loss, "loss", "asl|bce", "asl", "trained heads: asymmetric loss, or binary cross-entropy"),
-    INTEGER(epochs, "epochs", 0, 1 << 20, "0", "trained heads: passes over a phase's images; 0: the tuned number"),
+    INTEGER(epochs, "epochs", 0, 1 << 20, "0", "trained heads: passes over a phase's images; 0: 20"),
     INTEGER(batch, "batch", 0, 1 << 20, "0", "trained heads: images per step; 0: 128"),
     NUMBER(first_rate, "first-rate", 0, 1e6, 0, 0, "0", "trained heads: highest rate in the first phase; 0: the tuned one"),
     NUMBER(rate, "rate", 0, 1e6, 0, 0, "0", "trained heads: highest rate in later phases; 0: the tuned one"),

@@ -1,10 +1,11 @@
 /* Partitioning Reservoir Sampling (Kim et al. 2020): replay from a memory of fixed size that aims at the same number of images of
  * each class (the paper's power of allocation ρ = 0), filled from the stream of images, one at a time.
  *
- * The memory has M slots. Of a class, l images are kept and n were seen; C classes are in the memory, and δ = l − Σl / C is the
- * excess of a class. Once the memory is full, an image enters with probability Σ w min(1, M / C / n) over its labels, w ∝ e^−n, so
- * that its rarest label decides. Another image leaves for it: a class is drawn with probability ∝ e^δ; of its images, those with
- * the fewest labels of classes with δ ≤ 0 are candidates, and the one whose removal minimises Σ|δ| leaves. */
+ * The memory has M slots. Of a class, l images are kept and n were seen before the one that arrives, which is not counted, as in
+ * the authors' program; C classes are in the memory, and δ = l − Σl / C is the excess of a class. Once the memory is full, an image
+ * enters with probability Σ w min(1, M / C / n) over its labels, w ∝ e^−n, so that its rarest label decides. Another image leaves
+ * for it: a class is drawn with probability ∝ e^δ; of its images, those with the fewest labels of classes with δ ≤ 0 are
+ * candidates, and the one whose removal minimises Σ|δ| leaves. */
 #include "method/head.h"
 
 #include <math.h>

@@ -150,6 +150,27 @@ done:
     return status;
 }
 
+/* A run that began without a word about pseudo-from, as all did before 0.9, goes on with what that meant. */
+static l3a_status keep_old_rule(l3a_experiment *experiment) {
+    const l3a_experiment_options *options = &experiment->options;
+    l3a_context *context = experiment->context;
+    l3a_status status = L3A_OK;
+    char *path = NULL;
+    bool exists = false, says = true;
+    if (!options->resume || !options->folder || l3a_options_given(&experiment->settings, "pseudo-from")) {
+        return L3A_OK;
+    }
+    TRY(join_path(context, options->folder, experiment->layout->record, &path));
+    TRY(file_exists(context, path, &exists));
+    if (exists) {
+        TRY(record_says(context, path, "pseudo-from", &says));
+    }
+    experiment->settings.model.pseudo_from = says ? experiment->settings.model.pseudo_from : L3A_PSEUDO_FROM_COMBINED;
+done:
+    release(context, path);
+    return status;
+}
+
 static l3a_status prepare(l3a_experiment *experiment) {
     const l3a_experiment_options *options = &experiment->options;
     l3a_context *context = experiment->context;
@@ -158,6 +179,7 @@ static l3a_status prepare(l3a_experiment *experiment) {
     TRY(l3a_options_check(context, &experiment->settings));
     TRY(check_tables(context, options->train, options->test));
     TRY(choose_views(experiment));
+    TRY(keep_old_rule(experiment));
     TRY(check_methods(context, options));
     if (options->pictures) {
         char splits[256];

@@ -106,6 +106,13 @@ static void print_orders(text_builder *text, const l3a_experiment *experiment) {
     text_builder_print(text, "]");
 }
 
+/* Without views, a record is what it was before there were any; and without a word about pseudo-from, what it was before 0.9. */
+static bool goes_without_saying(const l3a_options *settings, const char *name, const char *value) {
+    const bool combined = settings->model.views == 1 || settings->model.pseudo_from == L3A_PSEUDO_FROM_COMBINED;
+    return strcmp(name, "seed") == 0 || (strcmp(name, "views") == 0 && strcmp(value, "1") == 0) ||
+           (strcmp(name, "score-views") == 0 && strcmp(value, "0") == 0) || (strcmp(name, "pseudo-from") == 0 && combined);
+}
+
 l3a_status record_identity(const l3a_experiment *experiment, const l3a_experiment_options *options, text_builder *text) {
     const l3a_context *context = experiment->context;
     l3a_status status = L3A_OK;
@@ -127,9 +134,8 @@ l3a_status record_identity(const l3a_experiment *experiment, const l3a_experimen
         const l3a_option_info *info = l3a_option_at(i);
         char value[64];
         l3a_options_get(options->settings, info->name, value, sizeof value);
-        if (strcmp(info->name, "seed") == 0 || (strcmp(info->name, "views") == 0 && strcmp(value, "1") == 0) ||
-            (strcmp(info->name, "score-views") == 0 && strcmp(value, "0") == 0)) {
-            continue; /* without views, a record is what it was before there were any */
+        if (goes_without_saying(options->settings, info->name, value)) {
+            continue;
         }
         text_builder_print(text, "    ");
         print_setting(text, info, value);
@@ -229,6 +235,18 @@ static l3a_status compare_processes(l3a_context *context, const char *path, json
                       shown(began), began.at, began.length == 1 && began.at[0] == '1' ? "" : "es", shown(goes_on), goes_on.at,
                       goes_on.length == 1 && goes_on.at[0] == '1' ? "was" : "were")
                : L3A_OK;
+}
+
+l3a_status record_says(l3a_context *context, const char *path, const char *name, bool *says) {
+    l3a_status status = L3A_OK;
+    char *text = NULL;
+    struct json json;
+    TRY(record_open(context, path, &json, &text));
+    TRY(record_find_run(&json));
+    TRY(json_find(&json, name, says));
+done:
+    release(context, text);
+    return status;
 }
 
 l3a_status record_compare(l3a_context *context, const char *path, const text_builder *identity) {

@@ -9,6 +9,8 @@
 l3a_status record_identity(const l3a_experiment *experiment, const l3a_experiment_options *options, text_builder *text);
 l3a_status record_write(l3a_context *context, const char *path, const l3a_experiment_options *options,
                         const text_builder *identity);
+/* Whether the object in the file has a member of that name. */
+l3a_status record_says(l3a_context *context, const char *path, const char *name, bool *says);
 /* Fails if the object in the file differs, naming the first setting that does. */
 l3a_status record_compare(l3a_context *context, const char *path, const text_builder *identity);
 

@@ -2,8 +2,10 @@
 """Images with several rows, against NumPy (SPEC section 7): phases with pseudo-labels, class weights and thresholds, the choice of gamma,
 merging and forgetting, scores, metrics, and tables of which only some views are used. test_teach.py has lessons with views."""
 import csv
+import ctypes
 import json
 import math
+import struct
 import sys
 import tempfile
 from pathlib import Path
@@ -44,6 +46,9 @@ def combine(s):
     return (s[:, 0] + 2 * s[:, 1:].max(1)) / 3
 
 
+LABEL_SCORES = {"whole": lambda s: s[:, 0], "mean": lambda s: (s[:, 0] + s[:, 1:].mean(1)) / 2, "combined": combine}
+
+
 def row_weights(w, x):
     return w[:, None] * np.array([1] + [1 / (x.shape[1] - 1)] * (x.shape[1] - 1))
 
@@ -64,31 +69,36 @@ def dynamic(scores, target):
 class Reference:
     """A model without parts, that learns phase after phase."""
 
-    def __init__(self, gamma, weights="sqrt", pseudo="fixed", eta=0.7, tau=2.9):
-        self.gamma, self.weights, self.pseudo, self.eta, self.tau = gamma, weights, pseudo, eta, tau
+    def __init__(self, gamma, weights="sqrt", pseudo="fixed", eta=0.7, tau=2.9, rule="whole"):
+        self.gamma, self.weights, self.pseudo, self.eta, self.tau, self.rule = gamma, weights, pseudo, eta, tau, rule
         self.a, self.c, self.w = np.zeros((DIM, DIM)), np.zeros((DIM, 0)), np.zeros((DIM, 0))
         self.f, self.label_weight, self.phases = np.zeros(0), np.zeros(0), []
 
     def learn(self, x, y, first, last):
+        """A phase; or, if its classes are known, a lesson in which other classes are not judged."""
         rows = (y[:, first:last] == 1).any(1)
         x, own = x[rows], y[rows, first:last] == 1
-        big = expand(x)
-        labels, eta = np.hstack([np.zeros((len(x), first), bool), own]), 0
-        if first and self.pseudo != "off":
-            scores = combine(big @ self.w)
+        big, known = expand(x), len(self.f)
+        new = max(0, last - known)
+        labels, eta = np.zeros((len(x), known + new), bool), 0
+        if known and self.pseudo != "off":
+            scores = LABEL_SCORES[self.rule](big @ self.w)
             eta = self.eta if self.pseudo == "fixed" else dynamic(scores, self.tau * first / last)
-            labels[:, :first] = scores > math.log(eta / (1 - eta))
-        self.f = np.concatenate([self.f, own.sum(0)])
-        v = np.ones(last) if self.weights == "none" else self.f ** -0.5 * last / (self.f ** -0.5).sum()
+            labels[:, :known] = scores > math.log(eta / (1 - eta))
+        labels[:, first:last] = own
+        self.f = np.concatenate([self.f, np.zeros(new)])
+        self.f[first:last] += own.sum(0)
+        v = np.ones(known + new) if self.weights == "none" else self.f ** -0.5 * len(self.f) / (self.f ** -0.5).sum()
         w = (labels @ v) / labels.sum(1)
         share = row_weights(w, x)
-        self.c = np.hstack([self.c, np.zeros((DIM, last - first))])
-        self.label_weight = np.concatenate([self.label_weight, np.zeros(last - first)]) + w @ labels
+        self.c = np.hstack([self.c, np.zeros((DIM, new))])
+        self.label_weight = np.concatenate([self.label_weight, np.zeros(new)]) + w @ labels
         for view in range(x.shape[1]):
             self.a += (big[:, view].T * share[:, view]) @ big[:, view]
             self.c += (big[:, view].T * share[:, view]) @ labels
         self.w = np.linalg.solve(self.a + self.gamma * np.eye(DIM), self.c)
-        self.phases.append((labels[:, :first].sum(), eta))
+        if new:
+            self.phases.append((labels[:, :first].sum(), eta))
 
 
 def learn(model, path, settings, first, last):
@@ -111,14 +121,17 @@ def phases(folder):
     """Pseudo-labels, counts, class weights, sums, thresholds, scores and metrics after every phase."""
     test_x, test_y = make(90, 4)
     test = save(folder / "test", test_x, test_y)
-    for name, weights, pseudo, solver, limit in (("plain", "sqrt", "fixed", "sums", 1e-9), ("without weights", "none", "fixed", "sums", 1e-9),
-                                                 ("dynamic", "sqrt", "dynamic", "sums", 1e-9), ("without pseudo-labels", "sqrt", "off", "sums", 1e-9),
-                                                 ("recursive", "sqrt", "fixed", "recursive", 1e-8)):
+    for name, weights, pseudo, solver, limit, rule in (
+            ("plain", "sqrt", "fixed", "sums", 1e-9, None), ("without weights", "none", "fixed", "sums", 1e-9, None),
+            ("dynamic", "sqrt", "dynamic", "sums", 1e-9, None), ("without pseudo-labels", "sqrt", "off", "sums", 1e-9, None),
+            ("recursive", "sqrt", "fixed", "recursive", 1e-8, None), ("mean", "sqrt", "fixed", "sums", 1e-9, "mean"),
+            ("dynamic mean", "none", "dynamic", "sums", 1e-9, "mean"), ("combined", "sqrt", "fixed", "sums", 1e-9, "combined"),
+            ("dynamic combined", "sqrt", "dynamic", "sums", 1e-9, "combined"), ("recursive combined", "sqrt", "fixed", "recursive", 1e-8, "combined")):
         x, y = make(150, 4)
         path, model = save(folder / "train", x, y), folder / f"{name}.model"
         settings = {"dim": DIM, "gamma": 3, "precision": "double", "weights": weights, "pseudo": pseudo, "eta": 0.6, "solver": solver, "block": 64,
-                    "thresholds": "per-class"}
-        reference = Reference(3, weights, pseudo, 0.6)
+                    "thresholds": "per-class", **({"pseudo-from": rule} if rule else {})}
+        reference = Reference(3, weights, pseudo, 0.6, rule=rule or "whole")
         for first in range(0, CLASSES, 2):
             learn(model, path, settings, first, first + 2)
             reference.learn(x, y, first, first + 2)
@@ -127,9 +140,10 @@ def phases(folder):
             close(tensors["cross"], reference.c, f"{name}: C after {first + 2} classes", limit)
             close(tensors["label_weight"], reference.label_weight, f"{name}: the weights of labels", limit)
             check((tensors["counts"] == reference.f).all(), f"{name}: counts are those of images")
-            check(about["views"] == "4" and about["version"] == "6", f"{name}: the file says so")
+            check(about["views"] == "4" and about["pseudo-from"] == (rule or "whole"), f"{name}: the file says so")
+            check(about["version"] == ("6" if pseudo == "off" or rule == "combined" else "7"), f"{name}: version {about['version']}")
         told = [line.split() for line in about["phases"].split("\n")]
-        check([(int(p[4]), float(p[5])) for p in told] == [(int(n), e) for n, e in reference.phases], f"{name}: pseudo-labels {told} {reference.phases}")
+        check([(int(p[4]), round(float(p[5]), 9)) for p in told] == [(int(n), e) for n, e in reference.phases], f"{name}: pseudo-labels {told} {reference.phases}")
         check(pseudo == "off" or sum(n for n, _ in reference.phases) > 20, f"{name}: there are pseudo-labels")
         scores = combine(expand(test_x) @ reference.w)
         measured = json.loads(l3a("eval", model, "--features", test, "--format", "json").stdout)
@@ -144,6 +158,78 @@ def phases(folder):
         told = {(int(row["id"].split()[-1]), row["class"]): float(row["score"]) for row in rows}
         off = max(abs(told[i, NAMES[k]] - scores[i, k]) for i in range(len(scores)) for k in range(CLASSES))
         check(len(told) == scores.size and off < 1e-4, f"{name}: predicted scores are off by {off:.1e}")
+
+
+def strip(path, key):
+    """Takes an entry out of the metadata of a model, as if it had been written before there was one."""
+    xxh3 = ctypes.CDLL("libxxhash.so.0").XXH3_64bits
+    xxh3.argtypes, xxh3.restype = (ctypes.c_char_p, ctypes.c_size_t), ctypes.c_uint64
+    data = path.read_bytes()
+    size, = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + size])
+    del header["__metadata__"][key]
+    header["__metadata__"]["xxh3.header"] = "0" * 16
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % 64)
+    text = text.replace(b'"xxh3.header":"' + b"0" * 16, b'"xxh3.header":"%016x' % xxh3(text, len(text)))
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + size:])
+
+
+def rules(folder):
+    """The rule for pseudo-labels: in lessons, of models and runs that older versions began, and as a setting that can be changed."""
+    x, y = make(150, 4)
+    path = save(folder / "train", x, y)
+    more_images = make(60, 4)
+    more = save(folder / "more", *more_images)
+    settings, made = {"dim": DIM, "gamma": 3, "precision": "double", "eta": 0.6}, {}
+    for rule in LABEL_SCORES:
+        model, reference = folder / f"lesson {rule}.model", Reference(3, eta=0.6, rule=rule)
+        for first in 0, 2:
+            learn(model, path, {**settings, "pseudo-from": rule}, first, first + 2)
+            reference.learn(x, y, first, first + 2)
+        l3a("learn", model, "--features", more, "--classes", ",".join(NAMES[:2]), "--quiet")  # known classes: a lesson
+        reference.learn(*more_images, 0, 2)
+        made[rule] = reference.w
+        close(feature_file.load(model)[0]["weights"], reference.w, f"{rule}: W after a lesson")
+    check(all(np.abs(made["whole"] - made[rule]).max() > 1e-3 for rule in ("mean", "combined")), "the rules differ")
+
+    old, reference = folder / "old.model", Reference(3, eta=0.6, rule="combined")
+    learn(old, path, {**settings, "pseudo-from": "combined"}, 0, 2)
+    strip(old, "pseudo-from")  # as 0.8 wrote it
+    check(feature_file.load(old)[1]["version"] == "6", "a version that 0.8 reads")
+    newer = folder / "newer.model"
+    newer.write_bytes(old.read_bytes())
+    for first in 0, 2:
+        reference.learn(x, y, first, first + 2)
+    learn(old, path, {}, 2, 4)
+    tensors, about = feature_file.load(old)
+    close(tensors["weights"], reference.w, "a model of 0.8 keeps its rule")
+    check((about["version"], about["pseudo-from"]) == ("6", "combined"), f"and stays what 0.8 reads: {about}")
+    l3a("learn", newer, "--features", path, "--classes", ",".join(NAMES[2:4]), "--pseudo-from", "whole", "--quiet")
+    tensors, about = feature_file.load(newer)
+    check(about["version"] == "7" and np.abs(tensors["weights"] - reference.w).max() > 1e-3, "unless it is told another one")
+
+    test = save(folder / "test", *make(80, 4))
+    shared = ["run", "--train", path, "--test", test, "--protocol", "B0-C2", "--dim", DIM, "--precision", "double", "--eta", 0.6, "--seed", "1,2", "--quiet"]
+    told = {}
+    for name, given in (("default", []), ("combined", ["--pseudo-from", "combined"])):
+        l3a(*shared, *given, "-o", folder / f"run {name}")
+        told[name] = numbers(folder / f"run {name}")
+    record = (folder / "run default" / "run.json").read_text()
+    check('"pseudo-from": "whole"' in record and "pseudo-from" not in (folder / "run combined" / "run.json").read_text().split('"given"')[0].split('"run"')[1],
+          "the record has a rule that is not the old one")
+    (folder / "began").mkdir()
+    lines = [line for line in record.split("\n") if '"pseudo-from"' not in line]
+    (folder / "began" / "run.json").write_text("\n".join(lines))  # of a run that 0.8 began
+    l3a("run", "--resume", "--quiet", "-o", folder / "began")
+    check(numbers(folder / "began") == told["combined"] != told["default"], "a run of 0.8 keeps its rule")
+    warned = l3a("learn", folder / "one.model", "--features", path, "--classes", "class0", "--views", 1, "--dim", DIM, "--pseudo-from", "mean").stderr
+    check("--pseudo-from has no effect" in warned, f"without views it has none: {warned}")
+
+
+def numbers(folder):
+    with open(folder / "metrics.csv", newline="") as table:
+        return [(row["seed"], row["phase"], row["pseudo_labels"], row["mAP"], row["CF1"]) for row in csv.DictReader(table)]
 
 
 def scored(folder):
@@ -230,6 +316,17 @@ def together(folder):
     with open(folder / "sweep" / "sweep.csv", newline="") as table:
         points = list(csv.DictReader(table))
     check(len(points) == 18, f"{len(points)} rows of a sweep")
+    l3a("sweep", *shared, "--method", "l3a", "--gamma", "1", "--eta", "0.55,dynamic", "--pseudo-from", "whole,mean,combined", "-o", folder / "by rule")
+    with open(folder / "by rule" / "sweep.csv", newline="") as table:
+        points_by_rule = list(csv.DictReader(table))
+    for rule in LABEL_SCORES:
+        for eta in "0.55", "dynamic":
+            where = folder / f"run {rule} {eta}"
+            l3a("run", *shared, "--gamma", 1, "--pseudo-from", rule, *(["--pseudo", "dynamic"] if eta == "dynamic" else ["--eta", eta]), "-o", where)
+            own = [p for p in points_by_rule if p["pseudo-from"] == rule and p["eta"] == eta]
+            rows = numbers(where)
+            same = [abs(float(a["mAP"]) - float(b[3])) < 1e-6 and a["pseudo_labels"] == b[2] for a, b in zip(own, rows)]
+            check(len(own) == len(rows) == sum(same) == 3, f"pseudo-from {rule}, eta {eta}: {own} {rows}")
     for gamma in "1", "10":
         for eta in "0.55", "0.7", "dynamic":
             where = folder / f"run {gamma} {eta}"
@@ -276,7 +373,7 @@ def refusals(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as name:
-        for part in (phases, scored, chosen, taking_back, together, some_views, refusals):
+        for part in (phases, rules, scored, chosen, taking_back, together, some_views, refusals):
             part(Path(name))
     return finish()
 

@@ -396,7 +396,7 @@ class ScikitLearn(WithFeatures):
         self.assertEqual(again.get_params(), model.get_params())
         self.assertFalse(again.__sklearn_is_fitted__())
         self.assertEqual(set(l3a.L3AClassifier().get_params()) - set(l3a.JointRidge().get_params()),
-                         {"method", "pseudo", "eta", "tau", "total_classes", "alpha", "lift", "keep_phases", "gamma_from"})
+                         {"method", "pseudo", "eta", "tau", "total_classes", "pseudo_from", "alpha", "lift", "keep_phases", "gamma_from"})
         self.assertEqual(again.set_params(dim=32).dim, 32)
         self.assertIn("theta=0.6", repr(model))
 

@@ -31,16 +31,44 @@ static l3a_options defaults(void) {
 
 static const struct {
     const char *name, *value;
-} default_texts[] = {
-    {"dim", "8192"},        {"seed", "2025"},         {"gamma", "1000"},       {"weights", "sqrt"},      {"scaling", "normalised"},
-    {"pseudo", "fixed"},    {"eta", "0.7"},           {"tau", "2.9"},          {"total-classes", "0"},   {"theta", "0.525"},
-    {"precision", "mixed"}, {"solver", "auto"},       {"store", "float64"},    {"block", "4096"},        {"alpha", "1"},
-    {"lift", "0"},          {"skip-features", "off"}, {"thresholds", "fixed"}, {"keep-phases", "0"},     {"gamma-from", "images"},
-    {"views", "1"},         {"score-views", "0"},     {"privacy-limit", "64"}, {"ratio", "1"},           {"kernel-width", "0.5"},
-    {"shrinkage", "1e-4"},  {"loss", "asl"},          {"epochs", "0"},         {"batch", "0"},           {"first-rate", "0"},
-    {"rate", "0"},          {"lambda", "0"},          {"memory", "0"},         {"memory-per", "method"}, {"head-input", "features"},
-    {"head-theta", "0.8"}};
-enum { SETTINGS = sizeof default_texts / sizeof default_texts[0], MODEL_SETTINGS = 23 };
+} default_texts[] = {{"dim", "8192"},
+                     {"seed", "2025"},
+                     {"gamma", "1000"},
+                     {"weights", "sqrt"},
+                     {"scaling", "normalised"},
+                     {"pseudo", "fixed"},
+                     {"eta", "0.7"},
+                     {"tau", "2.9"},
+                     {"total-classes", "0"},
+                     {"theta", "0.525"},
+                     {"precision", "mixed"},
+                     {"solver", "auto"},
+                     {"store", "float64"},
+                     {"block", "4096"},
+                     {"alpha", "1"},
+                     {"lift", "0"},
+                     {"skip-features", "off"},
+                     {"thresholds", "fixed"},
+                     {"keep-phases", "0"},
+                     {"gamma-from", "images"},
+                     {"views", "1"},
+                     {"score-views", "0"},
+                     {"pseudo-from", "whole"},
+                     {"privacy-limit", "64"},
+                     {"ratio", "1"},
+                     {"kernel-width", "0.5"},
+                     {"shrinkage", "1e-4"},
+                     {"loss", "asl"},
+                     {"epochs", "0"},
+                     {"batch", "0"},
+                     {"first-rate", "0"},
+                     {"rate", "0"},
+                     {"lambda", "0"},
+                     {"memory", "0"},
+                     {"memory-per", "method"},
+                     {"head-input", "features"},
+                     {"head-theta", "0.8"}};
+enum { SETTINGS = sizeof default_texts / sizeof default_texts[0], MODEL_SETTINGS = 24 };
 
 static bool is_for_comparison(const char *name) {
     static const char *const names[] = {"ratio", "kernel-width", "shrinkage", "loss",       "epochs",     "batch",     "first-rate",
@@ -78,6 +106,7 @@ static void every_field_gets_its_default(void **state) {
     assert_int_equal(options.model.keep_phases, 0);
     assert_int_equal(options.model.views, 1);
     assert_int_equal(options.model.score_views, 0);
+    assert_int_equal(options.model.pseudo_from, L3A_PSEUDO_FROM_WHOLE);
     assert_int_equal(options.model.privacy_limit, 64);
     assert_true(options.method.ratio == 1);
     assert_true(options.method.kernel_width == 0.5);
@@ -160,6 +189,9 @@ static void values_in_range_are_accepted_up_to_the_ends(void **state) {
                                           {"pseudo", "fixed"},
                                           {"pseudo", "dynamic"},
                                           {"pseudo", "off"},
+                                          {"pseudo-from", "whole"},
+                                          {"pseudo-from", "mean"},
+                                          {"pseudo-from", "combined"},
                                           {"precision", "mixed"},
                                           {"precision", "double"},
                                           {"solver", "auto"},
@@ -223,6 +255,7 @@ static void values_out_of_range_are_refused_and_change_nothing(void **state) {
                                          {"weights", "SQRT"},
                                          {"scaling", ""},
                                          {"pseudo", "on"},
+                                         {"pseudo-from", "crops"},
                                          {"precision", "single"},
                                          {"solver", "0"},
                                          {"store", "float"}};
@@ -350,6 +383,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
                                             {"gamma-from", "sums"},
                                             {"views", "13"},
                                             {"score-views", "15"},
+                                            {"pseudo-from", "mean"},
                                             {"privacy-limit", "65"},
                                             {"ratio", "2"},
                                             {"kernel-width", "0.125"},
@@ -389,6 +423,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
     expected.model.gamma_from = L3A_GAMMA_FROM_SUMS;
     expected.model.views = 13;
     expected.model.score_views = 15;
+    expected.model.pseudo_from = L3A_PSEUDO_FROM_MEAN;
     expected.model.privacy_limit = 65;
     expected.method.ratio = 2;
     expected.method.kernel_width = 0.125;
@@ -458,6 +493,7 @@ static void garbage_in_any_one_field_is_refused(void **state) {
     ASSERT_CHECKED(model.weights, (l3a_weighting)4, "weights");
     ASSERT_CHECKED(model.scaling, (l3a_scaling)2, "scaling");
     ASSERT_CHECKED(model.pseudo, (l3a_pseudo)3, "pseudo");
+    ASSERT_CHECKED(model.pseudo_from, (l3a_pseudo_from)3, "pseudo-from");
     ASSERT_CHECKED(model.eta, 1, "eta");
     ASSERT_CHECKED(model.eta, (double)NAN, "eta");
     ASSERT_CHECKED(model.tau, 0, "tau");
@@ -493,6 +529,7 @@ static void a_setting_without_effect_says_what_it_needs(void **state) {
         {"tau", "pseudo dynamic", "pseudo", "fixed", "dynamic"}, {"total-classes", "pseudo dynamic", "pseudo", "off", "dynamic"},
         {"scaling", "(weights)", "weights", "none", "log"},      {"lift", "keep-phases", "keep-phases", "0", "2"},
         {"lift", "alpha below 1", "alpha", "1", "0.5"},          {"theta", "thresholds fixed", "thresholds", "per-class", "fixed"},
+        {"pseudo-from", "views (views)", "views", "1", "5"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         l3a_options options;
