@@ -301,12 +301,16 @@ done:
     return status;
 }
 
-/* The first line may be incomplete if the process that created the file was killed. */
+/* The first line may be incomplete if the process that created the file was killed, and zeros after a power cut. */
 static l3a_status read_first_line(struct journal *journal, const input_file *input) {
+    static const char zeros[sizeof first_line];
     char line[sizeof first_line] = "";
     l3a_status status = L3A_OK;
     const size_t count = input->size < sizeof line ? (size_t)input->size : sizeof line;
     TRY(input_read(input, 0, line, count));
+    if (input->size <= sizeof line && memcmp(line, zeros, count) == 0) {
+        return L3A_OK;
+    }
     FAIL_IF(memcmp(line, first_line, count < VERSION_DIGIT ? count : VERSION_DIGIT) != 0, journal->context, L3A_ERROR_FORMAT,
             "move this file away; what was taught before can then no longer be undone", "%s: this is not a history of l3a",
             journal->path);
@@ -498,6 +502,7 @@ l3a_status journal_add(struct journal *journal, uint64_t keep, struct entry *con
         TRY(write_all(journal, file, 0, commits ? first_commits : first_line, sizeof first_line));
         offset = keep ? keep : sizeof first_line;
         journal->commits = commits;
+        TRY(keep ? L3A_OK : settle(journal, file));
     }
     for (size_t i = 0; i < count; i++) {
         TRY(i ? settle(journal, file) : L3A_OK);

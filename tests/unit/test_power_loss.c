@@ -10,6 +10,9 @@
 #include "learn/model.h"
 #include "tag/history.h"
 
+#define XXH_STATIC_LINKING_ONLY
+#include <xxhash.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -567,10 +570,16 @@ static void open_pictures(void) {
     free(path);
 }
 
+static size_t resumed; /* pictures of which an earlier extraction has left a record */
+
 static l3a_status extract(int upright) {
     const l3a_picture_options picture = {.size = sizeof picture, .orient = upright};
     const l3a_extract_options options = {.size = sizeof options, .picture = &picture};
-    return l3a_extract(extraction.context, extraction.backbone, extraction.dataset, &options, extraction.path, NULL);
+    l3a_extract_report report = {.size = sizeof report};
+    const l3a_status status =
+        l3a_extract(extraction.context, extraction.backbone, extraction.dataset, &options, extraction.path, &report);
+    resumed = report.resumed;
+    return status;
 }
 
 static size_t batches_left; /* the extraction is cancelled before the next one; SIZE_MAX: never */
@@ -595,9 +604,7 @@ static void check_extracted(size_t promised) {
     free(bytes);
 }
 
-/* The first extraction is of other features, and leaves its records; the next one is interrupted and resumed. */
-static void a_resumed_extraction_has_the_same_bytes(void **state) {
-    (void)state;
+static void begin_extraction(void) {
     open_pictures();
     extraction.path = path_in(apart, "expected");
     batches_left = SIZE_MAX;
@@ -605,9 +612,23 @@ static void a_resumed_extraction_has_the_same_bytes(void **state) {
     extraction.bytes = read_bytes(extraction.path, &extraction.size);
     free(extraction.path);
     extraction.path = path_in(folder, "features");
+    extraction.context->options.on_event = cancel_extraction;
+}
+
+static void end_extraction(void) {
+    l3a_dataset_free(extraction.dataset);
+    l3a_backbone_free(extraction.backbone);
+    l3a_context_free(extraction.context);
+    free(extraction.path);
+    free(extraction.bytes);
+}
+
+/* The first extraction is of other features, and leaves its records; the next one is interrupted and resumed. */
+static void a_resumed_extraction_has_the_same_bytes(void **state) {
+    (void)state;
+    begin_extraction();
     begin("extraction");
     extraction.context->files = &recorded_files;
-    extraction.context->options.on_event = cancel_extraction;
     batches_left = 2;
     assert_int_equal(extract(0), L3A_ERROR_CANCELLED);
     batches_left = 2;
@@ -617,11 +638,40 @@ static void a_resumed_extraction_has_the_same_bytes(void **state) {
     promise();
     extraction.context->files = &quick_files;
     cut_everywhere(check_extracted);
-    l3a_dataset_free(extraction.dataset);
-    l3a_backbone_free(extraction.backbone);
-    l3a_context_free(extraction.context);
-    free(extraction.path);
-    free(extraction.bytes);
+    end_extraction();
+}
+
+/* Up to 0.8, a record began with the checksum of the picture's file alone. */
+static void records_of_older_versions_are_resumed(void **state) {
+    enum { HEAD = 32, RECORD = (3 + 64) * sizeof(float), BATCH = 16 };
+    char *part = path_in(folder, "features.part");
+    size_t size, length;
+    (void)state;
+    begin_extraction();
+    for (size_t damaged = 0; damaged <= BATCH + 1; damaged += BATCH + 1) { /* the record that is, and 0: none */
+        batches_left = 2;
+        assert_int_equal(extract(1), L3A_ERROR_CANCELLED);
+        char *bytes = read_bytes(part, &size);
+        assert_int_equal(size, HEAD + 2 * BATCH * RECORD);
+        for (size_t i = 0; i < BATCH; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "%zu.jpg", i);
+            char *path = path_in(apart, name), *picture = read_bytes(path, &length);
+            const uint64_t checksum = XXH3_64bits(picture, length);
+            memcpy(bytes + HEAD + i * RECORD, &checksum, sizeof checksum);
+            free(picture);
+            free(path);
+        }
+        bytes[HEAD + damaged * RECORD + RECORD - 1] ^= damaged ? 1 : 0;
+        write_bytes(part, bytes, size);
+        free(bytes);
+        batches_left = SIZE_MAX;
+        assert_ok(extraction.context, extract(1));
+        assert_int_equal(resumed, damaged ? BATCH : 2 * BATCH);
+        check_extracted(1);
+    }
+    end_extraction();
+    free(part);
 }
 
 /* ---- Runs ---- */
@@ -734,13 +784,14 @@ int main(void) {
     if (access("/dev/shm", W_OK) == 0) {
         setenv("TMPDIR", "/dev/shm", 1);
     }
-    enum { WRITERS = sizeof writers / sizeof writers[0], OTHERS = 5 };
+    enum { WRITERS = sizeof writers / sizeof writers[0], OTHERS = 6 };
     static struct writer states[WRITERS];
     memcpy(states, writers, sizeof states);
     struct CMUnitTest tests[WRITERS + OTHERS] = {
         cmocka_unit_test_setup_teardown(lessons_are_there_or_not, make_folders, remove_folders),
         cmocka_unit_test_setup_teardown(what_a_killed_process_left_is_not_certain, make_folders, remove_folders),
         cmocka_unit_test_setup_teardown(a_resumed_extraction_has_the_same_bytes, make_folders, remove_folders),
+        cmocka_unit_test_setup_teardown(records_of_older_versions_are_resumed, make_folders, remove_folders),
         {"a_resumed_run_has_the_same_results", a_resumed_run_has_the_same_results, make_folders, remove_folders, &no},
         {"a_resumed_sweep_has_the_same_results", a_resumed_run_has_the_same_results, make_folders, remove_folders, &yes},
     };
