@@ -9,10 +9,11 @@
  * Turns. In each lane, clients take turns; the requests of a client do so in the client's turn; a request's turn is one stage or
  * one picture. So a request with a thousand pictures delays another one by one picture.
  *
- * Batches. A prompt worker runs a batch as soon as one is full, or its first picture has waited for DUE seconds. Otherwise it does
- * what is next in its lane. If there is nothing, it runs a batch that is not full; if another worker is still decoding, it first
- * waits for that, for at most WAIT seconds. So batches are full under load, and a picture that comes alone is computed at once. A
- * batch that is not full is divided among the workers that have nothing to do.
+ * Batches. A prompt worker runs a batch when one is full, or its first picture has waited for DUE seconds; but between two batches
+ * it does what is next in its lane, for DUE seconds if there is so much. If there is nothing, it runs a batch that is not full; if
+ * another worker is still decoding, it first waits for that, for at most WAIT seconds. So batches are full under load, and a
+ * picture that comes alone is computed at once. A batch that is not full is divided among the workers that have nothing to do. Half
+ * of a batch is for pictures of the prompt lane, if there are any.
  *
  * The queue is bounded, and so is what a request takes of it: a quarter of the room that is left, if it has that many pictures,
  * from the moment it is admitted until it has all features. So there is room for a single picture while many large requests wait.
@@ -306,7 +307,7 @@ static void run_decode(struct worker *worker, struct picture *picture) {
     pipeline->decoding -= worker->lane == LANE_PROMPT;
     if (decoded == READY) {
         picture->since = seconds_now();
-        push(&pipeline->ready, picture);
+        push(&pipeline->ready[worker->lane != LANE_PROMPT], picture);
     } else if (decoded == TOO_LARGE) {
         push(&picture->request->todo[worker->lane + 1], picture);
         line_up(pipeline, picture->request, worker->lane + 1);
@@ -431,23 +432,40 @@ static void run_request(struct worker *worker, struct request *request) {
 
 /* ---- Workers ---- */
 
+static size_t count_ready(const struct pipeline *pipeline) {
+    return pipeline->ready[0].count + pipeline->ready[1].count;
+}
+
 static void take_batch(struct pipeline *pipeline, size_t limit, struct work *work) {
     struct picture **last = &work->batch;
-    while (work->count < limit && (*last = pop(&pipeline->ready))) {
+    for (; work->count < limit && count_ready(pipeline); work->count++) {
+        struct queue *turn = &pipeline->ready[work->count % 2];
+        *last = pop(turn->count ? turn : &pipeline->ready[(work->count + 1) % 2]);
         last = &(*last)->next;
-        work->count++;
     }
     *last = NULL;
 }
 
-/* Whether to run a batch that is not full, although (busy) or because there is nothing else to do; otherwise *until says when to
- * look again. */
-static bool batch_is_due(const struct pipeline *pipeline, bool busy, double *until) {
-    if (!pipeline->ready.count) {
+/* Since when the first picture has been ready. */
+static double ready_since(const struct pipeline *pipeline) {
+    const struct picture *left = pipeline->ready[0].first, *right = pipeline->ready[1].first;
+    return !right || (left && left->since < right->since) ? left->since : right->since;
+}
+
+/* Whether to run a batch now, although there is something else to do. */
+static bool batch_is_due(const struct pipeline *pipeline, const struct worker *worker) {
+    const double now = seconds_now();
+    return count_ready(pipeline) && now >= worker->batched + DUE &&
+           (count_ready(pipeline) >= worker->server->options->batch || now >= ready_since(pipeline) + DUE);
+}
+
+/* Whether to run one because there is nothing else to do; otherwise *until says when to look again. */
+static bool batch_is_next(const struct pipeline *pipeline, const struct worker *worker, double *until) {
+    if (!count_ready(pipeline)) {
         return false;
     }
-    *until = pipeline->ready.first->since + (busy ? DUE : WAIT);
-    return (!busy && !pipeline->decoding) || seconds_now() >= *until;
+    *until = ready_since(pipeline) + WAIT;
+    return !pipeline->decoding || count_ready(pipeline) >= worker->server->options->batch || seconds_now() >= *until;
 }
 
 static void wait_until(struct pipeline *pipeline, enum lane lane, double until) {
@@ -462,18 +480,15 @@ static void wait_until(struct pipeline *pipeline, enum lane lane, double until) 
 }
 
 /* What a prompt worker does next; false: nothing, until then. */
-static bool next_prompt(struct pipeline *pipeline, size_t full, struct work *work, double *until) {
-    if (pipeline->ready.count >= full) {
-        take_batch(pipeline, full, work);
-    } else if (batch_is_due(pipeline, true, until) ||
-               (!take_turn(pipeline, LANE_PROMPT, work) && batch_is_due(pipeline, false, until))) {
-        take_batch(pipeline, (pipeline->ready.count + pipeline->idle) / (pipeline->idle + 1), work);
+static bool next_prompt(struct pipeline *pipeline, const struct worker *worker, struct work *work, double *until) {
+    if (batch_is_due(pipeline, worker) || (!take_turn(pipeline, LANE_PROMPT, work) && batch_is_next(pipeline, worker, until))) {
+        const size_t ready = count_ready(pipeline), full = worker->server->options->batch;
+        take_batch(pipeline, ready >= full ? full : (ready + pipeline->idle) / (pipeline->idle + 1), work);
+        for (size_t lane = LANE_SLOW; lane < LANES; lane++) {
+            pthread_cond_broadcast(&pipeline->work[lane]);
+        }
     }
     pipeline->decoding += work->decode != NULL;
-    if (work->batch) {
-        pthread_cond_broadcast(&pipeline->work[LANE_SLOW]);
-        pthread_cond_broadcast(&pipeline->work[LANE_HUGE]);
-    }
     return work->request || work->decode || work->batch;
 }
 
@@ -487,8 +502,8 @@ static bool next_work(struct worker *worker, struct work *work) {
     for (;;) {
         double until = 0;
         /* The others decode no more than the backbone can take. */
-        found = worker->lane == LANE_PROMPT ? next_prompt(pipeline, full, work, &until)
-                                            : pipeline->ready.count < 2 * full && take_turn(pipeline, worker->lane, work);
+        found = worker->lane == LANE_PROMPT ? next_prompt(pipeline, worker, work, &until)
+                                            : pipeline->ready[1].count < full && take_turn(pipeline, worker->lane, work);
         if (found || (pipeline->stop && !pipeline->requests)) {
             break;
         }
@@ -507,6 +522,7 @@ static void *work(void *argument) {
     while (next_work(worker, &next)) {
         if (next.batch) {
             run_batch(worker, next.batch, next.count);
+            worker->batched = seconds_now();
         } else if (next.decode) {
             run_decode(worker, next.decode);
         } else {

@@ -208,13 +208,14 @@ struct worker {
     l3a_context *context; /* for JSON, under the lock */
     pthread_mutex_t lock;
     float *inputs, *features; /* of a batch */
+    double batched;           /* when it ended the last one */
 };
 
 struct pipeline {
     pthread_mutex_t lock;
     pthread_cond_t work[LANES];
     struct client *first[LANES], **last[LANES]; /* with something to do */
-    struct queue ready;                         /* for the backbone */
+    struct queue ready[2];                      /* for the backbone, from the prompt lane and from the others */
     size_t requests;                            /* that are in the pipeline … */
     size_t errands;                             /* … and those of routes that are slow */
     size_t admitted, decoding, idle;

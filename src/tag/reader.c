@@ -262,7 +262,9 @@ l3a_status l3a_reader_tag_files(l3a_reader *reader, const char *const *paths, si
     TRY(need_items(reader->context, __func__, "paths", paths, count));
     const size_t batch = count < reader->tagger->batch ? count : reader->tagger->batch;
     edition = tagger_borrow(reader->tagger);
-    TRY(intake_open(reader->context, reader->backbone, &reader->tagger->loading, paths, count, batch, &intake));
+    l3a_loader_options loading = reader->tagger->loading;
+    loading.picture = reader->preparer.options.picture;
+    TRY(intake_open(reader->context, reader->backbone, &loading, paths, count, batch, &intake));
     while (delivery.index < count) {
         const size_t left = count - delivery.index;
         TRY(tag_batch(reader, edition, &intake, left < batch ? left : batch, &delivery));

@@ -249,20 +249,6 @@ def formulas(model, folder):
         assert server.stop() == 0
 
 
-def two_lengths(model):
-    """A body whose length is said twice is not read: a proxy might read the other one."""
-    with Server(model) as server:
-        with socket.create_connection(("127.0.0.1", server.port)) as twice:
-            twice.sendall(b"POST /v1/xmp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
-                          b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            twice.settimeout(20)
-            try:
-                assert twice.recv(1000) == b""
-            except ConnectionResetError:
-                pass
-        assert server.stop() == 0
-
-
 def taken_port(model, scratch):
     """Said at once: before a model is loaded, and before a demonstration is drawn."""
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -286,7 +272,6 @@ def main(scratch, folder):
     uploads(model, folder, scratch)
     formats(model, folder)
     formulas(model, folder)
-    two_lengths(model)
     taken_port(model, scratch)
     print("names, files, formats and ends that are out of the ordinary")
 

@@ -318,6 +318,48 @@ static void in_steps(void **state) {
     l3a_context_free(context);
 }
 
+static int take_status(size_t index, l3a_status status, const l3a_tags *tags, void *user) {
+    (void)index;
+    (void)tags;
+    *(l3a_status *)user = status;
+    return 0;
+}
+
+/* A limit on pixels holds for one reader, whichever way it gets pictures. */
+static void readers_have_limits_of_their_own(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_tagger *tagger = open_tagger(context, input.model, 0);
+    l3a_reader *reader = make_reader(tagger), *other = make_reader(tagger);
+    l3a_picture picture = {.size = sizeof picture};
+    float *planes = calloc(l3a_reader_inputs(reader), sizeof *planes);
+    const char *path = input.pictures[0];
+    uint64_t checksum;
+    size_t size;
+    char *bytes = read_bytes(path, &size);
+    (void)state;
+    assert_ok(context, l3a_picture_read(context, path, NULL, &picture));
+    const uint64_t pixels = (uint64_t)picture.width * picture.height, limits[] = {pixels - 1, pixels, 0, UINT64_MAX};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        const l3a_status expected = i ? L3A_OK : L3A_ERROR_DATA;
+        l3a_tags *tags = NULL;
+        l3a_status status = L3A_ERROR_ARGUMENT;
+        assert_int_equal(l3a_reader_limit(reader, limits[i]), L3A_OK);
+        assert_int_equal(l3a_reader_prepare(reader, "memory", bytes, size, planes, &checksum), expected);
+        assert_int_equal(l3a_reader_tag_file(reader, path, &tags), expected);
+        assert_int_equal(l3a_reader_tag_files(reader, &path, 1, take_status, &status), L3A_OK);
+        assert_int_equal(status, expected);
+        assert_int_equal(l3a_reader_prepare(other, "memory", bytes, size, planes, &checksum), L3A_OK);
+        l3a_tags_free(tags);
+    }
+    free(bytes);
+    free(planes);
+    l3a_picture_free(context, &picture);
+    l3a_reader_free(reader);
+    l3a_reader_free(other);
+    l3a_tagger_free(tagger);
+    l3a_context_free(context);
+}
+
 static void tags_are_sorted_and_complete(void **state) {
     l3a_context *context = make_context(1);
     l3a_tagger *tagger = open_tagger(context, input.model, 0);
@@ -1008,6 +1050,7 @@ int main(void) {
                                        cmocka_unit_test(bad_pictures_do_not_stop_the_others),
                                        cmocka_unit_test(bad_pictures_in_a_batch),
                                        cmocka_unit_test(readers_share_parameters),
+                                       cmocka_unit_test(readers_have_limits_of_their_own),
                                        cmocka_unit_test(reload_keeps_the_old_model_if_it_fails),
                                        cmocka_unit_test(readers_and_a_writer),
                                        cmocka_unit_test(readers_while_the_model_changes),
