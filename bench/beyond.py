@@ -1,10 +1,12 @@
 #!/usr/bin/python3
-"""The tables of docs/beyond.md: l3a+ compared with l3a and joint on test images, what each of its parts contributes, and how its settings
-were chosen on held-out training images.
+"""The tables of docs/beyond.md: l3a+ compared with l3a and joint on test images, what each of its parts contributes, how its settings
+were chosen on held-out training images, and how it does with few training images.
 
-  bench/beyond.py [--coco TRAIN VAL] [--voc TRAIN TEST] [--dims 2048,4096] [--seeds 2025,1,2] [--tables main,parts,choices]
+  bench/beyond.py [--coco TRAIN VAL] [--voc TRAIN TEST] [--dims 2048,4096] [--seeds 2025,1,2] [--tables main,parts,choices,small]
+                  [--images 100,200,500,1000,2000,5000] [--subsets 8] [--protocol P]
 
-TRAIN, VAL and TEST are feature files. Make those of VOC with `l3a extract`; those of COCO are in ../shared."""
+TRAIN, VAL and TEST are feature files; of views, only the whole picture is used in `small`. Make those of VOC with `l3a extract`; those of COCO are in
+../shared."""
 import argparse
 import csv
 import json
@@ -148,6 +150,64 @@ def print_choices(sets, dim, seed):
             print(f"\nlog-loss of 1/(1 + exp(-s)): {loss[0]:.3f}; of 1/(1 + exp(5.5 - 12 s)): {loss[1]:.3f}", flush=True)
 
 
+def sweep(train, test, protocol, dim, seed, *settings):
+    """The last mAP of each point: {(method, values of the axes): mAP}. Points share their sums, and no model is saved."""
+    axes = [name[2:] for name, value in zip(settings[::2], settings[1::2]) if "," in str(value) and name != "--method"]
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([COMMAND, "sweep", "--train", train, "--test", test, "--protocol", protocol, "--dim", str(dim), "--seed", str(seed),
+                               "--privacy-limit", "0", "--quiet", "-o", f"{folder}/out", *map(str, settings)], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"beyond.py: {done.stderr}")
+        with open(f"{folder}/out/sweep.csv", newline="") as table:
+            return {(row["method"], *(row[axis] for axis in axes)): float(row["mAP"]) for row in csv.DictReader(table)}  # the last phase stays
+
+
+SMALL = ["l3a+", "lift 0", "alpha 1", "skip-features off", "gamma 1000", "gamma 300", "gamma 3000"]
+
+
+def one_small(parts, protocol, dim, seed):
+    """The last mAP of l3a, and by how much each variant of l3a+ is above it."""
+    base = sweep(*parts, protocol, dim, seed, "--method", "l3a", "--gamma", "1000,3000")
+    plus = sweep(*parts, protocol, dim, seed, "--method", "l3a+", "--lift", "0,0.1")
+    alpha = sweep(*parts, protocol, dim, seed, "--method", "l3a+", "--alpha", "0.3,1")
+    gamma = sweep(*parts, protocol, dim, seed, "--method", "l3a+", "--gamma", "300,1000,3000")
+    skip = sweep(*parts, protocol, dim, seed, "--method", "l3a+", "--skip-features", "off", "--lift", "0,0.1")
+    l3a = base["l3a", "1000"]
+    found = [plus["l3a+", "0.1"], plus["l3a+", "0"], alpha["l3a+", "1"], skip["l3a+", "0.1"], gamma["l3a+", "1000"],
+             gamma["l3a+", "300"], gamma["l3a+", "3000"], base["l3a", "3000"]]
+    return [l3a, *(value - l3a for value in found)]
+
+
+def print_small(sets, options, dim, seed):
+    """Random subsets of the training images, measured on test images, at most 5,000 of them. Differences are paired: of the same subset."""
+    print(f"\nlast mAP of l3a, and what is added to it: mean and standard error over {options.subsets} random subsets, dim {dim}, seed {seed}\n")
+    print("| data | training images | in the first phase | l3a | " + " | ".join(SMALL) + " | l3a, gamma 3000 |\n|---|---|---|" + "---|" * (len(SMALL) + 2))
+    for name, (train, test) in sets.items():
+        tables = []
+        for path in train, test:
+            metadata, t = read(path)
+            features = t["features"][:, 0] if t["features"].ndim == 3 else t["features"]
+            tables.append((metadata["classes"], features, t["labels"]))
+        order = sorted(range(len(tables[0][0].split("\n"))), key=lambda k: tables[0][0].split("\n")[k].encode())
+        for protocol, count in ((p, int(n)) for p in PROTOCOLS[name] for n in options.images.split(",")):
+            if count > len(tables[0][1]) or options.protocol not in (None, protocol):
+                continue
+            base, step = (int(part[1:]) for part in protocol.split("-"))
+            first, found = [], []
+            for subset in range(options.subsets):
+                chosen = np.random.default_rng([count, subset]).permutation(len(tables[0][1]))[:count]
+                first.append((tables[0][2][chosen][:, order[:base or step]] == 1).any(1).sum())
+                with tempfile.TemporaryDirectory() as folder:
+                    parts = [f"{folder}/{part}.safetensors" for part in ("learn", "test")]
+                    for path, rows, (classes, features, labels) in zip(parts, (chosen, slice(5000)), tables):
+                        write(path, classes, features[rows], labels[rows])
+                    found.append(one_small(parts, protocol, dim, seed))
+            found = np.array(found)
+            error = found.std(0, ddof=1) / np.sqrt(len(found))
+            cells = [f"{found[:, 0].mean():.2f}", *(f"{m:+.2f} ± {e:.2f}" for m, e in zip(found.mean(0)[1:], error[1:]))]
+            print(f"| {name} {protocol} | {count} | {np.mean(first):.0f} | " + " | ".join(cells) + " |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--coco", nargs=2, metavar=("TRAIN", "VAL"), default=[str(COCO / "train.safetensors"), str(COCO / "val.safetensors")])
@@ -155,6 +215,9 @@ def main():
     parser.add_argument("--dims", default="2048,4096")
     parser.add_argument("--seeds", default="2025,1,2")
     parser.add_argument("--tables", default="main,parts,choices")
+    parser.add_argument("--images", default="100,200,500,1000,2000,5000", help="training images of the table small")
+    parser.add_argument("--subsets", type=int, default=8, help="random subsets of each number of images")
+    parser.add_argument("--protocol", help="only this one, in the table small")
     options = parser.parse_args()
     sets = {name: paths for name, paths in (("coco", options.coco), ("voc", options.voc)) if paths and Path(paths[0]).exists()}
     if not sets:
@@ -167,6 +230,8 @@ def main():
         print_parts(sets, dims[0], seeds[0])
     if "choices" in tables:
         print_choices(sets, dims[0], seeds[0])
+    if "small" in tables:
+        print_small(sets, options, dims[0], seeds[0])
 
 
 if __name__ == "__main__":

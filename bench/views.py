@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What views gain and cost, on PASCAL VOC 2007 and a part of MS-COCO 2014 with ViT-Tiny/16.
 
-    bench/views.py [--only PART,…] [--seeds N,…] [--dim N] [--pairs] [--quick]
+    bench/views.py [--only PART,…] [--seeds N,…] [--dim N] [--protocol P] [--pairs] [--quick]
         --features FOLDER   where the feature files with 14 views are, or are made: an hour on two cores [build/views]
         --backbone FILE     the checkpoint [$L3A_BACKBONE, or backbones/vit_tiny_patch16_224.safetensors in $L3A_SHARED]
         L3A_BUILD, L3A_SHARED  the build folder, and the folder with data/voc2007-small and data/coco2014-small
@@ -11,7 +11,8 @@
             what the features take on the disk.
   labels    `l3a run` with l3a, 14 views, thresholds per-class and each rule for pseudo-labels (`--pseudo-from`), the combined score also with a raised
             threshold: VOC B0-C4 and B10-C2, COCO B0-C10 and B40-C10. mAP and CF1, last and average over phases; pseudo-labels made, and how many are
-            right. From --dim 4096 on, the rules are points of one `l3a sweep`, which shares their sums but does not say how many are right
+            right. Raised thresholds, and from --dim 4096 on also the rules, are points of one `l3a sweep`, which shares their sums but does not say how
+            many labels are right
   pairs     the last mAP of l3a+ for all pairs of views in learning and scoring (--pairs)
   extract   `l3a extract` of the same 64 pictures with 1, 5, 9 and 14 views, in turns; and how far the features of these pictures in FOLDER, which may
             have been made elsewhere, are from those with 14 views
@@ -115,54 +116,57 @@ def accuracy(options):
         report(f"{name}: CF1 of l3a+ gained by 14 views", f"at least {gain}", spread(more), statistics.mean(more) >= gain, command)
 
 
-LABELS = [("the whole picture", {"pseudo-from": "whole"}), ("the mean", {"pseudo-from": "mean"}), ("the combined score", {"pseudo-from": "combined"}),
-          *((f"the combined score, η = {eta}", {"pseudo-from": "combined", "eta": eta}) for eta in (0.75, 0.8, 0.85)), ("none", {"pseudo": "off"})]
+RULES = ("whole", "the whole picture"), ("mean", "the mean"), ("combined", "the combined score")
+RAISED = "0.75", "0.8", "0.85"  # η, which is 0.7 otherwise
 LABEL_PROTOCOLS = {"VOC": ("B0-C4", "B10-C2"), "COCO": ("B0-C10", "B40-C10")}
 
 
-def label_run(options, name, protocol, settings, folder):
+def label_rows(options, command, name, protocol, settings, file):
+    """The rows of a table that `l3a run` or `l3a sweep` makes of l3a, and of per_class.csv."""
     train, test = tables(options, name)
-    l3a("run", "--train", train, "--test", test, "--protocol", protocol, "--method", "l3a", "--seed", ",".join(map(str, options.seeds)), "--dim",
-        options.dim, "--thresholds", "per-class", *(word for key, value in settings.items() for word in (f"--{key}", value)), "--quiet", "-o", folder)
-    with open(f"{folder}/per_class.csv", newline="") as file:
-        made, right = (sum(int(row[key]) for row in rows) / len(options.seeds) for rows in [list(csv.DictReader(file))] for key in ("pseudo", "right"))
-    with open(f"{folder}/metrics.csv", newline="") as file:
-        return list(csv.DictReader(file)), f"{made:.0f}", f"{100 * right / made:.0f} %" if made else "–"
+    with tempfile.TemporaryDirectory() as folder:
+        l3a(command, "--train", train, "--test", test, "--protocol", protocol, "--method", "l3a", "--seed", ",".join(map(str, options.seeds)), "--dim",
+            256 if options.quick else options.dim, "--thresholds", "per-class", *settings, "--quiet", "-o", f"{folder}/out")
+        found = []
+        for path in file, "per_class.csv":
+            if os.path.exists(f"{folder}/out/{path}"):
+                with open(f"{folder}/out/{path}", newline="") as table:
+                    found.append(list(csv.DictReader(table)))
+    return found
 
 
-def label_sweep(options, name, protocol, folder):
-    """The rules without a raised threshold, all at once."""
-    train, test = tables(options, name)
-    rules = [settings["pseudo-from"] for _, settings in LABELS if list(settings) == ["pseudo-from"]]
-    l3a("sweep", "--train", train, "--test", test, "--protocol", protocol, "--method", "l3a", "--seed", ",".join(map(str, options.seeds)), "--dim",
-        options.dim, "--thresholds", "per-class", "--pseudo-from", ",".join(rules), "--quiet", "-o", folder)
-    with open(f"{folder}/sweep.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    return {rule: [row for row in rows if row["pseudo-from"] == rule] for rule in rules}
-
-
-def label_cells(options, rows):
-    """Average and last mAP, average and last CF1."""
-    cells = []
+def print_labels(options, what, rows, right=""):
+    """Average and last mAP, average and last CF1, pseudo-labels made, and the share of them that are right."""
+    cells, made = [], sum(int(row["pseudo_labels"]) for row in rows) / len(options.seeds)
     for key in "mAP", "CF1":
         own = [[float(row[key]) for row in rows if row["seed"] == str(seed)] for seed in options.seeds]
         cells += [mean([[statistics.mean(values), values[-1]] for values in own], column) for column in (0, 1)]
-    return cells
+    print(f"| {' | '.join([what, *cells, f'{made:.0f}', right])} |", flush=True)
+
+
+def swept_labels(options, name, protocol, rules):
+    """Rules or thresholds that share their sums as points of a sweep; which labels are right is not known there."""
+    settings = ["--pseudo-from", ",".join(key for key, _ in RULES)] if rules else ["--pseudo-from", "combined", "--eta", ",".join(RAISED)]
+    rows, = label_rows(options, "sweep", name, protocol, settings, "sweep.csv")
+    for value, what in RULES if rules else [(eta, f"the combined score, η = {eta}") for eta in RAISED]:
+        print_labels(options, what, [row for row in rows if row["pseudo-from" if rules else "eta"] == value])
 
 
 def labels(options):
-    for name in SETS:
-        for protocol in LABEL_PROTOCOLS[name]:
-            print(f"\n{name} {protocol}, d = {options.dim}, seeds {', '.join(map(str, options.seeds))}")
-            print("| pseudo-labels from | mAP: average | last | CF1: average | last | made | right |\n|---|---:|---:|---:|---:|---:|---:|", flush=True)
-            with tempfile.TemporaryDirectory() as folder:
-                swept = label_sweep(options, name, protocol, f"{folder}/sweep") if options.dim >= 4096 else None
-                for number, (what, settings) in enumerate(LABELS):
-                    if swept and list(settings) != ["pseudo-from"]:
-                        continue
-                    rows, *made = (swept[settings["pseudo-from"]], f"{sum(int(row['pseudo_labels']) for row in swept[settings['pseudo-from']]) / len(options.seeds):.0f}",
-                                   "") if swept else label_run(options, name, protocol, settings, f"{folder}/{number}")
-                    print(f"| {' | '.join([what, *label_cells(options, rows), *made])} |", flush=True)
+    for name, protocol in ((name, protocol) for name in SETS for protocol in LABEL_PROTOCOLS[name]):
+        if options.protocol not in (None, protocol):
+            continue
+        print(f"\n{name} {protocol}, d = {options.dim}, seeds {', '.join(map(str, options.seeds))}")
+        print("| pseudo-labels from | mAP: average | last | CF1: average | last | made | right |\n|---|---:|---:|---:|---:|---:|---:|", flush=True)
+        if options.dim >= 4096:
+            swept_labels(options, name, protocol, True)
+            continue
+        for rule, what in RULES:
+            rows, classes = label_rows(options, "run", name, protocol, ["--pseudo-from", rule], "metrics.csv")
+            made, right = (sum(int(row[key]) for row in classes) for key in ("pseudo", "right"))
+            print_labels(options, what, rows, f"{100 * right / made:.0f} %" if made else "–")
+        swept_labels(options, name, protocol, False)
+        print_labels(options, "nothing: there are none", label_rows(options, "run", name, protocol, ["--pseudo", "off"], "metrics.csv")[0], "–")
 
 
 def pairs(options):
@@ -214,7 +218,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="accuracy,extract")
     parser.add_argument("--seeds", default="2025,2026,2027")
-    parser.add_argument("--dim", type=int, default=2048, help="of labels")
+    parser.add_argument("--dim", type=int, default=2048, help="of the layer, for the part labels")
+    parser.add_argument("--protocol", help="only this one, for the part labels")
     parser.add_argument("--pairs", action="store_true")
     parser.add_argument("--quick", action="store_true", help="a narrow layer and few pictures: shows that it works, not what views gain")
     parser.add_argument("--features", default=os.path.join(BUILD, "views"))

@@ -190,7 +190,7 @@ l3a_status choose_gamma(struct block *rows, const struct gamma_sample *sample, d
     TRY(block_gram(rows, sample_weights(sample), trial.gram));
     arrays_release(context, making, MAKING);
     TRY(arrays_allocate(context, trying, TRYING));
-    const double chosen = two_digits(n < FEW || !has_contrast(sample) ? 0.1 * mean_diagonal(&trial) : descend(&trial));
+    const double chosen = two_digits(n < FEW || !has_contrast(sample) ? mean_diagonal(&trial) : descend(&trial));
     FAIL_IF(!(isfinite(chosen) && chosen > 0), context, L3A_ERROR_NUMERIC, "give a number for gamma, or scale the features",
             "no gamma can be chosen from these features");
     *gamma = chosen;

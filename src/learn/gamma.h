@@ -6,7 +6,8 @@
  * This takes 4n³/3 operations for n rows and each γ. γ is the ratio of noise to signal and changes little with n, so a sample is
  * enough. The search starts at a third of the mean of the gram's diagonal and follows E downhill by factors of √10, at the lowest
  * to a hundredth of that mean. A parabola in log γ through the last three values gives the minimum, which is rounded to two
- * digits. If E says nothing, because there are fewer than 100 rows or all rows show the same classes, γ is a tenth of that mean.
+ * digits. If E says nothing, because there are fewer than 100 rows or all rows show the same classes, γ is that mean: with few
+ * images it is near the best, and a tenth of it is far too small (docs/beyond.md).
  *
  * With views, the rows are those of whole pictures: the best γ is the same with and without crops, and an image is one row, so that
  * many images fit into the sample. Leaving out all rows of fewer images finds a worse γ (docs/views.md).
