@@ -460,9 +460,9 @@ L3A_PUBLIC void l3a_model_free(l3a_model *model);
 typedef struct l3a_lock l3a_lock;
 /* Locks the file at path, which need not exist yet. Paths that lead to the same file, such as a symbolic link and its target, share
  * one lock. If another process holds it, returns L3A_ERROR_IO at once or, if wait is not 0, sends a warning event and then progress
- * events until the lock is free. If this process holds it, with this or another context and on any thread, or has it from the process
- * that it was forked from: L3A_ERROR_STATE at once, because waiting for it might never end. Up to 0.8, that was so only for the
- * same context. Refuses a path that cannot be saved to because it is a folder, a device or a pipe. */
+ * events until the lock is free. If this process holds it, with this or another context and on any thread, or has it from the
+ * process that it was forked from: L3A_ERROR_STATE at once, because waiting for it might never end. Up to 0.8, that was so only for
+ * the same context. Refuses a path that cannot be saved to because it is a folder, a device or a pipe. */
 L3A_PUBLIC l3a_status l3a_lock_take(l3a_context *context, const char *path, int wait, l3a_lock **lock);
 /* Releases the lock. The end of the process releases it as well. */
 L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);

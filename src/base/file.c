@@ -65,7 +65,8 @@ static bool has_locked(int number, const struct stat *wanted) {
         return false;
     }
     const int copy = fcntl(number, F_DUPFD_CLOEXEC, 0);
-    const bool locked = copy >= 0 && fstat(copy, &about) == 0 && is_same_file(&about, wanted) && flock(copy, LOCK_EX | LOCK_NB) == 0;
+    const bool locked =
+        copy >= 0 && fstat(copy, &about) == 0 && is_same_file(&about, wanted) && flock(copy, LOCK_EX | LOCK_NB) == 0;
     if (copy >= 0) {
         close(copy);
     }

@@ -68,8 +68,8 @@ static struct position last_position(const l3a_history *history) {
 static l3a_status write_position(const l3a_history *history) {
     const struct position now = last_position(history);
     char text[104];
-    int length = snprintf(text, sizeof text, "%" PRIu64 " %016" PRIx64 " %016" PRIx64, now.number, now.id,
-                          fingerprint_of(*history->model));
+    int length =
+        snprintf(text, sizeof text, "%" PRIu64 " %016" PRIx64 " %016" PRIx64, now.number, now.id, fingerprint_of(*history->model));
     if (now.sequence) {
         snprintf(text + length, sizeof text - (size_t)length, " %" PRIu64, now.sequence);
     }
@@ -200,7 +200,8 @@ static l3a_status check_damage(const l3a_history *history, const struct position
     }
     if (journal->damaged) {
         report_warning(history->context,
-                       "%s: the history is damaged from byte %" PRIu64 " to its end. The lessons before that are intact. What follows "
+                       "%s: the history is damaged from byte %" PRIu64
+                       " to its end. The lessons before that are intact. What follows "
                        "was never answered, and is cut off with the next change",
                        journal->path, journal->end);
     }
@@ -857,7 +858,8 @@ static l3a_status save_entries(l3a_history *history) {
                : journal_add(&history->journal, kept_end(history), history->entries + stored, history->count - stored);
 }
 
-/* After an attempt to save: the file may be in its place even if something failed afterwards. While the lock is held, it is ours. */
+/* After an attempt to save: the file may be in its place even if something failed afterwards. While the lock is held, it is ours.
+ */
 static void find_saved(l3a_history *history, const output_target *target) {
     file_description now = {0};
     const bool found = history->context->files->describe(target->path, &now) == 0;

@@ -15,6 +15,7 @@ static const char first_line[16] = "l3a history 1\n", first_commits[16] = "l3a h
 static const char record_mark[8] = {'l', '3', 'a', '-', 'h', 'i', 's', 't'};
 static const char commit_mark[8] = {'l', '3', 'a', '-', 'c', 'o', 'm', 'm'};
 enum { VERSION_DIGIT = 12, LONGEST_TEXT = 1 << 16 };
+static const uint64_t UNKNOWN = UINT64_MAX;
 
 struct record_head {
     char mark[8];
@@ -382,12 +383,13 @@ done:
 
 static file_description describe_file(const struct journal *journal) {
     file_description file;
-    return journal->context->files->describe(journal->path, &file) ? (file_description){0} : file;
+    const bool found = journal->context->files->describe(journal->path, &file) == 0;
+    return found ? file : (file_description){.size = errno == ENOENT ? 0 : UNKNOWN};
 }
 
 bool journal_is_current(const struct journal *journal) {
     const file_description now = describe_file(journal), *then = &journal->file;
-    return now.device == then->device && now.inode == then->inode && now.size == then->size;
+    return then->size == UNKNOWN || (now.device == then->device && now.inode == then->inode && now.size == then->size);
 }
 
 l3a_status journal_read(l3a_context *context, const char *path, struct journal *journal) {
@@ -664,7 +666,8 @@ static bool is_listed(const struct entry *entry, struct entry *const *entries, s
     return false;
 }
 
-/* Replaces the file by one that has only these entries, some of which may be new. *replaced: it is in place, even if something failed afterwards. */
+/* Replaces the file by one that has only these entries, some of which may be new. *replaced: it is in place, even if something
+ * failed afterwards. */
 static l3a_status write_again(struct journal *journal, struct entry *const *entries, size_t count, bool *replaced) {
     struct copying copying = {.output = {.file = -1}};
     input_file input = {.file = -1};

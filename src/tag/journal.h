@@ -11,10 +11,10 @@
  * does not know them does not lose what they say.
  *
  * Numbers are little-endian. Records are only ever added at the end and cut off there, so a process that is killed leaves at most
- * an incomplete last record: it is torn. Anything else that is wrong is damage. If no good record follows it, it is what a power cut
- * has made of a record that was not synced, and so not answered: whoever writes next cuts it off, and keeps a copy beside the file.
- * If one does follow, a person has to decide (history.c). A record names its parent, the state of the model that it was applied to.
- * The model file has the id of its last one, and records that do not lead there are ignored. */
+ * an incomplete last record: it is torn. Anything else that is wrong is damage. If no good record follows it, it is what a power
+ * cut has made of a record that was not synced, and so not answered: whoever writes next cuts it off, and keeps a copy beside the
+ * file. If one does follow, a person has to decide (history.c). A record names its parent, the state of the model that it was
+ * applied to. The model file has the id of its last one, and records that do not lead there are ignored. */
 #ifndef L3A_JOURNAL_H
 #define L3A_JOURNAL_H
 
@@ -60,7 +60,7 @@ struct journal {
     bool commits;          /* its first line says that it may have changes that were committed */
     bool damaged;          /* what follows `end` is not just torn; entries may follow it nevertheless */
     uint64_t lost;         /* damaged bytes between good records and after them */
-    file_description file; /* when it was last read or written; all 0: there was none */
+    file_description file; /* when it was last read or written; all 0: there was none; a size of UINT64_MAX: unknown */
 };
 
 l3a_status entry_create(l3a_context *context, enum entry_kind kind, struct entry **entry);

@@ -536,7 +536,7 @@ static void test_lock_of_a_removed_file(void **state) {
     assert_int_equal(stat(in(".file.l3a-lock"), &about), 0); /* the lock is on a file that other processes find */
     l3a_context *other = make_context(1);
     l3a_lock *second = NULL;
-    assert_fails(other, l3a_lock_take(other, in("file"), 0, &second), L3A_ERROR_IO, "another process");
+    assert_fails(other, l3a_lock_take(other, in("file"), 0, &second), L3A_ERROR_STATE, "this process is already changing");
     l3a_context_free(other);
     l3a_lock_free(lock);
     assert_int_equal(count_files(), 0);
