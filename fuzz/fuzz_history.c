@@ -49,7 +49,7 @@ static void write_and_read(l3a_context *context, struct journal *journal) {
     must(copy_text(context, "copy", 4, &copy.path) == L3A_OK);
     must(journal_add(&copy, 0, journal->entries, journal->count) == L3A_OK);
     must(journal_read(context, "copy", &again) == L3A_OK);
-    must(again.count == journal->count && again.end == again.size && again.size == journal->end);
+    must(again.count == journal->count && again.end == again.size && (journal->damaged || again.size == journal->end));
     for (size_t i = 0; i < again.count; i++) {
         same_entry(context, journal->entries[i], again.entries[i]);
     }

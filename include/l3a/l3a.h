@@ -467,9 +467,10 @@ L3A_PUBLIC void l3a_model_free(l3a_model *model);
  * respects the lock of another context or process, and loading needs none. */
 typedef struct l3a_lock l3a_lock;
 /* Locks the file at path, which need not exist yet. Paths that lead to the same file, such as a symbolic link and its target, share
- * one lock. If another process or context holds it, returns L3A_ERROR_IO at once or, if wait is not 0, sends a warning event and
- * then progress events until the lock is free. If this context holds it: L3A_ERROR_STATE. Refuses a path that cannot be saved to
- * because it is a folder, a device or a pipe. */
+ * one lock. If another process holds it, returns L3A_ERROR_IO at once or, if wait is not 0, sends a warning event and then progress
+ * events until the lock is free. If this process holds it, with this or another context and on any thread, or has it from the
+ * process that it was forked from: L3A_ERROR_STATE at once, because waiting for it might never end. Up to 0.8, that was so only for
+ * the same context. Refuses a path that cannot be saved to because it is a folder, a device or a pipe. */
 L3A_PUBLIC l3a_status l3a_lock_take(l3a_context *context, const char *path, int wait, l3a_lock **lock);
 /* Releases the lock. The end of the process releases it as well. */
 L3A_PUBLIC void l3a_lock_free(l3a_lock *lock);
@@ -1256,6 +1257,19 @@ L3A_PUBLIC l3a_status l3a_tagger_history(l3a_tagger *tagger, const l3a_history *
 /* A model with its history, without a backbone. Hold the model's lock (l3a_lock_take) from before opening until after saving.
  * Since 0.3. */
 L3A_PUBLIC l3a_status l3a_history_open(l3a_context *context, const char *model_path, l3a_history **history);
+
+typedef struct l3a_repair_report {
+    size_t size;      /* sizeof the struct */
+    uint64_t bytes;   /* that could not be read; 0: the history was not damaged, and nothing was done */
+    uint64_t applied; /* changes that only the history had, and that are in the model now */
+    uint64_t lost;    /* lessons that are lost, as far as their numbers tell; a warning event names each */
+} l3a_repair_report;
+
+/* Repairs the history of a model that l3a_history_open() refuses because it is damaged (L3A_ERROR_CHECKSUM): applies the changes
+ * that can still be read to the model, saves it, and writes the history again without what was damaged. A lesson that cannot be
+ * read is lost, and with it changes that need it: renames, merges and corrections; a plain lesson needs no other. A warning event
+ * tells where a copy of the damaged file is: MODEL.history.damaged-N. Hold the model's lock. NULL report: not wanted. Since 0.9. */
+L3A_PUBLIC l3a_status l3a_history_repair(l3a_context *context, const char *model_path, l3a_repair_report *report);
 L3A_PUBLIC void l3a_history_free(l3a_history *history);
 L3A_PUBLIC const struct l3a_model *l3a_history_model(const l3a_history *history);
 /* Takes the last entry back: the model is as it was before, up to rounding. If nothing can be undone: L3A_ERROR_STATE, and the text

@@ -504,6 +504,15 @@ class l3a_lesson_options(Structure):
     ]
 
 
+class l3a_repair_report(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("bytes", c_uint64),
+        ("applied", c_uint64),
+        ("lost", c_uint64),
+    ]
+
+
 class l3a_history_entry(Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -806,6 +815,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_tagger_save": (c_int, [c_void_p]),
     "l3a_tagger_history": (c_int, [c_void_p, c_void_p]),
     "l3a_history_open": (c_int, [c_void_p, c_char_p, c_void_p]),
+    "l3a_history_repair": (c_int, [c_void_p, c_char_p, c_void_p]),
     "l3a_history_free": (None, [c_void_p]),
     "l3a_history_model": (c_void_p, [c_void_p]),
     "l3a_history_undo": (c_int, [c_void_p, c_void_p]),
@@ -896,6 +906,7 @@ TAKES_CONTEXT = frozenset([
     "l3a_lesson_settings",
     "l3a_tagger_create",
     "l3a_history_open",
+    "l3a_history_repair",
     "l3a_pack_write",
     "l3a_file_open",
     "l3a_file_recognise",

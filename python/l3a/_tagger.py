@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Opt
 
 from ._array import as_array, problem
 from ._declarations import (Pool, Status, l3a_backbone_options, l3a_history_entry, l3a_judgement, l3a_lesson_options,
-                            l3a_picture_options, l3a_tagger_options, l3a_tags_callback, l3a_teach_report)
+                            l3a_picture_options, l3a_repair_report, l3a_tagger_options, l3a_tags_callback, l3a_teach_report)
 from ._error import Error, make_error
 from ._library import Context, Handle, Interrupt, decode, encode, library, path_bytes, setting_text, sized, text_array
 
@@ -86,6 +86,22 @@ def _check_pixels(width: int, height: int) -> None:
     """Refuses a picture that the library would refuse, before anything of it is copied."""
     if width * height > PIXEL_LIMIT:
         raise problem(f"a picture of {width} x {height} pixels is too large; the limit is {PIXEL_LIMIT} in all", "shrink the picture")
+
+
+class Repair(NamedTuple):
+    """What :meth:`Tagger.repair` did: the damaged bytes of the history, the changes that only the history had and that are in the
+    model now, and the lessons that are lost. Warnings name these, and where a copy of the damaged history is."""
+    bytes: int
+    applied: int
+    lost: int
+
+
+def _when(seconds: int) -> datetime.datetime:
+    """The clock may have been far off, beyond what Python can tell."""
+    try:
+        return datetime.datetime.fromtimestamp(seconds)
+    except (OverflowError, ValueError, OSError):
+        return datetime.datetime.max if seconds > 0 else datetime.datetime.min
 
 
 def png_bytes(pixels: Any) -> bytes:
@@ -202,6 +218,19 @@ class Tagger:
         tagger = cls(context, handle, path, False)
         tagger._lock = lock
         return tagger
+
+    @staticmethod
+    def repair(path: Any) -> Repair:
+        """Repairs the damaged history of a model: what can be read is kept, and a copy of the damaged file stays beside it. If the
+        history is not damaged, nothing is done."""
+        context = Context()
+        report = sized(l3a_repair_report)
+        lock = context.make("l3a_lock_free", "l3a_lock_take", path_bytes(path), 1)
+        try:
+            context.call("l3a_history_repair", path_bytes(path), ctypes.byref(report))
+        finally:
+            lock.free()
+        return Repair(report.bytes, report.applied, report.lost)
 
     def close(self) -> None:
         """Frees everything, once no thread is tagging any more. What was not saved is lost."""
@@ -456,8 +485,7 @@ class Tagger:
         for k in range(found.classes):
             name = library.l3a_history_class(history, index, k, ctypes.byref(count))
             classes[decode(name)] = count.value
-        time = datetime.datetime.fromtimestamp(found.seconds)
-        return Entry(found.number, time, decode(found.kind), found.pictures, found.taken_back, classes, found.new_classes,
+        return Entry(found.number, _when(found.seconds), decode(found.kind), found.pictures, found.taken_back, classes, found.new_classes,
                      decode(found.old_name) or None, decode(found.new_name) or None, bool(found.can_undo))
 
     def expect(self) -> Dict[str, Expectation]:

@@ -53,13 +53,59 @@ static int posix_size(int file, uint64_t *bytes) {
     return 0;
 }
 
+static bool is_same_file(const struct stat *left, const struct stat *right) {
+    return left->st_dev == right->st_dev && left->st_ino == right->st_ino;
+}
+
+/* Whether one of our descriptors has locked this file. The lock belongs to the open file, so a copy of the descriptor that has it
+ * locks it again, and only that. The copy also keeps the number from becoming another file's in the meantime. */
+static bool has_locked(int number, const struct stat *wanted) {
+    struct stat about;
+    if (fstat(number, &about) || !is_same_file(&about, wanted)) {
+        return false;
+    }
+    const int copy = fcntl(number, F_DUPFD_CLOEXEC, 0);
+    const bool locked =
+        copy >= 0 && fstat(copy, &about) == 0 && is_same_file(&about, wanted) && flock(copy, LOCK_EX | LOCK_NB) == 0;
+    if (copy >= 0) {
+        close(copy);
+    }
+    return locked;
+}
+
+/* Whether this process holds the lock of an open file, by any thread and context, or since before it was forked. It needs no
+ * number of a process, which other machines and containers use as well. */
+static bool is_own_lock(int file) {
+    enum { MOST = 1 << 16 }; /* if the system does not list them */
+    struct stat wanted;
+    bool own = false;
+    if (fstat(file, &wanted)) {
+        return false;
+    }
+    DIR *folder = opendir("/proc/self/fd");
+    for (const struct dirent *entry; folder && !own && (entry = readdir(folder));) {
+        const int number = entry->d_name[0] == '.' ? file : atoi(entry->d_name);
+        own = number != file && has_locked(number, &wanted);
+    }
+    if (folder) {
+        closedir(folder);
+    }
+    const long limit = folder ? 0 : sysconf(_SC_OPEN_MAX);
+    for (int number = 0; !own && number < limit && number < MOST; number++) {
+        own = number != file && has_locked(number, &wanted);
+    }
+    return own;
+}
+
 /* Between opening and locking, another process may have removed the file or renamed it to its final name. */
 static int posix_lock(int file, const char *path) {
     struct stat held, there;
     if (flock(file, LOCK_EX | LOCK_NB)) {
+        const int code = errno;
+        errno = code == EWOULDBLOCK && is_own_lock(file) ? EDEADLK : code;
         return -1;
     }
-    if (fstat(file, &held) || lstat(path, &there) || held.st_dev != there.st_dev || held.st_ino != there.st_ino) {
+    if (fstat(file, &held) || lstat(path, &there) || !is_same_file(&held, &there)) {
         errno = ESTALE;
         return -1;
     }

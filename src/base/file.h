@@ -25,8 +25,8 @@ typedef struct file_operations {
     int (*size)(int file, uint64_t *bytes); /* EISDIR for a folder, ESPIPE for a pipe or device: they have no size */
     /* Opens or creates the empty file that represents a lock, never through a symbolic link. EEXIST: something else is there. */
     int (*open_lock)(const char *path);
-    /* EWOULDBLOCK: another process holds the lock. ESTALE: since the file was opened, the path has come to name another file, or
-     * none. */
+    /* EWOULDBLOCK: another process holds the lock. EDEADLK: this process does. ESTALE: since the file was opened, the path has come
+     * to name another file, or none. */
     int (*lock)(int file, const char *path);
     int (*truncate)(int file, off_t bytes);
     int (*sync)(int file);
@@ -107,9 +107,13 @@ mode_t target_mode(const output_target *target);
 l3a_status path_beside(l3a_context *context, const char *target, const char *ending, char **path);
 
 extern const char lock_ending[];
+/* What to do if a lock is held: fail; wait for another process; or wait for another thread of this process, too, which holds it for
+ * a moment only. */
+enum patience { FAIL_AT_ONCE, AWAIT_PROCESS, AWAIT_ANYONE };
 /* Takes the lock of a target (lock.c). `name` is the path that the user gave, for messages. */
-l3a_status lock_target(l3a_context *context, const char *target, const char *name, bool wait, l3a_lock **lock);
-/* Whether this context already holds the target's lock. */
+l3a_status lock_target(l3a_context *context, const char *target, const char *name, enum patience patience, l3a_lock **lock);
+/* Whether this context already holds the target's lock. If somebody has removed its file, takes it again; fails if another process
+ * was faster. */
 l3a_status lock_is_held(l3a_context *context, const char *target, bool *held);
 
 typedef struct output_file {

@@ -256,7 +256,7 @@ l3a_status output_open(l3a_context *context, const char *path, output_file *outp
     TRY(target_find(context, path, &output->target));
     TRY(lock_is_held(context, output->target.path, &held));
     if (!held) {
-        TRY(lock_target(context, output->target.path, path, false, &output->lock));
+        TRY(lock_target(context, output->target.path, path, FAIL_AT_ONCE, &output->lock));
     }
     TRY(remove_stale_temporaries(context, output->target.path));
     TRY(make_temporary(output));

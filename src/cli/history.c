@@ -8,6 +8,8 @@
 const struct option history_options[] = {
     {"files", NULL, "also list the pictures of each lesson, with their tags"},
     {"format", "table|json", "output format [table]"},
+    {"repair", NULL, "repair a damaged history: keep what can be read, and a copy of the damaged file"},
+    {"wait", NULL, "with --repair: wait while another process changes the model, rather than fail"},
     {NULL, NULL, NULL},
 };
 
@@ -144,6 +146,25 @@ static void print_json(const struct arguments *arguments, const l3a_history *his
     fputs(count ? "\n  ]\n}\n" : "]\n}\n", stdout);
 }
 
+static l3a_status repair(const struct arguments *arguments) {
+    const char *path = arguments->positionals[0];
+    l3a_repair_report report = {.size = sizeof report};
+    l3a_lock *lock = NULL;
+    l3a_status status = l3a_lock_take(arguments->context, path, argument(arguments, "wait") != NULL, &lock);
+    if (status == L3A_OK) {
+        status = l3a_history_repair(arguments->context, path, &report);
+    }
+    if (status == L3A_OK && !report.bytes) {
+        printf("%s: the history is not damaged\n", path);
+    } else if (status == L3A_OK) {
+        printf("%s: repaired; %" PRIu64 " %s that only the history had %s in the model now, %" PRIu64 " %s lost\n", path,
+               report.applied, plural(report.applied, "change", "changes"), plural(report.applied, "is", "are"), report.lost,
+               plural(report.lost, "lesson is", "lessons are"));
+    }
+    l3a_lock_free(lock);
+    return status;
+}
+
 int history_command(struct arguments *arguments) {
     const char *format = argument_choice(arguments, "format", "table|json", "table");
     l3a_history *history = NULL;
@@ -152,6 +173,9 @@ int history_command(struct arguments *arguments) {
     }
     if (arguments->positional_count != 1) {
         return complain_usage(arguments, "name one model file");
+    }
+    if (argument(arguments, "repair")) {
+        return explain(arguments, repair(arguments));
     }
     const l3a_status status = l3a_history_open(arguments->context, arguments->positionals[0], &history);
     if (status == L3A_OK) {

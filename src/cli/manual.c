@@ -246,11 +246,18 @@ static const struct manual manuals[] = {
      "with --no-undo, and where another command has changed the model.",
      "Take the last lesson back:\n"
      "  l3a undo pets.l3a\n"},
-    {"history", "Lists what the model was taught, the oldest lesson first, and how far 'l3a undo' can go back.",
+    {"history",
+     "Lists what the model was taught, the oldest lesson first, and how far 'l3a undo' can go back.\n"
+     "If MODEL.history is damaged in the middle, commands that need it refuse it, and say how many lessons could be lost. --repair "
+     "applies the lessons that can still be read to the model, writes the history again without the rest, and names each lesson "
+     "that is lost. A copy of the damaged file stays beside it, as MODEL.history.damaged-1. A damaged end needs no repair: it was "
+     "never answered, and the next lesson takes its place.",
      "See what was taught when:\n"
      "  l3a history pets.l3a\n"
      "See the pictures as well, as JSON:\n"
-     "  l3a history pets.l3a --files --format json\n"},
+     "  l3a history pets.l3a --files --format json\n"
+     "Repair a damaged history:\n"
+     "  l3a history pets.l3a --repair\n"},
     {"rename",
      "Gives a tag another name. If there is a tag of the new name already, the two become one. Both can be undone; merging needs a "
      "history that has every picture for that.",

@@ -36,6 +36,14 @@ static void show_note(const char *text) {
     fprintf(stderr, "l3a serve: %s\n", text);
 }
 
+/* Shows what the library warns of, such as a damaged history, and lets the server cancel lessons. */
+static int show_event(const l3a_event *event, void *user) {
+    if (event->kind == L3A_EVENT_WARNING) {
+        show_note(event->text);
+    }
+    return serve_on_event(event, user);
+}
+
 /* The first line of the file. */
 static bool read_token(const struct arguments *arguments, char token[TOKEN]) {
     const char *path = argument(arguments, "token-file");
@@ -125,11 +133,8 @@ static l3a_status create_tagger(l3a_context *context, const char *path, const l3
 /* The tagger has a context of its own with one thread: its readers and the teacher have one each, and there are many of them. */
 static int serve(const struct arguments *arguments, const char *path, struct serve_options *options) {
     atomic_bool cancel = false;
-    const l3a_context_options context_options = {.size = sizeof context_options,
-                                                 .threads = 1,
-                                                 .device = arguments->device,
-                                                 .on_event = serve_on_event,
-                                                 .event_user = &cancel};
+    const l3a_context_options context_options = {
+        .size = sizeof context_options, .threads = 1, .device = arguments->device, .on_event = show_event, .event_user = &cancel};
     const l3a_tagger_options tagger_options = {
         .size = sizeof tagger_options, .backbone = argument(arguments, "backbone"), .commit = 1};
     l3a_context *context = NULL;

@@ -57,13 +57,16 @@ done:
     return status;
 }
 
-/* Merges under the file's lock, so that what another process adds meanwhile is not lost. */
+/* Merges under the file's lock, so that what another process or thread adds meanwhile is not lost. */
 static l3a_status change_file(l3a_context *context, const char *path, const struct keywords *keywords) {
     l3a_status status = L3A_OK;
+    output_target target = {0};
     l3a_lock *lock = NULL;
     text_builder made = {.context = context};
-    bool exists, changed;
-    TRY(l3a_lock_take(context, path, 1, &lock));
+    bool held, exists, changed;
+    TRY(target_find(context, path, &target));
+    TRY(lock_is_held(context, target.path, &held));
+    TRY(held ? L3A_OK : lock_target(context, target.path, path, AWAIT_ANYONE, &lock));
     TRY(file_exists(context, path, &exists));
     TRY(merge_file(context, path, exists, keywords, &made, &changed));
     if (changed) {
@@ -72,6 +75,7 @@ static l3a_status change_file(l3a_context *context, const char *path, const stru
 done:
     text_builder_free(&made);
     l3a_lock_free(lock);
+    target_free(context, &target);
     return status;
 }
 

@@ -9,6 +9,7 @@
  * follows it, or that weights are `literal`, where v_k needs f_k alone. */
 #include "base/closest.h"
 #include "base/text_index.h"
+#include "learn/change.h"
 #include "learn/holds.h"
 #include "learn/merge.h"
 #include "learn/weights.h"
@@ -48,6 +49,11 @@ void model_columns_adopt(l3a_model *model, struct model_columns *columns) {
     model->evidence->cross = columns->cross;
     model->coefficients = columns->coefficients;
     *columns = before;
+    if (model->change && !model->change->has_columns) {
+        model->change->columns = before;
+        model->change->has_columns = true;
+        *columns = (struct model_columns){0};
+    }
 }
 
 void model_columns_free(l3a_context *context, struct model_columns *columns) {
@@ -106,7 +112,7 @@ static bool goes_whole(const l3a_model *model, size_t index, const bool *gone) {
 void model_drop_part(l3a_model *model, size_t index) {
     struct evidence *evidence = model->evidence;
     evidence_changed(evidence);
-    part_free(&evidence->parts[index]);
+    model_free_part(model, &evidence->parts[index]);
     evidence->part_count--;
     memmove(evidence->parts + index, evidence->parts + index + 1, (evidence->part_count - index) * sizeof *evidence->parts);
 }

@@ -9,6 +9,7 @@
 #include "learn/merge.h"
 
 #include "base/text_index.h"
+#include "learn/change.h"
 #include "learn/holds.h"
 
 #include <math.h>
@@ -32,6 +33,7 @@ l3a_status model_unite_parts(l3a_model *model) {
     for (size_t i = 0; i < evidence->part_count; i++) {
         for (size_t j = evidence->part_count; j-- > i + 1;) {
             if (parts_agree(&evidence->parts[i], &evidence->parts[j])) {
+                TRY(part_own(model, &evidence->parts[i]));
                 TRY(part_fold(&evidence->parts[i], &evidence->parts[j]));
                 model_drop_part(model, j);
             }

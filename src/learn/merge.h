@@ -16,7 +16,7 @@ l3a_status model_columns_create(l3a_context *context, size_t dim, size_t classes
 /* Sets column `to` of `classes` to column `from` of the model. */
 void model_columns_copy(const struct model_columns *columns, size_t dim, size_t classes, size_t to, const l3a_model *model,
                         size_t from);
-/* Swaps them with the model's, which are then to be freed. */
+/* Swaps them with the model's, which are then to be freed. The first ones that a change replaces go to the change instead. */
 void model_columns_adopt(l3a_model *model, struct model_columns *columns);
 void model_columns_free(l3a_context *context, struct model_columns *columns);
 

@@ -5,6 +5,7 @@
 #include "base/sized.h"
 #include "base/text_index.h"
 #include "data/features.h"
+#include "learn/change.h"
 #include "learn/holds.h"
 #include "learn/teach.h"
 #include "measure/evaluate.h"
@@ -360,8 +361,9 @@ l3a_status model_fold(l3a_model *model) {
     l3a_status status = L3A_OK;
     while (model->options.keep_phases && evidence->part_count > model->options.keep_phases) {
         evidence_changed(evidence);
+        TRY(part_own(model, &evidence->parts[1]));
         TRY(part_fold(&evidence->parts[1], &evidence->parts[0]));
-        part_free(&evidence->parts[0]);
+        model_free_part(model, &evidence->parts[0]);
         memmove(evidence->parts, evidence->parts + 1, --evidence->part_count * sizeof *evidence->parts);
     }
 done:

@@ -105,6 +105,7 @@ struct l3a_model {
     text_list record_keys, record_values;
     model_state state;
     struct phase phase;
+    struct change *change;        /* in progress; NULL: none (change.h) */
     struct label_witness witness; /* none if see is NULL */
     bool in_group;                /* the group warns of what concerns all its models */
 };

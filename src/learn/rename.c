@@ -2,7 +2,7 @@
  * That is exact if no image was judged for both. If images were, those that show both count twice, because the sums do not tell
  * which they are. */
 #include "base/closest.h"
-#include "learn/merge.h"
+#include "learn/change.h"
 
 #include <string.h>
 
@@ -33,9 +33,11 @@ static l3a_status unite(l3a_model *model, size_t from, size_t to, int *exact) {
     l3a_status status = L3A_OK;
     const size_t classes = model->classes.count;
     bool *gone = NULL, both = false;
+    struct change change = {0};
     TRY(allocate_zeroed(model->context, classes, sizeof *gone, &gone));
+    TRY(change_begin(model, &change));
+    TRY(model_own_columns(model));
     gone[from] = true;
-    model->state = MODEL_BROKEN;
     TRY(judge_as_well(model, from, to, &both));
     model->counts[to] += model->counts[from];
     model->label_weight[to] += model->label_weight[from];
@@ -50,7 +52,7 @@ static l3a_status unite(l3a_model *model, size_t from, size_t to, int *exact) {
     *exact = !both && model->options.weights == L3A_WEIGHTS_NONE;
 done:
     release(model->context, gone);
-    return status;
+    return change_end(&change, status);
 }
 
 l3a_status l3a_model_rename(l3a_model *model, const char *old_name, const char *new_name, int *exact) {

@@ -9,12 +9,12 @@
  * everything to one sum has no parts: an image that was not judged for a class is one that does not show it, unless it gets a
  * pseudo-label. There the recursion (algebra.h) can learn a lesson of few images in n d² operations.
  *
- * Nothing in the model changes before the sums of the whole lesson are known; the recursion keeps a copy until then. */
+ * A lesson is learned as a whole or not at all (change.h). */
 #include "learn/teach.h"
 
 #include "base/sized.h"
 #include "base/text_index.h"
-#include "learn/merge.h"
+#include "learn/change.h"
 #include "learn/weights.h"
 
 #include <inttypes.h>
@@ -480,12 +480,10 @@ static l3a_status sum_lesson(struct lesson *lesson) {
     struct ridge *ridge = &model->evidence->ridge;
     l3a_status status = L3A_OK;
     const bool apart = keeps_phases(&model->options);
-    bool begun = false; /* the recursion has a copy of R to go back to */
     if (!apart) {
         TRY(ridge_use_inverse(ridge, lesson->recursive));
-        TRY(lesson->recursive ? sums_copy(&ridge->sums, ADDED) : sums_begin(&ridge->sums, lesson->classes.count));
+        TRY(lesson->recursive ? change_keep_sums(model, true) : sums_begin(&ridge->sums, lesson->classes.count));
     }
-    begun = lesson->recursive;
     for (size_t s = 0; s < lesson->section_count; s++) {
         TRY(sum_section(lesson, &lesson->sections[s]));
     }
@@ -496,9 +494,6 @@ static l3a_status sum_lesson(struct lesson *lesson) {
     }
     TRY(report_progress(model->context, lesson->sign > 0 ? "teach" : "undo", lesson->taught->row_count, lesson->taught->row_count));
 done:
-    if (status != L3A_OK && begun && sums_copy(&ridge->sums, KEPT) != L3A_OK) {
-        model->state = MODEL_BROKEN;
-    }
     return status;
 }
 
@@ -551,11 +546,12 @@ static l3a_status keep_parts(struct lesson *lesson) {
         }
         struct part *mine = &evidence->parts[section->mine];
         if (lesson->sign < 0) {
-            const struct scatter before = mine->sums;
+            model_free_sums(lesson->model, &mine->sums);
             mine->sums = section->part.sums;
             mine->images -= section->part.images;
-            section->part.sums = before;
+            section->part.sums.held = NULL;
         } else if (section->mine < known) {
+            TRY(part_own(lesson->model, mine));
             TRY(scatter_add(&mine->sums, &section->part.sums));
             mine->images += section->part.images;
         } else {
@@ -617,10 +613,10 @@ done:
 static l3a_status keep_lesson(struct lesson *lesson) {
     l3a_model *model = lesson->model;
     l3a_status status = L3A_OK;
-    model->state = MODEL_BROKEN;
     if (keeps_phases(&model->options)) {
         TRY(keep_parts(lesson));
     } else if (!lesson->recursive) {
+        TRY(change_keep_sums(model, false));
         TRY(sums_keep(&model->evidence->ridge.sums, lesson->sign));
     }
     if (lesson->classes.count > old_classes(lesson)) {
@@ -637,6 +633,15 @@ static l3a_status keep_lesson(struct lesson *lesson) {
     TRY(model_settle(model, !lesson->recursive));
 done:
     return status;
+}
+
+/* Parts that the lesson adds to: there is a copy of each until it is complete. */
+static size_t copied_parts(const struct lesson *lesson) {
+    size_t count = 0;
+    for (size_t s = 0; s < lesson->section_count; s++) {
+        count += lesson->sign > 0 && lesson->sections[s].mine < lesson->model->evidence->part_count;
+    }
+    return count;
 }
 
 static l3a_status check_lesson(const struct lesson *lesson) {
@@ -665,6 +670,7 @@ l3a_status model_teach(l3a_model *model, const struct taught *taught, double sig
     l3a_status status = L3A_OK;
     const size_t views = (size_t)model->options.views;
     struct lesson lesson = {.model = model, .taught = taught, .sign = sign, .views = views, .each = view_rows(views)};
+    struct change change = {0};
     const size_t before = model->classes.count;
     TRY(check_state(model, false));
     TRY(l3a_model_accepts(model, taught->features));
@@ -675,11 +681,12 @@ l3a_status model_teach(l3a_model *model, const struct taught *taught, double sig
             "the model knows no class, so there is nothing to take back");
     TRY(make_sections(&lesson));
     TRY(model_check_memory(model->context, &model->options, model->width, lesson.classes.count,
-                           model->evidence->part_count + lesson.section_count, model));
+                           model->evidence->part_count + lesson.section_count + copied_parts(&lesson), model));
     lesson.recursive = sign > 0 && chooses_recursion(model->context, &model->options, model_dim(model), taught->row_count,
                                                      model->evidence->ridge.inverse);
     TRY(prepare_block(&lesson));
     TRY(prepare_columns(&lesson));
+    TRY(change_begin(model, &change));
     TRY(sum_lesson(&lesson));
     TRY(model_keep_provenance(model, taught->features));
     TRY(keep_lesson(&lesson));
@@ -691,7 +698,7 @@ l3a_status model_teach(l3a_model *model, const struct taught *taught, double sig
                                           !is_folded(model) && !has_chosen_gamma(model)};
 done:
     lesson_free(&lesson);
-    return status;
+    return change_end(&change, status);
 }
 
 /* All rows and columns of a table. */

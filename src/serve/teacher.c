@@ -100,7 +100,9 @@ static bool gather(struct server *server, struct knowledge *knowledge) {
     const l3a_status status = l3a_tagger_history(server->tagger, &history);
     server->teacher.unreadable = status != L3A_OK;
     if (status != L3A_OK) {
-        teacher_set_trouble(server, l3a_error_text(server->context), true);
+        char trouble[2048];
+        snprintf(trouble, sizeof trouble, "%s (%s)", l3a_error_text(server->context), l3a_error_hint(server->context));
+        teacher_set_trouble(server, trouble, true);
     }
     const l3a_model *model = l3a_tagger_model(server->tagger);
     atomic_store(&server->readonly, server->options->readonly || !model);

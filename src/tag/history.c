@@ -1,7 +1,7 @@
 #include "tag/history.h"
 
 #include "base/sized.h"
-#include "learn/model.h"
+#include "learn/change.h"
 #include "tag/lesson.h"
 
 #define XXH_STATIC_LINKING_ONLY
@@ -59,7 +59,7 @@ static void read_position(const l3a_model *model, struct position *position) {
 }
 
 /* Without the fingerprint, which takes time that grows with the model. */
-static struct position position_now(const l3a_history *history) {
+static struct position last_position(const l3a_history *history) {
     const struct entry *last = history->count ? history->entries[history->count - 1] : NULL;
     return (struct position){.number = last ? last->number : history->base_number,
                              .id = last ? last->id : history->base_id,
@@ -67,7 +67,7 @@ static struct position position_now(const l3a_history *history) {
 }
 
 static l3a_status write_position(const l3a_history *history) {
-    const struct position now = position_now(history);
+    const struct position now = last_position(history);
     char text[104];
     int length =
         snprintf(text, sizeof text, "%" PRIu64 " %016" PRIx64 " %016" PRIx64, now.number, now.id, fingerprint_of(*history->model));
@@ -126,15 +126,87 @@ done:
     return status;
 }
 
+/* ---- Damage ---- */
+
+/* A walk over the changes that are not in the model's file, some of which cannot be read. */
+struct walk {
+    uint64_t last;   /* the id of the entry that the next change would be applied to */
+    uint64_t number; /* of the last lesson, had nothing been lost */
+    uint64_t lost;   /* lessons */
+    bool behind;     /* a change follows the damage */
+};
+
+enum verdict { USE, IGNORE, LOSE };
+
+static struct walk walk_from(const struct position *position) {
+    return (struct walk){.last = position->id, .number = position->number};
+}
+
+/* Whether a change can be applied to the entry with this id. A lesson that takes nothing back can be taught at any time; anything
+ * else needs the model that it was made for. */
+static bool is_of_use(const struct entry *entry, uint64_t last) {
+    return entry->kind != ENTRY_NOT_KEPT && (entry->parent == last || (entry->kind == ENTRY_TEACH && !entry->back_count));
+}
+
+/* Lessons between the last change and this one that cannot be read. */
+static uint64_t missing_before(const struct walk *walk, const struct entry *entry) {
+    return entry->number > walk->number + 1 ? entry->number - walk->number - 1 : 0;
+}
+
+/* Goes on to the next change. An undo of a lesson that is lost has nothing to do. */
+static enum verdict walk_on(struct walk *walk, const struct journal *journal, const struct entry *entry) {
+    const bool undo = entry->kind == ENTRY_UNDO;
+    walk->behind = walk->behind || entry->offset >= journal->end;
+    walk->lost += missing_before(walk, entry);
+    walk->number = undo ? entry->number - 1 : entry->number;
+    if (undo && entry->parent == walk->last) {
+        size_t before = journal->count;
+        const struct entry *undone = find_before(journal, entry->parent, &before);
+        walk->last = undone ? undone->parent : 0;
+        return USE;
+    }
+    if (undo || !is_of_use(entry, walk->last)) {
+        walk->lost += !undo;
+        return undo ? IGNORE : LOSE;
+    }
+    walk->last = entry->id;
+    return USE;
+}
+
+static l3a_status fail_damaged(const l3a_history *history, const struct position *position, const struct walk *walk) {
+    const uint64_t lessons = walk->number > position->number ? walk->number - position->number : 0;
+    char hint[400];
+    snprintf(hint, sizeof hint,
+             "restore it from a backup; or run 'l3a history %.120s --repair', which loses %" PRIu64 " of the %" PRIu64
+             " lessons that are not in the model's file yet; or move it away, which loses %" PRIu64
+             ". In the last two cases, older lessons may no longer be undone",
+             history->model_path, walk->lost, lessons, lessons);
+    return fail(history->context, L3A_ERROR_CHECKSUM, hint, "%s: the history is damaged at byte %" PRIu64, history->journal.path,
+                history->journal.end);
+}
+
+/* Damage is harmless if the records before it lead to the model, and no change that was committed follows it: what it hit was then
+ * never answered, and is cut off by whoever writes next. */
 static l3a_status check_damage(const l3a_history *history, const struct position *position) {
     const struct journal *journal = &history->journal;
-    l3a_status status = L3A_OK;
-    const bool lost = journal->commits && journal->damaged;
-    FAIL_IF(lost || (!history->count && position->id && journal->end < journal->size), history->context, L3A_ERROR_CHECKSUM,
-            "restore the file from a backup, or move it away: then teaching continues, but what was taught before cannot be undone",
-            "%s: the history is damaged at byte %" PRIu64, journal->path, journal->end);
-done:
-    return status;
+    const bool reached = history->count ? history->entries[history->count - 1]->offset < journal->end : !position->id;
+    struct walk walk = walk_from(position);
+    for (size_t i = 0; i < journal->count; i++) {
+        if (journal->entries[i]->sequence > position->sequence) {
+            walk_on(&walk, journal, journal->entries[i]);
+        }
+    }
+    if (journal->end < journal->size && (walk.behind || !reached)) {
+        return fail_damaged(history, position, &walk);
+    }
+    if (journal->damaged) {
+        report_warning(history->context,
+                       "%s: the history is damaged from byte %" PRIu64
+                       " to its end. The lessons before that are intact. What follows "
+                       "was never answered, and is cut off with the next change",
+                       journal->path, journal->end);
+    }
+    return L3A_OK;
 }
 
 /* Checks that an entry has the features that the model takes. */
@@ -186,7 +258,7 @@ static l3a_status find_start(l3a_history *history) {
         return L3A_OK;
     }
     TRY(find_entries(history, &position));
-    TRY(check_damage(history, &position));
+    TRY(history->repairs ? L3A_OK : check_damage(history, &position));
     TRY(check_widths(history));
     const bool reaches_start = history->count ? history->entries[0]->from_nothing : empty;
     history->gap = reaches_start ? no_gap : history->base_number ? gap_missing : gap_other;
@@ -227,7 +299,8 @@ static uint64_t stored_end(const l3a_history *history) {
 static l3a_status catch_up(l3a_history *history);
 static l3a_status check_file(l3a_history *history, const output_target *target);
 
-l3a_status history_begin(l3a_context *context, const char *model_path, l3a_model **model, l3a_history **history) {
+/* repairs: damage is no failure, and changes are not applied. */
+static l3a_status begin(l3a_context *context, const char *model_path, l3a_model **model, bool repairs, l3a_history **history) {
     l3a_history *made = NULL;
     l3a_status status = L3A_OK;
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
@@ -235,17 +308,22 @@ l3a_status history_begin(l3a_context *context, const char *model_path, l3a_model
     made->model = model;
     TRY(allocate_zeroed(context, 1, sizeof *made->known, &made->known));
     made->known->context = context;
+    made->repairs = repairs;
     TRY(copy_text(context, model_path, strlen(model_path), &made->model_path));
     TRY(find_files(made, model_path));
     TRY(journal_read(context, made->path, &made->journal));
     TRY(find_start(made));
     made->needed = stored_end(made);
-    TRY(catch_up(made));
+    TRY(repairs ? L3A_OK : catch_up(made));
     *history = made;
     made = NULL;
 done:
     l3a_history_free(made);
     return status;
+}
+
+l3a_status history_begin(l3a_context *context, const char *model_path, l3a_model **model, l3a_history **history) {
+    return begin(context, model_path, model, false, history);
 }
 
 l3a_status l3a_history_open(l3a_context *context, const char *model_path, l3a_history **history) {
@@ -322,18 +400,21 @@ static bool knows(const l3a_model *model, const char *name) {
     return text_list_find(&model->classes, name) < model->classes.count;
 }
 
-/* Between taking rows back and teaching others, a class that is renamed may be gone, because all its images were taken back. */
+/* As a whole or not at all. Between taking rows back and teaching others, a class that is renamed may be gone, because all its
+ * images were taken back. */
 static l3a_status apply(const l3a_history *history, l3a_model *model, const struct entry *entry, l3a_teach_report *report) {
     const bool renames = entry->kind == ENTRY_RENAME || entry->kind == ENTRY_MERGE;
+    struct change change = {0};
     l3a_status status = L3A_OK;
     int exact;
+    TRY(change_begin(model, &change));
     TRY(move_rows(history, model, entry, 0, entry->back_count, true, report));
     if (renames && (entry->kind == ENTRY_RENAME || knows(model, entry->classes.items[0]))) {
         TRY(l3a_model_rename(model, entry->classes.items[0], entry->classes.items[1], &exact));
     }
     TRY(move_rows(history, model, entry, entry->back_count, entry->row_count, false, report));
 done:
-    return status;
+    return change_end(&change, status);
 }
 
 /* Makes a model with these options and the records of the model, and applies the first `count` entries. */
@@ -399,6 +480,7 @@ done:
 
 static l3a_status revert(l3a_history *history, const struct entry *entry, l3a_teach_report *report) {
     l3a_model *model = *history->model;
+    struct change change = {0};
     l3a_status status = L3A_OK;
     int exact;
     if (entry->kind == ENTRY_RENAME) {
@@ -409,10 +491,11 @@ static l3a_status revert(l3a_history *history, const struct entry *entry, l3a_te
         replace_model(history, model);
         return L3A_OK;
     }
+    TRY(change_begin(model, &change));
     TRY(move_rows(history, model, entry, entry->back_count, entry->row_count, true, report));
     TRY(move_rows(history, model, entry, 0, entry->back_count, false, report));
 done:
-    return status;
+    return change_end(&change, status);
 }
 
 static l3a_status new_id(l3a_context *context, const char *path, uint64_t *id) {
@@ -541,8 +624,10 @@ static uint64_t kept_end(const l3a_history *history) {
 /* Nothing may be added to the files of another model, or of this one at another time, which somebody has put there since. */
 static l3a_status check_current(l3a_history *history) {
     output_target target = {0};
+    bool held;
     l3a_status status = L3A_OK;
     TRY(target_find(history->context, history->model_path, &target));
+    TRY(lock_is_held(history->context, target.path, &held)); /* or no longer, which fails */
     TRY(check_file(history, &target));
     FAIL_IF(!journal_is_current(&history->journal), history->context, L3A_ERROR_STATE, "load the model again",
             "%s: the file has been replaced since the model was loaded", history->path);
@@ -576,31 +661,33 @@ done:
     return status;
 }
 
-/* An entry of which nothing is kept leaves a note, if there is a history to put it in. */
-static l3a_status leave_note(l3a_history *history, const struct entry *entry) {
-    struct entry *note = NULL;
+/* The note that an entry leaves of which nothing is kept. */
+static l3a_status make_note(l3a_context *context, const struct entry *entry, struct entry **note) {
     l3a_status status = L3A_OK;
-    if (!history->count) {
-        history->base_id = entry->id;
-        history->base_number = entry->number;
-        history->gap = gap_missing;
-        return L3A_OK;
-    }
-    TRY(entry_create(history->context, ENTRY_NOT_KEPT, &note));
-    note->id = entry->id;
-    note->parent = entry->parent;
-    note->number = entry->number;
-    note->seconds = entry->seconds;
-    note->pictures = entry->pictures;
-    TRY(push(history, note));
-    note = NULL;
+    TRY(entry_create(context, ENTRY_NOT_KEPT, note));
+    (*note)->id = entry->id;
+    (*note)->parent = entry->parent;
+    (*note)->number = entry->number;
+    (*note)->seconds = entry->seconds;
+    (*note)->pictures = entry->pictures;
 done:
-    entry_free(history->context, note);
     return status;
 }
 
+/* An entry is the last one now; NULL: nothing is kept, and there is no history to put a note in. There is room for it. */
+static void keep_applied(l3a_history *history, struct entry *entry, const struct position *now) {
+    if (entry) {
+        history->entries[history->count++] = entry;
+    } else {
+        history->base_id = now->id;
+        history->base_number = now->number;
+        history->gap = gap_missing;
+    }
+}
+
 l3a_status history_apply(l3a_history *history, struct entry *entry, bool keep, l3a_teach_report *report) {
-    const struct position before = position_now(history);
+    const struct position before = last_position(history);
+    struct entry *note = NULL;
     l3a_status status = L3A_OK;
     TRY(new_id(history->context, history->model_path, &entry->id));
     entry->parent = before.id;
@@ -608,14 +695,14 @@ l3a_status history_apply(l3a_history *history, struct entry *entry, bool keep, l
     entry->seconds = (int64_t)time(NULL);
     entry->from_nothing = !history->count && history->gap == no_gap;
     TRY(grow_array(history->context, &history->entries, &history->capacity, history->count + 1, sizeof *history->entries));
+    TRY(keep || !history->count ? L3A_OK : make_note(history->context, entry, &note));
     TRY(apply(history, *history->model, entry, report));
-    if (!keep) {
-        TRY(leave_note(history, entry));
-    } else {
-        TRY(push(history, entry));
-        entry = NULL;
-    }
+    const struct position now = {.number = entry->number, .id = entry->id};
+    keep_applied(history, keep ? entry : note, &now);
+    entry = keep ? NULL : entry;
+    note = NULL;
 done:
+    entry_free(history->context, note);
     entry_free(history->context, entry);
     return status;
 }
@@ -756,12 +843,13 @@ done:
 
 /* ---- Saving ---- */
 
-/* The model in the file must be the one that was loaded: a change by another process in between would be lost. */
+/* The model in the file must be the one that was loaded, if that is known: a change by another process in between would be lost. */
 static l3a_status check_file(l3a_history *history, const output_target *target) {
     l3a_status status = L3A_OK;
     FAIL_IF(target->exists && !history->exists, history->context, L3A_ERROR_EXISTS, "choose another name, or open this model",
             "%s: the file appeared while the model was made", history->model_path);
-    FAIL_IF(target->exists && (target->old.device != history->file.device || target->old.inode != history->file.inode),
+    FAIL_IF(target->exists && history->file.inode &&
+                (target->old.device != history->file.device || target->old.inode != history->file.inode),
             history->context, L3A_ERROR_STATE, "load the model again", "%s: the file has been replaced since the model was loaded",
             history->model_path);
 done:
@@ -776,30 +864,39 @@ static l3a_status save_entries(l3a_history *history) {
                : journal_add(&history->journal, kept_end(history), history->entries + stored, history->count - stored);
 }
 
+/* After an attempt to save: the file may be in its place even if something failed afterwards. While the lock is held, it is ours.
+ */
+static void find_saved(l3a_history *history, const output_target *target) {
+    file_description now = {0};
+    const bool found = history->context->files->describe(target->path, &now) == 0;
+    history->exists = history->exists || found;
+    history->file = now;
+}
+
+/* What the model no longer needs may stay in the history until the next save. */
 static l3a_status save_locked(l3a_history *history, const output_target *target) {
-    file_description now;
+    l3a_context *context = history->context;
     l3a_status status = L3A_OK;
     TRY(check_file(history, target));
     TRY(save_entries(history));
     TRY(write_position(history));
-    TRY(l3a_model_save(*history->model, history->model_path));
-    if (history->context->files->describe(target->path, &now)) {
-        status = fail_system(history->context, history->model_path, "find", errno);
-        goto done;
-    }
-    history->exists = true;
-    history->file = now;
+    status = l3a_model_save(*history->model, history->model_path);
+    find_saved(history, target);
+    TRY(status);
     history->saved = history->sequence;
     drop_marks(history);
     history->needed = stored_end(history);
-    TRY(journal_keep(&history->journal, history->entries, history->count));
+    if (journal_keep(&history->journal, history->entries, history->count) != L3A_OK) {
+        report_warning(context, "%s: the model is saved, but its history could not be shortened: %s", history->model_path,
+                       context->error_text);
+    }
     history->needed = stored_end(history);
 done:
     return status;
 }
 
-l3a_status l3a_history_save(l3a_history *history) {
-    REQUIRE(history, history);
+/* Calls `save` with the model's lock. */
+static l3a_status with_lock(l3a_history *history, l3a_status (*save)(l3a_history *history, const output_target *target)) {
     output_target target = {0};
     l3a_lock *lock = NULL;
     bool held;
@@ -807,11 +904,144 @@ l3a_status l3a_history_save(l3a_history *history) {
     TRY(target_find(history->context, history->model_path, &target));
     TRY(lock_is_held(history->context, target.path, &held));
     if (!held) {
-        TRY(lock_target(history->context, target.path, history->model_path, false, &lock));
+        TRY(lock_target(history->context, target.path, history->model_path, FAIL_AT_ONCE, &lock));
     }
-    TRY(save_locked(history, &target));
+    TRY(save(history, &target));
 done:
     l3a_lock_free(lock);
     target_free(history->context, &target);
+    return status;
+}
+
+l3a_status l3a_history_save(l3a_history *history) {
+    REQUIRE(history, history);
+    return with_lock(history, save_locked);
+}
+
+/* ---- Repairing ---- */
+
+/* A class that neither the model knows nor a picture of the entry shows came with a lesson that is lost. The entry does not judge
+ * it then. */
+static void unjudge_lost(const l3a_model *model, const struct entry *entry) {
+    const size_t classes = entry->classes.count;
+    for (size_t k = 0; k < classes; k++) {
+        bool shown = knows(model, entry->classes.items[k]);
+        for (size_t i = 0; i < entry->row_count && !shown; i++) {
+            shown = entry->labels[i * classes + k] == 1;
+        }
+        for (size_t i = 0; i < entry->row_count && !shown; i++) {
+            entry->labels[i * classes + k] = -1;
+        }
+    }
+}
+
+/* The change of a record, to be written again with the place that it has now. */
+static l3a_status make_again(l3a_history *history, struct entry *from, struct entry **made) {
+    const struct position before = last_position(history);
+    l3a_status status = L3A_OK;
+    TRY(grow_array(history->context, &history->entries, &history->capacity, history->count + 1, sizeof *history->entries));
+    TRY(journal_load(&history->journal, from));
+    TRY(allocate(history->context, 1, sizeof **made, made));
+    **made = *from;
+    from->rows = NULL;
+    from->labels = NULL;
+    from->features = NULL;
+    from->classes = (text_list){0};
+    from->row_count = from->back_count = 0;
+    (*made)->parent = before.id;
+    (*made)->number = before.number + 1;
+    (*made)->from_nothing = !history->count && history->gap == no_gap;
+    (*made)->offset = (*made)->length = (*made)->sequence = 0;
+    unjudge_lost(*history->model, *made);
+done:
+    return status;
+}
+
+static l3a_status apply_again(l3a_history *history, struct entry *from) {
+    l3a_teach_report report = {.size = sizeof report};
+    struct entry *made = NULL;
+    l3a_status status = L3A_OK;
+    if (from->kind == ENTRY_UNDO) {
+        FAIL_IF(!history->count, history->context, L3A_ERROR_STATE, NULL, "what it takes back is lost");
+        return take_back(history, &report);
+    }
+    TRY(check_width(history, from));
+    TRY(make_again(history, from, &made));
+    TRY(apply(history, *history->model, made, &report));
+    history->entries[history->count++] = made;
+    made = NULL;
+done:
+    entry_free(history->context, made);
+    return status;
+}
+
+/* Applies what is left of the changes that are not in the model, and says which lessons are lost. */
+static l3a_status salvage(l3a_history *history, l3a_repair_report *report) {
+    l3a_context *context = history->context;
+    const struct position start = last_position(history);
+    struct walk walk = walk_from(&start);
+    l3a_status status = L3A_OK;
+    for (size_t i = 0; i < history->journal.count; i++) {
+        struct entry *entry = history->journal.entries[i];
+        if (entry->sequence <= history->saved) {
+            continue;
+        }
+        const uint64_t number = entry->number, missing = missing_before(&walk, entry);
+        if (missing) {
+            report_warning(context, "lost: lesson %" PRIu64 " to %" PRIu64 ", which cannot be read", number - missing, number - 1);
+        }
+        enum verdict verdict = walk_on(&walk, &history->journal, entry);
+        if (verdict == USE) {
+            status = apply_again(history, entry);
+            TRY(status == L3A_ERROR_MEMORY || status == L3A_ERROR_CANCELLED ? status : L3A_OK);
+            report->applied += status == L3A_OK;
+        }
+        if (verdict == LOSE || status != L3A_OK) {
+            report_warning(context, "lost: lesson %" PRIu64 ", %s", number,
+                           verdict == LOSE ? "which needs a lesson that is lost" : context->error_text);
+            walk.lost += verdict != LOSE;
+        }
+        status = L3A_OK;
+        walk.last = last_position(history).id;
+        history->sequence = entry->sequence > history->sequence ? entry->sequence : history->sequence;
+    }
+    report->lost = walk.lost;
+done:
+    return status;
+}
+
+/* The model first: should this process end in between, nothing is lost that the damaged file still has. */
+static l3a_status save_repaired(l3a_history *history, const output_target *target) {
+    l3a_status status = L3A_OK;
+    TRY(check_file(history, target));
+    TRY(write_position(history));
+    TRY(l3a_model_save(*history->model, history->model_path));
+    TRY(journal_repair(&history->journal, history->entries, history->count));
+done:
+    return status;
+}
+
+l3a_status l3a_history_repair(l3a_context *context, const char *model_path, l3a_repair_report *report) {
+    l3a_repair_report made = {.size = sizeof made};
+    l3a_model *model = NULL;
+    l3a_history *history = NULL;
+    l3a_status status = L3A_OK;
+    NEED(context, context, model_path);
+    if (report) {
+        TRY(CHECK_SIZED(context, report));
+    }
+    TRY(l3a_model_load(context, model_path, &model));
+    TRY(begin(context, model_path, &model, true, &history));
+    made.bytes = history->journal.damaged ? history->journal.lost : history->journal.size - history->journal.end;
+    if (made.bytes) {
+        TRY(salvage(history, &made));
+        TRY(with_lock(history, save_repaired));
+    }
+    if (report) {
+        TRY(WRITE_SIZED(context, report, made));
+    }
+done:
+    l3a_history_free(history);
+    l3a_model_free(model);
     return status;
 }

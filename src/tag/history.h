@@ -30,8 +30,9 @@ struct l3a_history {
     size_t count, capacity;
     uint64_t base_id, base_number; /* of the model before the first of them */
     const char *gap;               /* why nothing older can be undone */
+    bool repairs;                  /* it is being repaired */
     bool exists;                   /* the model is in a file, which is: */
-    file_description file;
+    file_description file;         /* all 0: unknown */
     uint64_t needed; /* the bytes of the journal that lead to the model in the file, and those of changes committed since */
     uint64_t sequence, saved; /* of the last change that was committed, and of the last one that the model in the file contains */
     struct entry **marks;     /* of entries in the journal that were undone; not committed yet */

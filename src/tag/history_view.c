@@ -331,25 +331,11 @@ l3a_status l3a_history_review(const l3a_history *history, double *precision, dou
     return measure(history, precision, recall, shown, judged, confusions);
 }
 
-static l3a_status load_features(const struct journal *journal, struct entry *entry) {
-    float *features = NULL;
-    l3a_status status = L3A_OK;
-    if (!entry->features && entry->row_count) {
-        TRY(allocate(journal->context, entry->row_count, entry->width * sizeof *features, &features));
-        TRY(journal_features(journal, entry, 0, entry->row_count, features));
-        entry->features = features;
-        features = NULL;
-    }
-done:
-    release(journal->context, features);
-    return status;
-}
-
 l3a_status l3a_history_load(l3a_history *history) {
     REQUIRE(history, history);
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < history->count; i++) {
-        TRY(load_features(&history->journal, history->entries[i]));
+        TRY(journal_load(&history->journal, history->entries[i]));
     }
 done:
     return status;

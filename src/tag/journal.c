@@ -8,12 +8,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char first_line[16] = "l3a history 1\n", first_commits[16] = "l3a history 2\n";
 static const char record_mark[8] = {'l', '3', 'a', '-', 'h', 'i', 's', 't'};
 static const char commit_mark[8] = {'l', '3', 'a', '-', 'c', 'o', 'm', 'm'};
 enum { VERSION_DIGIT = 12, LONGEST_TEXT = 1 << 16 };
+static const uint64_t UNKNOWN = UINT64_MAX;
 
 struct record_head {
     char mark[8];
@@ -258,46 +260,106 @@ static l3a_status keep_entry(struct journal *journal, struct entry *entry) {
     return status;
 }
 
-/* Reads the record at journal->end. *good is false if it is incomplete or damaged. */
-static l3a_status read_record(struct journal *journal, const input_file *input, bool *good) {
+static bool is_record(const struct record_head *head) {
+    return (memcmp(head->mark, record_mark, sizeof record_mark) == 0 || is_commit(head)) && head->sum == head_sum(head);
+}
+
+enum finding { GOOD, TORN, DAMAGED };
+
+/* Reads the record at an offset. What is not complete is torn only if it says so itself. */
+static l3a_status read_record(struct journal *journal, const input_file *input, uint64_t offset, enum finding *finding) {
     l3a_context *context = journal->context;
     struct record_head head;
     char *description = NULL;
     struct entry *entry = NULL;
     uint64_t sum;
     l3a_status status = L3A_OK;
-    const uint64_t start = journal->end + sizeof head, left = input->size - journal->end;
-    *good = left >= sizeof head;
-    if (!*good) {
+    const uint64_t start = offset + sizeof head, left = input->size - offset;
+    *finding = TORN;
+    if (left < sizeof head) {
         return L3A_OK;
     }
-    TRY(input_read(input, journal->end, &head, sizeof head));
+    TRY(input_read(input, offset, &head, sizeof head));
     const uint64_t room = left - sizeof head;
-    const bool sound = (memcmp(head.mark, record_mark, sizeof record_mark) == 0 || is_commit(&head)) && head.sum == head_sum(&head);
-    *good = sound && head.description <= room && head.features <= room - head.description;
-    if (!*good) {
-        journal->damaged = !sound;
+    const bool sound = is_record(&head);
+    if (!sound || head.description > room || head.features > room - head.description) {
+        *finding = sound ? TORN : DAMAGED;
         return L3A_OK;
     }
+    *finding = DAMAGED;
     TRY(allocate(context, (size_t)head.description, 1, &description));
     TRY(input_read(input, start, description, (size_t)head.description));
     TRY(input_checksum(input, start + head.description, head.features, &sum));
-    *good = sum == head.features_sum && XXH3_64bits(description, (size_t)head.description) == head.description_sum;
-    if (*good) {
+    if (sum == head.features_sum && XXH3_64bits(description, (size_t)head.description) == head.description_sum) {
         TRY(understand(context, description, &head, &entry));
     }
-    *good = entry != NULL;
-    journal->damaged = !*good;
     if (entry) {
-        entry->offset = journal->end;
+        entry->offset = offset;
         entry->length = sizeof head + head.description + head.features;
-        journal->end += entry->length;
         TRY(keep_entry(journal, entry));
         entry = NULL;
+        *finding = GOOD;
     }
 done:
     entry_free(context, entry);
     release(context, description);
+    return status;
+}
+
+/* Reads records from an offset on, until one is not good; moves the offset past the last good one. */
+static l3a_status read_records(struct journal *journal, const input_file *input, uint64_t *offset, enum finding *finding) {
+    l3a_status status = L3A_OK;
+    do {
+        TRY(read_record(journal, input, *offset, finding));
+        if (*finding == GOOD) {
+            const struct entry *last = journal->entries[journal->count - 1];
+            *offset = last->offset + last->length;
+        }
+    } while (*finding == GOOD);
+done:
+    return status;
+}
+
+/* The next place from an offset on that may be the head of a record; the size of the file if there is none. */
+static l3a_status find_mark(struct journal *journal, const input_file *input, uint64_t *offset) {
+    enum { PIECE = 1 << 16 };
+    char *piece = NULL;
+    bool found = false;
+    l3a_status status = L3A_OK;
+    TRY(allocate(journal->context, PIECE, 1, &piece));
+    while (!found && input->size - *offset >= sizeof(struct record_head)) {
+        const size_t count = input->size - *offset < PIECE ? (size_t)(input->size - *offset) : PIECE;
+        size_t at = 0;
+        TRY(input_read(input, *offset, piece, count));
+        for (; at + sizeof(struct record_head) <= count && !found; at += !found) {
+            if (piece[at] == record_mark[0]) {
+                struct record_head head;
+                memcpy(&head, piece + at, sizeof head);
+                found = is_record(&head);
+            }
+        }
+        *offset += at;
+    }
+    *offset = found ? *offset : input->size;
+done:
+    release(journal->context, piece);
+    return status;
+}
+
+/* Reads the good records that follow damage. */
+static l3a_status read_behind(struct journal *journal, const input_file *input) {
+    enum finding finding;
+    l3a_status status = L3A_OK;
+    for (uint64_t offset = journal->end; offset < input->size;) {
+        uint64_t next = offset + 1;
+        TRY(find_mark(journal, input, &next));
+        journal->lost += next - offset;
+        offset = next;
+        if (offset < input->size) {
+            TRY(read_records(journal, input, &offset, &finding));
+        }
+    }
+done:
     return status;
 }
 
@@ -325,30 +387,35 @@ done:
 
 static file_description describe_file(const struct journal *journal) {
     file_description file;
-    return journal->context->files->describe(journal->path, &file) ? (file_description){0} : file;
+    const bool found = journal->context->files->describe(journal->path, &file) == 0;
+    return found ? file : (file_description){.size = errno == ENOENT ? 0 : UNKNOWN};
 }
 
 bool journal_is_current(const struct journal *journal) {
     const file_description now = describe_file(journal), *then = &journal->file;
-    return now.device == then->device && now.inode == then->inode && now.size == then->size;
+    return then->size == UNKNOWN || (now.device == then->device && now.inode == then->inode && now.size == then->size);
 }
 
 l3a_status journal_read(l3a_context *context, const char *path, struct journal *journal) {
     input_file input = {.file = -1};
-    bool good = false;
+    bool exists;
+    enum finding finding = TORN;
     l3a_status status = L3A_OK;
     *journal = (struct journal){.context = context};
     TRY(copy_text(context, path, strlen(path), &journal->path));
-    TRY(file_exists(context, path, &good));
-    if (!good) {
+    TRY(file_exists(context, path, &exists));
+    if (!exists) {
         goto done;
     }
     TRY(input_open(context, path, &input));
     journal->size = input.size;
     TRY(read_first_line(journal, &input));
-    good = journal->end > 0;
-    while (good) {
-        TRY(read_record(journal, &input, &good));
+    if (journal->end) {
+        TRY(read_records(journal, &input, &journal->end, &finding));
+    }
+    journal->damaged = finding == DAMAGED;
+    if (journal->damaged) {
+        TRY(read_behind(journal, &input));
     }
     journal->file = describe_file(journal);
 done:
@@ -393,6 +460,20 @@ l3a_status journal_features(const struct journal *journal, const struct entry *e
     TRY(check_features(journal->context, journal->path, features, count * entry->width));
 done:
     input_close(&input);
+    return status;
+}
+
+l3a_status journal_load(const struct journal *journal, struct entry *entry) {
+    float *features = NULL;
+    l3a_status status = L3A_OK;
+    if (!entry->features && entry->row_count) {
+        TRY(allocate(journal->context, entry->row_count, entry->width * sizeof *features, &features));
+        TRY(journal_features(journal, entry, 0, entry->row_count, features));
+        entry->features = features;
+        features = NULL;
+    }
+done:
+    release(journal->context, features);
     return status;
 }
 
@@ -459,14 +540,14 @@ static l3a_status open_to_write(struct journal *journal, int *file) {
 }
 
 /* Syncs and closes. If the sync fails, the file stays open. */
-static l3a_status close_written(const struct journal *journal, int *file) {
-    const file_operations *files = journal->context->files;
+static l3a_status close_written(l3a_context *context, const char *path, int *file) {
+    const file_operations *files = context->files;
     if (files->sync(*file)) {
-        return fail_system(journal->context, journal->path, "sync", errno);
+        return fail_system(context, path, "sync", errno);
     }
     const int closed = files->close(*file);
     *file = -1;
-    return closed ? fail_system(journal->context, journal->path, "close", errno) : L3A_OK;
+    return closed ? fail_system(context, path, "close", errno) : L3A_OK;
 }
 
 /* Makes what was cut off and written so far certain, so that a power cut leaves at most one torn record, with nothing behind it. */
@@ -479,52 +560,6 @@ static void drop_entries(struct journal *journal, uint64_t keep) {
     while (journal->count && journal->entries[journal->count - 1]->offset >= keep) {
         entry_free(journal->context, journal->entries[--journal->count]);
     }
-}
-
-l3a_status journal_add(struct journal *journal, uint64_t keep, struct entry *const *entries, size_t count) {
-    l3a_context *context = journal->context;
-    int file = -1;
-    bool commits = keep && journal->commits;
-    uint64_t offset = keep;
-    l3a_status status = L3A_OK;
-    TRY(grow_array(context, &journal->entries, &journal->capacity, journal->count + count, sizeof *journal->entries));
-    TRY(open_to_write(journal, &file));
-    drop_entries(journal, keep);
-    if (context->files->truncate(file, (off_t)keep)) {
-        status = fail_system(context, journal->path, "shorten this file", errno);
-        goto done;
-    }
-    TRY(count && journal->size > keep ? settle(journal, file) : L3A_OK);
-    for (size_t i = 0; i < count; i++) {
-        commits = commits || entries[i]->sequence;
-    }
-    if (!keep || commits != journal->commits) {
-        TRY(write_all(journal, file, 0, commits ? first_commits : first_line, sizeof first_line));
-        offset = keep ? keep : sizeof first_line;
-        journal->commits = commits;
-        TRY(keep ? L3A_OK : settle(journal, file));
-    }
-    for (size_t i = 0; i < count; i++) {
-        TRY(i ? settle(journal, file) : L3A_OK);
-        TRY(write_record(journal, file, entries[i], &offset));
-    }
-    TRY(close_written(journal, &file));
-    for (size_t i = 0; i < count; i++) {
-        journal->entries[journal->count++] = entries[i];
-    }
-    journal->end = journal->size = offset;
-    journal->file = describe_file(journal);
-    journal->damaged = false;
-done:
-    for (size_t i = 0; i < count && status != L3A_OK; i++) {
-        entries[i]->length = 0;
-    }
-    if (file >= 0) { /* a failure: what was not kept should not be found later; if it stays, the next record replaces it */
-        context->files->truncate(file, (off_t)keep);
-        context->files->close(file);
-        journal->file = describe_file(journal);
-    }
-    return status;
 }
 
 struct copying {
@@ -541,57 +576,203 @@ static void copy_piece(void *user, const char *bytes, size_t count) {
     }
 }
 
-/* Replaces the file by one that has only these entries. */
-static l3a_status write_again(struct journal *journal, struct entry *const *entries, size_t count) {
+/* Creates "MODEL.history.damaged-1" or, if that is there, the one with the next number. */
+static l3a_status create_copy(const struct journal *journal, char **path, int *file) {
+    enum { MOST = 10000, ROOM = 32 };
+    l3a_context *context = journal->context;
+    const size_t size = strlen(journal->path) + ROOM;
+    l3a_status status = L3A_OK;
+    TRY(allocate(context, size, 1, path));
+    errno = EEXIST;
+    for (int i = 1; i <= MOST && *file < 0 && errno == EEXIST; i++) {
+        snprintf(*path, size, "%s.damaged-%d", journal->path, i);
+        *file = context->files->open(*path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    }
+    if (*file < 0) {
+        status = fail_system(context, *path, "keep a copy of the damaged history", errno);
+    }
+done:
+    return status;
+}
+
+/* Copies what follows `from` bytes to a file of its own, and says so. */
+static l3a_status copy_damaged(const struct journal *journal, uint64_t from) {
+    l3a_context *context = journal->context;
+    struct copying copying = {.output = {.context = context, .path = journal->path, .file = -1}};
+    input_file input = {.file = -1};
+    char *path = NULL;
+    l3a_status status = L3A_OK;
+    TRY(input_open(context, journal->path, &input));
+    TRY(create_copy(journal, &path, &copying.output.file));
+    copying.output.path = path;
+    TRY(input_scan(&input, from < input.size ? from : input.size, input.size - (from < input.size ? from : input.size), copy_piece,
+                   &copying));
+    TRY(copying.status);
+    TRY(close_written(context, path, &copying.output.file));
+    TRY(sync_folder_of(context, path));
+    report_warning(context, "%s: a copy of what was damaged is in %s", journal->path, path);
+done:
+    if (copying.output.file >= 0) {
+        context->files->remove(path);
+        context->files->close(copying.output.file);
+    }
+    input_close(&input);
+    release(context, path);
+    return status;
+}
+
+l3a_status journal_add(struct journal *journal, uint64_t keep, struct entry *const *entries, size_t count) {
+    l3a_context *context = journal->context;
+    int file = -1;
+    bool commits = keep && journal->commits;
+    uint64_t offset = keep;
+    l3a_status status = L3A_OK;
+    TRY(grow_array(context, &journal->entries, &journal->capacity, journal->count + count, sizeof *journal->entries));
+    TRY(journal->damaged ? copy_damaged(journal, journal->end) : L3A_OK);
+    TRY(open_to_write(journal, &file));
+    drop_entries(journal, keep);
+    if (context->files->truncate(file, (off_t)keep)) {
+        status = fail_system(context, journal->path, "shorten this file", errno);
+        goto done;
+    }
+    journal->damaged = false;
+    TRY(count && journal->size > keep ? settle(journal, file) : L3A_OK);
+    for (size_t i = 0; i < count; i++) {
+        commits = commits || entries[i]->sequence;
+    }
+    if (!keep || commits != journal->commits) {
+        TRY(write_all(journal, file, 0, commits ? first_commits : first_line, sizeof first_line));
+        offset = keep ? keep : sizeof first_line;
+        journal->commits = commits;
+        TRY(keep ? L3A_OK : settle(journal, file));
+    }
+    for (size_t i = 0; i < count; i++) {
+        TRY(i ? settle(journal, file) : L3A_OK);
+        TRY(write_record(journal, file, entries[i], &offset));
+    }
+    TRY(close_written(context, journal->path, &file));
+    for (size_t i = 0; i < count; i++) {
+        journal->entries[journal->count++] = entries[i];
+    }
+    journal->end = journal->size = offset;
+    journal->file = describe_file(journal);
+done:
+    for (size_t i = 0; i < count && status != L3A_OK; i++) {
+        entries[i]->length = 0;
+    }
+    if (file >= 0) { /* a failure: what was not kept should not be found later; if it stays, the next record replaces it */
+        context->files->truncate(file, (off_t)keep);
+        context->files->close(file);
+        journal->file = describe_file(journal);
+    }
+    return status;
+}
+
+/* Replaces the file by one that has only these entries, some of which may be new. *replaced: it is in place, even if something
+ * failed afterwards. */
+static l3a_status write_again(struct journal *journal, struct entry *const *entries, size_t count, bool *replaced) {
     struct copying copying = {.output = {.file = -1}};
     input_file input = {.file = -1};
     l3a_status status = L3A_OK;
+    *replaced = false;
     TRY(input_open(journal->context, journal->path, &input));
     TRY(output_open(journal->context, journal->path, &copying.output));
     copy_piece(&copying, journal->commits ? first_commits : first_line, sizeof first_line);
     for (size_t i = 0; i < count; i++) {
-        TRY(input_scan(&input, entries[i]->offset, entries[i]->length, copy_piece, &copying));
         TRY(copying.status);
+        TRY(entries[i]->length ? input_scan(&input, entries[i]->offset, entries[i]->length, copy_piece, &copying)
+                               : write_record(journal, copying.output.file, entries[i], &copying.offset));
     }
-    TRY(output_commit(&copying.output));
+    TRY(copying.status);
+    status = output_commit(&copying.output);
+    const file_description now = describe_file(journal);
+    *replaced = status == L3A_OK || (now.inode && now.inode != journal->file.inode);
     uint64_t offset = sizeof first_line;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && *replaced; i++) {
         entries[i]->offset = offset;
         offset += entries[i]->length;
     }
-    journal->end = journal->size = offset;
+    if (*replaced) {
+        journal->end = journal->size = offset;
+    }
 done:
     output_discard(&copying.output);
     input_close(&input);
     return status;
 }
 
+static void list(struct entry *const *entries, size_t count, bool listed) {
+    for (size_t i = 0; i < count; i++) {
+        entries[i]->listed = listed;
+    }
+}
+
+/* Frees all entries but these, which are then the journal's. There is room for them. */
+static void adopt(struct journal *journal, struct entry *const *entries, size_t count) {
+    list(journal->entries, journal->count, false);
+    list(entries, count, true);
+    for (size_t i = 0; i < journal->count; i++) {
+        if (!journal->entries[i]->listed) {
+            entry_free(journal->context, journal->entries[i]);
+        }
+    }
+    if (count) {
+        memcpy(journal->entries, entries, count * sizeof *entries);
+    }
+    journal->count = count;
+    journal->file = describe_file(journal);
+}
+
 l3a_status journal_keep(struct journal *journal, struct entry *const *entries, size_t count) {
     l3a_context *context = journal->context;
     l3a_status status = L3A_OK;
-    size_t same = 0, kept = 0;
+    size_t same = 0;
+    bool replaced = true;
     while (same < count && same < journal->count && journal->entries[same] == entries[same]) {
         same++;
     }
     const uint64_t end = same ? entries[same - 1]->offset + entries[same - 1]->length : sizeof first_line;
+    if (journal->damaged && same < count + !count) {
+        TRY(copy_damaged(journal, journal->end));
+        journal->damaged = false;
+    }
     if (!count) {
         TRY(remove_file(context, journal->path));
         journal->end = journal->size = 0;
         journal->commits = journal->placed = false;
     } else if (same < count) {
-        TRY(write_again(journal, entries, count));
+        status = write_again(journal, entries, count, &replaced);
     } else if (journal->size > end) {
         TRY(journal_add(journal, end, NULL, 0));
     }
-    for (size_t i = 0; i < journal->count; i++) {
-        if (kept < count && journal->entries[i] == entries[kept]) { /* both are in the order of the file */
-            journal->entries[kept++] = journal->entries[i];
-        } else {
-            entry_free(context, journal->entries[i]);
-        }
+    if (replaced) {
+        adopt(journal, entries, count);
     }
-    journal->count = kept;
-    journal->file = describe_file(journal);
+done:
+    return status;
+}
+
+l3a_status journal_repair(struct journal *journal, struct entry *const *entries, size_t count) {
+    l3a_context *context = journal->context;
+    bool replaced = true;
+    l3a_status status = L3A_OK;
+    TRY(grow_array(context, &journal->entries, &journal->capacity, count, sizeof *journal->entries));
+    TRY(copy_damaged(journal, 0));
+    if (count) {
+        status = write_again(journal, entries, count, &replaced);
+    } else {
+        TRY(remove_file(context, journal->path));
+        journal->end = journal->size = 0;
+    }
+    list(entries, count, false);
+    list(journal->entries, journal->count, true);
+    for (size_t i = 0; i < count && !replaced; i++) {
+        entries[i]->length = entries[i]->listed ? entries[i]->length : 0;
+    }
+    if (replaced) {
+        adopt(journal, entries, count);
+        journal->damaged = false;
+    }
 done:
     return status;
 }

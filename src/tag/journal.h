@@ -11,8 +11,10 @@
  * does not know them does not lose what they say.
  *
  * Numbers are little-endian. Records are only ever added at the end and cut off there, so a process that is killed leaves at most
- * an incomplete last record: it is torn. Anything else that is wrong is damage. A record names its parent, the state of the model
- * that it was applied to. The model file has the id of its last one (history.c), and records that do not lead there are ignored. */
+ * an incomplete last record: it is torn. Anything else that is wrong is damage. If no good record follows it, it is what a power
+ * cut has made of a record that was not synced, and so not answered: whoever writes next cuts it off, and keeps a copy beside the
+ * file. If one does follow, a person has to decide (history.c). A record names its parent, the state of the model that it was
+ * applied to. The model file has the id of its last one, and records that do not lead there are ignored. */
 #ifndef L3A_JOURNAL_H
 #define L3A_JOURNAL_H
 
@@ -46,6 +48,7 @@ struct entry {
     float *features;         /* [rows x width]; NULL: in the file */
     uint64_t offset, length; /* of the record in the file; length 0: it is not there yet */
     uint64_t sequence;       /* of the change, if it was committed; else 0 */
+    bool listed;             /* for the journal: among the entries in question */
 };
 
 struct journal {
@@ -53,12 +56,13 @@ struct journal {
     char *path;
     struct entry **entries; /* that are in the file, in its order */
     size_t count, capacity;
-    uint64_t end;          /* of the last good record; 0: there is no file, or not even its first line */
+    uint64_t end;          /* of the last good record before anything else; 0: there is no file, or not even its first line */
     uint64_t size;         /* of the file */
     bool commits;          /* its first line says that it may have changes that were committed */
-    bool damaged;          /* what follows `end` is not just torn */
+    bool damaged;          /* what follows `end` is not just torn; entries may follow it nevertheless */
     bool placed;           /* its name is certain: the folder was synced */
-    file_description file; /* when it was last read or written; all 0: there was none */
+    uint64_t lost;         /* damaged bytes between good records and after them */
+    file_description file; /* when it was last read or written; all 0: there was none; a size of UINT64_MAX: unknown */
 };
 
 l3a_status entry_create(l3a_context *context, enum entry_kind kind, struct entry **entry);
@@ -72,11 +76,15 @@ l3a_status journal_read(l3a_context *context, const char *path, struct journal *
 void journal_free(struct journal *journal);
 /* Copies features [count x width] of an entry. */
 l3a_status journal_features(const struct journal *journal, const struct entry *entry, size_t first, size_t count, float *features);
+/* Reads all features of an entry into it. */
+l3a_status journal_load(const struct journal *journal, struct entry *entry);
 /* Cuts the file off after `keep` bytes, adds the entries to it, and syncs it. They then belong to the journal. */
 l3a_status journal_add(struct journal *journal, uint64_t keep, struct entry *const *entries, size_t count);
 /* Whether the file is still the one that was last read or written. */
 bool journal_is_current(const struct journal *journal);
 /* Removes all entries but these, which are in the order of the file. The others are freed. */
 l3a_status journal_keep(struct journal *journal, struct entry *const *entries, size_t count);
+/* The same for a file that is damaged: keeps a copy of it, and writes it again. Entries may be new. */
+l3a_status journal_repair(struct journal *journal, struct entry *const *entries, size_t count);
 
 #endif

@@ -80,13 +80,23 @@ done:
     return status;
 }
 
+/* What could not be shown before may be shown now. */
+static void publish_late(l3a_tagger *tagger) {
+    tagger->behind = tagger->behind && tagger->model && publish(tagger, tagger->model) != L3A_OK;
+}
+
 l3a_status tagger_history(l3a_tagger *tagger, l3a_history **history) {
     l3a_model *loaded = NULL;
     l3a_history *made = NULL;
     l3a_status status = L3A_OK;
+    publish_late(tagger);
     if (!tagger->history) {
         TRY(tagger->model ? L3A_OK : load_model(tagger, &loaded));
-        TRY(history_begin(tagger->context, tagger->path, loaded ? &loaded : &tagger->model, &made));
+        status = history_begin(tagger->context, tagger->path, loaded ? &loaded : &tagger->model, &made);
+        if (status != L3A_OK && !tagger->created) { /* it may have some of the changes that the history has */
+            tagger_forget(tagger);
+        }
+        TRY(status);
         /* The file may have changed since the current edition was loaded, and the history may have more than the file. */
         TRY(loaded || l3a_history_ahead(made) ? publish(tagger, loaded ? loaded : tagger->model) : L3A_OK);
         tagger->model = loaded ? loaded : tagger->model;
@@ -105,6 +115,7 @@ done:
 l3a_status tagger_model(l3a_tagger *tagger, l3a_model **model) {
     l3a_model *loaded = NULL;
     l3a_status status = L3A_OK;
+    publish_late(tagger);
     if (!tagger->model) {
         TRY(load_model(tagger, &loaded));
         TRY(publish(tagger, loaded)); /* the file may have changed since the current edition was loaded */
@@ -122,15 +133,15 @@ void tagger_forget(l3a_tagger *tagger) {
     tagger->history = NULL;
     l3a_model_free(tagger->model);
     tagger->model = NULL;
+    tagger->created = tagger->behind = false;
 }
 
-l3a_status tagger_publish(l3a_tagger *tagger) {
-    l3a_model *model = NULL;
-    l3a_status status = L3A_OK;
-    TRY(tagger_model(tagger, &model));
-    TRY(publish(tagger, model));
-done:
-    return status;
+void tagger_publish(l3a_tagger *tagger) {
+    tagger->behind = publish(tagger, tagger->model) != L3A_OK;
+    if (tagger->behind) {
+        report_warning(tagger->context, "%s: the change is kept, but readers do not see it yet: %s", tagger->path,
+                       tagger->context->error_text);
+    }
 }
 
 static l3a_status make_lock(l3a_tagger *tagger) {
@@ -181,6 +192,7 @@ static l3a_status make_model(l3a_tagger *tagger, const l3a_options *settings) {
     struct backbone_record record;
     l3a_status status = L3A_OK;
     TRY(l3a_model_create(tagger->context, info->width, settings, &tagger->model));
+    tagger->created = true;
     backbone_record(info, tagger->picture.orient, &record);
     for (size_t i = 0; i < PROVENANCE; i++) {
         TRY(l3a_model_set_record(tagger->model, provenance[i], record.values[i]));

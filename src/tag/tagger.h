@@ -22,8 +22,10 @@ struct l3a_tagger {
     l3a_loader_options loading; /* of pictures to tag */
     size_t batch;
     l3a_model *model;     /* the writer's; NULL: not needed yet */
+    bool created;         /* it was not loaded from a file */
     l3a_history *history; /* of that model; NULL: not needed yet */
     bool commits;         /* changes are in the journal before anybody sees them */
+    bool behind;          /* the model has changes that readers do not see yet, because memory was short */
     bool has_lock;
     pthread_mutex_t lock;
     struct scorer *current; /* changes only under the lock */
@@ -40,8 +42,8 @@ l3a_status tagger_history(l3a_tagger *tagger, l3a_history **history);
 /* Drops the model and its history; they are loaded again when they are next needed. */
 void tagger_forget(l3a_tagger *tagger);
 /* Makes the model as it is now the edition that readers see. Calls in progress end with the one they began with. After a failure,
- * readers still see the old one. */
-l3a_status tagger_publish(l3a_tagger *tagger);
+ * which a warning tells, readers still see the old one, and the next call for the model or its history tries again. */
+void tagger_publish(l3a_tagger *tagger);
 
 /* How pictures are loaded: as the backbone and the picture options say, and with these views. */
 l3a_status tagger_loading(const l3a_tagger *tagger, uint64_t views, l3a_loader_options *loading);

@@ -621,19 +621,32 @@ done:
     return status;
 }
 
-/* The model has changed: keeps the change if the tagger commits, and shows it to readers. A change that cannot be kept is dropped.
- */
-static l3a_status settle(l3a_tagger *tagger) {
+/* Before a change: the history, if what it says can be kept. */
+static l3a_status ready_to_change(l3a_tagger *tagger, l3a_history **history) {
     l3a_status status = L3A_OK;
-    if (tagger->commits) {
-        status = history_commit(tagger->history);
+    TRY(tagger_history(tagger, history));
+    FAIL_IF(tagger->commits && !(*history)->exists, tagger->context, L3A_ERROR_STATE, "save the model first",
+            "%s: changes of a model that is in no file cannot be committed", tagger->path);
+done:
+    return status;
+}
+
+/* After a change that was made or failed: a tagger that commits keeps the change in the history or, if the history cannot tell what
+ * was changed, in the model's file. Where that fails, what is in the files counts, and is loaded when it is next needed. Readers
+ * then see the change. */
+static l3a_status settle(l3a_tagger *tagger, l3a_status status, bool in_history) {
+    const bool broken = tagger->model->state != MODEL_READY;
+    if (status == L3A_OK && tagger->commits) {
+        status = in_history ? history_commit(tagger->history) : l3a_history_save(tagger->history);
         if (status != L3A_OK) {
             tagger_forget(tagger);
-            return status;
         }
+    } else if (broken && tagger->commits) {
+        tagger_forget(tagger);
     }
-    TRY(tagger_publish(tagger));
-done:
+    if (status == L3A_OK) {
+        tagger_publish(tagger);
+    }
     return status;
 }
 
@@ -647,23 +660,18 @@ l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_le
     if (report) {
         TRY(CHECK_SIZED(tagger->context, report));
     }
-    TRY(tagger_history(tagger, &teaching.history));
+    TRY(ready_to_change(tagger, &teaching.history));
     teaching.model = tagger->model;
     TRY(tagger_remember_backbone(tagger->model, tagger->path, tagger->backbone_path));
     TRY(prepare(&teaching, &entry));
     if (entry) {
         const uint64_t pictures = entry->pictures;
         const size_t new_classes = entry->new_classes;
-        status = history_apply(teaching.history, entry, !teaching.options.no_history, &made);
-        if (status != L3A_OK) {
-            if (tagger->commits) { /* nothing of what half a lesson has left in the model may be saved; the journal has the rest */
-                tagger_forget(tagger);
-            }
-            goto done;
-        }
+        const bool keep = !teaching.options.no_history;
+        status = history_apply(teaching.history, entry, keep, &made);
+        TRY(settle(tagger, status, keep));
         made.images = pictures;
         made.new_classes = new_classes;
-        TRY(settle(tagger));
     }
     if (report) {
         TRY(WRITE_SIZED(tagger->context, report, made));
@@ -684,9 +692,8 @@ l3a_status l3a_tagger_undo(l3a_tagger *tagger, l3a_teach_report *report) {
     REQUIRE(tagger, tagger);
     l3a_history *history;
     l3a_status status = L3A_OK;
-    TRY(tagger_history(tagger, &history));
-    TRY(l3a_history_undo(history, report));
-    TRY(settle(tagger));
+    TRY(ready_to_change(tagger, &history));
+    TRY(settle(tagger, l3a_history_undo(history, report), true));
 done:
     return status;
 }
@@ -695,9 +702,8 @@ l3a_status l3a_tagger_rename(l3a_tagger *tagger, const char *old_name, const cha
     REQUIRE(tagger, tagger, old_name, new_name, exact);
     l3a_history *history;
     l3a_status status = L3A_OK;
-    TRY(tagger_history(tagger, &history));
-    TRY(l3a_history_rename(history, old_name, new_name, exact));
-    TRY(settle(tagger));
+    TRY(ready_to_change(tagger, &history));
+    TRY(settle(tagger, l3a_history_rename(history, old_name, new_name, exact), true));
 done:
     return status;
 }
@@ -706,9 +712,8 @@ l3a_status l3a_tagger_widen(l3a_tagger *tagger, size_t dim) {
     REQUIRE(tagger, tagger);
     l3a_history *history;
     l3a_status status = L3A_OK;
-    TRY(tagger_history(tagger, &history));
-    TRY(l3a_history_widen(history, dim));
-    TRY(settle(tagger));
+    TRY(ready_to_change(tagger, &history));
+    TRY(settle(tagger, l3a_history_widen(history, dim), false));
 done:
     return status;
 }

@@ -247,6 +247,55 @@ class Teaching(Pictures):
         two.save()
         self.assertEqual(len(l3a.Tagger.open("model.safetensors", threads=1).history()), 5)
 
+    def test_two_taggers_do_not_wait_for_each_other_for_ever(self):
+        self.taught().save()
+        one, two = (l3a.Tagger.open("model.safetensors", threads=1) for _ in range(2))
+        one.teach(self.paths["red"][3], "red")  # and not saved
+        found = []
+
+        def work():
+            try:
+                two.teach(self.paths["blue"][3], "blue")
+            except l3a.Error as error:
+                found.append(error)
+        work()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join(60)
+        self.assertEqual(len(found), 2)
+        for error in found:
+            self.assertIn("this process is already changing this file", str(error))
+        one.save()
+        two.teach(self.paths["blue"][3], "blue")
+        two.save()
+        self.assertEqual(len(l3a.Tagger.open("model.safetensors", threads=1).history()), 5)
+
+    def test_a_damaged_history_is_repaired(self):
+        tagger = self.taught()
+        tagger.save()
+        self.assertEqual(l3a.Tagger.repair("model.safetensors"), (0, 0, 0))
+        path = Path("model.safetensors.history")
+        good = path.read_bytes()
+        path.write_bytes(good[:100] + bytes([good[100] ^ 1]) + good[101:])
+        with self.assertRaises(l3a.Error) as caught:
+            l3a.Tagger.open("model.safetensors", threads=1).history()
+        self.assertIn("damaged at byte 16", str(caught.exception))
+        with self.assertWarnsRegex(l3a.L3AWarning, "damaged-1"):
+            done = l3a.Tagger.repair("model.safetensors")
+        self.assertEqual((done.applied, done.lost), (0, 0))
+        self.assertEqual(Path("model.safetensors.history.damaged-1").read_bytes()[:16], good[:16])
+        again = l3a.Tagger.open("model.safetensors", threads=1)
+        self.assertEqual(again.classes, tagger.classes)
+        self.assertGreater(len(again.history()), 0)
+
+    def test_a_clock_that_was_far_off(self):
+        self.taught().save()
+        path = Path("model.safetensors.history")
+        self.assertEqual(l3a.Tagger.open("model.safetensors", threads=1).history()[0].time.year > 2020, True)
+        for seconds, year in ((1 << 60, 9999), (-(1 << 60), 1)):
+            self.assertEqual(l3a._tagger._when(seconds).year, year)
+        self.assertTrue(path.exists())
+
     def test_expectation(self):
         expected = self.taught().expect()
         self.assertEqual(list(expected), ["red", "green", "blue"])

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -395,9 +396,10 @@ static void hold(struct holder *holder, const char *name) {
     holder->process = fork();
     assert_true(holder->process >= 0);
     if (!holder->process) {
+        l3a_context *own = make_context(1);
         l3a_lock *lock = NULL;
         close(end[1]);
-        const bool taken = l3a_lock_take(context, in(name), 0, &lock) == L3A_OK;
+        const bool taken = l3a_lock_take(own, in(name), 0, &lock) == L3A_OK;
         if (taken && write(ready[1], &byte, 1) == 1 && read(end[0], &byte, 1) >= 0) {
             l3a_lock_free(lock);
         }
@@ -536,10 +538,70 @@ static void test_lock_of_a_removed_file(void **state) {
     assert_int_equal(stat(in(".file.l3a-lock"), &about), 0); /* the lock is on a file that other processes find */
     l3a_context *other = make_context(1);
     l3a_lock *second = NULL;
-    assert_fails(other, l3a_lock_take(other, in("file"), 0, &second), L3A_ERROR_IO, "another process");
+    assert_fails(other, l3a_lock_take(other, in("file"), 0, &second), L3A_ERROR_STATE, "this process is already changing");
     l3a_context_free(other);
     l3a_lock_free(lock);
     assert_int_equal(count_files(), 0);
+}
+
+static void *take_in_thread(void *user) {
+    l3a_context *own = make_context(1);
+    l3a_lock *lock = NULL;
+    *(l3a_status *)user = l3a_lock_take(own, in("file"), 1, &lock);
+    l3a_lock_free(lock);
+    l3a_context_free(own);
+    return NULL;
+}
+
+/* Nobody waits for a lock that the own process holds: not with another context, not on another thread, not after a fork. */
+static void test_lock_of_this_process(void **state) {
+    (void)state;
+    l3a_context *other = make_context(1);
+    l3a_lock *lock = NULL, *second = NULL;
+    l3a_status status = L3A_OK;
+    pthread_t thread;
+    int ended = 0;
+    assert_ok(context, l3a_lock_take(context, in("file"), 1, &lock));
+    assert_fails(other, l3a_lock_take(other, in("file"), 1, &second), L3A_ERROR_STATE,
+                 "this process is already changing this file");
+    assert_non_null(strstr(l3a_error_hint(other), "same tagger"));
+    assert_int_equal(pthread_create(&thread, NULL, take_in_thread, &status), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(status, L3A_ERROR_STATE);
+    const pid_t child = fork();
+    if (!child) {
+        _exit(l3a_lock_take(other, in("file"), 1, &second) != L3A_ERROR_STATE);
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_int_equal(ended, 0);
+    l3a_lock_free(lock);
+    assert_ok(other, l3a_lock_take(other, in("file"), 1, &second));
+    l3a_lock_free(second);
+    l3a_context_free(other);
+    assert_int_equal(count_files(), 0);
+}
+
+/* Somebody removes the lock file of a process that goes on. */
+static void test_lock_file_that_disappears(void **state) {
+    (void)state;
+    struct holder holder;
+    l3a_lock *lock = NULL;
+    bool held = false;
+    assert_ok(context, l3a_lock_take(context, in("file"), 0, &lock));
+    unlink(in(".file.l3a-lock"));
+    assert_ok(context, lock_is_held(context, in("file"), &held)); /* locks again */
+    assert_true(held);
+    assert_int_equal(access(in(".file.l3a-lock"), F_OK), 0);
+    assert_ok(context, save("file", "new"));
+    unlink(in(".file.l3a-lock"));
+    hold(&holder, "file"); /* another process was faster */
+    assert_fails(context, save("file", "newer"), L3A_ERROR_IO, "another process is changing this file now");
+    l3a_lock_free(lock);
+    assert_int_equal(access(in(".file.l3a-lock"), F_OK), 0); /* theirs stays */
+    assert_fails(context, save("file", "newer"), L3A_ERROR_IO, "another process");
+    let_go(&holder, false);
+    assert_ok(context, save("file", "newest"));
+    assert_int_equal(count_files(), 1);
 }
 
 /* Many processes read a number, add 1 and write it: no update is lost. */
@@ -596,6 +658,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_foreign_lock_file, prepare, tidy),
         cmocka_unit_test_setup_teardown(test_waiting, prepare, tidy),
         cmocka_unit_test_setup_teardown(test_lock_of_a_removed_file, prepare, tidy),
+        cmocka_unit_test_setup_teardown(test_lock_of_this_process, prepare, tidy),
+        cmocka_unit_test_setup_teardown(test_lock_file_that_disappears, prepare, tidy),
         cmocka_unit_test_setup_teardown(test_no_lost_update, prepare, tidy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -976,23 +976,47 @@ static void a_process_that_ends_while_it_commits(void **state) {
     l3a_context_free(context);
 }
 
-/* Every bit counts; a file that is cut short has lost what was cut off, and nothing else. */
-static void damaged_commits(void **state) {
-    l3a_context *context = make_context(1);
+static size_t warnings_of_damage;
+
+static int count_damage(const l3a_event *event, void *user) {
+    (void)user;
+    warnings_of_damage += event->kind == L3A_EVENT_WARNING && strstr(event->text, "damaged") != NULL;
+    return 0;
+}
+
+/* A history with three lessons that are not in the model. offsets: where each record begins, and the end. */
+static char *three_commits(l3a_context *context, size_t *size, uint64_t offsets[4]) {
     l3a_history *history = empty_history(context);
-    size_t size, known = 0;
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         assert_ok(context, step_forward(history));
+        offsets[i] = history->journal.entries[i]->offset;
     }
+    offsets[3] = history->journal.end;
     l3a_history_free(history);
-    char *bytes = read_bytes(history_path, &size);
+    return read_bytes(history_path, size);
+}
+
+/* Every bit counts. Damage in the last record was never answered, and costs nothing else; a file that is cut short has lost what
+ * was cut off. */
+static void damaged_commits(void **state) {
+    l3a_context *context = make_context(1);
+    l3a_history *history = NULL;
+    uint64_t offsets[4];
+    size_t size, known = 0;
+    char *bytes = three_commits(context, &size, offsets);
+    (void)state;
     for (size_t at = 0; at < size; at++) {
         history = NULL;
         bytes[at] ^= (char)(1 << at % 8);
         write_bytes(history_path, bytes, size);
         bytes[at] ^= (char)(1 << at % 8);
         const l3a_status status = l3a_history_open(context, model_path, &history);
+        if (at >= offsets[2]) {
+            assert_ok(context, status);
+            assert_lessons(history, 2);
+            l3a_history_free(history);
+            continue;
+        }
         assert_true(status == L3A_ERROR_CHECKSUM || status == L3A_ERROR_FORMAT || status == L3A_ERROR_VERSION ||
                     (at < 16 && status == L3A_ERROR_STATE));
         assert_non_null(strstr(l3a_error_text(context), "pets.l3a.history"));
@@ -1005,6 +1029,184 @@ static void damaged_commits(void **state) {
         assert_lessons(history, known);
         l3a_history_free(history);
     }
+    free(bytes);
+    l3a_context_free(context);
+}
+
+static void assert_bytes(const char *path, const char *expected, size_t count) {
+    size_t size;
+    char *bytes = read_bytes(path, &size);
+    assert_int_equal(size, count);
+    assert_memory_equal(bytes, expected, count);
+    free(bytes);
+}
+
+/* What a power cut can leave at the end: the last record zeroed in part or whole, zeros or anything else after it. Whoever opens
+ * the history has the lessons before, and changes nothing; the next lesson replaces the rest, of which a copy stays. */
+static void a_damaged_end(void **state) {
+    const l3a_context_options options = {.size = sizeof options, .threads = 1, .on_event = count_damage};
+    l3a_context *context = NULL;
+    uint64_t offsets[4];
+    size_t size;
+    char *copies[2] = {path_in(folder, "pets.l3a.history.damaged-1"), path_in(folder, "pets.l3a.history.damaged-2")};
+    (void)state;
+    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
+    free(three_commits(context, &size, offsets));
+    const struct {
+        uint64_t from, to, size; /* zeros between the first two */
+        char with;
+        size_t lessons;
+    } cases[] = {
+        {offsets[2], size, size, 0, 2},                 /* the last record */
+        {offsets[2] + 60, size, size, 0, 2},            /* all but its head */
+        {size, size + 4096, size + 4096, 0, 3},         /* a page after it */
+        {size, size + 100, size + 100, '?', 3},         /* anything after it */
+        {offsets[1], size + 4096, size + 4096, '?', 1}, /* two records, as far as anybody can tell */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        l3a_history *history = NULL;
+        unlink(model_path);
+        unlink(history_path);
+        char *good = three_commits(context, &size, offsets), *bytes = calloc(cases[i].size, 1);
+        memcpy(bytes, good, size);
+        free(good);
+        memset(bytes + cases[i].from, cases[i].with, (size_t)(cases[i].to - cases[i].from));
+        const size_t end = (size_t)(offsets[cases[i].lessons]);
+        write_bytes(history_path, bytes, (size_t)cases[i].size);
+        warnings_of_damage = 0;
+        assert_ok(context, l3a_history_open(context, model_path, &history));
+        assert_int_equal(warnings_of_damage, 1);
+        assert_lessons(history, cases[i].lessons);
+        assert_bytes(history_path, bytes, (size_t)cases[i].size); /* a reader changes nothing */
+        assert_ok(context, cases[i].lessons < 3 ? step_forward(history) : step_back(history));
+        assert_int_equal(warnings_of_damage, 2);
+        assert_bytes(copies[0], bytes + end, (size_t)cases[i].size - end);
+        history = open_again(history);
+        assert_int_equal(warnings_of_damage, 2);
+        assert_lessons(history, cases[i].lessons < 3 ? cases[i].lessons + 1 : 2);
+        l3a_history_free(history);
+        /* Saving cuts it off as well, and the first copy stays. */
+        write_bytes(history_path, bytes, (size_t)cases[i].size);
+        assert_ok(context, l3a_history_open(context, model_path, &history));
+        assert_ok(context, l3a_history_save(history));
+        assert_bytes(copies[0], bytes + end, (size_t)cases[i].size - end);
+        assert_bytes(copies[1], bytes + end, (size_t)cases[i].size - end);
+        history = open_again(history);
+        assert_lessons(history, cases[i].lessons);
+        l3a_history_free(history);
+        free(bytes);
+        unlink(copies[0]);
+        unlink(copies[1]);
+    }
+    free(copies[0]);
+    free(copies[1]);
+    l3a_context_free(context);
+}
+
+static char lost_lessons[256];
+
+static int note_lost(const l3a_event *event, void *user) {
+    (void)user;
+    if (event->kind == L3A_EVENT_WARNING && strncmp(event->text, "lost: ", 6) == 0) {
+        const size_t length = strlen(lost_lessons);
+        snprintf(lost_lessons + length, sizeof lost_lessons - length, "%.*s|", (int)strcspn(event->text, ","), event->text);
+    }
+    return 0;
+}
+
+/* The model that has learned some of the three lessons: bit i for lesson i + 1. */
+static l3a_model *model_of_some(l3a_context *context, unsigned lessons) {
+    l3a_model *model = new_model(context, DIM);
+    for (size_t i = 1; i <= 3; i++) {
+        struct entry *entry = lesson(context, i, three, i, 1);
+        if (lessons >> (i - 1) & 1) {
+            l3a_features *table = wrap(context, entry->features, entry->labels, ROWS, three, i);
+            l3a_teach_report report = {.size = sizeof report};
+            assert_ok(context, l3a_model_teach(model, table, &report));
+            l3a_features_free(table);
+        }
+        entry_free(context, entry);
+    }
+    return model;
+}
+
+/* Damage in the middle is an error that says what each way out loses. A repair keeps what can be read. */
+static void a_damaged_middle(void **state) {
+    const l3a_context_options options = {.size = sizeof options, .threads = 1, .on_event = note_lost};
+    l3a_context *context = NULL;
+    l3a_history *history = NULL;
+    l3a_repair_report report = {.size = sizeof report};
+    uint64_t offsets[4];
+    size_t size;
+    char *copy = path_in(folder, "pets.l3a.history.damaged-1");
+    (void)state;
+    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
+    char *bytes = three_commits(context, &size, offsets);
+    memset(bytes + offsets[1] + 20, 0, 100);
+    write_bytes(history_path, bytes, size);
+    assert_fails(context, l3a_history_open(context, model_path, &history), L3A_ERROR_CHECKSUM, "damaged at byte");
+    assert_non_null(strstr(l3a_error_hint(context), "--repair', which loses 1 of the 3 lessons"));
+    assert_non_null(strstr(l3a_error_hint(context), "move it away, which loses 3"));
+    assert_bytes(history_path, bytes, size);
+    lost_lessons[0] = '\0';
+    assert_ok(context, l3a_history_repair(context, model_path, &report));
+    assert_int_equal(report.bytes, offsets[2] - offsets[1]);
+    assert_int_equal(report.applied, 2);
+    assert_int_equal(report.lost, 1);
+    assert_string_equal(lost_lessons, "lost: lesson 2 to 2|");
+    assert_bytes(copy, bytes, size);
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    assert_int_equal(l3a_history_count(history), 2);
+    assert_int_equal(l3a_history_ahead(history), 0);
+    l3a_model *expected = model_of_some(context, 5);
+    assert_same_scores(context, *history->model, expected, three, 3);
+    l3a_model_free(expected);
+    assert_ok(context, l3a_history_undo(history, NULL)); /* and all of it can be undone */
+    assert_lessons(history, 1);
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_lessons(history, 0);
+    l3a_history_free(history);
+    assert_ok(context, l3a_history_repair(context, model_path, &report));
+    assert_int_equal(report.bytes, 0);
+    free(bytes);
+    free(copy);
+    l3a_context_free(context);
+}
+
+/* A rename needs the lesson before it, and the undo of a lesson that is lost needs nothing. */
+static void a_repair_that_loses_more(void **state) {
+    const l3a_context_options options = {.size = sizeof options, .threads = 1, .on_event = note_lost};
+    l3a_context *context = NULL;
+    l3a_repair_report report = {.size = sizeof report};
+    size_t size;
+    int exact;
+    (void)state;
+    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
+    l3a_history *history = empty_history(context);
+    assert_ok(context, step_forward(history));
+    assert_ok(context, step_forward(history));
+    assert_ok(context, step_back(history));
+    assert_ok(context, step_forward(history));
+    const uint64_t undone = history->journal.entries[1]->offset, second = history->journal.entries[3]->offset;
+    assert_ok(context, l3a_history_rename(history, "dog", "hound", &exact));
+    assert_ok(context, history_commit(history));
+    l3a_history_free(history);
+    char *bytes = read_bytes(history_path, &size);
+    bytes[undone + 100] ^= 1; /* it was undone afterwards, so nothing is lost */
+    write_bytes(history_path, bytes, size);
+    assert_int_equal(l3a_history_open(context, model_path, &history), L3A_ERROR_CHECKSUM);
+    assert_non_null(strstr(l3a_error_hint(context), "which loses 0 of the 3 lessons"));
+    bytes[second + 100] ^= 1;
+    write_bytes(history_path, bytes, size);
+    assert_int_equal(l3a_history_open(context, model_path, &history), L3A_ERROR_CHECKSUM);
+    assert_non_null(strstr(l3a_error_hint(context), "which loses 2 of the 3 lessons"));
+    lost_lessons[0] = '\0';
+    assert_ok(context, l3a_history_repair(context, model_path, &report));
+    assert_int_equal(report.lost, 2);
+    assert_string_equal(lost_lessons, "lost: lesson 2 to 2|lost: lesson 3|");
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    assert_lessons(history, 1);
+    l3a_history_free(history);
     free(bytes);
     l3a_context_free(context);
 }
@@ -1262,6 +1464,9 @@ int main(void) {
         TEST(what_is_committed_is_there_once),
         TEST(a_process_that_ends_while_it_commits),
         TEST(damaged_commits),
+        TEST(a_damaged_end),
+        TEST(a_damaged_middle),
+        TEST(a_repair_that_loses_more),
         TEST(commits_of_another_model),
         TEST(memory_that_runs_out),
         TEST(what_to_expect),

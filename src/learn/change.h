@@ -1,0 +1,45 @@
+/* A change of a model that is made as a whole or not at all.
+ *
+ * Between change_begin() and change_end(), what the change replaces is kept, and nothing of that is altered in place. If the change
+ * fails, the model gets it back, which takes no memory and cannot fail on the processor. What is large is not copied for that:
+ *
+ *   columns   C, W and the counts are made anew by every change; the change keeps those from before
+ *   parts     the sums of a part are shared with the change; a part gets a copy of its own before they are altered (part_own)
+ *   sums      of a model without parts: the recursion has a copy in the second half; anything else copies the triangle
+ *
+ * What is derived, such as the sum of the parts, is computed again after a failure. A change within a change belongs to it. */
+#ifndef L3A_CHANGE_H
+#define L3A_CHANGE_H
+
+#include "learn/merge.h"
+
+struct change {
+    l3a_model *model; /* NULL: part of another change, which decides */
+    struct model_options options;
+    text_list classes, record_keys, record_values;
+    l3a_phase_info *phases;
+    size_t phase_count;
+    struct part *parts; /* their sums may be the model's */
+    size_t part_count;
+    struct model_columns columns;
+    bool has_columns;
+    double *triangle;       /* the first half of the sums; NULL: not kept */
+    bool inverse, recursed; /* the triangle is that of R; the second half is the first as it was */
+};
+
+l3a_status change_begin(l3a_model *model, struct change *change);
+/* Ends it: if status is not L3A_OK, the model is as it was. Returns the status. */
+l3a_status change_end(struct change *change, l3a_status status);
+
+/* Within a change: */
+/* Gives a part sums of its own. */
+l3a_status part_own(l3a_model *model, struct part *part);
+/* Frees sums, or a part, unless the change has the sums. Also outside of changes. */
+void model_free_sums(const l3a_model *model, struct scatter *sums);
+void model_free_part(const l3a_model *model, struct part *part);
+/* Gives the model columns of its own. */
+l3a_status model_own_columns(l3a_model *model);
+/* Keeps the first half of the sums. recursion: the second half may hold it, because nothing else will. */
+l3a_status change_keep_sums(l3a_model *model, bool recursion);
+
+#endif
