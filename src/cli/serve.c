@@ -37,7 +37,7 @@ static void show_note(const char *text) {
 }
 
 /* Shows what the library warns of, such as a damaged history, and lets the server cancel lessons. */
-static int show_event(const l3a_event *event, void *user) {
+static int on_event(const l3a_event *event, void *user) {
     if (event->kind == L3A_EVENT_WARNING) {
         show_note(event->text);
     }
@@ -134,7 +134,7 @@ static l3a_status create_tagger(l3a_context *context, const char *path, const l3
 static int serve(const struct arguments *arguments, const char *path, struct serve_options *options) {
     atomic_bool cancel = false;
     const l3a_context_options context_options = {
-        .size = sizeof context_options, .threads = 1, .device = arguments->device, .on_event = show_event, .event_user = &cancel};
+        .size = sizeof context_options, .threads = 1, .device = arguments->device, .on_event = on_event, .event_user = &cancel};
     const l3a_tagger_options tagger_options = {
         .size = sizeof tagger_options, .backbone = argument(arguments, "backbone"), .commit = 1};
     l3a_context *context = NULL;

@@ -19,9 +19,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* 0: a history whose last record is zeros or torn in its middle is refused, and the test leaves it at that. */
-#define JOURNAL_REPAIRS_TAIL 0 /* needs tail repair of the journal */
-
 enum { WIDTH = 6, CLASSES = 4, ROWS = 40, DIM = 16, PICTURES = 37, PROMISES = 64, COURSES = 6 };
 
 static const char *const class_names[CLASSES] = {"ant", "bee", "cat", "dog"};
@@ -401,12 +398,6 @@ static size_t live_through(size_t step) {
     return step;
 }
 
-static l3a_status open_after_loss(l3a_context *context, l3a_history **history) {
-    const l3a_status status = l3a_history_open(context, model_path, history);
-    const bool tail = status == L3A_ERROR_CHECKSUM || status == L3A_ERROR_FORMAT;
-    return tail && !JOURNAL_REPAIRS_TAIL ? L3A_OK : status;
-}
-
 /* Whether these are the lessons after so many steps, or after those up to the next one that makes a promise: it keeps them one
  * after the other. */
 static bool is_between(size_t steps, size_t lessons) {
@@ -422,18 +413,16 @@ static bool is_between(size_t steps, size_t lessons) {
 static void check_lessons_from(size_t steps) {
     l3a_context *context = quick_context();
     l3a_history *history = NULL;
-    works(context, open_after_loss(context, &history));
-    if (history) {
-        const size_t lessons = l3a_history_count(history);
-        require(is_between(steps, lessons), "the lessons are neither the old nor the new ones", NULL);
-        require_lessons(history, lessons);
-        works(context, take_step(&history, lessons < LESSONS ? '+' : '-')); /* what was left behind is no obstacle */
-        works(context, take_step(&history, 'o'));
-        require_lessons(history, lessons < LESSONS ? lessons + 1 : lessons - 1);
-        works(context, take_step(&history, 's'));
-        works(context, take_step(&history, 'o'));
-        require_lessons(history, lessons < LESSONS ? lessons + 1 : lessons - 1);
-    }
+    works(context, l3a_history_open(context, model_path, &history));
+    const size_t lessons = l3a_history_count(history);
+    require(is_between(steps, lessons), "the lessons are neither the old nor the new ones", NULL);
+    require_lessons(history, lessons);
+    works(context, take_step(&history, lessons < LESSONS ? '+' : '-')); /* what was left behind is no obstacle */
+    works(context, take_step(&history, 'o'));
+    require_lessons(history, lessons < LESSONS ? lessons + 1 : lessons - 1);
+    works(context, take_step(&history, 's'));
+    works(context, take_step(&history, 'o'));
+    require_lessons(history, lessons < LESSONS ? lessons + 1 : lessons - 1);
     l3a_history_free(history);
     l3a_context_free(context);
 }
@@ -456,13 +445,11 @@ static size_t steps_before;
 static void check_answered(size_t promised) {
     l3a_context *context = quick_context();
     l3a_history *history = NULL;
-    works(context, open_after_loss(context, &history));
-    if (history) {
-        const size_t lessons = l3a_history_count(history);
-        require(lessons == answered || (!promised && (lessons == found || is_between(steps_before, lessons))),
-                "the lessons are neither the old nor the new ones", NULL);
-        require_lessons(history, lessons);
-    }
+    works(context, l3a_history_open(context, model_path, &history));
+    const size_t lessons = l3a_history_count(history);
+    require(lessons == answered || (!promised && (lessons == found || is_between(steps_before, lessons))),
+            "the lessons are neither the old nor the new ones", NULL);
+    require_lessons(history, lessons);
     l3a_history_free(history);
     l3a_context_free(context);
 }
