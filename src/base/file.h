@@ -122,6 +122,7 @@ typedef struct output_file {
     output_target target;
     l3a_lock *lock; /* NULL if the context already held it */
     int file;
+    bool in_place; /* after output_commit(): the new file has its name, even if something failed afterwards */
 } output_file;
 
 l3a_status output_open(l3a_context *context, const char *path, output_file *output);

@@ -327,6 +327,7 @@ done:
 l3a_status output_commit(output_file *output) {
     l3a_context *context = output->context;
     const file_operations *files = context->files;
+    bool in_place = false;
     l3a_status status = L3A_OK;
     if (output->target.exists) {
         TRY(keep_mode_and_owner(output));
@@ -339,6 +340,7 @@ l3a_status output_commit(output_file *output) {
         status = fail_system(context, output->path, "put the new file in place", errno);
         goto done;
     }
+    in_place = true;
     release(context, output->temporary);
     output->temporary = NULL;
     const int closed = files->close(output->file);
@@ -350,6 +352,7 @@ l3a_status output_commit(output_file *output) {
     status = sync_folder_of(context, output->target.path);
 done:
     output_discard(output);
+    output->in_place = in_place;
     return status;
 }
 

@@ -685,8 +685,7 @@ static l3a_status write_again(struct journal *journal, struct entry *const *entr
     }
     TRY(copying.status);
     status = output_commit(&copying.output);
-    const file_description now = describe_file(journal);
-    *replaced = status == L3A_OK || (now.inode && now.inode != journal->file.inode);
+    *replaced = copying.output.in_place;
     uint64_t offset = sizeof first_line;
     for (size_t i = 0; i < count && *replaced; i++) {
         entries[i]->offset = offset;
