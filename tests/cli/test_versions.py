@@ -12,8 +12,8 @@ work = Path(tempfile.mkdtemp())
 write_inputs(work / "inputs")
 SHOWN = [f"../inputs/pictures/{i}.png" for i in range(40, 48)]
 PRINTED = 1.5e-4   # scores are printed with four digits
-ROUNDED = 6e-4     # learned again, in another order of the same operations
-NETWORK = 2e-3     # pictures that went through the network on another machine
+ROUNDED = 2e-4     # learned in another order of the same operations
+NETWORK = 1e-3     # pictures that went through the network on another machine, or a search that went on from elsewhere
 
 
 def l3a(*arguments, code=0):
