@@ -116,7 +116,7 @@ static l3a_status open_cluster(l3a_context *context, const struct plugin_host *h
     if (began || !done(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level))) {
         free(made);
         return host->fail(context, L3A_ERROR_STATE, "join once; a program with a communicator of its own passes a sum callback",
-                          "MPI %s", began ? "has been started already" : "does not start");
+                          "MPI %s", began ? "has already been started" : "could not be started");
     }
     MPI_Comm_dup(MPI_COMM_WORLD, &made->sums);
     MPI_Comm_dup(MPI_COMM_WORLD, &made->ends);

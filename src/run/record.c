@@ -231,7 +231,7 @@ static l3a_status compare_processes(l3a_context *context, const char *path, json
     return (before || now) && !same(began, goes_on)
                ? fail(context, L3A_ERROR_MISMATCH,
                       "start as many processes as before; several can share a machine if there are fewer machines now",
-                      "%s: the run in this folder needs %.*s process%s to go on with the same bits, but %.*s %s started", path,
+                      "%s: the run in this folder needs %.*s process%s to continue with the same bits, but %.*s %s started", path,
                       shown(began), began.at, began.length == 1 && began.at[0] == '1' ? "" : "es", shown(goes_on), goes_on.at,
                       goes_on.length == 1 && goes_on.at[0] == '1' ? "was" : "were")
                : L3A_OK;

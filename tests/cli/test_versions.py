@@ -12,8 +12,8 @@ work = Path(tempfile.mkdtemp())
 write_inputs(work / "inputs")
 SHOWN = [f"../inputs/pictures/{i}.png" for i in range(40, 48)]
 PRINTED = 1.5e-4   # scores are printed with four digits
-ROUNDED = 6e-4     # learned again, in another order of the same operations
-NETWORK = 2e-3     # pictures that went through the network on another machine
+ROUNDED = 2e-4     # learned in another order of the same operations
+NETWORK = 1e-3     # pictures that went through the network on another machine, or a search that went on from elsewhere
 
 
 def l3a(*arguments, code=0):
@@ -170,9 +170,11 @@ def resume(folder, arguments, version, rows):
               Path(folder, "metrics.csv").read_bytes() == before, done.stderr)
 
 
-versions = sorted(path.name for path in HERE.iterdir() if (path / "expected.json").is_file())
-model_versions = set()
 OWN = subprocess.run([L3A, "--version"], capture_output=True, text=True).stdout.strip()
+QUICK = ["0.1.0-1", "0.1.0", "0.3.0", "0.8.0"]  # those with the most that is new
+present = sorted(path.name for path in HERE.iterdir() if (path / "expected.json").is_file())
+versions = QUICK if os.environ.get("L3A_QUICK") else present
+model_versions = set()
 for where in versions:
     shutil.copytree(HERE / where, work / where)
     os.chdir(work / where)
@@ -189,8 +191,9 @@ for where in versions:
         check_unseen("unseen.l3a")
     if "vit.l3a" in expected["taggers"]:
         check_vit("vit.l3a")
-check("every version of model files is there", {"1", "2", "3", "4", "5", "6"} <= model_versions, model_versions)
-check("every version is there", [name for name in versions if re.fullmatch(r"0\.\d\.0", name)] == [f"0.{i}.0" for i in range(1, len(versions))][:8], versions)
+check("every version of model files is there", versions == QUICK or {"1", "2", "3", "4", "5", "6"} <= model_versions, model_versions)
+missing = [f"0.{i}.0" for i in range(1, int(OWN.split(".")[1])) if f"0.{i}.0" not in present]
+check("every version before this one is there: see tests/versions/README.md", not missing, missing)
 os.chdir("/")
 shutil.rmtree(work)
 sys.exit(finish())

@@ -242,9 +242,9 @@ def a_killed_run_resumes(train, test):
 
 
 def other_numbers_of_processes_do_not_resume():
-    for size, out, words in (3, "whole", "needs 2 processes to go on with the same bits, but 3 were started"), (
-            0, "whole", "needs 2 processes to go on with the same bits, but 1 was started"), (
-            2, "single", "needs 1 process to go on with the same bits, but 2 were started"):
+    for size, out, words in (3, "whole", "needs 2 processes to continue with the same bits, but 3 were started"), (
+            0, "whole", "needs 2 processes to continue with the same bits, but 1 was started"), (
+            2, "single", "needs 1 process to continue with the same bits, but 2 were started"):
         done = l3a(size, "run", "--resume", "-o", folder / out, code=2)
         check(done.stderr.count(words) == 1 and "start as many processes as before" in done.stderr, f"{out}, {size}: {done.stderr}")
 
