@@ -469,7 +469,7 @@ static l3a_status close_written(const struct journal *journal, int *file) {
     return closed ? fail_system(journal->context, journal->path, "close", errno) : L3A_OK;
 }
 
-/* Makes what was cut off and written so far certain, so that a power cut leaves at most one torn record, with nothing behind it. */
+/* Makes what was written so far certain, so that a power cut leaves at most one torn record, with none behind it. */
 static l3a_status settle(const struct journal *journal, int file) {
     return journal->context->files->sync(file) ? fail_system(journal->context, journal->path, "sync", errno) : L3A_OK;
 }
@@ -494,7 +494,6 @@ l3a_status journal_add(struct journal *journal, uint64_t keep, struct entry *con
         status = fail_system(context, journal->path, "shorten this file", errno);
         goto done;
     }
-    TRY(count && journal->size > keep ? settle(journal, file) : L3A_OK);
     for (size_t i = 0; i < count; i++) {
         commits = commits || entries[i]->sequence;
     }
