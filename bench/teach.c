@@ -41,6 +41,12 @@ static double seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+static double processor_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 static void check(const struct bench *bench, l3a_status status) {
     if (status != L3A_OK) {
         fprintf(stderr, "bench_teach: %s\n", l3a_error_text(bench->context));
@@ -272,7 +278,7 @@ static int measure_sets(struct bench *bench, int count, char **arguments) {
         judge(classes, class, nested ? 0 : first, last, labels + i * classes);
     }
     l3a_model *model = make_taught_model(bench, SET_WIDTH);
-    const double whole = teach_rows(bench, model, values, labels, rows);
+    const double whole = teach_rows(bench, model, values, labels, rows), before = processor_seconds();
     for (size_t r = 0; r < rounds; r++) {
         const size_t class = r * 37 % classes, set = class * sets / classes;
         const size_t first = (set * classes + sets - 1) / sets, last = ((set + 1) * classes + sets - 1) / sets;
@@ -280,13 +286,15 @@ static int measure_sets(struct bench *bench, int count, char **arguments) {
         judge(classes, class, nested ? 0 : first, nested ? classes : last, labels);
         taken[r] = teach_rows(bench, model, values, labels, 1);
     }
+    const double processor = processor_seconds() - before;
     printf("%zu classes, %zu images each, %zu judged sets (%s), %d threads: all taught at once in %.2f s, then one image in",
            classes, each, l3a_model_part_count(model), arguments[2], l3a_context_threads(bench->context), whole);
     for (size_t r = 0; r < rounds && r < 8; r++) {
         printf(" %.3f", taken[r]);
     }
     qsort(taken, rounds, sizeof *taken, compare);
-    printf(" s; median %.3f, longest %.3f s\n", taken[rounds / 2], taken[rounds - 1]);
+    printf(" s; median %.3f, longest %.3f s; processor time %.3f s each\n", taken[rounds / 2], taken[rounds - 1],
+           processor / (double)rounds);
     l3a_model_free(model);
     l3a_context_free(bench->context);
     return 0;

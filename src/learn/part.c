@@ -19,7 +19,9 @@ static const double tolerance_of_lessons = 1e-3;
 static const double tolerance_of_rows = 2e-5;
 /* A search over rows takes more steps than one over classes, so it must be that much narrower. Columns are multiplied so many at a
  * time; fewer take hardly less time. */
-enum { NARROWER = 3, TOGETHER = 16 };
+enum { NARROWER = 3, TOGETHER = 16, FEWEST_AHEAD = 4 };
+/* The error of the solutions of rows that only say where to look. */
+static const double tolerance_ahead = 5e-3;
 /* If a search takes more steps than this, the next one gets a new factor. */
 enum { MANY_STEPS = 16 };
 
@@ -132,6 +134,7 @@ struct search {
     size_t parts, columns;
     double alpha, limit;
     struct systems systems; /* the classes of the columns are in its order */
+    double *ahead;          /* [columns x d], by class: about how far the solution is from its start; NULL: not known */
 
     struct vectors target, solution, residual, direction; /* of each column */
     struct vectors from, image; /* of the columns that are worked on: what M is applied to, and the result */
@@ -188,6 +191,7 @@ static void search_close(struct search *search) {
         vectors_free(vectors[i]);
     }
     systems_free(context, &search->systems);
+    release(context, search->ahead);
 }
 
 /* Its systems are there already. If this fails, it is to be closed all the same. */
@@ -494,6 +498,21 @@ static void from_end(const struct search *search, const double *values) {
     }
 }
 
+/* Moves to where the solution should be. */
+static l3a_status move_ahead(struct search *search) {
+    l3a_status status = L3A_OK;
+    const size_t columns = search->columns;
+    choose_all(search);
+    from_end(search, search->ahead);
+    TRY(vectors_put(&search->direction, 0, columns, search->rows));
+    TRY(apply(search, &search->direction));
+    TRY(vectors_combine(&search->solution, NULL, fill_factors(search, 0, 1), &search->direction, NULL, NULL, columns));
+    TRY(vectors_combine(&search->residual, NULL, fill_factors(search, 0, 1), &search->image, NULL, fill_factors(search, 1, -1),
+                        columns));
+done:
+    return status;
+}
+
 /* Begins where the last search ended. */
 static l3a_status resume(struct search *search, const struct search_end *end) {
     l3a_status status = L3A_OK;
@@ -505,6 +524,9 @@ static l3a_status resume(struct search *search, const struct search_end *end) {
     }
     TRY(vectors_combine(&search->residual, NULL, fill_factors(search, 0, 1), &search->solution, NULL,
                         fill_factors(search, 1, -(search->ridge->gamma - end->gamma)), search->columns));
+    if (search->ahead) {
+        TRY(move_ahead(search));
+    }
 done:
     return status;
 }
@@ -691,19 +713,24 @@ static void from_rows(const struct search *search, double *to) {
 
 /* ---- Lessons of few rows ---- */
 
-/* A search for the solutions u of M u = x, for each system of the classes and each row x that was added: column s n + i. */
-static l3a_status open_rows(const struct search *classes, const struct search_end *end, struct search *search) {
+/* The system of the classes that is number j of `count` at equal distances. */
+static size_t chosen_system(const struct search *classes, size_t j, size_t count) {
+    return count > 1 ? j * (classes->systems.count - 1) / (count - 1) : 0;
+}
+
+/* A search for the solutions u of M u = x, for so many systems of the classes and each row x that was added: column j n + i. */
+static l3a_status open_rows(const struct search *classes, const struct search_end *end, size_t count, struct search *search) {
     l3a_context *context = classes->ridge->sums.context;
-    const size_t d = classes->ridge->sums.dim, n = end->row_count, count = classes->systems.count;
+    const size_t d = classes->ridge->sums.dim, n = end->row_count;
     l3a_status status = L3A_OK;
     *search = (struct search){.ridge = classes->ridge, .parts = classes->parts, .columns = count * n, .alpha = classes->alpha};
     TRY(allocate(context, search->columns, sizeof *search->systems.order, &search->systems.order));
     TRY(allocate(context, count, sizeof *search->systems.items, &search->systems.items));
     search->systems.count = count;
-    for (size_t s = 0; s < count; s++) {
-        search->systems.items[s] = classes->systems.items[s];
-        search->systems.items[s].first = s * n;
-        search->systems.items[s].last = (s + 1) * n;
+    for (size_t j = 0; j < count; j++) {
+        search->systems.items[j] = classes->systems.items[chosen_system(classes, j, count)];
+        search->systems.items[j].first = j * n;
+        search->systems.items[j].last = (j + 1) * n;
     }
     TRY(search_open(search));
     for (size_t c = 0; c < search->columns; c++) {
@@ -718,17 +745,27 @@ done:
     return status;
 }
 
-/* to_k += Σ e_ik u_i over the rows of each class's system, from rows in the order of the search */
-static void add_rows(const struct search *classes, const struct search_end *end, const double *from, double *to) {
-    const size_t d = classes->ridge->sums.dim, n = end->row_count;
-    for (size_t s = 0; s < classes->systems.count; s++) {
+static void add_row(double factor, const double *row, size_t d, double *to) {
+    for (size_t j = 0; factor != 0 && j < d; j++) {
+        to[j] += factor * row[j];
+    }
+}
+
+/* to_k += Σ e_ik u_i, with u_i from the rows of a search over `count` systems; between two of these, they are interpolated. */
+static void add_rows(const struct search *classes, const struct search_end *end, size_t count, const double *from, double *to) {
+    const size_t d = classes->ridge->sums.dim, n = end->row_count, last = classes->systems.count - 1;
+    for (size_t s = 0; s <= last; s++) {
         const struct system *system = &classes->systems.items[s];
+        const size_t j = last ? s * (count - 1) / last : 0;
+        const size_t begin = chosen_system(classes, j, count), stop = j + 1 < count ? chosen_system(classes, j + 1, count) : begin;
+        const double share = stop > begin ? (double)(s - begin) / (double)(stop - begin) : 0;
         for (size_t c = system->first; c < system->last; c++) {
             const size_t k = classes->systems.order[c];
             for (size_t i = 0; i < n; i++) {
-                const double error = end->errors[i * end->columns + k], *row = from + (s * n + i) * d;
-                for (size_t j = 0; error != 0 && j < d; j++) {
-                    to[k * d + j] += error * row[j];
+                const double error = end->errors[i * end->columns + k];
+                add_row((1 - share) * error, from + (j * n + i) * d, d, to + k * d);
+                if (share > 0) {
+                    add_row(share * error, from + ((j + 1) * n + i) * d, d, to + k * d);
                 }
             }
         }
@@ -783,35 +820,68 @@ static void drop_rows(l3a_context *context, struct search_end *end) {
  *   r_k += Σ_i e_ik x_i     w_k += Σ_i e_ik u_i     M u_i = x_i
  *
  * *found: the end has the solutions. Otherwise it is where a search of all classes has to go on. */
-static l3a_status solve_rows(struct search *classes, const double *cross, struct search_end *end, bool *found) {
-    l3a_context *context = classes->ridge->sums.context;
+static l3a_status solve_rows(const struct search *classes, const double *cross, double scale, struct search_end *end, bool *found) {
+    const size_t count = classes->systems.count;
     struct search search = {.ridge = classes->ridge};
     l3a_status status = L3A_OK;
-    double scale;
-    bool good = false;
-    const size_t columns = classes->systems.count * end->row_count;
-    *found = false;
-    if (end->gamma == classes->ridge->gamma && NARROWER * (columns / TOGETHER + 1) <= classes->columns / TOGETHER) {
-        TRY(factor(classes, false, &scale, &good));
-    }
-    if (good) {
-        TRY(open_rows(classes, end, &search));
-        search.limit = limit_of(&search, tolerance_of_rows, scale);
-        TRY(descend(&search, &good));
-    }
+    bool good;
+    TRY(open_rows(classes, end, count, &search));
+    search.limit = limit_of(&search, tolerance_of_rows, scale);
+    TRY(descend(&search, &good));
     if (good) {
         TRY(vectors_get(&search.solution, 0, search.columns, search.rows));
-        add_rows(classes, end, search.rows, end->solution);
+        add_rows(classes, end, count, search.rows, end->solution);
         TRY(vectors_get(&search.residual, 0, search.columns, search.rows));
-        add_rows(classes, end, search.rows, end->residual);
+        add_rows(classes, end, count, search.rows, end->residual);
         add_errors(classes, &search, end);
         *found = is_good(classes, end, cross, limit_of(classes, tolerance_of_lessons, scale));
     } else {
         add_to_residuals(classes, end);
     }
-    drop_rows(context, end);
 done:
     search_close(&search);
+    return status;
+}
+
+/* With many systems, this is as much work as solving for the classes. But the solutions for the rows differ little from system to
+ * system, so those of a few systems tell the others where to look. */
+static l3a_status look_ahead(struct search *classes, double scale, struct search_end *end) {
+    const size_t count = TOGETHER / end->row_count, size = classes->columns * classes->ridge->sums.dim;
+    struct search search = {.ridge = classes->ridge};
+    l3a_status status = L3A_OK;
+    bool good;
+    TRY(open_rows(classes, end, count, &search));
+    search.limit = limit_of(&search, tolerance_ahead, scale);
+    TRY(descend(&search, &good));
+    if (good) {
+        TRY(allocate_zeroed(classes->ridge->sums.context, size, sizeof *classes->ahead, &classes->ahead));
+        TRY(vectors_get(&search.solution, 0, search.columns, search.rows));
+        add_rows(classes, end, count, search.rows, classes->ahead);
+    }
+done:
+    search_close(&search);
+    return status;
+}
+
+/* Takes the rows that were added into account, in the way that promises the least work. */
+static l3a_status take_rows(struct search *classes, const double *cross, struct search_end *end, bool *found) {
+    const size_t columns = classes->systems.count * end->row_count;
+    l3a_status status = L3A_OK;
+    double scale;
+    bool good = false;
+    if (end->gamma == classes->ridge->gamma) {
+        TRY(factor(classes, false, &scale, &good));
+    }
+    if (good && NARROWER * (columns / TOGETHER + 1) <= classes->columns / TOGETHER) {
+        TRY(solve_rows(classes, cross, scale, end, found));
+    } else {
+        if (good && end->row_count <= TOGETHER / FEWEST_AHEAD && columns > TOGETHER * NARROWER) {
+            TRY(look_ahead(classes, scale, end));
+        }
+        add_to_residuals(classes, end);
+    }
+    drop_rows(classes->ridge->sums.context, end);
+done:
     return status;
 }
 
@@ -860,7 +930,7 @@ l3a_status parts_solve(struct ridge *ridge, const struct part *parts, size_t cou
     const bool resumes = end && end->known, few = resumes && end->row_count;
     TRY(systems_find(context, parts, count, alpha, columns, &search.systems));
     if (few) {
-        TRY(solve_rows(&search, cross, end, &found));
+        TRY(take_rows(&search, cross, end, &found));
     }
     if (found) {
         TRY(allocate(context, columns, ridge->sums.dim * sizeof *search.rows, &search.rows));
