@@ -583,10 +583,10 @@ L3A_PUBLIC l3a_status l3a_model_rename(l3a_model *model, const char *old_name, c
 L3A_PUBLIC l3a_status l3a_model_leave_out(l3a_model *model, l3a_features *features, float *scores);
 /* What a model does with pictures of something that it was never taught. Each class in turn is left out with all its images: which
  * share of them would a model that never had the class tag with each of the others? shares gets one number per class, from 0 to 1:
- * the mean over the classes that were left out; NaN if there is none. An image counts if it shows nothing else that the model
- * knows, and was judged not to show the other class. The table is that of l3a_model_leave_out(); a class is left out only if all
- * its images are in it, and if they are at most about 1,000 (fewer with views). If there are more such classes than fit into 128
- * MiB, or they have more than 4,096 rows, some are chosen by the model's seed. Since 0.9. */
+ * the mean over the classes that were left out; NaN if there is none, as in a model of one or two classes. An image counts if it
+ * shows nothing else that the model knows, and was judged not to show the other class. The table is that of l3a_model_leave_out();
+ * a class is left out only if all its images are in it, and if they are at most about 1,000 (fewer with views). If there are more
+ * such classes than fit into 128 MiB, or they have more than 4,096 rows, some are chosen by the model's seed. Since 0.9. */
 L3A_PUBLIC l3a_status l3a_model_leave_out_classes(l3a_model *model, l3a_features *features, double *shares);
 
 /* ---- Model: merging and forgetting ----------------------------------------------------------------------------------

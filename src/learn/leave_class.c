@@ -8,8 +8,9 @@
  * since M_l loses Xᵀ Ω X, and c_l loses Xᵀ Ω y. Each system is factored once; a row costs 2 d² operations in it, and a class with n
  * rows n² d and n³/3 more. The thresholds are those that the model without G would have.
  *
- * Only classes with at most SCORE_ROWS rows are left out, so that H is no larger than a block of rows; and, in an order that
- * depends on the seed, only as many as the limits below allow. */
+ * If one class would be left, nothing is: a model with a single class has seen nothing else, and tags far more than others do
+ * (docs/teaching.md). Only classes with at most SCORE_ROWS rows are left out, so that H is no larger than a block of rows; and, in
+ * an order that depends on the seed, only as many as the limits below allow. */
 #include "base/random.h"
 #include "learn/leave_out.h"
 #include "learn/merge.h"
@@ -105,7 +106,7 @@ static l3a_status choose_absences(struct absences *absences) {
         order[k] = k;
     }
     shuffle(model->options.seed, order, classes);
-    for (size_t c = 0; c < classes && absences->count < most; c++) {
+    for (size_t c = 0; c < classes && classes > 2 && absences->count < most; c++) {
         const size_t k = order[c], count = list_showing(rows, k, NULL);
         if (!count || count != model->counts[k] || count > rows->images || (taken && taken + count * rows->each > MOST_ROWS)) {
             continue;

@@ -52,7 +52,7 @@ def shares_of(x, y, learn, slack=0):
     found = [[[], []] for _ in y.T]
     for j in range(y.shape[1]):
         gone, others = y[:, j] == 1, np.arange(y.shape[1]) != j
-        if not gone.any():
+        if not gone.any() or y.shape[1] < 3:  # a model of one class has seen nothing else
             continue
         model = learn(x[~gone], y[~gone][:, others])
         alone = gone & ((y == 1).sum(1) == 1)
@@ -135,6 +135,8 @@ def incomplete(folder):
     steps(settings, f"+{whole}", f"%{other}:{folder / 'shares'}")
     steps(settings, f"+{table(folder / 'one', x[:3], y[:3, :1], NAMES[:1])}", f"%{folder / 'one'}:{folder / 'shares'}")
     check(np.isnan(np.fromfile(folder / "shares")).all(), "one class: there is nothing to leave out")
+    steps(settings, f"+{table(folder / 'two', x, y[:, :2], NAMES[:2])}", f"%{folder / 'two'}:{folder / 'shares'}")
+    check(np.isnan(np.fromfile(folder / "shares")).all(), "two classes: one would be left")
 
 
 def draw(path, colours):
