@@ -38,18 +38,40 @@ def threshold_rule(mean, count, images, fall=0.3, ease=50):
     return (0.76 - fall * none / (images + ease)) * mean * count / (count + 1)
 
 
-def expectation(left_out, thresholds, y, background):
+def guesses(left_out, thresholds, y, tagged):
+    """The share of background pictures that get each tag, guessed in three ways. From how close others come: the mean of the share of the pictures of
+    other classes above 3/4 T, and of a quarter, spread evenly over the classes. From the classes that were left out (`tagged`). The mean of both."""
+    some = y.sum(1, keepdims=True) > 0
+    near = ((some - y) * (left_out > 0.75 * thresholds)).sum(0) / np.maximum(some.sum() - y.sum(0), 1)
+    near = (near + 0.25 / y.shape[1]) / 2
+    tagged = np.where(np.isnan(tagged), near, tagged)
+    return near, tagged, (near + tagged) / 2
+
+
+def expectation(left_out, thresholds, y, background, guess):
     """What `teach` prints: recall and precision of each class, if this share of the pictures is background. Of the taught pictures it knows what they
     would score in a model without them. A picture of the class is found above T (n-1)/n, since without it the class has only n-1 pictures. A
-    picture of another class is a false alarm above T. How many background pictures score above T is guessed as the mean of two shares: that of the
-    pictures of other classes above 3/4 T, and a quarter, spread evenly over the classes. If background was taught, the guess counts as 20 of it."""
+    picture of another class is a false alarm above T. If background was taught, the guess of what happens to it counts as 20 such pictures."""
     n, some = y.sum(0), y.sum(1, keepdims=True) > 0
-    none, others = (~some).sum(), np.maximum(some.sum() - n, 1)
-    found = (y * (left_out > thresholds * (n - 1) / n)).sum(0)
-    alarms, near = ((some - y) * (left_out > thresholds)).sum(0), ((some - y) * (left_out > 0.75 * thresholds)).sum(0)
-    guess = (near / others + 0.25 / len(n)) / 2
-    guess = (20 * guess + (~some * (left_out > thresholds)).sum(0)) / (20 + none)
+    found, alarms = (y * (left_out > thresholds * (n - 1) / n)).sum(0), ((some - y) * (left_out > thresholds)).sum(0)
+    guess = (20 * guess + (~some * (left_out > thresholds)).sum(0)) / (20 + (~some).sum())
     return found / n, found / np.maximum(found + alarms + guess * some.sum() * background / (1 - background), 1e-9)
+
+
+def left_out_classes(gram, y, gamma):
+    """Of the pictures of a class that show no other, the share that a model which was never taught it tags with each other class: the mean over the
+    classes that are left out. gram is x xᵀ of the taught pictures."""
+    out = np.full((y.shape[1], y.shape[1]), np.nan)
+    for j in range(y.shape[1]):
+        gone, others = y[:, j] > 0, np.arange(y.shape[1]) != j
+        alone = gone & (y.sum(1) == 1)
+        if alone.any() and y.shape[1] > 2:  # with one class left, far more would be tagged
+            inner, rest = gram[np.ix_(~gone, ~gone)], y[~gone][:, others]
+            dual, n = np.linalg.solve(inner + gamma * np.eye(len(inner)), rest), rest.sum(0)
+            tagged = (gram[np.ix_(alone, ~gone)] @ dual > threshold_rule(means(inner @ dual, rest), n, len(rest))).mean(0)
+            out[j, others] = np.where(n > 0, tagged, np.nan)
+    known = (~np.isnan(out)).sum(0)
+    return np.where(known, np.nansum(out, 0) / np.maximum(known, 1), np.nan)
 
 
 # ---- data -----------------------------------------------------------------------------------------------------------------------------
@@ -256,6 +278,10 @@ def chosen(ridge):
     return other, left_out, threshold_rule(means(own, ridge.y), ridge.y.sum(0), len(ridge.y))
 
 
+def guessed(ridge, left_out, thresholds):
+    return guesses(left_out, thresholds, ridge.y, left_out_classes(ridge.x @ ridge.x.T, ridge.y, gamma_rule(ridge.m, *ridge.y.shape)))
+
+
 def summary(table, cells):
     """Mean and maximum over the scenarios of a data set: table is [(label, values)]."""
     for source in "VOC", "COCO":
@@ -385,43 +411,57 @@ def table_unlabelled(given):
     by_way("mAP / P / R / F1", [f"u = {u}, α = {a}" if u else "none" for u, a in ways], columns)
 
 
-def shares(case, other, thresholds, background):
-    """Precision and recall of each class if this share of the measured pictures is background."""
-    weight = np.concatenate([np.ones(len(case.known)), np.full(len(case.none), background / (1 - background) * len(case.known) / max(len(case.none), 1))])
+def shares(case, other, thresholds, background, frequencies=None):
+    """Precision and recall of each class if this share of the measured pictures is background. frequencies: the classes are as frequent among the others as
+    these numbers say, instead of as they are; then the pictures are weighted until they are."""
+    known = np.ones(len(case.known))
+    for _ in range(0 if frequencies is None else 20):
+        y = case.rest_y[:len(known)]
+        now = (y * known[:, None]).sum(0)
+        known = known * np.exp((y * np.log(frequencies / frequencies.sum() * now.sum() / np.maximum(now, 1e-9))).sum(1) / y.sum(1))
+    weight = np.concatenate([known / known.mean(), np.full(len(case.none), background / (1 - background) * len(case.known) / max(len(case.none), 1))])
     tagged = (other > thresholds) * weight[:, None]
     right = (tagged * case.rest_y).sum(0)
-    return right / np.maximum(case.rest_y.sum(0), 1), right / np.maximum(tagged.sum(0), 1e-9)
+    return right / np.maximum((case.rest_y * weight[:, None]).sum(0), 1e-9), right / np.maximum(tagged.sum(0), 1e-9)
+
+
+EXPECTED = (("VOC", "named", 5, 15), *(("VOC", "random", k, n) for k, n in ((5, 5), (5, 15), (5, 50), (2, 15))),
+            *(("COCO", "random", k, n) for k, n in ((5, 5), (5, 15), (5, 50), (20, 15))))
 
 
 def table_expect(given):
-    """What `teach` can say from the left-out scores of the taught pictures, against what was measured: means over the classes, expected → measured. "Plain"
-    compares left-out scores with the thresholds as they are. The last columns: the mean distance of a single class's expectation, and the share
-    of background pictures that got any tag."""
-    head("expected → measured", "plain R", "R", "plain P", "P, no background", "P, 50 %", "P, 80 %", "a class: R", "a class: P, 50 %", "background tagged")
+    """What `teach` says to expect, against what was measured: means over the classes and the draws. Recall: expected → measured; "plain" compares left-out
+    scores with the thresholds as they are. Precision, at half and at 80 % background: what was measured, and how far above it the expectation is (the
+    bias): plain; with the share of tagged background guessed from how close others come, from classes that are left out, and from both, which is what
+    `teach` prints; and the last, if the classes were as frequent among the measured pictures as among the taught ones. In brackets, the mean distance of a
+    single class."""
+    ways = "plain", "from others", "from classes left out", "from both", "from both, as frequent as taught"
+    head("points", "plain R", "R", *(f"{b} %: {what}" for b in (50, 80) for what in ("P", *ways)))
     table = []
-    for label, drawn in cases(given, MANY):
+    for label, drawn in cases(given, EXPECTED):
         if given.test and label.startswith("COCO"):
             continue
         rows = []
         for case in drawn:
             if given.test:
                 case.measured(given.test, np.ones(len(given.test.y), bool))
-            other, left_out, thresholds = chosen(solved(case, given.dim))
-            recall, _ = shares(case, other, thresholds, 0)
-            pairs = [(expectation(left_out, thresholds, case.y, b)[1], shares(case, other, thresholds, b)[1]) for b in (0, 0.5, 0.8)]
-            plain, expected = precision_recall(left_out, thresholds, case.y), expectation(left_out, thresholds, case.y, 0)[0]
-            rows.append([plain[1], 100 * expected.mean(), 100 * recall.mean(), plain[0], *(100 * v.mean() for pair in pairs for v in pair),
-                         100 * abs(expected - recall).mean(), 100 * abs(pairs[1][0] - pairs[1][1]).mean(),
-                         100 * (other[len(case.known):] > thresholds).any(1).mean() if len(case.none) else 0])
+            ridge = solved(case, given.dim)
+            other, left_out, thresholds = chosen(ridge)
+            ways, plain, n = guessed(ridge, left_out, thresholds), precision_recall(left_out, thresholds, case.y), case.y.sum(0)
+            row = [plain[1], 100 * expectation(left_out, thresholds, case.y, 0, ways[2])[0].mean(), 100 * shares(case, other, thresholds, 0)[0].mean()]
+            for b in 0.5, 0.8:
+                truth, taught = (shares(case, other, thresholds, b, as_often)[1] for as_often in (None, n))
+                found = [expectation(left_out, thresholds, case.y, b, guess)[1] for guess in ways]
+                row += [100 * truth.mean(), plain[0] - 100 * truth.mean(), *(100 * (p - truth).mean() for p in found), 100 * (found[2] - taught).mean(),
+                        100 * abs(found[2] - truth).mean()]
+            rows.append(row)
         r = np.mean(rows, 0)
-        if len(case.none) < 100:  # all classes are taught: there is no background
-            r[[6, 7, 8, 9, 11, 12]] = np.nan
-        table.append((label, [abs(r[0] - r[2]), abs(r[1] - r[2]), abs(r[3] - r[7]), abs(r[4] - r[5]), abs(r[6] - r[7]), abs(r[8] - r[9]), r[10], r[11]]))
-        line(label, f"{r[0]:.1f}", f"{r[1]:.1f} → {r[2]:.1f}", f"{r[3]:.1f}", *("–" if np.isnan(r[i]) else f"{r[i]:.1f} → {r[i + 1]:.1f}" for i in (4, 6, 8)),
-             *("–" if np.isnan(v) else f"{v:.1f}" for v in r[10:]))
-    print("\nDistance of the means, and of single classes in the last two columns. Plain P is compared with 50 % background.")
-    head("distance", "plain R", "R", "plain P", "P, no background", "P, 50 %", "P, 80 %", "a class: R", "a class: P, 50 %")
-    summary(table, 0)
+        table.append((label, np.concatenate([[r[0] - r[2], r[1] - r[2]], r[4:9], r[11:16]])))
+        line(label, f"{r[0]:.1f}", f"{r[1]:.1f} → {r[2]:.1f}", *(cell for at in (3, 10) for cell in (f"{r[at]:.1f}", *(f"{v:+.1f}" for v in r[at + 1:at + 4]),
+             f"{r[at + 4]:+.1f} ({r[at + 6]:.1f})", f"{r[at + 5]:+.1f}")))
+    bias = np.array([values for _, values in table])
+    line("least to largest bias", *(f"{a:+.1f} to {b:+.1f}" for a, b in zip(bias[:, :2].min(0), bias[:, :2].max(0))),
+         *(cell for at in (2, 7) for cell in ("", *(f"{a:+.1f} to {b:+.1f}" for a, b in zip(bias[:, at:at + 5].min(0), bias[:, at:at + 5].max(0))))))
 
 
 def table_background(given):
@@ -433,7 +473,8 @@ def table_background(given):
             for case in drawn:
                 ridge = taught_more(case, given.dim, 0, u)
                 other, left_out, thresholds = chosen(ridge)
-                pairs = [(expectation(left_out, thresholds, ridge.y, b), shares(case, other, thresholds, b)) for b in (0, 0.5, 0.8)]
+                guess = guessed(ridge, left_out, thresholds)[2]
+                pairs = [(expectation(left_out, thresholds, ridge.y, b, guess), shares(case, other, thresholds, b)) for b in (0, 0.5, 0.8)]
                 rows.append([[100 * v.mean() for v in (pairs[0][0][0], pairs[0][1][0])], *([100 * e[1].mean(), 100 * r[1].mean()] for e, r in pairs),
                              [100 * abs(pairs[0][0][0] - pairs[0][1][0]).mean(), 100 * abs(pairs[1][0][1] - pairs[1][1][1]).mean()]])
             r = np.mean(rows, 0)

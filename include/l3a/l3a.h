@@ -590,6 +590,13 @@ L3A_PUBLIC l3a_status l3a_model_rename(l3a_model *model, const char *old_name, c
 /* Computes scores [rows x classes of the model] that each row would have in a model that was not taught this row. The table has the
  * features and labels with which the rows were taught. */
 L3A_PUBLIC l3a_status l3a_model_leave_out(l3a_model *model, l3a_features *features, float *scores);
+/* What a model does with pictures of something that it was never taught. Each class in turn is left out with all its images: which
+ * share of them would a model that never had the class tag with each of the others? shares gets one number per class, from 0 to 1:
+ * the mean over the classes that were left out; NaN if there is none, as in a model of one or two classes. An image counts if it
+ * shows nothing else that the model knows, and was judged not to show the other class. The table is that of l3a_model_leave_out();
+ * a class is left out only if all its images are in it, and if they are at most about 1,000 (fewer with views). If there are more
+ * such classes than fit into 128 MiB, or they have more than 4,096 rows, some are chosen by the model's seed. Since 0.9. */
+L3A_PUBLIC l3a_status l3a_model_leave_out_classes(l3a_model *model, l3a_features *features, double *shares);
 
 /* ---- Model: merging and forgetting ----------------------------------------------------------------------------------
  * A model consists of sums over images, so what was learned in several places can be added up, and what was learned can be
@@ -1317,14 +1324,25 @@ L3A_PUBLIC const char *l3a_history_path(const l3a_history *history);
 /* Why nothing older than the first entry can be undone, in words; "" if the history reaches back to the first picture. */
 L3A_PUBLIC const char *l3a_history_gap(const l3a_history *history);
 
-/* What to expect of each class: precision and recall of the pictures in the history, each scored by the model as if it had not been
- * taught (l3a_model_leave_out). One number per class, in percent; NaN if there are too few pictures to tell. shown gets the
- * number of pictures in the history that show the class, and judged that of those judged for it. */
+/* What to expect of each class when the model tags pictures like those in its history, of which a share, the background, shows none
+ * of its classes. One number per class, in percent; NaN if there are too few pictures to tell.
+ *
+ *   recall      of what is shown, how much gets its class: each picture is scored as if it had not been taught
+ * (l3a_model_leave_out) precision   how many of the classes given are right. It depends on the background most of all: background
+ * has the shares that are asked for, from 0 to below 1, and precision [count x classes] an answer for each. What happens to
+ * background is estimated from pictures of each class, as a model sees them that was never taught it (l3a_model_leave_out_classes),
+ * from how close pictures come to classes that they do not show, and from the pictures that were taught as showing none of the
+ * classes (docs/teaching.md).
+ *
+ * shown gets the number of pictures that show the class, judged of those that were judged for it. confusions [classes x classes]
+ * gets, for the pictures of class i, how many were judged not to show class j and are nevertheless tagged with it when they are
+ * scored as if they had not been taught; NULL: not wanted. Sends progress events, which can cancel. Since 0.9. */
+L3A_PUBLIC l3a_status l3a_history_foresee(const l3a_history *history, const double *background, size_t count, double *precision,
+                                          double *recall, uint64_t *shown, uint64_t *judged, uint64_t *confusions);
+/* The same if half of the pictures show none of the classes. Before 0.9, precision was that of the taught pictures alone. */
 L3A_PUBLIC l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
                                          uint64_t *judged);
-/* The same, and what is taken for what: confusions [classes x classes] gets, for the pictures of class i, how many were judged not
- * to show class j and are nevertheless tagged with it when they are scored as if they had not been taught. Sends progress events,
- * which can cancel. Since 0.8. */
+/* The same with confusions. Since 0.8. */
 L3A_PUBLIC l3a_status l3a_history_review(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
                                          uint64_t *judged, uint64_t *confusions);
 /* Reads the features of all pictures into memory, so that the functions above need no file any more. If a history was opened with a

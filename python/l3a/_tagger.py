@@ -488,14 +488,16 @@ class Tagger:
         return Entry(found.number, _when(found.seconds), decode(found.kind), found.pictures, found.taken_back, classes, found.new_classes,
                      decode(found.old_name) or None, decode(found.new_name) or None, bool(found.can_undo))
 
-    def expect(self) -> Dict[str, Expectation]:
-        """What to expect of each tag: precision and recall on the pictures in the history, each scored as if it had not been
-        taught."""
+    def expect(self, background: float = 0.5) -> Dict[str, Expectation]:
+        """What to expect of each tag if this share of the pictures to be tagged shows none of the tags: how many of the tags given
+        will be right (precision), and how much of what is shown will be tagged (recall). It is estimated from the pictures in the
+        history. Precision depends on the share most of all."""
         with self._context.lock:
             names, history = self.classes, self._history()
             precision, recall = (ctypes.c_double * len(names))(), (ctypes.c_double * len(names))()
             shown, judged = (ctypes.c_uint64 * len(names))(), (ctypes.c_uint64 * len(names))()
-            self._context.call("l3a_history_expect", history, precision, recall, shown, judged)
+            self._context.call("l3a_history_foresee", history, (ctypes.c_double * 1)(background), 1, precision, recall, shown, judged,
+                               None)
 
             def known(value: float) -> Optional[float]:
                 return value if value == value else None

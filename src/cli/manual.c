@@ -227,9 +227,8 @@ static const struct manual manuals[] = {
      "read the file. It is never part of "
      "the model. With --no-undo nothing is kept of these pictures; lessons are undone in order, so neither this one nor those "
      "before it can be undone then.\n"
-     "At the end, precision and recall to expect are printed for each tag. They come from scoring each picture in the history as "
-     "if "
-     "it had not been taught.",
+     "At the end, precision and recall to expect are printed for each tag, if half of the pictures to be tagged show none of the "
+     "tags. They are estimated from the pictures in the history, each scored as if it had not been taught.",
      "Make a model and teach it a first tag:\n"
      "  l3a teach pets.l3a photos/cats --tags cat --backbone vit_tiny.safetensors\n"
      "Teach two tags that a picture shows:\n"

@@ -7,15 +7,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What to expect of each tag. */
+/* What to expect of each tag, if half of the pictures show none of the tags, and of all if most of them do. */
+static const double background[] = {0.5, 0.8};
+enum { SHARES = sizeof background / sizeof background[0] };
+
 struct expectation {
     size_t count;
-    double *precision, *recall;
+    double *precision, *recall; /* precision [SHARES x count] */
     uint64_t *shown, *judged;
-    double mean_precision, mean_recall; /* over the tags that have both; NaN if none has */
-    uint64_t fewest;                    /* pictures of a tag */
-    size_t unknown;                     /* tags of which nothing can be said */
-    bool one_sided;                     /* there is no picture without the tag, for any tag */
+    double mean_precision[SHARES], mean_recall; /* over the tags that have both; NaN if none has */
+    uint64_t fewest;                            /* pictures of a tag */
+    size_t unknown;                             /* tags of which nothing can be said */
+    bool one_sided;                             /* there is no picture without the tag, for any tag */
 };
 
 static void expectation_free(struct expectation *expectation) {
@@ -26,36 +29,40 @@ static void expectation_free(struct expectation *expectation) {
 }
 
 static void summarise(const l3a_model *model, struct expectation *expectation) {
-    double precision = 0, recall = 0;
+    double precision[SHARES] = {0}, recall = 0;
     size_t known = 0;
     expectation->fewest = UINT64_MAX;
     expectation->one_sided = true;
     for (size_t k = 0; k < expectation->count; k++) {
         const uint64_t images = l3a_model_class_images(model, k);
         const bool tells = !isnan(expectation->precision[k]) && !isnan(expectation->recall[k]);
-        precision += tells ? expectation->precision[k] : 0;
+        for (size_t i = 0; i < SHARES; i++) {
+            precision[i] += tells ? expectation->precision[i * expectation->count + k] : 0;
+        }
         recall += tells ? expectation->recall[k] : 0;
         known += tells;
         expectation->unknown += isnan(expectation->recall[k]) ? 1 : 0;
         expectation->fewest = images < expectation->fewest ? images : expectation->fewest;
         expectation->one_sided = expectation->one_sided && expectation->judged[k] == expectation->shown[k];
     }
-    expectation->mean_precision = known ? precision / (double)known : NAN;
+    for (size_t i = 0; i < SHARES; i++) {
+        expectation->mean_precision[i] = known ? precision[i] / (double)known : NAN;
+    }
     expectation->mean_recall = known ? recall / (double)known : NAN;
 }
 
 static l3a_status expect_of(const l3a_history *history, const l3a_model *model, struct expectation *expectation) {
     const size_t count = l3a_model_class_count(model);
     *expectation = (struct expectation){.count = count,
-                                        .precision = calloc(count + 1, sizeof(double)),
+                                        .precision = calloc(SHARES * count + 1, sizeof(double)),
                                         .recall = calloc(count + 1, sizeof(double)),
                                         .shown = calloc(count + 1, sizeof(uint64_t)),
                                         .judged = calloc(count + 1, sizeof(uint64_t))};
     if (!expectation->precision || !expectation->recall || !expectation->shown || !expectation->judged) {
         return L3A_ERROR_MEMORY;
     }
-    const l3a_status status =
-        l3a_history_expect(history, expectation->precision, expectation->recall, expectation->shown, expectation->judged);
+    const l3a_status status = l3a_history_foresee(history, background, SHARES, expectation->precision, expectation->recall,
+                                                  expectation->shown, expectation->judged, NULL);
     if (status == L3A_OK) {
         summarise(model, expectation);
     }
@@ -180,14 +187,14 @@ static void print_advice(const struct arguments *arguments, const l3a_model *mod
     if (expectation->unknown) {
         printf("'-': too few pictures to tell. At least two must show the tag, and one must be known not to show it.\n");
     }
-    if (isnan(expectation->mean_precision)) {
+    if (isnan(expectation->mean_precision[0])) {
         return;
     }
     printf(
-        "Tested on the pictures that were taught, each as if it had not been: on average %.0f %% of the tags given would be right\n"
-        "(precision), and %.0f %% of what is shown would be tagged (recall). Pictures that show none of your tags are harder: if\n"
-        "there are many, expect more wrong tags, and teach some of them (--not).\n",
-        expectation->mean_precision, expectation->mean_recall);
+        "Expect this of other pictures if half of them show none of your tags: on average %.0f %% of the tags given will be right\n"
+        "(precision), and %.0f %% of what is shown will be tagged (recall). If four out of five show none of your tags, only\n"
+        "%.0f %% will be right. It helps to teach some pictures that show none of them (--not).\n",
+        expectation->mean_precision[0], expectation->mean_recall, expectation->mean_precision[1]);
     if (expectation->fewest < ENOUGH) {
         printf("Some tags have fewer than %d pictures; a few more will help most.\n", ENOUGH);
     }
@@ -220,7 +227,7 @@ static void print_json(const struct arguments *arguments, const l3a_model *model
             printf("}");
         }
     }
-    fputs(listed ? "\n  ],\n  \"tags\": [" : "],\n  \"tags\": [", stdout);
+    printf("%s],\n  \"background\": %g,\n  \"tags\": [", listed ? "\n  " : "", background[0]);
     for (size_t k = 0; k < expectation->count; k++) {
         printf("%s\n    {\"tag\": ", k ? "," : "");
         print_json_string(l3a_model_class(model, k));

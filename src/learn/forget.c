@@ -193,7 +193,9 @@ static bool is_apart(const l3a_model *model, size_t phase, const bool *gone) {
 static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
-    bool solve = model->evidence->part_count && model->options.lift > 0, clean = !has_dropped_classes(model), dropped = false;
+    /* With parts, W depends on what goes: on the images of a part that goes, and on γ and the lift, which follow the classes. */
+    const bool solve = model->evidence->part_count > 0;
+    bool clean = !has_dropped_classes(model), dropped = false;
     FAIL_IF(gone_among(gone, 0, model->classes.count) == model->classes.count, context, L3A_ERROR_CLASS,
             "to forget everything, delete the file", "no class would be left");
     for (size_t p = 0; p < model->phase_count; p++) {
@@ -203,7 +205,6 @@ static l3a_status forget_marked(l3a_model *model, const bool *gone, int *exact) 
                 "learn with pseudo off if phases may have to be forgotten",
                 "phase %zu gave its images pseudo-labels of older classes, which are not stored", p + 1);
         clean = clean && (!gone_among(gone, phase->first, phase->last) || (whole && is_apart(model, p, gone)));
-        solve = solve || whole;
         dropped = dropped || (!whole && gone_among(gone, phase->first, phase->last));
     }
     model->state = MODEL_BROKEN;

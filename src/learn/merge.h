@@ -19,6 +19,10 @@ void model_columns_copy(const struct model_columns *columns, size_t dim, size_t 
 /* Swaps them with the model's, which are then to be freed. The first ones that a change replaces go to the change instead. */
 void model_columns_adopt(l3a_model *model, struct model_columns *columns);
 void model_columns_free(l3a_context *context, struct model_columns *columns);
+/* model_thresholds() if the model had these columns instead, from so many images in its parts. Columns of 0 stand for classes that
+ * it would not have; `known` is the number of those that it would. */
+void columns_thresholds(const l3a_model *model, const struct model_columns *columns, double images, size_t known, size_t views,
+                        double *thresholds);
 
 /* Removes the columns of the classes in `gone`, and the phases and parts of which nothing is left. */
 l3a_status model_drop_classes(l3a_model *model, const bool *gone);

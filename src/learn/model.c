@@ -7,6 +7,7 @@
 #include "data/features.h"
 #include "learn/change.h"
 #include "learn/holds.h"
+#include "learn/merge.h"
 #include "learn/teach.h"
 #include "measure/evaluate.h"
 #include "measure/metrics.h"
@@ -222,48 +223,60 @@ done:
  *
  * With views, the sums only know the mean score of all rows of these images, where the crops together count as much as the whole
  * picture; views_level() says how far above it the combined score is. */
-static double taught_share(const l3a_model *model) {
-    double images = 0, shown = 0;
-    for (size_t i = 0; i < model->evidence->part_count; i++) {
-        images += (double)model->evidence->parts[i].images;
-    }
-    for (size_t k = 0; k < model->classes.count; k++) {
-        shown += (double)model->counts[k];
+static double taught_share(const struct model_columns *columns, size_t classes, double images) {
+    double shown = 0;
+    for (size_t k = 0; k < classes; k++) {
+        shown += (double)columns->counts[k];
     }
     return 0.76 - 0.3 * fmax(0, images - shown) / (images + 50);
 }
 
-void model_thresholds(const l3a_model *model, size_t views, double *thresholds) {
+double model_images(const l3a_model *model) {
+    double images = 0;
+    for (size_t i = 0; i < model->evidence->part_count; i++) {
+        images += (double)model->evidence->parts[i].images;
+    }
+    return images;
+}
+
+void columns_thresholds(const l3a_model *model, const struct model_columns *columns, double images, size_t known, size_t views,
+                        double *thresholds) {
     const size_t classes = model->classes.count;
     const double fixed = logit(model->options.theta),
                  lift = parts_lift(model->options.lift, model->evidence->parts, model->evidence->part_count),
-                 share = lift / (1 + lift * (double)classes), taught = taught_share(model),
+                 share = lift / (1 + lift * (double)known), taught = taught_share(columns, classes, images),
                  level = views_level((size_t)model->options.views, views);
     double sum = 0;
-    size_t known = 0;
+    size_t fitted = 0;
     memset(thresholds, 0, classes * sizeof *thresholds);
-    const bool fitted = classes && model->options.thresholds != L3A_THRESHOLDS_FIXED;
-    for (size_t i = 0; fitted && i < model_dim(model); i++) {
-        const double *cross = model->evidence->cross + i * classes, *coefficients = model->coefficients + i * classes;
+    const bool fits_some = classes && model->options.thresholds != L3A_THRESHOLDS_FIXED;
+    for (size_t i = 0; fits_some && i < model_dim(model); i++) {
+        const double *cross = columns->cross + i * classes, *coefficients = columns->coefficients + i * classes;
         double all = 0;
         for (size_t k = 0; k < classes; k++) {
             all += coefficients[k];
         }
         for (size_t k = 0; k < classes; k++) {
-            const double n = (double)model->counts[k];
+            const double n = (double)columns->counts[k];
             const double own = model->options.thresholds == L3A_THRESHOLDS_TAUGHT ? taught * n / (n + 1) : 2.0 / 3;
             thresholds[k] += cross[k] * (own * coefficients[k] + (1 - own) * share * all);
         }
     }
     for (size_t k = 0; k < classes; k++) {
-        const bool fits = thresholds[k] > 0 && model->label_weight[k] > 0 && model->counts[k];
-        thresholds[k] = fits ? level * thresholds[k] / model->label_weight[k] : fixed;
+        const bool fits = thresholds[k] > 0 && columns->label_weight[k] > 0 && columns->counts[k];
+        thresholds[k] = fits ? level * thresholds[k] / columns->label_weight[k] : fixed;
         sum += fits ? thresholds[k] : 0;
-        known += fits;
+        fitted += fits;
     }
-    for (size_t k = 0; known && model->options.thresholds == L3A_THRESHOLDS_GLOBAL && k < classes; k++) {
-        thresholds[k] = sum / (double)known;
+    for (size_t k = 0; fitted && model->options.thresholds == L3A_THRESHOLDS_GLOBAL && k < classes; k++) {
+        thresholds[k] = sum / (double)fitted;
     }
+}
+
+void model_thresholds(const l3a_model *model, size_t views, double *thresholds) {
+    const struct model_columns columns = {model->counts, model->label_weight, model->class_weight, model->evidence->cross,
+                                          model->coefficients};
+    columns_thresholds(model, &columns, model_images(model), model->classes.count, views, thresholds);
 }
 
 void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
@@ -282,12 +295,10 @@ void l3a_model_thresholds(const l3a_model *model, double *thresholds) {
 static l3a_status choose_gamma_from_sums(l3a_model *model, size_t classes) {
     const struct evidence *evidence = model->evidence;
     l3a_status status = L3A_OK;
-    double trace = 0, images = 0;
+    const double images = model_images(model);
+    double trace = 0;
     if (model->options.gamma_from != L3A_GAMMA_FROM_SUMS || (model->options.gamma > 0 && !l3a_model_record(model, "gamma"))) {
         return L3A_OK;
-    }
-    for (size_t i = 0; i < evidence->part_count; i++) {
-        images += (double)evidence->parts[i].images;
     }
     TRY(sums_trace(&evidence->ridge.sums, &trace));
     const double gamma = trace / images * (1 + 8 / (double)classes) * images / (images + 15);

@@ -130,6 +130,8 @@ l3a_status model_create_to_score(l3a_context *context, size_t width, const struc
 /* Reads all but the sums of a model file, and verifies only what it reads. */
 l3a_status model_load_to_score(l3a_context *context, const char *path, l3a_model **model);
 l3a_status model_plan(l3a_context *context, const struct model_options *options, size_t width, size_t classes, l3a_plan *plan);
+/* The images in its parts. */
+double model_images(const l3a_model *model);
 /* l3a_model_thresholds() for images that are scored with these views. */
 void model_thresholds(const l3a_model *model, size_t views, double *thresholds);
 /* Records how the features were made, unless an earlier table has set it. */

@@ -1,4 +1,5 @@
-/* GET /v1/quality: how good the model is, by leaving out one picture at a time.
+/* GET /v1/quality: how good the model is, by leaving out one picture at a time, and what it makes of pictures that it knows nothing
+ * of.
  *
  * With hundreds of pictures that takes seconds, in which lessons should not wait. So an examiner, a thread at low priority,
  * measures a copy of the model. The teacher makes the copy, since nobody else knows when model and history belong together: it
@@ -95,7 +96,7 @@ static l3a_status measure(const l3a_history *history, uint64_t edition, struct t
     if (status == L3A_OK) {
         write_quality(answer, model, &quality);
         write_next(answer, model, &quality);
-        text_print(answer, ", \"edition\": %llu}\n", (unsigned long long)edition);
+        text_print(answer, ", \"background\": 0.5, \"edition\": %llu}\n", (unsigned long long)edition);
         status = answer->failed ? L3A_ERROR_MEMORY : L3A_OK;
     }
     quality_free(&quality);

@@ -203,13 +203,27 @@ done:
 
 /* ---- What to expect ---- */
 
-/* All pictures that the model knows, as a table: features [count x numbers of a picture] and labels [count x classes]. */
+/* The pictures that the model knows, and what it would have made of them unseen. A picture that shows no class is *background*.
+ * Over the pictures judged for class k, with left-out scores s and the threshold T of the class, and the shares of
+ * l3a_history_foresee():
+ *
+ *   found      pictures of the class with s > T (c - 1)/c; c of them were taught, and without one of them the scores are lower
+ *   recall     found / n                         n pictures show the class
+ *   alarms     the share of the pictures that show another class, but not k, with s > T;    near: with s > 3/4 T
+ *   guess      of the share of the background that gets the tag: the mean of (near + 0.25/K)/2 and, if it is known, the share of
+ * the other classes' pictures that a model which was never taught them tags with k (l3a_model_leave_out_classes) g          (20
+ * guess + hits) / (20 + u)      of u background pictures that were taught, as many have s > T precision  found / (found + alarms (N
+ * - n) + g N b/(1 - b))     N pictures show a class, b is the share of the background
+ *
+ * docs/teaching.md says how the rule was chosen, and how far it can be trusted. */
+
+/* The pictures as a table: features [count x numbers of a picture] and labels [count x classes]. */
 struct review {
     struct known *pictures;
     size_t count, classes;
     float *features, *scores;
     int8_t *labels;
-    double *thresholds;
+    double *thresholds, *shares;
     l3a_features *table;
 };
 
@@ -220,6 +234,7 @@ static void review_free(l3a_context *context, struct review *review) {
     release(context, review->scores);
     release(context, review->labels);
     release(context, review->thresholds);
+    release(context, review->shares);
 }
 
 /* Copies the features of the pictures, entry by entry. */
@@ -256,11 +271,16 @@ static l3a_status review_make(const l3a_history *history, struct review *review)
     TRY(allocate(context, review->count, review->classes, &review->labels));
     TRY(allocate(context, review->count, review->classes * sizeof *review->scores, &review->scores));
     TRY(allocate(context, review->classes, sizeof *review->thresholds, &review->thresholds));
+    TRY(allocate(context, review->classes, sizeof *review->shares, &review->shares));
+    for (size_t k = 0; k < review->classes; k++) {
+        review->shares[k] = NAN;
+    }
     TRY(gather_features(history, review, width));
     if (review->count) {
         TRY(l3a_features_wrap_views(context, review->features, review->labels, review->count, (size_t)model->options.views,
                                     model->width, (const char *const *)model->classes.items, review->classes, &review->table));
         TRY(l3a_model_leave_out(model, review->table, review->scores));
+        TRY(l3a_model_leave_out_classes(model, review->table, review->shares));
     }
     l3a_model_thresholds(model, review->thresholds);
 done:
@@ -269,20 +289,43 @@ done:
 
 /* Counts of a class over the pictures judged for it. */
 struct tally {
-    uint64_t shown, judged, predicted, right;
+    uint64_t shown, judged, found;
+    uint64_t others, alarms, near; /* pictures that show other classes */
+    uint64_t none, hits;           /* pictures that show none */
 };
 
-static struct tally count_class(const struct review *review, size_t class) {
+static struct tally count_class(const struct review *review, size_t class, const bool *shows, uint64_t taught) {
     struct tally tally = {0};
+    const double threshold = review->thresholds[class], fewer = taught > 1 ? 1 - 1 / (double)taught : 1;
     for (size_t i = 0; i < review->count; i++) {
         const int8_t label = review->labels[i * review->classes + class];
-        const bool predicted = (double)review->scores[i * review->classes + class] > review->thresholds[class];
+        const double score = (double)review->scores[i * review->classes + class];
+        const bool other = label == 0 && shows[i], none = label == 0 && !shows[i];
         tally.shown += label == 1;
         tally.judged += label >= 0;
-        tally.predicted += label >= 0 && predicted;
-        tally.right += label == 1 && predicted;
+        tally.found += label == 1 && score > threshold * fewer;
+        tally.others += other;
+        tally.alarms += other && score > threshold;
+        tally.near += other && score > 0.75 * threshold;
+        tally.none += none;
+        tally.hits += none && score > threshold;
     }
     return tally;
+}
+
+/* The share of the background that gets the tag. */
+static double guess_background(const struct tally *tally, size_t classes, double share) {
+    const double near = tally->others ? (double)tally->near / (double)tally->others : 0;
+    const double own = (near + 0.25 / (double)classes) / 2, guess = isnan(share) ? own : (own + share) / 2;
+    return (20 * guess + (double)tally->hits) / (20 + (double)tally->none);
+}
+
+/* In percent. all: pictures that show a class; g: the share of the background that gets the tag; b: the share of background. */
+static double foresee_precision(const struct tally *tally, double all, double g, double b) {
+    const double found = (double)tally->found, others = (double)tally->others;
+    const double alarms = (others > 0 ? (double)tally->alarms / others : g) * (all - (double)tally->shown);
+    const double given = found + alarms + g * all * b / (1 - b);
+    return tally->found || tally->alarms || tally->hits ? 100 * found / given : NAN;
 }
 
 static void count_confusions(const struct review *review, uint64_t *counts) {
@@ -298,37 +341,62 @@ static void count_confusions(const struct review *review, uint64_t *counts) {
     }
 }
 
-/* confusions: NULL if they are not wanted. */
-static l3a_status measure(const l3a_history *history, double *precision, double *recall, uint64_t *shown, uint64_t *judged,
-                          uint64_t *confusions) {
+/* Whether each picture shows a class; returns how many do. */
+static uint64_t find_shown(const struct review *review, bool *shows) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < review->count; i++) {
+        shows[i] = memchr(review->labels + i * review->classes, 1, review->classes) != NULL;
+        count += shows[i];
+    }
+    return count;
+}
+
+l3a_status l3a_history_foresee(const l3a_history *history, const double *background, size_t count, double *precision,
+                               double *recall, uint64_t *shown, uint64_t *judged, uint64_t *confusions) {
+    REQUIRE(history, history, background, precision, recall, shown, judged);
+    l3a_context *context = history->context;
     struct review review = {0};
+    bool *shows = NULL;
     l3a_status status = L3A_OK;
+    for (size_t i = 0; i < count; i++) {
+        FAIL_IF(!(background[i] >= 0 && background[i] < 1), context, L3A_ERROR_ARGUMENT, "give a share from 0 to below 1",
+                "a share of %g of the pictures cannot be background", background[i]);
+    }
     TRY(review_make(history, &review));
+    TRY(allocate(context, review.count, sizeof *shows, &shows));
+    const double all = (double)find_shown(&review, shows);
     for (size_t k = 0; k < review.classes; k++) {
-        const struct tally tally = count_class(&review, k);
+        const struct tally tally = count_class(&review, k, shows, (*history->model)->counts[k]);
         const bool known = tally.shown >= 2 && tally.judged > tally.shown;
+        const double g = guess_background(&tally, review.classes, review.shares[k]);
         shown[k] = tally.shown;
         judged[k] = tally.judged;
-        precision[k] = known && tally.predicted ? 100 * (double)tally.right / (double)tally.predicted : NAN;
-        recall[k] = known ? 100 * (double)tally.right / (double)tally.shown : NAN;
+        recall[k] = known ? 100 * (double)tally.found / (double)tally.shown : NAN;
+        for (size_t i = 0; i < count; i++) {
+            precision[i * review.classes + k] = known ? foresee_precision(&tally, all, g, background[i]) : NAN;
+        }
     }
     if (confusions) {
         count_confusions(&review, confusions);
     }
 done:
-    review_free(history->context, &review);
+    review_free(context, &review);
+    release(context, shows);
     return status;
 }
 
+/* For those who do not say how many of their pictures show none of the classes. */
+static const double half = 0.5;
+
 l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown, uint64_t *judged) {
     REQUIRE(history, history, precision, recall, shown, judged);
-    return measure(history, precision, recall, shown, judged, NULL);
+    return l3a_history_foresee(history, &half, 1, precision, recall, shown, judged, NULL);
 }
 
 l3a_status l3a_history_review(const l3a_history *history, double *precision, double *recall, uint64_t *shown, uint64_t *judged,
                               uint64_t *confusions) {
     REQUIRE(history, history, precision, recall, shown, judged, confusions);
-    return measure(history, precision, recall, shown, judged, confusions);
+    return l3a_history_foresee(history, &half, 1, precision, recall, shown, judged, confusions);
 }
 
 l3a_status l3a_history_load(l3a_history *history) {

@@ -1,10 +1,12 @@
-/* Teaches, takes back, leaves out, renames and merges, step by step, for test_teach.py to compare with NumPy.
+/* Teaches, takes back, leaves out, renames, forgets and merges, step by step, for test_teach.py and test_expect.py to compare with
+ * NumPy.
  *
  *   teach_steps WIDTH setting=value … -- STEP …
  *
  * A step is  +FILE  to teach a feature file,  -FILE  to take it back,  =FILE  to save the model,  @FILE  to load it,  &FILE  to
- * merge a model,  ~OLD:NEW  to rename a class, ?FEATURES:FILE  to write the scores without each row as float32, or  !FEATURES:FILE
- * to write the scores as they are. After each step that can say so, a line tells whether it was exact. */
+ * merge a model,  ~OLD:NEW  to rename a class,  ^A,B  to forget classes,  ?FEATURES:FILE  to write the scores without each row as
+ * float32,  !FEATURES:FILE  to write the scores as they are, or  %FEATURES:FILE  to write the shares without each class as float64.
+ * After each step that can say so, a line tells whether it was exact. */
 #include "l3a/l3a.h"
 
 #include <stdio.h>
@@ -49,6 +51,18 @@ static l3a_status rename_class(char *names) {
     return status;
 }
 
+static l3a_status forget_classes(char *names) {
+    const char *classes[16];
+    size_t count = 0;
+    int exact = 0;
+    for (char *name = strtok(names, ","); name && count < 16; name = strtok(NULL, ",")) {
+        classes[count++] = name;
+    }
+    const l3a_status status = l3a_model_forget_classes(model, classes, count, &exact);
+    printf("%d\n", exact);
+    return status;
+}
+
 static l3a_status score(l3a_features *features, float *scores) {
     const size_t rows = l3a_features_rows(features);
     float *values = malloc(rows * l3a_view_rows(l3a_features_views(features)) * l3a_features_width(features) * sizeof *values);
@@ -80,6 +94,26 @@ static l3a_status write_scores(char *paths, int without) {
     return status;
 }
 
+static l3a_status write_shares(char *paths) {
+    char *to = strchr(paths, ':');
+    l3a_features *features = NULL;
+    *to++ = 0;
+    l3a_status status = l3a_features_open(context, paths, &features);
+    const size_t count = l3a_model_class_count(model);
+    double *shares = calloc(count + 1, sizeof *shares);
+    FILE *file = fopen(to, "wb");
+    if (status == L3A_OK && shares && file) {
+        status = l3a_model_leave_out_classes(model, features, shares);
+        fwrite(shares, sizeof *shares, count, file);
+    }
+    if (file) {
+        fclose(file);
+    }
+    free(shares);
+    l3a_features_free(features);
+    return status;
+}
+
 static l3a_status step(char *text) {
     switch (text[0]) {
     case '+': return teach(text + 1, 1);
@@ -91,7 +125,9 @@ static l3a_status step(char *text) {
         return l3a_model_load(context, text + 1, &model);
     case '&': return merge(text + 1);
     case '~': return rename_class(text + 1);
+    case '^': return forget_classes(text + 1);
     case '?': return write_scores(text + 1, 1);
+    case '%': return write_shares(text + 1);
     case '!': return write_scores(text + 1, 0);
     default: return L3A_ERROR_ARGUMENT;
     }

@@ -241,6 +241,47 @@ def chosen(folder):
     check("needs a phase" in steps({**PLAIN, "gamma": "auto"}, f"+{half[0]}", code=1), "a lesson is no phase")
 
 
+def gamma_of(x, y):
+    """Gamma from the sums over these images, by the formula of docs/teaching.md."""
+    m, classes = (expand(x, DIM, False) ** 2).sum() / len(x), (y != -1).any(0).sum()
+    return 10 ** (round(4 * np.log10(m * (1 + 8 / classes) * len(x) / (len(x) + 15))) / 4)
+
+
+def forgetting(folder):
+    """Whatever makes a part or a class go, or gamma another one: W is that of the images that are left, with and without a lift."""
+    after, other = folder / "after.model", folder / "other.model"
+    for lift, gamma, alpha in ((0, 3, 0.3), (0.1, 3, 0.3), (0, "auto", 0.3), (0.1, "auto", 0.3), (0, 3, 1), (0, "auto", 1)):
+        settings = {**PLAIN, "gamma": gamma, "gamma-from": "sums", "alpha": alpha, "lift": lift, "keep-phases": 1000}
+        x, y = images(40, kind=1)
+        y[30:] = -1  # judged for one class alone: "not a dog"
+        y[30:36, 2], y[36:, 5] = 0, random.integers(0, 2, 4)
+        y[:3, 7], y[3:30, 7] = 1, -1  # and a class of which a single part knows
+        first, rest = table(folder / "first", x[:30], y[:30]), table(folder / "rest", x[30:], y[30:])
+
+        def compare_left(x, y, what):
+            left = (y != -1).any(1)
+            x, y = x[left], y[left]
+            compare(after, x, y, {**settings, "gamma": gamma_of(x, y) if gamma == "auto" else gamma}, f"lift {lift}, gamma {gamma}, alpha {alpha}: {what}")
+
+        for gone in ([2], [5, 2], [0], [7, 1]):
+            steps(settings, f"+{first}", f"+{rest}", "^" + ",".join(NAMES[k] for k in gone), f"={after}")
+            kept = y.copy()
+            kept[:, gone] = -1
+            compare_left(x, kept, f"without {gone}")
+        steps(settings, f"+{first}", f"+{rest}", f"-{rest}", f"={after}")
+        compare_left(x[:30], y[:30], "a part taken back")
+        steps(settings, f"+{rest}", f"={other}")
+        steps(settings, f"+{first}", f"&{other}", f"={after}")
+        compare_left(x, y, "merged")
+        made = y.copy()  # class 7 is judged by images that are judged for class 6 as well: those that show both count twice, so let none
+        made[:3, 6] = 0
+        made[:, 6], made[:, 7] = np.where(made[:, 7] == 1, 1, made[:, 6]), -1
+        given = y.copy()
+        given[:3, 6] = 0
+        steps(settings, f"+{table(folder / 'both', x, given)}", f"~{NAMES[7]}:{NAMES[6]}", f"={after}")
+        compare_left(x, made, "two classes made one")
+
+
 def renaming(folder):
     for name, settings in SETTINGS.items():
         x, y = images(30, settings=settings)
@@ -311,7 +352,7 @@ def golden(folder):
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for part in (any_order, undo, merging, phases, left_out, chosen, renaming, refusals, golden):
+        for part in (any_order, undo, merging, phases, left_out, chosen, forgetting, renaming, refusals, golden):
             part(folder)
     return finish()
 

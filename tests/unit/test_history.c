@@ -1313,29 +1313,37 @@ static void memory_that_runs_out(void **state) {
 
 /* ---- What to expect ---- */
 
-/* What rows are tagged with by models that were taught all rows but one: [ROWS x classes]. */
-static void tag_by_hand(l3a_context *context, const struct entry *entry, const double *thresholds, bool *tagged) {
+/* A model that was taught all rows of an entry but one. */
+static l3a_model *model_without(l3a_context *context, const struct entry *entry, size_t row) {
     const size_t classes = entry->classes.count;
+    l3a_model *model = new_model(context, DIM);
+    l3a_teach_report report = {.size = sizeof report};
+    float features[ROWS * LARGEST_IMAGE];
+    int8_t labels[ROWS * MOST];
+    size_t count = 0;
     for (size_t i = 0; i < ROWS; i++) {
-        l3a_model *model = new_model(context, DIM);
-        l3a_teach_report report = {.size = sizeof report};
-        float features[ROWS * LARGEST_IMAGE], scores[MOST];
-        int8_t labels[ROWS * MOST];
-        size_t rows = 0;
-        for (size_t j = 0; j < ROWS; j++) {
-            if (j != i) {
-                memcpy(features + rows * image(), entry->features + j * image(), image() * sizeof(float));
-                memcpy(labels + rows++ * classes, entry->labels + j * classes, classes);
-            }
+        if (i != row) {
+            memcpy(features + count * image(), entry->features + i * image(), image() * sizeof(float));
+            memcpy(labels + count++ * classes, entry->labels + i * classes, classes);
         }
-        l3a_features *table = wrap(context, features, labels, rows, (const char *const *)entry->classes.items, classes);
-        assert_ok(context, l3a_model_teach(model, table, &report));
-        assert_ok(context, l3a_model_score(model, entry->features + i * image(), 1, scores));
-        for (size_t k = 0; k < classes; k++) {
-            tagged[i * classes + k] = (double)scores[k] > thresholds[k];
-        }
-        l3a_features_free(table);
-        l3a_model_free(model);
+    }
+    l3a_features *table = wrap(context, features, labels, count, (const char *const *)entry->classes.items, classes);
+    assert_ok(context, l3a_model_teach(model, table, &report));
+    l3a_features_free(table);
+    return model;
+}
+
+struct by_hand {
+    double thresholds[MOST];
+    float scores[ROWS * MOST]; /* by models that were taught all rows but one */
+};
+
+static void make_by_hand(l3a_context *context, const l3a_model *model, const struct entry *entry, struct by_hand *made) {
+    l3a_model_thresholds(model, made->thresholds);
+    for (size_t i = 0; i < ROWS; i++) {
+        l3a_model *other = model_without(context, entry, i);
+        assert_ok(context, l3a_model_score(other, entry->features + i * image(), 1, made->scores + i * entry->classes.count));
+        l3a_model_free(other);
     }
 }
 
@@ -1344,26 +1352,35 @@ struct expected {
     uint64_t shown[MOST], judged[MOST], confusions[MOST * MOST];
 };
 
-static void assert_expected(const struct entry *entry, const bool *tagged, const struct expected *found) {
-    const size_t classes = entry->classes.count;
-    for (size_t k = 0; k < classes; k++) {
-        double shown = 0, predicted = 0, right = 0;
-        uint64_t confused[MOST] = {0};
+/* The rule of docs/teaching.md, for half background and two classes, so that none can be left out. */
+static void assert_expected(const struct entry *entry, const struct by_hand *made, const struct expected *found) {
+    for (size_t k = 0; k < 2; k++) {
+        double shown = 0, right = 0, all = 0, others = 0, alarms = 0, near = 0, none = 0, hits = 0;
+        uint64_t confused[2] = {0};
         for (size_t i = 0; i < ROWS; i++) {
-            const bool shows = entry->labels[i * classes + k] == 1;
-            shown += shows;
-            predicted += tagged[i * classes + k];
-            right += shows && tagged[i * classes + k];
-            for (size_t l = 0; l < classes; l++) {
-                confused[l] += shows && tagged[i * classes + l] && entry->labels[i * classes + l] == 0;
-            }
+            shown += entry->labels[2 * i + k];
         }
+        for (size_t i = 0; i < ROWS; i++) {
+            const bool own = entry->labels[2 * i + k], other = entry->labels[2 * i + 1 - k];
+            const double level = (double)made->scores[2 * i + k] / made->thresholds[k];
+            all += own || other;
+            right += own && level > (shown - 1) / shown;
+            others += !own && other;
+            alarms += !own && other && level > 1;
+            near += !own && other && level > 0.75;
+            none += !own && !other;
+            hits += !own && !other && level > 1;
+            confused[1 - k] += own && !other && (double)made->scores[2 * i + 1 - k] > made->thresholds[1 - k];
+        }
+        const double guess = (near / others + 0.25 / 2) / 2, g = (20 * guess + hits) / (20 + none);
+        assert_true(others > 0 && none > 0);
         assert_int_equal(found->shown[k], shown);
         assert_int_equal(found->judged[k], ROWS);
         assert_true(fabs(found->recall[k] - 100 * right / shown) < 1e-9);
-        assert_true(predicted > 0 ? fabs(found->precision[k] - 100 * right / predicted) < 1e-9 : isnan(found->precision[k]));
-        for (size_t l = 0; l < classes; l++) {
-            assert_int_equal(found->confusions[k * classes + l], confused[l]);
+        assert_true(right + alarms + hits > 0 ? fabs(found->precision[k] - 100 * right / (right + alarms + g * all)) < 1e-9
+                                              : isnan(found->precision[k]));
+        for (size_t l = 0; l < 2; l++) {
+            assert_int_equal(found->confusions[k * 2 + l], confused[l]);
         }
     }
 }
@@ -1375,28 +1392,37 @@ static void review(l3a_context *context, const l3a_history *history, struct expe
 }
 
 static void what_to_expect(void **state) {
+    static const double background[] = {0.5, 0, 0.8, 1};
     l3a_context *context = make_context(1), *other = make_context(1);
     l3a_model *model = new_model(context, DIM);
     l3a_history *history = NULL, *copy = NULL;
     struct expected found;
-    double thresholds[MOST], precision[MOST], recall[MOST];
+    struct by_hand made;
+    double precision[3 * MOST], recall[MOST];
     uint64_t shown[MOST], judged[MOST];
-    bool tagged[ROWS * MOST];
     (void)state;
     assert_ok(context, history_begin(context, model_path, &model, &history));
     struct entry *entry = lesson(context, 11, three, 2, 2);
-    for (size_t i = 0; i < ROWS; i++) { /* features that tell something */
+    for (size_t i = 0; i < ROWS; i++) { /* all kinds of pictures, and features that tell something */
+        entry->labels[2 * i] = i % 5 < 2 || i % 5 == 4;
+        entry->labels[2 * i + 1] = i % 5 == 2 || i % 5 == 4;
         for (size_t view = 0; view < view_rows(views); view++) {
             entry->features[i * image() + view * WIDTH] = entry->labels[2 * i] ? 2 : -2;
+            entry->features[i * image() + view * WIDTH + 1] = entry->labels[2 * i + 1] ? 2 : -2;
         }
     }
     teach(history, entry, true);
-    l3a_model_thresholds(model, thresholds);
-    tag_by_hand(context, entry, thresholds, tagged);
+    make_by_hand(context, model, entry, &made);
     review(context, history, &found);
-    assert_expected(entry, tagged, &found);
+    assert_expected(entry, &made, &found);
     assert_true(found.recall[0] > 50);
+    assert_ok(context, l3a_history_foresee(history, background, 3, precision, recall, shown, judged, NULL));
+    assert_true(precision[0] == found.precision[0] && precision[2] > precision[0] && precision[0] > precision[4]);
+    assert_true(fabs(1 / precision[4] - 1 / precision[2] - 4 * (1 / precision[0] - 1 / precision[2])) <
+                1e-9); /* linear in b/(1 - b) */
+    assert_int_equal(l3a_history_foresee(history, background + 3, 1, precision, recall, shown, judged, NULL), L3A_ERROR_ARGUMENT);
     assert_ok(context, l3a_history_expect(history, precision, recall, shown, judged));
+    assert_memory_equal(precision, found.precision, 2 * sizeof *precision);
     assert_memory_equal(recall, found.recall, 2 * sizeof *recall);
     assert_memory_equal(shown, found.shown, 2 * sizeof *shown);
     /* A copy in memory is as the files were, whatever becomes of them. */
@@ -1407,7 +1433,7 @@ static void what_to_expect(void **state) {
     assert_ok(context, l3a_history_save(history));
     assert_int_not_equal(access(history_path, F_OK), 0);
     review(other, copy, &found);
-    assert_expected(copy->entries[0], tagged, &found);
+    assert_expected(copy->entries[0], &made, &found);
     l3a_history_free(copy);
     l3a_history_free(history);
     l3a_model_free(model);

@@ -28,7 +28,7 @@ function summary(classes) {
   const certain = classes.filter(one => one.pictures >= FEW);
   const right = mean(certain.map(one => one.precision).filter(value => value !== null)), found = mean(certain.map(one => one.recall).filter(value => value !== null));
   if (right === null || found === null) return `It is too early to say. Teach at least ${FEW} pictures of each tag.`;
-  return `When it gives a tag, it is right about ${percent(right)} of the time. It finds about ${percent(found)} of what your pictures show.`;
+  return `If half of your pictures show none of your tags, about ${percent(right)} of the tags it gives are right. It finds about ${percent(found)} of what your pictures show.`;
 }
 
 // What is wrong with a tag, in the words of the table.
@@ -72,8 +72,8 @@ export async function quality(show) {
   const worst = ({tag}) => Math.min(...classes.filter(one => one.name === tag).flatMap(one => [one.recall ?? 1, one.precision ?? 1]), 1);
   const lines = (items, line) => make('ul', {class: 'next'}, ...items.slice(0, LISTED).map(line));
   body.replaceChildren(
-    card('', make('p', {}, summary(classes)), make('p', {class: 'soft'}, 'Every picture that you taught is checked as if it had not been. Photos that show none of your tags are harder: '
-      + 'if you have many of them, teach a few as “none”.')),
+    card('', make('p', {}, summary(classes)), make('p', {class: 'soft'}, 'These numbers are estimates. Every picture that you taught is checked as if it had not been. '
+      + 'The more of your pictures show none of your tags, the more tags are wrong: teach a few of those pictures as “none”.')),
     ...(next.length ? [card('What to teach next', lines([...next].sort((a, b) => worst(a) - worst(b)), one => make('li', {}, make('span', {}, make('b', {}, one.tag), ` ${advice(one, classes)}`),
       button('Show its pictures', () => show(one.tag)))))] : []),
     card('Tag by tag', table(sorted, show)),
