@@ -70,8 +70,9 @@ static void write_and_read(l3a_context *context, struct journal *journal) {
 
 /* A model that has learned nothing, as if these entries had led to it. */
 static void ask(l3a_context *context, l3a_model *model, struct journal *journal) {
+    struct known_index index = {.context = context};
     l3a_history history = {
-        .context = context, .model = &model, .gap = "", .model_path = (char *)"model", .path = (char *)"history"};
+        .context = context, .model = &model, .known = &index, .gap = "", .model_path = (char *)"model", .path = (char *)"history"};
     l3a_teach_report report = {.size = sizeof report};
     struct known *known = NULL;
     size_t count, pictures;
@@ -101,6 +102,7 @@ static void ask(l3a_context *context, l3a_model *model, struct journal *journal)
         entry_free(context, history.marks[--history.mark_count]);
     }
     release(context, history.marks);
+    known_free(&index);
 }
 
 /* Changes that were committed are applied to a model that has learned nothing, or refused. */
