@@ -157,7 +157,8 @@ static l3a_status keep_old_rule(l3a_experiment *experiment) {
     l3a_status status = L3A_OK;
     char *path = NULL;
     bool exists = false, says = true;
-    if (!options->resume || !options->folder || l3a_options_given(&experiment->settings, "pseudo-from")) {
+    const bool views = experiment->settings.model.views > 1; /* without them, all rules are the same */
+    if (!views || !options->resume || !options->folder || l3a_options_given(&experiment->settings, "pseudo-from")) {
         return L3A_OK;
     }
     TRY(join_path(context, options->folder, experiment->layout->record, &path));
