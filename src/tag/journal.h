@@ -57,7 +57,7 @@ struct journal {
     uint64_t size;         /* of the file */
     bool commits;          /* its first line says that it may have changes that were committed */
     bool damaged;          /* what follows `end` is not just torn */
-    bool placed;           /* its name is certain: the folder was synced */
+    bool certain;          /* what was found is synced, and so is the folder */
     file_description file; /* when it was last read or written; all 0: there was none */
 };
 

@@ -424,9 +424,9 @@ struct content {
     size_t size;
 };
 
-/* A number that depends on the course, the operation and what is asked about it. */
+/* Depends on the course, the operation and what is asked about it. In every second course, little is lost. */
 static bool chance(unsigned loss, size_t operation, size_t question) {
-    return random_bits(1000 + loss, operation * 4096 + question) & 1;
+    return random_bits(1000 + loss, operation * 4096 + question) % (loss % 2 ? 16 : 2) != 0;
 }
 
 static void set_length(struct content *content, uint64_t length) {
