@@ -523,8 +523,13 @@ done:
     return status;
 }
 
-/* Only the owner may read the file, even if it was copied here with another mode. Its name is certain before anything is written,
- * and so is that of the model which the new entries belong to: a process that was killed may have left both unsynced. */
+/* Makes what was cut off and written so far certain, so that a power cut leaves at most one torn record, with none behind it. */
+static l3a_status settle(const struct journal *journal, int file) {
+    return journal->context->files->sync(file) ? fail_system(journal->context, journal->path, "sync", errno) : L3A_OK;
+}
+
+/* Only the owner may read the file, even if it was copied here with another mode. Before anything is written, what was found is made
+ * certain, since a process that was killed may have left it unsynced: the records, the name of the file, and that of the model. */
 static l3a_status open_to_write(struct journal *journal, int *file) {
     const file_operations *files = journal->context->files;
     *file = files->open(journal->path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
@@ -534,8 +539,13 @@ static l3a_status open_to_write(struct journal *journal, int *file) {
     if (files->set_mode(*file, 0600) && errno != EPERM && errno != ENOTSUP && errno != ENOSYS) {
         return fail_system(journal->context, journal->path, "make this file private", errno);
     }
-    const l3a_status status = journal->placed ? L3A_OK : sync_folder_of(journal->context, journal->path);
-    journal->placed = status == L3A_OK;
+    l3a_status status = L3A_OK;
+    if (!journal->certain) {
+        TRY(settle(journal, *file));
+        TRY(sync_folder_of(journal->context, journal->path));
+        journal->certain = true;
+    }
+done:
     return status;
 }
 
@@ -548,11 +558,6 @@ static l3a_status close_written(l3a_context *context, const char *path, int *fil
     const int closed = files->close(*file);
     *file = -1;
     return closed ? fail_system(context, path, "close", errno) : L3A_OK;
-}
-
-/* Makes what was cut off and written so far certain, so that a power cut leaves at most one torn record, with nothing behind it. */
-static l3a_status settle(const struct journal *journal, int file) {
-    return journal->context->files->sync(file) ? fail_system(journal->context, journal->path, "sync", errno) : L3A_OK;
 }
 
 /* Frees the entries that begin after `keep` bytes. */
@@ -738,7 +743,7 @@ l3a_status journal_keep(struct journal *journal, struct entry *const *entries, s
     if (!count) {
         TRY(remove_file(context, journal->path));
         journal->end = journal->size = 0;
-        journal->commits = journal->placed = false;
+        journal->commits = journal->certain = false;
     } else if (same < count) {
         status = write_again(journal, entries, count, &replaced);
     } else if (journal->size > end) {

@@ -60,7 +60,7 @@ struct journal {
     uint64_t size;         /* of the file */
     bool commits;          /* its first line says that it may have changes that were committed */
     bool damaged;          /* what follows `end` is not just torn; entries may follow it nevertheless */
-    bool placed;           /* its name is certain: the folder was synced */
+    bool certain;          /* what was found is synced, and so is the folder */
     uint64_t lost;         /* damaged bytes between good records and after them */
     file_description file; /* when it was last read or written; all 0: there was none; a size of UINT64_MAX: unknown */
 };

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WIDTH = 6, CLASSES = 4, ROWS = 40, DIM = 16, PICTURES = 37, BATCH = 16, PROMISES = 64, COURSES = 6 };
+enum { WIDTH = 6, CLASSES = 4, ROWS = 40, DIM = 16, PICTURES = 37, BATCH = 16, VIEWS = 5, PROMISES = 64, COURSES = 6 };
 
 static const char *const class_names[CLASSES] = {"ant", "bee", "cat", "dog"};
 static char *folder; /* that loses power */
@@ -567,9 +567,11 @@ static void open_pictures(void) {
 
 static size_t resumed; /* pictures of which an earlier extraction has left a record */
 
+/* With views, a record fills several sectors, and most of them have no head. */
 static l3a_status extract_with(l3a_backbone *backbone) {
+    const l3a_extract_options options = {.size = sizeof options, .views = VIEWS};
     l3a_extract_report report = {.size = sizeof report};
-    const l3a_status status = l3a_extract(extraction.context, backbone, extraction.dataset, NULL, extraction.path, &report);
+    const l3a_status status = l3a_extract(extraction.context, backbone, extraction.dataset, &options, extraction.path, &report);
     resumed = report.resumed;
     return status;
 }
@@ -623,7 +625,7 @@ static void end_extraction(void) {
 /* Makes the first records what versions up to 0.8 wrote: they begin with the checksum of the picture's file alone. damaged: a
  * record that gets a wrong bit; SIZE_MAX: none. */
 static void make_older(size_t count, size_t damaged) {
-    enum { HEAD = 32, RECORD = (3 + 64) * sizeof(float) };
+    enum { HEAD = 32, RECORD = (3 + (1 + VIEWS) * 64) * sizeof(float) };
     char *part = path_in(folder, "features.part");
     size_t size, length;
     char *bytes = read_bytes(part, &size);
