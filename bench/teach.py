@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Measures `l3a teach` and `l3a tag` as a person uses them, on the pictures of PASCAL VOC 2007 with ViT-Tiny/16.
 
-    bench/teach.py [--only PART,…] [--draws N] [--pictures N] [--rounds N] [--quick]
+    bench/teach.py [--only PART,…] [--classes named,random] [--draws N] [--pictures N] [--rounds N] [--quick]
         --voc FOLDER        the VOCdevkit [$L3A_VOC, or data/voc2007-small/VOCdevkit in $L3A_SHARED]
         --backbone FILE     the checkpoint [$L3A_BACKBONE, or backbones/vit_tiny_patch16_224.safetensors in $L3A_SHARED]
         --features FILE     the test pictures' features, made by `l3a extract --orient`, if they are there already; with --views, they need views
@@ -217,7 +217,9 @@ def measure_draw(voc, given, work, classes, choose):
 
 
 def span(values):
-    return f"{statistics.mean(values):.1f} ({min(values):.1f} to {max(values):.1f})"
+    """Mean ± standard deviation (least to largest)."""
+    values = list(values)
+    return f"{statistics.mean(values):.1f}" + (f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else "") + f" ({min(values):.1f} to {max(values):.1f})"
 
 
 def pair(draws, name):
@@ -236,9 +238,9 @@ def measure_quality(voc, given):
 
 
 def measure_draws(voc, given):
-    command = "bench/teach.py --only quality" + (f" --views {given.views}" if given.views > 1 else "")
-    for kind, target in TARGETS.items():
-        draws = []
+    command = "bench/teach.py --only quality" + (f" --views {given.views}" if given.views > 1 else "") + (f" --draws {given.draws}" if given.draws != 5 else "")
+    for kind in given.classes.split(","):
+        target, draws = TARGETS[kind], []
         for seed in range(given.draws):
             choose = random.Random(f"{kind} {seed}")
             classes = NAMED if kind == "named" else choose.sample(voc.classes, 5)
@@ -254,7 +256,7 @@ def state_quality(what, draws, target, command):
 
     least = "precision at least {} and recall at least {}".format(*target)
     for name in "at once", "one class after another":
-        report(f"{what}, {TAUGHT} pictures each, taught {name}: mean (range) over {len(draws)} draw{'s' * (len(draws) > 1)}, in percent", least, pair(draws, name),
+        report(f"{what}, {TAUGHT} pictures each, taught {name}: mean ± deviation (range) over {len(draws)} draw{'s' * (len(draws) > 1)}, in percent", least, pair(draws, name),
                all(mean(name, side) >= target[side] for side in (0, 1)), command)
     report(f"{what}: on the half that was not looked at, before corrections", "", pair(draws, "before"), True, command)
     report(f"{what}: after the first 20 wrong tags were corrected", "precision rises", pair(draws, "corrected"),
@@ -265,6 +267,8 @@ def state_quality(what, draws, target, command):
     report(f"{what}: after 20 random pictures were taught instead", "", pair(draws, "random"), True, command)
     report(f"{what}: what teach says to expect", "", pair(draws, "expected"), True, command)
     report(f"{what}: measured on the pictures that show one of the classes", "", pair(draws, "known"), True, command)
+    gap = [[draw["expected"][side] - draw["at once"][side] for draw in draws] for side in (0, 1)]
+    report(f"{what}: how far what teach says is above what is measured, taught at once", "", f"precision {span(gap[0])}, recall {span(gap[1])}", True, command)
 
 
 # ---- time -----------------------------------------------------------------------------------------------------------------------------
@@ -331,6 +335,7 @@ PARTS = {"hobbyist": measure_hobbyist, "quality": measure_quality, "speed": meas
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(PARTS), help="the parts to measure [all]")
+    parser.add_argument("--classes", default=",".join(TARGETS), help="quality: the five named classes, five random ones, or both [both]")
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--pictures", type=int, default=2000, help="the most test pictures to tag in each draw [2000]")
     parser.add_argument("--views", type=int, default=1)
@@ -343,6 +348,8 @@ def main():
     unknown = set(given.only.split(",")) - set(PARTS)
     if unknown:
         parser.error(f"--only {','.join(sorted(unknown))}: the parts are {', '.join(PARTS)}")
+    if set(given.classes.split(",")) - set(TARGETS):
+        parser.error(f"--classes {given.classes}: they are {', '.join(TARGETS)}")
     given.backbone, given.voc = os.path.abspath(given.backbone), os.path.abspath(given.voc)
     for needed in os.path.join(BUILD, "l3a"), given.backbone, os.path.join(given.voc, "VOC2007"):
         if not os.path.exists(needed):
