@@ -501,6 +501,8 @@ class l3a_lesson_options(Structure):
         ("no_history", c_int),
         ("instead", c_int),
         ("was", c_void_p),
+        ("most_new_classes", c_size_t),
+        ("most_classes", c_size_t),
     ]
 
 
