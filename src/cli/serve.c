@@ -37,7 +37,7 @@ static void show_note(const char *text) {
 }
 
 /* What the library warns of, such as a damaged history. */
-static int show_event(const l3a_event *event, void *user) {
+static int show_library_warning(const l3a_event *event, void *user) {
     (void)user;
     if (event->kind == L3A_EVENT_WARNING) {
         show_note(event->text);
@@ -134,7 +134,7 @@ static l3a_status create_tagger(l3a_context *context, const char *path, const l3
 /* The tagger has a context of its own with one thread: its readers and the teacher have one each, and there are many of them. */
 static int serve(const struct arguments *arguments, const char *path, const struct serve_options *options) {
     const l3a_context_options context_options = {
-        .size = sizeof context_options, .threads = 1, .device = arguments->device, .on_event = show_event};
+        .size = sizeof context_options, .threads = 1, .device = arguments->device, .on_event = show_library_warning};
     const l3a_tagger_options tagger_options = {
         .size = sizeof tagger_options, .backbone = argument(arguments, "backbone"), .commit = 1};
     l3a_context *context = NULL;
