@@ -34,7 +34,7 @@ MAY_BE_NULL = {
     ("l3a_loader_create", "options"), ("l3a_dataset_open", "split"), ("l3a_dataset_open_with", "split"),
     ("l3a_dataset_open_with", "options"), ("l3a_draw_dataset", "options"), ("l3a_backbone_open", "options"),
     ("l3a_extract", "options"), ("l3a_extract", "report"), ("l3a_tagger_open", "options"), ("l3a_reader_tag_files", "user"),
-    ("l3a_tagger_teach", "options"), ("l3a_tagger_teach", "report"), ("l3a_tagger_undo", "report"), ("l3a_history_undo", "report"),
+    ("l3a_tagger_teach", "options"), ("l3a_tagger_teach", "report"), ("l3a_tagger_undo", "report"), ("l3a_history_undo", "report"), ("l3a_history_repair", "report"),
     ("l3a_sidecar_write", "options"), ("l3a_sidecar_write", "changed"),
     ("l3a_pack_write", "options"), ("l3a_pack_write", "report"), ("l3a_device_describe", "device"), ("l3a_reader_score", "user"), ("l3a_history_pictures", "user"), ("l3a_json_text", "length"),
 }

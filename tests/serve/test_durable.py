@@ -290,8 +290,17 @@ def beside(scratch, folder):
         assert len(server.good("GET", "/v1/history")["lessons"]) == 5
         assert server.stop() == 0
     assert len(lessons_of(model)) == 5
-    for words in commands[1:3]:  # and after it, they work
-        run(*words)
+    with Server(model, "--library", folder) as server:
+        server.good("POST", "/v1/teach", {"pictures": [{"path": "grey1.jpg", "tags": ["grey"]}]})
+        server.stop(signal.SIGKILL)
+    run("forget", model, "--classes", "red")  # the lesson that only the history had is not lost
+    assert len(lessons_of(model)) == 0  # the history of the model before is of no use any more
+    with Server(model, "--library", folder) as server:
+        assert [tag["name"] for tag in server.good("GET", "/v1/classes")["classes"]] == ["green", "blue", "grey"]
+        server.good("POST", "/v1/teach", {"pictures": [{"path": "grey2.jpg", "tags": ["grey"]}]})
+        assert server.stop() == 0
+    run("rename", model, "green", "lime")
+    run("undo", model)
 
 
 def saved_in_time(scratch, folder):
