@@ -294,6 +294,9 @@ extern const struct option serve_options[], data_options[], merge_options[], for
     doctor_options[], demo_options[], help_options[], tag_options[], teach_options[], undo_options[], history_options[],
     rename_options[];
 
+/* Before a command that knows nothing of histories changes a model: a server that was killed may have left lessons in the history
+ * that are not in the model's file. Saves the model with them. The caller holds the lock. */
+l3a_status fold_history(const struct arguments *arguments, const char *path);
 /* Says what was taught and what to expect; returns the exit code. made: the model is new. */
 int print_taught(const struct arguments *arguments, l3a_tagger *tagger, const l3a_lesson *lesson, const l3a_teach_report *report,
                  bool made, const char *format);

@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 const struct option forget_options[] = {
     {"classes", "A,B", "classes to forget, or @FILE with one name per line"},
@@ -50,6 +51,9 @@ int forget_command(struct arguments *arguments) {
     }
     const char *path = arguments->positionals[0], *out = argument(arguments, "o") ? argument(arguments, "o") : path;
     l3a_status status = l3a_lock_take(arguments->context, out, argument(arguments, "wait") != NULL, &lock);
+    if (status == L3A_OK && strcmp(out, path) == 0) {
+        status = fold_history(arguments, path);
+    }
     if (status == L3A_OK) {
         status = l3a_model_load(arguments->context, path, &model);
     }

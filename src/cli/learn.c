@@ -192,6 +192,9 @@ static int learn(const struct arguments *arguments, const char *path, l3a_featur
     l3a_options *settings = NULL;
     l3a_status status = l3a_lock_take(arguments->context, path, argument(arguments, "wait") != NULL, &lock);
     if (status == L3A_OK) {
+        status = fold_history(arguments, path);
+    }
+    if (status == L3A_OK) {
         status = open_model(arguments, path, features, &model);
     }
     const bool fits = status != L3A_OK || has_method(arguments, model);

@@ -6,6 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+l3a_status fold_history(const struct arguments *arguments, const char *path) {
+    char *target = realpath(path, NULL), *history_path = NULL;
+    l3a_history *history = NULL;
+    l3a_status status = L3A_OK;
+    if (target && asprintf(&history_path, "%s.history", target) >= 0 && access(history_path, F_OK) == 0) {
+        status = l3a_history_open(arguments->context, path, &history);
+        if (status == L3A_OK && l3a_history_ahead(history)) {
+            status = l3a_history_save(history);
+        }
+        l3a_history_free(history);
+    }
+    free(history_path);
+    free(target);
+    return status;
+}
 
 /* What to expect of each tag, if half of the pictures show none of the tags, and of all if most of them do. */
 static const double background[] = {0.5, 0.8};

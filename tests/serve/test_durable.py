@@ -1,5 +1,5 @@
 """What was answered with 200 is there, whatever happens: kill -9 at random moments under mixed load, a full disk, a history that cannot
-be written, that was cut short or has a flipped bit. L3A_SERVE_KILLS: how many kills; L3A_SERVE_SEED: another course of events."""
+be written, that was cut short, damaged at its end by a power cut, or has a flipped bit; commands beside the server. L3A_SERVE_KILLS: how many kills; L3A_SERVE_SEED: another course of events."""
 import http.client
 import json
 import os
@@ -8,6 +8,7 @@ import resource
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -253,16 +254,18 @@ def damaged(scratch, folder):
             server.good("POST", "/v1/teach", {"pictures": [{"path": f"blue{i}.jpg", "tags": ["blue"]}]})
         server.stop(signal.SIGKILL)
     good = history.read_bytes()
-    for at in (before + 10, before + 300, (before + len(good)) // 2, len(good) - 3):
+    middle = (before + len(good)) // 2
+    for at in (before + 10, before + 300, middle):
         history.write_bytes(good[:at] + bytes([good[at] ^ 4]) + good[at + 1:])
         with Server(model, "--library", folder) as server:
             status, answer = server.ask("GET", "/v2/health/ready")
             assert status == 503 and "damaged at byte" in answer["error"], (at, status, answer)
+            assert "which loses 1 of the 3 lessons" in answer["error"] and "which loses 3." in answer["error"], (at, answer)
             assert len(server.good("GET", "/v1/classes")["classes"]) == 2  # as in the model file
             assert server.good("POST", "/v1/tag", {"pictures": [{"path": "red0.jpg"}]})["pictures"][0]["tags"]
             status, answer = server.ask("POST", "/v1/teach", {"pictures": [{"path": "blue4.jpg", "tags": ["blue"]}]})
             assert status == 503 and "damaged" in answer["error"], (status, answer)
-            if at == len(good) - 3:  # the administrator restores the file
+            if at == middle:  # the administrator restores the file
                 history.write_bytes(good)
                 server.process.send_signal(signal.SIGHUP)
                 for _ in range(200):
@@ -271,13 +274,83 @@ def damaged(scratch, folder):
                     time.sleep(0.05)
                 assert len(server.good("GET", "/v1/history")["lessons"]) == 5
             server.stop(signal.SIGKILL)
-            assert at == len(good) - 3 or history.read_bytes()[:at] == good[:at], "the damaged history was changed"
+            assert at == middle or history.read_bytes()[:at] == good[:at], "the damaged history was changed"
+    history.write_bytes(good[:middle] + bytes([good[middle] ^ 4]) + good[middle + 1:])
+    for ending in ("", ".history"):
+        shutil.copy(f"{model}{ending}", f"{scratch / 'repaired.l3a'}{ending}")
+    done = run("history", scratch / "repaired.l3a", "--repair")
+    assert "2 changes" in done.stdout and "1 lesson is lost" in done.stdout and "lost: lesson 4 to 4" in done.stderr, (done.stdout, done.stderr)
+    assert (scratch / "repaired.l3a.history.damaged-1").read_bytes() == history.read_bytes()
+    assert [lesson["lesson"] for lesson in lessons_of(scratch / "repaired.l3a")] == [1, 2, 3, 4]
     history.write_bytes(good[:-5])  # as a process leaves it that is killed while it writes
     with Server(model, "--library", folder) as server:
         assert len(server.good("GET", "/v1/history")["lessons"]) == 4 and server.good("GET", "/v2/health/ready")["ready"]
         server.good("POST", "/v1/teach", {"pictures": [{"path": "blue2.jpg", "tags": ["blue"]}]})
         server.stop(signal.SIGKILL)
     assert len(lessons_of(model)) == 5
+
+
+def power_cut(scratch, folder):
+    """Six lessons are answered; then the end of the history is as a power cut can leave it. Every lesson before that counts, and the next one
+    is taken."""
+    model, history, copy = scratch / "cut.l3a", scratch / "cut.l3a.history", scratch / "cut.l3a.history.damaged-1"
+    serving.teach_model(model, folder)
+    ends = []
+    with Server(model, "--library", folder) as server:
+        for i in range(6):
+            server.good("POST", "/v1/teach", {"pictures": [{"path": f"blue{i}.jpg", "tags": ["blue"]}]})
+            ends.append(history.stat().st_size)
+        server.stop(signal.SIGKILL)
+    good, saved = history.read_bytes(), model.read_bytes()
+    for damaged, lessons in ((good[:ends[4]] + bytes(ends[5] - ends[4]), 5), (good + bytes(4096), 6), (good + os.urandom(300), 6)):
+        history.write_bytes(damaged)
+        model.write_bytes(saved)
+        copy.unlink(missing_ok=True)
+        with Server(model, "--library", folder) as server:
+            assert server.good("GET", "/v2/health/ready")["ready"]
+            assert any("damaged from byte" in line for line in server.said), server.said
+            assert len(server.good("GET", "/v1/history")["lessons"]) == 2 + lessons
+            assert {"name": "blue", "pictures": lessons}.items() <= server.good("GET", "/v1/classes")["classes"][2].items()
+            server.good("POST", "/v1/teach", {"pictures": [{"path": "grey0.jpg", "tags": ["grey"]}]})
+            assert copy.read_bytes() == damaged[ends[lessons - 1]:]
+            server.stop(signal.SIGKILL)
+        assert len(lessons_of(model)) == 3 + lessons
+
+
+def beside(scratch, folder):
+    """Commands that change the model are refused while the server runs, even if somebody removes its lock file."""
+    model, lock = scratch / "beside.l3a", scratch / ".beside.l3a.l3a-lock"
+    serving.teach_model(model, folder)
+    commands = (["undo", model], ["rename", model, "red", "crimson"], ["forget", model, "--classes", "red"],
+                ["teach", model, folder / "grey0.jpg", "--tags", "grey"], ["history", model, "--repair"])
+    with Server(model, "--library", folder) as server:
+        for i in range(2):
+            server.good("POST", "/v1/teach", {"pictures": [{"path": f"blue{i}.jpg", "tags": ["blue"]}]})
+            for words in commands:
+                done = subprocess.run([serving.COMMAND, *map(str, words)], capture_output=True, text=True)
+                assert done.returncode == 2 and "another process is changing this file" in done.stderr, (words, done)
+            assert len(lessons_of(model)) == 3 + i  # reading is allowed
+            lock.unlink()  # the next lesson locks again
+        server.good("POST", "/v1/teach", {"pictures": [{"path": "blue2.jpg", "tags": ["blue"]}]})
+        lock.unlink()
+        run("undo", model)  # nobody can prevent that now
+        status, answer = server.ask("POST", "/v1/teach", {"pictures": [{"path": "blue3.jpg", "tags": ["blue"]}]})
+        assert status == 409 and "has been replaced" in answer["error"], (status, answer)
+        server.good("POST", "/v1/teach", {"pictures": [{"path": "blue3.jpg", "tags": ["blue"]}]})
+        assert len(server.good("GET", "/v1/history")["lessons"]) == 5
+        assert server.stop() == 0
+    assert len(lessons_of(model)) == 5
+    with Server(model, "--library", folder) as server:
+        server.good("POST", "/v1/teach", {"pictures": [{"path": "grey1.jpg", "tags": ["grey"]}]})
+        server.stop(signal.SIGKILL)
+    run("forget", model, "--classes", "red")  # the lesson that only the history had is not lost
+    assert len(lessons_of(model)) == 0  # the history of the model before is of no use any more
+    with Server(model, "--library", folder) as server:
+        assert [tag["name"] for tag in server.good("GET", "/v1/classes")["classes"]] == ["green", "blue", "grey"]
+        server.good("POST", "/v1/teach", {"pictures": [{"path": "grey2.jpg", "tags": ["grey"]}]})
+        assert server.stop() == 0
+    run("rename", model, "green", "lime")
+    run("undo", model)
 
 
 def saved_in_time(scratch, folder):
@@ -300,6 +373,8 @@ def saved_in_time(scratch, folder):
 def main(scratch, folder):
     saved_in_time(scratch, folder)
     damaged(scratch, folder)
+    power_cut(scratch, folder)
+    beside(scratch, folder)
     unwritable(scratch, folder)
     full_disk(scratch, folder)
     unsaved(scratch, folder)

@@ -210,6 +210,31 @@ static void entries_survive_saving(void **state) {
     l3a_context_free(context);
 }
 
+/* The clock goes back, or is far off: lessons keep their order, and what it said. */
+static void clocks_that_jump(void **state) {
+    static const int64_t seconds[] = {INT64_MAX, INT64_MIN, -5};
+    l3a_context *context = make_context(1);
+    l3a_model *model = NULL;
+    l3a_history_entry entry = {.size = sizeof entry};
+    l3a_history *history = three_lessons(context, &model);
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        history->entries[i]->seconds = seconds[i];
+    }
+    assert_ok(context, l3a_history_save(history));
+    l3a_history_free(history);
+    l3a_model_free(model);
+    assert_ok(context, l3a_history_open(context, model_path, &history));
+    for (size_t i = 0; i < 3; i++) {
+        assert_ok(context, l3a_history_entry_at(history, i, &entry));
+        assert_true(entry.number == i + 1 && entry.seconds == seconds[i] && entry.can_undo);
+    }
+    assert_ok(context, l3a_history_undo(history, NULL));
+    assert_int_equal(l3a_history_count(history), 2);
+    l3a_history_free(history);
+    l3a_context_free(context);
+}
+
 /* "cat; dog" for what is shown; "not cat" if nothing is. */
 static void tags_of_pictures(void **state) {
     l3a_context *context = make_context(1);
@@ -1467,6 +1492,7 @@ static void nothing_to_expect(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(entries_survive_saving),
+        TEST(clocks_that_jump),
         TEST(tags_of_pictures),
         TEST(undo_goes_back_to_the_beginning),
         TEST(changes_between_saves),
