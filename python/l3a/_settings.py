@@ -80,7 +80,7 @@ class L3ASettings:
         the features have.
     score_views : int 0 to 1000, default 0
         Views of images that are scored; 0: those that are learned.
-    pseudo_from : {"whole", "mean", "combined"}, default "whole"
+    pseudo_from : {"whole", "mean", "combined"}, default "mean"
         Score that gives pseudo-labels to images with views: the whole picture's, the mean of it and of the mean
         crop's, or the one that images are scored with.
     privacy_limit : int from 0, default 64

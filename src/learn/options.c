@@ -51,7 +51,7 @@ static const struct setting settings[] = {
             "features have"),
     INTEGER(score_views, "score-views", 0, 1000, "0", "views of images that are scored; 0: those that are learned"),
     CHOICE(
-        pseudo_from, "pseudo-from", "whole|mean|combined", "whole",
+        pseudo_from, "pseudo-from", "whole|mean|combined", "mean",
         "score that gives pseudo-labels to images with views: the whole picture's, the mean of it and of the mean crop's, or the "
         "one that images are scored with"),
     INTEGER(privacy_limit, "privacy-limit", 0, LARGEST_INTEGER, "64", "warn about phases with fewer images; 0: never"),

@@ -69,7 +69,7 @@ def dynamic(scores, target):
 class Reference:
     """A model without parts, that learns phase after phase."""
 
-    def __init__(self, gamma, weights="sqrt", pseudo="fixed", eta=0.7, tau=2.9, rule="whole"):
+    def __init__(self, gamma, weights="sqrt", pseudo="fixed", eta=0.7, tau=2.9, rule="mean"):
         self.gamma, self.weights, self.pseudo, self.eta, self.tau, self.rule = gamma, weights, pseudo, eta, tau, rule
         self.a, self.c, self.w = np.zeros((DIM, DIM)), np.zeros((DIM, 0)), np.zeros((DIM, 0))
         self.f, self.label_weight, self.phases = np.zeros(0), np.zeros(0), []
@@ -124,14 +124,14 @@ def phases(folder):
     for name, weights, pseudo, solver, limit, rule in (
             ("plain", "sqrt", "fixed", "sums", 1e-9, None), ("without weights", "none", "fixed", "sums", 1e-9, None),
             ("dynamic", "sqrt", "dynamic", "sums", 1e-9, None), ("without pseudo-labels", "sqrt", "off", "sums", 1e-9, None),
-            ("recursive", "sqrt", "fixed", "recursive", 1e-8, None), ("mean", "sqrt", "fixed", "sums", 1e-9, "mean"),
-            ("dynamic mean", "none", "dynamic", "sums", 1e-9, "mean"), ("combined", "sqrt", "fixed", "sums", 1e-9, "combined"),
+            ("recursive", "sqrt", "fixed", "recursive", 1e-8, None), ("whole", "sqrt", "fixed", "sums", 1e-9, "whole"),
+            ("dynamic whole", "none", "dynamic", "sums", 1e-9, "whole"), ("combined", "sqrt", "fixed", "sums", 1e-9, "combined"),
             ("dynamic combined", "sqrt", "dynamic", "sums", 1e-9, "combined"), ("recursive combined", "sqrt", "fixed", "recursive", 1e-8, "combined")):
         x, y = make(150, 4)
         path, model = save(folder / "train", x, y), folder / f"{name}.model"
         settings = {"dim": DIM, "gamma": 3, "precision": "double", "weights": weights, "pseudo": pseudo, "eta": 0.6, "solver": solver, "block": 64,
                     "thresholds": "per-class", **({"pseudo-from": rule} if rule else {})}
-        reference = Reference(3, weights, pseudo, 0.6, rule=rule or "whole")
+        reference = Reference(3, weights, pseudo, 0.6, rule=rule or "mean")
         for first in range(0, CLASSES, 2):
             learn(model, path, settings, first, first + 2)
             reference.learn(x, y, first, first + 2)
@@ -140,7 +140,7 @@ def phases(folder):
             close(tensors["cross"], reference.c, f"{name}: C after {first + 2} classes", limit)
             close(tensors["label_weight"], reference.label_weight, f"{name}: the weights of labels", limit)
             check((tensors["counts"] == reference.f).all(), f"{name}: counts are those of images")
-            check(about["views"] == "4" and about["pseudo-from"] == (rule or "whole"), f"{name}: the file says so")
+            check(about["views"] == "4" and about["pseudo-from"] == (rule or "mean"), f"{name}: the file says so")
             check(about["version"] == ("6" if pseudo == "off" or rule == "combined" else "7"), f"{name}: version {about['version']}")
         told = [line.split() for line in about["phases"].split("\n")]
         check([(int(p[4]), round(float(p[5]), 9)) for p in told] == [(int(n), e) for n, e in reference.phases], f"{name}: pseudo-labels {told} {reference.phases}")
@@ -216,7 +216,7 @@ def rules(folder):
         l3a(*shared, *given, "-o", folder / f"run {name}")
         told[name] = numbers(folder / f"run {name}")
     record = (folder / "run default" / "run.json").read_text()
-    check('"pseudo-from": "whole"' in record and "pseudo-from" not in (folder / "run combined" / "run.json").read_text().split('"given"')[0].split('"run"')[1],
+    check('"pseudo-from": "mean"' in record and "pseudo-from" not in (folder / "run combined" / "run.json").read_text().split('"given"')[0].split('"run"')[1],
           "the record has a rule that is not the old one")
     (folder / "began").mkdir()
     lines = [line for line in record.split("\n") if '"pseudo-from"' not in line]

@@ -53,7 +53,7 @@ static const struct {
                      {"gamma-from", "images"},
                      {"views", "1"},
                      {"score-views", "0"},
-                     {"pseudo-from", "whole"},
+                     {"pseudo-from", "mean"},
                      {"privacy-limit", "64"},
                      {"ratio", "1"},
                      {"kernel-width", "0.5"},
@@ -106,7 +106,7 @@ static void every_field_gets_its_default(void **state) {
     assert_int_equal(options.model.keep_phases, 0);
     assert_int_equal(options.model.views, 1);
     assert_int_equal(options.model.score_views, 0);
-    assert_int_equal(options.model.pseudo_from, L3A_PSEUDO_FROM_WHOLE);
+    assert_int_equal(options.model.pseudo_from, L3A_PSEUDO_FROM_MEAN);
     assert_int_equal(options.model.privacy_limit, 64);
     assert_true(options.method.ratio == 1);
     assert_true(options.method.kernel_width == 0.5);
@@ -383,7 +383,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
                                             {"gamma-from", "sums"},
                                             {"views", "13"},
                                             {"score-views", "15"},
-                                            {"pseudo-from", "mean"},
+                                            {"pseudo-from", "whole"},
                                             {"privacy-limit", "65"},
                                             {"ratio", "2"},
                                             {"kernel-width", "0.125"},
@@ -423,7 +423,7 @@ static void setting_by_name_sets_the_field_of_that_name(void **state) {
     expected.model.gamma_from = L3A_GAMMA_FROM_SUMS;
     expected.model.views = 13;
     expected.model.score_views = 15;
-    expected.model.pseudo_from = L3A_PSEUDO_FROM_MEAN;
+    expected.model.pseudo_from = L3A_PSEUDO_FROM_WHOLE;
     expected.model.privacy_limit = 65;
     expected.method.ratio = 2;
     expected.method.kernel_width = 0.125;
