@@ -227,8 +227,9 @@ static l3a_status claim_part(struct extraction *e, uint64_t *size) {
     TRY(target_find(e->context, e->path, &target));
     e->file = files->open(e->part, O_RDWR | O_CREAT | O_NOFOLLOW, target_mode(&target));
     const int code = e->file < 0 || files->lock(e->file, e->part) || files->size(e->file, size) ? errno : 0;
-    FAIL_IF(code == EWOULDBLOCK || code == ESTALE, e->context, L3A_ERROR_IO, "wait until it has finished, or choose another file",
-            "%s: another process is extracting to this file", e->part);
+    FAIL_IF(code == EWOULDBLOCK || code == EDEADLK || code == ESTALE, e->context, L3A_ERROR_IO,
+            "wait until it has finished, or choose another file", "%s: %s process is extracting to this file", e->part,
+            code == EDEADLK ? "this" : "another");
     FAIL_IF(code == ELOOP || code == ESPIPE || code == ENXIO, e->context, L3A_ERROR_EXISTS, "move it away, or choose another file",
             "%s: l3a needs this name for its intermediate results, but it is not a regular file", e->part);
     if (code) {

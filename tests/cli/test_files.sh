@@ -38,7 +38,11 @@ at_once() {
 }
 # within COMMAND...: it ends by itself; 124 says that it hung
 within() {
-    timeout -k 5 60 "$@"
+    timeout -k 5 60 "$@" 8>&- 9>&-
+}
+# A command does not inherit the descriptors that hold locks here: it would hold them, too.
+l3a() {
+    "$L3A_BUILD/l3a" "$@" 8>&- 9>&-
 }
 # hold MODEL: this shell holds the model's lock, until let_go
 hold() {

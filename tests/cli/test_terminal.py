@@ -117,7 +117,7 @@ def in_line(what, texts):
 
 output("learn", "model", "--features", "names.safetensors", "--classes", "@names.txt", "--dim", "64")
 shown = output("eval", "model", "--features", "names.safetensors")
-in_line("a table of eval", [line for line in shown if line.startswith(tuple(names))])
+in_line("a table of eval", [line for line in shown if line.startswith((*names, "z\\"))])  # a space without a width is shown
 shown = output("predict", "model", "--features", "names.safetensors", "--top", "1")
 in_line("a table of tags", [line[:line.rindex(" ", 0, line.rindex(" "))] for line in shown])
 shown = output("info", "model")
