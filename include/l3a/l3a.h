@@ -1246,8 +1246,8 @@ L3A_PUBLIC l3a_status l3a_tagger_create(l3a_context *context, const char *model_
                                         const l3a_tagger_options *options, l3a_tagger **tagger);
 /* Learns the pictures of a lesson; readers use the new model from then on. A picture that was taught before, as the history knows
  * by its content, is left out if the judgement is the same, and otherwise an error that names it. Nothing is written before
- * l3a_tagger_save(). If the call fails while it computes or checks, the model is as before; if it fails while it learns, call
- * l3a_tagger_reload(). NULL options: the defaults; NULL report: not wanted. Since 0.3. */
+ * l3a_tagger_save(). If the call fails, the model is as before; up to 0.8, a failure while it learned needed l3a_tagger_reload().
+ * NULL options: the defaults; NULL report: not wanted. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_lesson_options *options,
                                        l3a_teach_report *report);
 /* 1 if pictures can be taught by the features that readers compute, 0 if not: the model learns views (setting `views`) that are not
