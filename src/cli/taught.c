@@ -244,7 +244,8 @@ static void print_json(const struct arguments *arguments, const l3a_model *model
             printf("}");
         }
     }
-    printf("%s],\n  \"background\": %g,\n  \"tags\": [", listed ? "\n  " : "", background[0]);
+    fputs(listed ? "\n  ],\n" : "],\n", stdout);
+    printf("  \"background\": %g,\n  \"tags\": [", background[0]);
     for (size_t k = 0; k < expectation->count; k++) {
         printf("%s\n    {\"tag\": ", k ? "," : "");
         print_json_string(l3a_model_class(model, k));
