@@ -18,8 +18,8 @@ struct l3a_lock {
     l3a_context *context;
     char *path;
     int file;
-    file_description identity;
-    l3a_lock *next; /* in the same context */
+    file_description identity; /* of the lock file; all 0: unknown */
+    l3a_lock *next;            /* in the same context */
 };
 
 static const struct timespec pause_between_tries = {0, 20 * 1000 * 1000};
@@ -185,9 +185,9 @@ void l3a_lock_free(l3a_lock *lock) {
     }
     file_description there;
     if (lock->file >= 0) {
-        if (context->files->describe(lock->path, &there) == 0 && there.device == lock->identity.device &&
-            there.inode == lock->identity.inode) { /* not the file of another process, after ours was removed */
-            context->files->remove(lock->path);
+        const bool known = lock->identity.inode && context->files->describe(lock->path, &there) == 0;
+        if (!known || (there.device == lock->identity.device && there.inode == lock->identity.inode)) {
+            context->files->remove(lock->path); /* but not the file of another process, after ours was removed */
         }
         context->files->close(lock->file);
     }

@@ -987,8 +987,10 @@ static l3a_status salvage(l3a_history *history, l3a_repair_report *report) {
             continue;
         }
         const uint64_t number = entry->number, missing = missing_before(&walk, entry);
-        if (missing) {
-            report_warning(context, "lost: lesson %" PRIu64 " to %" PRIu64 ", which cannot be read", number - missing, number - 1);
+        if (missing == 1) {
+            report_warning(context, "lost: lesson %" PRIu64 ", which cannot be read", number - 1);
+        } else if (missing) {
+            report_warning(context, "lost: lessons %" PRIu64 " to %" PRIu64 ", which cannot be read", number - missing, number - 1);
         }
         enum verdict verdict = walk_on(&walk, &history->journal, entry);
         if (verdict == USE) {
