@@ -63,6 +63,11 @@ class Data:
         scores = scores.reshape(-1, self.views, scores.shape[1])
         return (scores[:, 0] + 2 * scores[:, 1:].max(1)) / 3 if self.views > 1 else scores[:, 0]
 
+    def label_scores(self, scores):
+        """The scores that give images pseudo-labels."""
+        scores = scores.reshape(-1, self.views, scores.shape[1])
+        return (scores[:, 0] + scores[:, 1:].mean(1)) / 2 if self.views > 1 else scores[:, 0]
+
     def test_scores(self, score):
         return self.combine(score(self.test.reshape(-1, self.width)))
 
@@ -141,7 +146,7 @@ def analytic(data, protocol, dim, gamma=GAMMA, weights="none", pseudo=False, exp
         x.append(expand(data.rows_of(rows)))
         made = 0
         if pseudo and low:
-            target[:, :low] = data.combine(x[-1] @ w) > np.log(ETA / (1 - ETA))
+            target[:, :low] = data.label_scores(x[-1] @ w) > np.log(ETA / (1 - ETA))
             made = int(target[:, :low].sum())
         y.append(data.per_row(target))
         omega.append(data.weigh(row_weights(target[:, :high], counts, weights)))
