@@ -4,7 +4,7 @@
   bench/views_study.py --features FOLDER [--tables LIST] [--seeds 2025,2026] [--dim 2048] [--gamma 3000] [--large]
 
 FOLDER holds feature files with 14 views: {voc-trainval, voc-test, coco-train2014, coco-val2014}.safetensors, as bench/views.py makes them. The tables
-are thresholds, combine, gamma, width, region and pseudo. --large adds d = 8192 to `width`: 5 GB and many minutes.
+are thresholds, combine, gamma, width and region. --large adds d = 8192 to `width`: 5 GB and many minutes.
 
 An image with c crops has the rows x_0 of the whole picture and x_1 … x_c of the crops; crops 1 to 5 are the large ones, 6 to 14 those of the 3 x 3
 grid. x_0 weighs ω, a crop ω/c. s = (s_0 + λ max s_i)/(1 + λ), λ = 2. x is a row of the random layer and the features. A phase p has the sums
@@ -326,47 +326,10 @@ def table_region(given):
         line(way, *(f"{v:.{digits}f}" for name in SETS for v, digits in zip(np.mean(sets[name], 0), (2, 1))))
 
 
-def plain(given, name, seed, views, source, gamma=1000, eta=0.7):
-    """Plain l3a over all phases, without the features beside the layer: the last mAP, and how many pseudo-labels were made and were right."""
-    (z, y), (z_test, y_test) = split(given, name, seed, False)
-    step, classes, keep, least = SETS[name][2], y.shape[1], [0, *CROPS[views]], np.log(eta / (1 - eta))
-    share = np.append(1, np.full(views, 1 / views)).astype(np.float32)[:, None]
-    gram, cross, counts, made, right = np.zeros((given.dim, given.dim)), np.zeros((given.dim, classes)), np.zeros(classes), 0, 0
-    for first in range(0, classes, step):
-        last = min(first + step, classes)
-        rows = np.flatnonzero(y[:, first:last].any(1))
-        counts[first:last] = y[rows, first:last].sum(0)
-        for block in np.array_split(rows, 1 + len(rows) // 256):
-            x, target = expand(z[block][:, keep], given.dim, seed, skip=False), np.zeros((len(block), last), np.float32)
-            target[:, first:] = y[block, first:last]
-            if first and source != "none":
-                s = x @ solution.astype(np.float32)
-                target[:, :first] = (combine(s) if source == "combined" else s[:, 0]) > least
-                made, right = made + target[:, :first].sum(), right + (target[:, :first] * y[block, :first]).sum()
-            omega = target @ class_weights(counts[:last]) / target.sum(1)
-            cross[:, :last] += (x * share).sum(1).T @ (omega[:, None] * target)
-            x = (x * np.sqrt(share * omega[:, None, None].astype(np.float32))).reshape(-1, given.dim)
-            gram += x.T @ x
-        solution = np.linalg.solve(gram + gamma * np.eye(given.dim), cross[:, :last])
-    return average_precision(combine(view_scores(z_test, solution, given.dim, seed, views, skip=False)), y_test), made, right
-
-
-def table_pseudo(given):
-    """Plain l3a with 14 views, γ = 1,000 and η = 0.7, test table: pseudo-labels from the combined score, from the score of the whole picture alone, or
-    none. Last mAP, pseudo-labels made, and the share of them that are right. Mean over the seeds."""
-    head("pseudo-labels from", *(f"{name} {what}" for name in SETS for what in ("mAP", "made", "right")))
-    for source, label in ("combined", "the combined score"), ("whole", "the whole picture"), ("none", "nothing: there are none"):
-        cells = []
-        for name in SETS:
-            last, made, right = np.mean([plain(given, name, seed, 14, source) for seed in given.seeds], 0)
-            cells += [f"{last:.2f}", f"{made:.0f}", f"{100 * right / made:.0f} %" if made else "–"]
-        line(label, *cells)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--features", required=True)
-    parser.add_argument("--tables", default="thresholds,combine,gamma,width,region,pseudo")
+    parser.add_argument("--tables", default="thresholds,combine,gamma,width,region")
     parser.add_argument("--seeds", default=(2025, 2026), type=lambda text: tuple(map(int, text.split(","))))
     parser.add_argument("--dim", type=int, default=2048)
     parser.add_argument("--gamma", type=float, default=3000)
