@@ -142,7 +142,7 @@ const char report_style[] =
     "@media print{body{background:#fff;font-size:12px;-webkit-print-color-adjust:exact;"
     "print-color-adjust:exact}header,main,footer{max-width:none;padding:0}.card{border:0;border-top:1px solid var(--rule);"
     "border-radius:0;padding:14px 0;margin:0}figure,tr,.tiles,pre,p{break-inside:avoid}h2,h3,section>p,.legend{break-after:avoid}"
-    ".two,.many,.heat{grid-template-columns:1fr 1fr}.tile{padding:8px 6px}.tile dd{font-size:14px}"
+    ".two,.many,.heat{grid-template-columns:1fr 1fr}.tile{padding:8px 10px}.tile dd{font-size:15px}"
     ".tiles{grid-template-columns:repeat(6,1fr)}.scroll{overflow:visible}table{font-size:11px}th,td{padding-right:8px}"
     ".help{min-width:0}details:not([open]){display:none}.strip{grid-template-columns:repeat(6,1fr)}"
     ".strip .tags{font-size:9px}}\n";

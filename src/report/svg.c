@@ -164,7 +164,7 @@ static void print_rectangle(struct canvas *canvas, const char *classes, double s
 void chart_begin(const struct chart *chart, const char *title, const char *description) {
     struct canvas *canvas = chart->canvas;
     char number[FIXED];
-    open_drawing(canvas, title, description, chart->height, 46, 10, 26, 44);
+    open_drawing(canvas, title, description, chart->height, 52, 10, 26, 44);
     for (size_t i = 0; i < chart->y.tick_count; i++) {
         const double y = down(chart, chart->y.ticks[i]);
         print_line(canvas, "grid", 0, 100, y, y);
