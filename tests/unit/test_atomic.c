@@ -419,7 +419,7 @@ static size_t fail_everywhere(l3a_context *context, size_t call, bool commit, en
     assert_ok(context, calls[call].call(tagger));
     note_state(context, tagger, &after);
     bool fresh = false, met = true;
-    for (size_t number = 1; met; number += lasting ? STRIDE : 1) {
+    for (size_t number = 1; met; number += lasting || getenv("L3A_QUICK") ? STRIDE : 1) { /* one job of CI meets all of them */
         if (!fresh) {
             l3a_tagger_free(tagger);
             tagger = open_prepared(context, call, commit);
@@ -465,7 +465,7 @@ static void fail_all(bool parts, bool commit, enum target target) {
         }
     }
     print_message("%zu failures\n", failures);
-    assert_true(failures > (target == MEMORY ? 100 : 4) * CALLS);
+    assert_true(failures > (target == MEMORY ? 100 : 4) * CALLS / (getenv("L3A_QUICK") ? STRIDE : 1));
     l3a_context_free(context);
 }
 
