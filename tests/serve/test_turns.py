@@ -96,7 +96,12 @@ def errands(server, folder):
     for connection in asked:
         connection.sendall(path)
     assert server.good("POST", "/v1/tag", picture, {"Content-Type": "image/jpeg"})
-    refused = [connection for connection in asked if select.select([connection], [], [], 0)[0] and connection.recv(12) == b"HTTP/1.1 429"]
+    waiting, refused = set(asked), False
+    while waiting and not refused:
+        answered, _, _ = select.select(waiting, [], [], 60)
+        assert answered, "nobody is answered"
+        waiting.difference_update(answered)
+        refused = any(connection.recv(12) == b"HTTP/1.1 429" for connection in answered)
     assert refused, "there is no limit"
     for connection in asked:
         connection.close()
