@@ -2,7 +2,7 @@
 #include "format/pickle.h"
 
 #include "base/memory.h"
-#include "base/number.h"
+#include "common/number.h"
 
 #include <inttypes.h>
 #include <stdio.h>
