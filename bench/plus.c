@@ -1,7 +1,7 @@
 /* Compares learning all phases of a protocol with l3a+ and with l3a: the same rows of a feature file, the same dim, and all weights
  * solved after every phase. The two take turns in every phase, so that a change in the machine's speed affects both. Scoring and
  * files are not included. */
-#include <l3a/l3a.h>
+#include <l3a/l3a_experiment.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
  *
  * lessons: COUNT lessons of one picture each, from its features, to a tagger that commits them; and what they take on average,
  * the first hundred and the last. */
-#include <l3a/l3a.h>
+#include <l3a/l3a_experiment.h>
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -3,6 +3,7 @@
 #define L3A_FUZZ_H
 
 #include "base/context.h"
+#include "l3a/l3a_experiment.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 

@@ -1,6 +1,6 @@
 """Writes what the Python package has from elsewhere, so that nothing is written twice:
 
-- python/l3a/_declarations.py from include/l3a/l3a.h: its enums, structs, callbacks and functions, for ctypes.
+- python/l3a/_declarations.py from the headers in include/l3a: their enums, structs, callbacks and functions, for ctypes.
 - python/l3a/_settings.py from the library's table of settings: the parameters of the estimators, with their types and help. The
   library is that of build/, or the one that the environment variable L3A_LIBRARY names.
 
@@ -19,7 +19,7 @@ import header  # noqa: E402
 
 NUMBERS = {"int": "c_int", "size_t": "c_size_t", "uint64_t": "c_uint64", "int64_t": "c_int64", "double": "c_double", "float": "c_float",
            "char": "c_char", "uint8_t": "c_uint8", "int8_t": "c_int8"}
-HEAD = '''"""What include/l3a/l3a.h declares: its enums, structs, callbacks and functions. Made by tools/make_python.py; do not edit."""
+HEAD = '''"""What the headers in include/l3a declare: enums, structs, callbacks and functions. Made by tools/make_python.py; do not edit."""
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_float, c_int, c_int8, c_int64, c_size_t, c_uint8,
                     c_uint64, c_void_p)
 from enum import IntEnum
@@ -204,7 +204,7 @@ def settings():
 
 
 def main():
-    made = declarations((SOURCE / "include/l3a/l3a.h").read_text())
+    made = declarations(header.read(SOURCE))
     (SOURCE / "python/l3a/_declarations.py").write_text(made)
     (SOURCE / "python/l3a/_settings.py").write_text(settings())
 

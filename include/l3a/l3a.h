@@ -1,20 +1,30 @@
 /* l3a: teach a multi-label classifier new classes, phase after phase, in closed form.
  *
- * This header is the whole public interface, meant to be read from top to bottom: the context that every other object belongs to,
- * the tagger, settings, feature tables, the model with its simple calls and then its explicit ones, metrics, whole experiments,
- * pictures, data sets and backbones, lessons, packed models, and what a file or the machine is. examples/tag.c, examples/teach.c
- * and examples/learn_and_tag.c are complete programs.
+ * This header is the manual, meant to be read from top to bottom: the context that every other object belongs to; the tagger, its
+ * lessons, their history, and packed models; settings, feature tables, and the model with its simple calls and then its explicit
+ * ones; pictures, data sets, backbones and extraction; what a file or the machine is. l3a_experiment.h has the rest: protocols,
+ * experiments that compare methods, their results and reports. examples/tag.c, examples/teach.c, examples/threads.c and
+ * examples/learn_and_tag.c are complete programs.
  *
- * Conventions:
+ * What is stable: everything here and in l3a_experiment.h, except the last section of this header. From 1.0 on, stable functions,
+ * fields and numbers keep their meaning until 2.0; until then, a minor version may change them, and docs/migration-0.10.md or its
+ * successor says how. The last section is experimental: a program sees it if it defines L3A_EXPERIMENTAL before it includes the
+ * header, and it may change with any version.
+ *
+ * Results and errors:
  * - A function that can fail returns an l3a_status. The context keeps the text of the last failure: l3a_error_text() says what went
- *   wrong, where and why, and l3a_error_hint() says what to do; hints name settings as l3a_option_at() lists them. A pointer to a
- *   new object is written only on success; other output arguments are meaningful only on success, unless stated otherwise.
+ *   wrong, where and why, and l3a_error_hint() says what to do; hints name settings as l3a_option_at() lists them.
+ * - A call that fails leaves every object and file as it was, unless its comment says what is left. A pointer to a new object is
+ *   written only on success; other output arguments are meaningful only on success, unless stated otherwise.
  * - A NULL is L3A_ERROR_ARGUMENT, unless the comment says what NULL means there. Only the `user` of a callback may always be NULL.
  *   Functions that do not return a status return 0 or NULL for a NULL object and do nothing with a NULL array. Functions that take
  *   an index return NULL, 0 or L3A_ERROR_ARGUMENT past the last item. Every *_free() accepts NULL. What is const is not changed.
+ *
+ * Memory:
  * - What a function hands out through a pointer to a pointer (l3a_model **model) belongs to the caller, who frees it with the
  *   *_free() of its type. A returned pointer to const belongs to the object it was asked of and lives as long as that
- *   object, unless stated otherwise. Strings and arrays passed in are copied, unless stated otherwise.
+ *   object, unless stated otherwise. Strings, arrays and bytes passed in are copied, unless stated otherwise: they can be freed
+ *   when the call returns.
  * - A struct that the caller declares begins with its own size, so that it can grow without breaking programs. Set the size, and
  *   leave what you do not need at 0, which is the default of every option:
  *
@@ -24,14 +34,28 @@
  *   its end; do not copy it or declare one. l3a_axis is the one exception: it has no size, and never changes.
  * - Functions, settings and fields that are newer than 0.2.0 say so: "since 0.3". L3A_VERSION_NUMBER tells a program at compile
  *   time what the header has, l3a_version_number() at run time what the library has.
- * - The library prints nothing, never exits, and keeps no global state. Different threads may use objects of different contexts at
- *   the same time. A context and everything made from it may be used by only one thread at a time. Only readers (l3a_reader) and
- *   tags are free of that: each reader may be used by a thread of its own, at the same time as the context and other readers.
- * - The library computes with OpenMP's threads, which spin while they wait unless the environment says otherwise. On a machine
- *   that other programs use too, that can make it several times slower. Start your program with OMP_WAIT_POLICY=passive: OpenMP
- *   reads the variable when the program starts, so neither the program nor the library can set it later. The command and the
- *   Python package do this by themselves.
  * - Matrices are stored row by row, one row per image. Strings are UTF-8 and end with a zero byte.
+ *
+ * Threads, processes and the environment:
+ * - The library prints nothing, never exits, installs no signal handler, and keeps no global state. Different threads may use
+ *   objects of different contexts at the same time. A context and everything made from it may be used by only one thread at a time;
+ *   the library takes no lock for it, so a program that shares a context between threads takes its own around every call. Only
+ *   readers (l3a_reader) and tags are free of that: each reader may be used by a thread of its own, at the same time as the context
+ *   and other readers.
+ * - Between processes, the lock of a model (l3a_lock) keeps two from changing one file at the same time. The library never takes it
+ *   by itself, except while it writes: whoever loads a model in order to change it holds the lock from before loading until after
+ *   saving. Reading and tagging need no lock.
+ * - After fork(), the child may call exec() or _exit(), and nothing of this library if the parent has used it: OpenMP's threads and
+ *   those of loaders do not exist there. Fork before the first context is created, and let each process make its own.
+ * - The library computes with OpenMP's threads, as many as the context has. They spin while they wait unless the environment says
+ *   otherwise, which can make the library several times slower on a machine that other programs use too. Start your program with
+ *   OMP_WAIT_POLICY=passive: OpenMP reads the variable when the program starts, so neither the program nor the library can set it
+ *   later. The command and the Python package do this by themselves. Each thread of yours that computes (a reader, a context) has
+ *   OpenMP threads of its own: a program with many of them should give the context one thread.
+ * - Of the environment, the library reads L3A_PLUGIN_PATH (where plug-ins are, before the folder of the library; not in programs
+ *   that run with another user's rights), the variables of mpirun and srun and L3A_ALONE (l3a_cluster_started), and on a GPU
+ *   NVIDIA_TF32_OVERRIDE, which it refuses. OpenMP and the matrix library read their own: OMP_…, OPENBLAS_CORETYPE. The locale does
+ *   not matter: numbers in files and settings have a decimal point.
  *
  * The method is "Label-Augmented Analytic Adaptation for Multi-Label Class-Incremental Learning" (ICML 2025); docs/method.md
  * explains it. */
@@ -51,8 +75,8 @@ extern "C" {
 #define L3A_PUBLIC
 #endif
 
-#define L3A_VERSION "0.9.0"
-#define L3A_VERSION_NUMBER 900 /* major * 10000 + minor * 100 + patch */
+#define L3A_VERSION "0.10.0"
+#define L3A_VERSION_NUMBER 1000 /* major * 10000 + minor * 100 + patch */
 
 /* The version of the library that is running, which may differ from the header's. */
 L3A_PUBLIC const char *l3a_version(void);
@@ -163,29 +187,6 @@ L3A_PUBLIC const char *l3a_error_hint(const l3a_context *context);
  * status, and the text of the context that is passed says why. The text is cut to capacity. Since 0.5. */
 L3A_PUBLIC l3a_status l3a_device_describe(l3a_context *context, const char *device, char *text, size_t capacity);
 
-/* Processes that mpirun or srun started together. They join by the plug-in libl3a-mpi.so, which is looked for next to the library
- * or in the folder L3A_PLUGIN_PATH. A program that has an MPI communicator does not need this: see examples/mpi.c. Since 0.6. */
-typedef struct l3a_cluster l3a_cluster;
-/* How many processes were started together, as the environment says, and the number of this one. 1: this process is alone, or the
- * environment variable L3A_ALONE is set, for processes that have nothing to do with each other. 0: there may be several, and only
- * l3a_cluster_open() can tell. */
-L3A_PUBLIC size_t l3a_cluster_started(size_t *process);
-/* Joins the processes that were started with this one, which all call this, once. A process that is alone makes a cluster of one,
- * without the plug-in. The context holds the error text, and must outlive the cluster. */
-L3A_PUBLIC l3a_status l3a_cluster_open(l3a_context *context, l3a_cluster **cluster);
-/* Sets what a context needs to work with the others, if there are any: sum, sum_user, process, processes, divide, lead_threads.
- * threads and memory_limit, if they are 0, become this process's share of what the processes on one machine have, and the device
- * "cuda" becomes one of its own, as far as there are enough. While the context waits for other processes, its on_event gets
- * progress events of the stage "share", and can cancel. Free the context before the cluster. */
-L3A_PUBLIC l3a_status l3a_cluster_join(l3a_cluster *cluster, l3a_context_options *options);
-/* Says that this process has done its work, or failed. Then waits for the others; after a failure, for two seconds at most. Returns
- * the lowest number of a process that failed; the number of processes if none did; or -1 if others are still at work. */
-L3A_PUBLIC int l3a_cluster_end(l3a_cluster *cluster, int failed);
-/* Ends all processes immediately, with that exit code. Returns only if there is no other process. */
-L3A_PUBLIC void l3a_cluster_abort(l3a_cluster *cluster, int code);
-/* Leaves the cluster, after l3a_cluster_end(). No process can join a second time. */
-L3A_PUBLIC void l3a_cluster_free(l3a_cluster *cluster);
-
 /* ---- Tagger ---------------------------------------------------------------------------------------------------------
  * A model with its backbone: from a picture to its tags. examples/tag.c is a complete program.
  *
@@ -200,6 +201,10 @@ L3A_PUBLIC void l3a_cluster_free(l3a_cluster *cluster);
 typedef struct l3a_tagger l3a_tagger;
 typedef struct l3a_reader l3a_reader;
 typedef struct l3a_tags l3a_tags;
+/* Below: the model and its settings, and feature tables. */
+typedef struct l3a_model l3a_model;
+typedef struct l3a_options l3a_options;
+typedef struct l3a_features l3a_features;
 
 typedef struct l3a_tagger_options {
     size_t size;          /* sizeof the struct */
@@ -222,16 +227,17 @@ typedef struct l3a_tagger_options {
  * that was taught pictures records where its backbone is: relative to the model's own folder, and as an absolute path. If it is in
  * neither place, the call fails with L3A_ERROR_NOT_FOUND; if the model has no such record, with L3A_ERROR_ARGUMENT. Strings and
  * structs in the options are copied. Pictures get the views that the options or else the model's settings say (since 0.4):
- * 1, 5, 9 or 14. */
+ * 1, 5, 9 or 14. A tagger that only tags needs no lock; to teach, take the model's lock (l3a_lock_take) before. */
 L3A_PUBLIC l3a_status l3a_tagger_open(l3a_context *context, const char *model_path, const l3a_tagger_options *options,
                                       l3a_tagger **tagger);
-/* Loads the model again from its path. Calls of readers that are in progress end with the old model; later ones use the new one. If
- * this fails, the old model stays. For the writer only. */
+/* Loads the model again from its path; what was taught and neither saved nor committed is lost. Calls of readers that are in
+ * progress end with the old model; later ones use the new one. If this fails, the old model stays: so a tagger of
+ * l3a_tagger_create() that was never saved cannot be reloaded (L3A_ERROR_NOT_FOUND). For the writer only. */
 L3A_PUBLIC l3a_status l3a_tagger_reload(l3a_tagger *tagger);
 /* The current model, until the next l3a_tagger_reload(). For the writer only. Tagging needs only a part of a model, so the first
  * call loads the whole of it, from the file as it is then; readers use that from then on. NULL if this fails, or if the tagger has
  * a packed model; the context has the text. */
-L3A_PUBLIC const struct l3a_model *l3a_tagger_model(l3a_tagger *tagger);
+L3A_PUBLIC const l3a_model *l3a_tagger_model(l3a_tagger *tagger);
 /* The path of its backbone's checkpoint; NULL if that is in the packed file. Since 0.8. */
 L3A_PUBLIC const char *l3a_tagger_backbone(const l3a_tagger *tagger);
 /* Free all its readers first. */
@@ -257,24 +263,6 @@ typedef int l3a_tags_callback(size_t index, l3a_status status, const l3a_tags *t
 L3A_PUBLIC l3a_status l3a_reader_tag_files(l3a_reader *reader, const char *const *paths, size_t count, l3a_tags_callback *on_tags,
                                            void *user);
 
-/* Tagging in steps (since 0.8), for programs that gather pictures from many places into batches: prepare each picture, compute the
- * features of many at a time, and score them. Readers of one tagger may share the steps: one can compute what others prepared. */
-/* Numbers that a prepared picture has, and numbers of its features; those of all views. 0 for NULL. Since 0.8. */
-L3A_PUBLIC size_t l3a_reader_inputs(const l3a_reader *reader);
-L3A_PUBLIC size_t l3a_reader_width(const l3a_reader *reader);
-/* From now on the reader refuses pictures with more pixels than this with L3A_ERROR_DATA, before it decodes them; 0: with more than
- * the tagger's picture options allow, which hold in any case. So a program can have large pictures decoded elsewhere. Since 0.9. */
-L3A_PUBLIC l3a_status l3a_reader_limit(l3a_reader *reader, uint64_t pixels);
-/* Decodes a picture and turns it into the backbone's input [l3a_reader_inputs()]. *checksum is what histories know it by. bytes may
- * be NULL if count is 0. Since 0.8. */
-L3A_PUBLIC l3a_status l3a_reader_prepare(l3a_reader *reader, const char *name, const void *bytes, size_t count, float *input,
-                                         uint64_t *checksum);
-/* Computes features [pictures x l3a_reader_width()] of inputs [pictures x l3a_reader_inputs()]. Since 0.8. */
-L3A_PUBLIC l3a_status l3a_reader_compute(l3a_reader *reader, const float *inputs, size_t pictures, float *features);
-/* Tags pictures by their features, all with the same model. The callback is that of l3a_reader_tag_files(). Since 0.8. */
-L3A_PUBLIC l3a_status l3a_reader_score(l3a_reader *reader, const float *features, size_t pictures, l3a_tags_callback *on_tags,
-                                       void *user);
-
 /* Tags are all classes of the model, sorted by score, the highest first. They do not change. Any thread may use and free them, even
  * after their reader and tagger were freed. */
 L3A_PUBLIC size_t l3a_tags_count(const l3a_tags *tags);
@@ -296,15 +284,198 @@ L3A_PUBLIC size_t l3a_tags_view(const l3a_tags *tags, size_t index);
 L3A_PUBLIC int l3a_tags_box(const l3a_tags *tags, size_t index, double box[4]);
 /* Tags from scores that l3a_model_score() has computed, for features that did not come from a reader. scores and thresholds have
  * one number per class of the model; l3a_model_thresholds() gives the thresholds. */
-L3A_PUBLIC l3a_status l3a_tags_create(const struct l3a_model *model, const float *scores, const double *thresholds,
-                                      l3a_tags **tags);
+L3A_PUBLIC l3a_status l3a_tags_create(const l3a_model *model, const float *scores, const double *thresholds, l3a_tags **tags);
 L3A_PUBLIC void l3a_tags_free(l3a_tags *tags);
+
+/* ---- Lessons and their history ----------------------------------------------------------------------------------------
+ * A lesson is a list of pictures with the classes that each shows. A tagger learns it at once, and what was taught can be listed,
+ * undone and corrected, as long as the model's history is kept. examples/teach.c is a complete program.
+ *
+ * The history is the file MODEL.history beside the model, readable only by its owner. For each picture taught it keeps the path,
+ * a checksum of the file, the judgement, and the features: 4 bytes times the width, about 800 bytes with 192 features and 3 KiB
+ * with 768. Features are not the picture, but they tell something about what it shows. The model itself never keeps any of this.
+ *
+ * Since 0.8, the history can be ahead of the model file: a process that commits its changes writes them to the history at once, and
+ * to the model file later. Opening the history brings the model up to date, even after that process was killed. */
+typedef struct l3a_lesson l3a_lesson;
+typedef struct l3a_history l3a_history;
+
+/* What is known about a picture (since 0.3). The judged set of a picture, the classes for which it is learned as showing or not
+ * showing them, is by default all classes: those that the model knows and all that pictures of the lesson show. So tags has to be
+ * complete. Without tags, but with classes in absent, only those are judged. No class can be in both tags and absent. Every class
+ * that is judged must be known, or some picture of the lesson must show it. */
+typedef struct l3a_judgement {
+    size_t size;               /* sizeof the struct */
+    const char *const *tags;   /* classes that it shows */
+    size_t tag_count;          /* 0, without absent, judged and only: it shows none of the classes */
+    const char *const *absent; /* classes that it does not show, judged in addition to the others */
+    size_t absent_count;
+    const char *const *judged; /* the judged set, if it is not the default: these, and those in tags and absent */
+    size_t judged_count;
+    int only; /* 1: nothing but tags and absent is judged; judged must be empty */
+} l3a_judgement;
+
+/* A lesson belongs to its context, and any tagger of the same context can learn it. A picture that cannot be added leaves the
+ * lesson as it was. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_lesson_create(l3a_context *context, l3a_lesson **lesson);
+/* Adds a picture, which is not opened yet. The names of classes lose spaces at both ends. A name that is empty, longer than 255
+ * bytes, not UTF-8, or contains ';' or a control character is L3A_ERROR_CLASS. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_lesson_add(l3a_lesson *lesson, const char *path, const l3a_judgement *judgement);
+/* The same from memory; the history and messages use name instead of a path. The bytes are copied, and kept until the lesson is
+ * freed. bytes may be NULL if count is 0. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_lesson_add_bytes(l3a_lesson *lesson, const char *name, const void *bytes, size_t count,
+                                           const l3a_judgement *judgement);
+L3A_PUBLIC size_t l3a_lesson_count(const l3a_lesson *lesson);
+/* The path or name of a picture. */
+L3A_PUBLIC const char *l3a_lesson_path(const l3a_lesson *lesson, size_t index);
+/* What l3a_tagger_teach() did with the picture: L3A_OK if it was learned, L3A_ERROR_EXISTS if it was left out because it has been
+ * taught before in the same way, L3A_ERROR_STATE if it has not been tried yet, and otherwise why it could not be read. Since 0.3.
+ */
+L3A_PUBLIC l3a_status l3a_lesson_outcome(const l3a_lesson *lesson, size_t index);
+/* The same in words, with the path; "" for L3A_OK. Since 0.3. */
+L3A_PUBLIC const char *l3a_lesson_problem(const l3a_lesson *lesson, size_t index);
+L3A_PUBLIC void l3a_lesson_free(l3a_lesson *lesson);
+
+typedef struct l3a_lesson_options {
+    size_t size;    /* sizeof the struct */
+    int strict;     /* 1: stop at a picture that cannot be read; 0: leave it out, and fail only if no picture can be read */
+    int no_history; /* 1: keep nothing of the pictures. This lesson, and those before it, can then not be undone. */
+    int instead;    /* 1: a picture that was taught before is first taken back; 0: with another judgement it is an error */
+    const l3a_judgement *was; /* with instead, for pictures that the history does not have: how they were taught; NULL: none was */
+    size_t most_new_classes;  /* that the lesson may bring; more are L3A_ERROR_CLASS; 0: any number. Since 0.9. */
+    size_t most_classes;      /* that the model may have with them; the same. Since 0.9. */
+} l3a_lesson_options;
+
+typedef struct l3a_teach_report {
+    size_t size;        /* sizeof the struct */
+    uint64_t images;    /* taught or taken back */
+    size_t new_classes; /* they come last in the model */
+    size_t parts;       /* of the model afterwards */
+    double gamma;       /* of the model afterwards */
+    int exact;          /* 1: the same images give this model in any order and in any number of calls; 0: class weights,
+                         * pseudo-labels, folded parts or a gamma chosen from the first images make a difference */
+} l3a_teach_report;
+
+/* Settings that suit teaching (since 0.3): l3a+ without class weights, 2048 wide. Those that were given by name stay. */
+L3A_PUBLIC l3a_status l3a_lesson_settings(l3a_context *context, l3a_options *options);
+/* Makes a tagger with a new model of these settings, without classes. Nothing is written before l3a_tagger_save(). A file at
+ * model_path is L3A_ERROR_EXISTS. options->backbone is needed, and remembered in the model. Hold the lock of model_path, from
+ * before this call until after l3a_tagger_save(). Since 0.3. */
+L3A_PUBLIC l3a_status l3a_tagger_create(l3a_context *context, const char *model_path, const l3a_options *settings,
+                                        const l3a_tagger_options *options, l3a_tagger **tagger);
+/* Learns the pictures of a lesson; readers use the new model from then on. A picture that was taught before, as the history knows
+ * by its content, is left out if the judgement is the same, and otherwise an error that names it. Nothing is written before
+ * l3a_tagger_save(), unless the tagger commits (l3a_tagger_options). Hold the model's lock. If the call fails, model, history and
+ * readers are as before, and the next lesson works; l3a_lesson_outcome() tells how far each picture got. The lesson stays the
+ * caller's, and can be taught again. NULL options: the defaults; NULL report: not wanted. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_lesson_options *options,
+                                       l3a_teach_report *report);
+/* As l3a_history_undo(), l3a_history_rename(), l3a_history_widen() and l3a_history_save(), with the tagger's model, and for its
+ * readers at once. Hold the model's lock. If one of them fails, model and readers are as before. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_tagger_undo(l3a_tagger *tagger, l3a_teach_report *report);
+L3A_PUBLIC l3a_status l3a_tagger_rename(l3a_tagger *tagger, const char *old_name, const char *new_name, int *exact);
+L3A_PUBLIC l3a_status l3a_tagger_widen(l3a_tagger *tagger, size_t dim);
+L3A_PUBLIC l3a_status l3a_tagger_save(l3a_tagger *tagger);
+/* The history of the tagger's model, which belongs to the tagger, is for the writer only, and valid until the tagger learns,
+ * undoes, renames, widens, reloads or is freed. Since 0.3. */
+L3A_PUBLIC l3a_status l3a_tagger_history(l3a_tagger *tagger, const l3a_history **history);
+
+/* A model with its history, without a backbone. Hold the model's lock (l3a_lock_take) from before opening until after saving.
+ * Since 0.3. */
+L3A_PUBLIC l3a_status l3a_history_open(l3a_context *context, const char *model_path, l3a_history **history);
+
+typedef struct l3a_repair_report {
+    size_t size;      /* sizeof the struct */
+    uint64_t bytes;   /* that could not be read; 0: the history was not damaged, and nothing was done */
+    uint64_t applied; /* changes that only the history had, and that are in the model now */
+    uint64_t lost;    /* lessons that are lost, as far as their numbers tell; a warning event names each */
+} l3a_repair_report;
+
+/* Repairs the history of a model that l3a_history_open() refuses because it is damaged (L3A_ERROR_CHECKSUM): applies the changes
+ * that can still be read to the model, saves it, and writes the history again without what was damaged. A lesson that cannot be
+ * read is lost, and with it changes that need it: renames, merges and corrections; a plain lesson needs no other. A warning event
+ * tells where a copy of the damaged file is: MODEL.history.damaged-N. Hold the model's lock. NULL report: not wanted. Since 0.9. */
+L3A_PUBLIC l3a_status l3a_history_repair(l3a_context *context, const char *model_path, l3a_repair_report *report);
+L3A_PUBLIC void l3a_history_free(l3a_history *history);
+L3A_PUBLIC const l3a_model *l3a_history_model(const l3a_history *history);
+/* Takes the last entry back: the model is as it was before, up to rounding. If nothing can be undone: L3A_ERROR_STATE, and the text
+ * says why. NULL report: not wanted. This and the calls below change only memory until l3a_history_save(); a failure leaves the
+ * history and its model as they were. */
+L3A_PUBLIC l3a_status l3a_history_undo(l3a_history *history, l3a_teach_report *report);
+/* As l3a_model_rename(), and adds an entry. */
+L3A_PUBLIC l3a_status l3a_history_rename(l3a_history *history, const char *old_name, const char *new_name, int *exact);
+/* Learns everything again with another width of the random layer. The history must reach back to the first picture. */
+L3A_PUBLIC l3a_status l3a_history_widen(l3a_history *history, size_t dim);
+/* Writes the history and the model, under the model's lock, which the caller holds. Whatever happens, the path holds the complete
+ * new model or what it held before, and the history agrees with it. After a failure (L3A_ERROR_FULL: the disk), what was taught is
+ * still in memory, and saving can be tried again. */
+L3A_PUBLIC l3a_status l3a_history_save(l3a_history *history);
+
+typedef struct l3a_history_entry {
+    size_t size;      /* sizeof the struct */
+    uint64_t number;  /* of the lesson; counts everything ever taught to this model that was not undone */
+    int64_t seconds;  /* when, since 1970 */
+    const char *kind; /* "teach", "instead" (some pictures were taken back first), "rename", "merge", "not kept" */
+    size_t pictures;  /* taught */
+    size_t taken_back;
+    size_t classes;                  /* that its pictures show: l3a_history_class() */
+    size_t new_classes;              /* the model did not know before */
+    const char *old_name, *new_name; /* of a rename or merge; else NULL */
+    int can_undo;                    /* 1 if undo can take back this entry and those after it */
+    uint64_t id; /* of this entry and no other, not 0: the number of a lesson that was undone is used again. Since 0.8. */
+} l3a_history_entry;
+
+/* Changes that were committed (l3a_tagger_options) and are not in the model's file yet. Opening the history applies them to the
+ * model; saving writes the model with them. Since 0.8. */
+L3A_PUBLIC uint64_t l3a_history_ahead(const l3a_history *history);
+
+/* Entries that the history still has, the oldest first. */
+L3A_PUBLIC size_t l3a_history_count(const l3a_history *history);
+/* L3A_ERROR_ARGUMENT past the last. The texts are valid until the history changes. */
+L3A_PUBLIC l3a_status l3a_history_entry_at(const l3a_history *history, size_t index, l3a_history_entry *entry);
+/* A class that the pictures of an entry show, and how many of them do. NULL past the last. */
+L3A_PUBLIC const char *l3a_history_class(const l3a_history *history, size_t entry, size_t index, size_t *pictures);
+/* A picture that an entry taught, and the classes that it shows: "cat; dog". If it shows none, those that it was judged for:
+ * "not cat; not dog". NULL past the last. */
+L3A_PUBLIC const char *l3a_history_picture(const l3a_history *history, size_t entry, size_t index);
+L3A_PUBLIC const char *l3a_history_tags(const l3a_history *history, size_t entry, size_t index);
+/* The size of the file, 0 if there is none, and its path. */
+L3A_PUBLIC uint64_t l3a_history_bytes(const l3a_history *history);
+L3A_PUBLIC const char *l3a_history_path(const l3a_history *history);
+/* Why nothing older than the first entry can be undone, in words; "" if the history reaches back to the first picture. */
+L3A_PUBLIC const char *l3a_history_gap(const l3a_history *history);
+
+/* ---- Packed models --------------------------------------------------------------------------------------------------
+ * Since 0.3: a file that holds what tagging needs, and nothing else. l3a_tagger_open() opens it like a model. It is much smaller
+ * than the model, which keeps sums for learning, and it cannot learn. With the backbone inside, one file is all that tagging needs.
+ */
+typedef enum l3a_pack_type { L3A_PACK_FLOAT16, L3A_PACK_INT8 } l3a_pack_type;
+
+typedef struct l3a_pack_options {
+    size_t size;            /* sizeof the struct */
+    l3a_pack_type type;     /* of the coefficients */
+    int with_backbone;      /* 1: the tensors of the backbone go into the file */
+    const char *backbone;   /* where it is; NULL: where the model's records lead to, as in l3a_tagger_open() */
+    int half_backbone;      /* 1: its tensors as float16, which changes the features a little; 0: float32 */
+    l3a_features *features; /* rows on which to measure the effect on scores; NULL: none */
+} l3a_pack_options;
+
+typedef struct l3a_pack_report {
+    size_t size;           /* sizeof the struct */
+    uint64_t bytes;        /* of the packed file */
+    uint64_t rows;         /* that were measured */
+    double largest_change; /* of a score on these rows, through rounding of the coefficients */
+    uint64_t changed;      /* row-class pairs that are predicted by only one of the two files */
+} l3a_pack_report;
+
+/* Packs the model in a file. NULL options: the defaults; NULL report: not wanted. The path holds the complete packed model
+ * afterwards or, on failure, what it held before. */
+L3A_PUBLIC l3a_status l3a_pack_write(l3a_context *context, const char *model_path, const l3a_pack_options *options,
+                                     const char *path, l3a_pack_report *report);
 
 /* ---- Settings -------------------------------------------------------------------------------------------------------
  * The settings of models and of the methods that experiments compare with them. l3a_option_at() lists them, each with its range,
  * its default and a line of help. Names have hyphens: "keep-phases". */
-typedef struct l3a_options l3a_options;
-
 /* All settings with their defaults. */
 L3A_PUBLIC l3a_status l3a_options_create(l3a_context *context, l3a_options **options);
 L3A_PUBLIC l3a_status l3a_options_copy(l3a_context *context, const l3a_options *options, l3a_options **copy);
@@ -362,8 +533,6 @@ L3A_PUBLIC int l3a_view_box(size_t views, size_t view, double box[4]);
 /* ---- Feature tables -------------------------------------------------------------------------------------------------
  * Rows of backbone features with labels: 1 present, 0 absent, -1 unknown. Features are read from the file in blocks; labels stay in
  * memory. A row is an image: with views (since 0.4), it has l3a_view_rows(views) times width numbers. */
-typedef struct l3a_features l3a_features;
-
 /* Opens a feature file: safetensors with `features` and optionally `labels`, `members` and `ids` (docs/formats.md). Verifies its
  * checksums if it has any. A table without rows is L3A_ERROR_DATA. */
 L3A_PUBLIC l3a_status l3a_features_open(l3a_context *context, const char *path, l3a_features **features);
@@ -440,8 +609,6 @@ L3A_PUBLIC l3a_status l3a_features_checksum(l3a_features *features, uint64_t *ch
 
 /* ---- Model: simple calls --------------------------------------------------------------------------------------------
  * A model keeps sums over images, never an image or its features. */
-typedef struct l3a_model l3a_model;
-
 typedef struct l3a_metrics { /* percent */
     size_t size;             /* sizeof the struct */
     double mean_ap;
@@ -455,8 +622,9 @@ typedef struct l3a_metrics { /* percent */
 L3A_PUBLIC l3a_status l3a_model_create(l3a_context *context, size_t width, const l3a_options *options, l3a_model **model);
 /* Loads a model file and verifies its checksums. */
 L3A_PUBLIC l3a_status l3a_model_load(l3a_context *context, const char *path, l3a_model **model);
-/* Writes a model file atomically: whatever happens, the path holds the complete new model or what it held before. Refused with
- * L3A_ERROR_STATE during a phase, and after a failure that left the model incomplete. */
+/* Writes a model file atomically: whatever happens, the path holds the complete new model or what it held before, and the model can
+ * be saved again. Refused with L3A_ERROR_STATE during a phase, and after a failure that left the model incomplete; with
+ * L3A_ERROR_IO while another context or process holds the lock of the path. */
 L3A_PUBLIC l3a_status l3a_model_save(l3a_model *model, const char *path);
 L3A_PUBLIC void l3a_model_free(l3a_model *model);
 
@@ -550,12 +718,6 @@ L3A_PUBLIC size_t l3a_model_inputs(const l3a_model *model);
 L3A_PUBLIC void l3a_model_thresholds(const l3a_model *model, double *thresholds);
 /* W [inputs x classes]; NULL before the first phase. */
 L3A_PUBLIC const double *l3a_model_coefficients(const l3a_model *model);
-/* Copies rows [first, first + count) of the symmetric matrix that the model keeps to rows [count x inputs]: the inverse
- * R = (A + gamma I)^-1 if l3a_model_is_inverse(), else the sum A, over all phases if they are kept apart. */
-L3A_PUBLIC l3a_status l3a_model_matrix(const l3a_model *model, size_t first, size_t count, double *rows);
-L3A_PUBLIC int l3a_model_is_inverse(const l3a_model *model);
-/* The sum C [inputs x classes]; NULL before the first phase. */
-L3A_PUBLIC const double *l3a_model_cross(const l3a_model *model);
 /* Texts kept in the model file: how the features were made, the method, … NULL if there is none. Valid until the record is set
  * again. */
 L3A_PUBLIC const char *l3a_model_record(const l3a_model *model, const char *key);
@@ -565,16 +727,6 @@ L3A_PUBLIC l3a_status l3a_model_set_record(l3a_model *model, const char *key, co
  * Phases bring new classes, and all their images are judged for the same classes. Teaching is more general: an image may be judged,
  * as present or absent, for any classes, known or new, and not judged for others. Images that were judged for the same classes add
  * up to one part, whenever they were taught. Since 0.3. */
-typedef struct l3a_teach_report {
-    size_t size;        /* sizeof the struct */
-    uint64_t images;    /* taught or taken back */
-    size_t new_classes; /* they come last in the model */
-    size_t parts;       /* of the model afterwards */
-    double gamma;       /* of the model afterwards */
-    int exact;          /* 1: the same images give this model in any order and in any number of calls; 0: class weights,
-                         * pseudo-labels, folded parts or a gamma chosen from the first images make a difference */
-} l3a_teach_report;
-
 /* Learns all rows of the table. A label of -1 says that the image was not judged for the class. A class that no row was judged for
  * is left out. A row that shows none of the classes it was judged for is learned too, as an image that does not show them. If the
  * call fails before the sums are complete, the model is as it was. */
@@ -585,16 +737,6 @@ L3A_PUBLIC l3a_status l3a_model_unteach(l3a_model *model, l3a_features *features
 /* Renames a class. If the model has a class new_name too, the two become one: *exact is then 0 if images may have been judged for
  * both, since those that show both count twice. */
 L3A_PUBLIC l3a_status l3a_model_rename(l3a_model *model, const char *old_name, const char *new_name, int *exact);
-/* Computes scores [rows x classes of the model] that each row would have in a model that was not taught this row. The table has the
- * features and labels with which the rows were taught. */
-L3A_PUBLIC l3a_status l3a_model_leave_out(l3a_model *model, l3a_features *features, float *scores);
-/* What a model does with pictures of something that it was never taught. Each class in turn is left out with all its images: which
- * share of them would a model that never had the class tag with each of the others? shares gets one number per class, from 0 to 1:
- * the mean over the classes that were left out; NaN if there is none, as in a model of one or two classes. An image counts if it
- * shows nothing else that the model knows, and was judged not to show the other class. The table is that of l3a_model_leave_out();
- * a class is left out only if all its images are in it, and if they are at most about 1,000 (fewer with views). If there are more
- * such classes than fit into 128 MiB, or they have more than 4,096 rows, some are chosen by the model's seed. Since 0.9. */
-L3A_PUBLIC l3a_status l3a_model_leave_out_classes(l3a_model *model, l3a_features *features, double *shares);
 
 /* ---- Model: merging and forgetting ----------------------------------------------------------------------------------
  * A model consists of sums over images, so what was learned in several places can be added up, and what was learned can be
@@ -662,244 +804,6 @@ L3A_PUBLIC void l3a_phase_abandon(l3a_model *model);
  * class is predicted. average_precision gets one number per class; NULL: not wanted. */
 L3A_PUBLIC l3a_status l3a_measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes,
                                   const double *thresholds, l3a_metrics *metrics, double *average_precision);
-
-/* ---- Protocols ------------------------------------------------------------------------------------------------------
- * "B<b>-C<c>": b classes in the first phase (0: c), then c per phase. Phase t, counted from 0, has the classes
- * [bounds[t], bounds[t + 1]); bounds needs room for classes + 1 numbers. */
-L3A_PUBLIC l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t classes, size_t *bounds,
-                                         size_t *phases);
-/* Fills order with a permutation of the names. how is "lexicographic", "shuffle:SEED", or the path of a file with one name per
- * line. */
-L3A_PUBLIC l3a_status l3a_class_order(l3a_context *context, const char *const *names, size_t count, const char *how, size_t *order);
-
-/* ---- Experiments ----------------------------------------------------------------------------------------------------
- * An experiment takes every method, with every combination of the values given for some settings, and every seed through every
- * phase of a protocol, and through every class order if there are several. A method with settings is a point. The results go to a
- * folder, from which an interrupted experiment can be resumed.
- *
- * A run has one point per method. Its folder has run.json, the tables of all methods, timings.csv, report.html, and the model of
- * the first method, class order and seed; model and tables are written after every phase.
- * A grid (a sweep) has any number of points. Points that share the random layer are learned together: rows are read and expanded
- * once, and sums are computed once for all points, except for rows on which their pseudo-labels differ. Its folder has sweep.json,
- * sweep.csv (one row per point, seed and phase), report.html, and in points/ the folder of a run for each point, without models;
- * they are written when the points that are learned together have finished a seed. */
-typedef struct l3a_experiment l3a_experiment;
-
-/* A setting that varies. This struct never changes, because arrays of it are passed. */
-typedef struct l3a_axis {
-    const char *name;          /* of a setting */
-    const char *const *values; /* for eta, "dynamic" means pseudo = dynamic */
-    size_t count;
-} l3a_axis;
-
-typedef struct l3a_experiment_options {
-    size_t size;                 /* sizeof the struct */
-    l3a_features *train, *test;  /* both are needed; everything else has a default */
-    const char *protocol;        /* as in l3a_protocol_parse(); NULL: B0-C10 */
-    const char *class_order;     /* as in l3a_class_order(); NULL: lexicographic */
-    const char *const *methods;  /* names from l3a_method_at(), of methods that run */
-    size_t method_count;         /* 0: only l3a */
-    const uint64_t *seeds;       /* of the random layer; used instead of the setting seed */
-    size_t seed_count;           /* 0: only 2025 */
-    const l3a_options *settings; /* copied; NULL: the defaults. views and score-views are those of the tables */
-    const l3a_axis *axes;        /* the settings that vary */
-    size_t axis_count;
-    int grid;              /* 1: a grid even if no setting varies; 0: a grid if some setting varies, otherwise a run */
-    const char *folder;    /* NULL: nothing is written */
-    int resume;            /* 1: resume what is in the folder, if anything; 0: a run or grid in the folder is L3A_ERROR_EXISTS */
-    const char *command;   /* recorded, so that the experiment can be repeated; NULL: none */
-    const char *directory; /* recorded with the command: where its relative paths start; NULL: none */
-    int no_report;         /* 1: do not write report.html at the end */
-    const char *pictures;  /* for the report: the data set with the test pictures; NULL: the one that the test table records */
-    /* Several class orders, each as in l3a_class_order(), instead of class_order. Since 0.7. */
-    const char *const *class_orders;
-    size_t class_order_count; /* 0: only class_order */
-} l3a_experiment_options;
-
-/* What an experiment would do. */
-typedef struct l3a_workload {
-    size_t size; /* sizeof the struct */
-    size_t classes, phases, points, seeds;
-    size_t passes;           /* over the training rows, per order and seed; points that are learned together share one */
-    double flops;            /* estimate, over all points, orders and seeds */
-    uint64_t memory;         /* bytes at the peak */
-    uint64_t file;           /* bytes of the largest model file; 0 for a grid, which keeps none */
-    uint64_t device_memory;  /* bytes of the GPU's memory at the peak; 0: the processor is used. Since 0.5. */
-    uint64_t parts, spilled; /* on a GPU, the most sums of phases kept apart, and how many of them it has no room for: they are in
-                              * `memory`. Since 0.5. */
-    size_t orders;           /* of the classes: each point learns once for every order and seed. Since 0.7. */
-} l3a_workload;
-
-/* A phase of the protocol. */
-typedef struct l3a_protocol_phase {
-    size_t size;                /* sizeof the struct */
-    size_t first, last;         /* classes [first, last), in the experiment's order */
-    uint64_t train_images;      /* that belong to the phase … */
-    uint64_t unlabelled_images; /* … and those of them that belong to it only because of a crowd */
-    uint64_t test_images;       /* that show a class of this phase or an earlier one */
-} l3a_protocol_phase;
-
-typedef struct l3a_result {
-    const char *method;
-    uint64_t seed;
-    size_t phase;       /* from 1 */
-    size_t first, last; /* classes of the phase, in the class order of the result */
-    uint64_t train_images, test_images, pseudo_labels;
-    double seconds; /* to learn and evaluate the phase */
-    /* mAP of some of the classes, measured only on the test images that show one of them, as the paper's released program logs it:
-     * the classes of the first phase, and those of this phase. For a method that learns all classes at once: the first and last
-     * phase of the protocol. NaN: the folder was written by a version that did not record it. */
-    double base_map, new_map;
-    l3a_metrics metrics; /* last, because it grows */
-} l3a_result;
-
-/* What is known about a class in a phase, besides its AP. The truth about old classes comes from the training table's other labels,
- * which learning never uses. */
-typedef struct l3a_class_tally {
-    uint64_t images;  /* training images that show the class */
-    double weight;    /* of the class, after this phase; 0 if the method has none */
-    uint64_t pseudo;  /* for an old class: pseudo-labels given in this phase … */
-    uint64_t right;   /* … how many of them are true … */
-    uint64_t present; /* … and how many images of the phase truly show it */
-} l3a_class_tally;
-
-typedef struct l3a_results l3a_results;
-
-typedef struct l3a_method_info {
-    const char *name;
-    const char *help;   /* what it does */
-    const char *source; /* who published it, where and when */
-    const char *stores; /* what it keeps between phases */
-    int runs;           /* 0: listed only, because it trains the backbone itself */
-} l3a_method_info;
-
-/* The methods in order; NULL past the last. The table is static. */
-L3A_PUBLIC const l3a_method_info *l3a_method_at(size_t index);
-/* Changes the options to those of a method that is a model: "l3a+", "acil", … Settings that were set by name stay if the method
- * allows it. */
-L3A_PUBLIC l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_options *options);
-
-/* Checks the options and lays out the points; nothing is learned or written yet. A phase in which no training image is labelled is
- * L3A_ERROR_DATA. A combination of values that differs from another one only in settings that its method does not use is left out.
- * The tables, strings and arrays that the options point to must outlive the experiment. */
-L3A_PUBLIC l3a_status l3a_experiment_create(l3a_context *context, const l3a_experiment_options *options,
-                                            l3a_experiment **experiment);
-/* A plan that exceeds the memory available is L3A_ERROR_MEMORY. */
-L3A_PUBLIC l3a_status l3a_experiment_plan(const l3a_experiment *experiment, l3a_workload *plan);
-/* Describes phase number `index`, from 0; with several class orders, that of the first. */
-L3A_PUBLIC l3a_status l3a_experiment_phase(const l3a_experiment *experiment, size_t index, l3a_protocol_phase *phase);
-/* Runs what the folder does not have yet. An experiment can be run once; to resume it, create another one. */
-L3A_PUBLIC l3a_status l3a_experiment_run(l3a_experiment *experiment);
-L3A_PUBLIC void l3a_experiment_free(l3a_experiment *experiment);
-
-/* The points, in the order of the methods; the values of the last axis vary fastest. */
-L3A_PUBLIC size_t l3a_experiment_points(const l3a_experiment *experiment);
-L3A_PUBLIC const char *l3a_experiment_method(const l3a_experiment *experiment, size_t point);
-/* "gamma=10 eta=0.7", after the method's name if there is more than one method. */
-L3A_PUBLIC const char *l3a_experiment_label(const l3a_experiment *experiment, size_t point);
-/* Above which threshold the point predicts a class, which CF1 and OF1 depend on: "σ > 0.5", where σ is the logistic function of the
- * score; "fitted per class", "fitted, one for all". Since 0.7. */
-L3A_PUBLIC const char *l3a_experiment_threshold(const l3a_experiment *experiment, size_t point);
-/* The point's value on an axis, "-" if its method does not use the setting. */
-L3A_PUBLIC const char *l3a_experiment_value(const l3a_experiment *experiment, size_t point, size_t axis);
-/* The results of a point, for all seeds; all points of a run share one table. NULL before l3a_experiment_run(). They
- * belong to the experiment, and after a failure hold what was done before it. */
-L3A_PUBLIC const l3a_results *l3a_experiment_results(const l3a_experiment *experiment, size_t point);
-
-/* A grid from the paper. Lists are separated by commas. */
-typedef struct l3a_preset {
-    const char *name, *help;
-    const char *methods; /* "all": every method that runs */
-    const char *seeds;
-    const char *setting, *values; /* NULL if only methods vary */
-} l3a_preset;
-
-/* NULL past the last preset. */
-L3A_PUBLIC const l3a_preset *l3a_preset_at(size_t index);
-
-/* Copies a text that run.json or sweep.json in a folder records: "command" or "directory", as in l3a_experiment_options; "" if
- * there is none. It is an error if the folder holds neither file, or if the text is longer than capacity - 1 bytes. */
-L3A_PUBLIC l3a_status l3a_folder_record(l3a_context *context, const char *folder, const char *key, char *text, size_t capacity);
-/* Loads the results of a run, finished or not. */
-L3A_PUBLIC l3a_status l3a_results_load(l3a_context *context, const char *folder, l3a_results **results);
-L3A_PUBLIC void l3a_results_free(l3a_results *results);
-/* Results are one per method, class order, seed and phase. */
-L3A_PUBLIC size_t l3a_results_count(const l3a_results *results);
-L3A_PUBLIC const l3a_result *l3a_results_at(const l3a_results *results, size_t index);
-/* AP in percent of the classes [0, last) after that phase, in the class order of the result. */
-L3A_PUBLIC const double *l3a_results_average_precision(const l3a_results *results, size_t index);
-/* Of one of these classes; NULL if an older version did not record it. */
-L3A_PUBLIC const l3a_class_tally *l3a_results_tally(const l3a_results *results, size_t index, size_t class_index);
-/* The classes, in the run's order; with several orders, in the first. */
-L3A_PUBLIC size_t l3a_results_class_count(const l3a_results *results);
-L3A_PUBLIC const char *l3a_results_class(const l3a_results *results, size_t index);
-/* The number of class orders; what one of them is called ("shuffle:1"; "" if there is only one); its classes; and which of them a
- * result has. NULL and 0 past the last. Since 0.7. */
-L3A_PUBLIC size_t l3a_results_order_count(const l3a_results *results);
-L3A_PUBLIC const char *l3a_results_order(const l3a_results *results, size_t order);
-L3A_PUBLIC const char *l3a_results_class_in(const l3a_results *results, size_t order, size_t index);
-L3A_PUBLIC size_t l3a_results_order_of(const l3a_results *results, size_t index);
-
-/* Over the seeds of one method, and its class orders if there are several: mean and standard deviation (of the sample; 0 for one
- * seed and order). */
-typedef struct l3a_summary {
-    size_t size;        /* sizeof the struct */
-    const char *method; /* the pointer passed to l3a_results_summary() */
-    size_t seeds;       /* with several class orders, the pairs of an order and a seed */
-    double average_map[2], last_map[2], last_class_f1[2], last_overall_f1[2], forgetting[2]; /* mean, deviation */
-    double base_map[2], new_map[2]; /* after the last phase; NaN if not recorded */
-    size_t orders;                  /* class orders that have results. Since 0.7. */
-} l3a_summary;
-
-L3A_PUBLIC l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method,
-                                          l3a_summary *summary);
-/* Writes one sentence about the results, cut to capacity: "l3a+ ends 2.1 mAP above l3a and 0.1 below joint, with one seed." It
- * compares the method that ends best with the next best and with joint learning, and says if a difference is within the spread of
- * the seeds: if it is at most its own standard deviation, each seed compared with itself. "" if there are no results. Since 0.7. */
-L3A_PUBLIC l3a_status l3a_results_verdict(l3a_context *context, const l3a_results *results, char *text, size_t capacity);
-
-/* A row of the paper's tables, for comparison. NaN: a number that the paper does not have. Since 0.7. */
-typedef struct l3a_published {
-    int table;                     /* of the paper */
-    const char *data;              /* "COCO": MS-COCO 2014; "VOC": PASCAL VOC 2007 */
-    const char *protocol, *method; /* "B0-C10", "KRT-R" */
-    const char *memory;            /* images kept for replay: "0", "20/class", "1000"; "" if the paper does not say */
-    const char *backbone;          /* NULL: the paper says only that it is a TResNet-M or a ViT-B/16 */
-    double average_map, last_map;  /* percent: averaged over phases, and after the last one */
-    double last_class_f1, last_overall_f1;
-} l3a_published;
-
-/* The rows for a protocol and the data set that has these classes, in any order, as the paper prints them; a row that two tables
- * have is there once. They were not measured with this program. NULL past the last, so at once if the paper has no such row. The
- * rows are static. Since 0.7. */
-L3A_PUBLIC const l3a_published *l3a_published_at(const char *protocol, const char *const *classes, size_t class_count,
-                                                 size_t index);
-
-/* The report: one HTML page about one or more runs, finished or not, that needs no other file. An experiment writes its own
- * report.html. */
-typedef struct l3a_report_options {
-    size_t size;          /* sizeof the struct */
-    const char *title;    /* NULL: the names of the folders */
-    const char *pictures; /* the data set with the test pictures; NULL: the one that the runs record, if it is available */
-} l3a_report_options;
-
-/* NULL options: the defaults. The path holds the complete page afterwards or, on failure, what it held before. Since 0.7, the only
- * folder can be that of a sweep. */
-L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *folders, size_t count,
-                                       const l3a_report_options *options, const char *path);
-/* The table of one or more finished runs for a paper or a web page, as text: the format is "latex" (with the package booktabs) or
- * "markdown". Methods are the rows, with average mAP and, after the last phase, mAP, CF1 and OF1; ± is the standard deviation over
- * seeds and class orders, the best is bold, and the paper's own rows follow, as in the report. The only folder can be that of a
- * sweep: its points are then the rows, in the order of the grid, with a column for each setting that varies. The text is cut to
- * capacity, and *length is its full length; text may be NULL if capacity is 0. Since 0.7. */
-L3A_PUBLIC l3a_status l3a_report_table(l3a_context *context, const char *const *folders, size_t count, const char *format,
-                                       char *text, size_t capacity, size_t *length);
-/* The charts of the report, each as a figure for papers and slides in a file of its own, named by what it shows:
- * "map-by-phase.svg". The format is "svg", "pdf" or "png"; the last two need the plug-in libl3a-figure.so, which is looked for next
- * to the library or in the folder L3A_PLUGIN_PATH. The folder is created if it is missing; each file replaces one of the same name
- * at once, and none is touched before all figures are drawn. NULL options: the defaults; a figure has no use for any. Since 0.7. */
-L3A_PUBLIC l3a_status l3a_report_figures(l3a_context *context, const char *const *folders, size_t count,
-                                         const l3a_report_options *options, const char *format, const char *folder);
 
 /* ---- Pictures -------------------------------------------------------------------------------------------------------
  * Decodes JPEG, PNG, WebP (since 0.3, with libwebp), HEIC and AVIF (since 0.3, with libheif) to RGB bytes and resizes them for a
@@ -984,10 +888,6 @@ typedef struct l3a_sidecar_options {
  * the file was written; NULL: not wanted. Since 0.3. */
 L3A_PUBLIC l3a_status l3a_sidecar_write(l3a_context *context, const char *picture, const char *const *tags, size_t count,
                                         const l3a_sidecar_options *options, int *changed);
-/* The text of a new sidecar with these tags, cut to capacity; *length is that of the whole text. tags may be NULL if count is 0,
- * text if capacity is 0. Since 0.8. */
-L3A_PUBLIC l3a_status l3a_sidecar_text(l3a_context *context, const char *const *tags, size_t count, char *text, size_t capacity,
-                                       size_t *length);
 
 /* ---- Picture files --------------------------------------------------------------------------------------------------
  * The pictures among files and folders, as people name them on a command line. The first bytes of a file decide whether it is a
@@ -1045,22 +945,6 @@ L3A_PUBLIC const char *l3a_dataset_id(const l3a_dataset *dataset, size_t row);
 L3A_PUBLIC const char *l3a_dataset_path(const l3a_dataset *dataset, size_t row);
 /* Number of picture-class pairs on which the data set contradicts itself (VOC: annotations against the lists of each class). */
 L3A_PUBLIC size_t l3a_dataset_disagreements(const l3a_dataset *dataset);
-
-/* ---- Drawn data sets ------------------------------------------------------------------------------------------------
- * Pictures to try things out with: 160 x 160 pixels, each showing one to five things of 24 classes on a cluttered background. Every
- * fourth class is 20 times rarer than the others, and some classes nearly always appear together. */
-typedef struct l3a_draw_options {
-    size_t size;           /* sizeof the struct */
-    uint64_t seed;         /* the same seed gives the same bytes; 0: 1 */
-    size_t training, test; /* number of pictures in the splits "trainval" and "test"; both 0: 2400 and 1200 */
-    const char *always;    /* a class that every picture shows; NULL: none. "umbrella" is drawn only if it is named here. */
-} l3a_draw_options;
-
-/* The 24 classes in lexicographic order, then the one that is drawn only on request; NULL past it. */
-L3A_PUBLIC const char *l3a_draw_class(size_t index);
-/* Creates the folder with VOC2007/ in it, which voc:FOLDER then opens. NULL options: the defaults. If the call fails, the folder
- * may hold an incomplete data set. */
-L3A_PUBLIC l3a_status l3a_draw_dataset(l3a_context *context, const l3a_draw_options *options, const char *folder);
 
 /* ---- Backbones ------------------------------------------------------------------------------------------------------
  * Frozen networks read from a checkpoint: .safetensors, or .pth and .pt in both formats that PyTorch has used. The network (ViT,
@@ -1135,218 +1019,6 @@ L3A_PUBLIC l3a_status l3a_extract(l3a_context *context, l3a_backbone *backbone, 
  * l3a_picture_options. */
 L3A_PUBLIC l3a_status l3a_backbone_sign(const l3a_backbone *backbone, int orient, l3a_features *features);
 
-/* ---- Lessons and their history ----------------------------------------------------------------------------------------
- * A lesson is a list of pictures with the classes that each shows. A tagger learns it at once, and what was taught can be listed,
- * undone and corrected, as long as the model's history is kept. examples/teach.c is a complete program.
- *
- * The history is the file MODEL.history beside the model, readable only by its owner. For each picture taught it keeps the path,
- * a checksum of the file, the judgement, and the features: 4 bytes times the width, about 800 bytes with 192 features and 3 KiB
- * with 768. Features are not the picture, but they tell something about what it shows. The model itself never keeps any of this.
- *
- * Since 0.8, the history can be ahead of the model file: a process that commits its changes writes them to the history at once, and
- * to the model file later. Opening the history brings the model up to date, even after that process was killed. */
-typedef struct l3a_lesson l3a_lesson;
-typedef struct l3a_history l3a_history;
-
-/* What is known about a picture (since 0.3). The judged set of a picture, the classes for which it is learned as showing or not
- * showing them, is by default all classes: those that the model knows and all that pictures of the lesson show. So tags has to be
- * complete. Without tags, but with classes in absent, only those are judged. No class can be in both tags and absent. Every class
- * that is judged must be known, or some picture of the lesson must show it. */
-typedef struct l3a_judgement {
-    size_t size;               /* sizeof the struct */
-    const char *const *tags;   /* classes that it shows */
-    size_t tag_count;          /* 0, without absent, judged and only: it shows none of the classes */
-    const char *const *absent; /* classes that it does not show, judged in addition to the others */
-    size_t absent_count;
-    const char *const *judged; /* the judged set, if it is not the default: these, and those in tags and absent */
-    size_t judged_count;
-    int only; /* 1: nothing but tags and absent is judged; judged must be empty */
-} l3a_judgement;
-
-/* Since 0.3. */
-L3A_PUBLIC l3a_status l3a_lesson_create(l3a_context *context, l3a_lesson **lesson);
-/* Adds a picture, which is not opened yet. The names of classes lose spaces at both ends. A name that is empty, longer than 255
- * bytes, not UTF-8, or contains ';' or a control character is L3A_ERROR_CLASS. Since 0.3. */
-L3A_PUBLIC l3a_status l3a_lesson_add(l3a_lesson *lesson, const char *path, const l3a_judgement *judgement);
-/* The same from memory; the history and messages use name instead of a path. bytes may be NULL if count is 0. Since 0.3. */
-L3A_PUBLIC l3a_status l3a_lesson_add_bytes(l3a_lesson *lesson, const char *name, const void *bytes, size_t count,
-                                           const l3a_judgement *judgement);
-/* The same by features that a reader of the tagger has computed, and the checksum that it gave. count: l3a_reader_width(). A tagger
- * that does not take them (l3a_tagger_takes_features) refuses the lesson with L3A_ERROR_MISMATCH. Since 0.8. */
-L3A_PUBLIC l3a_status l3a_lesson_add_features(l3a_lesson *lesson, const char *name, uint64_t checksum, const float *features,
-                                              size_t count, const l3a_judgement *judgement);
-L3A_PUBLIC size_t l3a_lesson_count(const l3a_lesson *lesson);
-/* The path or name of a picture. */
-L3A_PUBLIC const char *l3a_lesson_path(const l3a_lesson *lesson, size_t index);
-/* What l3a_tagger_teach() did with the picture: L3A_OK if it was learned, L3A_ERROR_EXISTS if it was left out because it has been
- * taught before in the same way, L3A_ERROR_STATE if it has not been tried yet, and otherwise why it could not be read. Since 0.3.
- */
-L3A_PUBLIC l3a_status l3a_lesson_outcome(const l3a_lesson *lesson, size_t index);
-/* The same in words, with the path; "" for L3A_OK. Since 0.3. */
-L3A_PUBLIC const char *l3a_lesson_problem(const l3a_lesson *lesson, size_t index);
-L3A_PUBLIC void l3a_lesson_free(l3a_lesson *lesson);
-
-typedef struct l3a_lesson_options {
-    size_t size;    /* sizeof the struct */
-    int strict;     /* 1: stop at a picture that cannot be read; 0: leave it out, and fail only if no picture can be read */
-    int no_history; /* 1: keep nothing of the pictures. This lesson, and those before it, can then not be undone. */
-    int instead;    /* 1: a picture that was taught before is first taken back; 0: with another judgement it is an error */
-    const l3a_judgement *was; /* with instead, for pictures that the history does not have: how they were taught; NULL: none was */
-    size_t most_new_classes;  /* that the lesson may bring; more are L3A_ERROR_CLASS; 0: any number. Since 0.9. */
-    size_t most_classes;      /* that the model may have with them; the same. Since 0.9. */
-} l3a_lesson_options;
-
-/* Settings that suit teaching (since 0.3): l3a+ without class weights, 2048 wide. Those that were given by name stay. */
-L3A_PUBLIC l3a_status l3a_lesson_settings(l3a_context *context, l3a_options *options);
-/* Makes a tagger with a new model of these settings, without classes. Nothing is written before l3a_tagger_save(). A file at
- * model_path is L3A_ERROR_EXISTS. options->backbone is needed, and remembered in the model. Since 0.3. */
-L3A_PUBLIC l3a_status l3a_tagger_create(l3a_context *context, const char *model_path, const l3a_options *settings,
-                                        const l3a_tagger_options *options, l3a_tagger **tagger);
-/* Learns the pictures of a lesson; readers use the new model from then on. A picture that was taught before, as the history knows
- * by its content, is left out if the judgement is the same, and otherwise an error that names it. Nothing is written before
- * l3a_tagger_save(). If the call fails, the model is as before; up to 0.8, a failure while it learned needed l3a_tagger_reload().
- * NULL options: the defaults; NULL report: not wanted. Since 0.3. */
-L3A_PUBLIC l3a_status l3a_tagger_teach(l3a_tagger *tagger, l3a_lesson *lesson, const l3a_lesson_options *options,
-                                       l3a_teach_report *report);
-/* 1 if pictures can be taught by the features that readers compute, 0 if not: the model learns views (setting `views`) that are not
- * among those that readers score (`score-views`). 1 view is among any, and those of 5 and of 9 are among 14. Since 0.8. */
-L3A_PUBLIC int l3a_tagger_takes_features(l3a_tagger *tagger);
-/* As l3a_history_undo(), l3a_history_rename(), l3a_history_widen() and l3a_history_save(), with the tagger's model. Since 0.3. */
-L3A_PUBLIC l3a_status l3a_tagger_undo(l3a_tagger *tagger, l3a_teach_report *report);
-L3A_PUBLIC l3a_status l3a_tagger_rename(l3a_tagger *tagger, const char *old_name, const char *new_name, int *exact);
-L3A_PUBLIC l3a_status l3a_tagger_widen(l3a_tagger *tagger, size_t dim);
-L3A_PUBLIC l3a_status l3a_tagger_save(l3a_tagger *tagger);
-/* The history of the tagger's model, which belongs to the tagger. Since 0.3. */
-L3A_PUBLIC l3a_status l3a_tagger_history(l3a_tagger *tagger, const l3a_history **history);
-
-/* A model with its history, without a backbone. Hold the model's lock (l3a_lock_take) from before opening until after saving.
- * Since 0.3. */
-L3A_PUBLIC l3a_status l3a_history_open(l3a_context *context, const char *model_path, l3a_history **history);
-
-typedef struct l3a_repair_report {
-    size_t size;      /* sizeof the struct */
-    uint64_t bytes;   /* that could not be read; 0: the history was not damaged, and nothing was done */
-    uint64_t applied; /* changes that only the history had, and that are in the model now */
-    uint64_t lost;    /* lessons that are lost, as far as their numbers tell; a warning event names each */
-} l3a_repair_report;
-
-/* Repairs the history of a model that l3a_history_open() refuses because it is damaged (L3A_ERROR_CHECKSUM): applies the changes
- * that can still be read to the model, saves it, and writes the history again without what was damaged. A lesson that cannot be
- * read is lost, and with it changes that need it: renames, merges and corrections; a plain lesson needs no other. A warning event
- * tells where a copy of the damaged file is: MODEL.history.damaged-N. Hold the model's lock. NULL report: not wanted. Since 0.9. */
-L3A_PUBLIC l3a_status l3a_history_repair(l3a_context *context, const char *model_path, l3a_repair_report *report);
-L3A_PUBLIC void l3a_history_free(l3a_history *history);
-L3A_PUBLIC const struct l3a_model *l3a_history_model(const l3a_history *history);
-/* Takes the last entry back: the model is as it was before, up to rounding. If nothing can be undone: L3A_ERROR_STATE, and the text
- * says why. NULL report: not wanted. */
-L3A_PUBLIC l3a_status l3a_history_undo(l3a_history *history, l3a_teach_report *report);
-/* As l3a_model_rename(), and adds an entry. */
-L3A_PUBLIC l3a_status l3a_history_rename(l3a_history *history, const char *old_name, const char *new_name, int *exact);
-/* Learns everything again with another width of the random layer. The history must reach back to the first picture. */
-L3A_PUBLIC l3a_status l3a_history_widen(l3a_history *history, size_t dim);
-/* Writes the history and the model. Whatever happens, the path holds the complete new model or what it held before, and the history
- * agrees with it. */
-L3A_PUBLIC l3a_status l3a_history_save(l3a_history *history);
-
-typedef struct l3a_history_entry {
-    size_t size;      /* sizeof the struct */
-    uint64_t number;  /* of the lesson; counts everything ever taught to this model that was not undone */
-    int64_t seconds;  /* when, since 1970 */
-    const char *kind; /* "teach", "instead" (some pictures were taken back first), "rename", "merge", "not kept" */
-    size_t pictures;  /* taught */
-    size_t taken_back;
-    size_t classes;                  /* that its pictures show: l3a_history_class() */
-    size_t new_classes;              /* the model did not know before */
-    const char *old_name, *new_name; /* of a rename or merge; else NULL */
-    int can_undo;                    /* 1 if undo can take back this entry and those after it */
-    uint64_t id; /* of this entry and no other, not 0: the number of a lesson that was undone is used again. Since 0.8. */
-} l3a_history_entry;
-
-/* Changes that were committed (l3a_tagger_options) and are not in the model's file yet. Opening the history applies them to the
- * model; saving writes the model with them. Since 0.8. */
-L3A_PUBLIC uint64_t l3a_history_ahead(const l3a_history *history);
-
-/* Entries that the history still has, the oldest first. */
-L3A_PUBLIC size_t l3a_history_count(const l3a_history *history);
-/* L3A_ERROR_ARGUMENT past the last. The texts are valid until the history changes. */
-L3A_PUBLIC l3a_status l3a_history_entry_at(const l3a_history *history, size_t index, l3a_history_entry *entry);
-/* A class that the pictures of an entry show, and how many of them do. NULL past the last. */
-L3A_PUBLIC const char *l3a_history_class(const l3a_history *history, size_t entry, size_t index, size_t *pictures);
-/* A picture that an entry taught, and the classes that it shows: "cat; dog". If it shows none, those that it was judged for:
- * "not cat; not dog". NULL past the last. */
-L3A_PUBLIC const char *l3a_history_picture(const l3a_history *history, size_t entry, size_t index);
-L3A_PUBLIC const char *l3a_history_tags(const l3a_history *history, size_t entry, size_t index);
-/* The size of the file, 0 if there is none, and its path. */
-L3A_PUBLIC uint64_t l3a_history_bytes(const l3a_history *history);
-L3A_PUBLIC const char *l3a_history_path(const l3a_history *history);
-/* Why nothing older than the first entry can be undone, in words; "" if the history reaches back to the first picture. */
-L3A_PUBLIC const char *l3a_history_gap(const l3a_history *history);
-
-/* What to expect of each class when the model tags pictures like those in its history, of which a share, the background, shows none
- * of its classes. One number per class, in percent; NaN if there are too few pictures to tell.
- *
- *   recall      of what is shown, how much gets its class: each picture is scored as if it had not been taught
- * (l3a_model_leave_out) precision   how many of the classes given are right. It depends on the background most of all: background
- * has the shares that are asked for, from 0 to below 1, and precision [count x classes] an answer for each. What happens to
- * background is estimated from pictures of each class, as a model sees them that was never taught it (l3a_model_leave_out_classes),
- * from how close pictures come to classes that they do not show, and from the pictures that were taught as showing none of the
- * classes (docs/teaching.md).
- *
- * shown gets the number of pictures that show the class, judged of those that were judged for it. confusions [classes x classes]
- * gets, for the pictures of class i, how many were judged not to show class j and are nevertheless tagged with it when they are
- * scored as if they had not been taught; NULL: not wanted. Sends progress events, which can cancel. Since 0.9. */
-L3A_PUBLIC l3a_status l3a_history_foresee(const l3a_history *history, const double *background, size_t count, double *precision,
-                                          double *recall, uint64_t *shown, uint64_t *judged, uint64_t *confusions);
-/* The same if half of the pictures show none of the classes. Before 0.9, precision was that of the taught pictures alone. */
-L3A_PUBLIC l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
-                                         uint64_t *judged);
-/* The same with confusions. Since 0.8. */
-L3A_PUBLIC l3a_status l3a_history_review(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
-                                         uint64_t *judged, uint64_t *confusions);
-/* Reads the features of all pictures into memory, so that the functions above need no file any more. If a history was opened with a
- * context of its own, another thread can then ask it, while this one teaches and saves the same model. Since 0.8. */
-L3A_PUBLIC l3a_status l3a_history_load(l3a_history *history);
-
-/* A picture that the model was taught, and that was not taken back. labels has one number per class of the model: 1 shown, 0 not
- * shown, -1 not judged. complete: it was judged for all classes that the model knew then. To stop, return non-zero. Since 0.8. */
-typedef int l3a_taught_callback(const char *path, uint64_t checksum, const int8_t *labels, int complete, void *user);
-/* Calls back for each of them, in the order in which they were taught. If the callback stops it, returns L3A_ERROR_CANCELLED. Since
- * 0.8. */
-L3A_PUBLIC l3a_status l3a_history_pictures(const l3a_history *history, l3a_taught_callback *each, void *user);
-/* The same for the picture with this checksum, if the model knows it. It takes no longer with a long history. Since 0.9. */
-L3A_PUBLIC l3a_status l3a_history_find(const l3a_history *history, uint64_t checksum, l3a_taught_callback *each, void *user);
-/* The checksums of the pictures that an entry took back and of those that it taught: fills checksums with the first `capacity` of
- * them, and returns how many there are. checksums may be NULL. Since 0.9. */
-L3A_PUBLIC size_t l3a_history_checksums(const l3a_history *history, size_t entry, uint64_t *checksums, size_t capacity);
-
-/* ---- Packed models --------------------------------------------------------------------------------------------------
- * Since 0.3: a file that holds what tagging needs, and nothing else. l3a_tagger_open() opens it like a model. It is much smaller
- * than the model, which keeps sums for learning, and it cannot learn. With the backbone inside, one file is all that tagging needs.
- */
-typedef enum l3a_pack_type { L3A_PACK_FLOAT16, L3A_PACK_INT8 } l3a_pack_type;
-
-typedef struct l3a_pack_options {
-    size_t size;            /* sizeof the struct */
-    l3a_pack_type type;     /* of the coefficients */
-    int with_backbone;      /* 1: the tensors of the backbone go into the file */
-    const char *backbone;   /* where it is; NULL: where the model's records lead to, as in l3a_tagger_open() */
-    int half_backbone;      /* 1: its tensors as float16, which changes the features a little; 0: float32 */
-    l3a_features *features; /* rows on which to measure the effect on scores; NULL: none */
-} l3a_pack_options;
-
-typedef struct l3a_pack_report {
-    size_t size;           /* sizeof the struct */
-    uint64_t bytes;        /* of the packed file */
-    uint64_t rows;         /* that were measured */
-    double largest_change; /* of a score on these rows, through rounding of the coefficients */
-    uint64_t changed;      /* row-class pairs that are predicted by only one of the two files */
-} l3a_pack_report;
-
-/* Packs the model in a file. NULL options: the defaults; NULL report: not wanted. The path holds the complete packed model
- * afterwards or, on failure, what it held before. */
-L3A_PUBLIC l3a_status l3a_pack_write(l3a_context *context, const char *model_path, const l3a_pack_options *options,
-                                     const char *path, l3a_pack_report *report);
-
 /* ---- Files and machine ---------------------------------------------------------------------------------------------- */
 typedef struct l3a_file l3a_file;
 
@@ -1390,6 +1062,133 @@ typedef struct l3a_machine {
 } l3a_machine;
 
 L3A_PUBLIC l3a_status l3a_machine_query(l3a_context *context, l3a_machine *machine);
+
+/* ---- Experimental ---------------------------------------------------------------------------------------------------
+ * What may change with any version. Define L3A_EXPERIMENTAL before including this header to see it. */
+#ifdef L3A_EXPERIMENTAL
+
+/* Tagging in steps, for programs that gather pictures from many places into batches: prepare each picture, compute the
+ * features of many at a time, and score them. Readers of one tagger may share the steps: one can compute what others prepared. */
+/* Numbers that a prepared picture has, and numbers of its features; those of all views. 0 for NULL. Since 0.8. */
+L3A_PUBLIC size_t l3a_reader_inputs(const l3a_reader *reader);
+L3A_PUBLIC size_t l3a_reader_width(const l3a_reader *reader);
+/* From now on the reader refuses pictures with more pixels than this with L3A_ERROR_DATA, before it decodes them; 0: with more than
+ * the tagger's picture options allow, which hold in any case. So a program can have large pictures decoded elsewhere. Since 0.9. */
+L3A_PUBLIC l3a_status l3a_reader_limit(l3a_reader *reader, uint64_t pixels);
+/* Decodes a picture and turns it into the backbone's input [l3a_reader_inputs()]. *checksum is what histories know it by. bytes may
+ * be NULL if count is 0. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_reader_prepare(l3a_reader *reader, const char *name, const void *bytes, size_t count, float *input,
+                                         uint64_t *checksum);
+/* Computes features [pictures x l3a_reader_width()] of inputs [pictures x l3a_reader_inputs()]. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_reader_compute(l3a_reader *reader, const float *inputs, size_t pictures, float *features);
+/* Tags pictures by their features, all with the same model. The callback is that of l3a_reader_tag_files(). Since 0.8. */
+L3A_PUBLIC l3a_status l3a_reader_score(l3a_reader *reader, const float *features, size_t pictures, l3a_tags_callback *on_tags,
+                                       void *user);
+/* The same by features that a reader of the tagger has computed, and the checksum that it gave. count: l3a_reader_width(). A tagger
+ * that does not take them (l3a_tagger_takes_features) refuses the lesson with L3A_ERROR_MISMATCH. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_lesson_add_features(l3a_lesson *lesson, const char *name, uint64_t checksum, const float *features,
+                                              size_t count, const l3a_judgement *judgement);
+/* 1 if pictures can be taught by the features that readers compute, 0 if not: the model learns views (setting `views`) that are not
+ * among those that readers score (`score-views`). 1 view is among any, and those of 5 and of 9 are among 14. Since 0.8. */
+L3A_PUBLIC int l3a_tagger_takes_features(l3a_tagger *tagger);
+
+/* What to expect of each class when the model tags pictures like those in its history, of which a share, the background, shows none
+ * of its classes. One number per class, in percent; NaN if there are too few pictures to tell.
+ *
+ * Recall is how much of what is shown gets its class: each picture is scored as if it had not been taught (l3a_model_leave_out).
+ * Precision is how many of the classes given are right. It depends on the background most of all: background has the shares that
+ * are asked for, from 0 to below 1, and precision [count x classes] an answer for each. What happens to background is estimated
+ * from pictures of each class, as a model sees them that was never taught it (l3a_model_leave_out_classes), from how close pictures
+ * come to classes that they do not show, and from the pictures that were taught as showing none of the classes (docs/teaching.md).
+ *
+ * shown gets the number of pictures that show the class, judged of those that were judged for it. confusions [classes x classes]
+ * gets, for the pictures of class i, how many were judged not to show class j and are nevertheless tagged with it when they are
+ * scored as if they had not been taught; NULL: not wanted. Sends progress events, which can cancel. Since 0.9. */
+L3A_PUBLIC l3a_status l3a_history_foresee(const l3a_history *history, const double *background, size_t count, double *precision,
+                                          double *recall, uint64_t *shown, uint64_t *judged, uint64_t *confusions);
+/* The same if half of the pictures show none of the classes. Before 0.9, precision was that of the taught pictures alone. */
+L3A_PUBLIC l3a_status l3a_history_expect(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
+                                         uint64_t *judged);
+/* The same with confusions. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_history_review(const l3a_history *history, double *precision, double *recall, uint64_t *shown,
+                                         uint64_t *judged, uint64_t *confusions);
+/* Reads the features of all pictures into memory, so that the functions above need no file any more. If a history was opened with a
+ * context of its own, another thread can then ask it, while this one teaches and saves the same model. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_history_load(l3a_history *history);
+
+/* A picture that the model was taught, and that was not taken back. labels has one number per class of the model: 1 shown, 0 not
+ * shown, -1 not judged. complete: it was judged for all classes that the model knew then. To stop, return non-zero. Since 0.8. */
+typedef int l3a_taught_callback(const char *path, uint64_t checksum, const int8_t *labels, int complete, void *user);
+/* Calls back for each of them, in the order in which they were taught. If the callback stops it, returns L3A_ERROR_CANCELLED. Since
+ * 0.8. */
+L3A_PUBLIC l3a_status l3a_history_pictures(const l3a_history *history, l3a_taught_callback *each, void *user);
+/* The same for the picture with this checksum, if the model knows it. It takes no longer with a long history. Since 0.9. */
+L3A_PUBLIC l3a_status l3a_history_find(const l3a_history *history, uint64_t checksum, l3a_taught_callback *each, void *user);
+/* The checksums of the pictures that an entry took back and of those that it taught: fills checksums with the first `capacity` of
+ * them, and returns how many there are. checksums may be NULL. Since 0.9. */
+L3A_PUBLIC size_t l3a_history_checksums(const l3a_history *history, size_t entry, uint64_t *checksums, size_t capacity);
+
+/* Computes scores [rows x classes of the model] that each row would have in a model that was not taught this row. The table has the
+ * features and labels with which the rows were taught. */
+L3A_PUBLIC l3a_status l3a_model_leave_out(l3a_model *model, l3a_features *features, float *scores);
+/* What a model does with pictures of something that it was never taught. Each class in turn is left out with all its images: which
+ * share of them would a model that never had the class tag with each of the others? shares gets one number per class, from 0 to 1:
+ * the mean over the classes that were left out; NaN if there is none, as in a model of one or two classes. An image counts if it
+ * shows nothing else that the model knows, and was judged not to show the other class. The table is that of l3a_model_leave_out();
+ * a class is left out only if all its images are in it, and if they are at most about 1,000 (fewer with views). If there are more
+ * such classes than fit into 128 MiB, or they have more than 4,096 rows, some are chosen by the model's seed. Since 0.9. */
+L3A_PUBLIC l3a_status l3a_model_leave_out_classes(l3a_model *model, l3a_features *features, double *shares);
+
+/* Copies rows [first, first + count) of the symmetric matrix that the model keeps to rows [count x inputs]: the inverse
+ * R = (A + gamma I)^-1 if l3a_model_is_inverse(), else the sum A, over all phases if they are kept apart. */
+L3A_PUBLIC l3a_status l3a_model_matrix(const l3a_model *model, size_t first, size_t count, double *rows);
+L3A_PUBLIC int l3a_model_is_inverse(const l3a_model *model);
+/* The sum C [inputs x classes]; NULL before the first phase. */
+L3A_PUBLIC const double *l3a_model_cross(const l3a_model *model);
+
+/* The text of a new sidecar with these tags, cut to capacity; *length is that of the whole text. tags may be NULL if count is 0,
+ * text if capacity is 0. Since 0.8. */
+L3A_PUBLIC l3a_status l3a_sidecar_text(l3a_context *context, const char *const *tags, size_t count, char *text, size_t capacity,
+                                       size_t *length);
+
+/* Drawn data sets: pictures to try things out with: 160 x 160 pixels, each showing one to five things of 24 classes on a cluttered
+ * background. Every fourth class is 20 times rarer than the others, and some classes nearly always appear together. */
+typedef struct l3a_draw_options {
+    size_t size;           /* sizeof the struct */
+    uint64_t seed;         /* the same seed gives the same bytes; 0: 1 */
+    size_t training, test; /* number of pictures in the splits "trainval" and "test"; both 0: 2400 and 1200 */
+    const char *always;    /* a class that every picture shows; NULL: none. "umbrella" is drawn only if it is named here. */
+} l3a_draw_options;
+
+/* The 24 classes in lexicographic order, then the one that is drawn only on request; NULL past it. */
+L3A_PUBLIC const char *l3a_draw_class(size_t index);
+/* Creates the folder with VOC2007/ in it, which voc:FOLDER then opens. NULL options: the defaults. If the call fails, the folder
+ * may hold an incomplete data set. */
+L3A_PUBLIC l3a_status l3a_draw_dataset(l3a_context *context, const l3a_draw_options *options, const char *folder);
+
+/* Processes that mpirun or srun started together. They join by the plug-in libl3a-mpi.so, which is looked for next to the library
+ * or in the folder L3A_PLUGIN_PATH. A program that has an MPI communicator does not need this: see examples/mpi.c. Since 0.6. */
+typedef struct l3a_cluster l3a_cluster;
+/* How many processes were started together, as the environment says, and the number of this one. 1: this process is alone, or the
+ * environment variable L3A_ALONE is set, for processes that have nothing to do with each other. 0: there may be several, and only
+ * l3a_cluster_open() can tell. */
+L3A_PUBLIC size_t l3a_cluster_started(size_t *process);
+/* Joins the processes that were started with this one, which all call this, once. A process that is alone makes a cluster of one,
+ * without the plug-in. The context holds the error text, and must outlive the cluster. */
+L3A_PUBLIC l3a_status l3a_cluster_open(l3a_context *context, l3a_cluster **cluster);
+/* Sets what a context needs to work with the others, if there are any: sum, sum_user, process, processes, divide, lead_threads.
+ * threads and memory_limit, if they are 0, become this process's share of what the processes on one machine have, and the device
+ * "cuda" becomes one of its own, as far as there are enough. While the context waits for other processes, its on_event gets
+ * progress events of the stage "share", and can cancel. Free the context before the cluster. */
+L3A_PUBLIC l3a_status l3a_cluster_join(l3a_cluster *cluster, l3a_context_options *options);
+/* Says that this process has done its work, or failed. Then waits for the others; after a failure, for two seconds at most. Returns
+ * the lowest number of a process that failed; the number of processes if none did; or -1 if others are still at work. */
+L3A_PUBLIC int l3a_cluster_end(l3a_cluster *cluster, int failed);
+/* Ends all processes immediately, with that exit code. Returns only if there is no other process. */
+L3A_PUBLIC void l3a_cluster_abort(l3a_cluster *cluster, int code);
+/* Leaves the cluster, after l3a_cluster_end(). No process can join a second time. */
+L3A_PUBLIC void l3a_cluster_free(l3a_cluster *cluster);
+
 /* Measures the floating-point operations per second of a matrix product; takes about a tenth of a second. */
 L3A_PUBLIC l3a_status l3a_machine_speed(l3a_context *context, double *single_precision, double *double_precision);
 /* The same for the context's device, with the operations that learning consists of: expanding features in single precision, and
@@ -1399,6 +1198,8 @@ L3A_PUBLIC l3a_status l3a_device_speed(l3a_context *context, double *single, dou
 /* The random numbers of this library: number `index`, from 0, of the stream that starts at seed, uniform in [0, 1). It is the top
  * 24 bits of splitmix64's output. */
 L3A_PUBLIC double l3a_uniform(uint64_t seed, uint64_t index);
+
+#endif /* L3A_EXPERIMENTAL */
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,10 @@
-"""What include/l3a/l3a.h declares: its enums, structs, callbacks and functions. Made by tools/make_python.py; do not edit."""
+"""What the headers in include/l3a declare: enums, structs, callbacks and functions. Made by tools/make_python.py; do not edit."""
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_float, c_int, c_int8, c_int64, c_size_t, c_uint8,
                     c_uint64, c_void_p)
 from enum import IntEnum
 from typing import Any, Dict, List, Tuple
 
-VERSION_NUMBER = 900
+VERSION_NUMBER = 1000
 
 
 class Status(IntEnum):
@@ -45,6 +45,12 @@ class SumType(IntEnum):
     UINT64 = 1
 
 
+class PackType(IntEnum):
+    """l3a_pack_type"""
+    FLOAT16 = 0
+    INT8 = 1
+
+
 class OptionType(IntEnum):
     """l3a_option_type"""
     INTEGER = 0
@@ -64,12 +70,6 @@ class Pool(IntEnum):
     CLS = 1
     MEAN = 2
     CLS_MEAN = 3
-
-
-class PackType(IntEnum):
-    """l3a_pack_type"""
-    FLOAT16 = 0
-    INT8 = 1
 
 
 class l3a_event(Structure):
@@ -119,6 +119,89 @@ class l3a_tagger_options(Structure):
         ("batch", c_size_t),
         ("views", c_size_t),
         ("commit", c_size_t),
+    ]
+
+
+class l3a_judgement(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("tags", c_void_p),
+        ("tag_count", c_size_t),
+        ("absent", c_void_p),
+        ("absent_count", c_size_t),
+        ("judged", c_void_p),
+        ("judged_count", c_size_t),
+        ("only", c_int),
+    ]
+
+
+class l3a_lesson_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("strict", c_int),
+        ("no_history", c_int),
+        ("instead", c_int),
+        ("was", c_void_p),
+        ("most_new_classes", c_size_t),
+        ("most_classes", c_size_t),
+    ]
+
+
+class l3a_teach_report(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("images", c_uint64),
+        ("new_classes", c_size_t),
+        ("parts", c_size_t),
+        ("gamma", c_double),
+        ("exact", c_int),
+    ]
+
+
+class l3a_repair_report(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("bytes", c_uint64),
+        ("applied", c_uint64),
+        ("lost", c_uint64),
+    ]
+
+
+class l3a_history_entry(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("number", c_uint64),
+        ("seconds", c_int64),
+        ("kind", c_char_p),
+        ("pictures", c_size_t),
+        ("taken_back", c_size_t),
+        ("classes", c_size_t),
+        ("new_classes", c_size_t),
+        ("old_name", c_char_p),
+        ("new_name", c_char_p),
+        ("can_undo", c_int),
+        ("id", c_uint64),
+    ]
+
+
+class l3a_pack_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("type", c_int),
+        ("with_backbone", c_int),
+        ("backbone", c_char_p),
+        ("half_backbone", c_int),
+        ("features", c_void_p),
+    ]
+
+
+class l3a_pack_report(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("bytes", c_uint64),
+        ("rows", c_uint64),
+        ("largest_change", c_double),
+        ("changed", c_uint64),
     ]
 
 
@@ -188,17 +271,6 @@ class l3a_part_info(Structure):
     ]
 
 
-class l3a_teach_report(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("images", c_uint64),
-        ("new_classes", c_size_t),
-        ("parts", c_size_t),
-        ("gamma", c_double),
-        ("exact", c_int),
-    ]
-
-
 class l3a_plan(Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -210,6 +282,151 @@ class l3a_plan(Structure):
         ("solve_flops", c_double),
         ("device_memory", c_uint64),
         ("spilled_phases", c_uint64),
+    ]
+
+
+class l3a_picture_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("pixel_limit", c_uint64),
+        ("orient", c_int),
+    ]
+
+
+class l3a_picture(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("width", c_size_t),
+        ("height", c_size_t),
+        ("pixels", c_void_p),
+    ]
+
+
+class l3a_loader_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("width", c_size_t),
+        ("height", c_size_t),
+        ("filter", c_int),
+        ("mean", c_float * 3),
+        ("deviation", c_float * 3),
+        ("picture", c_void_p),
+        ("ahead", c_size_t),
+        ("views", c_size_t),
+    ]
+
+
+class l3a_sidecar_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("remove", c_void_p),
+        ("remove_count", c_size_t),
+        ("short_name", c_int),
+    ]
+
+
+class l3a_dataset_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("ignore_difficult", c_int),
+    ]
+
+
+class l3a_backbone_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("pool", c_int),
+        ("side", c_size_t),
+        ("mean", c_float * 3),
+        ("deviation", c_float * 3),
+        ("filter", c_int),
+    ]
+
+
+class l3a_backbone_info(Structure):
+    _fields_ = [
+        ("family", c_char_p),
+        ("name", c_char * 64),
+        ("size", c_size_t),
+        ("width", c_size_t),
+        ("parameters", c_uint64),
+        ("flops", c_double),
+        ("mean", c_float * 3),
+        ("deviation", c_float * 3),
+        ("filter", c_int),
+        ("pool", c_char_p),
+        ("preprocess", c_char * 128),
+        ("sha256", c_char * 65),
+        ("engine", c_char_p),
+    ]
+
+
+class l3a_extract_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("half", c_int),
+        ("strict", c_int),
+        ("picture", c_void_p),
+        ("views", c_size_t),
+        ("shard", c_size_t),
+        ("shards", c_size_t),
+    ]
+
+
+class l3a_extract_report(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("rows", c_size_t),
+        ("bad", c_size_t),
+        ("resumed", c_size_t),
+        ("seconds", c_double),
+    ]
+
+
+class l3a_tensor_info(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("name", c_char_p),
+        ("type", c_char_p),
+        ("rank", c_size_t),
+        ("shape", c_uint64 * 8),
+        ("bytes", c_uint64),
+        ("verified", c_int),
+    ]
+
+
+class l3a_machine(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("processor", c_char * 96),
+        ("instructions", c_char * 96),
+        ("blas", c_char * 160),
+        ("better_kernels", c_char * 32),
+        ("compiler", c_char * 64),
+        ("processors", c_int),
+        ("threads", c_int),
+        ("memory_total", c_uint64),
+        ("memory_available", c_uint64),
+    ]
+
+
+class l3a_draw_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("seed", c_uint64),
+        ("training", c_size_t),
+        ("test", c_size_t),
+        ("always", c_char_p),
+    ]
+
+
+class l3a_method_info(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("help", c_char_p),
+        ("source", c_char_p),
+        ("stores", c_char_p),
+        ("runs", c_int),
     ]
 
 
@@ -276,6 +493,17 @@ class l3a_protocol_phase(Structure):
     ]
 
 
+class l3a_preset(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("help", c_char_p),
+        ("methods", c_char_p),
+        ("seeds", c_char_p),
+        ("setting", c_char_p),
+        ("values", c_char_p),
+    ]
+
+
 class l3a_result(Structure):
     _fields_ = [
         ("method", c_char_p),
@@ -300,27 +528,6 @@ class l3a_class_tally(Structure):
         ("pseudo", c_uint64),
         ("right", c_uint64),
         ("present", c_uint64),
-    ]
-
-
-class l3a_method_info(Structure):
-    _fields_ = [
-        ("name", c_char_p),
-        ("help", c_char_p),
-        ("source", c_char_p),
-        ("stores", c_char_p),
-        ("runs", c_int),
-    ]
-
-
-class l3a_preset(Structure):
-    _fields_ = [
-        ("name", c_char_p),
-        ("help", c_char_p),
-        ("methods", c_char_p),
-        ("seeds", c_char_p),
-        ("setting", c_char_p),
-        ("values", c_char_p),
     ]
 
 
@@ -363,213 +570,6 @@ class l3a_report_options(Structure):
     ]
 
 
-class l3a_picture_options(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("pixel_limit", c_uint64),
-        ("orient", c_int),
-    ]
-
-
-class l3a_picture(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("width", c_size_t),
-        ("height", c_size_t),
-        ("pixels", c_void_p),
-    ]
-
-
-class l3a_loader_options(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("width", c_size_t),
-        ("height", c_size_t),
-        ("filter", c_int),
-        ("mean", c_float * 3),
-        ("deviation", c_float * 3),
-        ("picture", c_void_p),
-        ("ahead", c_size_t),
-        ("views", c_size_t),
-    ]
-
-
-class l3a_sidecar_options(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("remove", c_void_p),
-        ("remove_count", c_size_t),
-        ("short_name", c_int),
-    ]
-
-
-class l3a_dataset_options(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("ignore_difficult", c_int),
-    ]
-
-
-class l3a_draw_options(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("seed", c_uint64),
-        ("training", c_size_t),
-        ("test", c_size_t),
-        ("always", c_char_p),
-    ]
-
-
-class l3a_backbone_options(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("pool", c_int),
-        ("side", c_size_t),
-        ("mean", c_float * 3),
-        ("deviation", c_float * 3),
-        ("filter", c_int),
-    ]
-
-
-class l3a_backbone_info(Structure):
-    _fields_ = [
-        ("family", c_char_p),
-        ("name", c_char * 64),
-        ("size", c_size_t),
-        ("width", c_size_t),
-        ("parameters", c_uint64),
-        ("flops", c_double),
-        ("mean", c_float * 3),
-        ("deviation", c_float * 3),
-        ("filter", c_int),
-        ("pool", c_char_p),
-        ("preprocess", c_char * 128),
-        ("sha256", c_char * 65),
-        ("engine", c_char_p),
-    ]
-
-
-class l3a_extract_options(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("half", c_int),
-        ("strict", c_int),
-        ("picture", c_void_p),
-        ("views", c_size_t),
-        ("shard", c_size_t),
-        ("shards", c_size_t),
-    ]
-
-
-class l3a_extract_report(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("rows", c_size_t),
-        ("bad", c_size_t),
-        ("resumed", c_size_t),
-        ("seconds", c_double),
-    ]
-
-
-class l3a_judgement(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("tags", c_void_p),
-        ("tag_count", c_size_t),
-        ("absent", c_void_p),
-        ("absent_count", c_size_t),
-        ("judged", c_void_p),
-        ("judged_count", c_size_t),
-        ("only", c_int),
-    ]
-
-
-class l3a_lesson_options(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("strict", c_int),
-        ("no_history", c_int),
-        ("instead", c_int),
-        ("was", c_void_p),
-        ("most_new_classes", c_size_t),
-        ("most_classes", c_size_t),
-    ]
-
-
-class l3a_repair_report(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("bytes", c_uint64),
-        ("applied", c_uint64),
-        ("lost", c_uint64),
-    ]
-
-
-class l3a_history_entry(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("number", c_uint64),
-        ("seconds", c_int64),
-        ("kind", c_char_p),
-        ("pictures", c_size_t),
-        ("taken_back", c_size_t),
-        ("classes", c_size_t),
-        ("new_classes", c_size_t),
-        ("old_name", c_char_p),
-        ("new_name", c_char_p),
-        ("can_undo", c_int),
-        ("id", c_uint64),
-    ]
-
-
-class l3a_pack_options(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("type", c_int),
-        ("with_backbone", c_int),
-        ("backbone", c_char_p),
-        ("half_backbone", c_int),
-        ("features", c_void_p),
-    ]
-
-
-class l3a_pack_report(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("bytes", c_uint64),
-        ("rows", c_uint64),
-        ("largest_change", c_double),
-        ("changed", c_uint64),
-    ]
-
-
-class l3a_tensor_info(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("name", c_char_p),
-        ("type", c_char_p),
-        ("rank", c_size_t),
-        ("shape", c_uint64 * 8),
-        ("bytes", c_uint64),
-        ("verified", c_int),
-    ]
-
-
-class l3a_machine(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("processor", c_char * 96),
-        ("instructions", c_char * 96),
-        ("blas", c_char * 160),
-        ("better_kernels", c_char * 32),
-        ("compiler", c_char * 64),
-        ("processors", c_int),
-        ("threads", c_int),
-        ("memory_total", c_uint64),
-        ("memory_available", c_uint64),
-    ]
-
-
 FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_version": (c_char_p, []),
     "l3a_version_number": (c_int, []),
@@ -582,12 +582,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_error_text": (c_char_p, [c_void_p]),
     "l3a_error_hint": (c_char_p, [c_void_p]),
     "l3a_device_describe": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t]),
-    "l3a_cluster_started": (c_size_t, [c_void_p]),
-    "l3a_cluster_open": (c_int, [c_void_p, c_void_p]),
-    "l3a_cluster_join": (c_int, [c_void_p, c_void_p]),
-    "l3a_cluster_end": (c_int, [c_void_p, c_int]),
-    "l3a_cluster_abort": (None, [c_void_p, c_int]),
-    "l3a_cluster_free": (None, [c_void_p]),
     "l3a_tagger_open": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
     "l3a_tagger_reload": (c_int, [c_void_p]),
     "l3a_tagger_model": (c_void_p, [c_void_p]),
@@ -600,12 +594,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_reader_tag_file": (c_int, [c_void_p, c_char_p, c_void_p]),
     "l3a_reader_tag_bytes": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p]),
     "l3a_reader_tag_files": (c_int, [c_void_p, c_void_p, c_size_t, l3a_tags_callback, c_void_p]),
-    "l3a_reader_inputs": (c_size_t, [c_void_p]),
-    "l3a_reader_width": (c_size_t, [c_void_p]),
-    "l3a_reader_limit": (c_int, [c_void_p, c_uint64]),
-    "l3a_reader_prepare": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p]),
-    "l3a_reader_compute": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p]),
-    "l3a_reader_score": (c_int, [c_void_p, c_void_p, c_size_t, l3a_tags_callback, c_void_p]),
     "l3a_tags_count": (c_size_t, [c_void_p]),
     "l3a_tags_name": (c_char_p, [c_void_p, c_size_t]),
     "l3a_tags_class": (c_size_t, [c_void_p, c_size_t]),
@@ -616,6 +604,40 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_tags_box": (c_int, [c_void_p, c_size_t, c_void_p]),
     "l3a_tags_create": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "l3a_tags_free": (None, [c_void_p]),
+    "l3a_lesson_create": (c_int, [c_void_p, c_void_p]),
+    "l3a_lesson_add": (c_int, [c_void_p, c_char_p, c_void_p]),
+    "l3a_lesson_add_bytes": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p]),
+    "l3a_lesson_count": (c_size_t, [c_void_p]),
+    "l3a_lesson_path": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_lesson_outcome": (c_int, [c_void_p, c_size_t]),
+    "l3a_lesson_problem": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_lesson_free": (None, [c_void_p]),
+    "l3a_lesson_settings": (c_int, [c_void_p, c_void_p]),
+    "l3a_tagger_create": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_tagger_teach": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_tagger_undo": (c_int, [c_void_p, c_void_p]),
+    "l3a_tagger_rename": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p]),
+    "l3a_tagger_widen": (c_int, [c_void_p, c_size_t]),
+    "l3a_tagger_save": (c_int, [c_void_p]),
+    "l3a_tagger_history": (c_int, [c_void_p, c_void_p]),
+    "l3a_history_open": (c_int, [c_void_p, c_char_p, c_void_p]),
+    "l3a_history_repair": (c_int, [c_void_p, c_char_p, c_void_p]),
+    "l3a_history_free": (None, [c_void_p]),
+    "l3a_history_model": (c_void_p, [c_void_p]),
+    "l3a_history_undo": (c_int, [c_void_p, c_void_p]),
+    "l3a_history_rename": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p]),
+    "l3a_history_widen": (c_int, [c_void_p, c_size_t]),
+    "l3a_history_save": (c_int, [c_void_p]),
+    "l3a_history_ahead": (c_uint64, [c_void_p]),
+    "l3a_history_count": (c_size_t, [c_void_p]),
+    "l3a_history_entry_at": (c_int, [c_void_p, c_size_t, c_void_p]),
+    "l3a_history_class": (c_char_p, [c_void_p, c_size_t, c_size_t, c_void_p]),
+    "l3a_history_picture": (c_char_p, [c_void_p, c_size_t, c_size_t]),
+    "l3a_history_tags": (c_char_p, [c_void_p, c_size_t, c_size_t]),
+    "l3a_history_bytes": (c_uint64, [c_void_p]),
+    "l3a_history_path": (c_char_p, [c_void_p]),
+    "l3a_history_gap": (c_char_p, [c_void_p]),
+    "l3a_pack_write": (c_int, [c_void_p, c_char_p, c_void_p, c_char_p, c_void_p]),
     "l3a_options_create": (c_int, [c_void_p, c_void_p]),
     "l3a_options_copy": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_options_free": (None, [c_void_p]),
@@ -679,16 +701,11 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_model_inputs": (c_size_t, [c_void_p]),
     "l3a_model_thresholds": (None, [c_void_p, c_void_p]),
     "l3a_model_coefficients": (POINTER(c_double), [c_void_p]),
-    "l3a_model_matrix": (c_int, [c_void_p, c_size_t, c_size_t, c_void_p]),
-    "l3a_model_is_inverse": (c_int, [c_void_p]),
-    "l3a_model_cross": (POINTER(c_double), [c_void_p]),
     "l3a_model_record": (c_char_p, [c_void_p, c_char_p]),
     "l3a_model_set_record": (c_int, [c_void_p, c_char_p, c_char_p]),
     "l3a_model_teach": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_model_unteach": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_model_rename": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p]),
-    "l3a_model_leave_out": (c_int, [c_void_p, c_void_p, c_void_p]),
-    "l3a_model_leave_out_classes": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_model_merge": (c_int, [c_void_p, c_void_p, c_void_p]),
     "l3a_model_forget_classes": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p]),
     "l3a_model_forget_phase": (c_int, [c_void_p, c_size_t, c_void_p]),
@@ -702,6 +719,83 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_phase_end": (c_int, [c_void_p]),
     "l3a_phase_abandon": (None, [c_void_p]),
     "l3a_measure": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_size_t, c_void_p, c_void_p, c_void_p]),
+    "l3a_picture_read": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
+    "l3a_picture_decode": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "l3a_picture_resize": (c_int, [c_void_p, c_void_p, c_size_t, c_size_t, c_int, c_void_p]),
+    "l3a_picture_free": (None, [c_void_p, c_void_p]),
+    "l3a_picture_format": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_picture_format_at": (c_char_p, [c_size_t]),
+    "l3a_loader_create": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "l3a_loader_next": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "l3a_loader_free": (None, [c_void_p]),
+    "l3a_sidecar_write": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "l3a_pictures_find": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p]),
+    "l3a_pictures_free": (None, [c_void_p]),
+    "l3a_pictures_count": (c_size_t, [c_void_p]),
+    "l3a_pictures_path": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_pictures_skipped": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_pictures_reason": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_pictures_others": (c_size_t, [c_void_p]),
+    "l3a_dataset_open": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p]),
+    "l3a_dataset_open_with": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p, c_void_p]),
+    "l3a_dataset_splits": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t]),
+    "l3a_dataset_free": (None, [c_void_p]),
+    "l3a_dataset_rows": (c_size_t, [c_void_p]),
+    "l3a_dataset_class_count": (c_size_t, [c_void_p]),
+    "l3a_dataset_class": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_dataset_labels": (POINTER(c_int8), [c_void_p]),
+    "l3a_dataset_members": (POINTER(c_int8), [c_void_p]),
+    "l3a_dataset_id": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_dataset_path": (c_char_p, [c_void_p, c_size_t]),
+    "l3a_dataset_disagreements": (c_size_t, [c_void_p]),
+    "l3a_backbone_engine": (c_char_p, []),
+    "l3a_backbone_open": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
+    "l3a_backbone_free": (None, [c_void_p]),
+    "l3a_backbone_describe": (POINTER(l3a_backbone_info), [c_void_p]),
+    "l3a_backbone_run": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p]),
+    "l3a_extract": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_char_p, c_void_p]),
+    "l3a_backbone_sign": (c_int, [c_void_p, c_int, c_void_p]),
+    "l3a_file_open": (c_int, [c_void_p, c_char_p, c_void_p]),
+    "l3a_file_recognise": (c_int, [c_void_p, c_char_p, c_void_p]),
+    "l3a_file_free": (None, [c_void_p]),
+    "l3a_file_kind": (c_char_p, [c_void_p]),
+    "l3a_file_size": (c_uint64, [c_void_p]),
+    "l3a_file_record": (None, [c_void_p, c_size_t, c_void_p, c_void_p]),
+    "l3a_file_tensor": (c_int, [c_void_p, c_size_t, c_void_p]),
+    "l3a_file_write": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t]),
+    "l3a_machine_query": (c_int, [c_void_p, c_void_p]),
+    "l3a_reader_inputs": (c_size_t, [c_void_p]),
+    "l3a_reader_width": (c_size_t, [c_void_p]),
+    "l3a_reader_limit": (c_int, [c_void_p, c_uint64]),
+    "l3a_reader_prepare": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "l3a_reader_compute": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p]),
+    "l3a_reader_score": (c_int, [c_void_p, c_void_p, c_size_t, l3a_tags_callback, c_void_p]),
+    "l3a_lesson_add_features": (c_int, [c_void_p, c_char_p, c_uint64, c_void_p, c_size_t, c_void_p]),
+    "l3a_tagger_takes_features": (c_int, [c_void_p]),
+    "l3a_history_foresee": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_history_expect": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_history_review": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "l3a_history_load": (c_int, [c_void_p]),
+    "l3a_history_pictures": (c_int, [c_void_p, l3a_taught_callback, c_void_p]),
+    "l3a_history_find": (c_int, [c_void_p, c_uint64, l3a_taught_callback, c_void_p]),
+    "l3a_history_checksums": (c_size_t, [c_void_p, c_size_t, c_void_p, c_size_t]),
+    "l3a_model_leave_out": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "l3a_model_leave_out_classes": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "l3a_model_matrix": (c_int, [c_void_p, c_size_t, c_size_t, c_void_p]),
+    "l3a_model_is_inverse": (c_int, [c_void_p]),
+    "l3a_model_cross": (POINTER(c_double), [c_void_p]),
+    "l3a_sidecar_text": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_size_t, c_void_p]),
+    "l3a_draw_class": (c_char_p, [c_size_t]),
+    "l3a_draw_dataset": (c_int, [c_void_p, c_void_p, c_char_p]),
+    "l3a_cluster_started": (c_size_t, [c_void_p]),
+    "l3a_cluster_open": (c_int, [c_void_p, c_void_p]),
+    "l3a_cluster_join": (c_int, [c_void_p, c_void_p]),
+    "l3a_cluster_end": (c_int, [c_void_p, c_int]),
+    "l3a_cluster_abort": (None, [c_void_p, c_int]),
+    "l3a_cluster_free": (None, [c_void_p]),
+    "l3a_machine_speed": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "l3a_device_speed": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "l3a_uniform": (c_double, [c_uint64, c_uint64]),
     "l3a_protocol_parse": (c_int, [c_void_p, c_char_p, c_size_t, c_void_p, c_void_p]),
     "l3a_class_order": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_void_p]),
     "l3a_method_at": (POINTER(l3a_method_info), [c_size_t]),
@@ -737,107 +831,18 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "l3a_report_write": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p]),
     "l3a_report_table": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_char_p, c_size_t, c_void_p]),
     "l3a_report_figures": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_char_p, c_char_p]),
-    "l3a_picture_read": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
-    "l3a_picture_decode": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p]),
-    "l3a_picture_resize": (c_int, [c_void_p, c_void_p, c_size_t, c_size_t, c_int, c_void_p]),
-    "l3a_picture_free": (None, [c_void_p, c_void_p]),
-    "l3a_picture_format": (c_char_p, [c_void_p, c_size_t]),
-    "l3a_picture_format_at": (c_char_p, [c_size_t]),
-    "l3a_loader_create": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
-    "l3a_loader_next": (c_int, [c_void_p, c_void_p, c_void_p]),
-    "l3a_loader_free": (None, [c_void_p]),
-    "l3a_sidecar_write": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p]),
-    "l3a_sidecar_text": (c_int, [c_void_p, c_void_p, c_size_t, c_char_p, c_size_t, c_void_p]),
-    "l3a_pictures_find": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p]),
-    "l3a_pictures_free": (None, [c_void_p]),
-    "l3a_pictures_count": (c_size_t, [c_void_p]),
-    "l3a_pictures_path": (c_char_p, [c_void_p, c_size_t]),
-    "l3a_pictures_skipped": (c_char_p, [c_void_p, c_size_t]),
-    "l3a_pictures_reason": (c_char_p, [c_void_p, c_size_t]),
-    "l3a_pictures_others": (c_size_t, [c_void_p]),
-    "l3a_dataset_open": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p]),
-    "l3a_dataset_open_with": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p, c_void_p]),
-    "l3a_dataset_splits": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t]),
-    "l3a_dataset_free": (None, [c_void_p]),
-    "l3a_dataset_rows": (c_size_t, [c_void_p]),
-    "l3a_dataset_class_count": (c_size_t, [c_void_p]),
-    "l3a_dataset_class": (c_char_p, [c_void_p, c_size_t]),
-    "l3a_dataset_labels": (POINTER(c_int8), [c_void_p]),
-    "l3a_dataset_members": (POINTER(c_int8), [c_void_p]),
-    "l3a_dataset_id": (c_char_p, [c_void_p, c_size_t]),
-    "l3a_dataset_path": (c_char_p, [c_void_p, c_size_t]),
-    "l3a_dataset_disagreements": (c_size_t, [c_void_p]),
-    "l3a_draw_class": (c_char_p, [c_size_t]),
-    "l3a_draw_dataset": (c_int, [c_void_p, c_void_p, c_char_p]),
-    "l3a_backbone_engine": (c_char_p, []),
-    "l3a_backbone_open": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p]),
-    "l3a_backbone_free": (None, [c_void_p]),
-    "l3a_backbone_describe": (POINTER(l3a_backbone_info), [c_void_p]),
-    "l3a_backbone_run": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p]),
-    "l3a_extract": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_char_p, c_void_p]),
-    "l3a_backbone_sign": (c_int, [c_void_p, c_int, c_void_p]),
-    "l3a_lesson_create": (c_int, [c_void_p, c_void_p]),
-    "l3a_lesson_add": (c_int, [c_void_p, c_char_p, c_void_p]),
-    "l3a_lesson_add_bytes": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t, c_void_p]),
-    "l3a_lesson_add_features": (c_int, [c_void_p, c_char_p, c_uint64, c_void_p, c_size_t, c_void_p]),
-    "l3a_lesson_count": (c_size_t, [c_void_p]),
-    "l3a_lesson_path": (c_char_p, [c_void_p, c_size_t]),
-    "l3a_lesson_outcome": (c_int, [c_void_p, c_size_t]),
-    "l3a_lesson_problem": (c_char_p, [c_void_p, c_size_t]),
-    "l3a_lesson_free": (None, [c_void_p]),
-    "l3a_lesson_settings": (c_int, [c_void_p, c_void_p]),
-    "l3a_tagger_create": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p]),
-    "l3a_tagger_teach": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
-    "l3a_tagger_takes_features": (c_int, [c_void_p]),
-    "l3a_tagger_undo": (c_int, [c_void_p, c_void_p]),
-    "l3a_tagger_rename": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p]),
-    "l3a_tagger_widen": (c_int, [c_void_p, c_size_t]),
-    "l3a_tagger_save": (c_int, [c_void_p]),
-    "l3a_tagger_history": (c_int, [c_void_p, c_void_p]),
-    "l3a_history_open": (c_int, [c_void_p, c_char_p, c_void_p]),
-    "l3a_history_repair": (c_int, [c_void_p, c_char_p, c_void_p]),
-    "l3a_history_free": (None, [c_void_p]),
-    "l3a_history_model": (c_void_p, [c_void_p]),
-    "l3a_history_undo": (c_int, [c_void_p, c_void_p]),
-    "l3a_history_rename": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p]),
-    "l3a_history_widen": (c_int, [c_void_p, c_size_t]),
-    "l3a_history_save": (c_int, [c_void_p]),
-    "l3a_history_ahead": (c_uint64, [c_void_p]),
-    "l3a_history_count": (c_size_t, [c_void_p]),
-    "l3a_history_entry_at": (c_int, [c_void_p, c_size_t, c_void_p]),
-    "l3a_history_class": (c_char_p, [c_void_p, c_size_t, c_size_t, c_void_p]),
-    "l3a_history_picture": (c_char_p, [c_void_p, c_size_t, c_size_t]),
-    "l3a_history_tags": (c_char_p, [c_void_p, c_size_t, c_size_t]),
-    "l3a_history_bytes": (c_uint64, [c_void_p]),
-    "l3a_history_path": (c_char_p, [c_void_p]),
-    "l3a_history_gap": (c_char_p, [c_void_p]),
-    "l3a_history_foresee": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "l3a_history_expect": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "l3a_history_review": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
-    "l3a_history_load": (c_int, [c_void_p]),
-    "l3a_history_pictures": (c_int, [c_void_p, l3a_taught_callback, c_void_p]),
-    "l3a_history_find": (c_int, [c_void_p, c_uint64, l3a_taught_callback, c_void_p]),
-    "l3a_history_checksums": (c_size_t, [c_void_p, c_size_t, c_void_p, c_size_t]),
-    "l3a_pack_write": (c_int, [c_void_p, c_char_p, c_void_p, c_char_p, c_void_p]),
-    "l3a_file_open": (c_int, [c_void_p, c_char_p, c_void_p]),
-    "l3a_file_recognise": (c_int, [c_void_p, c_char_p, c_void_p]),
-    "l3a_file_free": (None, [c_void_p]),
-    "l3a_file_kind": (c_char_p, [c_void_p]),
-    "l3a_file_size": (c_uint64, [c_void_p]),
-    "l3a_file_record": (None, [c_void_p, c_size_t, c_void_p, c_void_p]),
-    "l3a_file_tensor": (c_int, [c_void_p, c_size_t, c_void_p]),
-    "l3a_file_write": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t]),
-    "l3a_machine_query": (c_int, [c_void_p, c_void_p]),
-    "l3a_machine_speed": (c_int, [c_void_p, c_void_p, c_void_p]),
-    "l3a_device_speed": (c_int, [c_void_p, c_void_p, c_void_p]),
-    "l3a_uniform": (c_double, [c_uint64, c_uint64]),
 }
 # Functions whose first parameter is the context.
 TAKES_CONTEXT = frozenset([
     "l3a_context_free",
     "l3a_device_describe",
-    "l3a_cluster_open",
     "l3a_tagger_open",
+    "l3a_lesson_create",
+    "l3a_lesson_settings",
+    "l3a_tagger_create",
+    "l3a_history_open",
+    "l3a_history_repair",
+    "l3a_pack_write",
     "l3a_options_create",
     "l3a_options_copy",
     "l3a_options_set",
@@ -854,6 +859,27 @@ TAKES_CONTEXT = frozenset([
     "l3a_lock_take",
     "l3a_model_plan",
     "l3a_measure",
+    "l3a_picture_read",
+    "l3a_picture_decode",
+    "l3a_picture_resize",
+    "l3a_picture_free",
+    "l3a_loader_create",
+    "l3a_sidecar_write",
+    "l3a_pictures_find",
+    "l3a_dataset_open",
+    "l3a_dataset_open_with",
+    "l3a_dataset_splits",
+    "l3a_backbone_open",
+    "l3a_extract",
+    "l3a_file_open",
+    "l3a_file_recognise",
+    "l3a_file_write",
+    "l3a_machine_query",
+    "l3a_sidecar_text",
+    "l3a_draw_dataset",
+    "l3a_cluster_open",
+    "l3a_machine_speed",
+    "l3a_device_speed",
     "l3a_protocol_parse",
     "l3a_class_order",
     "l3a_method_options",
@@ -865,30 +891,4 @@ TAKES_CONTEXT = frozenset([
     "l3a_report_write",
     "l3a_report_table",
     "l3a_report_figures",
-    "l3a_picture_read",
-    "l3a_picture_decode",
-    "l3a_picture_resize",
-    "l3a_picture_free",
-    "l3a_loader_create",
-    "l3a_sidecar_write",
-    "l3a_sidecar_text",
-    "l3a_pictures_find",
-    "l3a_dataset_open",
-    "l3a_dataset_open_with",
-    "l3a_dataset_splits",
-    "l3a_draw_dataset",
-    "l3a_backbone_open",
-    "l3a_extract",
-    "l3a_lesson_create",
-    "l3a_lesson_settings",
-    "l3a_tagger_create",
-    "l3a_history_open",
-    "l3a_history_repair",
-    "l3a_pack_write",
-    "l3a_file_open",
-    "l3a_file_recognise",
-    "l3a_file_write",
-    "l3a_machine_query",
-    "l3a_machine_speed",
-    "l3a_device_speed",
 ])

@@ -2,7 +2,7 @@
 #ifndef L3A_CLI_H
 #define L3A_CLI_H
 
-#include "l3a/l3a.h"
+#include "l3a/l3a_experiment.h"
 
 #include <signal.h>
 #include <stdarg.h>

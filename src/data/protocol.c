@@ -4,6 +4,7 @@
 #include "common/number.h"
 #include "base/random.h"
 #include "base/text_index.h"
+#include "l3a/l3a_experiment.h"
 
 #include <stdio.h>
 #include <string.h>

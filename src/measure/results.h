@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "measure/metrics.h"
 #include "measure/tables.h"
+#include "l3a/l3a_experiment.h"
 
 /* For each of a row's `last` classes. */
 struct class_details {

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "learn/views.h"
 #include "method/options.h"
+#include "l3a/l3a_experiment.h"
 
 /* One phase, as a learner sees it. Classes are numbered in the run's order. */
 struct lesson {

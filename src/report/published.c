@@ -12,6 +12,7 @@
 
 static const l3a_published rows[] = {
 #include "report/published.inc"
+#include "l3a/l3a_experiment.h"
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };

@@ -5,6 +5,7 @@
 #include "report/html.h"
 #include "measure/compare.h"
 #include "report/svg.h"
+#include "l3a/l3a_experiment.h"
 
 /* What a report knows about methods: each in order, NULL past the last; and the setting that one has its threshold from. */
 struct method_table {

@@ -14,6 +14,7 @@
 #include "measure/evaluate.h"
 #include "method/method.h"
 #include "measure/results.h"
+#include "l3a/l3a_experiment.h"
 
 /* The classes in the order in which they are learned. */
 struct class_order {

@@ -4,6 +4,7 @@
 #define L3A_RECORD_H
 
 #include "base/memory.h"
+#include "l3a/l3a_experiment.h"
 
 /* Appends the object "run" of an experiment with these options, which are complete. */
 l3a_status record_identity(const l3a_experiment *experiment, const l3a_experiment_options *options, text_builder *text);

@@ -2,7 +2,7 @@
 source "$(dirname "$0")/support.sh"
 : "${L3A_SOURCE:?the source folder}"
 cd "$work"
-tag=$L3A_BUILD/examples/tag teach=$L3A_BUILD/examples/teach learn_and_tag=$L3A_BUILD/examples/learn_and_tag
+tag=$L3A_BUILD/examples/tag teach=$L3A_BUILD/examples/teach threads=$L3A_BUILD/examples/threads learn_and_tag=$L3A_BUILD/examples/learn_and_tag
 
 # list FOLDER CLASS...: a list of the pictures of a VOC folder that show one of the classes
 list() {
@@ -67,6 +67,19 @@ l3a teach command.l3a kite --tags kite --quiet >"$work/made"
 check 'the example and the command teach the same' cmp <(l3a tag example.l3a $pictures/00003?.jpg --top 2) <(l3a tag command.l3a $pictures/00003?.jpg --top 2)
 check 'both have two lessons' test "$(l3a history example.l3a | grep -c '10  ')" -eq 2
 expect 0 '' l3a undo example.l3a
+
+# from memory, eight pictures a lesson, with readers at work
+expect 0 'taught 10 pictures' "$threads" threads.l3a demo/backbone.safetensors disc disc/*.jpg
+expect 0 'taught 10 pictures' "$threads" threads.l3a demo/backbone.safetensors kite kite/*.jpg
+check 'each picture is tagged' test "$(grep -c '^kite/.*: kite' "$work/stdout")" -eq 10
+for class in disc kite; do
+    l3a teach lessons.l3a $class/0000?[0-7].jpg --tags $class --threads 1 --backbone demo/backbone.safetensors --quiet >"$work/made"
+    l3a teach lessons.l3a $class/0000?[89].jpg --tags $class --threads 1 --quiet >"$work/made"
+done
+check 'pictures in memory teach the same' cmp <(l3a tag threads.l3a $pictures/00003?.jpg --top 2) <(l3a tag lessons.l3a $pictures/00003?.jpg --top 2)
+expect 1 'cut.jpg' "$threads" threads.l3a demo/backbone.safetensors disc cut.jpg
+expect 1 'nowhere' "$threads" threads.l3a demo/backbone.safetensors disc nowhere
+expect 2 'usage' "$threads"
 expect 1 'nowhere' "$teach" example.l3a nowhere disc disc/000010.jpg
 expect 2 'usage' "$teach"
 expect 2 'usage' "$learn_and_tag"

@@ -2,7 +2,7 @@
  * Each struct ends where the memory ends, so that a library that reads or writes more than its size is killed.
  *
  *   abi_program BACKBONE RUN FOLDER    (a checkpoint, the folder of a run, a new folder) */
-#include <l3a/l3a.h>
+#include <l3a/l3a_experiment.h>
 
 #include <math.h>
 #include <stdio.h>

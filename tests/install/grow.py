@@ -17,10 +17,11 @@ def replace(path, old, new):
     (source / path).write_text(text.replace(old, new))
 
 
-text = (source / "include/l3a/l3a.h").read_text()
+text = header.read(source)
 grown = header.sized(text) + sorted(header.HANDED_OUT - {"l3a_result"})  # which ends with l3a_metrics, and grows with it
 for name in grown:
-    replace("include/l3a/l3a.h", f"\n}} {name};", f"\n    uint64_t grown[3];\n}} {name};")
+    home = next(path for path in header.HEADERS if f"\n}} {name};" in (source / "include/l3a" / path).read_text())
+    replace(f"include/l3a/{home}", f"\n}} {name};", f"\n    uint64_t grown[3];\n}} {name};")
 replace("src/learn/options.h", "struct model_options {", "struct model_options {\n    double grown;")
 replace("src/learn/options.c", "settings[] = {", 'settings[] = {\n    NUMBER(grown, "grown", 0, 9, 0, 0, "7", "of a later version"),')
 replace("src/method/options.h", "struct method_options {", "struct method_options {\n    double grown;")

@@ -1,11 +1,19 @@
-"""Reads include/l3a/l3a.h: its functions, and its structs that begin with a size."""
+"""Reads the headers in include/l3a: their functions, and their structs that begin with a size."""
 import re
+from pathlib import Path
+
+HEADERS = ("l3a.h", "l3a_experiment.h")  # the second includes the first
 
 # Structs that only the library makes; they may grow at their end.
 HANDED_OUT = {"l3a_event", "l3a_option_info", "l3a_phase_info", "l3a_result", "l3a_class_tally", "l3a_method_info", "l3a_preset",
               "l3a_backbone_info", "l3a_published"}
 # Structs of which programs pass arrays; they never change.
 FIXED = {"l3a_axis"}
+
+
+def read(source):
+    """The text of all headers of a source tree."""
+    return "".join((Path(source) / "include/l3a" / name).read_text() for name in HEADERS)
 
 
 def without_comments(text):

@@ -37,7 +37,7 @@ has_more() {
 
 make_features "$work" >/dev/null
 check 'a run' l3a run --train "$work/train.safetensors" --test "$work/test.safetensors" --protocol B0-C4 --dim 32 --quiet -o "$work/run"
-check 'the program' "$compiler" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -I"$L3A_SOURCE/include" "$installed/abi_program.c" -o "$work/program" \
+check 'the program' "$compiler" -std=c11 -D_GNU_SOURCE -DL3A_EXPERIMENTAL -Wall -Wextra -Werror -I"$L3A_SOURCE/include" "$installed/abi_program.c" -o "$work/program" \
     -L"$L3A_BUILD" -ll3a -lm
 check 'the later library' grow_library
 check 'it is later' has_more "$work/later/build/libl3a.so"

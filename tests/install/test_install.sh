@@ -43,11 +43,11 @@ draws_pictures() {
     done
 }
 
-# builds_by_pkg_config PREFIX PROGRAM [--static]
+# builds_by_pkg_config PREFIX PROGRAM [--static [MODULE]]
 builds_by_pkg_config() {
     local flags libraries
     export PKG_CONFIG_PATH=$1/$lib/pkgconfig
-    flags=$(pkg-config --cflags l3a) && libraries=$(pkg-config ${3:+"$3"} --libs l3a) || return 1
+    flags=$(pkg-config --cflags "${4:-l3a}") && libraries=$(pkg-config ${3:+"$3"} --libs "${4:-l3a}") || return 1
     # shellcheck disable=SC2086
     "$compiler" -std=c11 -Wall -Wextra -pedantic -Werror $flags "$example" -o "$2" $libraries -lm
 }
@@ -69,6 +69,12 @@ uses_pkg_config_static() {
     rm "$work/static/$lib"/libl3a.so*
     builds_by_pkg_config "$work/static" "$work/by_pkg_config_static" --static &&
         ! needs_the_library "$work/by_pkg_config_static" && runs_example "$work/by_pkg_config_static"
+}
+
+# With both libraries installed, the module l3a-static takes the static one.
+uses_static_module() {
+    builds_by_pkg_config "$1" "$work/by_static_module" --static l3a-static && ! needs_the_library "$work/by_static_module" &&
+        runs_example "$work/by_static_module"
 }
 
 uses_find_package() {
@@ -134,14 +140,20 @@ says_version() {
 
 # The header by itself: in C it needs nothing before it, in C++ its functions link.
 compiles_as_c() {
-    echo '#include <l3a/l3a.h>' >"$work/header.c"
-    echo 'int header(void) { return L3A_OK; }' >>"$work/header.c"
-    "$compiler" -std=c11 -Wall -Wextra -pedantic -Werror -I"$1/include" -c "$work/header.c" -o "$work/header.o"
+    local header experimental
+    for header in l3a l3a_experiment; do
+        for experimental in '' -DL3A_EXPERIMENTAL; do
+            echo "#include <l3a/$header.h>" >"$work/header.c"
+            echo 'int header(void) { return L3A_OK; }' >>"$work/header.c"
+            "$compiler" -std=c11 -Wall -Wextra -pedantic -Werror $experimental -I"$1/include" -c "$work/header.c" -o "$work/header.o" || return 1
+        done
+    done
 }
 
 compiles_as_cxx() {
     cat >"$work/header.cpp" <<'C'
-#include <l3a/l3a.h>
+#define L3A_EXPERIMENTAL
+#include <l3a/l3a_experiment.h>
 #include <cstring>
 int main() { return std::strcmp(l3a_version(), L3A_VERSION); }
 C
@@ -159,7 +171,7 @@ exports_only_its_own() {
 exports_the_header() {
     local name
     nm -D --defined-only "$1/$lib/libl3a.so" | awk '{print $3}' >"$work/exported"
-    for name in $(grep -oE 'L3A_PUBLIC [^(]*' "$1/include/l3a/l3a.h" | grep -oE 'l3a_[a-z0-9_]+$' | sort -u); do
+    for name in $(grep -oE 'L3A_PUBLIC [^(]*' "$1/include/l3a"/*.h -h | grep -oE 'l3a_[a-z0-9_]+$' | sort -u); do
         grep -qx "$name" "$work/exported" || { echo "$name is not exported" && return 1; }
     done
 }
@@ -191,20 +203,21 @@ check 'pictures to learn from' draws_pictures
 lib=$(cd "$first" && dirname "$(find . -name libl3a.so)")
 check 'pkg-config' uses_pkg_config "$first"
 check 'pkg-config --static' uses_pkg_config_static "$first"
+check 'pkg-config l3a-static beside the shared library' uses_static_module "$first"
 check 'find_package, both libraries' uses_find_package "$first"
 check 'find_package without the packages of the static library' finds_the_shared_library_alone "$first"
 check 'soname' has_the_soname "$first"
 check 'l3a --version from another folder' says_version "$first"
-check 'the header in C' compiles_as_c "$first"
+check 'the headers in C' compiles_as_c "$first"
 if command -v g++ >"$work/which"; then
-    check 'the header in C++' compiles_as_cxx "$first"
+    check 'the headers in C++' compiles_as_cxx "$first"
 else
     echo "no g++: the header is not tried in C++"
 fi
 check 'nothing but l3a_* is exported' exports_only_its_own "$first"
 check 'nothing but l3a_* is visible in the static library' static_shows_only_its_own "$first"
 check 'presets' lists_the_presets
-check 'all that the header declares is exported' exports_the_header "$first"
+check 'all that the headers declare is exported' exports_the_header "$first"
 check 'no folder of the build in what is installed' names_no_folder_of_the_build "$first"
 check 'manual pages and completion' brings_the_manual "$first"
 
@@ -212,6 +225,7 @@ mkdir "$work/moved"
 mv "$first" "$moved"
 check 'pkg-config, moved' uses_pkg_config "$moved"
 check 'pkg-config --static, moved' uses_pkg_config_static "$moved"
+check 'pkg-config l3a-static, moved' uses_static_module "$moved"
 check 'find_package, moved' uses_find_package "$moved"
 check 'l3a --version, moved' says_version "$moved"
 finish

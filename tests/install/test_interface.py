@@ -44,7 +44,7 @@ TEXTS = ("l3a_error_text", "l3a_error_hint", "l3a_reader_error_text", "l3a_reade
 WITHOUT_TEXT = ("l3a_reader_create",)
 LARGE = 4096  # more than any struct of the interface has
 
-text = (SOURCE / "include/l3a/l3a.h").read_text()
+text = header.read(SOURCE)
 functions, sized = header.functions(text), header.sized(text)
 library = ctypes.CDLL(str(BUILD / "libl3a.so"))
 for declared, name, parameters in functions:

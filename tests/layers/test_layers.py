@@ -47,7 +47,7 @@ class Tree:
 
     def __init__(self, root, build):
         self.source = Path(root).resolve() / "src"
-        self.header = (self.source.parent / "include/l3a/l3a.h").read_text()
+        self.header = "".join(path.read_text() for path in sorted((self.source.parent / "include/l3a").glob("*.h")))
         self.files = {path.relative_to(self.source).as_posix(): path for path in sorted(self.source.rglob("*/*")) if path.is_file()}
         self.objects = {}
         for entry in json.loads((Path(build) / "compile_commands.json").read_text()):
@@ -106,7 +106,7 @@ def find_faults(tree, layers, not_yet):
             home = defined[symbol]
             if folder_of(name) in COMMANDS and folder_of(home) not in (*COMMANDS, "common"):
                 if not re.search(rf"L3A_PUBLIC[^;]*\b{re.escape(symbol)}\(", tree.header):
-                    faults.append(f"src/{name} uses {symbol} of src/{home}, which l3a.h does not declare")
+                    faults.append(f"src/{name} uses {symbol} of src/{home}, which no public header declares")
             else:
                 check(name, folder_of(home), f"uses {symbol} of src/{home}")
     for name, targets in not_yet.items():
@@ -169,7 +169,7 @@ BROKEN = [
     ("a private header in the command", {"src/cli/cli.h": '#include "base/low.h"\n' + GOOD["src/cli/cli.h"]},
      "src/cli/cli.h includes base/low.h: cli -> base is not allowed (cli may use: the public header)"),
     ("a private function in the command", {"src/cli/help.c": "int low(int value);\nint help(int value) { return low(value); }\n"},
-     "src/cli/help.c uses low of src/base/low.c, which l3a.h does not declare"),
+     "src/cli/help.c uses low of src/base/low.c, which no public header declares"),
 ]
 
 

@@ -16,7 +16,7 @@ import make_python
 
 from l3a import _declarations
 
-TEXT = (support.SOURCE / "include/l3a/l3a.h").read_text()
+TEXT = header.read(support.SOURCE)
 
 
 class Declarations(unittest.TestCase):
@@ -46,7 +46,7 @@ class Declarations(unittest.TestCase):
             for member, value in members:
                 expected[member] = value
                 lines.append(f'printf("{member} %zu\\n", (size_t){member});')
-        program = "#include <l3a/l3a.h>\n#include <stdio.h>\nint main(void) {\n" + "\n".join(lines) + "\nreturn 0;\n}\n"
+        program = "#define L3A_EXPERIMENTAL\n#include <l3a/l3a_experiment.h>\n#include <stdio.h>\nint main(void) {\n" + "\n".join(lines) + "\nreturn 0;\n}\n"
         with tempfile.TemporaryDirectory() as folder:
             source, made = f"{folder}/sizes.c", f"{folder}/sizes"
             with open(source, "w") as file:

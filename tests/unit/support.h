@@ -9,6 +9,7 @@
 
 #include "base/context.h" /* before cmocka, whose macro `fail` would hide the function of that name */
 #include "method/options.h"
+#include "l3a/l3a_experiment.h"
 
 #include <cmocka.h>
 

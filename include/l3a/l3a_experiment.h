@@ -1,0 +1,256 @@
+/* Experiments: methods that learn the classes of a data set phase by phase, compared with each other, with joint learning and with
+ * the paper; their results and reports. It builds on l3a.h, whose conventions hold here too. */
+#ifndef L3A_L3A_EXPERIMENT_H
+#define L3A_L3A_EXPERIMENT_H
+
+#include "l3a.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Protocols ------------------------------------------------------------------------------------------------------
+ * "B<b>-C<c>": b classes in the first phase (0: c), then c per phase. Phase t, counted from 0, has the classes
+ * [bounds[t], bounds[t + 1]); bounds needs room for classes + 1 numbers. */
+L3A_PUBLIC l3a_status l3a_protocol_parse(l3a_context *context, const char *protocol, size_t classes, size_t *bounds,
+                                         size_t *phases);
+/* Fills order with a permutation of the names. how is "lexicographic", "shuffle:SEED", or the path of a file with one name per
+ * line. */
+L3A_PUBLIC l3a_status l3a_class_order(l3a_context *context, const char *const *names, size_t count, const char *how, size_t *order);
+
+/* ---- Methods -------------------------------------------------------------------------------------------------------- */
+typedef struct l3a_method_info {
+    const char *name;
+    const char *help;   /* what it does */
+    const char *source; /* who published it, where and when */
+    const char *stores; /* what it keeps between phases */
+    int runs;           /* 0: listed only, because it trains the backbone itself */
+} l3a_method_info;
+
+/* The methods in order; NULL past the last. The table is static. */
+L3A_PUBLIC const l3a_method_info *l3a_method_at(size_t index);
+/* Changes the options to those of a method that is a model: "l3a+", "acil", … Settings that were set by name stay if the method
+ * allows it. */
+L3A_PUBLIC l3a_status l3a_method_options(l3a_context *context, const char *name, l3a_options *options);
+
+/* ---- Experiments ----------------------------------------------------------------------------------------------------
+ * An experiment takes every method, with every combination of the values given for some settings, and every seed through every
+ * phase of a protocol, and through every class order if there are several. A method with settings is a point. The results go to a
+ * folder, from which an interrupted experiment can be resumed.
+ *
+ * A run has one point per method. Its folder has run.json, the tables of all methods, timings.csv, report.html, and the model of
+ * the first method, class order and seed; model and tables are written after every phase.
+ * A grid (a sweep) has any number of points. Points that share the random layer are learned together: rows are read and expanded
+ * once, and sums are computed once for all points, except for rows on which their pseudo-labels differ. Its folder has sweep.json,
+ * sweep.csv (one row per point, seed and phase), report.html, and in points/ the folder of a run for each point, without models;
+ * they are written when the points that are learned together have finished a seed. */
+typedef struct l3a_experiment l3a_experiment;
+typedef struct l3a_results l3a_results;
+
+/* A setting that varies. This struct never changes, because arrays of it are passed. */
+typedef struct l3a_axis {
+    const char *name;          /* of a setting */
+    const char *const *values; /* for eta, "dynamic" means pseudo = dynamic */
+    size_t count;
+} l3a_axis;
+
+typedef struct l3a_experiment_options {
+    size_t size;                 /* sizeof the struct */
+    l3a_features *train, *test;  /* both are needed; everything else has a default */
+    const char *protocol;        /* as in l3a_protocol_parse(); NULL: B0-C10 */
+    const char *class_order;     /* as in l3a_class_order(); NULL: lexicographic */
+    const char *const *methods;  /* names from l3a_method_at(), of methods that run */
+    size_t method_count;         /* 0: only l3a */
+    const uint64_t *seeds;       /* of the random layer; used instead of the setting seed */
+    size_t seed_count;           /* 0: only 2025 */
+    const l3a_options *settings; /* copied; NULL: the defaults. views and score-views are those of the tables */
+    const l3a_axis *axes;        /* the settings that vary */
+    size_t axis_count;
+    int grid;              /* 1: a grid even if no setting varies; 0: a grid if some setting varies, otherwise a run */
+    const char *folder;    /* NULL: nothing is written */
+    int resume;            /* 1: resume what is in the folder, if anything; 0: a run or grid in the folder is L3A_ERROR_EXISTS */
+    const char *command;   /* recorded, so that the experiment can be repeated; NULL: none */
+    const char *directory; /* recorded with the command: where its relative paths start; NULL: none */
+    int no_report;         /* 1: do not write report.html at the end */
+    const char *pictures;  /* for the report: the data set with the test pictures; NULL: the one that the test table records */
+    /* Several class orders, each as in l3a_class_order(), instead of class_order. Since 0.7. */
+    const char *const *class_orders;
+    size_t class_order_count; /* 0: only class_order */
+} l3a_experiment_options;
+
+/* What an experiment would do. */
+typedef struct l3a_workload {
+    size_t size; /* sizeof the struct */
+    size_t classes, phases, points, seeds;
+    size_t passes;           /* over the training rows, per order and seed; points that are learned together share one */
+    double flops;            /* estimate, over all points, orders and seeds */
+    uint64_t memory;         /* bytes at the peak */
+    uint64_t file;           /* bytes of the largest model file; 0 for a grid, which keeps none */
+    uint64_t device_memory;  /* bytes of the GPU's memory at the peak; 0: the processor is used. Since 0.5. */
+    uint64_t parts, spilled; /* on a GPU, the most sums of phases kept apart, and how many of them it has no room for: they are in
+                              * `memory`. Since 0.5. */
+    size_t orders;           /* of the classes: each point learns once for every order and seed. Since 0.7. */
+} l3a_workload;
+
+/* A phase of the protocol. */
+typedef struct l3a_protocol_phase {
+    size_t size;                /* sizeof the struct */
+    size_t first, last;         /* classes [first, last), in the experiment's order */
+    uint64_t train_images;      /* that belong to the phase … */
+    uint64_t unlabelled_images; /* … and those of them that belong to it only because of a crowd */
+    uint64_t test_images;       /* that show a class of this phase or an earlier one */
+} l3a_protocol_phase;
+
+/* Checks the options and lays out the points; nothing is learned or written yet. A phase in which no training image is labelled is
+ * L3A_ERROR_DATA. A combination of values that differs from another one only in settings that its method does not use is left out.
+ * The tables, strings and arrays that the options point to must outlive the experiment. */
+L3A_PUBLIC l3a_status l3a_experiment_create(l3a_context *context, const l3a_experiment_options *options,
+                                            l3a_experiment **experiment);
+/* A plan that exceeds the memory available is L3A_ERROR_MEMORY. */
+L3A_PUBLIC l3a_status l3a_experiment_plan(const l3a_experiment *experiment, l3a_workload *plan);
+/* Describes phase number `index`, from 0; with several class orders, that of the first. */
+L3A_PUBLIC l3a_status l3a_experiment_phase(const l3a_experiment *experiment, size_t index, l3a_protocol_phase *phase);
+/* Runs what the folder does not have yet. An experiment can be run once; to resume it, create another one. */
+L3A_PUBLIC l3a_status l3a_experiment_run(l3a_experiment *experiment);
+L3A_PUBLIC void l3a_experiment_free(l3a_experiment *experiment);
+
+/* The points, in the order of the methods; the values of the last axis vary fastest. */
+L3A_PUBLIC size_t l3a_experiment_points(const l3a_experiment *experiment);
+L3A_PUBLIC const char *l3a_experiment_method(const l3a_experiment *experiment, size_t point);
+/* "gamma=10 eta=0.7", after the method's name if there is more than one method. */
+L3A_PUBLIC const char *l3a_experiment_label(const l3a_experiment *experiment, size_t point);
+/* Above which threshold the point predicts a class, which CF1 and OF1 depend on: "σ > 0.5", where σ is the logistic function of the
+ * score; "fitted per class", "fitted, one for all". Since 0.7. */
+L3A_PUBLIC const char *l3a_experiment_threshold(const l3a_experiment *experiment, size_t point);
+/* The point's value on an axis, "-" if its method does not use the setting. */
+L3A_PUBLIC const char *l3a_experiment_value(const l3a_experiment *experiment, size_t point, size_t axis);
+/* The results of a point, for all seeds; all points of a run share one table. NULL before l3a_experiment_run(). They
+ * belong to the experiment, and after a failure hold what was done before it. */
+L3A_PUBLIC const l3a_results *l3a_experiment_results(const l3a_experiment *experiment, size_t point);
+
+/* A grid from the paper. Lists are separated by commas. */
+typedef struct l3a_preset {
+    const char *name, *help;
+    const char *methods; /* "all": every method that runs */
+    const char *seeds;
+    const char *setting, *values; /* NULL if only methods vary */
+} l3a_preset;
+
+/* NULL past the last preset. */
+L3A_PUBLIC const l3a_preset *l3a_preset_at(size_t index);
+
+/* ---- Results --------------------------------------------------------------------------------------------------------
+ * The results of a run: one per method, class order, seed and phase. */
+typedef struct l3a_result {
+    const char *method;
+    uint64_t seed;
+    size_t phase;       /* from 1 */
+    size_t first, last; /* classes of the phase, in the class order of the result */
+    uint64_t train_images, test_images, pseudo_labels;
+    double seconds; /* to learn and evaluate the phase */
+    /* mAP of some of the classes, measured only on the test images that show one of them, as the paper's released program logs it:
+     * the classes of the first phase, and those of this phase. For a method that learns all classes at once: the first and last
+     * phase of the protocol. NaN: the folder was written by a version that did not record it. */
+    double base_map, new_map;
+    l3a_metrics metrics; /* last, because it grows */
+} l3a_result;
+
+/* What is known about a class in a phase, besides its AP. The truth about old classes comes from the training table's other labels,
+ * which learning never uses. */
+typedef struct l3a_class_tally {
+    uint64_t images;  /* training images that show the class */
+    double weight;    /* of the class, after this phase; 0 if the method has none */
+    uint64_t pseudo;  /* for an old class: pseudo-labels given in this phase … */
+    uint64_t right;   /* … how many of them are true … */
+    uint64_t present; /* … and how many images of the phase truly show it */
+} l3a_class_tally;
+
+/* Copies a text that run.json or sweep.json in a folder records: "command" or "directory", as in l3a_experiment_options; "" if
+ * there is none. It is an error if the folder holds neither file, or if the text is longer than capacity - 1 bytes. */
+L3A_PUBLIC l3a_status l3a_folder_record(l3a_context *context, const char *folder, const char *key, char *text, size_t capacity);
+/* Loads the results of a run, finished or not. */
+L3A_PUBLIC l3a_status l3a_results_load(l3a_context *context, const char *folder, l3a_results **results);
+L3A_PUBLIC void l3a_results_free(l3a_results *results);
+/* Results are one per method, class order, seed and phase. */
+L3A_PUBLIC size_t l3a_results_count(const l3a_results *results);
+L3A_PUBLIC const l3a_result *l3a_results_at(const l3a_results *results, size_t index);
+/* AP in percent of the classes [0, last) after that phase, in the class order of the result. */
+L3A_PUBLIC const double *l3a_results_average_precision(const l3a_results *results, size_t index);
+/* Of one of these classes; NULL if an older version did not record it. */
+L3A_PUBLIC const l3a_class_tally *l3a_results_tally(const l3a_results *results, size_t index, size_t class_index);
+/* The classes, in the run's order; with several orders, in the first. */
+L3A_PUBLIC size_t l3a_results_class_count(const l3a_results *results);
+L3A_PUBLIC const char *l3a_results_class(const l3a_results *results, size_t index);
+/* The number of class orders; what one of them is called ("shuffle:1"; "" if there is only one); its classes; and which of them a
+ * result has. NULL and 0 past the last. Since 0.7. */
+L3A_PUBLIC size_t l3a_results_order_count(const l3a_results *results);
+L3A_PUBLIC const char *l3a_results_order(const l3a_results *results, size_t order);
+L3A_PUBLIC const char *l3a_results_class_in(const l3a_results *results, size_t order, size_t index);
+L3A_PUBLIC size_t l3a_results_order_of(const l3a_results *results, size_t index);
+
+/* Over the seeds of one method, and its class orders if there are several: mean and standard deviation (of the sample; 0 for one
+ * seed and order). */
+typedef struct l3a_summary {
+    size_t size;        /* sizeof the struct */
+    const char *method; /* the pointer passed to l3a_results_summary() */
+    size_t seeds;       /* with several class orders, the pairs of an order and a seed */
+    double average_map[2], last_map[2], last_class_f1[2], last_overall_f1[2], forgetting[2]; /* mean, deviation */
+    double base_map[2], new_map[2]; /* after the last phase; NaN if not recorded */
+    size_t orders;                  /* class orders that have results. Since 0.7. */
+} l3a_summary;
+
+L3A_PUBLIC l3a_status l3a_results_summary(l3a_context *context, const l3a_results *results, const char *method,
+                                          l3a_summary *summary);
+/* Writes one sentence about the results, cut to capacity: "l3a+ ends 2.1 mAP above l3a and 0.1 below joint, with one seed." It
+ * compares the method that ends best with the next best and with joint learning, and says if a difference is within the spread of
+ * the seeds: if it is at most its own standard deviation, each seed compared with itself. "" if there are no results. Since 0.7. */
+L3A_PUBLIC l3a_status l3a_results_verdict(l3a_context *context, const l3a_results *results, char *text, size_t capacity);
+
+/* A row of the paper's tables, for comparison. NaN: a number that the paper does not have. Since 0.7. */
+typedef struct l3a_published {
+    int table;                     /* of the paper */
+    const char *data;              /* "COCO": MS-COCO 2014; "VOC": PASCAL VOC 2007 */
+    const char *protocol, *method; /* "B0-C10", "KRT-R" */
+    const char *memory;            /* images kept for replay: "0", "20/class", "1000"; "" if the paper does not say */
+    const char *backbone;          /* NULL: the paper says only that it is a TResNet-M or a ViT-B/16 */
+    double average_map, last_map;  /* percent: averaged over phases, and after the last one */
+    double last_class_f1, last_overall_f1;
+} l3a_published;
+
+/* The rows for a protocol and the data set that has these classes, in any order, as the paper prints them; a row that two tables
+ * have is there once. They were not measured with this program. NULL past the last, so at once if the paper has no such row. The
+ * rows are static. Since 0.7. */
+L3A_PUBLIC const l3a_published *l3a_published_at(const char *protocol, const char *const *classes, size_t class_count,
+                                                 size_t index);
+
+/* ---- Reports --------------------------------------------------------------------------------------------------------
+ * One HTML page about one or more runs, finished or not, that needs no other file. An experiment writes its own report.html. */
+typedef struct l3a_report_options {
+    size_t size;          /* sizeof the struct */
+    const char *title;    /* NULL: the names of the folders */
+    const char *pictures; /* the data set with the test pictures; NULL: the one that the runs record, if it is available */
+} l3a_report_options;
+
+/* NULL options: the defaults. The path holds the complete page afterwards or, on failure, what it held before. Since 0.7, the only
+ * folder can be that of a sweep. */
+L3A_PUBLIC l3a_status l3a_report_write(l3a_context *context, const char *const *folders, size_t count,
+                                       const l3a_report_options *options, const char *path);
+/* The table of one or more finished runs for a paper or a web page, as text: the format is "latex" (with the package booktabs) or
+ * "markdown". Methods are the rows, with average mAP and, after the last phase, mAP, CF1 and OF1; ± is the standard deviation over
+ * seeds and class orders, the best is bold, and the paper's own rows follow, as in the report. The only folder can be that of a
+ * sweep: its points are then the rows, in the order of the grid, with a column for each setting that varies. The text is cut to
+ * capacity, and *length is its full length; text may be NULL if capacity is 0. Since 0.7. */
+L3A_PUBLIC l3a_status l3a_report_table(l3a_context *context, const char *const *folders, size_t count, const char *format,
+                                       char *text, size_t capacity, size_t *length);
+/* The charts of the report, each as a figure for papers and slides in a file of its own, named by what it shows:
+ * "map-by-phase.svg". The format is "svg", "pdf" or "png"; the last two need the plug-in libl3a-figure.so, which is looked for next
+ * to the library or in the folder L3A_PLUGIN_PATH. The folder is created if it is missing; each file replaces one of the same name
+ * at once, and none is touched before all figures are drawn. NULL options: the defaults; a figure has no use for any. Since 0.7. */
+L3A_PUBLIC l3a_status l3a_report_figures(l3a_context *context, const char *const *folders, size_t count,
+                                         const l3a_report_options *options, const char *format, const char *folder);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
