@@ -1,6 +1,6 @@
 """Writes what the Python package has from elsewhere, so that nothing is written twice:
 
-- python/l3a/_declarations.py from include/l3a/l3a.h: its enums, structs, callbacks and functions, for ctypes.
+- python/l3a/_declarations.py from include/l3a/: its enums, structs, callbacks and functions, for ctypes.
 - python/l3a/_settings.py from the library's table of settings: the parameters of the estimators, with their types and help. The
   library is that of build/, or the one that the environment variable L3A_LIBRARY names.
 
@@ -25,6 +25,11 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c
 from enum import IntEnum
 from typing import Any, Dict, List, Tuple
 '''
+
+
+def header_text():
+    """All that programs can include."""
+    return "".join(path.read_text() for path in sorted((SOURCE / "include/l3a").glob("*.h")))
 
 
 def camel(name):
@@ -204,7 +209,7 @@ def settings():
 
 
 def main():
-    made = declarations((SOURCE / "include/l3a/l3a.h").read_text())
+    made = declarations(header_text())
     (SOURCE / "python/l3a/_declarations.py").write_text(made)
     (SOURCE / "python/l3a/_settings.py").write_text(settings())
 

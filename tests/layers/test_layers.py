@@ -189,7 +189,8 @@ def check_faults_are_found():
             assert faults == [f"{user} -> {unused} is allowed, but nothing in src/{user} uses src/{unused}: remove it from both tables"], faults
         faults = find_faults(make_tree(folder, GOOD), layers, {"base/low.c": "run"})
         assert faults == ["NOT_YET: src/base/low.c no longer uses run: remove it from the list"], faults
-        private = {"src/base/own.c": "int own(void) { return 0; }\n", "src/cli/help.c": "int own(void);\nint help(int value) { return own() + value; }\n"}
+        private = {"src/base/own.c": "int own(void) { return 0; }\n",
+                   "src/cli/help.c": "int own(void);\nint help(int value) { return own() + value; }\n"}
         faults = find_faults(make_tree(folder, {**GOOD, **private}), {**layers, "cli": "base"}, {})
         assert not faults, faults
     for what, changed, wanted in BROKEN:
