@@ -4,13 +4,13 @@
 #include "base/plugin.h"
 #include "base/sized.h"
 #include "base/text_index.h"
+#include "base/threshold.h"
 #include "data/features.h"
 #include "learn/change.h"
 #include "learn/holds.h"
 #include "learn/merge.h"
 #include "learn/teach.h"
 #include "measure/evaluate.h"
-#include "measure/metrics.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "learn/pseudo_label.h"
 
 #include "base/threads.h"
-#include "measure/metrics.h"
+#include "base/threshold.h"
 
 #include <math.h>
 

@@ -17,16 +17,6 @@
 #include <math.h>
 #include <string.h>
 
-double logit(double probability) {
-    return log(probability / (1 - probability));
-}
-
-void same_thresholds(double theta, size_t classes, double *thresholds) {
-    for (size_t k = 0; k < classes; k++) {
-        thresholds[k] = logit(theta);
-    }
-}
-
 struct counts {
     uint64_t hits, false_alarms, misses;
 };

@@ -3,11 +3,6 @@
 
 #include "base/context.h"
 
-/* The score s with sigma(s) = probability. */
-double logit(double probability);
-/* Sets all thresholds to the score with sigma(score) = theta. */
-void same_thresholds(double theta, size_t classes, double *thresholds);
-
 /* l3a_measure(), with the score above which each class counts as predicted. */
 l3a_status measure(l3a_context *context, const float *scores, const int8_t *labels, size_t rows, size_t classes,
                    const double *thresholds, l3a_metrics *metrics, double *average_precision);

@@ -15,9 +15,9 @@
  *
  * With views, both streams learn every row of an image with its weight (learn/views.h), the second one the residual of that row. s
  * is the score of a row; an image is scored by its rows, as everywhere. */
+#include "base/threshold.h"
 #include "learn/model.h"
 #include "learn/scorer.h"
-#include "measure/metrics.h"
 #include "method/method.h"
 #include "method/regression.h"
 

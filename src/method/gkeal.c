@@ -17,9 +17,9 @@
  *
  * As in acil, a class counts as predicted above logit(theta). */
 #include "base/random.h"
+#include "base/threshold.h"
 #include "data/features.h"
 #include "learn/model.h"
-#include "measure/metrics.h"
 #include "method/method.h"
 #include "method/regression.h"
 

@@ -10,9 +10,9 @@
  * of it works better on held-out training data: d inputs are fitted faster than k. */
 #include "method/head.h"
 
+#include "base/threshold.h"
 #include "data/features.h"
 #include "learn/options.h"
-#include "measure/metrics.h"
 
 #include <math.h>
 #include <string.h>

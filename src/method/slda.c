@@ -23,7 +23,7 @@
  * weighted, the formulas above hold as they are, with means and covariances over weighted rows. Each row is scored by s, and an
  * image by its rows, as everywhere. */
 #include "algebra/ridge.h"
-#include "measure/metrics.h"
+#include "base/threshold.h"
 #include "method/method.h"
 
 #include <math.h>

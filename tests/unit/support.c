@@ -5,8 +5,10 @@
 #include "common/jpeg_write.h"
 #include "format/safetensors.h"
 #include "image/picture.h"
+#include "memory_probe.h"
 
 #include <ftw.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,28 +43,6 @@ l3a_context *make_context(int threads) {
     return context;
 }
 
-static void *ration(void *user, size_t bytes) {
-    struct rationed *rationed = user;
-    if (!rationed->left) {
-        return NULL;
-    }
-    rationed->left--;
-    rationed->held++;
-    return malloc(bytes);
-}
-
-static void take_back(void *user, void *memory) {
-    ((struct rationed *)user)->held--;
-    free(memory);
-}
-
-l3a_context *make_poor_context(struct rationed *rationed) {
-    const l3a_context_options options = {.size = sizeof options, .allocate = ration, .release = take_back, .memory_user = rationed};
-    l3a_context *context = NULL;
-    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
-    return context;
-}
-
 l3a_options options_of(const l3a_model *model) {
     l3a_options options;
     options_default(&options);
@@ -93,6 +73,13 @@ void assert_fails_at(l3a_context *context, l3a_status status, l3a_status expecte
     }
     _assert_int_equal(status, expected, file, line);
     _assert_true(strstr(l3a_error_text(context), contains) != NULL, contains, file, line);
+}
+
+void assert_near(double one, double other, double tolerance) {
+    if (!(fabs(one - other) <= tolerance)) {
+        print_error("%.17g and %.17g differ by more than %g\n", one, other, tolerance);
+    }
+    assert_true(fabs(one - other) <= tolerance);
 }
 
 char *make_temporary_folder(void) {
@@ -151,6 +138,29 @@ char *read_bytes(const char *path, size_t *count) {
     bytes[*count] = '\0';
     fclose(file);
     return bytes;
+}
+
+void copy_file(const char *from, const char *to) {
+    size_t size;
+    char *bytes = read_bytes(from, &size);
+    write_bytes(to, bytes, size);
+    free(bytes);
+}
+
+struct opening {
+    const char *name, *split;
+};
+
+static l3a_status open_dataset(l3a_context *context, void *argument) {
+    const struct opening *opening = argument;
+    l3a_dataset *dataset = NULL;
+    const l3a_status status = l3a_dataset_open(context, opening->name, opening->split, &dataset);
+    l3a_dataset_free(dataset);
+    return status;
+}
+
+size_t fail_each_opening(const char *name, const char *split) {
+    return fail_each_allocation(open_dataset, &(struct opening){name, split});
 }
 
 void random_table(uint64_t seed, size_t rows, size_t width, size_t classes, unsigned every, float *features, int8_t *labels) {

@@ -15,11 +15,6 @@
 
 /* A context that the test frees. threads 0: all. */
 l3a_context *make_context(int threads);
-/* A context that gets memory so many times; what is not released is counted. The test frees it. */
-struct rationed {
-    size_t left, held;
-};
-l3a_context *make_poor_context(struct rationed *rationed);
 /* The back end of the first CUDA device. Without one: NULL, after printing why. */
 const struct algebra *find_cuda(void);
 /* The name of the device for a context whose objects have this back end; NULL: the processor. */
@@ -35,6 +30,9 @@ void assert_ok_at(l3a_context *context, l3a_status status, const char *what, con
 void assert_fails_at(l3a_context *context, l3a_status status, l3a_status expected, const char *contains, const char *what,
                      const char *file, int line);
 
+/* The numbers differ by no more than the tolerance. */
+void assert_near(double one, double other, double tolerance);
+
 /* A new folder below the system's temporary one, removed by remove_folder with all it holds. */
 char *make_temporary_folder(void);
 void remove_folder(char *folder);
@@ -45,6 +43,10 @@ void write_bytes(const char *path, const void *bytes, size_t count);
 void put_file(const char *folder, const char *name, const void *bytes, size_t count);
 /* The bytes of a file, to be freed. */
 char *read_bytes(const char *path, size_t *count);
+void copy_file(const char *from, const char *to);
+
+/* Opens a data set in contexts that run out of memory sooner or later. Returns how often that failed. */
+size_t fail_each_opening(const char *name, const char *split);
 
 /* Features with values in [-1, 1) and labels of which about one in `every` is 1, at least one a row; a seed, the same numbers. */
 void random_table(uint64_t seed, size_t rows, size_t width, size_t classes, unsigned every, float *features, int8_t *labels);

@@ -98,13 +98,6 @@ static void each(void (*check)(struct world *), bool recursive) {
     }
 }
 
-static void near(double one, double other, double tolerance) {
-    if (!(fabs(one - other) <= tolerance)) {
-        print_error("%.17g and %.17g differ by more than %g\n", one, other, tolerance);
-    }
-    assert_true(fabs(one - other) <= tolerance);
-}
-
 /* ---- Layers ---- */
 
 static void check_layer(const struct algebra *algebra, enum layer_kind kind, bool skip, real type) {
@@ -136,7 +129,7 @@ static void check_layer(const struct algebra *algebra, enum layer_kind kind, boo
             }
             expected = kind == LAYER_RELU ? fmax(sum, 0) : kind == LAYER_TANH ? tanh(sum) : exp(-0.7 * square);
             expected = j >= w.layer.shape.dim ? (double)z[j - w.layer.shape.dim] : kind == LAYER_NONE ? (double)z[j] : expected;
-            near(w.x[i * w.d + j], expected, type == REAL_SINGLE ? 1e-6 : 1e-14);
+            assert_near(w.x[i * w.d + j], expected, type == REAL_SINGLE ? 1e-6 : 1e-14);
         }
     }
     close_world(&w);
@@ -169,7 +162,7 @@ static void compare_half(struct world *w, enum half half, double share) {
         double row[MOST];
         assert_ok(w->context, sums_read(&w->sums, half, i, 1, row));
         for (size_t j = 0; j <= i; j++) {
-            near(row[j], share * expected_sum(w, i, j), w->tolerance);
+            assert_near(row[j], share * expected_sum(w, i, j), w->tolerance);
         }
     }
 }
@@ -184,7 +177,7 @@ static void compare_cross(struct world *w, double share, double plain) {
             for (size_t n = 0; n < ROWS; n++) {
                 sum += (share * w->weight[n] + plain) * w->x[n * w->d + i] * w->targets[n * COLUMNS + k];
             }
-            near(cross[i * COLUMNS + k], sum, w->tolerance);
+            assert_near(cross[i * COLUMNS + k], sum, w->tolerance);
         }
     }
 }
@@ -249,7 +242,7 @@ static void check_borrowing(struct world *w) {
                 const size_t row = n < 4 ? chosen[n] : n - 4;
                 sum += w->weight[n] * w->x[row * w->d + i] * w->x[row * w->d + j];
             }
-            near(half[j], sum, w->tolerance);
+            assert_near(half[j], sum, w->tolerance);
         }
     }
     block_free(&some);
@@ -279,7 +272,7 @@ static void check_joining(struct world *w) {
     for (size_t i = 0; i < w->d; i++) {
         for (size_t j = 0; j <= i; j++) {
             assert_ok(w->context, scatter_read(&copy, triangle_numbers(0, i) + j, 1, number));
-            near(real_get(w->layer.shape.type, number, 0), expected_sum(w, i, j), 2 * w->tolerance);
+            assert_near(real_get(w->layer.shape.type, number, 0), expected_sum(w, i, j), 2 * w->tolerance);
         }
     }
     const struct scatter *const both[] = {&scatter, &copy};
@@ -344,11 +337,11 @@ static void check_solving(struct world *w) {
         for (size_t i = 0; i < w->d; i++) {
             sum += (scale + share) * expected_sum(w, i, i);
         }
-        near(trace, sum, w->tolerance * (double)w->d);
+        assert_near(trace, sum, w->tolerance * (double)w->d);
         assert_ok(w->context, sums_solve(&w->sums, REAL_DOUBLE, 2, b));
         assert_ok(w->context, sums_multiply(&w->sums, scale, scatters, n == 2, share, b, 2, back));
         for (size_t i = 0; i < 2 * w->d; i++) {
-            near(back[i] + 0.5 * b[i], value(6, i), 1e-9);
+            assert_near(back[i] + 0.5 * b[i], value(6, i), 1e-9);
         }
     }
     scatter_free(&scatter);
@@ -377,7 +370,7 @@ static void check_single_factor(struct world *w) {
     }
     assert_ok(w->context, sums_multiply(&w->sums, 0.3, NULL, 0, 0, wide, 1, back));
     for (size_t i = 0; i < w->d; i++) {
-        near(back[i] + 0.5 * wide[i], value(6, i), 1e-4);
+        assert_near(back[i] + 0.5 * wide[i], value(6, i), 1e-4);
     }
     assert_ok(w->context, sums_factor(&w->sums, REAL_DOUBLE, -1, NULL, 0, 0, 1e-9, &trace, &good));
     assert_false(good); /* a negative matrix has no factor */
@@ -404,7 +397,7 @@ static void check_inverse(struct world *w) {
         assert_ok(w->context, sums_multiply(&w->sums, 1, NULL, 0, 0, row, 1, back));
         unit[i] = 1;
         for (size_t j = 0; j < w->d; j++) {
-            near(back[j], unit[j], 100 * w->tolerance);
+            assert_near(back[j], unit[j], 100 * w->tolerance);
         }
         unit[i] = 0;
     }
@@ -435,7 +428,7 @@ static void compare_vectors(const struct vectors *vectors, const double *expecte
     double *raw = calloc(vectors->count * vectors->dim + 1, sizeof *raw);
     assert_ok(vectors->context, vectors_get(vectors, 0, vectors->count, raw));
     for (size_t i = 0; i < vectors->count * vectors->dim; i++) {
-        near(real_get(vectors->type, raw, i), expected[i], vectors->type == REAL_SINGLE ? 1e-6 : 1e-14);
+        assert_near(real_get(vectors->type, raw, i), expected[i], vectors->type == REAL_SINGLE ? 1e-6 : 1e-14);
     }
     free(raw);
 }
@@ -494,7 +487,7 @@ static void check_dots(const struct vectors *one, const struct vectors *other, c
         for (size_t j = 0; j < d; j++) {
             sum += left[j] * right[j];
         }
-        near(results[n], sum, one->type == REAL_SINGLE ? 1e-4 : 1e-11);
+        assert_near(results[n], sum, one->type == REAL_SINGLE ? 1e-4 : 1e-11);
     }
     assert_ok(one->context, vectors_dot(dots + 1, 1, 4, again)); /* the same whatever else is in the call */
     assert_memory_equal(again, results + 4, 4 * sizeof *again);
@@ -527,7 +520,7 @@ static void check_many_rows(l3a_context *context) {
         for (size_t j = 0; j < SHORT; j++) {
             sum += numbers[rows[i] * SHORT + j] * numbers[i * SHORT + j];
         }
-        near(results[i], sum, 1e-14);
+        assert_near(results[i], sum, 1e-14);
     }
     vectors_free(&from);
     vectors_free(&to);
@@ -662,7 +655,7 @@ static void check_mixtures(struct products *p, double scale) {
     double *found = calloc((MIXED + 1) * p->d, sizeof *found);
     assert_ok(p->context, vectors_get(&to, 0, MIXED + 1, found));
     for (size_t i = 0; i < (MIXED + 1) * p->d; i++) {
-        near(found[i], y[i], i < MIXED * p->d ? 1e-13 * (double)(p->d * p->d + 10) : 0);
+        assert_near(found[i], y[i], i < MIXED * p->d ? 1e-13 * (double)(p->d * p->d + 10) : 0);
     }
     free(found);
     vectors_free(&from);
@@ -694,10 +687,10 @@ static void check_solutions(struct products *p, real type) {
         for (size_t j = 0; j < p->d; j++) {
             sum += (0.3 * p->full[0][i * p->d + j] + 0.7 * (p->full[1][i * p->d + j] + p->full[3][i * p->d + j])) * x[n - i + j];
         }
-        near(sum, b[n],
-             type == REAL_SINGLE                  ? 1e-4
-             : p->scatters[2].type == REAL_SINGLE ? 1e-6
-                                                  : 1e-11); /* RᵀR may be in its type */
+        assert_near(sum, b[n],
+                    type == REAL_SINGLE                  ? 1e-4
+                    : p->scatters[2].type == REAL_SINGLE ? 1e-6
+                                                         : 1e-11); /* RᵀR may be in its type */
     }
     vectors_free(&vectors);
 }
@@ -746,7 +739,7 @@ static void large_systems_are_solved(void **state) {
             for (size_t j = 0; j < LARGE; j++) {
                 sum += matrix[i % LARGE * LARGE + j] * (double)x[i / LARGE * LARGE + j];
             }
-            near(sum, b[i], 1e-4);
+            assert_near(sum, b[i], 1e-4);
         }
         vectors_free(&vectors);
         sums_free(&sums);
@@ -834,7 +827,7 @@ static void searches_find_the_solution(void **state) {
             check_found(full, cross, coefficients);
         }
         for (size_t i = 0; i < SEARCH_DIM * SOUGHT; i++) {
-            near(coefficients[i], n ? first[i] : coefficients[i], 1e-4);
+            assert_near(coefficients[i], n ? first[i] : coefficients[i], 1e-4);
         }
         if (!n) {
             memcpy(first, coefficients, sizeof first);
@@ -873,8 +866,8 @@ static void check_update(struct world *w) {
             for (size_t n = 0; n < ROWS; n++) {
                 right += w->weight[n] * w->x[n * w->d + i] * w->targets[n * COLUMNS + k];
             }
-            near(left, right, 100 * w->tolerance);
-            near(cross[i * COLUMNS + k], right, 10 * w->tolerance);
+            assert_near(left, right, 100 * w->tolerance);
+            assert_near(cross[i * COLUMNS + k], right, 10 * w->tolerance);
         }
     }
 }
@@ -895,11 +888,11 @@ static void check_scores_of_two(struct world *w, const struct solution *solution
     assert_ok(w->context, block_score_begin(&other, solution, second));
     assert_ok(w->context, block_score_end(&w->rows));
     for (size_t i = 0; i < ROWS * COLUMNS; i++) {
-        near(real_get(type, first, i), real_get(type, expected, i), w->tolerance);
+        assert_near(real_get(type, first, i), real_get(type, expected, i), w->tolerance);
     }
     assert_ok(w->context, block_score_end(&other));
     for (size_t i = 0; i < (ROWS - 3) * COLUMNS; i++) {
-        near(real_get(type, second, i), real_get(type, expected, i + 3 * COLUMNS), w->tolerance);
+        assert_near(real_get(type, second, i), real_get(type, expected, i + 3 * COLUMNS), w->tolerance);
     }
     assert_ok(w->context, block_score_begin(&other, solution, second)); /* and nobody waits for it */
     block_free(&other);
@@ -920,7 +913,7 @@ static void check_scores(struct world *w) {
             for (size_t j = 0; j < w->d; j++) {
                 sum += w->x[i * w->d + j] * coefficients[j * COLUMNS + k];
             }
-            near(real_get(w->layer.shape.type, raw, i * COLUMNS + k), sum, w->tolerance);
+            assert_near(real_get(w->layer.shape.type, raw, i * COLUMNS + k), sum, w->tolerance);
         }
     }
     check_scores_of_two(w, &solution, raw);
@@ -931,7 +924,7 @@ static void check_scores(struct world *w) {
             for (size_t j = 0; j < w->d; j++) {
                 sum += w->x[a * w->d + j] * w->x[b * w->d + j];
             }
-            near(gram[a * ROWS + b], sqrt(w->weight[a] * w->weight[b]) * sum, w->tolerance);
+            assert_near(gram[a * ROWS + b], sqrt(w->weight[a] * w->weight[b]) * sum, w->tolerance);
         }
     }
     solution_free(&solution);
@@ -987,20 +980,20 @@ static void compare_models(const l3a_model *one, const l3a_model *other) {
         size = fmax(size, fabs(l3a_model_coefficients(one)[i]));
     }
     for (size_t i = 0; i < inputs * classes; i++) {
-        near(l3a_model_coefficients(one)[i], l3a_model_coefficients(other)[i], 1e-9 * size);
-        near(l3a_model_cross(one)[i], l3a_model_cross(other)[i], 1e-9);
+        assert_near(l3a_model_coefficients(one)[i], l3a_model_coefficients(other)[i], 1e-9 * size);
+        assert_near(l3a_model_cross(one)[i], l3a_model_cross(other)[i], 1e-9);
     }
     for (size_t i = 0; i < inputs; i++) {
         assert_int_equal(l3a_model_matrix(one, i, 1, row), L3A_OK);
         assert_int_equal(l3a_model_matrix(other, i, 1, others), L3A_OK);
         for (size_t j = 0; j < inputs; j++) {
-            near(row[j], others[j], 1e-9);
+            assert_near(row[j], others[j], 1e-9);
         }
     }
     l3a_model_thresholds(one, mine);
     l3a_model_thresholds(other, theirs);
     for (size_t k = 0; k < classes; k++) {
-        near(mine[k], theirs[k], 1e-9);
+        assert_near(mine[k], theirs[k], 1e-9);
     }
 }
 

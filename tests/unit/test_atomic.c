@@ -328,13 +328,6 @@ enum { CALLS = sizeof calls / sizeof calls[0] };
 
 /* ---- The loop ---- */
 
-static void copy_file(const char *from, const char *to) {
-    size_t size;
-    char *bytes = read_bytes(from, &size);
-    write_bytes(to, bytes, size);
-    free(bytes);
-}
-
 static int make_inputs(void **state) {
     l3a_context *context = make_context(1);
     (void)state;

@@ -6,6 +6,8 @@
 #include "base/file.h"
 #include "format/checkpoint.h"
 #include "format/safetensors.h"
+#include "memory_file.h"
+#include "memory_probe.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -261,54 +263,6 @@ static struct bytes make_safetensors(void) {
     return file;
 }
 
-/* ---- A file in memory, which counts the bytes that are read ---- */
-
-static const char *held;
-static size_t held_count, bytes_read;
-
-static int memory_open(const char *path, int flags, mode_t mode) {
-    (void)path;
-    (void)flags;
-    (void)mode;
-    return 1000;
-}
-
-static ssize_t memory_read(int file, void *bytes, size_t count, off_t offset) {
-    (void)file;
-    const size_t start = (size_t)offset < held_count ? (size_t)offset : held_count;
-    const size_t size = count < held_count - start ? count : held_count - start;
-    memcpy(bytes, held + start, size);
-    bytes_read += size;
-    return (ssize_t)size;
-}
-
-static int memory_size(int file, uint64_t *bytes) {
-    (void)file;
-    *bytes = held_count;
-    return 0;
-}
-
-static int memory_close(int file) {
-    (void)file;
-    return 0;
-}
-
-static const file_operations memory_files = {.open = memory_open, .read = memory_read, .size = memory_size, .close = memory_close};
-
-/* In memory of exactly that size, so that a sanitizer detects reading one byte too many. */
-static void hold(l3a_context *context, const char *bytes, size_t count) {
-    free((void *)(uintptr_t)held);
-    char *copy = malloc(count ? count : 1);
-    assert_non_null(copy);
-    if (count) {
-        memcpy(copy, bytes, count);
-    }
-    held = copy;
-    held_count = count;
-    bytes_read = 0;
-    context->files = &memory_files;
-}
-
 /* Opens the file in memory, and reads every tensor that is not absurdly large; *right is true if everything is as written. */
 static l3a_status open_and_read(l3a_context *context, bool *right) {
     l3a_status status = L3A_OK;
@@ -319,7 +273,7 @@ static l3a_status open_and_read(l3a_context *context, bool *right) {
     *right = checkpoint_count(checkpoint) == VIEWS;
     for (size_t i = 0; i < checkpoint_count(checkpoint); i++) {
         const struct checkpoint_tensor *tensor = checkpoint_at(checkpoint, i);
-        assert_true(tensor->elements <= held_count);
+        assert_true(tensor->elements <= memory_file.count);
         values = malloc((tensor->elements + 1) * sizeof *values);
         TRY(checkpoint_read(checkpoint, tensor, values));
         *right = *right && strcmp(tensor->name, expected[i].name) == 0 && tensor->elements == expected[i].count &&
@@ -337,7 +291,7 @@ done:
 static void expect_failure(struct bytes file, l3a_status wanted, const char *contains) {
     l3a_context *context = make_context(1);
     bool right;
-    hold(context, file.at, file.count);
+    hold_file(context, file.at, file.count);
     const l3a_status status = open_and_read(context, &right);
     assert_fails(context, status, wanted, contains);
     assert_non_null(strstr(l3a_error_text(context), "weights.pth"));
@@ -352,7 +306,7 @@ static void expect_all(struct bytes file, const char *form) {
     l3a_context *context = make_context(1);
     struct checkpoint *checkpoint = NULL;
     bool right;
-    hold(context, file.at, file.count);
+    hold_file(context, file.at, file.count);
     assert_ok(context, open_and_read(context, &right));
     assert_true(right);
     assert_ok(context, checkpoint_open(context, "weights.pth", &checkpoint));
@@ -386,7 +340,7 @@ static void test_safetensors_give_the_values_without_the_prefix(void **state) {
     struct checkpoint *checkpoint = NULL;
     float values[6];
     char sum[65];
-    hold(context, file.at, file.count);
+    hold_file(context, file.at, file.count);
     assert_ok(context, checkpoint_open(context, "weights", &checkpoint));
     assert_string_equal(checkpoint_form(checkpoint), "safetensors");
     assert_ok(context, checkpoint_read(checkpoint, checkpoint_find(checkpoint, "a.weight"), values));
@@ -406,7 +360,7 @@ static void test_info_knows_checkpoints(void **state) {
     l3a_context *context = make_context(1);
     l3a_file *opened = NULL;
     l3a_tensor_info info = {.size = sizeof info};
-    hold(context, file.at, file.count);
+    hold_file(context, file.at, file.count);
     assert_ok(context, l3a_file_open(context, "weights.pth", &opened));
     assert_string_equal(l3a_file_kind(opened), "checkpoint");
     assert_int_equal(l3a_file_size(opened), file.count);
@@ -429,7 +383,7 @@ static void test_every_length_a_file_can_be_cut_to_is_an_error(void **state) {
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         for (size_t cut = 0; cut < files[i].count; cut++) {
             bool right;
-            hold(context, files[i].at, cut);
+            hold_file(context, files[i].at, cut);
             const l3a_status status = open_and_read(context, &right);
             assert_true(status == L3A_ERROR_FORMAT || status == L3A_ERROR_TRUNCATED);
             assert_non_null(strstr(l3a_error_text(context), "weights.pth"));
@@ -449,7 +403,7 @@ static void test_every_flipped_bit_is_an_error_or_does_not_matter(void **state) 
         for (size_t bit = 0; bit < 8 * files[i].count; bit++) {
             bool right;
             files[i].at[bit / 8] ^= (char)(1 << bit % 8);
-            hold(context, files[i].at, files[i].count);
+            hold_file(context, files[i].at, files[i].count);
             const l3a_status status = open_and_read(context, &right);
             assert_true(status != L3A_OK || right || i == 2);
             files[i].at[bit / 8] ^= (char)(1 << bit % 8);
@@ -561,7 +515,7 @@ static void test_a_command_in_a_state_dict_is_not_run(void **state) {
     zip_add(&archive, "a/data.pkl", pickle.at, pickle.count);
     zip_add(&archive, "a/data/0", (const char *)stored, sizeof stored);
     struct bytes file = zip_finish(&archive);
-    hold(context, file.at, file.count);
+    hold_file(context, file.at, file.count);
     assert_ok(context, checkpoint_open(context, "weights.pth", &checkpoint));
     assert_int_equal(checkpoint_count(checkpoint), 1);
     assert_string_equal(checkpoint_at(checkpoint, 0)->name, "w");
@@ -592,16 +546,16 @@ static void test_opening_reads_no_numbers_and_reading_only_those_of_the_tensor(v
     zip_add(&archive, "a/data/l", zeros, LARGE);
     zip_add(&archive, "a/data/s", zeros, SMALL);
     struct bytes file = zip_finish(&archive);
-    hold(context, file.at, file.count);
+    hold_file(context, file.at, file.count);
     assert_ok(context, checkpoint_open(context, "weights.pth", &checkpoint));
-    assert_true(bytes_read < 100000);
-    bytes_read = 0;
+    assert_true(memory_file.read < 100000);
+    memory_file.read = 0;
     assert_ok(context, checkpoint_read(checkpoint, checkpoint_find(checkpoint, "small"), values));
-    assert_true(bytes_read < SMALL + 100);
+    assert_true(memory_file.read < SMALL + 100);
     assert_ok(context, checkpoint_read(checkpoint, checkpoint_find(checkpoint, "large"), values));
-    bytes_read = 0;
+    memory_file.read = 0;
     assert_ok(context, checkpoint_read(checkpoint, checkpoint_find(checkpoint, "large"), values));
-    assert_true(bytes_read < 100);
+    assert_true(memory_file.read < 100);
     checkpoint_free(checkpoint);
     l3a_context_free(context);
     free(file.at);
@@ -612,42 +566,16 @@ static void test_opening_reads_no_numbers_and_reading_only_those_of_the_tensor(v
 
 /* ---- No memory ---- */
 
-static struct {
-    size_t number, seen;
-    long blocks;
-} probe;
-
-static void *probed_allocate(void *user, size_t bytes) {
-    (void)user;
-    void *memory = ++probe.seen == probe.number ? NULL : malloc(bytes);
-    if (memory) {
-        memset(memory, 0xA5, bytes);
-        probe.blocks++;
-    }
-    return memory;
-}
-
-static void probed_release(void *user, void *memory) {
-    (void)user;
-    free(memory);
-    probe.blocks--;
-}
-
 static void expect_refusals_are_survived(struct bytes file) {
-    l3a_context_options options = {.size = sizeof options};
-    l3a_context *context = NULL;
-    options.allocate = probed_allocate;
-    options.release = probed_release;
-    memset(&probe, 0, sizeof probe);
-    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
-    hold(context, file.at, file.count);
+    struct memory_probe probe = {0};
+    l3a_context *context = make_probed_context(&probe, 0);
+    hold_file(context, file.at, file.count);
     const long before = probe.blocks;
     l3a_status status = L3A_ERROR_MEMORY;
     size_t failures = 0;
     while (status != L3A_OK) {
         bool right;
-        probe.number = ++failures;
-        probe.seen = 0;
+        probe_restart(&probe, ++failures, false);
         status = open_and_read(context, &right);
         assert_true(status == L3A_OK || status == L3A_ERROR_MEMORY);
         assert_int_equal(probe.blocks, before);
@@ -656,7 +584,6 @@ static void expect_refusals_are_survived(struct bytes file) {
         }
     }
     assert_true(failures > 10);
-    probe.number = 0;
     l3a_context_free(context);
     free(file.at);
 }
@@ -737,6 +664,6 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_any_allocation_may_fail),
     };
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    free((void *)(uintptr_t)held);
+    release_file();
     return failures;
 }

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "format/pickle.h"
+#include "memory_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,37 +11,6 @@
 #include <unistd.h>
 
 /* ---- Pickles in memory ---- */
-
-static const char *held;
-static size_t held_count;
-
-static int memory_open(const char *path, int flags, mode_t mode) {
-    (void)path;
-    (void)flags;
-    (void)mode;
-    return 1000;
-}
-
-static ssize_t memory_read(int file, void *bytes, size_t count, off_t offset) {
-    (void)file;
-    const size_t start = (size_t)offset < held_count ? (size_t)offset : held_count;
-    const size_t size = count < held_count - start ? count : held_count - start;
-    memcpy(bytes, held + start, size);
-    return (ssize_t)size;
-}
-
-static int memory_size(int file, uint64_t *bytes) {
-    (void)file;
-    *bytes = held_count;
-    return 0;
-}
-
-static int memory_close(int file) {
-    (void)file;
-    return 0;
-}
-
-static const file_operations memory_files = {.open = memory_open, .read = memory_read, .size = memory_size, .close = memory_close};
 
 struct machine {
     l3a_context *context;
@@ -51,9 +21,7 @@ struct machine {
 static l3a_status run(struct machine *machine, const char *bytes, size_t count) {
     memset(machine, 0, sizeof *machine);
     machine->context = make_context(1);
-    machine->context->files = &memory_files;
-    held = bytes;
-    held_count = count;
+    hold_file(machine->context, bytes, count);
     assert_ok(machine->context, input_open(machine->context, "test.pkl", &machine->input));
     return pickle_read(&machine->input, 0, count, &machine->pickle);
 }
@@ -390,5 +358,7 @@ int main(void) {
         cmocka_unit_test(test_too_much_of_anything_is_refused),
         cmocka_unit_test(test_commands_are_not_run),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    release_file();
+    return failed;
 }

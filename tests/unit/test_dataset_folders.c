@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "data/dataset.h"
+#include "fixture.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,9 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char *folder;
 static char warnings[4096];
-static l3a_context *context;
 static file_operations tampered;
 static size_t opened;
 
@@ -27,25 +26,11 @@ static int keep_warning(const l3a_event *event, void *user) {
 }
 
 static int set_up(void **state) {
-    (void)state;
-    l3a_context_options options = {.size = sizeof options, .threads = 1, .on_event = keep_warning};
-    folder = make_temporary_folder();
-    const l3a_status status = l3a_context_create(&options, &context);
+    open_fixture(state);
+    context->options.on_event = keep_warning;
     tampered = posix_files;
-    warnings[0] = '\0'; /* there may be one about the matrix kernels of this machine */
-    return status != L3A_OK;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    l3a_context_free(context);
-    remove_folder(folder);
+    warnings[0] = '\0';
     return 0;
-}
-
-/* Writes a file below the folder, with the folders it needs. */
-static void put(const char *name, const char *text) {
-    put_file(folder, name, text, strlen(text));
 }
 
 /* A file that begins like a JPEG picture; other contents, other pictures. */
@@ -280,22 +265,6 @@ static void a_file_that_cannot_be_compared_is_an_error(void **state) {
     context->files = &posix_files;
 }
 
-static void fail_each_allocation(const char *name, const char *split) {
-    l3a_status status = L3A_ERROR_MEMORY;
-    size_t allowed = 1;
-    for (; status == L3A_ERROR_MEMORY; allowed++) {
-        struct rationed rationed = {.left = allowed};
-        l3a_context *poor = make_poor_context(&rationed);
-        l3a_dataset *dataset = NULL;
-        status = l3a_dataset_open(poor, name, split, &dataset);
-        assert_true(status == L3A_OK || status == L3A_ERROR_MEMORY);
-        l3a_dataset_free(dataset);
-        l3a_context_free(poor);
-        assert_int_equal(rationed.held, 0);
-    }
-    assert_true(allowed > 30);
-}
-
 static void an_allocation_that_fails_loses_nothing(void **state) {
     (void)state;
     put_picture("train/cat/a.jpg", "1");
@@ -303,11 +272,11 @@ static void an_allocation_that_fails_loses_nothing(void **state) {
     put("train/dog/c.jpg", "text");
     put_picture("train/d.jpg", "22");
     put_picture("test/cat/a.jpg", "1");
-    fail_each_allocation(named(""), "train");
-    fail_each_allocation(named("train"), NULL);
+    assert_true(fail_each_opening(named(""), "train") >= 30);
+    assert_true(fail_each_opening(named("train"), NULL) >= 30);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, close_fixture)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -3,25 +3,12 @@
 #include "support.h"
 
 #include "base/random.h"
+#include "fixture.h"
 #include "format/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static l3a_context *context;
-
-static int set_up(void **state) {
-    (void)state;
-    context = make_context(1);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    l3a_context_free(context);
-    return 0;
-}
 
 /* The obvious way: one item at a time. */
 static l3a_status read_numbers(struct json *json) {
@@ -136,5 +123,5 @@ int main(void) {
         cmocka_unit_test(a_list_cut_anywhere_is_refused),
         cmocka_unit_test(every_short_list_of_few_bytes_is_judged_alike),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

@@ -35,13 +35,6 @@ static double black_area(void) {
     return area;
 }
 
-static void assert_near(double value, double expected, double tolerance) {
-    if (!(fabs(value - expected) <= tolerance)) {
-        print_error("%g instead of %g\n", value, expected);
-        assert_true(false);
-    }
-}
-
 static double shoelace(const struct point *path, size_t count) {
     double twice = 0;
     for (size_t i = 0; i < count; i++) {

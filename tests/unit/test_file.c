@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "fixture.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,9 +23,6 @@
 
 enum { PATH = 1024 };
 
-/* The context and the folder of the current test. */
-static l3a_context *context;
-static char *folder;
 static char paths[16][PATH];
 
 /* "folder/name", in one of sixteen buffers that are used in turn. */
@@ -36,22 +34,8 @@ static const char *in(const char *name) {
 }
 
 static int prepare(void **state) {
-    (void)state;
-    context = make_context(1);
-    folder = make_temporary_folder();
     umask(022);
-    return 0;
-}
-
-static int tidy(void **state) {
-    (void)state;
-    l3a_context_free(context);
-    remove_folder(folder);
-    return 0;
-}
-
-static void put(const char *name, const char *text) {
-    write_bytes(in(name), text, strlen(text));
+    return open_fixture(state);
 }
 
 static void holds(const char *name, const char *text) {
@@ -641,26 +625,26 @@ int main(void) {
     signal(SIGALRM, SIG_DFL);
     alarm(300); /* ends the test if a call hangs */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_odd_outputs, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_odd_inputs, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_links, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_dangling_links, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_open_streams, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_modes, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_owners, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_names_of_others, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_stale_temporaries, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_stale_temporaries_that_stay, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_long_names, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_unwritten_output, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_lock_of_another_process, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_lock_of_a_killed_process, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_foreign_lock_file, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_waiting, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_lock_of_a_removed_file, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_lock_of_this_process, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_lock_file_that_disappears, prepare, tidy),
-        cmocka_unit_test_setup_teardown(test_no_lost_update, prepare, tidy),
+        cmocka_unit_test_setup_teardown(test_odd_outputs, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_odd_inputs, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_links, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_dangling_links, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_open_streams, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_modes, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_owners, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_names_of_others, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_stale_temporaries, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_stale_temporaries_that_stay, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_long_names, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_unwritten_output, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_lock_of_another_process, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_lock_of_a_killed_process, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_foreign_lock_file, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_waiting, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_lock_of_a_removed_file, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_lock_of_this_process, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_lock_file_that_disappears, prepare, close_fixture),
+        cmocka_unit_test_setup_teardown(test_no_lost_update, prepare, close_fixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,26 +1,11 @@
 /* What the folder of a run or a sweep records about how it was started. */
 #include "support.h"
 
+#include "fixture.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static l3a_context *context;
-static char *folder;
-
-static int set_up(void **state) {
-    (void)state;
-    context = make_context(1);
-    folder = make_temporary_folder();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    remove_folder(folder);
-    l3a_context_free(context);
-    return 0;
-}
 
 static void write_record(const char *name, const char *text) {
     char *path = path_in(folder, name);
@@ -86,5 +71,5 @@ int main(void) {
         cmocka_unit_test(a_text_that_does_not_fit_is_an_error),
         cmocka_unit_test(what_is_no_record_is_an_error),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

@@ -15,13 +15,6 @@ static double near_uniform(uint64_t seed, uint64_t index, double low, double hig
     return low + (high - low) * l3a_uniform(seed, index);
 }
 
-static void assert_near(double value, double expected, double tolerance) {
-    if (!(fabs(value - expected) <= tolerance)) {
-        print_error("%.9g, expected %.9g\n", value, expected);
-    }
-    assert_true(fabs(value - expected) <= tolerance);
-}
-
 /* ---- Functions of one number ---- */
 
 static void exp_and_log_are_those_of_libm(void **state) {

@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include "data/features.h"
+#include "memory_probe.h"
 #include "method/head.h"
 
 #include <math.h>
@@ -260,25 +261,12 @@ static void rows_without_a_label_are_no_division_by_zero(void **state) {
     l3a_context_free(context);
 }
 
-/* Counts what is allocated, fails at the N-th, and cancels in the middle of a phase. */
+/* Watches the memory, and cancels in the middle of a phase. */
 struct probe {
-    size_t allocations, fails_at; /* 0: never */
-    long blocks;
+    struct memory_probe memory;
     uint64_t cancel_at; /* epoch; 0: never */
     bool cancelled;
 };
-
-static void *probed_allocate(void *user, size_t bytes) {
-    struct probe *probe = user;
-    void *memory = ++probe->allocations == probe->fails_at ? NULL : malloc(bytes);
-    probe->blocks += memory != NULL;
-    return memory;
-}
-
-static void probed_release(void *user, void *memory) {
-    ((struct probe *)user)->blocks--;
-    free(memory);
-}
 
 static int on_event(const l3a_event *event, void *user) {
     struct probe *probe = user;
@@ -292,9 +280,7 @@ static l3a_status probed_run(struct probe *probe, const struct plan *plan) {
     l3a_context *context = NULL;
     struct run done = {0};
     options.threads = 1;
-    options.allocate = probed_allocate;
-    options.release = probed_release;
-    options.memory_user = probe;
+    use_probe(&options, &probe->memory);
     options.on_event = on_event;
     options.event_user = probe;
     l3a_status status = l3a_context_create(&options, &context);
@@ -312,7 +298,7 @@ static void training_can_be_stopped_between_epochs(void **state) {
         struct probe probe = {.cancel_at = 2};
         assert_int_equal(probed_run(&probe, &(struct plan){&heads[i], 1, "B0-C2", 3, 5, L3A_HEAD_INPUT_LAYER}),
                          L3A_ERROR_CANCELLED);
-        assert_int_equal(probe.blocks, 0);
+        assert_int_equal(probe.memory.blocks, 0);
     }
 }
 
@@ -322,10 +308,10 @@ static void any_allocation_may_fail(void **state) {
         const l3a_head_input input = i % 2 ? L3A_HEAD_INPUT_FEATURES : L3A_HEAD_INPUT_LAYER;
         l3a_status status = L3A_ERROR_MEMORY;
         for (size_t n = 1; status != L3A_OK; n++) {
-            struct probe probe = {.fails_at = n};
+            struct probe probe = {.memory = {.fails_at = n}};
             status = probed_run(&probe, &(struct plan){&heads[i], 1, "B0-C3", 3, 1, input});
             assert_true(status == L3A_OK || status == L3A_ERROR_MEMORY);
-            assert_int_equal(probe.blocks, 0);
+            assert_int_equal(probe.memory.blocks, 0);
             assert_true(n < 10000);
         }
     }

@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include "base/memory.h"
+#include "fixture.h"
 #include "format/json.h"
 
 #include <stdio.h>
@@ -14,23 +15,17 @@ static const char document[] =
     "\"outline\": [[10.5,20,30.25,-40,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30]],\n"
     "\"empty\": \"\",\t\"last\":12345678901234567}\n";
 
-static l3a_context *context;
-static char *folder, *path;
+static char *path;
 
 static int set_up(void **state) {
-    (void)state;
-    context = make_context(1);
-    folder = make_temporary_folder();
+    open_fixture(state);
     path = path_in(folder, "sample.json");
     return 0;
 }
 
 static int tear_down(void **state) {
-    (void)state;
-    l3a_context_free(context);
     free(path);
-    remove_folder(folder);
-    return 0;
+    return close_fixture(state);
 }
 
 static l3a_status tell_text(struct json *json, json_text text, text_builder *told) {

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "learn/model.h"
+#include "memory_probe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,52 +189,38 @@ struct counts {
     size_t calls, bytes;
 };
 
-static void *count_allocation(void *user, size_t bytes) {
-    struct counts *counts = user;
-    counts->calls++;
-    counts->bytes += bytes;
-    return malloc(bytes);
-}
-
-static void just_free(void *user, void *memory) {
-    (void)user;
-    free(memory);
-}
-
 /* The least that a few lessons in a row take: now and then, one makes room for many others. */
-static struct counts least_of(l3a_tagger *tagger, l3a_context *context, struct counts *counts, uint64_t first, bool undo) {
+static struct counts least_of(l3a_tagger *tagger, l3a_context *context, struct memory_probe *probe, uint64_t first, bool undo) {
     struct counts least = {SIZE_MAX, SIZE_MAX};
     for (uint64_t n = first; n < first + 8; n++) {
-        *counts = (struct counts){0};
+        probe_restart(probe, 0, false);
         assert_ok(context, teach(tagger, context, n + 1, &names[n % CLASSES], 1, (l3a_lesson_options){0}));
         if (undo) {
-            *counts = (struct counts){0};
+            probe_restart(probe, 0, false);
             assert_ok(context, l3a_tagger_undo(tagger, NULL));
         }
-        least.calls = counts->calls < least.calls ? counts->calls : least.calls;
-        least.bytes = counts->bytes < least.bytes ? counts->bytes : least.bytes;
+        least.calls = probe->seen < least.calls ? probe->seen : least.calls;
+        least.bytes = probe->asked < least.bytes ? probe->asked : least.bytes;
     }
     return least;
 }
 
 static void a_lesson_takes_no_more_after_many(void **state) {
     enum { FEW = 200, MANY = 1200, ROOM = 512 };
-    struct counts counts = {0}, early[2], late[2];
-    const l3a_context_options options = {
-        .size = sizeof options, .threads = 1, .allocate = count_allocation, .release = just_free, .memory_user = &counts};
-    l3a_context *context = NULL;
+    struct counts early[2], late[2];
+    struct memory_probe probe = {0};
+    l3a_context *context = make_probed_context(&probe, 1);
     (void)state;
-    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
     l3a_tagger *tagger = new_tagger(context);
     for (uint64_t n = 0; n < MANY; n++) {
         if (n == FEW) {
-            early[0] = least_of(tagger, context, &counts, 10000, false);
-            early[1] = least_of(tagger, context, &counts, 11000, true);
+            early[0] = least_of(tagger, context, &probe, 10000, false);
+            early[1] = least_of(tagger, context, &probe, 11000, true);
         }
         assert_ok(context, teach(tagger, context, n + 1, &names[n % CLASSES], 1, (l3a_lesson_options){0}));
     }
-    late[0] = least_of(tagger, context, &counts, 20000, false);
-    late[1] = least_of(tagger, context, &counts, 21000, true);
+    late[0] = least_of(tagger, context, &probe, 20000, false);
+    late[1] = least_of(tagger, context, &probe, 21000, true);
     for (size_t i = 0; i < 2; i++) {
         assert_true(late[i].calls <= early[i].calls + 4);
         assert_true(late[i].bytes <= early[i].bytes + ROOM);

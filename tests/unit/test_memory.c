@@ -3,36 +3,26 @@
 #include "support.h"
 
 #include "base/memory.h"
+#include "memory_probe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static l3a_context *context;
-static size_t allocations, allowed;
-
-static void *counted_allocate(void *user, size_t bytes) {
-    (void)user;
-    return allocations++ < allowed ? malloc(bytes) : NULL;
-}
-
-static void counted_release(void *user, void *memory) {
-    (void)user;
-    free(memory);
-}
+static struct memory_probe probe;
 
 static int set_up(void **state) {
     (void)state;
-    l3a_context_options options = {.size = sizeof options};
-    options.allocate = counted_allocate;
-    options.release = counted_release;
-    allowed = SIZE_MAX;
-    return l3a_context_create(&options, &context) != L3A_OK;
+    probe = (struct memory_probe){0};
+    context = make_probed_context(&probe, 0);
+    return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
     l3a_context_free(context);
+    assert_int_equal(probe.blocks, 0);
     return 0;
 }
 
@@ -41,7 +31,7 @@ static void an_array_keeps_its_items_and_seldom_moves(void **state) {
     enum { ITEMS = 100000 };
     uint64_t *items = NULL;
     size_t capacity = 0;
-    allocations = 0;
+    probe_restart(&probe, 0, false);
     for (size_t i = 0; i < ITEMS; i++) {
         assert_ok(context, grow_array(context, &items, &capacity, i + 1, sizeof *items));
         items[i] = i * i;
@@ -49,7 +39,7 @@ static void an_array_keeps_its_items_and_seldom_moves(void **state) {
     for (size_t i = 0; i < ITEMS; i++) {
         assert_int_equal(items[i], i * i);
     }
-    assert_in_range(allocations, 1, 17); /* log2(100000) is 16.6 */
+    assert_in_range(probe.seen, 1, 17); /* log2(100000) is 16.6 */
     assert_in_range(capacity, ITEMS, 2 * ITEMS);
     release(context, items);
 }
@@ -76,9 +66,9 @@ static void a_failed_growth_changes_nothing(void **state) {
     items[2] = 7;
     uint32_t *const place = items;
     const size_t before = capacity;
-    allocations = allowed = 0;
+    probe_restart(&probe, 1, true);
     assert_fails(context, grow_array(context, &items, &capacity, before + 1, sizeof *items), L3A_ERROR_MEMORY, "out of memory");
-    allowed = SIZE_MAX;
+    probe_restart(&probe, 0, false);
     assert_fails(context, grow_array(context, &items, &capacity, SIZE_MAX / 2, sizeof *items), L3A_ERROR_MEMORY, "out of memory");
     assert_ptr_equal(items, place);
     assert_int_equal(capacity, before);
@@ -95,10 +85,10 @@ static void an_array_is_extended_with_zeros(void **state) {
     items[1] = 8;
     assert_ok(context, extend_array(context, &items, 2, 5, sizeof *items));
     assert_true(items[0] == 7 && items[1] == 8 && items[2] == 0 && items[3] == 0 && items[4] == 0);
-    allowed = allocations;
+    probe_restart(&probe, 1, true);
     assert_fails(context, extend_array(context, &items, 5, 6, sizeof *items), L3A_ERROR_MEMORY, "out of memory");
     assert_true(items[0] == 7 && items[4] == 0);
-    allowed = SIZE_MAX;
+    probe_restart(&probe, 0, false);
     assert_ok(context, extend_array(context, &items, 0, 2, sizeof *items));
     assert_true(items[0] == 0 && items[1] == 0);
     release(context, items);
@@ -154,9 +144,9 @@ static void a_text_remembers_that_memory_was_short(void **state) {
     (void)state;
     text_builder built = {.context = context};
     text_builder_append(&built, "kept", 4);
-    allocations = allowed = 0;
+    probe_restart(&probe, 1, true);
     text_builder_print(&built, "%100s", "");
-    allowed = SIZE_MAX;
+    probe_restart(&probe, 0, false);
     text_builder_append(&built, "later", 5);
     assert_int_equal(built.status, L3A_ERROR_MEMORY);
     assert_string_equal(built.text, "kept");

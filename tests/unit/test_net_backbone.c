@@ -4,6 +4,7 @@
 #include "support.h"
 
 #include "base/random.h"
+#include "memory_probe.h"
 #include "naive_network.h"
 #include "net/backbone.h"
 
@@ -308,39 +309,15 @@ static void options_out_of_range_are_refused(void **unused) {
     l3a_context_free(context);
 }
 
-struct countdown {
-    long left, live;
-};
-
-static void *counted(void *user, size_t bytes) {
-    struct countdown *countdown = user;
-    if (countdown->left == 0) {
-        return NULL;
-    }
-    countdown->left--;
-    countdown->live++;
-    return malloc(bytes);
-}
-
-static void counted_free(void *user, void *memory) {
-    ((struct countdown *)user)->live -= memory != NULL;
-    free(memory);
-}
-
 /* Opens a backbone and computes a feature with only n allocations. Whatever fails, nothing is left. */
-static l3a_status run_with(long n, const struct network_case *test, const struct network_back_end *back_end, const float *picture) {
-    struct countdown countdown = {.left = -1};
-    l3a_context_options options = {.size = sizeof options};
-    l3a_context *context = NULL;
+static l3a_status run_with(size_t n, const struct network_case *test, const struct network_back_end *back_end,
+                           const float *picture) {
+    struct memory_probe probe = {0};
+    l3a_context *context = make_probed_context(&probe, 1);
     l3a_backbone *backbone = NULL;
     float features[320];
-    options.threads = 1;
-    options.allocate = counted;
-    options.release = counted_free;
-    options.memory_user = &countdown;
-    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
-    const long before = countdown.live;
-    countdown.left = n;
+    const long before = probe.blocks;
+    probe_restart(&probe, n + 1, true);
     l3a_status status = open_case(context, test, back_end, &backbone);
     assert_true(status == L3A_OK || !backbone);
     if (status == L3A_OK) {
@@ -348,7 +325,7 @@ static l3a_status run_with(long n, const struct network_case *test, const struct
     }
     assert_true(status == L3A_OK || status == L3A_ERROR_MEMORY);
     l3a_backbone_free(backbone);
-    assert_int_equal(countdown.live, before);
+    assert_int_equal(probe.blocks, before);
     l3a_context_free(context);
     return status;
 }
@@ -359,7 +336,7 @@ static void any_allocation_may_fail(void **unused) {
         float *pictures = make_pictures(network_cases[i].side);
         const struct network_back_end *back_end = &naive_back_end;
         for (size_t j = 0; back_end; back_end = network_back_end_at(j++)) {
-            long n = 0;
+            size_t n = 0;
             while (back_end->available() && run_with(n, &network_cases[i], back_end, pictures) != L3A_OK) {
                 n++;
             }

@@ -2,6 +2,7 @@
  * message. The bytes follow NumPy's description of the format; the two complete files come from NumPy 1.24. */
 #include "support.h"
 
+#include "fixture.h"
 #include "format/npy.h"
 
 #include <math.h>
@@ -9,13 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static l3a_context *context;
-static char *folder, *path, *labels_path, *names_path;
+static char *path, *labels_path, *names_path;
 
 static int set_up(void **state) {
-    (void)state;
-    context = make_context(1);
-    folder = make_temporary_folder();
+    open_fixture(state);
     path = path_in(folder, "features.npy");
     labels_path = path_in(folder, "labels.npy");
     names_path = path_in(folder, "names.txt");
@@ -23,13 +21,10 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    (void)state;
     free(path);
     free(labels_path);
     free(names_path);
-    remove_folder(folder);
-    l3a_context_free(context);
-    return 0;
+    return close_fixture(state);
 }
 
 static void write_array(const char *to, unsigned char version, const char *header, const void *data, size_t size) {

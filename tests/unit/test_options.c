@@ -3,25 +3,12 @@
 #include "support.h"
 
 #include "common/closest.h"
+#include "fixture.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static l3a_context *context;
-
-static int set_up(void **state) {
-    (void)state;
-    context = make_context(1);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    l3a_context_free(context);
-    return 0;
-}
 
 static l3a_options defaults(void) {
     l3a_options options;
@@ -625,5 +612,5 @@ int main(void) {
         cmocka_unit_test(garbage_in_any_one_field_is_refused),
         cmocka_unit_test(a_setting_without_effect_says_what_it_needs),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

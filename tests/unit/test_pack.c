@@ -6,6 +6,7 @@
 #include "extract/intake.h"
 #include "learn/model.h"
 #include "learn/packed.h"
+#include "memory_probe.h"
 #include "net/backbone.h"
 #include "tag/tagger.h"
 
@@ -80,13 +81,6 @@ static int remove_inputs(void **state) {
     free(picture);
     remove_folder(folder);
     return 0;
-}
-
-static void copy_file(const char *from, const char *to) {
-    size_t size;
-    char *bytes = read_bytes(from, &size);
-    write_bytes(to, bytes, size);
-    free(bytes);
 }
 
 /* The scores of the picture, in the order of the classes. */
@@ -600,17 +594,6 @@ static void a_full_disk_leaves_the_old_file(void **state) {
     l3a_context_free(context);
 }
 
-/* Fails the allocation for which it counts down to 0. */
-static void *allocate_until(void *user, size_t bytes) {
-    size_t *left = user;
-    return *left && --*left == 0 ? NULL : malloc(bytes);
-}
-
-static void release_memory(void *user, void *memory) {
-    (void)user;
-    free(memory);
-}
-
 static l3a_status pack_and_tag(l3a_context *context, const char *path) {
     const l3a_pack_options options = {.size = sizeof options, .with_backbone = 1, .backbone = checkpoint};
     l3a_tagger *tagger = NULL;
@@ -635,17 +618,17 @@ static l3a_status pack_and_tag(l3a_context *context, const char *path) {
 /* Many allocations, but not all, so that the test is quick. */
 static void any_allocation_may_fail(void **state) {
     char *path = path_in(folder, "failing.packed");
-    size_t left = 0, failures = 0;
-    l3a_context_options options = {.size = sizeof options, .threads = 1, .allocate = allocate_until, .release = release_memory};
-    l3a_context *context = NULL;
+    size_t failures = 0;
+    struct memory_probe probe = {0};
+    l3a_context *context = make_probed_context(&probe, 1);
     l3a_status status = L3A_ERROR_MEMORY;
     (void)state;
-    options.memory_user = &left;
-    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
+    const long before = probe.blocks;
     for (size_t n = 1; status != L3A_OK; n += 1 + n / 40) {
-        left = n;
+        probe_restart(&probe, n, false);
         status = pack_and_tag(context, path);
-        assert_true(status == L3A_ERROR_MEMORY || left);
+        assert_true(status == L3A_ERROR_MEMORY || probe.seen < n);
+        assert_int_equal(probe.blocks, before);
         failures += status != L3A_OK;
     }
     assert_true(failures > 100);

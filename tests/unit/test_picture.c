@@ -4,10 +4,10 @@
 
 #include "base/file.h"
 #include "base/random.h"
+#include "memory_probe.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,39 +232,6 @@ static void test_scan_limit(void **state) {
 }
 
 /* ---- Failing allocations -------------------------------------------------------------------------------------------- */
-struct memory {
-    atomic_int left; /* allocations until one fails; negative: none does */
-    atomic_int held;
-};
-
-static void *counted_allocate(void *user, size_t bytes) {
-    struct memory *memory = user;
-    if (atomic_fetch_sub(&memory->left, 1) == 0) {
-        return NULL;
-    }
-    void *made = malloc(bytes);
-    atomic_fetch_add(&memory->held, made != NULL);
-    return made;
-}
-
-static void counted_release(void *user, void *made) {
-    struct memory *memory = user;
-    atomic_fetch_sub(&memory->held, 1);
-    free(made);
-}
-
-static l3a_context *counted_context(struct memory *memory, int threads) {
-    l3a_context_options options = {.size = sizeof options};
-    l3a_context *context = NULL;
-    options.threads = threads;
-    options.allocate = counted_allocate;
-    options.release = counted_release;
-    options.memory_user = memory;
-    atomic_store(&memory->left, -1);
-    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
-    return context;
-}
-
 static l3a_status read_and_resize(l3a_context *context, const char *path) {
     l3a_status status = L3A_OK;
     l3a_picture picture = {.size = sizeof picture}, resized = {.size = sizeof resized};
@@ -279,17 +246,17 @@ done:
 
 static void test_no_memory(void **state) {
     (void)state;
-    struct memory memory = {0};
-    l3a_context *context = counted_context(&memory, 1);
+    struct memory_probe memory = {0};
+    l3a_context *context = make_probed_context(&memory, 1);
     char *folder = make_temporary_folder(), *path = path_in(folder, "a.jpg");
     size_t count;
     uint8_t *bytes = make_jpeg(BASELINE, &count);
     write_bytes(path, bytes, count);
-    int failures = 0;
+    size_t failures = 0;
     for (;; failures++) {
-        atomic_store(&memory.left, failures);
+        probe_restart(&memory, failures + 1, false);
         const l3a_status status = read_and_resize(context, path);
-        assert_int_equal(atomic_load(&memory.held), 1);
+        assert_int_equal(memory.blocks, 1);
         if (status == L3A_OK) {
             break;
         }
@@ -300,7 +267,7 @@ static void test_no_memory(void **state) {
     free(path);
     remove_folder(folder);
     l3a_context_free(context);
-    assert_int_equal(atomic_load(&memory.held), 0);
+    assert_int_equal(memory.blocks, 0);
 }
 
 /* ---- Loader --------------------------------------------------------------------------------------------------------- */
@@ -373,8 +340,8 @@ static void test_loader_order(void **state) {
     struct folder folder = make_folder_of_pictures();
     for (int threads = 1; threads <= 5; threads++) {
         for (size_t ahead = 0; ahead <= 9; ahead += 3) {
-            struct memory memory = {0};
-            l3a_context *context = counted_context(&memory, threads);
+            struct memory_probe memory = {0};
+            l3a_context *context = make_probed_context(&memory, threads);
             l3a_loader *loader = make_loader(context, &folder, ahead);
             for (size_t i = 0; i < PICTURES; i++) {
                 check_next(context, loader, i);
@@ -383,7 +350,7 @@ static void test_loader_order(void **state) {
             check_next(context, loader, PICTURES);
             l3a_loader_free(loader);
             l3a_context_free(context);
-            assert_int_equal(atomic_load(&memory.held), 0);
+            assert_int_equal(memory.blocks, 0);
         }
     }
     remove_pictures(&folder);
@@ -393,15 +360,15 @@ static void test_loader_freed_early(void **state) {
     (void)state;
     struct folder folder = make_folder_of_pictures();
     for (size_t taken = 0; taken < 12; taken++) {
-        struct memory memory = {0};
-        l3a_context *context = counted_context(&memory, 1 + (int)taken % 4);
+        struct memory_probe memory = {0};
+        l3a_context *context = make_probed_context(&memory, 1 + (int)taken % 4);
         l3a_loader *loader = make_loader(context, &folder, 1 + taken % 5);
         for (size_t i = 0; i < taken; i++) {
             check_next(context, loader, i);
         }
         l3a_loader_free(loader);
         l3a_context_free(context);
-        assert_int_equal(atomic_load(&memory.held), 0);
+        assert_int_equal(memory.blocks, 0);
     }
     l3a_loader_free(NULL);
     remove_pictures(&folder);
@@ -443,15 +410,15 @@ static void test_loader_no_memory(void **state) {
     (void)state;
     struct folder folder = make_folder_of_pictures();
     for (int threads = 1; threads <= 3; threads += 2) {
-        for (int failing = 0; failing < 100; failing++) {
-            struct memory memory = {0};
-            l3a_context *context = counted_context(&memory, threads);
+        for (size_t failing = 0; failing < 100; failing++) {
+            struct memory_probe memory = {0};
+            l3a_context *context = make_probed_context(&memory, threads);
             l3a_loader *loader = NULL;
             float planes[6 * 3 * SIDE * SIDE];
             l3a_loader_options options = {.size = sizeof options, .views = failing % 2 ? 5 : 1};
             size_t index = 0, errors = 0;
             options.width = options.height = SIDE;
-            atomic_store(&memory.left, failing);
+            probe_restart(&memory, failing + 1, false);
             const l3a_status made = l3a_loader_create(context, (const char *const *)folder.paths, PICTURES, &options, &loader);
             assert_true(made == L3A_OK || made == L3A_ERROR_MEMORY);
             while (made == L3A_OK && index < PICTURES) {
@@ -460,7 +427,7 @@ static void test_loader_no_memory(void **state) {
             assert_true(made != L3A_OK || errors == 2 || errors == 3);
             l3a_loader_free(loader);
             l3a_context_free(context);
-            assert_int_equal(atomic_load(&memory.held), 0);
+            assert_int_equal(memory.blocks, 0);
         }
     }
     remove_pictures(&folder);

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "image/picture.h"
+#include "memory_probe.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -521,36 +522,15 @@ static void test_loader(void **state) {
 #endif
 
 /* ---- Failing allocations --------------------------------------------------------------------------------------------- */
-struct memory {
-    int left, held;
-};
-
-static void *counted_allocate(void *user, size_t bytes) {
-    struct memory *memory = user;
-    void *made = memory->left-- == 0 ? NULL : malloc(bytes);
-    memory->held += made != NULL;
-    return made;
-}
-
-static void counted_release(void *user, void *made) {
-    ((struct memory *)user)->held--;
-    free(made);
-}
-
 static void check_no_memory(struct bytes file) {
-    struct memory memory = {-1, 0};
-    l3a_context_options options = {.size = sizeof options, .threads = 1};
-    l3a_context *context = NULL;
-    int failures = 0;
-    options.allocate = counted_allocate;
-    options.release = counted_release;
-    options.memory_user = &memory;
-    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
+    struct memory_probe memory = {0};
+    l3a_context *context = make_probed_context(&memory, 1);
+    size_t failures = 0;
     for (l3a_status status = L3A_ERROR_MEMORY; status != L3A_OK; failures++) {
-        memory.left = failures;
+        probe_restart(&memory, failures + 1, false);
         status = decode(context, file.at, file.count, 0);
         assert_true(status == L3A_OK || status == L3A_ERROR_MEMORY);
-        assert_int_equal(memory.held, 1);
+        assert_int_equal(memory.blocks, 1);
     }
     assert_true(failures > 1);
     l3a_context_free(context);

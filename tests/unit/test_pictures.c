@@ -2,6 +2,8 @@
 #include "support.h"
 
 #include "base/file.h"
+#include "fixture.h"
+#include "memory_probe.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,8 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char *folder;
-static l3a_context *context;
 static file_operations tampered;
 static size_t events;
 static bool stop;
@@ -23,24 +23,12 @@ static int on_event(const l3a_event *event, void *user) {
 }
 
 static int set_up(void **state) {
-    (void)state;
-    l3a_context_options options = {.size = sizeof options, .threads = 1, .on_event = on_event};
-    folder = make_temporary_folder();
+    open_fixture(state);
+    context->options.on_event = on_event;
     tampered = posix_files;
     events = 0;
     stop = false;
-    return l3a_context_create(&options, &context) != L3A_OK;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    l3a_context_free(context);
-    remove_folder(folder);
     return 0;
-}
-
-static void put(const char *name, const char *text) {
-    put_file(folder, name, text, strlen(text));
 }
 
 #define JPEG "\xFF\xD8\xFF\xE0 and so on"
@@ -229,29 +217,24 @@ static void many_folders_are_searched_once(void **state) {
     l3a_pictures_free(pictures);
 }
 
+static l3a_status find_thrice(l3a_context *poor, void *argument) {
+    const char *const paths[] = {argument, "/nowhere at all", argument};
+    l3a_pictures *pictures = NULL;
+    const l3a_status status = l3a_pictures_find(poor, paths, 3, &pictures);
+    assert_true((status == L3A_OK) == (pictures != NULL));
+    l3a_pictures_free(pictures);
+    return status;
+}
+
 static void an_allocation_that_fails_loses_nothing(void **state) {
     (void)state;
-    const char *const paths[] = {folder, "/nowhere at all", folder};
-    l3a_status status = L3A_ERROR_MEMORY;
-    size_t allowed = 1;
     put("x/a.jpg", JPEG);
     put("x/y/b.jpg", "");
     link_to("..", "x/y/up");
-    for (; status == L3A_ERROR_MEMORY; allowed++) {
-        struct rationed rationed = {.left = allowed};
-        l3a_context *poor = make_poor_context(&rationed);
-        l3a_pictures *pictures = NULL;
-        status = l3a_pictures_find(poor, paths, 3, &pictures);
-        assert_true(status == L3A_OK || status == L3A_ERROR_MEMORY);
-        assert_true((status == L3A_OK) == (pictures != NULL));
-        l3a_pictures_free(pictures);
-        l3a_context_free(poor);
-        assert_int_equal(rationed.held, 0);
-    }
-    assert_true(allowed > 20);
+    assert_true(fail_each_allocation(find_thrice, folder) >= 20);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, close_fixture)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

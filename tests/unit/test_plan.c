@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include "learn/model.h"
+#include "memory_probe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,25 +10,7 @@
 
 enum { WIDTH = 128, CLASSES = 6, PHASES = 3, ROWS = 2300 };
 
-static struct { size_t now, most; } counted;
-
-static void *counting_allocate(void *user, size_t bytes) {
-    (void)user;
-    size_t *block = malloc(bytes + 64);
-    if (block) {
-        *block = bytes;
-        counted.now += bytes;
-        counted.most = counted.now > counted.most ? counted.now : counted.most;
-    }
-    return block ? (char *)block + 64 : NULL;
-}
-
-static void counting_release(void *user, void *memory) {
-    (void)user;
-    size_t *block = (size_t *)(void *)((char *)memory - 64);
-    counted.now -= *block;
-    free(block);
-}
+static struct memory_probe memory;
 
 struct setting {
     const char *what;
@@ -73,9 +56,9 @@ static void learn_phase(l3a_context *context, l3a_model *model, size_t t, const 
 
 /* Never below, and 5 % above at most. */
 static void check_plan(const char *what, size_t t, uint64_t plan) {
-    const double ratio = (double)plan / (double)counted.most;
+    const double ratio = (double)plan / (double)memory.most;
     if (ratio < 1 || ratio > 1.05) {
-        print_error("%s, phase %zu: %.3f of the %zu bytes that were allocated are planned\n", what, t + 1, ratio, counted.most);
+        print_error("%s, phase %zu: %.3f of the %zu bytes that were allocated are planned\n", what, t + 1, ratio, memory.most);
     }
     assert_true(ratio >= 1 && ratio <= 1.05);
 }
@@ -116,8 +99,7 @@ static void check_phases(bool alone) {
             context_options.sum = add_nothing;
             context_options.processes = 2;
         }
-        context_options.allocate = counting_allocate;
-        context_options.release = counting_release;
+        use_probe(&context_options, &memory);
         assert_int_equal(l3a_context_create(&context_options, &context), L3A_OK);
         options_default(&options);
         for (size_t i = 0; i < 6 && settings[s].names[i]; i++) {
@@ -129,13 +111,13 @@ static void check_phases(bool alone) {
             const struct phase_size size = {t * CLASSES, (t + 1) * CLASSES, rows_of(s, t), model->evidence->part_count,
                                             model->evidence->ridge.inverse};
             const uint64_t plan = phase_memory(PROCESSOR, context, &model->options, WIDTH, &size);
-            counted.most = counted.now;
+            memory.most = memory.now;
             learn_phase(context, model, t, features, labels, rows_of(s, t));
             check_plan(settings[s].what, t, plan);
         }
         l3a_model_free(model);
         l3a_context_free(context);
-        assert_int_equal(counted.now, 0);
+        assert_int_equal(memory.now, 0);
     }
     free(features);
     free(labels);

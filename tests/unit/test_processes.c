@@ -146,13 +146,6 @@ done:
     return NULL;
 }
 
-static void near(double one, double other, double size) {
-    if (!(fabs(one - other) <= 1e-12 * size)) {
-        print_error("%.17g and %.17g differ\n", one, other);
-    }
-    assert_true(fabs(one - other) <= 1e-12 * size);
-}
-
 static double largest(const double *values, size_t count) {
     double most = 0;
     for (size_t i = 0; i < count; i++) {
@@ -177,20 +170,20 @@ static void compare(const struct process *alone, const struct process *one) {
     const double coefficients = largest(l3a_model_coefficients(expected), d * classes),
                  cross = largest(l3a_model_cross(expected), d * classes);
     for (size_t i = 0; i < d * classes; i++) {
-        near(l3a_model_coefficients(model)[i], l3a_model_coefficients(expected)[i], coefficients);
-        near(l3a_model_cross(model)[i], l3a_model_cross(expected)[i], cross);
+        assert_near(l3a_model_coefficients(model)[i], l3a_model_coefficients(expected)[i], 1e-12 * coefficients);
+        assert_near(l3a_model_cross(model)[i], l3a_model_cross(expected)[i], 1e-12 * cross);
     }
     for (size_t i = 0; i < d; i++) {
         assert_ok(alone->context, l3a_model_matrix(expected, i, 1, row));
         assert_ok(one->context, l3a_model_matrix(model, i, 1, other));
         for (size_t j = 0; j < d; j++) {
-            near(other[j], row[j], fmax(1, largest(row, d)));
+            assert_near(other[j], row[j], 1e-12 * fmax(1, largest(row, d)));
         }
     }
     l3a_model_thresholds(expected, mine);
     l3a_model_thresholds(model, theirs);
     for (size_t k = 0; k < classes; k++) {
-        near(theirs[k], mine[k], 1);
+        assert_near(theirs[k], mine[k], 1e-12);
     }
 }
 
@@ -367,8 +360,8 @@ static void check_divided(size_t count, const struct setting *setting) {
     for (size_t i = 0; i < count; i++) {
         compare(&alone.process, &all[i].process);
         assert_int_equal(all[i].metrics.images, alone.metrics.images);
-        near(all[i].metrics.mean_ap, alone.metrics.mean_ap, 100);
-        near(all[i].metrics.overall_f1, alone.metrics.overall_f1, 100);
+        assert_near(all[i].metrics.mean_ap, alone.metrics.mean_ap, 1e-10);
+        assert_near(all[i].metrics.overall_f1, alone.metrics.overall_f1, 1e-10);
         assert_int_equal(access(paths[i], F_OK) == 0, i == 0); /* only process 0 writes */
         l3a_model_free(all[i].process.model);
         l3a_context_free(all[i].process.context);

@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include "base/write_behind.h"
+#include "fixture.h"
 #include "format/safetensors.h"
 
 #include <xxhash.h>
@@ -13,23 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static l3a_context *context;
-static char *folder, *path;
+static char *path;
 
 static int set_up(void **state) {
-    (void)state;
-    context = make_context(1);
-    folder = make_temporary_folder();
+    open_fixture(state);
     path = path_in(folder, "sample.safetensors");
     return 0;
 }
 
 static int tear_down(void **state) {
-    (void)state;
     free(path);
-    remove_folder(folder);
-    l3a_context_free(context);
-    return 0;
+    return close_fixture(state);
 }
 
 static l3a_status open_and_verify(void) {

@@ -4,6 +4,7 @@
 
 #include "algebra/algebra.h"
 #include "base/random.h"
+#include "memory_probe.h"
 #include "naive_algebra.h"
 
 #include <math.h>
@@ -16,25 +17,7 @@ enum { MOST_BACK_ENDS = 3 };
 static const struct algebra *back_ends[MOST_BACK_ENDS] = {&cpu_algebra, &naive_algebra};
 static size_t back_end_count = 2;
 
-static struct { size_t now, most, number, seen; } memory; /* the allocation of that number fails */
-
-static void *counting_allocate(void *user, size_t bytes) {
-    (void)user;
-    size_t *block = ++memory.seen == memory.number ? NULL : malloc(bytes + 64);
-    if (block) {
-        *block = bytes;
-        memory.now += bytes;
-        memory.most = memory.now > memory.most ? memory.now : memory.most;
-    }
-    return block ? (char *)block + 64 : NULL;
-}
-
-static void counting_release(void *user, void *pointer) {
-    (void)user;
-    size_t *block = (size_t *)(void *)((char *)pointer - 64);
-    memory.now -= *block;
-    free(block);
-}
+static struct memory_probe memory;
 
 static double value(uint64_t seed, size_t i) {
     return 2 * random_uniform(seed, i) - 1;
@@ -58,10 +41,11 @@ struct world {
 static void open_world(struct world *w, const struct algebra *algebra, real type, size_t d, int threads) {
     static float z[ROWS * WIDTH];
     static double raw[ROWS * 512];
-    l3a_context_options options = {.size = sizeof options, .allocate = counting_allocate, .release = counting_release};
+    l3a_context_options options = {.size = sizeof options};
     const struct layer_shape shape = {.kind = LAYER_RELU, .type = type, .width = WIDTH, .dim = d, .seed = 9};
     memset(w, 0, sizeof *w);
     memset(&memory, 0, sizeof memory);
+    use_probe(&options, &memory);
     options.threads = threads;
     options.device = device_of_back_end(algebra);
     assert_int_equal(l3a_context_create(&options, &w->context), L3A_OK);
@@ -120,13 +104,6 @@ static void each(void (*check)(struct world *)) {
     }
 }
 
-static void near(double one, double other, double tolerance) {
-    if (!(fabs(one - other) <= tolerance)) {
-        print_error("%.17g and %.17g differ by more than %g\n", one, other, tolerance);
-    }
-    assert_true(fabs(one - other) <= tolerance);
-}
-
 /* a += sign · Σ ω x xᵀ */
 static void add_expected(struct world *w, double *a, const size_t *chosen, size_t count, double sign) {
     for (size_t i = 0; i < w->d; i++) {
@@ -183,7 +160,7 @@ static void compare(struct world *w, const struct scatter *scatter, const double
     assert_ok(w->context, scatter_read(scatter, 0, numbers, values));
     for (size_t i = 0; i < w->d; i++) {
         for (size_t j = 0; j <= i; j++) {
-            near(real_get(w->type, values, i * (i + 1) / 2 + j), a[i * w->d + j], w->tolerance * w->size);
+            assert_near(real_get(w->type, values, i * (i + 1) / 2 + j), a[i * w->d + j], w->tolerance * w->size);
         }
     }
     for (size_t first = 0; first + 5 <= numbers; first += 1 + numbers / 17) {
@@ -353,7 +330,7 @@ static void check_hiding(struct world *w) {
     add_rows(w, &w->scatter, w->a, chosen, count, 1);
     read_root(w, &w->scatter, rows);
     for (size_t i = 0; i < count * w->d; i++) {
-        near(rows[i], sqrt(w->weight[chosen[i / w->d]]) * w->x[chosen[i / w->d] * w->d + i % w->d], w->tolerance);
+        assert_near(rows[i], sqrt(w->weight[chosen[i / w->d]]) * w->x[chosen[i / w->d] * w->d + i % w->d], w->tolerance);
     }
     assert_ok(w->context, scatter_tidy(&w->scatter, count));
     assert_true(w->scatter.is_root && w->scatter.rows <= count && w->scatter.capacity == w->scatter.rows);
@@ -372,7 +349,7 @@ static void check_hiding(struct world *w) {
     assert_int_equal(other.rows, w->scatter.rows);
     read_root(w, &other, others);
     for (size_t i = 0; w->type == REAL_DOUBLE && i < other.rows * w->d; i++) {
-        near(rows[i], others[i], 1e-9); /* whatever the order */
+        assert_near(rows[i], others[i], 1e-9); /* whatever the order */
     }
     assert_ok(w->context, scatter_tidy(&other, count));
     read_root(w, &other, rows);
@@ -482,7 +459,7 @@ static void check_half(struct world *w, const double *a, double share, double to
     for (size_t i = 0; i < w->d; i++) {
         assert_ok(w->context, sums_read(&w->sums, KEPT, i, 1, row));
         for (size_t j = 0; j <= i; j++) {
-            near(row[j], share * a[i * w->d + j], tolerance);
+            assert_near(row[j], share * a[i * w->d + j], tolerance);
         }
     }
 }
@@ -500,7 +477,7 @@ static void check_systems(struct world *w, const struct scatter *const *scatters
         for (size_t j = 0; j < d; j++) {
             sum += (0.3 * s[n % d * d + j] + 0.7 * a[n % d * d + j]) * x[n / d * d + j];
         }
-        near(y[n], sum, w->tolerance * w->size * (double)d);
+        assert_near(y[n], sum, w->tolerance * w->size * (double)d);
     }
     for (int single = 0; single < 2; single++) {
         double trace, sum = 0, raw[512], solved[512];
@@ -512,14 +489,14 @@ static void check_systems(struct world *w, const struct scatter *const *scatters
             sum += 0.3 * s[i * d + i] + 0.7 * a[i * d + i];
             real_put(single ? REAL_SINGLE : REAL_DOUBLE, raw, i, value(6, i));
         }
-        near(trace, sum, w->tolerance * w->size * (double)d);
+        assert_near(trace, sum, w->tolerance * w->size * (double)d);
         assert_ok(w->context, sums_solve(&w->sums, single ? REAL_SINGLE : REAL_DOUBLE, 1, raw));
         for (size_t i = 0; i < d; i++) {
             solved[i] = real_get(single ? REAL_SINGLE : REAL_DOUBLE, raw, i);
         }
         assert_ok(w->context, sums_multiply(&w->sums, 0.3, scatters, PARTS, 0.7, solved, 1, y));
         for (size_t i = 0; i < d; i++) {
-            near(y[i] + w->size * solved[i], value(6, i), (single ? 1e-4 : 10 * w->tolerance) * (double)d);
+            assert_near(y[i] + w->size * solved[i], value(6, i), (single ? 1e-4 : 10 * w->tolerance) * (double)d);
         }
     }
 }
@@ -613,7 +590,7 @@ static void check_cross(struct world *w) {
             for (size_t n = 0; n < ROWS; n++) {
                 sum -= 2 * w->weight[n] * w->x[n * w->d + i] * w->targets[n * COLUMNS + k];
             }
-            near(cross[i * COLUMNS + k], sum, 100 * w->tolerance);
+            assert_near(cross[i * COLUMNS + k], sum, 100 * w->tolerance);
         }
     }
     pick(w, (const size_t[]){3}, 1, cross);
@@ -647,10 +624,12 @@ static void fifty_small_parts_take_memory_for_their_rows(void **state) {
         add_range(&w, &parts[p], w.a, p, IMAGES / 3, 1);
         add_range(&w, &parts[p], w.a, p, IMAGES, 1);
         assert_ok(w.context, scatter_tidy(&parts[p], IMAGES + IMAGES / 3));
-        assert_int_equal(cpu_algebra.scatter_bytes(PROCESSOR, DIM, REAL_SINGLE, parts[p].rows), parts[p].rows * DIM * sizeof(float));
+        assert_int_equal(cpu_algebra.scatter_bytes(PROCESSOR, DIM, REAL_SINGLE, parts[p].rows),
+                         parts[p].rows * DIM * sizeof(float));
     }
     assert_true(memory.now - before <= CLASSES * (IMAGES + IMAGES / 3) * DIM * sizeof(float));
-    assert_int_equal(cpu_algebra.scatter_bytes(PROCESSOR, DIM, REAL_DOUBLE, DIM / 2 + 1), triangle_numbers(0, DIM) * sizeof(double));
+    assert_int_equal(cpu_algebra.scatter_bytes(PROCESSOR, DIM, REAL_DOUBLE, DIM / 2 + 1),
+                     triangle_numbers(0, DIM) * sizeof(double));
     assert_int_equal(cpu_algebra.scatter_bytes(PROCESSOR, UINT32_MAX, REAL_DOUBLE, UINT64_MAX), UINT64_MAX);
     for (size_t p = 0; p < CLASSES; p++) {
         scatter_free(&parts[p]);
@@ -724,11 +703,10 @@ static void scatters_survive_every_failure(void **state) {
             assert_ok(w.context, block_append(&w.some, &w.all, NULL, operation == CROSS ? 30 : operation == STRANGERS ? 20 : 5));
             before = w.scatter;
             assert_ok(w.context, scatter_read(&w.scatter, 0, 40 * 41 / 2, numbers));
-            memory.seen = 0;
-            memory.number = number;
+            probe_restart(&memory, number, false);
             const l3a_status result = operate(&w, (enum operation)operation, &other);
             met = memory.seen >= number;
-            memory.number = 0;
+            probe_restart(&memory, 0, false);
             assert_int_equal(result, met ? L3A_ERROR_MEMORY : L3A_OK);
             if (met) {
                 assert_ok(w.context, scatter_read(&w.scatter, 0, 40 * 41 / 2, after));

@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include "base/memory.h"
+#include "memory_probe.h"
 #include "tag/tagger.h"
 
 #include <math.h>
@@ -793,40 +794,16 @@ static void bad_pictures_in_a_batch(void **state) {
 
 /* ---- Readers and the writer ---- */
 
-struct meter {
-    pthread_mutex_t lock;
-    size_t bytes;
-};
-
-static void *metered(void *user, size_t bytes) {
-    struct meter *meter = user;
-    pthread_mutex_lock(&meter->lock);
-    meter->bytes += bytes;
-    pthread_mutex_unlock(&meter->lock);
-    return malloc(bytes);
-}
-
-static void metered_free(void *user, void *memory) {
-    (void)user;
-    free(memory);
-}
-
 /* All that a new reader asks for is less than half of the parameters of the network. */
 static void readers_share_parameters(void **state) {
-    struct meter meter = {.lock = PTHREAD_MUTEX_INITIALIZER};
-    l3a_context_options options = {.size = sizeof options};
-    l3a_context *context = NULL;
+    struct memory_probe memory = {0};
+    l3a_context *context = make_probed_context(&memory, 1);
     (void)state;
-    options.threads = 1;
-    options.allocate = metered;
-    options.release = metered_free;
-    options.memory_user = &meter;
-    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
     l3a_tagger *tagger = open_tagger(context, input.model, 0);
     const size_t parameters = (size_t)l3a_backbone_describe(tagger->backbone)->parameters * sizeof(float);
-    meter.bytes = 0;
+    probe_restart(&memory, 0, false);
     l3a_reader *reader = make_reader(tagger);
-    assert_in_range(meter.bytes, 1, parameters / 2);
+    assert_in_range(memory.asked, 1, parameters / 2);
     l3a_reader_free(reader);
     l3a_tagger_free(tagger);
     l3a_context_free(context);

@@ -4,23 +4,10 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/text_index.h"
+#include "fixture.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static l3a_context *context;
-
-static int set_up(void **state) {
-    (void)state;
-    context = make_context(1);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    l3a_context_free(context);
-    return 0;
-}
 
 /* The obvious way. */
 static size_t first_repeated(const text_list *texts, size_t *first) {
@@ -90,5 +77,5 @@ static void texts_are_found_as_by_a_search_through_all(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(texts_are_found_as_by_a_search_through_all)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

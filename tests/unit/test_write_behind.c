@@ -4,6 +4,7 @@
 
 #include "base/write_behind.h"
 #include "format/safetensors.h"
+#include "memory_probe.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -338,38 +339,24 @@ static void space_is_reserved_where_that_is_possible(void **state) {
     l3a_context_free(context);
 }
 
-/* Fails the allocation for which it counts down to 0. */
-static void *allocate_until(void *user, size_t bytes) {
-    size_t *left = user;
-    return *left && --*left == 0 ? NULL : malloc(bytes);
-}
-
-static void release_memory(void *user, void *memory) {
-    (void)user;
-    free(memory);
-}
-
 static void any_allocation_may_fail(void **state) {
     (void)state;
-    size_t left = 0, failures = 0;
-    l3a_context_options options = {
-        .size = sizeof options, .threads = THREADS, .allocate = allocate_until, .release = release_memory};
-    l3a_context *context = NULL;
-    options.memory_user = &left;
-    assert_int_equal(l3a_context_create(&options, &context), L3A_OK);
+    size_t failures = 0;
+    struct memory_probe memory = {0};
+    l3a_context *context = make_probed_context(&memory, THREADS);
     l3a_status status = L3A_ERROR_MEMORY;
     while (status != L3A_OK) {
-        left = failures + 1;
+        probe_restart(&memory, failures + 1, false);
         status = write_large(context, SIZE_MAX);
         if (status != L3A_OK) {
             assert_int_equal(status, L3A_ERROR_MEMORY);
-            left = 0;
+            probe_restart(&memory, 0, false);
             holds_either_file(context);
             failures++;
         }
     }
     assert_true(failures > 3);
-    left = 0;
+    probe_restart(&memory, 0, false);
     holds_new_file(context);
     l3a_context_free(context);
 }
