@@ -528,8 +528,9 @@ static l3a_status settle(const struct journal *journal, int file) {
     return journal->context->files->sync(file) ? fail_system(journal->context, journal->path, "sync", errno) : L3A_OK;
 }
 
-/* Only the owner may read the file, even if it was copied here with another mode. Before anything is written, what was found is made
- * certain, since a process that was killed may have left it unsynced: the records, the name of the file, and that of the model. */
+/* Only the owner may read the file, even if it was copied here with another mode. Before anything is written, what was found is
+ * made certain, since a process that was killed may have left it unsynced: the records, the name of the file, and that of the
+ * model. */
 static l3a_status open_to_write(struct journal *journal, int *file) {
     const file_operations *files = journal->context->files;
     *file = files->open(journal->path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);

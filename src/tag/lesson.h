@@ -10,6 +10,13 @@ struct mark {
     int8_t label; /* 1: shows it, 0: does not */
 };
 
+/* What a judgement says. */
+struct marks {
+    struct mark *items;
+    size_t count;
+    bool complete;
+};
+
 struct lesson_picture {
     char *path;     /* or the name, if it is in memory */
     uint8_t *bytes; /* NULL: in a file */
@@ -17,9 +24,7 @@ struct lesson_picture {
     float *features; /* NULL: to be computed */
     size_t feature_count;
     uint64_t checksum; /* with features: of its file */
-    struct mark *marks;
-    size_t mark_count;
-    bool complete;
+    struct marks marks;
     l3a_status outcome;
     char *problem;
 };
@@ -44,8 +49,7 @@ struct l3a_lesson {
 
 /* Reads a judgement that belongs to no picture of the lesson; `who` is what messages say it is about. The caller frees the marks.
  */
-l3a_status lesson_marks(l3a_lesson *lesson, const char *who, const l3a_judgement *judgement, struct mark **marks, size_t *count,
-                        bool *complete);
+l3a_status lesson_marks(l3a_lesson *lesson, const char *who, const l3a_judgement *judgement, struct marks *marks);
 /* Sets the outcome of a picture, with words that are copied; NULL: "". */
 l3a_status lesson_set_outcome(l3a_lesson *lesson, size_t index, l3a_status outcome, const char *problem);
 /* Checks a name that a class shall get. */

@@ -187,7 +187,7 @@ static void contradictions(void **state) {
     assert_fails(context, add(lesson, "b.jpg", "cat", "", "cat,dog", 1), L3A_ERROR_ARGUMENT, "exclude each other");
     assert_fails(context, add(lesson, "b.jpg", "", "", "", 1), L3A_ERROR_ARGUMENT, "nothing is said about the picture");
     assert_ok(context, add(lesson, "b.jpg", "cat,cat", "dog,dog", "", 0)); /* to repeat oneself is no contradiction */
-    assert_int_equal(lesson->pictures[0].mark_count, 2);
+    assert_int_equal(lesson->pictures[0].marks.count, 2);
     const l3a_judgement missing = {.size = sizeof missing, .tag_count = 2};
     assert_fails(context, l3a_lesson_add(lesson, "b.jpg", &missing), L3A_ERROR_ARGUMENT, "tags is NULL");
     l3a_lesson_free(lesson);
