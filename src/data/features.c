@@ -102,7 +102,7 @@ l3a_status features_borrow(l3a_context *context, const float *values, const int8
                                .views = views,
                                .stored = views,
                                .classes = *classes,
-                               .labels = labels,
+                               .labels = classes->count ? labels : NULL,
                                .values = values,
                                .input = {.file = -1}};
     return check_class_count(features);

@@ -691,7 +691,8 @@ l3a_status model_teach(l3a_model *model, const struct taught *taught, double sig
     TRY(sum_lesson(&lesson));
     TRY(model_keep_provenance(model, taught->features));
     TRY(keep_lesson(&lesson));
-    *report = (l3a_teach_report){.images = taught->row_count,
+    *report = (l3a_teach_report){.size = sizeof *report,
+                                 .images = taught->row_count,
                                  .new_classes = model->classes.count > before ? model->classes.count - before : 0,
                                  .parts = model->evidence->part_count,
                                  .gamma = model->options.gamma,
