@@ -97,13 +97,8 @@ static size_t batch_size(const struct extraction *e, size_t first) {
 
 /* XXH3 of a picture's current file; 0 if it cannot be read. */
 static uint64_t file_checksum(l3a_context *context, const char *path) {
-    input_file input;
     uint64_t checksum = 0;
-    if (input_open(context, path, &input) == L3A_OK && input_checksum(&input, 0, input.size, &checksum) != L3A_OK) {
-        checksum = 0;
-    }
-    input_close(&input);
-    return checksum;
+    return picture_checksum(context, &(struct picture_source){.name = path}, &checksum) ? checksum : 0;
 }
 
 /* Finds the first picture of a batch whose record is missing or out of date, or the end of the batch. With `strict`, pictures that

@@ -153,6 +153,18 @@ done:
     return status;
 }
 
+bool picture_checksum(l3a_context *context, const struct picture_source *source, uint64_t *checksum) {
+    input_file input = {.file = -1};
+    if (source->bytes) {
+        *checksum = XXH3_64bits(source->bytes, source->count);
+        return true;
+    }
+    const bool read =
+        input_open(context, source->name, &input) == L3A_OK && input_checksum(&input, 0, input.size, checksum) == L3A_OK;
+    input_close(&input);
+    return read;
+}
+
 l3a_status picture_reader_read(struct picture_reader *reader, const struct picture_source *source,
                                const l3a_picture_options *options, struct raster **picture) {
     l3a_status status = L3A_OK;

@@ -65,6 +65,9 @@ int exif_orientation(const uint8_t *tiff, size_t count);
 /* Turns the picture as PIL.ImageOps.exif_transpose does. */
 l3a_status turn(l3a_context *context, const struct raster *from, int orientation, struct raster *to);
 
+/* XXH3 of the bytes of a picture, without decoding it. Returns false if they cannot be read. */
+bool picture_checksum(l3a_context *context, const struct picture_source *source, uint64_t *checksum);
+
 /* One thread's buffers. Start from zeroes with a context. */
 struct picture_reader {
     l3a_context *context;

@@ -4,6 +4,7 @@
 #define L3A_LESSON_H
 
 #include "base/memory.h"
+#include "image/picture.h"
 
 struct mark {
     size_t class; /* of the lesson */
@@ -28,6 +29,10 @@ struct lesson_picture {
     l3a_status outcome;
     char *problem;
 };
+
+static inline struct picture_source lesson_source(const struct lesson_picture *picture) {
+    return (struct picture_source){picture->path, picture->bytes, picture->byte_count};
+}
 
 /* Finds a class of the lesson by its name, and its mark in the judgement that is being read. */
 struct lesson_class {

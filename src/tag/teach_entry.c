@@ -1,9 +1,6 @@
 /* What happens to each picture of a lesson, and the entry of the history that says so. */
 #include "tag/teach.h"
 
-#define XXH_STATIC_LINKING_ONLY
-#include <xxhash.h>
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,25 +59,14 @@ static l3a_status leave_out(struct teaching *teaching, size_t index, const char 
     return lesson_set_outcome(teaching->lesson, index, L3A_ERROR_EXISTS, problem);
 }
 
-/* The checksum of a picture's bytes. Returns false if there are none, or they cannot be read. */
-static bool find_checksum(l3a_context *context, const struct lesson_picture *picture, uint64_t *checksum) {
-    input_file input = {.file = -1};
-    if (picture->bytes) {
-        *checksum = XXH3_64bits(picture->bytes, picture->byte_count);
-        return true;
-    }
-    const bool read = is_file(picture) && input_open(context, picture->path, &input) == L3A_OK &&
-                      input_checksum(&input, 0, input.size, checksum) == L3A_OK;
-    input_close(&input);
-    return read;
-}
-
 l3a_status teach_find_seen(struct teaching *teaching) {
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < teaching->lesson->count; i++) {
+        const struct lesson_picture *picture = &teaching->lesson->pictures[i];
+        const struct picture_source source = lesson_source(picture);
         struct plan *plan = &teaching->plans[i];
         TRY(teach_labels(teaching, i, teaching->labels)); /* before time is spent on pictures */
-        if (!teaching->known->count || !find_checksum(teaching->context, &teaching->lesson->pictures[i], &plan->checksum)) {
+        if (!teaching->known->count || picture->features || !picture_checksum(teaching->context, &source, &plan->checksum)) {
             continue;
         }
         TRY(find_known(teaching, i, false, &plan->known));

@@ -49,7 +49,7 @@ static l3a_status read_pictures(struct teaching *teaching) {
     for (size_t i = 0; i < lesson->count; i++) {
         const struct lesson_picture *picture = &lesson->pictures[i];
         if (!picture->features && !teaching->plans[i].seen) {
-            pictures[count] = (struct picture_source){picture->path, picture->bytes, picture->byte_count};
+            pictures[count] = lesson_source(picture);
             indices[count++] = i;
         }
     }
