@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "base/memory.h"
-#include "tag/history.h"
+#include "tag/history_private.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,10 +98,8 @@ static void ask(l3a_context *context, l3a_model *model, struct journal *journal)
     }
     release(context, known);
     l3a_history_undo(&history, &report); /* of what was never taught */
-    while (history.mark_count) {
-        entry_free(context, history.marks[--history.mark_count]);
-    }
-    release(context, history.marks);
+    history_drop_marks(&history);
+    release(context, history.marks.items);
     known_free(&index);
 }
 

@@ -8,7 +8,8 @@
 
 struct l3a_features {
     l3a_context *context;
-    char *path; /* for messages */
+    const char *path; /* for messages */
+    char *owned_path;
     size_t rows, width;
     size_t views;  /* of those that are stored, the ones in use */
     size_t stored; /* views */
@@ -24,6 +25,18 @@ struct l3a_features {
     struct tensor features;
     uint64_t sum; /* checksum of the features in the file; 0: unknown */
 };
+
+/* A table has fewer views than this. */
+enum { VIEWS_LIMIT = 1001 };
+
+/* An empty table that messages call by this path. */
+l3a_status features_create(l3a_context *context, const char *path, l3a_features **features);
+/* Checks the names of the classes, and their number. */
+l3a_status features_check_classes(l3a_features *features);
+/* A table of rows in memory with labels [rows x classes], which have been checked. It only refers to what it is given, so there is
+ * nothing to free. Fails if there are too many classes. */
+l3a_status features_borrow(l3a_context *context, const float *values, const int8_t *labels, size_t rows, size_t views, size_t width,
+                           const text_list *classes, l3a_features *features);
 
 /* The records that say how features were made: feature files carry them, runs record them, and models compare them. */
 enum { PROVENANCE = 4 };
@@ -51,6 +64,10 @@ size_t provenance_conflict(const char *const mine[PROVENANCE], const char *const
 static inline size_t features_row(const l3a_features *features) {
     return view_rows(features->views) * features->width;
 }
+
+/* Finds rows, and checks them as l3a_features_read() does: *values is where they lie, if they are next to each other in memory;
+ * otherwise they are copied to `room`. */
+l3a_status features_find_rows(l3a_features *features, const size_t *rows, size_t count, float *room, const float **values);
 
 /* The tensor of the features in a file. */
 tensor_source features_source(uint64_t rows, size_t views, size_t width, tensor_type type, tensor_fill *fill, void *argument);

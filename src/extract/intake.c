@@ -2,7 +2,6 @@
 
 #include "base/memory.h"
 #include "data/features.h"
-#include "image/picture.h"
 #include "net/backbone.h"
 
 #include <stdio.h>
@@ -19,16 +18,15 @@ void loader_options_for(const l3a_backbone_info *info, const l3a_picture_options
     memcpy(options->deviation, info->deviation, sizeof options->deviation);
 }
 
-l3a_status intake_open(l3a_context *context, l3a_backbone *backbone, const l3a_loader_options *options, const char *const *paths,
-                       size_t count, size_t batch, struct intake *intake) {
+l3a_status intake_open(l3a_context *context, l3a_backbone *backbone, const l3a_loader_options *options,
+                       const struct picture_source *pictures, size_t count, size_t batch, struct intake *intake) {
     const l3a_backbone_info *info = l3a_backbone_describe(backbone);
     l3a_status status = L3A_OK;
     const size_t views = view_rows(options->views), room = views + INTAKE_RUN - 1, most = batch * views;
     *intake = (struct intake){.context = context, .backbone = backbone, .views = views, .room = room < most ? room : most};
     TRY(allocate(context, batch, sizeof *intake->arrivals, &intake->arrivals));
     TRY(allocate(context, intake->room, 3 * info->size * info->size * sizeof *intake->planes, &intake->planes));
-    TRY(allocate(context, most, info->width * sizeof *intake->features, &intake->features));
-    TRY(l3a_loader_create(context, paths, count, options, &intake->loader));
+    TRY(loader_create(context, pictures, count, options, &intake->loader));
 done:
     if (status != L3A_OK) {
         intake_close(intake);
@@ -68,8 +66,9 @@ static l3a_status load(struct intake *intake, struct arrival *arrival) {
     return L3A_OK;
 }
 
-l3a_status intake_next(struct intake *intake, size_t count) {
+l3a_status intake_next(struct intake *intake, size_t count, float *features) {
     l3a_status status = L3A_OK;
+    intake->features = features;
     intake->good = intake->count = intake->held = intake->done = 0;
     while (intake->count < count) {
         TRY(load(intake, &intake->arrivals[intake->count++]));
@@ -87,7 +86,6 @@ void intake_close(struct intake *intake) {
         l3a_loader_free(intake->loader);
         release(intake->context, intake->arrivals);
         release(intake->context, intake->planes);
-        release(intake->context, intake->features);
         *intake = (struct intake){0};
     }
 }

@@ -1,9 +1,10 @@
-/* From picture files to features, a batch at a time. Extraction and tagging share this, so both compute the same features of a
- * picture. A picture that cannot be read does not stop the others. */
+/* From pictures, in files or in memory, to features, a batch at a time. Extraction, tagging and teaching share this, so all compute
+ * the same features of a picture. A picture that cannot be read does not stop the others. */
 #ifndef L3A_INTAKE_H
 #define L3A_INTAKE_H
 
 #include "base/views.h"
+#include "image/loader.h"
 
 /* Pictures in a batch, unless the caller wants another number; and views that the network computes at a time. */
 enum { INTAKE_BATCH = 16, INTAKE_RUN = 16 };
@@ -11,7 +12,7 @@ enum { INTAKE_BATCH = 16, INTAKE_RUN = 16 };
 /* The outcome of reading a picture. */
 struct arrival {
     l3a_status status;
-    uint64_t checksum; /* of its file; 0 if that could not be read */
+    uint64_t checksum; /* of its bytes; 0 if those could not be read */
     char error_text[sizeof((l3a_context *)0)->error_text];
     char error_hint[sizeof((l3a_context *)0)->error_hint];
 };
@@ -23,7 +24,7 @@ struct intake {
     size_t count, good;       /* pictures in the batch, and those that could be read */
     struct arrival *arrivals; /* of the batch */
     float *planes;            /* of the good ones, those views that the network has not seen */
-    float *features;          /* of the good ones, one after another: [good x rows of an image x width] */
+    float *features;          /* the caller's */
     size_t views, room, held; /* rows of an image; views for which planes has room, and those it holds */
     size_t done;              /* views of the batch that have features */
 };
@@ -32,11 +33,12 @@ struct intake {
 void loader_options_for(const l3a_backbone_info *info, const l3a_picture_options *picture, size_t views,
                         l3a_loader_options *options);
 
-/* batch: the largest batch that will be loaded. The paths must outlive the intake. */
-l3a_status intake_open(l3a_context *context, l3a_backbone *backbone, const l3a_loader_options *options, const char *const *paths,
-                       size_t count, size_t batch, struct intake *intake);
-/* Loads the next pictures and computes their features. A picture's features depend on the batch it is in, in their last bits. */
-l3a_status intake_next(struct intake *intake, size_t count);
+/* batch: the largest batch that will be loaded. The pictures must outlive the intake. */
+l3a_status intake_open(l3a_context *context, l3a_backbone *backbone, const l3a_loader_options *options,
+                       const struct picture_source *pictures, size_t count, size_t batch, struct intake *intake);
+/* Loads the next pictures and computes the features of the good ones, one after another: [good x rows of an image x width]. There
+ * is room for those of `count` pictures. A picture's features depend on the batch it is in, in their last bits. */
+l3a_status intake_next(struct intake *intake, size_t count, float *features);
 void intake_close(struct intake *intake);
 
 /* How the features of a network are recorded, in the order of `provenance` (features.h). */

@@ -9,11 +9,12 @@
  * The mutex guards the counters and each slot's `ready`. The rest of a slot belongs to the thread that fills it until it is
  * ready, and then to the caller's thread until it is delivered. Each thread has its own context, with the same allocator, so
  * that an error is written by one thread only. */
-#include "image/prepare.h"
+#include "image/loader.h"
 
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "image/prepare.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -24,7 +25,7 @@ enum { CHANNELS = 3, THREAD_LIMIT = 1024 };
 struct slot {
     bool ready;
     struct raster picture; /* its views */
-    uint64_t checksum;     /* of the file */
+    uint64_t checksum;     /* of its bytes */
     l3a_status status;
     char error_text[sizeof((l3a_context *)0)->error_text];
     char error_hint[sizeof((l3a_context *)0)->error_hint];
@@ -41,7 +42,8 @@ struct l3a_loader {
     l3a_context *context;
     l3a_loader_options options;
     l3a_picture_options picture;
-    const char *const *paths;
+    const struct picture_source *pictures;
+    struct picture_source *owned_pictures;
     size_t count;
     struct slot *slots;
     size_t ahead;
@@ -51,7 +53,7 @@ struct l3a_loader {
     pthread_mutex_t lock;
     pthread_cond_t room, arrival;
     size_t taken, delivered; /* pictures [delivered, taken) are in slots */
-    uint64_t checksum;       /* of the file delivered last */
+    uint64_t checksum;       /* of the picture delivered last */
     bool stop;
 };
 
@@ -74,7 +76,7 @@ done:
 static struct slot *fill(struct worker *worker, size_t index) {
     l3a_loader *loader = worker->loader;
     struct slot *slot = &loader->slots[index % loader->ahead];
-    slot->status = preparer_read(&worker->preparer, loader->paths[index], &slot->picture);
+    slot->status = preparer_read(&worker->preparer, &loader->pictures[index], &slot->picture);
     slot->checksum = worker->preparer.reader.checksum;
     if (slot->status != L3A_OK) {
         memcpy(slot->error_text, worker->context->error_text, sizeof slot->error_text);
@@ -175,20 +177,15 @@ static l3a_status make_lock(l3a_loader *loader) {
     return L3A_OK;
 }
 
-l3a_status l3a_loader_create(l3a_context *context, const char *const *paths, size_t count, const l3a_loader_options *options,
-                             l3a_loader **loader) {
+l3a_status loader_create(l3a_context *context, const struct picture_source *pictures, size_t count,
+                         const l3a_loader_options *options, l3a_loader **loader) {
     l3a_status status = L3A_OK;
     l3a_loader *made = NULL;
-    NEED(context, context, loader);
-    if (count) {
-        NEED(context, paths);
-        TRY(need_items(context, __func__, "paths", paths, count));
-    }
     TRY(allocate_zeroed(context, 1, sizeof *made, &made));
     made->context = context;
-    made->paths = paths;
+    made->pictures = pictures;
     made->count = count;
-    TRY(READ_SIZED(context, options, made->options));
+    made->options = *options;
     TRY(complete_options(made));
     TRY(check_loader_options(context, &made->options));
     const size_t threads = context->threads < THREAD_LIMIT ? (size_t)context->threads : THREAD_LIMIT;
@@ -201,6 +198,36 @@ l3a_status l3a_loader_create(l3a_context *context, const char *const *paths, siz
     made = NULL;
 done:
     l3a_loader_free(made);
+    return status;
+}
+
+l3a_status pictures_in_files(l3a_context *context, const char *const *paths, size_t count, struct picture_source **pictures) {
+    const l3a_status status = allocate(context, count, sizeof **pictures, pictures);
+    for (size_t i = 0; status == L3A_OK && i < count; i++) {
+        (*pictures)[i] = (struct picture_source){.name = paths[i]};
+    }
+    return status;
+}
+
+l3a_status l3a_loader_create(l3a_context *context, const char *const *paths, size_t count, const l3a_loader_options *options,
+                             l3a_loader **loader) {
+    l3a_status status = L3A_OK;
+    struct picture_source *pictures = NULL;
+    l3a_loader_options own;
+    NEED(context, context, loader);
+    if (count) {
+        NEED(context, paths);
+        TRY(need_items(context, __func__, "paths", paths, count));
+    }
+    TRY(READ_SIZED(context, options, own));
+    TRY(pictures_in_files(context, paths, count, &pictures));
+    TRY(loader_create(context, pictures, count, &own, loader));
+    (*loader)->owned_pictures = pictures;
+    pictures = NULL;
+done:
+    if (context) {
+        release(context, pictures);
+    }
     return status;
 }
 
@@ -279,6 +306,7 @@ void l3a_loader_free(l3a_loader *loader) {
     for (size_t i = 0; loader->slots && i < loader->ahead; i++) {
         raster_free(context, &loader->slots[i].picture);
     }
+    release(context, loader->owned_pictures);
     release(context, loader->workers);
     release(context, loader->slots);
     release(context, loader);

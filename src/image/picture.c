@@ -105,14 +105,11 @@ static decoder *decoder_of(const char *format) {
     return decoders[i].decode;
 }
 
-l3a_status picture_reader_decode(struct picture_reader *reader, const char *name, const void *bytes, size_t count,
-                                 const l3a_picture_options *options, struct raster **picture) {
+static l3a_status decode(struct picture_reader *reader, struct picture_bytes *source, struct raster **picture) {
     l3a_status status = L3A_OK;
-    struct picture_bytes source = {.context = reader->context, .name = name, .bytes = bytes, .count = count};
     int orientation = 1;
-    TRY(picture_options_read(reader->context, options, &source.options));
-    TRY(check_kind(&source));
-    TRY(decoder_of(source.format)(&source, &reader->decoded, &orientation));
+    TRY(check_kind(source));
+    TRY(decoder_of(source->format)(source, &reader->decoded, &orientation));
     *picture = &reader->decoded;
     if (orientation != 1) {
         TRY(turn(reader->context, &reader->decoded, orientation, &reader->turned));
@@ -123,27 +120,25 @@ done:
 }
 
 /* An uncompressed picture has at most eight bytes per pixel, plus metadata. */
-static l3a_status check_size(const input_file *input, const l3a_picture_options *options) {
+static l3a_status check_size(l3a_context *context, const char *name, uint64_t size, const l3a_picture_options *options) {
     uint64_t limit;
     if (!multiply_sizes(options->pixel_limit, BYTES_A_PIXEL, &limit) || limit > INT64_MAX) {
         limit = INT64_MAX;
     }
     limit += METADATA_LIMIT;
-    return input->size <= limit ? L3A_OK
-                                : fail(input->context, L3A_ERROR_FORMAT, "is this a picture?",
-                                       "%s: %llu bytes; a picture within the pixel limit has at most %llu", input->path,
-                                       (unsigned long long)input->size, (unsigned long long)limit);
+    return size <= limit ? L3A_OK
+                         : fail(context, L3A_ERROR_FORMAT, "is this a picture?",
+                                "%s: %llu bytes; a picture within the pixel limit has at most %llu", name, (unsigned long long)size,
+                                (unsigned long long)limit);
 }
 
-l3a_status picture_reader_read(struct picture_reader *reader, const char *path, const l3a_picture_options *options,
-                               struct raster **picture) {
+/* Reads the bytes of a file into the reader's memory. */
+static l3a_status read_file(struct picture_reader *reader, const char *path, const l3a_picture_options *options,
+                            struct picture_source *read) {
     l3a_status status = L3A_OK;
     input_file input = {0};
-    l3a_picture_options own;
-    reader->checksum = 0;
-    TRY(picture_options_read(reader->context, options, &own));
     TRY(input_open(reader->context, path, &input));
-    TRY(check_size(&input, &own));
+    TRY(check_size(reader->context, path, input.size, options));
     const size_t count = (size_t)input.size;
     if (count > reader->file_capacity) {
         release(reader->context, reader->file);
@@ -152,11 +147,38 @@ l3a_status picture_reader_read(struct picture_reader *reader, const char *path, 
         reader->file_capacity = count;
     }
     TRY(input_read(&input, 0, reader->file, count));
-    input_close(&input);
-    reader->checksum = XXH3_64bits(reader->file, count);
-    TRY(picture_reader_decode(reader, path, reader->file, count, &own, picture));
+    *read = (struct picture_source){path, reader->file, count};
 done:
     input_close(&input);
+    return status;
+}
+
+bool picture_checksum(l3a_context *context, const struct picture_source *source, uint64_t *checksum) {
+    input_file input = {.file = -1};
+    if (source->bytes) {
+        *checksum = XXH3_64bits(source->bytes, source->count);
+        return true;
+    }
+    const bool read =
+        input_open(context, source->name, &input) == L3A_OK && input_checksum(&input, 0, input.size, checksum) == L3A_OK;
+    input_close(&input);
+    return read;
+}
+
+l3a_status picture_reader_read(struct picture_reader *reader, const struct picture_source *source,
+                               const l3a_picture_options *options, struct raster **picture) {
+    l3a_status status = L3A_OK;
+    struct picture_source own = *source;
+    struct picture_bytes bytes = {.context = reader->context, .name = source->name};
+    reader->checksum = 0;
+    TRY(picture_options_read(reader->context, options, &bytes.options));
+    TRY(source->bytes ? check_size(reader->context, source->name, source->count, &bytes.options)
+                      : read_file(reader, source->name, &bytes.options, &own));
+    reader->checksum = XXH3_64bits(own.bytes, own.count);
+    bytes.bytes = own.bytes;
+    bytes.count = own.count;
+    TRY(decode(reader, &bytes, picture));
+done:
     return status;
 }
 
@@ -186,31 +208,36 @@ static l3a_status give(l3a_context *context, struct raster *raster, l3a_picture 
     return status;
 }
 
-l3a_status l3a_picture_read(l3a_context *context, const char *path, const l3a_picture_options *options, l3a_picture *picture) {
+static l3a_status read_and_give(l3a_context *context, const struct picture_source *source, const l3a_picture_options *options,
+                                l3a_picture *picture) {
     l3a_status status = L3A_OK;
     struct picture_reader reader = {.context = context};
     struct raster *raster;
-    NEED(context, context, path, picture);
-    TRY(CHECK_SIZED(context, picture));
-    TRY(picture_reader_read(&reader, path, options, &raster));
+    TRY(picture_reader_read(&reader, source, options, &raster));
     TRY(give(context, raster, picture));
 done:
     picture_reader_free(&reader);
     return status;
 }
 
+l3a_status l3a_picture_read(l3a_context *context, const char *path, const l3a_picture_options *options, l3a_picture *picture) {
+    l3a_status status = L3A_OK;
+    NEED(context, context, path, picture);
+    TRY(CHECK_SIZED(context, picture));
+    TRY(read_and_give(context, &(struct picture_source){.name = path}, options, picture));
+done:
+    return status;
+}
+
 l3a_status l3a_picture_decode(l3a_context *context, const char *name, const void *bytes, size_t count,
                               const l3a_picture_options *options, l3a_picture *picture) {
     l3a_status status = L3A_OK;
-    struct picture_reader reader = {.context = context};
-    struct raster *raster;
     NEED(context, context, name, picture);
     FAIL_IF(!bytes && count, context, L3A_ERROR_ARGUMENT, NULL, "l3a_picture_decode: bytes is NULL");
     TRY(CHECK_SIZED(context, picture));
-    TRY(picture_reader_decode(&reader, name, bytes, count, options, &raster));
-    TRY(give(context, raster, picture));
+    const struct picture_source source = picture_in_memory(name, bytes, count);
+    TRY(read_and_give(context, &source, options, picture));
 done:
-    picture_reader_free(&reader);
     return status;
 }
 

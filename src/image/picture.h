@@ -1,4 +1,4 @@
-/* Pictures inside the library: the bytes of a file, a decoder for each format, and buffers that are reused from picture to
+/* Pictures inside the library: a file or bytes, a decoder for each format, and buffers that are reused from picture to
  * picture. A decoder takes the bytes and fills a raster; its errors name the file and the byte. */
 #ifndef L3A_PICTURE_H
 #define L3A_PICTURE_H
@@ -19,12 +19,25 @@ l3a_status raster_shape(l3a_context *context, struct raster *raster, size_t widt
 void raster_trim(l3a_context *context, struct raster *raster);
 void raster_free(l3a_context *context, struct raster *raster);
 
+/* A picture to read. What is in memory is read like a file, with the same limits. */
+struct picture_source {
+    const char *name;  /* the file's path; of bytes in memory, what messages call them */
+    const void *bytes; /* NULL: in the file */
+    size_t count;
+};
+
+/* bytes may be NULL if there are none. */
+static inline struct picture_source picture_in_memory(const char *name, const void *bytes, size_t count) {
+    return (struct picture_source){name, bytes ? bytes : "", count};
+}
+
+/* The bytes of a picture, for a decoder. */
 struct picture_bytes {
     l3a_context *context;
-    const char *name; /* the file's name in messages */
+    const char *name; /* in messages */
     const uint8_t *bytes;
     size_t count;
-    const char *format; /* as the file's first bytes say: "jpeg", … */
+    const char *format; /* as the first bytes say: "jpeg", … */
     l3a_picture_options options;
 };
 
@@ -50,24 +63,23 @@ int exif_orientation(const uint8_t *tiff, size_t count);
 /* Turns the picture as PIL.ImageOps.exif_transpose does. */
 l3a_status turn(l3a_context *context, const struct raster *from, int orientation, struct raster *to);
 
+/* XXH3 of the bytes of a picture, without decoding it. Returns false if they cannot be read. */
+bool picture_checksum(l3a_context *context, const struct picture_source *source, uint64_t *checksum);
+
 /* One thread's buffers. Start from zeroes with a context. */
 struct picture_reader {
     l3a_context *context;
     uint8_t *file;
     size_t file_capacity;
-    uint64_t checksum; /* XXH3 of the bytes of the file read last; 0 where they could not be read */
+    uint64_t checksum; /* XXH3 of the bytes of the picture read last; 0 where they could not be read */
     struct raster decoded, turned;
 };
 
-/* The picture is reader->decoded or reader->turned, until the next call. */
-l3a_status picture_reader_decode(struct picture_reader *reader, const char *name, const void *bytes, size_t count,
-                                 const l3a_picture_options *options, struct raster **picture);
 /* The options that a caller gave, or the defaults, with nothing left at 0. */
 l3a_status picture_options_read(l3a_context *context, const l3a_picture_options *options, l3a_picture_options *own);
-l3a_status picture_reader_read(struct picture_reader *reader, const char *path, const l3a_picture_options *options,
-                               struct raster **picture);
-/* That checksum of the picture that l3a_loader_next() handed over last, readable or not. */
-uint64_t loader_checksum(const l3a_loader *loader);
+/* The picture is reader->decoded or reader->turned, until the next call. */
+l3a_status picture_reader_read(struct picture_reader *reader, const struct picture_source *source,
+                               const l3a_picture_options *options, struct raster **picture);
 /* Frees the memory of an unusually large picture. */
 void picture_reader_trim(struct picture_reader *reader);
 void picture_reader_free(struct picture_reader *reader);

@@ -63,20 +63,10 @@ static void trim(struct preparer *preparer) {
     resizer_trim(&preparer->resizer);
 }
 
-l3a_status preparer_read(struct preparer *preparer, const char *path, struct raster *resized) {
+l3a_status preparer_read(struct preparer *preparer, const struct picture_source *source, struct raster *resized) {
     struct raster *picture;
     l3a_status status = L3A_OK;
-    TRY(picture_reader_read(&preparer->reader, path, preparer->options.picture, &picture));
-    TRY(fit(preparer, picture, resized));
-done:
-    trim(preparer);
-    return status;
-}
-
-l3a_status preparer_decode(struct preparer *preparer, const char *name, const void *bytes, size_t count, struct raster *resized) {
-    struct raster *picture;
-    l3a_status status = L3A_OK;
-    TRY(picture_reader_decode(&preparer->reader, name, bytes, count, preparer->options.picture, &picture));
+    TRY(picture_reader_read(&preparer->reader, source, preparer->options.picture, &picture));
     TRY(fit(preparer, picture, resized));
 done:
     trim(preparer);

@@ -1,4 +1,4 @@
-/* From a picture's bytes to the numbers that a network takes: decode, crop, resize, scale and centre. Loaders and readers share
+/* From a picture to the numbers that a network takes: decode, crop, resize, scale and centre. Loaders and readers share
  * this.
  *
  * A picture is decoded once, whatever the views. The views lie below each other in one raster of the options' width and
@@ -22,8 +22,7 @@ l3a_status check_loader_options(l3a_context *context, const l3a_loader_options *
 /* The options have been checked. */
 void preparer_start(l3a_context *context, const l3a_loader_options *options, struct preparer *preparer);
 /* Decodes a picture and resizes its views. */
-l3a_status preparer_read(struct preparer *preparer, const char *path, struct raster *resized);
-l3a_status preparer_decode(struct preparer *preparer, const char *name, const void *bytes, size_t count, struct raster *resized);
+l3a_status preparer_read(struct preparer *preparer, const struct picture_source *source, struct raster *resized);
 /* Scales and centres the resized views: planes [views x 3 x height x width]. */
 void preparer_deliver(const struct preparer *preparer, const struct raster *resized, float *planes);
 void preparer_free(struct preparer *preparer);

@@ -371,10 +371,11 @@ static l3a_status load_block(struct lesson *lesson, const struct part *judged, s
     const struct taught *taught = lesson->taught;
     l3a_status status = L3A_OK;
     const size_t all = lesson->classes.count, columns = taught->column_count;
+    const float *values;
     for (size_t i = 0; i < n; i++) {
         lesson->rows[i] = taught->rows[lesson->order[first + i]];
     }
-    TRY(l3a_features_read(taught->features, lesson->rows, 0, n, lesson->values));
+    TRY(features_find_rows(taught->features, lesson->rows, n, lesson->values, &values));
     features_gather_labels(taught->features, lesson->rows, n, taught->columns, columns, lesson->given);
     memset(lesson->labels, -1, n * all);
     for (size_t i = 0; i < n; i++) {
@@ -384,7 +385,7 @@ static l3a_status load_block(struct lesson *lesson, const struct part *judged, s
             }
         }
     }
-    TRY(block_expand(&lesson->expanded, lesson->values, n * lesson->each));
+    TRY(block_expand(&lesson->expanded, values, n * lesson->each));
     if (uses_pseudo_labels(lesson)) {
         TRY(give_pseudo_labels(lesson, n));
     }
@@ -690,7 +691,8 @@ l3a_status model_teach(l3a_model *model, const struct taught *taught, double sig
     TRY(sum_lesson(&lesson));
     TRY(model_keep_provenance(model, taught->features));
     TRY(keep_lesson(&lesson));
-    *report = (l3a_teach_report){.images = taught->row_count,
+    *report = (l3a_teach_report){.size = sizeof *report,
+                                 .images = taught->row_count,
                                  .new_classes = model->classes.count > before ? model->classes.count - before : 0,
                                  .parts = model->evidence->part_count,
                                  .gamma = model->options.gamma,
@@ -701,23 +703,29 @@ done:
     return change_end(&change, status);
 }
 
-/* All rows and columns of a table. */
-static l3a_status teach_table(l3a_model *model, l3a_features *features, double sign, l3a_teach_report *report) {
+l3a_status model_teach_all(l3a_model *model, l3a_features *features, double sign, l3a_teach_report *report) {
     l3a_context *context = model->context;
     l3a_status status = L3A_OK;
     size_t *numbers = NULL;
     const size_t rows = features->rows, columns = features->classes.count;
-    l3a_teach_report own;
-    TRY(CHECK_SIZED(context, report));
     TRY(allocate(context, rows > columns ? rows : columns, sizeof *numbers, &numbers));
     for (size_t i = 0; i < rows || i < columns; i++) {
         numbers[i] = i;
     }
     const struct taught all = {features, numbers, numbers, rows, columns};
-    TRY(model_teach(model, &all, sign, &own));
-    TRY(WRITE_SIZED(context, report, own));
+    TRY(model_teach(model, &all, sign, report));
 done:
     release(context, numbers);
+    return status;
+}
+
+static l3a_status teach_table(l3a_model *model, l3a_features *features, double sign, l3a_teach_report *report) {
+    l3a_status status = L3A_OK;
+    l3a_teach_report own;
+    TRY(CHECK_SIZED(model->context, report));
+    TRY(model_teach_all(model, features, sign, &own));
+    TRY(WRITE_SIZED(model->context, report, own));
+done:
     return status;
 }
 

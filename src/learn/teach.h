@@ -14,5 +14,7 @@ struct taught {
 
 /* Adds the images if sign is 1, and takes them back if it is -1. */
 l3a_status model_teach(l3a_model *model, const struct taught *taught, double sign, l3a_teach_report *report);
+/* The same with all rows and columns of a table. */
+l3a_status model_teach_all(l3a_model *model, l3a_features *features, double sign, l3a_teach_report *report);
 
 #endif

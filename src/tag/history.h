@@ -20,6 +20,16 @@
 #include "base/file.h"
 #include "tag/known.h"
 
+/* What a model's record says: the last lesson, the model's fingerprint, and the last change that was committed. */
+struct position {
+    uint64_t number, id, fingerprint, sequence;
+};
+
+struct entry_list {
+    struct entry **items;
+    size_t count, capacity;
+};
+
 struct l3a_history {
     l3a_context *context;
     char *model_path, *path;
@@ -28,15 +38,13 @@ struct l3a_history {
     struct entry *
         *entries; /* that count, the oldest first; those of length 0 are not in the journal yet and belong to the history */
     size_t count, capacity;
-    uint64_t base_id, base_number; /* of the model before the first of them */
-    const char *gap;               /* why nothing older can be undone */
-    bool repairs;                  /* it is being repaired */
-    bool exists;                   /* the model is in a file, which is: */
-    file_description file;         /* all 0: unknown */
-    uint64_t needed; /* the bytes of the journal that lead to the model in the file, and those of changes committed since */
-    uint64_t sequence, saved; /* of the last change that was committed, and of the last one that the model in the file contains */
-    struct entry **marks;     /* of entries in the journal that were undone; not committed yet */
-    size_t mark_count, mark_capacity;
+    struct position base;  /* of the model before the first of them */
+    const char *gap;       /* why nothing older can be undone */
+    bool exists;           /* the model is in a file, which is: */
+    file_description file; /* all 0: unknown */
+    uint64_t needed;       /* the bytes of the journal that lead to the model in the file, and those of changes committed since */
+    uint64_t sequence, saved;  /* of the last change that was committed, and of the last one that the model in the file contains */
+    struct entry_list marks;   /* of entries in the journal that were undone; not committed yet */
     struct known_index *known; /* of the entries; may lack the newest */
 };
 

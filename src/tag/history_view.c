@@ -1,5 +1,6 @@
 /* What the history tells: its entries, the pictures that the model knows, and how well it would have tagged them unseen. */
 #include "base/sized.h"
+#include "data/features.h"
 #include "learn/model.h"
 #include "tag/history.h"
 
@@ -43,10 +44,6 @@ static size_t pictures_showing(const struct entry *entry, size_t class) {
     return count;
 }
 
-static bool names_classes(const struct entry *entry) {
-    return entry->kind == ENTRY_RENAME || entry->kind == ENTRY_MERGE;
-}
-
 static const char *kind_name(const struct entry *entry) {
     static const char *const names[] = {[ENTRY_TEACH] = "teach",
                                         [ENTRY_RENAME] = "rename",
@@ -68,11 +65,11 @@ l3a_status l3a_history_entry_at(const l3a_history *history, size_t index, l3a_hi
                               .pictures = (size_t)found->pictures,
                               .taken_back = found->back_count,
                               .new_classes = found->new_classes,
-                              .old_name = names_classes(found) ? found->classes.items[0] : NULL,
-                              .new_name = names_classes(found) ? found->classes.items[1] : NULL,
+                              .old_name = entry_renames(found) ? found->classes.items[0] : NULL,
+                              .new_name = entry_renames(found) ? found->classes.items[1] : NULL,
                               .can_undo = 1,
                               .id = found->id};
-    for (size_t k = 0; k < found->classes.count && !names_classes(found); k++) {
+    for (size_t k = 0; k < found->classes.count && !entry_renames(found); k++) {
         made.classes += pictures_showing(found, k) > 0;
     }
     for (size_t i = index; i < history->count; i++) {
@@ -85,7 +82,7 @@ done:
 
 const char *l3a_history_class(const l3a_history *history, size_t entry, size_t index, size_t *pictures) {
     const struct entry *found = entry_at(history, entry);
-    for (size_t k = 0; found && pictures && !names_classes(found) && k < found->classes.count; k++) {
+    for (size_t k = 0; found && pictures && !entry_renames(found) && k < found->classes.count; k++) {
         const size_t count = pictures_showing(found, k);
         if (count && index-- == 0) {
             *pictures = count;
@@ -224,11 +221,9 @@ struct review {
     float *features, *scores;
     int8_t *labels;
     double *thresholds, *shares;
-    l3a_features *table;
 };
 
 static void review_free(l3a_context *context, struct review *review) {
-    l3a_features_free(review->table);
     release(context, review->pictures);
     release(context, review->features);
     release(context, review->scores);
@@ -241,22 +236,21 @@ static void review_free(l3a_context *context, struct review *review) {
 static l3a_status gather_features(const l3a_history *history, struct review *review, size_t width) {
     l3a_context *context = history->context;
     const struct entry *loaded = NULL;
-    float *rows = NULL;
+    const float *rows = NULL;
+    float *owned = NULL;
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < review->count; i++) {
         const struct known *picture = &review->pictures[i];
         if (picture->entry != loaded) {
-            release(context, rows);
-            rows = NULL;
-            TRY(allocate(context, picture->entry->row_count, width * sizeof *rows, &rows));
-            TRY(journal_features(&history->journal, picture->entry, 0, picture->entry->row_count, rows));
+            release(context, owned);
+            TRY(journal_find_features(&history->journal, picture->entry, 0, picture->entry->row_count, &owned, &rows));
             loaded = picture->entry;
         }
         memcpy(review->features + i * width, rows + picture->row * width, width * sizeof *rows);
         history_labels(history, picture, review->labels + i * review->classes);
     }
 done:
-    release(context, rows);
+    release(context, owned);
     return status;
 }
 
@@ -264,6 +258,7 @@ static l3a_status review_make(const l3a_history *history, struct review *review)
     l3a_context *context = history->context;
     l3a_model *model = *history->model;
     const size_t width = model_image(model);
+    l3a_features table;
     l3a_status status = L3A_OK;
     review->classes = model->classes.count;
     TRY(history_known(history, &review->pictures, &review->count));
@@ -277,10 +272,10 @@ static l3a_status review_make(const l3a_history *history, struct review *review)
     }
     TRY(gather_features(history, review, width));
     if (review->count) {
-        TRY(l3a_features_wrap_views(context, review->features, review->labels, review->count, (size_t)model->options.views,
-                                    model->width, (const char *const *)model->classes.items, review->classes, &review->table));
-        TRY(l3a_model_leave_out(model, review->table, review->scores));
-        TRY(l3a_model_leave_out_classes(model, review->table, review->shares));
+        TRY(features_borrow(context, review->features, review->labels, review->count, (size_t)model->options.views, model->width,
+                            &model->classes, &table));
+        TRY(l3a_model_leave_out(model, &table, review->scores));
+        TRY(l3a_model_leave_out_classes(model, &table, review->shares));
     }
     l3a_model_thresholds(model, review->thresholds);
 done:

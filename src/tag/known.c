@@ -74,10 +74,6 @@ static void take_back(const struct known_index *index, struct entry *const *entr
     }
 }
 
-static bool renames(const struct entry *entry) {
-    return entry->kind == ENTRY_RENAME || entry->kind == ENTRY_MERGE;
-}
-
 static l3a_status add_entry(struct known_index *index, struct entry *const *entries) {
     l3a_context *context = index->context;
     const size_t position = index->covered;
@@ -96,7 +92,7 @@ static l3a_status add_entry(struct known_index *index, struct entry *const *entr
                                                                         XXH3_64bits(picture->relative, strlen(picture->relative))}};
         link_record(index, index->count++);
     }
-    if (renames(entry)) {
+    if (entry_renames(entry)) {
         index->renames[index->rename_count++] = position;
     }
     index->covered++;
@@ -124,7 +120,7 @@ void known_forget_last(struct known_index *index, struct entry *const *entries, 
             *head_of(index, key, record->hashes[key]) = record->next[key];
         }
     }
-    index->rename_count -= renames(entries[index->covered]);
+    index->rename_count -= entry_renames(entries[index->covered]);
     take_back(index, entries, entries[index->covered], true);
 }
 

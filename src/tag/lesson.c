@@ -27,7 +27,7 @@ static void picture_free(l3a_context *context, struct lesson_picture *picture) {
     release(context, picture->path);
     release(context, picture->bytes);
     release(context, picture->features);
-    release(context, picture->marks);
+    release(context, picture->marks.items);
     release(context, picture->problem);
 }
 
@@ -217,47 +217,46 @@ done:
 
 /* Adds a mark, or finds the one that the class has already. A contradiction is an error. A class in judged that was marked before
  * keeps its mark. */
-static l3a_status add_mark(l3a_lesson *lesson, const char *who, const char *name, int8_t label, bool keep, struct mark *marks,
-                           size_t *count) {
+static l3a_status add_mark(l3a_lesson *lesson, const char *who, const char *name, int8_t label, bool keep, struct marks *marks) {
     l3a_status status = L3A_OK;
     size_t class = 0;
     TRY(find_class(lesson, who, name, &class));
     struct lesson_class *found = &lesson->found[class];
     if (found->judgement == lesson->judgements) {
-        FAIL_IF(!keep && marks[found->mark].label != label, lesson->context, L3A_ERROR_CLASS, "remove it from one of the two lists",
-                "%s: '%s' is listed both as shown and as not shown", who, lesson->classes.items[class]);
+        FAIL_IF(!keep && marks->items[found->mark].label != label, lesson->context, L3A_ERROR_CLASS,
+                "remove it from one of the two lists", "%s: '%s' is listed both as shown and as not shown", who,
+                lesson->classes.items[class]);
         return L3A_OK;
     }
     found->judgement = lesson->judgements;
-    found->mark = *count;
-    marks[(*count)++] = (struct mark){class, label};
+    found->mark = marks->count;
+    marks->items[marks->count++] = (struct mark){class, label};
 done:
     return status;
 }
 
-l3a_status lesson_marks(l3a_lesson *lesson, const char *who, const l3a_judgement *judgement, struct mark **marks, size_t *count,
-                        bool *complete) {
+l3a_status lesson_marks(l3a_lesson *lesson, const char *who, const l3a_judgement *judgement, struct marks *marks) {
     l3a_context *context = lesson->context;
-    struct mark *made = NULL;
+    struct marks made = {0};
     l3a_status status = L3A_OK;
     TRY(check_judgement(context, who, judgement));
-    *count = 0;
     lesson->judgements++;
-    TRY(allocate(context, judgement->tag_count + judgement->absent_count + judgement->judged_count, sizeof *made, &made));
+    TRY(allocate(context, judgement->tag_count + judgement->absent_count + judgement->judged_count, sizeof *made.items,
+                 &made.items));
     for (size_t i = 0; i < judgement->tag_count; i++) {
-        TRY(add_mark(lesson, who, judgement->tags[i], 1, false, made, count));
+        TRY(add_mark(lesson, who, judgement->tags[i], 1, false, &made));
     }
     for (size_t i = 0; i < judgement->absent_count; i++) {
-        TRY(add_mark(lesson, who, judgement->absent[i], 0, false, made, count));
+        TRY(add_mark(lesson, who, judgement->absent[i], 0, false, &made));
     }
     for (size_t i = 0; i < judgement->judged_count; i++) {
-        TRY(add_mark(lesson, who, judgement->judged[i], 0, true, made, count));
+        TRY(add_mark(lesson, who, judgement->judged[i], 0, true, &made));
     }
-    *complete = !judgement->only && !judgement->judged_count && (judgement->tag_count || !judgement->absent_count);
+    made.complete = !judgement->only && !judgement->judged_count && (judgement->tag_count || !judgement->absent_count);
     *marks = made;
-    made = NULL;
+    made.items = NULL;
 done:
-    release(context, made);
+    release(context, made.items);
     return status;
 }
 
@@ -273,7 +272,7 @@ static l3a_status add_picture(l3a_lesson *lesson, const char *path, struct lesso
             "the name of a picture has %zu bytes; %d is the most: '%.40s…'", strlen(path), LONGEST_PATH, path);
     TRY(READ_SIZED(context, judgement, own));
     TRY(copy_text(context, path, strlen(path), &made.path));
-    TRY(lesson_marks(lesson, path, &own, &made.marks, &made.mark_count, &made.complete));
+    TRY(lesson_marks(lesson, path, &own, &made.marks));
     TRY(grow_array(context, &lesson->pictures, &lesson->capacity, lesson->count + 1, sizeof made));
     lesson->pictures[lesson->count++] = made;
     made = (struct lesson_picture){0};

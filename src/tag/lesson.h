@@ -4,10 +4,18 @@
 #define L3A_LESSON_H
 
 #include "base/memory.h"
+#include "image/picture.h"
 
 struct mark {
     size_t class; /* of the lesson */
     int8_t label; /* 1: shows it, 0: does not */
+};
+
+/* What a judgement says. */
+struct marks {
+    struct mark *items;
+    size_t count;
+    bool complete;
 };
 
 struct lesson_picture {
@@ -17,12 +25,14 @@ struct lesson_picture {
     float *features; /* NULL: to be computed */
     size_t feature_count;
     uint64_t checksum; /* with features: of its file */
-    struct mark *marks;
-    size_t mark_count;
-    bool complete;
+    struct marks marks;
     l3a_status outcome;
     char *problem;
 };
+
+static inline struct picture_source lesson_source(const struct lesson_picture *picture) {
+    return (struct picture_source){picture->path, picture->bytes, picture->byte_count};
+}
 
 /* Finds a class of the lesson by its name, and its mark in the judgement that is being read. */
 struct lesson_class {
@@ -44,8 +54,7 @@ struct l3a_lesson {
 
 /* Reads a judgement that belongs to no picture of the lesson; `who` is what messages say it is about. The caller frees the marks.
  */
-l3a_status lesson_marks(l3a_lesson *lesson, const char *who, const l3a_judgement *judgement, struct mark **marks, size_t *count,
-                        bool *complete);
+l3a_status lesson_marks(l3a_lesson *lesson, const char *who, const l3a_judgement *judgement, struct marks *marks);
 /* Sets the outcome of a picture, with words that are copied; NULL: "". */
 l3a_status lesson_set_outcome(l3a_lesson *lesson, size_t index, l3a_status outcome, const char *problem);
 /* Checks a name that a class shall get. */

@@ -7,9 +7,6 @@
 #include "tag/tagger.h"
 #include "tag/tags.h"
 
-#define XXH_STATIC_LINKING_ONLY
-#include <xxhash.h>
-
 struct l3a_reader {
     l3a_context *context;
     l3a_tagger *tagger;
@@ -111,12 +108,13 @@ static l3a_status make_tags(l3a_reader *reader, const struct scorer *edition, co
     return tags_create(reader->context, &edition->classes, &own, edition->thresholds, tags);
 }
 
-/* Tags the picture that was prepared. */
-static l3a_status tag_prepared(l3a_reader *reader, l3a_tags **tags) {
-    struct scorer *edition = tagger_borrow(reader->tagger);
+static l3a_status tag_picture(l3a_reader *reader, const struct picture_source *source, l3a_tags **tags) {
+    struct scorer *edition = NULL;
     struct results results = {0};
     l3a_status status = L3A_OK;
+    TRY(preparer_read(&reader->preparer, source, &reader->picture));
     preparer_deliver(&reader->preparer, &reader->picture, reader->planes);
+    edition = tagger_borrow(reader->tagger);
     TRY(l3a_backbone_run(reader->backbone, reader->planes, reader->views, reader->features));
     TRY(make_results(reader, edition, reader->features, 1, &results));
     TRY(make_tags(reader, edition, &results, 0, tags));
@@ -128,11 +126,7 @@ done:
 
 l3a_status l3a_reader_tag_file(l3a_reader *reader, const char *path, l3a_tags **tags) {
     REQUIRE(reader, reader, path, tags);
-    l3a_status status = L3A_OK;
-    TRY(preparer_read(&reader->preparer, path, &reader->picture));
-    TRY(tag_prepared(reader, tags));
-done:
-    return status;
+    return tag_picture(reader, &(struct picture_source){.name = path}, tags);
 }
 
 l3a_status l3a_reader_tag_bytes(l3a_reader *reader, const char *name, const void *bytes, size_t count, l3a_tags **tags) {
@@ -140,11 +134,8 @@ l3a_status l3a_reader_tag_bytes(l3a_reader *reader, const char *name, const void
     if (count) {
         REQUIRE(reader, bytes);
     }
-    l3a_status status = L3A_OK;
-    TRY(preparer_decode(&reader->preparer, name, bytes, count, &reader->picture));
-    TRY(tag_prepared(reader, tags));
-done:
-    return status;
+    const struct picture_source source = picture_in_memory(name, bytes, count);
+    return tag_picture(reader, &source, tags);
 }
 
 /* ---- In steps ---- */
@@ -164,11 +155,12 @@ l3a_status l3a_reader_prepare(l3a_reader *reader, const char *name, const void *
     if (count) {
         REQUIRE(reader, bytes);
     }
-    l3a_status status = L3A_OK;
-    *checksum = XXH3_64bits(bytes, count);
-    TRY(preparer_decode(&reader->preparer, name, bytes, count, &reader->picture));
-    preparer_deliver(&reader->preparer, &reader->picture, input);
-done:
+    const struct picture_source source = picture_in_memory(name, bytes, count);
+    const l3a_status status = preparer_read(&reader->preparer, &source, &reader->picture);
+    *checksum = reader->preparer.reader.checksum;
+    if (status == L3A_OK) {
+        preparer_deliver(&reader->preparer, &reader->picture, input);
+    }
     return status;
 }
 
@@ -208,15 +200,18 @@ done:
 
 /* What a call to tag many pictures hands from batch to batch. */
 struct delivery {
+    struct intake intake;
+    float *features; /* of a batch */
     l3a_tags_callback *on_tags;
     void *user;
     size_t index; /* of the next picture */
 };
 
 /* Passes the pictures of a batch to the callback. */
-static l3a_status deliver(l3a_reader *reader, const struct scorer *edition, const struct intake *intake,
-                          const struct results *results, struct delivery *delivery) {
+static l3a_status deliver(l3a_reader *reader, const struct scorer *edition, const struct results *results,
+                          struct delivery *delivery) {
     l3a_context *context = reader->context;
+    const struct intake *intake = &delivery->intake;
     size_t good = 0;
     l3a_status status = L3A_OK;
     for (size_t i = 0; i < intake->count; i++) {
@@ -235,15 +230,15 @@ done:
     return status;
 }
 
-static l3a_status tag_batch(l3a_reader *reader, const struct scorer *edition, struct intake *intake, size_t count,
-                            struct delivery *delivery) {
+static l3a_status tag_batch(l3a_reader *reader, const struct scorer *edition, size_t count, struct delivery *delivery) {
+    const struct intake *intake = &delivery->intake;
     struct results results = {0};
     l3a_status status = L3A_OK;
-    TRY(intake_next(intake, count));
+    TRY(intake_next(&delivery->intake, count, delivery->features));
     if (intake->good) {
-        TRY(make_results(reader, edition, intake->features, intake->good, &results));
+        TRY(make_results(reader, edition, delivery->features, intake->good, &results));
     }
-    TRY(deliver(reader, edition, intake, &results, delivery));
+    TRY(deliver(reader, edition, &results, delivery));
 done:
     results_free(reader, &results);
     return status;
@@ -255,22 +250,25 @@ l3a_status l3a_reader_tag_files(l3a_reader *reader, const char *const *paths, si
     if (count) {
         REQUIRE(reader, paths);
     }
+    l3a_context *context = reader->context;
     struct delivery delivery = {.on_tags = on_tags, .user = user};
-    struct intake intake = {0};
+    struct picture_source *pictures = NULL;
     struct scorer *edition = NULL;
     l3a_status status = L3A_OK;
-    TRY(need_items(reader->context, __func__, "paths", paths, count));
+    TRY(need_items(context, __func__, "paths", paths, count));
     const size_t batch = count < reader->tagger->batch ? count : reader->tagger->batch;
     edition = tagger_borrow(reader->tagger);
-    l3a_loader_options loading = reader->tagger->loading;
-    loading.picture = reader->preparer.options.picture;
-    TRY(intake_open(reader->context, reader->backbone, &loading, paths, count, batch, &intake));
+    TRY(pictures_in_files(context, paths, count, &pictures));
+    TRY(allocate(context, batch, l3a_reader_width(reader) * sizeof *delivery.features, &delivery.features));
+    TRY(intake_open(context, reader->backbone, &reader->preparer.options, pictures, count, batch, &delivery.intake));
     while (delivery.index < count) {
         const size_t left = count - delivery.index;
-        TRY(tag_batch(reader, edition, &intake, left < batch ? left : batch, &delivery));
+        TRY(tag_batch(reader, edition, left < batch ? left : batch, &delivery));
     }
 done:
-    intake_close(&intake);
+    intake_close(&delivery.intake);
+    release(context, delivery.features);
+    release(context, pictures);
     scorer_free(edition);
     return status;
 }

@@ -1,4 +1,4 @@
-/* Tags are one block of memory that needs nothing else: a head, an entry for each class, and the names. */
+/* Tags are one block of memory that needs nothing else: a head, a tag for each class, and the names. */
 #include "tag/tags.h"
 
 #include "base/views.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct entry {
+struct tag {
     const char *name;
     size_t class;
     float score;
@@ -19,11 +19,11 @@ struct l3a_tags {
     void (*release)(void *user, void *memory);
     void *memory_user;
     size_t count, views;
-    struct entry entries[];
+    struct tag tags[];
 };
 
 static int compare(const void *left, const void *right) {
-    const struct entry *a = left, *b = right;
+    const struct tag *a = left, *b = right;
     return a->score > b->score ? -1 : a->score < b->score ? 1 : a->class < b->class ? -1 : 1;
 }
 
@@ -36,22 +36,22 @@ l3a_status tags_create(l3a_context *context, const text_list *classes, const str
     for (size_t k = 0; k < count; k++) {
         length += strlen(classes->items[k]) + 1;
     }
-    TRY(allocate(context, sizeof *made + count * sizeof made->entries[0] + length, 1, &made));
+    TRY(allocate(context, sizeof *made + count * sizeof made->tags[0] + length, 1, &made));
     made->release = context->options.release;
     made->memory_user = context->options.memory_user;
     made->count = count;
     made->views = picture->views;
-    char *names = (char *)&made->entries[count];
+    char *names = (char *)&made->tags[count];
     for (size_t k = 0; k < count; k++) {
         const size_t bytes = strlen(classes->items[k]) + 1;
-        made->entries[k] = (struct entry){.name = memcpy(names, classes->items[k], bytes),
-                                          .class = k,
-                                          .score = picture->scores[k],
-                                          .threshold = thresholds[k],
-                                          .view = picture->crops ? picture->crops[k] : 0};
+        made->tags[k] = (struct tag){.name = memcpy(names, classes->items[k], bytes),
+                                     .class = k,
+                                     .score = picture->scores[k],
+                                     .threshold = thresholds[k],
+                                     .view = picture->crops ? picture->crops[k] : 0};
         names += bytes;
     }
-    qsort(made->entries, count, sizeof made->entries[0], compare);
+    qsort(made->tags, count, sizeof made->tags[0], compare);
     *tags = made;
 done:
     return status;
@@ -67,34 +67,34 @@ size_t l3a_tags_count(const l3a_tags *tags) {
     return tags ? tags->count : 0;
 }
 
-static const struct entry *entry_at(const l3a_tags *tags, size_t index) {
-    static const struct entry none = {0};
-    return index < l3a_tags_count(tags) ? &tags->entries[index] : &none;
+static const struct tag *tag_at(const l3a_tags *tags, size_t index) {
+    static const struct tag none = {0};
+    return index < l3a_tags_count(tags) ? &tags->tags[index] : &none;
 }
 
 const char *l3a_tags_name(const l3a_tags *tags, size_t index) {
-    return entry_at(tags, index)->name;
+    return tag_at(tags, index)->name;
 }
 
 size_t l3a_tags_class(const l3a_tags *tags, size_t index) {
-    return entry_at(tags, index)->class;
+    return tag_at(tags, index)->class;
 }
 
 float l3a_tags_score(const l3a_tags *tags, size_t index) {
-    return entry_at(tags, index)->score;
+    return tag_at(tags, index)->score;
 }
 
 double l3a_tags_threshold(const l3a_tags *tags, size_t index) {
-    return entry_at(tags, index)->threshold;
+    return tag_at(tags, index)->threshold;
 }
 
 int l3a_tags_predicted(const l3a_tags *tags, size_t index) {
-    const struct entry *entry = entry_at(tags, index);
-    return (double)entry->score > entry->threshold;
+    const struct tag *tag = tag_at(tags, index);
+    return (double)tag->score > tag->threshold;
 }
 
 size_t l3a_tags_view(const l3a_tags *tags, size_t index) {
-    return entry_at(tags, index)->view;
+    return tag_at(tags, index)->view;
 }
 
 int l3a_tags_box(const l3a_tags *tags, size_t index, double box[4]) {

@@ -187,7 +187,7 @@ static void contradictions(void **state) {
     assert_fails(context, add(lesson, "b.jpg", "cat", "", "cat,dog", 1), L3A_ERROR_ARGUMENT, "exclude each other");
     assert_fails(context, add(lesson, "b.jpg", "", "", "", 1), L3A_ERROR_ARGUMENT, "nothing is said about the picture");
     assert_ok(context, add(lesson, "b.jpg", "cat,cat", "dog,dog", "", 0)); /* to repeat oneself is no contradiction */
-    assert_int_equal(lesson->pictures[0].mark_count, 2);
+    assert_int_equal(lesson->pictures[0].marks.count, 2);
     const l3a_judgement missing = {.size = sizeof missing, .tag_count = 2};
     assert_fails(context, l3a_lesson_add(lesson, "b.jpg", &missing), L3A_ERROR_ARGUMENT, "tags is NULL");
     l3a_lesson_free(lesson);
@@ -314,6 +314,8 @@ static void pictures_in_memory(void **state) {
     assert_int_equal(l3a_lesson_outcome(lesson, 1), L3A_ERROR_TRUNCATED);
     assert_int_equal(l3a_lesson_outcome(lesson, 2), L3A_ERROR_TRUNCATED);
     assert_int_equal(l3a_lesson_outcome(lesson, 3), L3A_ERROR_EXISTS);
+    assert_non_null(strstr(l3a_lesson_problem(lesson, 1), "upload 2: "));
+    assert_non_null(strstr(l3a_lesson_problem(lesson, 2), "upload 3: "));
     assert_non_null(strstr(l3a_lesson_problem(lesson, 3), "is the same picture as upload 1"));
     assert_int_equal(l3a_lesson_outcome(lesson, 4), L3A_OK);
     const struct entry *entry = tagger->history->entries[0];
@@ -334,24 +336,108 @@ static void pictures_in_memory(void **state) {
     l3a_context_free(context);
 }
 
-/* Teaches a picture by the features that a reader computes. */
-static l3a_status teach_features(l3a_tagger *tagger, const char *path, size_t more) {
-    const l3a_judgement cat = {.size = sizeof cat, .tags = (const char *[]){"cat"}, .tag_count = 1};
-    l3a_lesson *lesson = new_lesson(tagger->context);
+static const l3a_judgement a_cat = {.size = sizeof a_cat, .tags = (const char *[]){"cat"}, .tag_count = 1};
+
+static void add_bytes(l3a_lesson *lesson, const char *name, const char *path) {
+    size_t size;
+    char *bytes = read_bytes(path, &size);
+    assert_ok(lesson->context, l3a_lesson_add_bytes(lesson, name, bytes, size, &a_cat));
+    free(bytes);
+}
+
+/* In the same lesson, pictures have the same numbers in memory as in files. Those that were taught are not taught again. */
+static void bytes_are_read_like_files(void **state) {
+    enum { TAUGHT = 3 };
+    l3a_context *context = make_context(2);
+    l3a_tagger *tagger = new_tagger(context);
+    l3a_lesson *files = new_lesson(context), *bytes = new_lesson(context);
+    const size_t numbers = l3a_view_rows(views) * WIDTH;
+    float *expected = calloc(TAUGHT * numbers, sizeof *expected);
+    l3a_teach_report report = {.size = sizeof report};
+    uint64_t checksums[TAUGHT], same[TAUGHT];
+    (void)state;
+    for (size_t i = 0; i < TAUGHT; i++) {
+        assert_ok(context, l3a_lesson_add(files, pictures[i], &a_cat));
+        add_bytes(bytes, "upload", pictures[i]);
+    }
+    assert_ok(context, l3a_tagger_teach(tagger, files, NULL, NULL));
+    memcpy(expected, tagger->history->entries[0]->features, TAUGHT * numbers * sizeof *expected);
+    assert_int_equal(l3a_history_checksums(tagger->history, 0, checksums, TAUGHT), TAUGHT);
+    assert_ok(context, l3a_tagger_undo(tagger, NULL));
+    assert_ok(context, l3a_tagger_teach(tagger, bytes, NULL, NULL));
+    assert_memory_equal(tagger->history->entries[0]->features, expected, TAUGHT * numbers * sizeof *expected);
+    assert_int_equal(l3a_history_checksums(tagger->history, 0, same, TAUGHT), TAUGHT);
+    assert_memory_equal(checksums, same, sizeof same);
+    assert_ok(context, l3a_tagger_teach(tagger, bytes, NULL, &report));
+    assert_int_equal(report.images, 0);
+    assert_int_equal(l3a_lesson_outcome(bytes, 1), L3A_ERROR_EXISTS);
+    assert_string_equal(l3a_lesson_problem(bytes, 1), "upload: was taught before in the same way, in lesson 1");
+    l3a_lesson_free(files);
+    l3a_lesson_free(bytes);
+    free(expected);
+    l3a_tagger_free(tagger);
+    l3a_context_free(context);
+}
+
+/* The features that a reader computes of a picture, of which the caller owns room for 16 views. Returns how many there are. */
+static size_t compute(l3a_tagger *tagger, const char *path, float *features, uint64_t *checksum) {
     l3a_reader *reader = NULL;
-    uint64_t checksum;
     size_t size;
     char *bytes = read_bytes(path, &size);
     assert_int_equal(l3a_reader_create(tagger, &reader), L3A_OK);
-    float *input = calloc(l3a_reader_inputs(reader), sizeof *input), *features = calloc(16 * WIDTH, sizeof *features);
-    assert_int_equal(l3a_reader_prepare(reader, path, bytes, size, input, &checksum), L3A_OK);
+    float *input = calloc(l3a_reader_inputs(reader), sizeof *input);
+    assert_int_equal(l3a_reader_prepare(reader, path, bytes, size, input, checksum), L3A_OK);
     assert_int_equal(l3a_reader_compute(reader, input, 1, features), L3A_OK);
-    assert_ok(tagger->context, l3a_lesson_add_features(lesson, "seen", checksum, features, l3a_reader_width(reader) + more, &cat));
+    const size_t count = l3a_reader_width(reader);
     l3a_reader_free(reader);
     free(input);
-    free(features);
     free(bytes);
+    return count;
+}
+
+/* Teaches a picture by the features that a reader computes. */
+static l3a_status teach_features(l3a_tagger *tagger, const char *path, size_t more) {
+    l3a_lesson *lesson = new_lesson(tagger->context);
+    uint64_t checksum;
+    float *features = calloc(16 * WIDTH, sizeof *features);
+    const size_t count = compute(tagger, path, features, &checksum);
+    assert_ok(tagger->context, l3a_lesson_add_features(lesson, "seen", checksum, features, count + more, &a_cat));
+    free(features);
     return teach_with(tagger, lesson, (l3a_lesson_options){0}, NULL);
+}
+
+/* However pictures come, and whatever is left out between them, each row of the entry has the features of its picture. */
+static void rows_belong_to_their_pictures(void **state) {
+    enum { ROWS = 4 };
+    l3a_context *context = make_context(1);
+    l3a_tagger *tagger = new_tagger(context);
+    l3a_lesson *lesson = new_lesson(context);
+    float *features = calloc(16 * WIDTH, sizeof *features);
+    uint64_t checksum;
+    (void)state;
+    assert_ok(context, l3a_lesson_add(lesson, broken, &a_cat));
+    assert_ok(context, l3a_lesson_add(lesson, pictures[0], &a_cat));
+    const size_t count = compute(tagger, pictures[1], features, &checksum);
+    assert_ok(context, l3a_lesson_add_features(lesson, "1", checksum, features, count, &a_cat));
+    add_bytes(lesson, "copy of 0", pictures[0]);
+    add_bytes(lesson, "2", pictures[2]);
+    assert_ok(context, l3a_lesson_add(lesson, pictures[3], &a_cat));
+    assert_ok(context, l3a_tagger_teach(tagger, lesson, NULL, NULL));
+    const struct entry *entry = tagger->history->entries[0];
+    const char *const names[ROWS] = {pictures[0], "1", "2", pictures[3]};
+    assert_int_equal(entry->row_count, ROWS);
+    for (size_t i = 0; i < ROWS; i++) {
+        assert_string_equal(entry->rows[i].path, names[i]);
+        compute(tagger, pictures[i], features, &checksum);
+        assert_true(entry->rows[i].checksum == checksum);
+        for (size_t j = 0; j < entry->width; j++) {
+            assert_true(fabsf(entry->features[i * entry->width + j] - features[j]) < 1e-4F);
+        }
+    }
+    l3a_lesson_free(lesson);
+    free(features);
+    l3a_tagger_free(tagger);
+    l3a_context_free(context);
 }
 
 /* A reader computes the views that are scored; those that are learned are among them, or the picture itself is needed. */
@@ -626,6 +712,8 @@ int main(void) {
         TEST(classes_that_nothing_shows),
         TEST(pictures_that_cannot_be_read),
         TEST(pictures_in_memory),
+        TEST(bytes_are_read_like_files),
+        TEST(rows_belong_to_their_pictures),
         TEST(pictures_by_their_features),
         TEST(the_same_picture_again),
         TEST(two_copies_in_one_lesson),

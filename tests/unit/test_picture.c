@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <jpeglib.h>
 #include <png.h>
@@ -218,6 +219,26 @@ static void test_pixel_limit(void **state) {
                                "\x0f\xb0\xe2\x15"
                                "\0\0\0\0IDAT\x35\xaf\x06\x1e";
     assert_fails(context, decode(context, huge, sizeof huge - 1), L3A_ERROR_DATA, "60000 x 60000");
+    l3a_context_free(context);
+}
+
+/* What has far more bytes than a picture of that many pixels is not even looked at, in a file or in memory. */
+static void test_size_limit(void **state) {
+    enum { METADATA = 64 << 20, LARGE = METADATA + 8 + 1 }; /* 8 for a pixel, and one too many */
+    (void)state;
+    l3a_context *context = make_context(1);
+    l3a_picture picture = {.size = sizeof picture};
+    const l3a_picture_options options = {.size = sizeof options, .pixel_limit = 1};
+    char *folder = make_temporary_folder(), *path = path_in(folder, "large.jpg"), *bytes = calloc(LARGE, 1);
+    write_bytes(path, "", 0);
+    assert_int_equal(truncate(path, LARGE), 0);
+    assert_fails(context, l3a_picture_read(context, path, &options, &picture), L3A_ERROR_FORMAT,
+                 "large.jpg: 67108873 bytes; a picture within the pixel limit has at most 67108872");
+    assert_fails(context, l3a_picture_decode(context, "some bytes", bytes, LARGE, &options, &picture), L3A_ERROR_FORMAT,
+                 "some bytes: 67108873 bytes; a picture within the pixel limit has at most 67108872");
+    free(bytes);
+    remove_folder(folder);
+    free(path);
     l3a_context_free(context);
 }
 
@@ -464,10 +485,12 @@ static void test_loader_arguments(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_png_pixels),       cmocka_unit_test(test_other_files),      cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_damaged),          cmocka_unit_test(test_pixel_limit),      cmocka_unit_test(test_scan_limit),
-        cmocka_unit_test(test_no_memory),        cmocka_unit_test(test_loader_order),     cmocka_unit_test(test_loader_freed_early),
-        cmocka_unit_test(test_loader_cancelled), cmocka_unit_test(test_loader_no_memory), cmocka_unit_test(test_loader_arguments)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_png_pixels),       cmocka_unit_test(test_other_files),
+                                       cmocka_unit_test(test_truncated),        cmocka_unit_test(test_damaged),
+                                       cmocka_unit_test(test_pixel_limit),      cmocka_unit_test(test_size_limit),
+                                       cmocka_unit_test(test_scan_limit),       cmocka_unit_test(test_no_memory),
+                                       cmocka_unit_test(test_loader_order),     cmocka_unit_test(test_loader_freed_early),
+                                       cmocka_unit_test(test_loader_cancelled), cmocka_unit_test(test_loader_no_memory),
+                                       cmocka_unit_test(test_loader_arguments)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
